@@ -1,0 +1,1 @@
+"""The schedule of Tellback: a Celery app that holds no task."""

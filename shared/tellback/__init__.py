@@ -1,0 +1,1 @@
+"""Tellback closes the loop for fleets of AI agents."""

@@ -1,0 +1,94 @@
+"""The commands loop: what a host submits, and the record that every command ends in.
+
+Source: runtime-feedback-loops.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from tellback.contracts.message import Message
+from tellback.names import Family
+
+OnLost = Literal["record", "retry"]
+Priority = Literal["interactive", "normal", "batch"]
+
+
+class CommandSubmitted(Message, frozen=True, kw_only=True):
+    """A host asks for one command. `argv` is exact: there is never a shell."""
+
+    family: ClassVar[Family] = Family.COMMANDS
+
+    command_id: str
+    session: str
+    argv: list[str]
+    cwd: str | None = None
+    timeout: float = 30.0
+    note: str | None = None
+    host: str | None = None
+    parent: str | None = None
+    inputs: list[str] = []
+    env: dict[str, str] = {}
+    secret_env: list[str] = []
+    on_lost: OnLost = "record"
+    priority: Priority = "normal"
+
+    @property
+    def routing(self) -> str:
+        """The session."""
+        return self.session
+
+
+class StreamFlags(msgspec.Struct, frozen=True, kw_only=True):
+    """One flag for each output stream."""
+
+    stdout: bool = False
+    stderr: bool = False
+
+
+class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What one command did: facts only. A null `exit_code` always comes with an `error`.
+
+    `started_at` is ISO 8601 in UTC, null where nothing was started; `duration_ms` is wall time; `output_bytes` counts
+    what both streams wrote before truncation.
+    """
+
+    command_id: str
+    session: str
+    command: list[str]
+    parent_command_id: str | None = None
+    input_command_ids: list[str] = []
+    cwd: str | None = None
+    host: str | None = None
+    worker: str | None = None
+    attempt: int = 1
+    stdout_tail: str = ""
+    stderr_tail: str = ""
+    exit_code: int | None = None
+    signal: str | None = None
+    duration_ms: int = 0
+    started_at: str | None = None
+    agent_note: str | None = None
+    error: str | None = None
+    truncated: StreamFlags = StreamFlags()
+    redacted: StreamFlags = StreamFlags()
+    output_bytes: int = 0
+
+    @property
+    def may_advance(self) -> bool:
+        """Whether the command told an exit code at all: no exit, no progress."""
+        return self.exit_code is not None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the exit code is 0."""
+        return self.exit_code == 0
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the verification gate says: `reasons` name what is missing, failed or was passed over."""
+
+    passed: bool
+    reasons: list[str]

@@ -1,0 +1,1 @@
+"""The Celery side of Tellback: app, dispatcher, tasks."""
