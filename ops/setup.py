@@ -1,0 +1,195 @@
+"""Build or finish the project's `.venv`. Where nothing is to do, that costs a few milliseconds.
+
+Three steps: create the environment, bring its pip to the version of `constraints.txt`, install the project with all that its
+development needs. The stamp of a finished environment is written last, so a run that was interrupted anywhere leaves none
+and the next run finishes the work. The standard library alone: this runs before anything is installed.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if sys.version_info < (3, 11):  # ahead of the imports, some of which an older Python lacks
+    sys.exit("set-up: Tellback needs Python 3.11 or newer, and this is %d.%d: make PYTHON=..." % sys.version_info[:2])
+
+import csv
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+VENV_PYTHON = VENV / "bin" / "python"
+CREATED = VENV / ".created"
+FINISHED = VENV / ".finished"
+LOG = VENV / "set-up.log"
+WANTED = ".[all,dev]"
+VERSION = "{}.{}".format(*sys.version_info)
+BASE_PYTHON = Path(sys.base_prefix) / "bin" / f"python{VERSION}"  # not one of a virtual environment that is active
+
+
+class SetUpError(Exception):
+    """The set-up cannot go on; the text is one line for the user."""
+
+
+def main() -> int:
+    """Return the exit code: 0 once `.venv` is finished, else 1 or 130 after a line on stderr."""
+    try:
+        wanted = _wanted_key()
+        if not _is(FINISHED, wanted):
+            with Path(__file__).open("rb") as lock:
+                _acquire(lock.fileno())
+                if not _is(FINISHED, wanted):  # another run may have finished it while this one waited
+                    _build(wanted, lock.fileno())
+    except (SetUpError, OSError) as error:
+        print(f"set-up: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("set-up: interrupted; the next run goes on from here", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _build(wanted: str, lock: int) -> None:
+    FINISHED.unlink(missing_ok=True)
+    if not _is(CREATED, _interpreter_key()):
+        _create(lock)
+        _stamp(CREATED, _interpreter_key())
+    _forget_torn_packages()
+    _say("installing Tellback and what its development needs (minutes, the first time)")
+    _pip("install", "--build-constraint", "constraints.txt", "--progress-bar", "raw", "--editable", WANTED, lock=lock)
+    _stamp(FINISHED, wanted)
+    _say("finished .venv")
+
+
+def _create(lock: int) -> None:
+    """Make an empty environment in place of what may stand there: half-made, moved, or of another Python."""
+    if VENV.exists():
+        _say("removing a .venv that is half-made, moved, or of another Python")
+        shutil.rmtree(VENV)
+    _say(f"creating .venv with Python {VERSION}")
+    VENV.mkdir()
+    _run([str(BASE_PYTHON), "-m", "venv", str(VENV)], lock)
+    _pip("install", "--upgrade", "pip", lock=lock)
+
+
+def _forget_torn_packages() -> None:
+    """Make pip install again each package that a killed pip left torn.
+
+    pip writes RECORD as a package's last file, and moves the files of a package that it replaces away one by one. So a
+    package is whole if it has a RECORD and all files named there exist.
+    """
+    for site in VENV.glob("lib/python*/site-packages"):
+        for moved_away in site.glob("~*"):
+            shutil.rmtree(moved_away)
+        for info in site.glob("*.dist-info"):
+            if not all((site / name).exists() for name in _recorded(info)):
+                shutil.rmtree(info)
+
+
+def _recorded(info: Path) -> Iterator[str]:
+    record = info / "RECORD"
+    yield f"{info.name}/RECORD"
+    with record.open(encoding="utf-8", newline="") as lines:
+        yield from (row[0] for row in csv.reader(lines) if row and not row[0].endswith(".pyc"))  # compiled files come and go
+
+
+def _interpreter_key() -> str:
+    """Return what an environment is bound to: its Python, and the folder that stands in the first line of its scripts."""
+    return f"{BASE_PYTHON} {VENV}"
+
+
+def _wanted_key() -> str:
+    """Return a digest of all that decides what is installed; the linters' settings in pyproject.toml do not."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    decides = [_interpreter_key(), WANTED, project["build-system"], project["project"], project["tool"]["hatch"]]
+    constraints = (ROOT / "constraints.txt").read_bytes()
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode() + constraints).hexdigest()
+
+
+def _is(stamp: Path, key: str) -> bool:
+    """Tell whether the stamp carries this key and the Python that the environment points to still exists."""
+    try:
+        return stamp.read_text("utf-8") == key and VENV_PYTHON.exists()
+    except OSError:
+        return False
+
+
+def _stamp(path: Path, key: str) -> None:
+    scratch = path.with_suffix(".new")
+    scratch.write_text(key, "utf-8")
+    scratch.replace(path)
+
+
+def _acquire(lock: int) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        _say("waiting for another set-up of this folder")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+
+def _pip(*arguments: str, lock: int) -> None:
+    pip = [str(VENV_PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input"]
+    _run([*pip, *arguments, "--constraint", "constraints.txt"], lock)
+
+
+def _run(command: list[str], lock: int) -> None:
+    """Run a command with its output in the log; on a terminal, show where it is.
+
+    The child inherits the lock, so that the next set-up waits for a pip that outlived its parent.
+
+    Raises:
+        SetUpError: The command failed; the end of its output was printed.
+    """
+    with (
+        LOG.open("wb") as log,
+        subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, pass_fds=(lock,)
+        ) as child,
+    ):
+        _follow(child)
+    if child.returncode:
+        print(LOG.read_text("utf-8", "replace")[-4000:], file=sys.stderr)
+        raise SetUpError(f"`{Path(command[0]).name} {' '.join(command[1:4])}` failed; all it said is in {LOG}")
+
+
+def _follow(child: subprocess.Popen[bytes]) -> None:
+    """Wait for the child, on a terminal with the last line of its log in place."""
+    if not sys.stdout.isatty():
+        child.wait()
+        return
+    while child.poll() is None:
+        print(f"\r\033[K  {_position():.{shutil.get_terminal_size().columns - 3}}", end="", flush=True)
+        try:
+            child.wait(0.2)
+        except subprocess.TimeoutExpired:
+            continue
+    print("\r\033[K", end="", flush=True)
+
+
+def _position() -> str:
+    """Return the last thing that pip said it does, with the share of a download that has arrived."""
+    lines = LOG.read_text("utf-8", "replace")[-20000:].splitlines()
+    share = re.fullmatch(r"Progress (\d+) of (\d+)", lines[-1]) if lines else None
+    done = f" {100 * int(share[1]) // max(1, int(share[2]))} %" if share else ""
+    said = next((line.strip() for line in reversed(lines) if not line.startswith(("Progress", "WARNING"))), "")
+    return said + done
+
+
+def _say(line: str) -> None:
+    print(f"set-up: {line}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
