@@ -3,8 +3,6 @@
 Without one the browser tests are skipped with a reason; in continuous integration that is an error, here and there.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -35,7 +33,9 @@ def _install() -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     steps = (["dpkg", "--configure", "-a"], [*APT, "update"], [*APT, "install", "--no-install-recommends", "chromium"])
     for step in steps:  # the first step mends what an interrupted installation left
-        done = subprocess.run(step, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            step, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
         if done.returncode:
             print(f"set-up: `{' '.join(step)}` failed: {done.stderr.strip()[-500:]}", file=sys.stderr)
             return

@@ -1,31 +1,25 @@
 """Build or finish the project's `.venv`. Where nothing is to do, that costs a few milliseconds.
 
-Three steps: create the environment, bring its pip to the version of `constraints.txt`, install the project with all that its
-development needs. The stamp of a finished environment is written last, so a run that was interrupted anywhere leaves none
-and the next run finishes the work. The standard library alone: this runs before anything is installed.
+Three steps: create the environment, bring its pip to the version of `constraints.txt`, install the project with all
+that its development needs. The stamp of a finished environment is written last, so a run that was interrupted anywhere
+leaves none and the next run finishes the work. The standard library alone: this runs before anything is installed.
 """
-
-from __future__ import annotations
 
 import sys
 
 if sys.version_info < (3, 11):  # ahead of the imports, some of which an older Python lacks
-    sys.exit("set-up: Tellback needs Python 3.11 or newer, and this is %d.%d: make PYTHON=..." % sys.version_info[:2])
+    sys.exit(f"set-up: Tellback needs Python 3.11 or newer, and this is {sys.version.split()[0]}: make PYTHON=...")
 
 import csv
 import fcntl
 import hashlib
 import json
-import os
 import re
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -101,11 +95,13 @@ def _recorded(info: Path) -> Iterator[str]:
     record = info / "RECORD"
     yield f"{info.name}/RECORD"
     with record.open(encoding="utf-8", newline="") as lines:
-        yield from (row[0] for row in csv.reader(lines) if row and not row[0].endswith(".pyc"))  # compiled files come and go
+        for row in csv.reader(lines):
+            if not row[0].endswith(".pyc"):  # compiled files come and go
+                yield row[0]
 
 
 def _interpreter_key() -> str:
-    """Return what an environment is bound to: its Python, and the folder that stands in the first line of its scripts."""
+    """Return what an environment is bound to: its Python, and the folder that its scripts name in their first line."""
     return f"{BASE_PYTHON} {VENV}"
 
 
