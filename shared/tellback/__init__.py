@@ -1,1 +1,51 @@
-"""Tellback closes the loop for fleets of AI agents."""
+"""Tellback closes the loop for fleets of AI agents.
+
+Names are loaded when first used, so that `import tellback` costs next to nothing in a short-lived process.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from tellback.client.connection import Tellback as Tellback
+    from tellback.client.connection import connect as connect
+    from tellback.errors import ConfigurationError as ConfigurationError
+    from tellback.errors import InvalidInput as InvalidInput
+    from tellback.errors import MessageError as MessageError
+    from tellback.errors import NotFound as NotFound
+    from tellback.errors import SpoolFull as SpoolFull
+    from tellback.errors import StateConflict as StateConflict
+    from tellback.errors import TellbackError as TellbackError
+    from tellback.errors import Timeout as Timeout
+    from tellback.errors import Unavailable as Unavailable
+    from tellback.settings import Settings as Settings
+
+# Public name -> the module that defines it; the imports above tell type checkers the same, and a test compares the two.
+_EXPORTS: Final = {
+    "ConfigurationError": "tellback.errors",
+    "InvalidInput": "tellback.errors",
+    "MessageError": "tellback.errors",
+    "NotFound": "tellback.errors",
+    "Settings": "tellback.settings",
+    "SpoolFull": "tellback.errors",
+    "StateConflict": "tellback.errors",
+    "Tellback": "tellback.client.connection",
+    "TellbackError": "tellback.errors",
+    "Timeout": "tellback.errors",
+    "Unavailable": "tellback.errors",
+    "connect": "tellback.client.connection",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _EXPORTS.get(name)
+    if module is None:
+        raise AttributeError(f"module 'tellback' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(module), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_EXPORTS})

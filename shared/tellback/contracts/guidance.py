@@ -5,9 +5,10 @@ Sources: feedback-providers, actionable-feedback.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
 from tellback.contracts.message import Message
 from tellback.errors import InvalidInput
@@ -15,6 +16,13 @@ from tellback.names import Family
 
 Severity = Literal["info", "caution", "warning"]
 Delivery = Literal["first", "all"]
+
+MAX_PROVIDERS: Final = 32
+MAX_CONFIG_BYTES: Final = 64 << 10
+
+SessionName = Annotated[str, Meta(min_length=1, max_length=512)]
+Name = Annotated[str, Meta(max_length=256)]
+ToolName = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class Observation(msgspec.Struct, frozen=True):
@@ -24,7 +32,7 @@ class Observation(msgspec.Struct, frozen=True):
     value: str
 
 
-class Feedback(msgspec.Struct, frozen=True):
+class Feedback(msgspec.Struct, frozen=True, omit_defaults=True):
     """Soft guidance from a provider to an agent; the agent decides what to do with it.
 
     `call_index`, `prompt_name` and `at` (milliseconds since the epoch, server time) are set by the evaluation.
@@ -40,13 +48,26 @@ class Feedback(msgspec.Struct, frozen=True):
     at: int = 0
 
     def render(self) -> str:
-        """The text form that an agent reads: `[Feedback - Deadline]`, a blank line, the summary, then lists."""
-        lines = [f"[Feedback - {self.provider_name.removesuffix('Feedback') or self.provider_name}]", "", self.summary]
+        """The text form that an agent reads: `[Feedback - Deadline]`, a blank line, the summary, then lists.
+
+        What a provider took from a tool's output cannot begin a section of its own: labels, values and suggestions
+        are one line each, and a line of the summary that looks like a heading is quoted.
+        """
+        name = _one_line(self.provider_name)
+        lines = [f"[Feedback - {name.removesuffix('Feedback') or name}]", "", *_quoted(self.summary)]
         if self.observations:
-            lines += ["", *(f"- {o.label}: {o.value}" for o in self.observations)]
+            lines += ["", *(f"- {_one_line(o.label)}: {_one_line(o.value)}" for o in self.observations)]
         if self.suggestions:
-            lines += ["", *(f"→ {suggestion}" for suggestion in self.suggestions)]
+            lines += ["", *(f"→ {_one_line(suggestion)}" for suggestion in self.suggestions)]
         return "\n".join(lines)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _quoted(summary: str) -> list[str]:
+    return [f"> {line}" if line.lstrip().startswith("[Feedback") else line for line in summary.splitlines()]
 
 
 class FeedbackTrigger(msgspec.Struct, frozen=True):
@@ -64,29 +85,37 @@ class FeedbackTrigger(msgspec.Struct, frozen=True):
 
 
 class ProviderSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider as it travels: the name it is registered under, its fields, and its trigger. Never code."""
+    """A provider as it travels: the name of its class, its fields, and its trigger. Never code."""
 
-    name: str
+    name: Name
     trigger: FeedbackTrigger
     fields: dict[str, Any] = {}
 
 
 class EvaluationBegun(Message, frozen=True, kw_only=True):
-    """A prompt's evaluation begins, or another process joins it; the first one's configuration counts.
+    """A prompt's evaluation begins, or another process joins it; the first configuration counts.
 
     `deadline_in` is seconds from the entry's arrival, so that a host's clock does not matter.
     """
 
     family: ClassVar[Family] = Family.EVENTS
 
-    session: str
-    evaluation: str
-    prompt: str
+    session: SessionName
+    evaluation: Name
+    prompt: Name
     providers: list[ProviderSpec] = []
     delivery: Delivery = "first"
     deadline_in: float | None = None
-    tools: list[str] = []
+    tools: list[ToolName] = []
     question: str | None = None
+
+    def __post_init__(self) -> None:
+        """Bound what the state of an evaluation must carry."""
+        if len(self.providers) > MAX_PROVIDERS:
+            raise InvalidInput(f"{len(self.providers)} feedback providers; an evaluation has at most {MAX_PROVIDERS}")
+        size = len(msgspec.json.encode((self.providers, self.tools, self.question)))
+        if size > MAX_CONFIG_BYTES:
+            raise InvalidInput(f"providers, tools and question have {size} bytes; together at most {MAX_CONFIG_BYTES}")
 
     @property
     def routing(self) -> str:
@@ -99,12 +128,12 @@ class ToolInvoked(Message, frozen=True, kw_only=True):
 
     family: ClassVar[Family] = Family.EVENTS
 
-    session: str
-    evaluation: str
-    tool: str
-    prompt: str = ""
+    session: SessionName
+    evaluation: Name
+    tool: ToolName
+    prompt: Name = ""
     params: dict[str, Any] = {}
-    status: str = "success"
+    status: Annotated[str, Meta(max_length=64)] = "success"
     result: str | None = None
     error: str | None = None
     duration_ms: int | None = None
@@ -114,3 +143,22 @@ class ToolInvoked(Message, frozen=True, kw_only=True):
     def routing(self) -> str:
         """The session."""
         return self.session
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="tool_call", omit_defaults=True):
+    """A tool call as the history and `recent_tool_calls` show it; long texts are cut.
+
+    `at` is milliseconds since the epoch, server time; `call_index` counts from 1 within the evaluation.
+    """
+
+    at: int
+    tool: str
+    call_index: int
+    prompt: str = ""
+    evaluation: str = ""
+    params: dict[str, Any] = {}
+    status: str = "success"
+    result: str | None = None
+    error: str | None = None
+    duration_ms: int | None = None
+    call_id: str | None = None

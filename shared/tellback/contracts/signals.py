@@ -1,29 +1,42 @@
 """The signals loop: which recalled facts helped.
 
-Source: feedback-signals.
+Source: feedback-signals. The constraints stand in the types, so that the JSON Schema tells hosts in other languages.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
-from tellback.contracts.message import Message
+from tellback.contracts.message import MAX_FIELD_BYTES, Message
 from tellback.names import Family
 
+MAX_BATCH: Final = 500
+MAX_CANDIDATES: Final = 1_000
+MAX_ID: Final = 512  # characters of a fact id, signal id or bank name
+MAX_WAIT: Final = 60.0  # seconds; a reply is kept no longer
+
 SignalType = Literal["used", "ignored", "helpful", "not_helpful"]
+Scope = Literal["context", "global", "neutral"]
+Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
+Query = Annotated[str, Meta(max_length=MAX_FIELD_BYTES, pattern=r"\S")]
+Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class SignalItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One observation of one fact, recalled for `query`; `confidence` lies in [0, 1]. `signal_id` is set at publishing."""
+    """One observation of one fact, recalled for `query`; `confidence` lies in [0, 1], `context` is a free remark.
 
-    fact_id: str
+    An empty `signal_id` is set at publishing; one of your own makes a repeated call harmless.
+    """
+
+    fact_id: Id
     signal_type: SignalType
-    query: str
-    confidence: float = 1.0
-    context: str | None = None
-    signal_id: str = ""
+    query: Query
+    confidence: Share = 1.0
+    context: Annotated[str, Meta(max_length=MAX_FIELD_BYTES)] | None = None
+    signal_id: Annotated[str, Meta(max_length=MAX_ID)] = ""
 
 
 class SignalBatch(Message, frozen=True, kw_only=True):
@@ -31,30 +44,26 @@ class SignalBatch(Message, frozen=True, kw_only=True):
 
     family: ClassVar[Family] = Family.SIGNALS
 
-    bank: str
-    items: list[SignalItem]
-    session: str | None = None
+    bank: Id
+    items: Annotated[list[SignalItem], Meta(min_length=1, max_length=MAX_BATCH)]
+    session: Annotated[str, Meta(min_length=1, max_length=MAX_ID)] | None = None
 
     @property
     def routing(self) -> str:
         """The bank."""
         return self.bank
 
+    @property
+    def signal_ids(self) -> list[str]:
+        """The id under which each item counts once: its own, or one made of the batch's id and the position."""
+        return [item.signal_id or f"{self.event_id}.{i}" for i, item in enumerate(self.items)]
+
 
 class Candidate(msgspec.Struct, frozen=True, array_like=True):
     """A fact that a host's own search has found, with its semantic score."""
 
-    fact_id: str
+    fact_id: Id
     semantic: float
-
-
-class RecallHit(msgspec.Struct, frozen=True, kw_only=True):
-    """One ranked fact: `score` is (1 - w) x semantic + w x usefulness."""
-
-    fact_id: str
-    score: float
-    semantic: float
-    usefulness: float
 
 
 class RecallRequested(Message, frozen=True, kw_only=True):
@@ -62,14 +71,14 @@ class RecallRequested(Message, frozen=True, kw_only=True):
 
     family: ClassVar[Family] = Family.RECALLS
 
-    bank: str
-    query: str
-    candidates: list[Candidate] | None = None
-    limit: int = 10
+    bank: Id
+    query: Query
+    candidates: Annotated[list[Candidate], Meta(max_length=MAX_CANDIDATES)]
+    limit: Annotated[int, Meta(ge=1)] = 10
     boost_by_usefulness: bool = False
-    usefulness_weight: float = 0.3
-    min_usefulness: float = 0.0
-    deadline_in: float = 2.0
+    usefulness_weight: Share = 0.3
+    min_usefulness: Share = 0.0
+    deadline_in: Annotated[float, Meta(ge=0, le=MAX_WAIT)] = 2.0
 
     @property
     def routing(self) -> str:
@@ -77,10 +86,50 @@ class RecallRequested(Message, frozen=True, kw_only=True):
         return self.bank
 
 
+class RecallHit(msgspec.Struct, frozen=True, kw_only=True):
+    """One ranked fact: with a boost, `score` is (1 - w) x semantic + w x usefulness, else the semantic score.
+
+    `scope` says whose usefulness it is: that of the query's `context`, the fact's `global` one, or `neutral` (0.5, never
+    signalled). `degraded` is True where no worker answered in time, so that the query's context was not looked at.
+    """
+
+    fact_id: str
+    score: float
+    semantic: float
+    usefulness: float
+    scope: Scope = "neutral"
+    degraded: bool = False
+
+
+class RecallReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker puts into the mailbox of a recall: hits, or the reason why there are none."""
+
+    hits: list[RecallHit] = []
+    error: str = ""
+
+
 class FactStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What the signals of one fact add up to; times are milliseconds since the epoch, server time."""
+    """What the signals of one fact add up to: its global score decayed to now, and counts by signal type.
+
+    Times are milliseconds since the epoch, server time.
+    """
 
     usefulness_score: float
+    signal_count: int
+    signal_breakdown: dict[str, int]
+    last_signal_at: int | None
+    created_at: int
+
+
+class BankStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What a bank holds, from counts kept with each signal. `facts` and `contexts` are those under the bank's caps."""
+
+    bank: str
+    model: str
+    dimension: int
+    threshold: float
+    facts: int
+    contexts: int
     signal_count: int
     signal_breakdown: dict[str, int]
     last_signal_at: int | None

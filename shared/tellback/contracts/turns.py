@@ -5,17 +5,35 @@ Source: feedback-guarantee.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import msgspec
 
-from tellback.contracts.message import Message
+from tellback.contracts.message import MAX_FIELD_BYTES, Message
+from tellback.errors import InvalidInput
 from tellback.names import Family, turn_routing
 
-TurnState = Literal["open", "finishing", "responded", "fallback", "no_reply", "merged"]
+MAX_ATTACHMENTS: Final = 32
+MAX_ATTACHMENT_BYTES: Final = 2048
+
+TurnState = Literal["open", "finishing", "auto", "responded", "fallback", "no_reply"]
+"""`auto` is a turn of an auto-mode message: nobody waits for it, and it may be answered or closed all the same."""
+
+Answered = Literal["accepted", "replaced", "late", "duplicate", "closed", "spooled"]
+"""What became of an answer.
+
+accepted: the turn's first answer. replaced: it took the place of a fallback that no transport had taken yet.
+late: the fallback was out; the answer follows it. duplicate: the turn has its answer; no effect.
+closed: the turn was closed without a reply; no effect. spooled: Redis is away; the workers will apply it.
+"""
+
+DeliveryKind = Literal["answer", "fallback", "late"]
+
+Settlement = Literal["delivered", "retry", "ambiguous", "dead"]
+"""What a transport's outcome means for the outbox."""
 
 
-class OutgoingResponse(msgspec.Struct, frozen=True, kw_only=True):
+class OutgoingResponse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a transport sends: text, voice (the words to speak), attachments (references, never bytes)."""
 
     text: str | None = None
@@ -27,20 +45,57 @@ class OutgoingResponse(msgspec.Struct, frozen=True, kw_only=True):
         """A response of plain text."""
         return cls(text=text)
 
+    @property
+    def blank(self) -> bool:
+        """Whether a user would see and hear nothing."""
+        return not ((self.text or "").strip() or (self.voice or "").strip() or self.attachments)
 
-class RoutingOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a transport says of one delivery. Delivered means text, or voice, or at least one attachment was sent."""
+    def check(self) -> None:
+        """Refuse what an outbox cannot hold.
+
+        Raises:
+            InvalidInput: text or voice above 64 KB as UTF-8, more than 32 attachments, one above 2 KB.
+        """
+        for name, value in (("text", self.text), ("voice", self.voice)):
+            if value is not None and _bytes(f"response.{name}", value) > MAX_FIELD_BYTES:
+                raise InvalidInput(f"response.{name}: at most {MAX_FIELD_BYTES} bytes as UTF-8")
+        if len(self.attachments) > MAX_ATTACHMENTS:
+            raise InvalidInput(f"response.attachments: at most {MAX_ATTACHMENTS}")
+        for index, reference in enumerate(self.attachments):
+            name = f"response.attachments[{index}]"
+            if not 0 < _bytes(name, reference) <= MAX_ATTACHMENT_BYTES:
+                raise InvalidInput(f"{name}: a reference of 1 to {MAX_ATTACHMENT_BYTES} bytes")
+
+
+class RoutingOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a transport says of one delivery. Delivered means text, or voice, or at least one attachment was sent.
+
+    `attempted` is False where nothing left this host: the transport is down or not connected. `ambiguous` says that
+    the request went out and no reply came, so that nobody knows whether the user has the message. `permanent` says that no
+    further attempt can succeed: the user has blocked the bot, the conversation is gone.
+    """
 
     attempted: bool
     sent_text: bool = False
     sent_voice: bool = False
     sent_attachments: int = 0
     error: str | None = None
+    ambiguous: bool = False
+    permanent: bool = False
 
     @property
     def delivered(self) -> bool:
         """Whether anything reached the user."""
         return self.attempted and (self.sent_text or self.sent_voice or self.sent_attachments > 0)
+
+    @property
+    def settlement(self) -> Settlement:
+        """What follows: anything sent is delivered, else permanent is dead, else ambiguous, else it is tried again."""
+        if self.delivered:
+            return "delivered"
+        if self.permanent:
+            return "dead"
+        return "ambiguous" if self.attempted and self.ambiguous else "retry"
 
 
 class TurnFinished(Message, frozen=True, kw_only=True):
@@ -54,7 +109,19 @@ class TurnFinished(Message, frozen=True, kw_only=True):
     response: OutgoingResponse | None = None
     error_code: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse a fact that says nothing, or two things at once."""
+        if (self.response is None) == (self.error_code is None):
+            raise InvalidInput("exactly one of response and error_code must be set")
+
     @property
     def routing(self) -> str:
         """The channel and the conversation."""
         return turn_routing(self.channel, self.conversation)
+
+
+def _bytes(name: str, text: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{name}: not valid Unicode text ({error.reason})") from error

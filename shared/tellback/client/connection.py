@@ -1,0 +1,92 @@
+"""`tellback.connect`: the one object that an agent host holds."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+import structlog
+
+from tellback.client.context import Context
+from tellback.errors import Unavailable
+from tellback.messaging.publisher import Publisher
+from tellback.settings import Settings, load, without_secrets
+from tellback.state.database import Database
+from tellback.state.history import read_history
+from tellback.state.keys import Layout
+from tellback.state.team import open_layout
+
+_log = structlog.get_logger("tellback.client")
+
+
+class Tellback:
+    """A team's feedback plane, seen from an agent host. Safe across threads; use it as a context manager."""
+
+    def __init__(self, context: Context) -> None:
+        """Take what `connect` has made."""
+        self.context = context
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Send what is buffered and give the connections back."""
+        self.close()
+
+    def close(self) -> None:
+        """Send what is buffered and give the connections back."""
+        self.context.publisher.close()
+        self.context.database.close()
+
+    def flush(self) -> None:
+        """Send every fact that is buffered; it is in Redis, or in the spool while Redis is away.
+
+        Raises:
+            SpoolFull: neither has room.
+        """
+        self.context.publisher.flush()
+
+    def history(self, session: str) -> list[dict[str, Any]]:
+        """Everything stored for a session, in time order; each entry has `kind` and `at` (milliseconds, server time).
+
+        Raises:
+            Unavailable: Redis does not answer.
+        """
+        return read_history(self.context.database, self.context.layout, session)
+
+
+def connect(url: str | None = None, *, team: str | None = None, settings: Settings | None = None) -> Tellback:
+    """The feedback plane at `url`, else at what the `TELLBACK_*` settings say, for one team.
+
+    While Redis is away facts go to the disk spool and decisions raise `Unavailable`.
+
+    Raises:
+        ConfigurationError: a setting is wrong, or the team's name is not allowed.
+    """
+    settings = settings or load(redis_url=url, team=team)
+    database = Database(settings.redis_url)
+    layout = _layout(database, settings)
+    return Tellback(Context(settings, database, layout, Publisher(database, layout, settings)))
+
+
+def _layout(database: Database, settings: Settings) -> Layout:
+    """The team's layout; what Redis said last time while it is away, so that facts are spooled for the right shard."""
+    known = settings.data_path / "teams" / settings.team
+    try:
+        layout = open_layout(database, settings.team, settings.shards)
+    except Unavailable:
+        _log.warning("connect.redis_away", url=without_secrets(settings.redis_url))
+        try:
+            return Layout(settings.team, int(known.read_text()))
+        except (OSError, ValueError):
+            return Layout(settings.team, settings.shards)
+    try:
+        if not known.exists() or known.read_text() != str(layout.shards):
+            known.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            known.write_text(str(layout.shards))
+    except OSError:
+        _log.debug("connect.layout_not_kept", path=str(known))  # a host without a disk still works, save in an outage
+    return layout

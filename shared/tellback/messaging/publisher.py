@@ -1,0 +1,188 @@
+"""Publishes facts: buffered by count and a short linger, spooled to disk while Redis is away or an intake is full.
+
+Order holds per process: while anything of this process is spooled, what comes later is spooled behind it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Sequence
+from typing import Final
+
+import redis
+import structlog
+
+from tellback.contracts.codec import encode
+from tellback.contracts.message import MAX_MESSAGE_BYTES, Message
+from tellback.errors import InvalidInput, SpoolFull, Unavailable
+from tellback.messaging.spool import Fact, Spool
+from tellback.names import Family, shard_of
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.intake import FIELD
+from tellback.state.keys import Layout, stream_of
+
+BUFFER_MAX: Final = 20_000
+RETRY_SECONDS: Final = 0.5
+
+_log = structlog.get_logger("tellback.publisher")
+
+
+class Publisher:
+    """The way in for the facts of one process; safe across threads and forks."""
+
+    def __init__(self, database: Database, layout: Layout, settings: Settings) -> None:
+        """Take the Redis, the team's shards and the limits."""
+        self._db = database
+        self._layout = layout
+        self._settings = settings
+        self._closed = False
+        self._streams: dict[tuple[Family, int], str] = {}
+        self._new_process()
+        atexit.register(self.close)
+
+    def _new_process(self) -> None:
+        self._pid = os.getpid()
+        self._buffer: list[Fact] = []
+        self._adopted = False
+        self._lengths: dict[str, int] = {}
+        self._full: SpoolFull | None = None
+        self._guard = threading.Condition()
+        self._sending = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._spool = Spool(self._settings.data_path / "spool" / self._layout.team, self._settings.spool_max_bytes)
+
+    def publish(self, message: Message) -> None:
+        """Take a fact; it is sent within the linger, or by `flush`.
+
+        Raises:
+            InvalidInput: the message is above the size of one entry.
+            SpoolFull: Redis is away and so is the room to keep facts; this one was not taken.
+        """
+        raw = encode(message)
+        if len(raw) > MAX_MESSAGE_BYTES:
+            raise InvalidInput(f"{type(message).__name__} has {len(raw)} bytes; an entry holds {MAX_MESSAGE_BYTES}")
+        if os.getpid() != self._pid:
+            self._new_process()
+        stream = self._stream(message)
+        with self._guard:
+            if self._full is not None:
+                raise self._full
+            self._buffer.append((stream, raw))
+            waiting = len(self._buffer)
+            if waiting == 1 or waiting == self._settings.publish_batch:
+                self._start()
+                self._guard.notify()
+        if waiting >= BUFFER_MAX:
+            self.flush()  # a producer faster than Redis pays here, rather than in memory
+
+    def _stream(self, message: Message) -> str:
+        place = (message.family, shard_of(message.routing, self._layout.shards))
+        stream = self._streams.get(place)
+        if stream is None:
+            stream = self._streams[place] = stream_of(self._layout.shard(place[1]), place[0])
+        return stream
+
+    def flush(self) -> None:
+        """Send what is buffered, now; it is in Redis or in the spool when this returns.
+
+        Raises:
+            SpoolFull: neither took it; it stays in memory and is tried again.
+        """
+        with self._sending:
+            self._send_buffer()
+        if self._full is not None:
+            raise self._full
+
+    @property
+    def spooled(self) -> bool:
+        """Whether facts of this process wait on disk."""
+        return self._spool.pending
+
+    def close(self) -> None:
+        """Flush, stop the thread, let go of the spool; safe to call again."""
+        if self._closed or os.getpid() != self._pid:
+            return
+        self._closed = True
+        with self._guard:
+            self._guard.notify()
+        try:
+            self.flush()
+        except SpoolFull:
+            _log.exception("publisher.lost", facts=len(self._buffer))
+        with self._sending:
+            self._spool.close()
+        atexit.unregister(self.close)
+
+    def _start(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="tellback-publisher", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while not self._closed:
+            with self._guard:
+                if self._trouble:
+                    self._guard.wait(timeout=RETRY_SECONDS)
+                else:
+                    if not self._buffer:
+                        self._guard.wait()
+                    if len(self._buffer) < self._settings.publish_batch and not self._closed:
+                        self._guard.wait(timeout=self._settings.publish_linger)
+            if not self._closed:
+                with self._sending:
+                    self._send_buffer()
+
+    @property
+    def _trouble(self) -> bool:
+        return self._full is not None or self._spool.pending
+
+    def _send_buffer(self) -> None:
+        """Move the buffer to Redis, or behind what is spooled already."""
+        with self._guard:
+            facts, self._buffer = self._buffer, []
+        sent = 0
+        try:
+            self._send_spool()
+            for start in range(0, len(facts), self._settings.publish_batch):
+                chunk = facts[start : start + self._settings.publish_batch]
+                self._send(chunk)
+                sent += len(chunk)
+            self._full = None
+        except (Unavailable, redis.exceptions.RedisError) as trouble:
+            self._keep(facts[sent:], trouble)
+
+    def _send_spool(self) -> None:
+        recovered = self._spool.pending
+        if recovered:
+            self._spool.send_own(self._send)
+            _log.info("publisher.recovered")
+        if recovered or not self._adopted:
+            self._spool.send_orphans(self._send)
+            self._adopted = True
+
+    def _keep(self, facts: list[Fact], trouble: Exception) -> None:
+        if not facts:
+            return
+        try:
+            self._spool.append(facts)
+            self._full = None
+            _log.warning("publisher.spooled", facts=len(facts), reason=str(trouble))
+        except SpoolFull as full:
+            with self._guard:
+                self._buffer[:0] = facts
+                self._full = full
+
+    def _send(self, facts: Sequence[Fact]) -> None:
+        """Append to the streams unless one is at its bound; what was sent twice after a fault has no effect."""
+        streams = sorted({stream for stream, _ in facts})
+        if any(self._lengths.get(stream, 0) >= self._settings.intake_max for stream in streams):
+            self._lengths.update(zip(streams, self._db.pipeline([("XLEN", stream) for stream in streams]), strict=True))
+        for stream in streams:
+            if self._lengths.get(stream, 0) >= self._settings.intake_max:
+                raise Unavailable(f"{stream} is at its bound of {self._settings.intake_max} entries")
+        appended = [("XADD", stream, "*", FIELD, raw) for stream, raw in facts]
+        replies = self._db.pipeline([*appended, *(("XLEN", stream) for stream in streams)])
+        self._lengths.update(zip(streams, replies[len(appended) :], strict=True))

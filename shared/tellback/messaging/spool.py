@@ -1,0 +1,210 @@
+"""Facts on disk while Redis is away: one append-only file for each process, sent later in order.
+
+A line is `MILLISECONDS TAB STREAM TAB JSON`. The process that writes a file holds a lock on it, so a file that can be
+locked belongs to a process that is gone, and any later process of this host sends it. How far a file was sent stands
+beside it; what is sent twice after a crash has no effect, since every fact has an id.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Final
+
+import structlog
+
+from tellback import clock
+from tellback.errors import SpoolFull
+
+KEPT_SECONDS: Final = 6 * 86_400  # a day less than event ids are remembered
+CHUNK: Final = 500
+
+Fact = tuple[str, bytes]
+Send = Callable[[Sequence[Fact]], None]
+
+_log = structlog.get_logger("tellback.spool")
+
+
+class Spool:
+    """The spool of one process in a folder shared by all processes of the host."""
+
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        """Take the folder, made when first needed, and the cap of all files together."""
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._own: _SpoolFile | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether this process has facts that were not sent."""
+        return self._own is not None and self._own.pending
+
+    def append(self, facts: Sequence[Fact]) -> None:
+        """Keep facts, all or none.
+
+        Raises:
+            SpoolFull: the cap of the folder, or the disk, is reached.
+        """
+        stamp = int(clock.wall() * 1000)
+        block = b"".join(b"%d\t%s\t%s\n" % (stamp, stream.encode(), raw) for stream, raw in facts)
+        used = self.used_bytes()
+        if used + len(block) > self._max_bytes:
+            raise SpoolFull(
+                f"Redis is away and the spool {self._folder} holds {used} of {self._max_bytes} bytes; "
+                "bring Redis back, or raise TELLBACK_SPOOL_MAX_BYTES"
+            )
+        try:
+            if self._own is None:
+                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._own = _SpoolFile.create(self._folder)
+            self._own.append(block)
+        except OSError as error:
+            raise SpoolFull(f"Redis is away and the spool {self._folder} cannot be written: {error}") from error
+
+    def used_bytes(self) -> int:
+        """Bytes of all processes' files."""
+        return sum(_size(path) for path in self._folder.glob("*.spool"))
+
+    def send_own(self, send: Send) -> None:
+        """Send what this process has kept, in order; whatever `send` raises ends it, and the rest stays."""
+        if self._own is not None and self._own.pending:
+            self._own.send_all(send)
+
+    def send_orphans(self, send: Send) -> None:
+        """Send what processes that are gone have left, and delete their files."""
+        for path in sorted(self._folder.glob("*.spool")):
+            if self._own is not None and path == self._own.path:
+                continue
+            orphan = _SpoolFile.adopt(path)
+            if orphan is not None:
+                with orphan:
+                    orphan.send_all(send)
+                    orphan.delete()
+
+    def close(self) -> None:
+        """Let go of this process's file; an empty one is deleted."""
+        if self._own is not None:
+            with self._own:
+                if not self._own.pending:
+                    self._own.delete()
+            self._own = None
+
+    def forget(self) -> None:
+        """In a forked child: the file and its lock are the parent's."""
+        self._own = None
+
+
+class _SpoolFile:
+    """One file, locked by this process."""
+
+    def __init__(self, path: Path, file: IO[bytes]) -> None:
+        self.path = path
+        self._file = file
+        self._sent_path = path.with_suffix(".sent")
+        try:
+            self._sent = int(self._sent_path.read_text())
+        except (OSError, ValueError):
+            self._sent = 0
+
+    def __enter__(self) -> _SpoolFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    @classmethod
+    def create(cls, folder: Path) -> _SpoolFile:
+        """A new file of this process."""
+        path = folder / f"{int(clock.wall() * 1000):014d}-{os.getpid()}-{secrets.token_hex(4)}.spool"
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b", buffering=0)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return cls(path, file)
+
+    @classmethod
+    def adopt(cls, path: Path) -> _SpoolFile | None:
+        """The file of a process that is gone; None while its process lives or another adopts it."""
+        try:
+            file = path.open("r+b", buffering=0)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return None
+        return cls(path, file)
+
+    @property
+    def pending(self) -> bool:
+        return _size(self.path) > self._sent
+
+    def append(self, block: bytes) -> None:
+        end = self._file.seek(0, os.SEEK_END)
+        try:
+            written = self._file.write(block)
+            if written != len(block):
+                raise OSError(f"wrote {written} of {len(block)} bytes")
+        except OSError:
+            self._file.truncate(end)  # a torn block must not stand before the next one
+            raise
+
+    def send_all(self, send: Send) -> None:
+        for facts, end in self._chunks():
+            if facts:
+                send(facts)
+            self._mark(end)
+        if self._sent:
+            self._file.truncate(0)
+            self._mark(0)
+
+    def delete(self) -> None:
+        self._sent_path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
+
+    def _chunks(self) -> Iterator[tuple[list[Fact], int]]:
+        """Chunks of facts with the offset after each; a torn last line is skipped, what is too old is dropped."""
+        oldest = int((clock.wall() - KEPT_SECONDS) * 1000)
+        with self.path.open("rb") as reader:
+            position = reader.seek(self._sent)
+            facts: list[Fact] = []
+            dropped = lines = 0
+            for line in reader:
+                if not line.endswith(b"\n"):
+                    _log.warning("spool.torn_line", path=str(self.path), bytes=len(line))
+                position += len(line)
+                lines += 1
+                parsed = _parse(line)
+                if parsed is None or parsed[0] < oldest:
+                    dropped += 1
+                else:
+                    facts.append(parsed[1])
+                if lines % CHUNK == 0:
+                    yield facts, position
+                    facts = []
+            if dropped:
+                _log.error("spool.dropped", path=str(self.path), facts=dropped, reason="torn, or older than six days")
+            yield facts, position
+
+    def _mark(self, offset: int) -> None:
+        beside = self._sent_path.with_suffix(".tmp")
+        beside.write_text(str(offset))
+        beside.replace(self._sent_path)
+        self._sent = offset
+
+
+def _parse(line: bytes) -> tuple[int, Fact] | None:
+    stamp, tab, rest = line.rstrip(b"\n").partition(b"\t")
+    stream, second, raw = rest.partition(b"\t")
+    if not (tab and second and stamp.isdigit() and line.endswith(b"\n")):
+        return None
+    return int(stamp), (stream.decode("utf-8", "replace"), raw)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,144 @@
+"""Every setting, read from `TELLBACK_*` environment variables; the docs' table is generated from here."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+from msgspec import Meta
+
+from tellback.connection_file import find_running
+from tellback.errors import ConfigurationError, InvalidInput
+from tellback.names import check_team
+
+PREFIX: Final = "TELLBACK_"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process of Tellback can be told. Durations are seconds unless the description says otherwise."""
+
+    redis_url: Annotated[
+        str, Meta(description="Redis that holds the state; unset: that of a running `tellback up`, if there is one.")
+    ] = "redis://127.0.0.1:6379/0"
+    broker_url: Annotated[
+        str, Meta(description="Redis that Celery uses as broker; empty: the same as `redis_url`.")
+    ] = ""
+    team: Annotated[str, Meta(description="The team whose state this process uses: `[a-z0-9-]+`.")] = "default"
+    teams: Annotated[
+        str, Meta(description="Teams that workers and beat serve, separated by commas; empty: `team` alone.")
+    ] = ""
+    shards: Annotated[
+        int, Meta(ge=1, le=1024, description="Shards of a team's state; fixed when the team is first used.")
+    ] = 4
+    host: Annotated[str, Meta(description="This host's name; empty: what the system says.")] = ""
+    data_dir: Annotated[str, Meta(description="Spool and local files; empty: the user's data directory.")] = ""
+    publish_linger: Annotated[float, Meta(ge=0, description="Longest time a fact waits for company.")] = 0.005
+    publish_batch: Annotated[int, Meta(ge=1, le=10_000, description="Facts sent in one round trip.")] = 200
+    intake_max: Annotated[
+        int, Meta(ge=1, description="Length of an intake stream above which hosts spool to disk.")
+    ] = 100_000
+    spool_max_bytes: Annotated[int, Meta(ge=4096, description="Cap of the disk spool, in bytes.")] = 256 << 20
+    drain_batch: Annotated[int, Meta(ge=1, le=2_000, description="Entries that a drain reads at once.")] = 500
+    drain_lease: Annotated[float, Meta(gt=0, description="Lease of a drainer; half of it is spent draining.")] = 5.0
+    embed_lease: Annotated[
+        float, Meta(gt=0, description="Lease of a drainer that embeds texts (signals, recalls).")
+    ] = 30.0
+    beat_period: Annotated[float, Meta(gt=0, description="Period of beat's sweeps (rings, turns, lost jobs).")] = 2.0
+    job_lease: Annotated[float, Meta(gt=0, description="Lease of a running command, renewed by its worker.")] = 10.0
+    provider_timeout: Annotated[float, Meta(gt=0, description="Longest time of one custom provider's call.")] = 0.25
+    providers: Annotated[
+        str, Meta(description="Custom providers of the workers, `module:Class` separated by commas.")
+    ] = ""
+    turn_limit: Annotated[
+        float, Meta(gt=0, le=86_400, description="Longest time a user may wait for a turn's answer, progress included.")
+    ] = 3_600.0
+    finish_grace: Annotated[
+        float,
+        Meta(gt=0, le=600, description="Time an answer may be on its way to the workers before the sweep answers."),
+    ] = 10.0
+    sweep_batch: Annotated[int, Meta(ge=1, le=10_000, description="Overdue turns that one sweep takes.")] = 500
+    outbox_lease: Annotated[
+        float, Meta(gt=0, le=86_400, description="Time a transport has to settle a delivery before it returns.")
+    ] = 60.0
+    outbox_attempts: Annotated[int, Meta(ge=1, le=1_000, description="Attempts before a delivery is dead.")] = 8
+    outbox_retry: Annotated[
+        float, Meta(gt=0, le=300, description="Wait before the second attempt; doubles with each, to five minutes.")
+    ] = 1.0
+    outbox_hold: Annotated[
+        float,
+        Meta(gt=0, le=86_400, description="Time an ambiguous delivery holds its conversation before it is final."),
+    ] = 30.0
+    fallback_language: Annotated[str, Meta(description="Language of fallbacks where nothing else says one.")] = "en"
+    model: Annotated[
+        str, Meta(description="Embedding model: a name or a path; empty: the packaged all-MiniLM-L6-v2.")
+    ] = ""
+
+    @property
+    def served_teams(self) -> tuple[str, ...]:
+        """The teams that workers and beat serve."""
+        return tuple(check_team(name.strip()) for name in self.teams.split(",") if name.strip()) or (self.team,)
+
+    @property
+    def broker(self) -> str:
+        """The broker's URL."""
+        return self.broker_url or self.redis_url
+
+    @property
+    def host_name(self) -> str:
+        """This host's name, as it stands in records and in the name of its queue."""
+        return self.host or socket.gethostname()
+
+    @property
+    def data_path(self) -> Path:
+        """Where this user's local files are, on this host."""
+        if self.data_dir:
+            return Path(self.data_dir)
+        return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "tellback"
+
+
+def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> Settings:
+    """Settings from the environment, then `overrides` that are not None.
+
+    Where neither names a Redis, it is that of a `tellback up` which runs on this host for this user, if one does.
+
+    Raises:
+        ConfigurationError: a value is not of its type or range; the message names the variable.
+    """
+    environ = os.environ if environ is None else environ
+    fields = Settings.__struct_fields__
+    given: dict[str, str] = {
+        name: environ[PREFIX + name.upper()] for name in fields if environ.get(PREFIX + name.upper())
+    }
+    given.update({name: value for name, value in overrides.items() if value is not None})
+    try:
+        settings = msgspec.convert(given, Settings, strict=False)
+        check_team(settings.team)
+        _ = settings.served_teams
+    except (msgspec.ValidationError, InvalidInput) as error:
+        raise ConfigurationError(f"{_variable(str(error))}: {error}") from error
+    if "redis_url" not in given:
+        running = find_running(settings.data_path)
+        if running is not None:
+            return msgspec.structs.replace(settings, redis_url=running.redis_url)
+    return settings
+
+
+def _variable(message: str) -> str:
+    for name in Settings.__struct_fields__:
+        if f"$.{name}`" in message:
+            return PREFIX + name.upper()
+    return PREFIX + "TEAM"
+
+
+def without_secrets(url: str) -> str:
+    """The URL with its password masked, for logs and terminals."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    place = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{place}"))

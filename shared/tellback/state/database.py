@@ -1,0 +1,108 @@
+"""One Redis behind a narrow typed door: raw replies, one error for «away», the server's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+import redis
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
+
+from tellback.errors import Unavailable
+
+if TYPE_CHECKING:
+    from tellback.state.script import Call
+
+Arg = str | bytes | int | float
+Command = Sequence[Arg]
+
+CONNECT_TIMEOUT = 2.0
+SOCKET_TIMEOUT = 10.0  # above every blocking read that we make (below 5 s)
+
+
+class Database:
+    """A client of the state's Redis. Replies are as the server sends them (RESP2, bytes); safe across threads.
+
+    Every call raises `Unavailable` when Redis cannot be reached, is loading, or refuses writes for lack of memory.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Take the URL; connections are made when first used."""
+        retry = Retry(ExponentialBackoff(cap=0.2, base=0.02), retries=2)  # the default, 10, hides an outage for seconds
+        self._redis: Any = cast("Any", redis.Redis.from_url)(
+            url,
+            protocol=2,
+            retry=retry,
+            socket_timeout=SOCKET_TIMEOUT,
+            socket_connect_timeout=CONNECT_TIMEOUT,
+            socket_keepalive=True,
+            health_check_interval=15,
+        )
+        self._redis.response_callbacks.clear()  # replies raw: one shape whatever redis-py does with a command's reply
+        self.url = url
+
+    def command(self, *parts: Arg) -> Any:
+        """The reply of one command."""
+        with _away():
+            return self._redis.execute_command(*parts)
+
+    def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
+        """The replies of several commands, in one round trip and in order, not in one transaction."""
+        if not commands:
+            return []
+        with _away():
+            pipe = self._redis.pipeline(transaction=False)
+            for command in commands:
+                pipe.execute_command(*command)
+            return cast("list[Any]", pipe.execute(raise_on_error=raise_on_error))
+
+    def run(self, call: Call) -> Any:
+        """The reply of one named script."""
+        return self.run_all([call])[0]
+
+    def run_all(self, calls: Sequence[Call]) -> list[Any]:
+        """The replies of several scripts in one round trip; each is atomic, the whole is not.
+
+        A server that has forgotten the scripts (a restart) is taught them again, and only what it refused runs again.
+        """
+        replies = self.pipeline([call.evalsha for call in calls], raise_on_error=False)
+        unknown = [i for i, reply in enumerate(replies) if isinstance(reply, redis.exceptions.NoScriptError)]
+        if unknown:
+            scripts = {calls[i].script for i in unknown}
+            self.pipeline([("SCRIPT", "LOAD", script.source) for script in scripts])
+            again = self.pipeline([calls[i].evalsha for i in unknown], raise_on_error=False)
+            for i, reply in zip(unknown, again, strict=True):
+                replies[i] = reply
+        for reply in replies:
+            if isinstance(reply, Exception):
+                with _away():
+                    raise reply
+        return replies
+
+    def now_ms(self) -> int:
+        """The server's time, in milliseconds since the epoch."""
+        seconds, micros = self.command("TIME")
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    def is_cluster(self) -> bool:
+        """Whether the server is a node of a Redis Cluster, where one call stays in one slot."""
+        return b"cluster_enabled:1" in self.command("INFO", "cluster")
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._redis.close()
+
+
+@contextmanager
+def _away() -> Iterator[None]:
+    try:
+        yield
+    except (
+        redis.exceptions.ConnectionError,  # BusyLoadingError is one of them
+        redis.exceptions.TimeoutError,
+        redis.exceptions.ReadOnlyError,
+        redis.exceptions.OutOfMemoryError,
+    ) as error:
+        raise Unavailable(f"Redis does not take the call: {error}") from error

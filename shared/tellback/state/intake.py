@@ -1,0 +1,220 @@
+"""The intake: streams by family and shard, a doorbell that tells of new entries, and the lease of a drainer.
+
+Two consumer groups read each stream. `bell` (NOACK) tells dispatchers that something came; `drain` is the ledger: an
+entry stays pending until the script that stores its effect acknowledges and deletes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import redis
+
+from tellback.contracts.codec import AnyMessage
+from tellback.errors import TellbackError, Unavailable
+from tellback.names import Family
+from tellback.state.database import Database
+from tellback.state.keys import Layout, Shard, stream_of
+from tellback.state.script import Script
+
+FIELD: Final = "m"
+RING_MS: Final = 3_000
+_CONSUMER: Final = "drainer"  # one name for all: what a dead drainer left pending is its successor's to read
+
+_take_lease = Script("take_lease")
+_release_lease = Script("release_lease")
+
+
+class Fenced(TellbackError):  # noqa: N818 - what happened to the drainer, not a fault
+    """The drainer's lease ran out or passed to another: stop, nothing of the last script was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to drain one stream; `fence` grows with each lease and is checked by every commit."""
+
+    shard: Shard
+    family: Family
+    fence: int
+
+    @property
+    def stream(self) -> str:
+        """The intake stream: KEYS[1] of a commit."""
+        return stream_of(self.shard, self.family)
+
+    @property
+    def key(self) -> str:
+        """The lease: KEYS[2] of a commit."""
+        return self.shard.key("lease", self.family)
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        """The first two keys of every commit."""
+        return (self.stream, self.key)
+
+    def args(self, entries: Sequence[Entry]) -> tuple[str, bytes]:
+        """The first two arguments of every commit: fence and entry ids."""
+        return (str(self.fence), msgspec.json.encode([entry.id for entry in entries]))
+
+
+@dataclass(frozen=True, slots=True)
+class RawEntry:
+    """An entry as it stands in the stream; `raw` is None where the message field is missing."""
+
+    id: str
+    raw: bytes | None
+    deliveries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A decoded entry. `deliveries` above 1 means that an earlier attempt failed or died."""
+
+    id: str
+    message: AnyMessage
+    deliveries: int
+
+    @property
+    def at_ms(self) -> int:
+        """When it arrived, by the server's clock."""
+        return int(self.id.partition("-")[0])
+
+
+def committed(reply: Any) -> bool:
+    """Whether a commit took effect; False means that its compare-and-set lost ('stale').
+
+    Raises:
+        Fenced: the lease is no longer ours.
+    """
+    if reply == b"fenced":
+        raise Fenced("the drainer's lease has passed on")
+    return bool(reply == b"ok")
+
+
+class Intake:
+    """The streams of one team."""
+
+    def __init__(self, database: Database, layout: Layout) -> None:
+        """Take the Redis and the team's shards."""
+        self._db = database
+        self._layout = layout
+        self._streams = {
+            stream_of(shard, family).encode(): (shard, family) for shard in layout.all for family in Family
+        }
+
+    def ensure_groups(self) -> None:
+        """Create the consumer groups where they are missing, from the first entry on."""
+        commands = [
+            ("XGROUP", "CREATE", stream, group, "0", "MKSTREAM")
+            for stream in self._streams
+            for group in ("drain", "bell")
+        ]
+        for reply in self._db.pipeline(commands, raise_on_error=False):
+            if isinstance(reply, redis.exceptions.ConnectionError):
+                raise Unavailable(str(reply)) from reply
+            if isinstance(reply, Exception) and not str(reply).startswith("BUSYGROUP"):
+                raise reply
+
+    def listen(self, shards: Iterable[Shard], block_ms: int) -> list[tuple[Shard, Family]]:
+        """The streams of these shards in which something new came, after waiting for at most `block_ms`.
+
+        Each entry is told to one listener only.
+        """
+        streams = [stream_of(shard, family) for shard in shards for family in Family]
+        reply = self._grouped(
+            "XREADGROUP", "GROUP", "bell", "bell", "COUNT", 1000, "BLOCK", block_ms, "NOACK",
+            "STREAMS", *streams, *([">"] * len(streams)),
+        )  # fmt: skip
+        return [self._streams[stream] for stream, _ in reply or ()]
+
+    def idle(self) -> list[tuple[Shard, Family]]:
+        """Streams that have entries, no drainer and no wake-up pending."""
+        places = list(self._streams.values())
+        replies = self._db.pipeline(
+            [
+                command
+                for shard, family in places
+                for command in (
+                    ("XLEN", stream_of(shard, family)),
+                    ("EXISTS", shard.key("lease", family), shard.key("ring", family)),
+                )
+            ]
+        )
+        return [place for place, length, held in zip(places, replies[::2], replies[1::2], strict=True) if length and not held]
+
+    def ring(self, shard: Shard, family: Family) -> bool:
+        """Whether the caller is to publish a wake-up: False while one is pending."""
+        return self._db.command("SET", shard.key("ring", family), 1, "NX", "PX", RING_MS) is not None
+
+    def lengths(self) -> dict[tuple[Shard, Family], int]:
+        """Entries that wait in each stream."""
+        replies = self._db.pipeline([("XLEN", stream) for stream in self._streams])
+        return dict(zip(self._streams.values(), replies, strict=True))
+
+    def take_lease(self, shard: Shard, family: Family, seconds: float) -> Lease | None:
+        """The lease of a stream, or None while another drainer holds it."""
+        keys = [shard.key("lease", family), shard.key("fence", family), shard.key("ring", family)]
+        fence = self._db.run(_take_lease.call(keys, [int(seconds * 1000)]))
+        return None if fence is None else Lease(shard, family, int(fence))
+
+    def release(self, lease: Lease) -> None:
+        """Give the stream back."""
+        self._db.run(_release_lease.call([lease.key], [lease.fence]))
+
+    def has_new(self, lease: Lease) -> bool:
+        """Whether entries wait that no drainer has read."""
+        groups, last = self._db.pipeline(
+            [("XINFO", "GROUPS", lease.stream), ("XREVRANGE", lease.stream, "+", "-", "COUNT", 1)]
+        )
+        if not last:
+            return False
+        delivered = next(
+            (info[b"last-delivered-id"] for info in map(_pairs, groups) if info[b"name"] == b"drain"), b"0-0"
+        )
+        return _id(last[0][0]) > _id(delivered)
+
+    def read_new(self, lease: Lease, count: int) -> list[RawEntry]:
+        """The next entries that nobody has read."""
+        reply = self._grouped(
+            "XREADGROUP", "GROUP", "drain", _CONSUMER, "COUNT", count, "STREAMS", lease.stream, ">"
+        )  # fmt: skip
+        return [_raw_entry(item, 1) for item in reply[0][1]] if reply else []
+
+    def read_pending(self, lease: Lease, after: str, count: int) -> list[RawEntry]:
+        """Entries after id `after` that were read before and never applied; reading counts as a delivery."""
+        reply = self._grouped(
+            "XREADGROUP", "GROUP", "drain", _CONSUMER, "COUNT", count, "STREAMS", lease.stream, after
+        )  # fmt: skip
+        items = reply[0][1] if reply else []
+        if not items:
+            return []
+        pending = self._db.command("XPENDING", lease.stream, "drain", items[0][0], items[-1][0], count)
+        deliveries = {id_: int(times) for id_, _, _, times in pending}
+        return [_raw_entry(item, deliveries.get(item[0], 1)) for item in items]
+
+    def _grouped(self, *command: str | int) -> Any:
+        try:
+            return self._db.command(*command)
+        except redis.exceptions.ResponseError as error:
+            if not str(error).startswith("NOGROUP"):
+                raise
+            self.ensure_groups()  # the database was emptied while we ran
+            return None
+
+
+def _raw_entry(item: Any, deliveries: int) -> RawEntry:
+    id_, fields = item
+    values = dict(zip(fields[::2], fields[1::2], strict=True)) if fields else {}
+    return RawEntry(id_.decode(), values.get(FIELD.encode()), deliveries)
+
+
+def _pairs(flat: Sequence[Any]) -> dict[bytes, Any]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _id(text: bytes) -> tuple[int, int]:
+    milliseconds, _, sequence = text.partition(b"-")
+    return int(milliseconds), int(sequence)

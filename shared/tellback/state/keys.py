@@ -1,0 +1,132 @@
+"""Every key that Tellback writes, each with its owner, lifetime and cap.
+
+A key is `tb:{team.shard}:NAME[:PART...]`: the braces make the team and shard the hash slot, so that a script stays in
+one slot and an ACL pattern `~tb:{acme.*` covers exactly one team. Parts that users choose are percent-encoded, so that
+no part can imitate another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from tellback.names import Family, check_team, shard_of, turn_routing
+
+MINUTE: Final = 60
+DAY: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFamily:
+    """One kind of key. `lifetime` is the longest time to live in seconds; None means that it stays and why is `bound`."""
+
+    name: str
+    owner: str
+    type: str
+    lifetime: int | None
+    cap: int | None
+    bound: str
+
+
+def _family(name: str, owner: str, type_: str, lifetime: int | None, cap: int | None, bound: str) -> KeyFamily:
+    return KeyFamily(name, owner, type_, lifetime, cap, bound)
+
+
+FAMILIES: Final = {
+    family.name: family
+    for family in (
+        _family("team", "connect", "hash", None, 8, "a few fields for each team"),
+        _family("in", "intake", "stream", None, None, "hosts spool above intake_max; entries leave when applied"),
+        _family("ring", "intake", "string", 10, None, "one wake-up pending"),
+        _family("lease", "intake", "string", 5 * MINUTE, None, "one drainer"),
+        _family("fence", "intake", "string", None, None, "one counter for each stream"),
+        _family("dead", "dead letters", "stream", 30 * DAY, 10_100, "10,000 entries (trimmed to a whole node) or 30 days"),
+        _family("op", "decisions", "string", 10 * MINUTE, None, "one reply for each operation id"),
+        _family("hist", "history", "list", 7 * DAY, 1_000, "the newest 1,000 entries of a session"),
+        _family("eval", "guidance", "hash", 7 * DAY, 16, "one evaluation's state"),
+        _family("seen", "guidance", "set", 7 * DAY, 50_500, "event ids, two generations of 50,000"),
+        _family("seen-old", "guidance", "set", 7 * DAY, 50_500, "the generation before"),
+        _family("mail", "guidance", "list", 7 * DAY, 100, "feedback not yet delivered"),
+        _family("job", "commands", "hash", 7 * DAY, 32, "one command's state"),
+        _family("jobs", "commands", "zset", 7 * DAY, None, "queued commands of a pool"),
+        _family("running", "commands", "zset", 7 * DAY, None, "commands under a lease"),
+        _family("records", "commands", "list", 7 * DAY, 200, "the newest records of a session"),
+        _family("turn", "turns", "hash", 7 * DAY, 32, "one turn"),
+        _family("due", "turns", "zset", 7 * DAY, None, "open turns by deadline"),
+        _family("turns", "turns", "zset", 7 * DAY, 1_000, "the newest turns by time of opening, for listings"),
+        _family("out", "outbox", "zset", 7 * DAY, None, "conversations of a channel that have deliveries"),
+        _family("outq", "outbox", "list", 7 * DAY, 1_000, "deliveries of one conversation, in order"),
+        _family("channels", "outbox", "zset", 7 * DAY, 1_000, "channels by last use; the longest unused goes"),
+        _family("bank", "signals", "hash", None, 16, "a bank's model, version and threshold"),
+        _family("facts", "signals", "hash", None, 100_000, "global scores; the least recently signalled goes"),
+        _family("recent", "signals", "zset", None, 100_000, "facts by last signal"),
+        _family("ctxvec", "signals", "hash", None, 100_000, "contexts: vectors by slot"),
+        _family("ctxver", "signals", "zset", None, 100_000, "contexts: slot by version"),
+        _family("ctx", "signals", "hash", None, 10_000, "one context's scores by fact"),
+        _family("sigseen", "signals", "set", 7 * DAY, 50_500, "signal ids, two generations of 50,000"),
+        _family("sigseen-old", "signals", "set", 7 * DAY, 50_500, "the generation before"),
+        _family("reply", "recall", "string", MINUTE, None, "one recall's reply"),
+        _family("vec", "recall", "string", DAY, None, "embedding of a query, by model and text"),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One shard of one team: what builds every key."""
+
+    team: str
+    index: int
+
+    def key(self, name: str, *parts: str) -> str:
+        """The key of family `name` for these parts.
+
+        Raises:
+            KeyError: no such family is declared.
+        """
+        family = FAMILIES[name]
+        suffix = "".join(f":{quote(part, safe='-_.')}" for part in parts)
+        return f"tb:{{{self.team}.{self.index}}}:{family.name}{suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A team's shards."""
+
+    team: str
+    shards: int
+
+    def __post_init__(self) -> None:
+        """Refuse a team name that could reach into another team's keys."""
+        check_team(self.team)
+
+    def shard(self, index: int) -> Shard:
+        """The shard of this number."""
+        return Shard(self.team, index)
+
+    @property
+    def all(self) -> tuple[Shard, ...]:
+        """Every shard."""
+        return tuple(Shard(self.team, index) for index in range(self.shards))
+
+    def of(self, routing: str) -> Shard:
+        """The shard of a session or bank."""
+        return Shard(self.team, shard_of(routing, self.shards))
+
+    def of_turn(self, channel: str, conversation: str) -> Shard:
+        """The shard of a conversation."""
+        return self.of(turn_routing(channel, conversation))
+
+
+def lifetime_ms(name: str) -> int:
+    """The declared lifetime of a family, in milliseconds, for PEXPIRE."""
+    lifetime = FAMILIES[name].lifetime
+    if lifetime is None:
+        raise KeyError(f"{name} is declared without a lifetime")
+    return lifetime * 1000
+
+
+def stream_of(shard: Shard, family: Family) -> str:
+    """The intake stream of a family."""
+    return shard.key("in", family)

@@ -1,0 +1,38 @@
+-- The one rule of answers, for hosts (answer_turn) and workers (finish_turn) alike; it makes a second call harmless.
+-- @include turn
+
+-- `response` is JSON text, `code` is empty for a response and names the error of a failure, `excerpt` is what the history
+-- shows. Returns what became of it: accepted, replaced, late, duplicate, closed, or gone where there is no such turn.
+local function answer_turn(keys, response, code, excerpt, now)
+  local turn = load_turn(keys)
+  if not turn then
+    return 'gone'
+  end
+  local failed = code ~= ''
+  local told = {text = excerpt, code = failed and code or nil}
+  if turn.state == 'auto' and failed then
+    close_turn(keys, turn.id, 'no_reply', now)
+    tell(keys, turn, 'no_reply', now, {reason = code})
+    return 'accepted'
+  end
+  if turn.state == 'open' or turn.state == 'finishing' or turn.state == 'auto' then
+    close_turn(keys, turn.id, 'responded', now)
+    post(keys, turn, 'answer', response, now)
+    tell(keys, turn, 'answered', now, told)
+    return 'accepted'
+  end
+  if turn.state == 'no_reply' then
+    return 'closed'
+  end
+  if turn.state ~= 'fallback' or failed or turn.late_at then
+    return 'duplicate'
+  end
+  if turn.delivery == 'waiting' and replace(keys, turn, response, now) then
+    tell(keys, turn, 'replaced', now, told)
+    return 'replaced'
+  end
+  write_turn(keys, 'late_at', now)
+  post(keys, turn, 'late', response, now)
+  tell(keys, turn, 'late', now, told)
+  return 'late'
+end

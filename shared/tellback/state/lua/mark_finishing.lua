@@ -1,0 +1,22 @@
+-- Marks that an answer is on its way through the intake, so that no fallback overtakes it. Once, and for a grace only: if
+-- the fact is lost, the sweep answers all the same.
+-- KEYS: operation, then the six of lib/turn.  ARGV: grace (ms).
+-- Returns {"state"}: finishing, or the state that the turn is in.
+-- @include decision
+-- @include turn
+local replayed = replay()
+if replayed then
+  return replayed
+end
+local keys = turn_keys(2)
+local turn = load_turn(keys)
+if not turn then
+  return answer({state = 'gone'})
+end
+if turn.state ~= 'open' then
+  return answer({state = turn.state})
+end
+local deadline = math.max(tonumber(turn.deadline), now_ms() + tonumber(ARGV[1]))
+write_turn(keys, 'state', 'finishing', 'deadline', deadline)
+set_due(keys, turn.id, deadline)
+return answer({state = 'finishing'})

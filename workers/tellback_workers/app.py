@@ -1,0 +1,20 @@
+"""The Celery app of the workers: `celery -A tellback_workers.app worker -E`."""
+
+from __future__ import annotations
+
+from celery import Celery, signals
+
+from tellback.settings import load
+from tellback_workers.config import config
+from tellback_workers.dispatcher import DispatcherStep
+from tellback_workers.log import configure
+
+app = Celery("tellback", include=["tellback_workers.tasks"])
+app.conf.update(config(load()))
+app.steps["worker"].add(DispatcherStep)
+app.set_default()
+
+
+@signals.setup_logging.connect
+def _logging(loglevel: int, **_: object) -> None:
+    configure(loglevel)

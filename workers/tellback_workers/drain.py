@@ -1,0 +1,115 @@
+"""Draining a stream: one drainer at a time, in order, what a dead one left first; poison goes to the dead letters.
+
+    lease ── pending, one by one ── new, in batches ──▶ release ── something new came meanwhile? ──▶ ring again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import structlog
+
+from tellback import clock
+from tellback.contracts.codec import decode
+from tellback.errors import MalformedMessage, MessageError, Unavailable
+from tellback.names import Family
+from tellback.redaction import redact_text
+from tellback.state.dead import DeadLetters
+from tellback.state.intake import Entry, Fenced, Intake, Lease, RawEntry
+from tellback.state.keys import Shard
+from tellback_workers.loop import Loop
+
+MAX_DELIVERIES: Final = 5
+
+_log = structlog.get_logger("tellback.drain")
+
+
+class Drainer:
+    """Drains the streams of one family of one team."""
+
+    def __init__(self, intake: Intake, dead: DeadLetters, loop: Loop, *, lease_seconds: float, batch: int) -> None:
+        """Take the stores, the loop that applies, the lease's length and the entries read at once."""
+        self._intake = intake
+        self._dead = dead
+        self._loop = loop
+        self._lease_seconds = lease_seconds
+        self._batch = batch
+
+    def drain(self, shard: Shard, family: Family) -> bool:
+        """Apply what waits, for at most half the lease. True when a further wake-up is due.
+
+        Raises:
+            Unavailable: Redis or what the loop needs is away; everything waits in the stream.
+        """
+        self._loop.ready()
+        lease = self._intake.take_lease(shard, family, self._lease_seconds)
+        if lease is None:
+            return False
+        end = clock.monotonic() + self._lease_seconds / 2
+        try:
+            self._pending(lease, end)
+            while clock.monotonic() < end and self._fresh(lease, end):
+                pass
+        except Fenced:
+            _log.warning("drain.fenced", stream=lease.stream, fence=lease.fence)
+            return False
+        finally:
+            self._intake.release(lease)
+        return self._intake.has_new(lease)
+
+    def _fresh(self, lease: Lease, end: float) -> bool:
+        """Apply one batch of new entries; False when there was none."""
+        raws = self._intake.read_new(lease, self._batch)
+        entries = list(self._decoded(lease, raws))
+        if entries:
+            try:
+                self._loop.apply(lease, entries)
+            except (Fenced, Unavailable):
+                raise
+            except Exception:  # a loop's fault costs the entry that caused it, found below, and no other
+                _log.exception("drain.batch_failed", stream=lease.stream, entries=len(entries))
+                self._pending(lease, end)
+        return bool(raws)
+
+    def _pending(self, lease: Lease, end: float) -> None:
+        """Apply entries that were read before and not applied, each alone, so that one cannot take others with it.
+
+        They are read one by one too, since each reading counts as a delivery: one that was never tried must not
+        become a dead letter because the time ran out before its turn.
+        """
+        after = "0"
+        while clock.monotonic() < end:
+            raws = self._intake.read_pending(lease, after, 1)
+            if not raws:
+                return
+            after = raws[0].id
+            for entry in self._decoded(lease, raws):
+                self._alone(lease, entry, raws[0])
+
+    def _alone(self, lease: Lease, entry: Entry, raw: RawEntry) -> None:
+        if entry.deliveries > MAX_DELIVERIES:
+            self._bury(lease, raw, f"delivered {entry.deliveries} times and never applied: each time its worker died")
+            return
+        try:
+            self._loop.apply(lease, [entry])
+        except (Fenced, Unavailable):
+            raise
+        except Exception as error:  # kept as the dead letter's reason
+            _log.exception("drain.entry_failed", stream=lease.stream, entry=entry.id, deliveries=entry.deliveries)
+            if entry.deliveries >= MAX_DELIVERIES:
+                reason = redact_text(f"{type(error).__name__}: {error}")[:2000]
+                self._bury(lease, raw, f"failed {entry.deliveries} times; last: {reason}")
+
+    def _decoded(self, lease: Lease, raws: list[RawEntry]) -> Iterator[Entry]:
+        for raw in raws:
+            try:
+                if raw.raw is None:
+                    raise MalformedMessage("the entry has no field 'm'", b"")
+                yield Entry(raw.id, decode(raw.raw, lease.family), raw.deliveries)
+            except MessageError as error:
+                self._bury(lease, raw, f"{type(error).__name__}: {error.reason}")
+
+    def _bury(self, lease: Lease, raw: RawEntry, reason: str) -> None:
+        _log.error("drain.dead_letter", stream=lease.stream, entry=raw.id, reason=reason)
+        self._dead.bury(lease, raw, reason)

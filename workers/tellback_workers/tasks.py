@@ -1,0 +1,49 @@
+"""The tasks of the intake. Arguments name a stream and never carry what is in it."""
+
+from __future__ import annotations
+
+import structlog
+from celery import shared_task
+
+from tellback.errors import Unavailable
+from tellback.names import Family, Task
+from tellback_workers.app import app
+from tellback_workers.drain import Drainer
+from tellback_workers.loops import loop_of
+from tellback_workers.runtime import Runtime, runtime
+from tellback_workers.wakeups import wake, wake_idle
+
+_log = structlog.get_logger("tellback.tasks")
+
+
+def drainer(process: Runtime, team: str, family: Family) -> Drainer:
+    """The drainer of a family; leases are longer where a model computes between reading and applying."""
+    settings = process.settings
+    embeds = family in (Family.SIGNALS, Family.RECALLS)
+    return Drainer(
+        process.intake(team),
+        process.dead(team),
+        loop_of(process, team, family),
+        lease_seconds=settings.embed_lease if embeds else settings.drain_lease,
+        batch=settings.drain_batch,
+    )
+
+
+@shared_task(name=Task.DRAIN)
+def drain(team: str, shard_index: int, family_name: str) -> None:
+    """Apply what waits in one stream."""
+    process, family = runtime(), Family(family_name)
+    shard = process.layout(team).shard(shard_index)
+    try:
+        again = drainer(process, team, family).drain(shard, family)
+    except Unavailable as away:
+        _log.warning("drain.postponed", stream=f"{shard.team}.{shard.index}:{family}", reason=str(away))
+        return
+    if again:
+        wake(app, process.intake(team), shard, family)
+
+
+@shared_task(name=Task.RING)
+def ring(team: str) -> None:
+    """Wake a team's streams that nobody drains: the safety net for lost wake-ups and dead drainers."""
+    wake_idle(app, runtime().intake(team))
