@@ -1,0 +1,1 @@
+"""Running one command and telling what it did: no Redis, no Celery."""

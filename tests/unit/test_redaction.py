@@ -1,0 +1,97 @@
+"""What counts as a secret, and what stands in its place."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellback.redaction import RULES, Redactor, find_secret, redact_text, redact_value
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("Bearer eyJhbGciOi", "bearer"),
+        ("curl -H 'Authorization: Bearer abc'", "bearer"),
+        ("password=hunter2", "password"),
+        ("export DB_PASSWORD=hunter2", "password"),
+        ("api_key=1", "api-key"),
+        ("api-key=1", "api-key"),
+        ("https://x/?APIKEY=1", "api-key"),
+        ("id AKIAIOSFODNN7EXAMPLE", "aws-access-key"),
+        ("token xoxb-1234", "slack-token"),
+        ("token xoxp-1234", "slack-token"),
+    ],
+)
+def test_the_source_documents_five_patterns(line: str, rule: str) -> None:
+    """The whole line is replaced by a marker that names the rule."""
+    assert redact_text(f"before\n{line}\nafter") == f"before\n[redacted: {rule}]\nafter"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bearer of bad news",
+        "The Bearer of bad news",
+        "max_tokens=512",
+        "AKIA short",
+        "xoxz-1",
+        "the api key is lost",
+        "pass word=1",
+    ],
+)
+def test_prose_and_settings_stay(line: str) -> None:
+    """What only resembles a secret is left as it is."""
+    assert redact_text(line) == line
+
+
+def test_exact_values_are_found_wherever_they_stand() -> None:
+    """A value that was handed to the command is not shown, in any line of its own."""
+    redactor = Redactor({"TOKEN": "s3cr3t-value", "KEY": "first-half\nsecond-half\nab"})
+    assert (
+        redactor.text("x s3cr3t-value y\nno\nsecond-half\nab")
+        == "[redacted: secret TOKEN]\nno\n[redacted: secret KEY]\nab"
+    )
+
+
+def test_values_of_a_mapping_are_read_with_their_key() -> None:
+    """Tool parameters are redacted at any depth, and what is no text stays."""
+    value = {"password": "x", "n": 1, "list": [{"api_key": "y"}, "password=z", None], "ok": "text", "password=": 1}
+    assert redact_value(value) == {
+        "password": "[redacted: password]",
+        "n": 1,
+        "list": [{"api_key": "[redacted: api-key]"}, "[redacted: password]", None],
+        "ok": "text",
+        "[redacted: password]": 1,
+    }
+
+
+def test_a_value_nested_without_end_is_not_followed() -> None:
+    """A cycle ends in a marker, not in a RecursionError."""
+    cycle: list[object] = []
+    cycle.append(cycle)
+    assert "nested too deeply" in str(redact_value(cycle))
+
+
+@given(st.text(st.sampled_from("Bearpi_-kyswod=AKI09xb \n\r:'"), max_size=200))
+def test_nothing_that_a_rule_matches_is_left(text: str) -> None:
+    """Redaction is complete and done once: its own output has nothing to redact."""
+    kept = redact_text(text)
+    assert find_secret(kept) is None
+    assert not any(rule.pattern.search(line) for rule in RULES for line in kept.split("\n"))
+    assert kept.count("\n") == text.count("\n")
+
+
+def test_almost_matches_cost_linear_time() -> None:
+    """Four times the text costs about four times the time, on the text that is worst for each rule."""
+    for almost in ("AKIA0000", "authorization:        ", "Bearer", "api_", "xoxb", "passwor", 'Authorization"  '):
+        costs: list[float] = []
+        for size in (200_000, 800_000):
+            text = almost * (size // len(almost))
+            start = time.process_time()
+            redact_text(text)
+            costs.append(time.process_time() - start)
+        assert costs[1] < 12 * costs[0] + 0.02, almost

@@ -1,0 +1,135 @@
+"""What is kept of an output stream."""
+
+from __future__ import annotations
+
+import tracemalloc
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tellback.commands.truncation import HEAD_LINES, MAX_LINE_BYTES, TAIL_LINES, Capture, Truncation
+from tellback.redaction import Redactor
+
+
+def capture(*chunks: bytes, redactor: Redactor | None = None) -> Capture:
+    """What is kept of these chunks."""
+    stream = Truncation(redactor or Redactor())
+    for chunk in chunks:
+        stream.feed(chunk)
+    return stream.finish()
+
+
+def numbered(count: int) -> bytes:
+    """Lines `1` to `count`."""
+    return b"".join(b"%d\n" % n for n in range(1, count + 1))
+
+
+def test_35_lines_are_unchanged() -> None:
+    """Nothing is cut from 35 lines."""
+    kept = capture(numbered(35))
+    assert kept.text == numbered(35).decode().removesuffix("\n")
+    assert not kept.truncated
+
+
+def test_36_lines_lose_exactly_one() -> None:
+    """The first 5 and the last 30 lines stay, with one line between that counts the rest."""
+    kept = capture(numbered(36))
+    lines = kept.text.split("\n")
+    assert lines[:5] == ["1", "2", "3", "4", "5"]
+    assert lines[5] == "...truncated 1 lines..."
+    assert lines[6:] == [str(n) for n in range(7, 37)]
+    assert kept.truncated
+
+
+def test_a_last_line_without_newline_is_a_line() -> None:
+    """36 lines, the last one unfinished, are 36 lines."""
+    assert "...truncated 1 lines..." in capture(numbered(35) + b"end").text
+    assert capture(numbered(35) + b"end").text.endswith("\nend")
+
+
+def test_empty_lines_count() -> None:
+    """An empty line is a line, and no output is no text."""
+    assert capture(b"\n" * 40).text.count("truncated 5 lines") == 1
+    assert capture() == Capture("", truncated=False, redacted=False, size=0)
+
+
+def test_a_progress_bar_collapses_to_its_last_state() -> None:
+    """Only the last state between carriage returns is shown."""
+    assert capture(b"1%\r50%\r100%\ndone\r\n").text == "100%\ndone"
+    assert capture(b"1%\r50%\r").text == "50%"
+
+
+def test_invalid_utf8_is_replaced() -> None:
+    """Bytes that are no UTF-8 become U+FFFD."""
+    assert capture(b"a\xff\xfeb\n").text == "a\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}b"
+
+
+def test_a_character_split_between_chunks_survives() -> None:
+    """The border of a chunk is not a border of text."""
+    assert capture(*(bytes([byte]) for byte in "żółw 🐢\n".encode())).text == "żółw 🐢"
+
+
+def test_a_long_line_is_cut_at_a_character() -> None:
+    """The marker counts the bytes that are missing, and no half character stands before it."""
+    line = ("x" + "🐢" * 5000).encode()
+    kept = capture(line)
+    start, _, rest = kept.text.partition("...truncated ")
+    assert "\N{REPLACEMENT CHARACTER}" not in start
+    assert MAX_LINE_BYTES - 4 < len(start.encode()) <= MAX_LINE_BYTES
+    assert rest == f"{len(line) - len(start.encode())} bytes..."
+    assert kept.truncated
+
+
+def test_a_secret_across_the_cut_of_a_long_line_is_redacted() -> None:
+    """The line is searched before it is cut."""
+    kept = capture(b"x" * (MAX_LINE_BYTES - 10) + b" AKIAABCDEFGHIJKLMNOP tail\n")
+    assert kept.text == "[redacted: aws-access-key]"
+    assert kept.redacted
+
+
+def test_memory_does_not_grow_with_output() -> None:
+    """200 MB of lines, of one line, and of progress are held in less than 2 MB."""
+    for chunk in (b"line\n" * 13_000, b"x" * 65_536, b"50%\r" * 16_000):
+        stream = Truncation(Redactor())
+        tracemalloc.start()
+        for _ in range(200):
+            stream.feed(chunk)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 2 << 20
+        assert stream.finish().size == 200 * len(chunk)
+
+
+texts = st.lists(
+    st.sampled_from([b"\n", b"\n" * 40, b"\r", b"a", b"b" * 1500, "🐢".encode(), b"\xff", b"password=x", b"Bearer "]),
+    max_size=120,
+).map(b"".join)
+
+
+@settings(max_examples=60)
+@given(texts, st.lists(st.integers(0, 4000), max_size=20))
+def test_the_same_bytes_give_the_same_record(data: bytes, cuts: list[int]) -> None:
+    """However the output arrives, what is kept is the same."""
+    borders = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    chunks = [data[start:end] for start, end in pairwise(borders)]
+    assert capture(*chunks) == capture(data) == capture(*(data[i : i + 1] for i in range(len(data))))
+
+
+@settings(max_examples=60)
+@given(texts)
+def test_what_is_kept_matches_the_definition(data: bytes) -> None:
+    """A second, simple reading of the rules over the whole text agrees line by line."""
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    states = [([state for state in line.split(b"\r") if state] or [b""])[-1] for line in lines]
+    dropped = max(0, len(states) - HEAD_LINES - TAIL_LINES)
+    kept = states[:HEAD_LINES] + states[HEAD_LINES:][dropped:]
+    shown = capture(data).text.split("\n") if kept else []
+    if dropped:
+        assert shown.pop(HEAD_LINES) == f"...truncated {dropped} lines..."
+    assert len(shown) == len(kept)
+    for text, state in zip(shown, kept, strict=True):
+        if len(state) <= MAX_LINE_BYTES:
+            assert text == Redactor().text(state.decode(errors="replace"))
