@@ -1,0 +1,110 @@
+"""What a feedback provider is, how a host names one, and what becomes of its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, cast, runtime_checkable
+
+import msgspec
+
+from tellback.contracts.guidance import Feedback, FeedbackTrigger, Observation, ProviderSpec
+from tellback.errors import InvalidInput, TellbackError
+from tellback.guidance.context import FeedbackContext
+
+SUMMARY_MAX: Final = 2_000
+ITEM_MAX: Final = 500
+ITEMS_MAX: Final = 20
+
+
+@runtime_checkable
+class FeedbackProvider(Protocol):
+    """Sees a context, may give feedback. Pure: the same context gives the same feedback.
+
+    Source: feedback-providers, "Writing Custom Providers".
+    """
+
+    @property
+    def name(self) -> str:
+        """Who speaks; feedback is headed by it."""
+        ...
+
+    def should_run(self, *, context: FeedbackContext) -> bool:
+        """Filter beyond the trigger; False leaves the cadence as it is."""
+        ...
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        """The feedback for this moment."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackProviderConfig:
+    """A provider and when it runs."""
+
+    provider: FeedbackProvider
+    trigger: FeedbackTrigger
+
+
+class ProviderFailure(TellbackError):
+    """A provider raised, hung, returned what is no feedback, or is not known to this worker; says which."""
+
+
+def spec_of(config: FeedbackProviderConfig | ProviderSpec) -> ProviderSpec:
+    """The provider as it travels: the name of its class and its fields.
+
+    Raises:
+        InvalidInput: not a provider, or its fields cannot be sent.
+    """
+    if isinstance(config, ProviderSpec):
+        return config
+    provider: Any = config.provider
+    if isinstance(provider, type) or not isinstance(provider, FeedbackProvider):
+        raise InvalidInput(f"{provider!r} is no FeedbackProvider: it needs `name`, `should_run` and `provide`")
+    return ProviderSpec(name=type(provider).__name__, trigger=config.trigger, fields=_fields(provider))
+
+
+def _fields(provider: FeedbackProvider) -> dict[str, Any]:
+    try:
+        fields: object = msgspec.to_builtins(provider, str_keys=True)
+    except (TypeError, RecursionError) as error:
+        if not getattr(provider, "__dict__", None):
+            return {}
+        name = type(provider).__name__
+        raise InvalidInput(f"{name}: make it a dataclass with plain fields; workers rebuild it from them") from error
+    if not isinstance(fields, dict):
+        raise InvalidInput(f"{type(provider).__name__}: its fields are no mapping")
+    return cast("dict[str, Any]", fields)
+
+
+def ask(provider: FeedbackProvider, context: FeedbackContext) -> Feedback | None:
+    """The provider's feedback, checked and bounded; None if it does not want to run.
+
+    Raises:
+        ProviderFailure: what it returned is no feedback.
+    """
+    if not provider.should_run(context=context):
+        return None
+    return _checked(provider.provide(context=context))
+
+
+def _checked(answer: object) -> Feedback:
+    if not isinstance(answer, Feedback):
+        raise ProviderFailure(f"returned {type(answer).__name__}, not Feedback")
+    try:
+        feedback = msgspec.convert(msgspec.to_builtins(answer), Feedback)
+        msgspec.json.encode(feedback)
+    except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
+        raise ProviderFailure(f"returned a Feedback that is not valid: {error}") from error
+    return msgspec.structs.replace(
+        feedback,
+        provider_name=_cut(feedback.provider_name, ITEM_MAX),
+        summary=_cut(feedback.summary, SUMMARY_MAX),
+        observations=tuple(
+            Observation(_cut(o.label, ITEM_MAX), _cut(o.value, ITEM_MAX)) for o in feedback.observations[:ITEMS_MAX]
+        ),
+        suggestions=tuple(_cut(suggestion, ITEM_MAX) for suggestion in feedback.suggestions[:ITEMS_MAX]),
+    )
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
