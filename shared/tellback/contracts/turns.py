@@ -71,8 +71,8 @@ class RoutingOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """What a transport says of one delivery. Delivered means text, or voice, or at least one attachment was sent.
 
     `attempted` is False where nothing left this host: the transport is down or not connected. `ambiguous` says that
-    the request went out and no reply came, so that nobody knows whether the user has the message. `permanent` says that no
-    further attempt can succeed: the user has blocked the bot, the conversation is gone.
+    the request went out and no reply came, so that nobody knows whether the user has the message. `permanent` says
+    that no further attempt can succeed: the user has blocked the bot, the conversation is gone.
     """
 
     attempted: bool

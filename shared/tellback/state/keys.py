@@ -37,11 +37,16 @@ FAMILIES: Final = {
     family.name: family
     for family in (
         _family("team", "connect", "hash", None, 8, "a few fields for each team"),
+        _family("worker", "presence", "string", 15, None, "one worker's last sign of life"),
+        _family("workers", "presence", "zset", 3_600, None, "the workers of the last hour"),
+        _family("beat", "presence", "string", 3_600, None, "when a worker last did what beat had sent"),
         _family("in", "intake", "stream", None, None, "hosts spool above intake_max; entries leave when applied"),
         _family("ring", "intake", "string", 10, None, "one wake-up pending"),
         _family("lease", "intake", "string", 5 * MINUTE, None, "one drainer"),
         _family("fence", "intake", "string", None, None, "one counter for each stream"),
-        _family("dead", "dead letters", "stream", 30 * DAY, 10_100, "10,000 entries (trimmed to a whole node) or 30 days"),
+        _family(
+            "dead", "dead letters", "stream", 30 * DAY, 10_100, "10,000 entries (trimmed to a whole node) or 30 days"
+        ),
         _family("op", "decisions", "string", 10 * MINUTE, None, "one reply for each operation id"),
         _family("hist", "history", "list", 7 * DAY, 1_000, "the newest 1,000 entries of a session"),
         _family("eval", "guidance", "hash", 7 * DAY, 16, "one evaluation's state"),

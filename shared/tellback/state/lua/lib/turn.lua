@@ -61,7 +61,8 @@ local function post(keys, turn, kind, response, now)
   if redis.call('LLEN', keys.queue) >= OUTBOX_CAP then
     local dropped = redis.call('LINDEX', keys.queue, 1)
     redis.call('LREM', keys.queue, 1, dropped)
-    tell(keys, turn, 'dead', now, {key = cjson.decode(dropped).key, error = 'the conversation has 1,000 deliveries'})
+    local lost = cjson.decode(dropped)
+    tell(keys, turn, 'dead', now, {turn = lost.turn, key = lost.key, sent = lost.kind, error = 'the queue was full'})
   end
   append(keys.out, keys.queue, turn.conversation, {
     key = turn.id .. suffix, turn = turn.id, session = turn.session, kind = kind, response = response, at = now,
