@@ -18,8 +18,8 @@ def test_import_tellback_costs_at_most_one_and_a_half_times_import_redis() -> No
     """The best of many interleaved runs of each: what is left when the machine's other work is subtracted."""
     best = {"tellback": float("inf"), "redis": float("inf")}
     for round_ in range(PATIENCE):
-        for module in best:
-            best[module] = min(best[module], _seconds_to_import(module))
+        for module, before in best.items():
+            best[module] = min(before, _seconds_to_import(module))
         if round_ >= ENOUGH and _ratio(best) <= 1.5:
             break
     assert _ratio(best) <= 1.5, best
