@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+
 from tellback import Tellback, connect
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.team import open_layout
-
 from tests.support.keyleaks import undeclared
 from tests.support.redis_server import RedisServer
 from tests.support.workers import StartWorkers, Workers

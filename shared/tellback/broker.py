@@ -1,4 +1,4 @@
-"""Celery's configuration of the broker, shared by the apps of workers and beat; the reasons stand beside each choice."""
+"""Celery's configuration of the broker, shared by the apps of workers and beat, with the reason of each choice."""
 
 from __future__ import annotations
 

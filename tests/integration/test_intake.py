@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.intake import Intake, Lease

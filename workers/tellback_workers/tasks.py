@@ -7,6 +7,7 @@ from celery import shared_task
 
 from tellback.errors import Unavailable
 from tellback.names import Family, Task
+from tellback.state.presence import Presence
 from tellback_workers.app import app
 from tellback_workers.drain import Drainer
 from tellback_workers.loops import loop_of
@@ -46,4 +47,6 @@ def drain(team: str, shard_index: int, family_name: str) -> None:
 @shared_task(name=Task.RING)
 def ring(team: str) -> None:
     """Wake a team's streams that nobody drains: the safety net for lost wake-ups and dead drainers."""
-    wake_idle(app, runtime().intake(team))
+    process = runtime()
+    wake_idle(app, process.intake(team))
+    Presence(process.database, process.layout(team)).rung()

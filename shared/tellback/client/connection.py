@@ -12,6 +12,7 @@ from tellback.errors import Unavailable
 from tellback.messaging.publisher import Publisher
 from tellback.settings import Settings, load, without_secrets
 from tellback.state.database import Database
+from tellback.state.dead import DeadLetters
 from tellback.state.history import read_history
 from tellback.state.keys import Layout
 from tellback.state.team import open_layout
@@ -48,6 +49,11 @@ class Tellback:
             SpoolFull: neither has room.
         """
         self.context.publisher.flush()
+
+    @property
+    def dead(self) -> DeadLetters:
+        """The team's dead letters."""
+        return DeadLetters(self.context.database, self.context.layout)
 
     def history(self, session: str) -> list[dict[str, Any]]:
         """Everything stored for a session, in time order; each entry has `kind` and `at` (milliseconds, server time).

@@ -72,4 +72,6 @@ def _refusal(raw: bytes, error: Exception) -> MalformedMessage | UnsupportedVers
 
 
 def _version_refusal(raw: bytes, version: int) -> UnsupportedVersion:
-    return UnsupportedVersion(f"schema version {version}; this release reads {SCHEMA_VERSION}: upgrade the workers", raw)
+    return UnsupportedVersion(
+        f"schema version {version}; this release reads {SCHEMA_VERSION}: upgrade the workers", raw
+    )

@@ -67,7 +67,10 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RecallRequested(Message, frozen=True, kw_only=True):
-    """A host asks for a ranking; the reply waits in a mailbox named by `event_id` until `deadline_in` seconds passed."""
+    """A host asks for a ranking; after `deadline_in` seconds it no longer wants one.
+
+    The reply waits in a mailbox named by `event_id`.
+    """
 
     family: ClassVar[Family] = Family.RECALLS
 
@@ -89,8 +92,8 @@ class RecallRequested(Message, frozen=True, kw_only=True):
 class RecallHit(msgspec.Struct, frozen=True, kw_only=True):
     """One ranked fact: with a boost, `score` is (1 - w) x semantic + w x usefulness, else the semantic score.
 
-    `scope` says whose usefulness it is: that of the query's `context`, the fact's `global` one, or `neutral` (0.5, never
-    signalled). `degraded` is True where no worker answered in time, so that the query's context was not looked at.
+    `scope` says whose usefulness it is: that of the query's `context`, the fact's `global` one, or `neutral`
+    (0.5, never signalled). `degraded` is True where no worker answered in time, so that the query's context was not looked at.
     """
 
     fact_id: str

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
-import redis
 import structlog
+from redis import exceptions
 
 from tellback.contracts.codec import encode
 from tellback.contracts.message import MAX_MESSAGE_BYTES, Message
@@ -72,7 +72,7 @@ class Publisher:
                 raise self._full
             self._buffer.append((stream, raw))
             waiting = len(self._buffer)
-            if waiting == 1 or waiting == self._settings.publish_batch:
+            if waiting in (1, self._settings.publish_batch):
                 self._start()
                 self._guard.notify()
         if waiting >= BUFFER_MAX:
@@ -151,7 +151,7 @@ class Publisher:
                 self._send(chunk)
                 sent += len(chunk)
             self._full = None
-        except (Unavailable, redis.exceptions.RedisError) as trouble:
+        except (Unavailable, exceptions.RedisError) as trouble:
             self._keep(facts[sent:], trouble)
 
     def _send_spool(self) -> None:

@@ -12,7 +12,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Self
 
 import structlog
 
@@ -109,7 +109,7 @@ class _SpoolFile:
         except (OSError, ValueError):
             self._sent = 0
 
-    def __enter__(self) -> _SpoolFile:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -145,11 +145,12 @@ class _SpoolFile:
         end = self._file.seek(0, os.SEEK_END)
         try:
             written = self._file.write(block)
-            if written != len(block):
-                raise OSError(f"wrote {written} of {len(block)} bytes")
         except OSError:
             self._file.truncate(end)  # a torn block must not stand before the next one
             raise
+        if written != len(block):
+            self._file.truncate(end)
+            raise OSError(f"wrote {written} of {len(block)} bytes")
 
     def send_all(self, send: Send) -> None:
         for facts, end in self._chunks():
@@ -157,8 +158,8 @@ class _SpoolFile:
                 send(facts)
             self._mark(end)
         if self._sent:
+            self._mark(0)  # before the file is cut: dying between the two sends again, the other way round would lose
             self._file.truncate(0)
-            self._mark(0)
 
     def delete(self) -> None:
         self._sent_path.unlink(missing_ok=True)
@@ -170,18 +171,17 @@ class _SpoolFile:
         with self.path.open("rb") as reader:
             position = reader.seek(self._sent)
             facts: list[Fact] = []
-            dropped = lines = 0
-            for line in reader:
+            dropped = 0
+            for number, line in enumerate(reader, 1):
                 if not line.endswith(b"\n"):
                     _log.warning("spool.torn_line", path=str(self.path), bytes=len(line))
                 position += len(line)
-                lines += 1
                 parsed = _parse(line)
                 if parsed is None or parsed[0] < oldest:
                     dropped += 1
                 else:
                     facts.append(parsed[1])
-                if lines % CHUNK == 0:
+                if number % CHUNK == 0:
                     yield facts, position
                     facts = []
             if dropped:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import redis
+from redis import exceptions
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
@@ -31,7 +32,8 @@ class Database:
     def __init__(self, url: str) -> None:
         """Take the URL; connections are made when first used."""
         retry = Retry(ExponentialBackoff(cap=0.2, base=0.02), retries=2)  # the default, 10, hides an outage for seconds
-        self._redis: Any = cast("Any", redis.Redis.from_url)(
+        connect: Any = redis.Redis.from_url  # pyright: ignore[reportUnknownMemberType]  # its kwargs are untyped
+        self._redis: Any = connect(
             url,
             protocol=2,
             retry=retry,
@@ -68,7 +70,7 @@ class Database:
         A server that has forgotten the scripts (a restart) is taught them again, and only what it refused runs again.
         """
         replies = self.pipeline([call.evalsha for call in calls], raise_on_error=False)
-        unknown = [i for i, reply in enumerate(replies) if isinstance(reply, redis.exceptions.NoScriptError)]
+        unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
         if unknown:
             scripts = {calls[i].script for i in unknown}
             self.pipeline([("SCRIPT", "LOAD", script.source) for script in scripts])
@@ -96,13 +98,13 @@ class Database:
 
 
 @contextmanager
-def _away() -> Iterator[None]:
+def _away() -> Generator[None, None, None]:
     try:
         yield
     except (
-        redis.exceptions.ConnectionError,  # BusyLoadingError is one of them
-        redis.exceptions.TimeoutError,
-        redis.exceptions.ReadOnlyError,
-        redis.exceptions.OutOfMemoryError,
+        exceptions.ConnectionError,  # BusyLoadingError is one of them
+        exceptions.TimeoutError,
+        exceptions.ReadOnlyError,
+        exceptions.OutOfMemoryError,
     ) as error:
         raise Unavailable(f"Redis does not take the call: {error}") from error

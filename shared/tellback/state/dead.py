@@ -8,7 +8,7 @@ import msgspec
 
 from tellback.errors import InvalidInput, NotFound, StateConflict
 from tellback.names import Family
-from tellback.state.database import Database
+from tellback.state.database import Arg, Database
 from tellback.state.decision import Decision
 from tellback.state.intake import Lease, RawEntry, committed
 from tellback.state.keys import Layout, Shard, stream_of
@@ -52,7 +52,14 @@ class DeadLetters:
         """
         raw = entry.raw or b""
         keys = [*lease.keys, lease.shard.key("dead")]
-        args = [str(lease.fence), msgspec.json.encode([entry.id]), lease.family, reason, raw[:KEPT_BYTES], len(raw)]
+        args: list[Arg] = [
+            str(lease.fence),
+            msgspec.json.encode([entry.id]),
+            lease.family,
+            reason,
+            raw[:KEPT_BYTES],
+            len(raw),
+        ]
         committed(self._db.run(_bury.call(keys, args)))
 
     def newest(self, limit: int = 100) -> list[DeadLetter]:
@@ -112,7 +119,12 @@ class DeadLetters:
     def _locate(self, letter_id: str) -> tuple[Shard, str]:
         index, _, entry = letter_id.partition(":")
         parts = entry.split("-")
-        if not (index.isdecimal() and int(index) < self._layout.shards and len(parts) == 2 and all(map(str.isdecimal, parts))):
+        if not (
+            index.isdecimal()
+            and int(index) < self._layout.shards
+            and len(parts) == 2
+            and all(map(str.isdecimal, parts))
+        ):
             raise InvalidInput(f"{letter_id!r} is not the id of a dead letter; ids look like 0:1700000000000-0")
         return self._layout.shard(int(index)), entry
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-import redis
+from redis import exceptions
 
 from tellback.contracts.codec import AnyMessage
 from tellback.errors import TellbackError, Unavailable
@@ -28,7 +28,7 @@ _take_lease = Script("take_lease")
 _release_lease = Script("release_lease")
 
 
-class Fenced(TellbackError):  # noqa: N818 - what happened to the drainer, not a fault
+class Fenced(TellbackError):
     """The drainer's lease ran out or passed to another: stop, nothing of the last script was written."""
 
 
@@ -113,7 +113,7 @@ class Intake:
             for group in ("drain", "bell")
         ]
         for reply in self._db.pipeline(commands, raise_on_error=False):
-            if isinstance(reply, redis.exceptions.ConnectionError):
+            if isinstance(reply, exceptions.ConnectionError):
                 raise Unavailable(str(reply)) from reply
             if isinstance(reply, Exception) and not str(reply).startswith("BUSYGROUP"):
                 raise reply
@@ -143,7 +143,11 @@ class Intake:
                 )
             ]
         )
-        return [place for place, length, held in zip(places, replies[::2], replies[1::2], strict=True) if length and not held]
+        return [
+            place
+            for place, length, held in zip(places, replies[::2], replies[1::2], strict=True)
+            if length and not held
+        ]
 
     def ring(self, shard: Shard, family: Family) -> bool:
         """Whether the caller is to publish a wake-up: False while one is pending."""
@@ -188,7 +192,7 @@ class Intake:
         reply = self._grouped(
             "XREADGROUP", "GROUP", "drain", _CONSUMER, "COUNT", count, "STREAMS", lease.stream, after
         )  # fmt: skip
-        items = reply[0][1] if reply else []
+        items: list[Any] = reply[0][1] if reply else []
         if not items:
             return []
         pending = self._db.command("XPENDING", lease.stream, "drain", items[0][0], items[-1][0], count)
@@ -198,7 +202,7 @@ class Intake:
     def _grouped(self, *command: str | int) -> Any:
         try:
             return self._db.command(*command)
-        except redis.exceptions.ResponseError as error:
+        except exceptions.ResponseError as error:
             if not str(error).startswith("NOGROUP"):
                 raise
             self.ensure_groups()  # the database was emptied while we ran

@@ -19,7 +19,7 @@ DAY: Final = 86_400
 
 @dataclass(frozen=True, slots=True)
 class KeyFamily:
-    """One kind of key. `lifetime` is the longest time to live in seconds; None means that it stays and why is `bound`."""
+    """One kind of key. `lifetime` is the longest time to live, in seconds; None: it stays, and `bound` says why."""
 
     name: str
     owner: str
@@ -29,50 +29,46 @@ class KeyFamily:
     bound: str
 
 
-def _family(name: str, owner: str, type_: str, lifetime: int | None, cap: int | None, bound: str) -> KeyFamily:
-    return KeyFamily(name, owner, type_, lifetime, cap, bound)
-
-
 FAMILIES: Final = {
     family.name: family
     for family in (
-        _family("team", "connect", "hash", None, 8, "a few fields for each team"),
-        _family("worker", "presence", "string", 15, None, "one worker's last sign of life"),
-        _family("workers", "presence", "zset", 3_600, None, "the workers of the last hour"),
-        _family("beat", "presence", "string", 3_600, None, "when a worker last did what beat had sent"),
-        _family("in", "intake", "stream", None, None, "hosts spool above intake_max; entries leave when applied"),
-        _family("ring", "intake", "string", 10, None, "one wake-up pending"),
-        _family("lease", "intake", "string", 5 * MINUTE, None, "one drainer"),
-        _family("fence", "intake", "string", None, None, "one counter for each stream"),
-        _family(
+        KeyFamily("team", "connect", "hash", None, 8, "a few fields for each team"),
+        KeyFamily("worker", "presence", "string", 15, None, "one worker's last sign of life"),
+        KeyFamily("workers", "presence", "zset", 3_600, None, "the workers of the last hour"),
+        KeyFamily("beat", "presence", "string", 3_600, None, "when a worker last did what beat had sent"),
+        KeyFamily("in", "intake", "stream", None, None, "hosts spool above intake_max; entries leave when applied"),
+        KeyFamily("ring", "intake", "string", 10, None, "one wake-up pending"),
+        KeyFamily("lease", "intake", "string", 5 * MINUTE, None, "one drainer"),
+        KeyFamily("fence", "intake", "string", None, None, "one counter for each stream"),
+        KeyFamily(
             "dead", "dead letters", "stream", 30 * DAY, 10_100, "10,000 entries (trimmed to a whole node) or 30 days"
         ),
-        _family("op", "decisions", "string", 10 * MINUTE, None, "one reply for each operation id"),
-        _family("hist", "history", "list", 7 * DAY, 1_000, "the newest 1,000 entries of a session"),
-        _family("eval", "guidance", "hash", 7 * DAY, 16, "one evaluation's state"),
-        _family("seen", "guidance", "set", 7 * DAY, 50_500, "event ids, two generations of 50,000"),
-        _family("seen-old", "guidance", "set", 7 * DAY, 50_500, "the generation before"),
-        _family("mail", "guidance", "list", 7 * DAY, 100, "feedback not yet delivered"),
-        _family("job", "commands", "hash", 7 * DAY, 32, "one command's state"),
-        _family("jobs", "commands", "zset", 7 * DAY, None, "queued commands of a pool"),
-        _family("running", "commands", "zset", 7 * DAY, None, "commands under a lease"),
-        _family("records", "commands", "list", 7 * DAY, 200, "the newest records of a session"),
-        _family("turn", "turns", "hash", 7 * DAY, 32, "one turn"),
-        _family("due", "turns", "zset", 7 * DAY, None, "open turns by deadline"),
-        _family("turns", "turns", "zset", 7 * DAY, 1_000, "the newest turns by time of opening, for listings"),
-        _family("out", "outbox", "zset", 7 * DAY, None, "conversations of a channel that have deliveries"),
-        _family("outq", "outbox", "list", 7 * DAY, 1_000, "deliveries of one conversation, in order"),
-        _family("channels", "outbox", "zset", 7 * DAY, 1_000, "channels by last use; the longest unused goes"),
-        _family("bank", "signals", "hash", None, 16, "a bank's model, version and threshold"),
-        _family("facts", "signals", "hash", None, 100_000, "global scores; the least recently signalled goes"),
-        _family("recent", "signals", "zset", None, 100_000, "facts by last signal"),
-        _family("ctxvec", "signals", "hash", None, 100_000, "contexts: vectors by slot"),
-        _family("ctxver", "signals", "zset", None, 100_000, "contexts: slot by version"),
-        _family("ctx", "signals", "hash", None, 10_000, "one context's scores by fact"),
-        _family("sigseen", "signals", "set", 7 * DAY, 50_500, "signal ids, two generations of 50,000"),
-        _family("sigseen-old", "signals", "set", 7 * DAY, 50_500, "the generation before"),
-        _family("reply", "recall", "string", MINUTE, None, "one recall's reply"),
-        _family("vec", "recall", "string", DAY, None, "embedding of a query, by model and text"),
+        KeyFamily("op", "decisions", "string", 10 * MINUTE, None, "one reply for each operation id"),
+        KeyFamily("hist", "history", "list", 7 * DAY, 1_000, "the newest 1,000 entries of a session"),
+        KeyFamily("eval", "guidance", "hash", 7 * DAY, 16, "one evaluation's state"),
+        KeyFamily("seen", "guidance", "set", 7 * DAY, 50_500, "event ids, two generations of 50,000"),
+        KeyFamily("seen-old", "guidance", "set", 7 * DAY, 50_500, "the generation before"),
+        KeyFamily("mail", "guidance", "list", 7 * DAY, 100, "feedback not yet delivered"),
+        KeyFamily("job", "commands", "hash", 7 * DAY, 32, "one command's state"),
+        KeyFamily("jobs", "commands", "zset", 7 * DAY, None, "queued commands of a pool"),
+        KeyFamily("running", "commands", "zset", 7 * DAY, None, "commands under a lease"),
+        KeyFamily("records", "commands", "list", 7 * DAY, 200, "the newest records of a session"),
+        KeyFamily("turn", "turns", "hash", 7 * DAY, 32, "one turn"),
+        KeyFamily("due", "turns", "zset", 7 * DAY, None, "open turns by deadline"),
+        KeyFamily("turns", "turns", "zset", 7 * DAY, 1_000, "the newest turns by time of opening, for listings"),
+        KeyFamily("out", "outbox", "zset", 7 * DAY, None, "conversations of a channel that have deliveries"),
+        KeyFamily("outq", "outbox", "list", 7 * DAY, 1_000, "deliveries of one conversation, in order"),
+        KeyFamily("channels", "outbox", "zset", 7 * DAY, 1_000, "channels by last use; the longest unused goes"),
+        KeyFamily("bank", "signals", "hash", None, 16, "a bank's model, version and threshold"),
+        KeyFamily("facts", "signals", "hash", None, 100_000, "global scores; the least recently signalled goes"),
+        KeyFamily("recent", "signals", "zset", None, 100_000, "facts by last signal"),
+        KeyFamily("ctxvec", "signals", "hash", None, 100_000, "contexts: vectors by slot"),
+        KeyFamily("ctxver", "signals", "zset", None, 100_000, "contexts: slot by version"),
+        KeyFamily("ctx", "signals", "hash", None, 10_000, "one context's scores by fact"),
+        KeyFamily("sigseen", "signals", "set", 7 * DAY, 50_500, "signal ids, two generations of 50,000"),
+        KeyFamily("sigseen-old", "signals", "set", 7 * DAY, 50_500, "the generation before"),
+        KeyFamily("reply", "recall", "string", MINUTE, None, "one recall's reply"),
+        KeyFamily("vec", "recall", "string", DAY, None, "embedding of a query, by model and text"),
     )
 }
 

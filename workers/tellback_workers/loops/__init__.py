@@ -1,4 +1,4 @@
-"""The loops by family. A loop's module is imported when its first entry comes, so that a worker pays for what it does."""
+"""The loops by family. A loop's module is imported with its first entry: a worker pays for what it does."""
 
 from __future__ import annotations
 

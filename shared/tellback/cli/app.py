@@ -1,0 +1,23 @@
+"""`tellback`: the command line."""
+
+from __future__ import annotations
+
+import typer
+
+from tellback.cli import dead, history
+
+app = typer.Typer(
+    name="tellback",
+    help="Tellback closes the loop for fleets of AI agents: commands, guidance, turns and signals that answer back.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,  # locals may hold what must not reach a terminal
+    rich_markup_mode="rich",
+)
+for module in (history, dead):
+    module.register(app)
+
+
+def main() -> None:
+    """The console script."""
+    app()

@@ -1,0 +1,91 @@
+"""What every command shares: a client, listings as tables or JSON, and errors as one line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from tellback.errors import ConfigurationError, InvalidInput, TellbackError
+
+if TYPE_CHECKING:
+    from tellback.client.connection import Tellback
+
+BEGIN: Final = "Begin"
+COMMANDS: Final = "Commands"
+GUIDANCE: Final = "Guidance"
+TURNS: Final = "Turns"
+SIGNALS: Final = "Signals"
+OPERATE: Final = "Operate"
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+UrlOption = Annotated[
+    str | None,
+    typer.Option("--redis-url", help="Redis of the state; default: TELLBACK_REDIS_URL, else a running `up`."),
+]
+TeamOption = Annotated[str | None, typer.Option("--team", help="The team; default: TELLBACK_TEAM.")]
+
+
+@contextmanager
+def client(url: str | None, team: str | None) -> Generator[Tellback, None, None]:
+    """A client for one command; an error of ours ends the command with one line and its exit code."""
+    from tellback.client.connection import connect
+
+    with reported(), connect(url, team=team) as tb:
+        yield tb
+
+
+@contextmanager
+def reported() -> Generator[None, None, None]:
+    """Turn an error of ours into one line on standard error; exit code 2 for wrong input or settings, else 1."""
+    try:
+        yield
+    except TellbackError as error:
+        typer.echo(f"tellback: {error}", err=True)
+        raise typer.Exit(2 if isinstance(error, (InvalidInput, ConfigurationError)) else 1) from error
+
+
+def show(rows: Iterable[Any], *, as_json: bool, columns: Sequence[str], title: str) -> None:
+    """Print rows (structs or mappings) as JSON lines, or as a table of `columns`."""
+    import msgspec
+
+    plain: list[Mapping[str, Any]] = [msgspec.to_builtins(row) for row in rows]
+    if as_json:
+        for row in plain:
+            print_json(row)
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column.replace("_", " "), overflow="fold")
+    for row in plain:
+        table.add_row(*(escape(_cell(column, row.get(column))) for column in columns))
+    Console().print(table if plain else f"{title}: none")
+
+
+def print_json(value: Any) -> None:
+    """One JSON line on standard output; what is not UTF-8 inside is replaced."""
+    import json
+
+    sys.stdout.write(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode() + "\n")
+    sys.stdout.flush()
+
+
+def _cell(column: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if column == "at" or column.endswith("_at"):
+        return (
+            datetime.fromtimestamp(value / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+            if isinstance(value, int)
+            else str(value)
+        )
+    text = value if isinstance(value, str) else str(value)
+    return text if len(text) <= 200 else f"{text[:199]}…"
