@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ class Checkout:
         self.venv = root / ".venv"
         self.ran: list[str] = []
         self.dies_at = ""
-        self.setup: Any = _load(root / "ops" / "setup.py")
+        self.setup = _load(root / "ops" / "setup.py")
         self.setup._run = self._run
 
     def main(self) -> list[str]:
@@ -122,7 +121,7 @@ def test_a_second_set_up_waits_for_the_first_and_leaves_its_work_alone(checkout:
     assert second.returncode == 0
 
 
-def _load(path: Path) -> ModuleType:
+def _load(path: Path) -> Any:
     spec = importlib.util.spec_from_file_location("setup_under_test", path)
     assert spec
     assert spec.loader
