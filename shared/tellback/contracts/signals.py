@@ -93,7 +93,7 @@ class RecallHit(msgspec.Struct, frozen=True, kw_only=True):
     """One ranked fact: with a boost, `score` is (1 - w) x semantic + w x usefulness, else the semantic score.
 
     `scope` says whose usefulness it is: that of the query's `context`, the fact's `global` one, or `neutral`
-    (0.5, never signalled). `degraded` is True where no worker answered in time, so that the query's context was not looked at.
+    (0.5, never signalled). `degraded` is True where no worker answered in time: the query's context was not looked at.
     """
 
     fact_id: str

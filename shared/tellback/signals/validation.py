@@ -1,0 +1,133 @@
+"""Checks of what a host hands in, before anything of it is published. Each error names the item and the field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, get_args
+
+from tellback.contracts.message import MAX_FIELD_BYTES
+from tellback.contracts.signals import MAX_CANDIDATES, MAX_ID, MAX_WAIT, Candidate, SignalItem, SignalType
+from tellback.errors import InvalidInput
+
+_TYPES: Final = get_args(SignalType)
+
+
+def check_items(items: Iterable[object]) -> list[SignalItem]:
+    """The items of one call, all of them valid.
+
+    Raises:
+        InvalidInput: there are none, or one is wrong; the message names its position and field.
+    """
+    checked: list[SignalItem] = []
+    for i, item in enumerate(items):
+        if not isinstance(item, SignalItem):
+            raise InvalidInput(f"signals[{i}] is {_shown(item)}: use tellback.SignalItem(...)")
+        check_item(item, f"signals[{i}]")
+        checked.append(item)
+    if not checked:
+        raise InvalidInput("signals is empty: give at least one SignalItem")
+    return checked
+
+
+def check_item(item: SignalItem, name: str) -> None:
+    """Return if the item is valid; `name` stands before the field in the error.
+
+    Raises:
+        InvalidInput: a field is wrong.
+    """
+    check_id(item.fact_id, f"{name}.fact_id")
+    if item.signal_type not in _TYPES:
+        raise InvalidInput(f"{name}.signal_type is {_shown(item.signal_type)}: use one of {', '.join(_TYPES)}")
+    check_query(item.query, f"{name}.query")
+    check_share(item.confidence, f"{name}.confidence")
+    if item.context is not None:
+        _check_text(item.context, f"{name}.context", MAX_FIELD_BYTES)
+    _check_text(item.signal_id, f"{name}.signal_id", MAX_ID)
+
+
+def check_id(value: Any, name: str) -> str:
+    """A fact id or a bank's name: any text of 1 to 512 characters.
+
+    Raises:
+        InvalidInput: it is not.
+    """
+    text = _check_text(value, name, MAX_ID)
+    if not text:
+        raise InvalidInput(f"{name} is empty")
+    return text
+
+
+def check_query(value: Any, name: str) -> str:
+    """A query: text that is not blank. What is above the limit of a field is cut later, not refused.
+
+    Raises:
+        InvalidInput: it is not.
+    """
+    text = _check_text(value, name, None)
+    if not text.strip():
+        raise InvalidInput(f"{name} is blank: the query ties a signal to its context")
+    return text
+
+
+def check_share(value: Any, name: str) -> float:
+    """A number in [0, 1].
+
+    Raises:
+        InvalidInput: it is not a number, or NaN, or outside.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InvalidInput(f"{name} is {_shown(value)}: use a number from 0 to 1")
+    return float(value)
+
+
+def check_candidates(candidates: Sequence[object]) -> list[Candidate]:
+    """The candidates of one recall, at most 1,000.
+
+    Raises:
+        InvalidInput: one is wrong, the message names its position and field; or there are too many.
+    """
+    if len(candidates) > MAX_CANDIDATES:
+        raise InvalidInput(f"candidates has {len(candidates)} facts: a recall ranks at most {MAX_CANDIDATES}")
+    return [_candidate(value, f"candidates[{i}]") for i, value in enumerate(candidates)]
+
+
+def check_limits(limit: Any, wait: Any) -> None:
+    """Return if `limit` is a count of hits and `wait` a time that a reply is kept.
+
+    Raises:
+        InvalidInput: one of them is not.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise InvalidInput(f"limit is {_shown(limit)}: use 1 or more")
+    if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait <= MAX_WAIT:
+        raise InvalidInput(f"wait is {_shown(wait)}: use 0 to {MAX_WAIT:g} seconds")
+
+
+def _candidate(value: object, name: str) -> Candidate:
+    pair: Any = (value.fact_id, value.semantic) if isinstance(value, Candidate) else value
+    try:
+        fact_id, semantic = pair
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} is {_shown(value)}: use (fact_id, semantic score)") from None
+    check_id(fact_id, f"{name}.fact_id")
+    if isinstance(semantic, bool) or not isinstance(semantic, int | float) or not math.isfinite(semantic):
+        raise InvalidInput(f"{name}.semantic is {_shown(semantic)}: use a finite number")
+    return Candidate(fact_id, float(semantic))
+
+
+def _check_text(value: Any, name: str, limit: int | None) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"{name} is {_shown(value)}: use text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{name} holds half a surrogate pair, which is no text") from None
+    if limit is not None and len(value) > limit:
+        raise InvalidInput(f"{name} has {len(value)} characters: use at most {limit}")
+    return value
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

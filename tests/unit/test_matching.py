@@ -1,0 +1,98 @@
+"""Matching is exact at the border and does not depend on how a product was computed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tellback.signals import matching
+from tellback.signals.matching import (
+    ContextMatrix,
+    Match,
+    Vectors,
+    as_bytes,
+    as_vectors,
+    default_threshold,
+    exact_cosine,
+    reaches,
+)
+
+
+def unit(*numbers: float) -> Vectors:
+    vector = np.array(numbers, np.float64)
+    return (vector / np.linalg.norm(vector)).astype(np.float32)
+
+
+def at_cosine(cosine: float) -> Vectors:
+    """A vector of this cosine with (1, 0)."""
+    return np.array([cosine, math.sqrt(1 - cosine**2)], np.float32)
+
+
+def random_units(seed: int, count: int, dimension: int = 8) -> Vectors:
+    rows = np.random.default_rng(seed).normal(size=(count, dimension))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def matrix_of(rows: Vectors) -> ContextMatrix:
+    matrix = ContextMatrix(rows.shape[1])
+    for slot, row in enumerate(rows):
+        matrix.put(slot, row)
+    return matrix
+
+
+@pytest.mark.parametrize("threshold", [0.81, 0.83, 0.85, 0.9, 1 / 3])
+def test_the_threshold_itself_matches_and_the_next_float_below_does_not(threshold: float) -> None:
+    """0.83 as a float32 is below 0.83: both sides are compared in float32."""
+    query = np.array([[1, 0]], np.float32)
+    below = np.nextafter(np.float32(threshold), np.float32(0))
+    assert matrix_of(at_cosine(threshold)[None]).best(query, threshold) == [Match(0, float(np.float32(threshold)))]
+    assert matrix_of(np.array([[below, 0.5]], np.float32)).best(query, threshold) == [None]
+
+
+def test_the_best_context_wins_and_of_equal_ones_the_lower_slot() -> None:
+    rows = np.stack([at_cosine(0.86), at_cosine(0.95), at_cosine(0.95), at_cosine(0.5)])
+    query = np.array([1, 0], np.float32)
+    assert matrix_of(rows).best(query[None], 0.85)[0] == Match(1, float(np.float32(0.95)))
+    assert [match.slot for match in matrix_of(rows).all_matches(query, 0.85)] == [1, 2, 0]
+
+
+def test_an_empty_bank_matches_nothing() -> None:
+    assert ContextMatrix(2).best(unit(1, 0)[None], 0.85) == [None]
+    assert ContextMatrix(2).all_matches(unit(1, 0), 0.85) == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 60), st.integers(1, 12), st.floats(0.05, 0.999))
+def test_same_answer_as_pair_by_pair(seed: int, contexts: int, queries: int, threshold: float) -> None:
+    rows, asked = random_units(seed, contexts), random_units(seed + 1, queries)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "_BLOCK_CELLS", 64)  # several blocks, so that their borders are crossed
+        found = matrix_of(rows).best(asked, threshold)
+        all_found = [matrix_of(rows).all_matches(query, threshold) for query in asked]
+    for i, query in enumerate(asked):
+        pairs = [Match(slot, exact_cosine(query, row)) for slot, row in enumerate(rows)]
+        expected = sorted((m for m in pairs if reaches(m.cosine, threshold)), key=lambda m: (-m.cosine, m.slot))
+        assert all_found[i] == expected
+        assert found[i] == (expected[0] if expected else None)
+
+
+def test_a_slot_is_replaced_in_place() -> None:
+    matrix = matrix_of(np.stack([unit(1, 0), unit(0, 1)]))
+    matrix.put(0, unit(-1, 0))
+    assert matrix.count == 2
+    assert matrix.best(unit(1, 0)[None], 0.85) == [None]
+
+
+def test_vectors_survive_their_bytes() -> None:
+    rows = random_units(1, 5)
+    assert np.array_equal(as_vectors([as_bytes(row) for row in rows], 8), rows)
+    assert as_vectors([], 8).shape == (0, 8)
+
+
+def test_thresholds_belong_to_models() -> None:
+    """The documented CEO example has a cosine of 0.818 under the shipped model, and 0.85 is everyone else's default."""
+    assert default_threshold("all-MiniLM-L6-v2") == 0.81
+    assert default_threshold("something-else") == 0.85

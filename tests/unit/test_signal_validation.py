@@ -1,0 +1,128 @@
+"""What is wrong is refused before publishing, by item and field; the edge of the workers refuses the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tellback.contracts.codec import decode, encode
+from tellback.contracts.signals import MAX_CANDIDATES, Candidate, SignalBatch, SignalItem
+from tellback.errors import InvalidInput, MalformedMessage
+from tellback.names import Family
+from tellback.signals.validation import check_candidates, check_items, check_limits, check_share
+
+GOOD: dict[str, Any] = {"fact_id": "f1", "signal_type": "used", "query": "who?"}
+
+
+def item(**fields: Any) -> SignalItem:
+    return SignalItem(**{**GOOD, **fields})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("fact_id", ""),
+        ("fact_id", 7),
+        ("fact_id", "x" * 513),
+        ("fact_id", "half \ud800"),
+        ("signal_type", "loved"),
+        ("signal_type", None),
+        ("query", ""),
+        ("query", " \n\t"),
+        ("query", None),
+        ("confidence", 1.01),
+        ("confidence", -0.1),
+        ("confidence", float("nan")),
+        ("confidence", float("inf")),
+        ("confidence", "1"),
+        ("confidence", True),
+        ("context", 3),
+        ("context", "x" * 70_000),
+        ("signal_id", "x" * 513),
+    ],
+)
+def test_an_error_names_the_item_and_the_field(field: str, value: object) -> None:
+    with pytest.raises(InvalidInput, match=rf"signals\[1\]\.{field}\b"):
+        check_items([item(), item(**{field: value})])
+
+
+def test_an_empty_call_and_a_foreign_object_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="empty"):
+        check_items([])
+    with pytest.raises(InvalidInput, match=r"signals\[0\]"):
+        check_items([dict(GOOD)])
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 0.0, 1.0, 0.7])
+def test_the_borders_of_confidence_are_valid(confidence: float) -> None:
+    assert check_items([item(confidence=confidence, context="seen in the answer", signal_id="mine")])
+
+
+fields = st.fixed_dictionaries(
+    {
+        "fact_id": st.text(max_size=3),
+        "signal_type": st.sampled_from(["used", "ignored", "helpful", "not_helpful", "other"]),
+        "query": st.text(" \n\tab", max_size=3),
+        "confidence": st.floats(-0.5, 1.5),
+        "context": st.none() | st.text(max_size=3),
+    }
+)
+
+
+@given(fields)
+def test_hosts_and_workers_refuse_the_same(values: dict[str, Any]) -> None:
+    """A batch that a host in another language appends is held to the rules of `check_items`."""
+    try:
+        check_items([SignalItem(**values)])
+    except InvalidInput:
+        accepted = False
+    else:
+        accepted = True
+    raw = msgspec.json.encode({"type": "SignalBatch", "event_id": "e", "bank": "b", "items": [values]})
+    try:
+        decode(raw, Family.SIGNALS)
+    except MalformedMessage as error:
+        assert not accepted, error  # noqa: PT017 - either outcome is right, they have to agree
+    else:
+        assert accepted
+
+
+@pytest.mark.parametrize("items", [[], [GOOD] * 501])
+def test_a_batch_holds_1_to_500_items(items: list[dict[str, Any]]) -> None:
+    raw = msgspec.json.encode({"type": "SignalBatch", "event_id": "e", "bank": "b", "items": items})
+    with pytest.raises(MalformedMessage, match="items"):
+        decode(raw, Family.SIGNALS)
+
+
+def test_an_item_without_an_id_gets_one_from_its_batch_and_place() -> None:
+    batch = SignalBatch(event_id="e", bank="b", items=[item(), item(signal_id="mine"), item()])
+    assert batch.signal_ids == ["e.0", "mine", "e.2"]
+    assert decode(encode(batch), Family.SIGNALS) == batch
+
+
+@pytest.mark.parametrize(
+    ("candidate", "field"),
+    [(("", 0.5), "fact_id"), (("f", float("nan")), "semantic"), (("f", "0.5"), "semantic"), (("f", True), "semantic")],
+)
+def test_a_wrong_candidate_is_named(candidate: tuple[Any, Any], field: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"candidates\[1\]\.{field}"):
+        check_candidates([("f", 0.1), candidate])
+
+
+def test_candidates_are_pairs_or_objects_and_bounded() -> None:
+    assert check_candidates([("a", 1), Candidate("b", 0.5)]) == [Candidate("a", 1.0), Candidate("b", 0.5)]
+    with pytest.raises(InvalidInput, match=r"candidates\[0\]"):
+        check_candidates(["just an id"])
+    with pytest.raises(InvalidInput, match="1001 facts"):
+        check_candidates([("a", 1)] * (MAX_CANDIDATES + 1))
+
+
+def test_limits_and_weights() -> None:
+    for limit, wait in [(0, 1), (True, 1), (1, -1), (1, 61), (1, float("nan"))]:
+        with pytest.raises(InvalidInput):
+            check_limits(limit, wait)
+    with pytest.raises(InvalidInput, match="usefulness_weight"):
+        check_share(1.1, "usefulness_weight")
