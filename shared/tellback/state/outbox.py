@@ -114,6 +114,10 @@ class Outbox:
         places = [Place(self._layout.shard(index), channel, name) for _, index, name in waiting[:limit]]
         return self._firsts(places)
 
+    def has_ready(self, channel: str) -> bool:
+        """Whether any conversation of the channel has something to take now."""
+        return any(self._db.run_all([_ready.call([shard.key("out", channel)], [1]) for shard in self._layout.all]))
+
     def _firsts(self, places: list[Place]) -> list[tuple[Place, Delivery]]:
         heads = self._db.pipeline([("LINDEX", place.queue, 0) for place in places])
         gone = [place for place, head in zip(places, heads, strict=True) if head is None]

@@ -132,10 +132,14 @@ class Turns:
         Raises:
             InvalidInput: not the id of a turn of this team.
         """
-        found = _ID.fullmatch(turn)
-        if found is None or int(found[1]) >= self._layout.shards:
+        if not self.has_form(turn):
             raise InvalidInput(f"turn {turn!r}: not the id of a turn")
-        return self._layout.shard(int(found[1]))
+        return self._layout.shard(int(turn[1:].partition("-")[0]))
+
+    def has_form(self, turn: str) -> bool:
+        """Whether this could be the id of a turn of this team."""
+        found = _ID.fullmatch(turn)
+        return found is not None and int(found[1]) < self._layout.shards
 
     def open(self, turn: NewTurn) -> Opened:
         """Open a turn, or find the one that this message opened before."""

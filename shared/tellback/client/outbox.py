@@ -1,0 +1,113 @@
+"""The outbox as a transport sees it.
+
+Source: feedback-guarantee, "Interaction with ResponseRoutingSystem".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from tellback import clock
+from tellback.client.context import Context
+from tellback.client.turn_checks import check_name, check_wait, milliseconds
+from tellback.contracts.turns import DeliveryKind, OutgoingResponse, RoutingOutcome, Settlement
+from tellback.errors import InvalidInput
+from tellback.settings import Settings
+from tellback.state.outbox import Delivery, Limits, Outbox, Place
+
+AHEAD: Final = 64  # deliveries looked up at once; each is still taken by itself
+NAP: Final = 0.02
+LONGEST_NAP: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxDelivery:
+    """One response for a transport to send, under a lease of `outbox_lease` seconds.
+
+    Give `idempotency_key` to the platform where it takes one: a delivery that comes again has the same key, and
+    `attempt` above 1 says that it may have been sent before.
+    """
+
+    turn_id: str
+    channel: str
+    conversation: str
+    response: OutgoingResponse
+    idempotency_key: str
+    kind: DeliveryKind
+    attempt: int
+    _outbox: Outbox = field(repr=False, compare=False)
+    _place: Place = field(repr=False, compare=False)
+    _delivery: Delivery = field(repr=False, compare=False)
+
+    def settle(self, outcome: RoutingOutcome) -> Settlement | Literal["lost"]:
+        """Tell what became of it.
+
+        Anything sent is `delivered`. Otherwise `permanent` is `dead`, `ambiguous` is never sent again, and all else is
+        `retry`, with a growing pause: attempts are spent only where something was attempted, and the last one is
+        `dead`. `lost`: the lease ended, and another transport has the delivery or has settled it.
+
+        Raises:
+            InvalidInput: not a `RoutingOutcome`.
+            Unavailable: Redis is away; the delivery comes again when its lease ends.
+        """
+        if not isinstance(outcome, RoutingOutcome):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller without types
+            raise InvalidInput(f"outcome: a RoutingOutcome, not {type(outcome).__name__}")
+        return self._outbox.settle(self._place, self._delivery, outcome)
+
+
+def outbox(context: Context, channel: str, *, wait: float = 0.0) -> Iterator[OutboxDelivery]:
+    """Deliveries of a channel for a transport to send and settle, in order within each conversation.
+
+    Ends when nothing has come due for `wait` seconds (`math.inf`: never). Each delivery is taken when it is yielded;
+    one that is not settled comes again when its lease ends, here or in another transport.
+
+    Raises:
+        InvalidInput: an argument is wrong; the message names it.
+        Unavailable: Redis is away; begin again later, nothing is lost.
+    """
+    check_name("channel", channel)
+    wait = check_wait(wait)
+    return _deliveries(Outbox(context.database, context.layout, _limits(context.settings)), channel, wait)
+
+
+def _deliveries(store: Outbox, channel: str, wait: float) -> Iterator[OutboxDelivery]:
+    end, nap = clock.monotonic() + wait, NAP
+    while True:
+        for place, expected in store.ready(channel, AHEAD):
+            taken = store.claim(place, expected)
+            if taken is not None:
+                yield _delivery(store, place, taken)
+                end, nap = clock.monotonic() + wait, NAP
+        if store.has_ready(channel):
+            continue
+        left = end - clock.monotonic()
+        if left <= 0:
+            return
+        clock.sleep(min(nap, left))
+        nap = min(nap * 2, LONGEST_NAP)
+
+
+def _delivery(store: Outbox, place: Place, taken: Delivery) -> OutboxDelivery:
+    return OutboxDelivery(
+        turn_id=taken.turn,
+        channel=place.channel,
+        conversation=place.conversation,
+        response=taken.outgoing,
+        idempotency_key=taken.key,
+        kind=taken.kind,
+        attempt=taken.attempt,
+        _outbox=store,
+        _place=place,
+        _delivery=taken,
+    )
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        lease_ms=milliseconds(settings.outbox_lease),
+        attempts=settings.outbox_attempts,
+        retry_ms=milliseconds(settings.outbox_retry),
+        hold_ms=milliseconds(settings.outbox_hold),
+    )

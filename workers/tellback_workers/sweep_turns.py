@@ -1,0 +1,62 @@
+"""The sweep: an overdue turn that nobody answered gets a fallback, exactly once, however many sweep at a time.
+
+Its cost follows what is due, not what is open. Source: feedback-guarantee.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+from celery import shared_task
+
+from tellback import clock
+from tellback.contracts.turns import OutgoingResponse
+from tellback.errors import Unavailable
+from tellback.names import Task
+from tellback.settings import Settings
+from tellback.state.turns import Turns, TurnView
+from tellback.turns.text import feedback_text
+from tellback_workers.runtime import runtime
+
+SECONDS: Final = 1.0  # a run that finds its batch full goes on for as long; beat sends the next
+
+_log = structlog.get_logger("tellback.turns")
+
+
+def sweep(turns: Turns, settings: Settings) -> tuple[int, int]:
+    """One bounded sweep, longest overdue first: how many due turns it looked at, and how many fallbacks it wrote.
+
+    Raises:
+        Unavailable: Redis is away; every turn stays due.
+    """
+    due = turns.overdue(settings.sweep_batch)
+    loaded = turns.load(due)
+    turns.forget_due([name for name, turn in zip(due, loaded, strict=True) if turn is None])
+    found = [turn for turn in loaded if turn is not None]
+    written = turns.fall_back([(turn.ref, _fallback(turn, settings)) for turn in found])
+    for turn, wrote in zip(found, written, strict=True):
+        if wrote:
+            _log.info(
+                "[FeedbackGuarantee] Producing fallback OutgoingResponse ...",
+                turn=turn.id,
+                channel=turn.channel,
+            )
+    return len(due), sum(written)
+
+
+def _fallback(turn: TurnView, settings: Settings) -> OutgoingResponse:
+    return OutgoingResponse.text_only(feedback_text(turn.language, settings.fallback_language))
+
+
+@shared_task(name=Task.SWEEP_TURNS)
+def sweep_turns(team: str) -> None:
+    """Sweep a team's overdue turns until none is left, or for a second."""
+    process = runtime()
+    end = clock.monotonic() + SECONDS
+    try:
+        turns = Turns(process.database, process.layout(team))
+        while sweep(turns, process.settings)[0] >= process.settings.sweep_batch and clock.monotonic() < end:
+            pass
+    except Unavailable as away:
+        _log.warning("sweep_turns.postponed", team=team, reason=str(away))
