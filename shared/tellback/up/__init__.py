@@ -1,0 +1,1 @@
+"""`tellback up`: Redis, workers, beat and Flower under one supervisor, which needs neither Celery nor torch itself."""

