@@ -1,0 +1,324 @@
+"""Runs one command and tells what it did; the same for workers and for `tellback run`.
+
+The command gets end of file on its input, a session and process group of its own, and no shell. Nothing that it started
+is alive when `run` returns: on a timeout or a stop everything gets TERM, a grace period, KILL; after a normal end the
+same holds for what it left in the background, which has at most the grace period to finish its output.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import selectors
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from tellback import clock
+from tellback.commands import failures
+from tellback.commands.supervision import SupervisorProcess, borrowed
+from tellback.commands.truncation import Capture, Truncation
+from tellback.redaction import Redactor
+
+GRACE: Final = 5.0
+_READ: Final = 1 << 20
+_F_SETPIPE_SZ: Final = 1031  # Linux: fcntl has no name for it before Python 3.12 on every build
+_MAX_DRAIN_READS: Final = 64  # a stranger who was handed the pipe may still write
+_KILL_PATIENCE: Final = 5.0  # after KILL, for a process that the kernel does not let go
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """What to run. `cwd` is absolute; `env` is the whole environment; `timeout` and `grace` are seconds.
+
+    With a `lease`, in seconds, the command is killed when the lease passes without a `Control.renewed`, even if this
+    process hangs.
+    """
+
+    argv: Sequence[str]
+    cwd: str
+    env: Mapping[str, str]
+    timeout: float
+    grace: float = GRACE
+    lease: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a command did. `exit_code` is None where `error` says why there is none; negative for a signal's death."""
+
+    stdout: Capture
+    stderr: Capture
+    exit_code: int | None
+    signal: str | None = None
+    error: str | None = None
+    started_at: datetime | None = None
+    duration_ms: int = 0
+
+
+class Control:
+    """Reaches a running command from other threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)  # noqa: FBT003 - the standard library's signature
+        self._writer.setblocking(False)  # noqa: FBT003
+        self._reason: str | None = None
+        self._ttl: float | None = None
+
+    def stop(self, reason: str) -> None:
+        """End the command; `reason` becomes the record's error. The first reason stays."""
+        with self._lock:
+            self._reason = self._reason or reason
+        self._wake()
+
+    def renewed(self, ttl: float) -> None:
+        """The lease holds for `ttl` more seconds."""
+        with self._lock:
+            self._ttl = ttl
+        self._wake()
+
+    def _wake(self) -> None:
+        with suppress(OSError):  # full: it will wake anyway; closed: nothing runs any more
+            self._writer.send(b"!")
+
+    def fileno(self) -> int:
+        """Readable when something was asked."""
+        return self._reader.fileno()
+
+    def taken(self) -> tuple[str | None, float | None]:
+        """What was asked since the last call: a reason to stop, a renewal."""
+        with suppress(BlockingIOError):
+            self._reader.recv(4096)
+        with self._lock:
+            ttl, self._ttl = self._ttl, None
+            return self._reason, ttl
+
+    def close(self) -> None:
+        """Free the descriptors."""
+        self._reader.close()
+        self._writer.close()
+
+
+class SupervisorLost(Exception):
+    """The supervisor ended, or does not answer: nothing more is known of the command."""
+
+
+def run(
+    execution: Execution,
+    *,
+    redactor: Redactor | None = None,
+    control: Control | None = None,
+    now: Callable[[], datetime] = clock.utc_now,
+) -> Outcome:
+    """Run it to its end. Whatever keeps it from running is an `Outcome` too, with an error that says which thing."""
+    streams = (Truncation(redactor or Redactor()), Truncation(redactor or Redactor()))
+    if reason := failures.invalid(execution.argv, execution.cwd, execution.env):
+        return Outcome(stdout=streams[0].finish(), stderr=streams[1].finish(), exit_code=None, error=reason)
+    own = control or Control()
+    try:
+        return _run(execution, streams, own, now)
+    finally:
+        if control is None:
+            own.close()
+
+
+def _run(
+    execution: Execution, streams: tuple[Truncation, Truncation], control: Control, now: Callable[[], datetime]
+) -> Outcome:
+    running = _Running(execution, control, streams, now)
+    try:
+        with borrowed() as supervisor:
+            running.loop(supervisor)
+    except SupervisorLost as lost:
+        running.lost(str(lost))
+    finally:
+        running.close()
+    return running.outcome()
+
+
+@dataclass(slots=True)
+class _Running:
+    """One command from start to end."""
+
+    execution: Execution
+    control: Control
+    streams: tuple[Truncation, Truncation]
+    now: Callable[[], datetime]
+    supervisor: SupervisorProcess = field(init=False)
+    selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
+    pipes: dict[int, Truncation] = field(default_factory=dict[int, Truncation])
+    pid: int | None = None
+    started_at: datetime | None = None
+    began: float = 0.0
+    status: int | None = None
+    duration_ms: int | None = None
+    error: str | None = None
+    stop_reason: str | None = None
+    idle: bool = False
+    output_until: float | None = None  # after the command's end: how long its children may still write
+    give_up_at: float | None = None
+
+    def loop(self, supervisor: SupervisorProcess) -> None:
+        """Until nothing of the command is alive."""
+        self.supervisor = supervisor
+        self._start()
+        while not self.idle:
+            for key, _ in self.selector.select(self._patience()):
+                self._handle(key.fd)
+            self._watch_time()
+        self._drain()
+
+    def _start(self) -> None:
+        ends: list[int] = []
+        try:
+            for stream in self.streams:
+                reader, writer = os.pipe()
+                ends.append(writer)
+                self._open_pipe(reader, stream)
+            message: dict[str, Any] = {"op": "start", "argv": list(self.execution.argv), "cwd": self.execution.cwd}
+            message |= {"env": dict(self.execution.env), "ttl": self.execution.lease}
+            self.began, self.started_at = clock.monotonic(), self.now()
+            self._tell(message, ends)
+        finally:
+            for end in ends:
+                os.close(end)
+        self.selector.register(self.supervisor.socket, selectors.EVENT_READ)
+        self.selector.register(self.control.fileno(), selectors.EVENT_READ)
+
+    def _open_pipe(self, reader: int, stream: Truncation) -> None:
+        self.pipes[reader] = stream
+        os.set_blocking(reader, False)
+        if sys.platform == "linux":
+            with suppress(OSError):  # a smaller pipe is only slower
+                fcntl.fcntl(reader, _F_SETPIPE_SZ, _READ)
+        self.selector.register(reader, selectors.EVENT_READ)
+
+    def _tell(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+        try:
+            self.supervisor.send(message, descriptors)
+        except OSError as error:
+            raise SupervisorLost(str(error)) from error
+
+    def _patience(self) -> float:
+        due = [self.began + self.execution.timeout] if self.stop_reason is None else []
+        due += [at for at in (self.output_until, self.give_up_at) if at is not None]
+        return max(0.0, min(due, default=clock.monotonic() + 1) - clock.monotonic())
+
+    def _handle(self, descriptor: int) -> None:
+        if descriptor in self.pipes:
+            self._read(descriptor)
+        elif descriptor == self.control.fileno():
+            reason, ttl = self.control.taken()
+            if ttl is not None:
+                self._tell({"op": "alive", "ttl": ttl})
+            if reason is not None:
+                self._stop(reason)
+        else:
+            self._hear()
+
+    def _read(self, descriptor: int) -> bool:
+        """Take what is there; whether there was something."""
+        try:
+            data = os.read(descriptor, _READ)
+        except BlockingIOError:
+            return False
+        if data:
+            self.pipes[descriptor].feed(data)
+        else:
+            self._close_pipe(descriptor)
+        return bool(data)
+
+    def _close_pipe(self, descriptor: int) -> None:
+        self.selector.unregister(descriptor)
+        del self.pipes[descriptor]
+        os.close(descriptor)
+
+    def _hear(self) -> None:
+        message = self.supervisor.receive()
+        if message is None:
+            raise SupervisorLost("the process that watched the command died")
+        if "pid" in message:
+            self.pid = message["pid"]
+        elif "error" in message:
+            self._failed_to_start(message)
+        if "status" in message:
+            self.status, self.duration_ms = message["status"], message["ms"]
+            self.output_until = clock.monotonic() + self.execution.grace
+        self.idle = self.idle or message.get("idle", False)
+
+    def _failed_to_start(self, message: dict[str, Any]) -> None:
+        self.error = failures.describe(
+            message["errno"],
+            message["error"],
+            argv=self.execution.argv,
+            cwd=self.execution.cwd,
+            env=self.execution.env,
+        )
+        self.started_at, self.idle = None, True
+
+    def _watch_time(self) -> None:
+        now = clock.monotonic()
+        if self.give_up_at is not None:
+            if now >= self.give_up_at:
+                raise SupervisorLost("it could not be killed")
+        elif self.status is not None:
+            self._end_leftovers(now)
+        elif self.stop_reason is None and now >= self.began + self.execution.timeout:
+            self._stop(f"timed out after {self.execution.timeout:g} s")
+
+    def _end_leftovers(self, now: float) -> None:
+        """The command has ended and something that it started has not: its output is awaited, then it ends too."""
+        if self.output_until is not None and (not self.pipes or now >= self.output_until):
+            self._tell({"op": "stop", "grace": max(0.0, self.output_until - now)})
+            self.give_up_at = max(now, self.output_until) + _KILL_PATIENCE
+
+    def _stop(self, reason: str) -> None:
+        if self.stop_reason is None and self.status is None:
+            self.stop_reason = reason
+            self._tell({"op": "stop", "grace": self.execution.grace})
+            self.give_up_at = clock.monotonic() + self.execution.grace + _KILL_PATIENCE
+
+    def _drain(self) -> None:
+        """Nobody is left to write: take what still stands in the pipes."""
+        for descriptor in list(self.pipes):
+            for _ in range(_MAX_DRAIN_READS):
+                if not self._read(descriptor):
+                    break
+
+    def lost(self, reason: str) -> None:
+        """The supervisor is gone or stuck: kill what can be reached and say so."""
+        self.supervisor.kill()
+        if self.pid is not None and self.status is None:
+            with suppress(OSError):
+                os.killpg(self.pid, signal.SIGKILL)
+        self._drain()
+        self.error = f"{self.stop_reason}; {reason}" if self.stop_reason else reason
+
+    def close(self) -> None:
+        """Free the descriptors."""
+        for descriptor in list(self.pipes):
+            self._close_pipe(descriptor)
+        self.selector.close()
+
+    def outcome(self) -> Outcome:
+        """What is known now."""
+        error = self.error or self.stop_reason
+        ended_by = self.status is not None and self.status < 0
+        took = round((clock.monotonic() - self.began) * 1000) if self.duration_ms is None else self.duration_ms
+        return Outcome(
+            stdout=self.streams[0].finish(),
+            stderr=self.streams[1].finish(),
+            exit_code=None if error else self.status,
+            signal=signal.Signals(-self.status).name if self.status is not None and ended_by else None,
+            error=error,
+            started_at=self.started_at,
+            duration_ms=took if self.started_at else 0,
+        )

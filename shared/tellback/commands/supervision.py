@@ -1,0 +1,126 @@
+"""The runner's side of a supervisor: starting one, talking to it, and keeping it for the next command."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+_PROGRAM = str(Path(__file__).with_name("supervisor.py"))
+
+
+class SupervisorProcess:
+    """A running supervisor. When this end of its socket closes, it kills what it started and exits."""
+
+    def __init__(self) -> None:
+        """Start it, in a session of its own: what kills this process group does not kill the one who cleans up."""
+        self.socket, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - this interpreter, our own file
+                [sys.executable, "-I", "-S", _PROGRAM, str(theirs.fileno())],
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    def send(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+        """Send one message; descriptors travel with its first bytes.
+
+        Raises:
+            OSError: the supervisor is gone.
+        """
+        body = json.dumps(message).encode()
+        socket.send_fds(self.socket, [struct.pack("!I", len(body))], list(descriptors))
+        self.socket.sendall(body)
+
+    def receive(self) -> dict[str, Any] | None:
+        """The next message; None when the supervisor is gone."""
+        try:
+            header = self._read(4)
+            body = self._read(struct.unpack("!I", header)[0]) if header else None
+        except OSError:
+            return None
+        return json.loads(body) if body else None
+
+    def _read(self, size: int) -> bytes | None:
+        data = bytearray()
+        while len(data) < size:
+            part = self.socket.recv(size - len(data))
+            if not part:
+                return None
+            data += part
+        return bytes(data)
+
+    def kill(self) -> None:
+        """End it at once; on Linux the command that it started dies with it."""
+        self._process.kill()
+        self.close()
+
+    def close(self) -> None:
+        """Let it clean up and exit; does not wait for more than a moment."""
+        self.socket.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+
+    def forget(self) -> None:
+        """In a forked child: this supervisor is the parent's."""
+        self.socket.close()
+        self._process.returncode = 0  # not this process's child: nobody may wait for it here
+
+
+_lock = threading.Lock()
+_idle: list[SupervisorProcess] = []
+
+
+@contextmanager
+def borrowed() -> Generator[SupervisorProcess]:
+    """A supervisor with nothing to do; kept for the next command unless the block raises, which ends it."""
+    with _lock:
+        supervisor = _idle.pop() if _idle else None
+    if supervisor is None or not supervisor.alive:
+        supervisor = SupervisorProcess()
+    try:
+        yield supervisor
+    except BaseException:
+        supervisor.close()
+        raise
+    with _lock:
+        _idle.append(supervisor)
+
+
+def close_idle() -> None:
+    """End the supervisors that wait for a next command."""
+    with _lock:
+        closing, _idle[:] = _idle[:], []
+    for supervisor in closing:
+        supervisor.close()
+
+
+def _forget_after_fork() -> None:
+    global _lock  # noqa: PLW0603 - another thread of the parent may have held it
+    _lock = threading.Lock()
+    while _idle:
+        _idle.pop().forget()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)

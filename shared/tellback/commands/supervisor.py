@@ -1,0 +1,236 @@
+"""A process of its own that starts commands and ends all that they started; run by path, standard library only.
+
+It stands between a runner and its commands so that nothing outlives the runner. It leads its own session, adopts what
+a command's children leave behind (Linux: PR_SET_CHILD_SUBREAPER), and kills everything when its runner's socket closes,
+when its runner's process is gone, or when the runner has let `ttl` pass without saying that it lives. A command dies
+with its supervisor (Linux: PR_SET_PDEATHSIG). Starting a command from this small single-threaded process is also what
+makes code between fork and exec safe. It runs one command at a time.
+
+Both ways, a message is a 4-byte length and a JSON object. From the runner: `{"op": "start", "argv", "cwd", "env",
+"ttl"}` with the two output descriptors, `{"op": "stop", "grace"}`, `{"op": "alive", "ttl"}`. To the runner: `{"error",
+"errno"}` or `{"pid"}`; then `{"status", "ms", "idle"}` when the command has ended, and `{"idle": true}` when
+nothing that it started is alive. On macOS only the command's process group can be found and killed.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import errno
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+TICK = 0.02  # between looks at what is left of a command, in seconds
+LIFE_CHECK = 1.0  # between looks at the runner, in seconds
+LINUX = sys.platform.startswith("linux")
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Supervisor:
+    """One runner's commands, one at a time."""
+
+    def __init__(self, runner: socket.socket) -> None:
+        self.runner = runner
+        self.runner_pid = os.getppid()
+        self.wake = self._wake_on_child()
+        self.child: subprocess.Popen[bytes] | None = None
+        self.group = 0  # the command's process group while anything of it may live
+        self.ended = False
+        self.started = 0.0
+        self.alive_until = float("inf")
+        self.kill_at = float("inf")
+        if LINUX:
+            LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def serve(self) -> None:
+        """Until the runner is gone; nothing is left alive then."""
+        try:
+            while os.getppid() == self.runner_pid:
+                readable, _, _ = select.select([self.runner, self.wake], [], [], self._patience())
+                if self.wake in readable:
+                    self.wake.recv(4096)
+                if self.runner in readable and not self._obey():
+                    break
+                self._look()
+        finally:
+            self._end_all()
+
+    def _wake_on_child(self) -> socket.socket:
+        reader, writer = socket.socketpair()
+        writer.settimeout(0)
+        reader.settimeout(0)
+        signal.signal(signal.SIGCHLD, _nothing)
+        signal.set_wakeup_fd(writer.detach(), warn_on_full_buffer=False)
+        return reader
+
+    def _patience(self) -> float:
+        if not self.group:
+            return LIFE_CHECK
+        due = min(self.alive_until, self.kill_at) - time.monotonic()
+        return TICK if self.ended or due <= 0 else min(LIFE_CHECK, due)
+
+    def _obey(self) -> bool:
+        """Do what the runner asks; False when it is gone."""
+        message, descriptors = _receive(self.runner)
+        if message is None:
+            return False
+        if message["op"] == "start":
+            self._start(message, descriptors)
+        elif message["op"] == "alive":
+            self.alive_until = time.monotonic() + message["ttl"]
+        elif message["op"] == "stop":
+            self._signal(signal.SIGTERM)
+            self.kill_at = time.monotonic() + message["grace"]
+        return True
+
+    def _start(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        stdout, stderr = descriptors
+        try:
+            self.child = subprocess.Popen(  # noqa: S603 - running what it is told is its purpose
+                message["argv"],
+                cwd=message["cwd"],
+                env=message["env"],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+                preexec_fn=_die_with_parent if LINUX else None,  # noqa: PLW1509 - this process has one thread
+            )
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            _send(self.runner, {"error": str(error), "errno": getattr(error, "errno", None)})
+            return
+        finally:
+            os.close(stdout)
+            os.close(stderr)
+        self.group, self.ended, self.started = self.child.pid, False, time.monotonic()
+        self.alive_until = time.monotonic() + message["ttl"] if message["ttl"] else float("inf")
+        self.kill_at = float("inf")
+        _send(self.runner, {"pid": self.child.pid})
+
+    def _look(self) -> None:
+        """Reap, tell, and kill what has had its time."""
+        if not self.group:
+            return
+        status, left = self._reap()
+        if status is not None:
+            self.ended = True
+            took = round((time.monotonic() - self.started) * 1000)
+            _send(self.runner, {"status": status, "ms": took, "idle": not left})
+        elif self.ended and not left:
+            _send(self.runner, {"idle": True})
+        if self.ended and not left:
+            self.group = 0
+        elif time.monotonic() >= min(self.alive_until, self.kill_at):
+            self._signal(signal.SIGKILL)
+
+    def _reap(self) -> tuple[int | None, bool]:
+        """Collect the dead. The command's exit status (negative for a signal) if it is among them; whether any live."""
+        found = None
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:  # exact on Linux: whoever lost its parent is a child of ours
+                return found, not LINUX and self._group_lives()
+            if pid == 0:
+                return found, True
+            if self.child is not None and pid == self.child.pid:
+                found = self.child.returncode = os.waitstatus_to_exitcode(status)
+
+    def _group_lives(self) -> bool:
+        try:
+            os.killpg(self.group, 0)
+        except OSError as error:
+            return error.errno != errno.ESRCH
+        return True
+
+    def _signal(self, number: int) -> None:
+        if not self.group:
+            return
+        with suppress(OSError):  # nobody may be left in the group
+            os.killpg(self.group, number)
+        for pid in _descendants(os.getpid()) if LINUX else []:
+            with suppress(OSError):  # it may have ended meanwhile
+                os.kill(pid, number)
+
+    def _end_all(self) -> None:
+        while self.group:
+            self._signal(signal.SIGKILL)
+            if not self._reap()[1]:
+                return
+            time.sleep(TICK)
+
+
+def _die_with_parent() -> None:
+    """Runs between fork and exec."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() == 1:  # the supervisor died before it could be watched
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _nothing(_number: int, _frame: object) -> None:
+    """A handler, so that the signal is written to the wake-up descriptor."""
+
+
+def _descendants(root: int) -> list[int]:
+    """Every process below `root`, by one look at /proc (its `children` files may miss some)."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):  # it may have ended meanwhile
+                stat = (entry / "stat").read_bytes()
+                children.setdefault(int(stat.rpartition(b")")[2].split()[1]), []).append(int(entry.name))
+    found: list[int] = []
+    parents = [root]
+    while parents:
+        below = children.get(parents.pop(), [])
+        found += below
+        parents += below
+    return found
+
+
+def _receive(runner: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    descriptors: array.array[int] = array.array("i")
+    header, ancillary, _, _ = runner.recvmsg(4, socket.CMSG_SPACE(2 * descriptors.itemsize))
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+    if not header:
+        return None, []
+    size = struct.unpack("!I", header)[0]
+    body = bytearray()
+    while len(body) < size:
+        part = runner.recv(size - len(body))
+        if not part:
+            return None, []
+        body += part
+    return json.loads(body), list(descriptors)
+
+
+def _send(runner: socket.socket, message: dict[str, Any]) -> None:
+    body = json.dumps(message).encode()
+    with suppress(OSError):  # the runner may be gone; the loop sees it
+        runner.sendall(struct.pack("!I", len(body)) + body)
+
+
+def main() -> None:
+    """Serve the socket whose descriptor is the first argument."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN if number == signal.SIGPIPE else signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    Supervisor(socket.socket(fileno=int(sys.argv[1]))).serve()
+
+
+if __name__ == "__main__":
+    main()
