@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback as Tellback
     from tellback.client.connection import connect as connect
+    from tellback.client.outbox import OutboxDelivery as OutboxDelivery
+    from tellback.client.turns import Turn as Turn
+    from tellback.contracts.turns import OutgoingResponse as OutgoingResponse
+    from tellback.contracts.turns import RoutingOutcome as RoutingOutcome
     from tellback.errors import ConfigurationError as ConfigurationError
     from tellback.errors import InvalidInput as InvalidInput
     from tellback.errors import MessageError as MessageError
@@ -28,12 +32,16 @@ _EXPORTS: Final = {
     "InvalidInput": "tellback.errors",
     "MessageError": "tellback.errors",
     "NotFound": "tellback.errors",
+    "OutboxDelivery": "tellback.client.outbox",
+    "OutgoingResponse": "tellback.contracts.turns",
+    "RoutingOutcome": "tellback.contracts.turns",
     "Settings": "tellback.settings",
     "SpoolFull": "tellback.errors",
     "StateConflict": "tellback.errors",
     "Tellback": "tellback.client.connection",
     "TellbackError": "tellback.errors",
     "Timeout": "tellback.errors",
+    "Turn": "tellback.client.turns",
     "Unavailable": "tellback.errors",
     "connect": "tellback.client.connection",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tellback.cli import dead, history
+from tellback.cli import dead, history, system, turns
 
 app = typer.Typer(
     name="tellback",
@@ -14,7 +14,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,  # locals may hold what must not reach a terminal
     rich_markup_mode="rich",
 )
-for module in (history, dead):
+for module in (system, history, turns, dead):
     module.register(app)
 
 

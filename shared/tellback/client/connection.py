@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 import structlog
 
 from tellback.client.context import Context
+from tellback.client.outbox import OutboxDelivery, outbox
+from tellback.client.turns import Turn, open_turn
 from tellback.errors import Unavailable
 from tellback.messaging.publisher import Publisher
 from tellback.settings import Settings, load, without_secrets
@@ -41,6 +44,7 @@ class Tellback:
         """Send what is buffered and give the connections back."""
         self.context.publisher.close()
         self.context.database.close()
+        self.context.quick.close()
 
     def flush(self) -> None:
         """Send every fact that is buffered; it is in Redis, or in the spool while Redis is away.
@@ -49,6 +53,51 @@ class Tellback:
             SpoolFull: neither has room.
         """
         self.context.publisher.flush()
+
+    def open_turn(
+        self,
+        *,
+        channel: str,
+        conversation: str,
+        message_id: str,
+        text: str,
+        language: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        answer_within: float = 30.0,
+        session: str | None = None,
+    ) -> Turn:
+        """Open the turn of a user's message, or find the one that this message opened before.
+
+        A message id counts within its channel and conversation. `metadata["auto.mode"]` that is True, exactly, creates
+        no obligation. `session` is where the history goes: else `metadata["session"]`, else the conversation.
+
+        Raises:
+            InvalidInput: an argument is wrong; the message names it.
+            Unavailable: Redis is away: do not acknowledge the message to its platform.
+        """
+        return open_turn(
+            self.context,
+            channel=channel,
+            conversation=conversation,
+            message_id=message_id,
+            text=text,
+            language=language,
+            metadata=metadata,
+            answer_within=answer_within,
+            session=session,
+        )
+
+    def outbox(self, channel: str, *, wait: float = 0.0) -> Iterator[OutboxDelivery]:
+        """Deliveries of a channel for a transport to send and settle, in order within each conversation.
+
+        Ends when nothing has come due for `wait` seconds (`math.inf`: never). Each delivery is taken when it is
+        yielded; one that is not settled comes again when its lease ends, here or in another transport.
+
+        Raises:
+            InvalidInput: an argument is wrong; the message names it.
+            Unavailable: Redis is away; begin again later, nothing is lost.
+        """
+        return outbox(self.context, channel, wait=wait)
 
     @property
     def dead(self) -> DeadLetters:
@@ -75,7 +124,8 @@ def connect(url: str | None = None, *, team: str | None = None, settings: Settin
     settings = settings or load(redis_url=url, team=team)
     database = Database(settings.redis_url)
     layout = _layout(database, settings)
-    return Tellback(Context(settings, database, layout, Publisher(database, layout, settings)))
+    quick = Database(settings.redis_url, patience=settings.feedback_patience)
+    return Tellback(Context(settings, database, quick, layout, Publisher(database, layout, settings)))
 
 
 def _layout(database: Database, settings: Settings) -> Layout:

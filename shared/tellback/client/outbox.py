@@ -69,7 +69,12 @@ def outbox(context: Context, channel: str, *, wait: float = 0.0) -> Iterator[Out
     """
     check_name("channel", channel)
     wait = check_wait(wait)
-    return _deliveries(Outbox(context.database, context.layout, _limits(context.settings)), channel, wait)
+    return _deliveries(open_outbox(context), channel, wait)
+
+
+def open_outbox(context: Context) -> Outbox:
+    """The store of a team's outboxes, with this host's limits."""
+    return Outbox(context.database, context.layout, _limits(context.settings))
 
 
 def _deliveries(store: Outbox, channel: str, wait: float) -> Iterator[OutboxDelivery]:
