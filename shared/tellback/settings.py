@@ -51,6 +51,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     beat_period: Annotated[float, Meta(gt=0, description="Period of beat's sweeps (rings, turns, lost jobs).")] = 2.0
     job_lease: Annotated[float, Meta(gt=0, description="Lease of a running command, renewed by its worker.")] = 10.0
     provider_timeout: Annotated[float, Meta(gt=0, description="Longest time of one custom provider's call.")] = 0.25
+    feedback_patience: Annotated[
+        float, Meta(gt=0, le=10, description="Longest time that `prompt.feedback` waits for one reply of Redis.")
+    ] = 0.1
     providers: Annotated[
         str, Meta(description="Custom providers of the workers, `module:Class` separated by commas.")
     ] = ""
@@ -77,6 +80,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     model: Annotated[
         str, Meta(description="Embedding model: a name or a path; empty: the packaged all-MiniLM-L6-v2.")
     ] = ""
+    bank_contexts: Annotated[
+        int, Meta(ge=1_000, le=100_000, description="Contexts of one bank; the least recently signalled goes.")
+    ] = 20_000
+    bank_facts: Annotated[
+        int, Meta(ge=1_000, le=100_000, description="Facts of one bank; the least recently signalled goes.")
+    ] = 100_000
 
     @property
     def served_teams(self) -> tuple[str, ...]:

@@ -1,0 +1,144 @@
+-- Applies whole batches of one bank, in order. Atomic, so that no signal is lost or counts twice, a context is never
+-- begun beside one that would match, and the entries leave the intake with their effect.
+--
+-- KEYS: 1 intake stream, 2 lease, 3 bank, 4 banks, 5 facts, 6 recent, 7 ctxvec, 8 ctxtext, 9 ctxver, 10 ctxrecent,
+--       11 sigseen, 12 sigseen-old, 13 siglog; then ctx of each place; then hist of each session.
+-- ARGV: 1 fence, 2 entry ids, 3 MessagePack of
+--       {bank, known = id of the bank that was read or '', version = its version, id, model, dimension, threshold: for a
+--        bank that begins; facts_cap, ctx_cap; places = {{slot, begins, text}}; vectors of those that begin follow in ARGV;
+--        items = {{signal_id, fact_id, kind 1..4, change, place from 1, session from 0 = none, log = JSON after "at"}}}
+-- Returns 'ok' | 'fenced' | 'stale': the bank has another version, or a signal was applied before; load again.
+-- @include intake
+-- @include history
+-- @include score
+
+if fenced() then return 'fenced' end
+local plan = cmsgpack.unpack(ARGV[3])
+local bank = redis.call('HMGET', KEYS[3], 'id', 'version')
+if (bank[1] or '') ~= plan.known or tonumber(bank[2] or 0) ~= plan.version then return 'stale' end
+
+local items, now = plan.items, now_ms()
+local PLACES, SESSIONS = 13, 13 + #plan.places
+local KINDS = {'used', 'ignored', 'helpful', 'not_helpful'}
+
+local ids = {}
+for i, item in ipairs(items) do ids[i] = item[1] end
+if #ids > 0 then
+  for _, key in ipairs({KEYS[11], KEYS[12]}) do
+    for _, seen in ipairs(redis.call('SMISMEMBER', key, unpack(ids))) do
+      if seen == 1 then return 'stale' end
+    end
+  end
+end
+settle()
+if #items == 0 then return 'ok' end
+
+if not bank[1] then
+  redis.call('HSET', KEYS[3], 'id', plan.id, 'model', plan.model, 'dimension', plan.dimension,
+    'threshold', plan.threshold, 'created_at', now)
+end
+
+-- Contexts that the batches begin, each at a version of its own.
+local version, vector = plan.version, 3
+for i, place in ipairs(plan.places) do
+  local slot = place[1]
+  if place[2] then
+    version, vector = version + 1, vector + 1
+    redis.call('DEL', KEYS[PLACES + i])
+    redis.call('HSET', KEYS[7], slot, ARGV[vector])
+    redis.call('HSET', KEYS[8], slot, place[3])
+    redis.call('ZADD', KEYS[9], version, slot)
+  end
+  redis.call('ZADD', KEYS[10], now, slot)
+end
+
+-- Scores as they stand; each is read once and written once, however many signals move it.
+local facts, order = {}, {}
+for _, item in ipairs(items) do
+  if not facts[item[2]] then
+    facts[item[2]] = true
+    order[#order + 1] = item[2]
+  end
+end
+for i, packed in ipairs(redis.call('HMGET', KEYS[5], unpack(order))) do
+  facts[order[i]] = read_fact(packed, now)
+end
+local contexts = {}
+for i = 1, #plan.places do contexts[i] = {} end
+for _, item in ipairs(items) do
+  local scores = contexts[item[5]]
+  if not scores[item[2]] then
+    scores[item[2]] = read_context_score(redis.call('HGET', KEYS[PLACES + item[5]], item[2]), now)
+  end
+end
+
+local counts, logs, histories = {0, 0, 0, 0}, {}, {}
+for i, item in ipairs(items) do
+  local kind, change = item[3], item[4]
+  local fact, score = facts[item[2]], contexts[item[5]][item[2]]
+  fact[1], fact[2] = moved(fact[1], fact[2], now, change), math.max(fact[2], now)
+  fact[3], fact[4 + kind] = math.max(fact[3], now), fact[4 + kind] + 1
+  score[1], score[2] = moved(score[1], score[2], now, change), math.max(score[2], now)
+  score[3], score[4] = math.max(score[3], now), score[4] + 1
+  counts[kind] = counts[kind] + 1
+  logs[i] = '{"kind":"signal","at":' .. string.format('%.0f', now) .. ',' .. item[7]
+  if item[6] > 0 then
+    histories[item[6]] = histories[item[6]] or {}
+    table.insert(histories[item[6]], logs[i])
+  end
+end
+
+local fields, recent = {}, {}
+for i, fact_id in ipairs(order) do
+  local fact = facts[fact_id]
+  fields[2 * i - 1], fields[2 * i] = fact_id, struct.pack(FACT, unpack(fact))
+  recent[2 * i - 1], recent[2 * i] = fact[3], fact_id
+end
+redis.call('HSET', KEYS[5], unpack(fields))
+redis.call('ZADD', KEYS[6], unpack(recent))
+local over = redis.call('ZCARD', KEYS[6]) - plan.facts_cap
+if over > 0 then
+  local gone = redis.call('ZPOPMIN', KEYS[6], over)
+  for i = 1, #gone, 2 do redis.call('HDEL', KEYS[5], gone[i]) end
+end
+
+-- Above the cap the least recently signalled tenth of a context's facts goes, so that the sort is rare.
+local function trim(key)
+  if redis.call('HLEN', key) <= plan.ctx_cap then return end
+  local all, aged = redis.call('HGETALL', key), {}
+  for i = 1, #all, 2 do
+    aged[#aged + 1] = {select(3, struct.unpack(CONTEXT, all[i + 1])), all[i]}
+  end
+  table.sort(aged, function(a, b) return a[1] < b[1] end)
+  local excess = #aged - plan.ctx_cap + math.floor(plan.ctx_cap / 10)
+  for i = 1, excess do redis.call('HDEL', key, aged[i][2]) end
+end
+for i, scores in ipairs(contexts) do
+  local key, written = KEYS[PLACES + i], {}
+  for fact_id, score in pairs(scores) do
+    written[#written + 1] = fact_id
+    written[#written + 1] = struct.pack(CONTEXT, unpack(score))
+  end
+  if #written > 0 then
+    redis.call('HSET', key, unpack(written))
+    trim(key)
+  end
+end
+
+redis.call('HSET', KEYS[3], 'version', version, 'last_signal_at', now)
+for kind, count in ipairs(counts) do
+  if count > 0 then redis.call('HINCRBY', KEYS[3], KINDS[kind], count) end
+end
+redis.call('ZADD', KEYS[4], now, plan.bank)
+redis.call('SADD', KEYS[11], unpack(ids))
+redis.call('PEXPIRE', KEYS[11], 604800000)
+if redis.call('SCARD', KEYS[11]) > 50000 then
+  redis.call('RENAME', KEYS[11], KEYS[12])
+end
+redis.call('RPUSH', KEYS[13], unpack(logs))
+redis.call('LTRIM', KEYS[13], -1000, -1)
+redis.call('PEXPIRE', KEYS[13], 604800000)
+for i, entries in pairs(histories) do
+  remember(KEYS[SESSIONS + i], unpack(entries))
+end
+return 'ok'
