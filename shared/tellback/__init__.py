@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback as Tellback
     from tellback.client.connection import connect as connect
+    from tellback.client.guidance import Prompt as Prompt
     from tellback.client.outbox import OutboxDelivery as OutboxDelivery
     from tellback.client.turns import Turn as Turn
+    from tellback.contracts.guidance import Feedback as Feedback
+    from tellback.contracts.guidance import FeedbackTrigger as FeedbackTrigger
+    from tellback.contracts.guidance import Observation as Observation
+    from tellback.contracts.guidance import ProviderSpec as ProviderSpec
+    from tellback.contracts.guidance import ToolCall as ToolCall
     from tellback.contracts.turns import OutgoingResponse as OutgoingResponse
     from tellback.contracts.turns import RoutingOutcome as RoutingOutcome
     from tellback.errors import ConfigurationError as ConfigurationError
@@ -24,23 +30,41 @@ if TYPE_CHECKING:
     from tellback.errors import TellbackError as TellbackError
     from tellback.errors import Timeout as Timeout
     from tellback.errors import Unavailable as Unavailable
+    from tellback.guidance.context import FeedbackContext as FeedbackContext
+    from tellback.guidance.deadline import DeadlineFeedback as DeadlineFeedback
+    from tellback.guidance.provider import FeedbackProvider as FeedbackProvider
+    from tellback.guidance.provider import FeedbackProviderConfig as FeedbackProviderConfig
+    from tellback.guidance.static import StaticFeedback as StaticFeedback
+    from tellback.guidance.usage import ToolUsageMonitor as ToolUsageMonitor
     from tellback.settings import Settings as Settings
 
 # Public name -> the module that defines it; the imports above tell type checkers the same, and a test compares the two.
 _EXPORTS: Final = {
     "ConfigurationError": "tellback.errors",
+    "DeadlineFeedback": "tellback.guidance.deadline",
+    "Feedback": "tellback.contracts.guidance",
+    "FeedbackContext": "tellback.guidance.context",
+    "FeedbackProvider": "tellback.guidance.provider",
+    "FeedbackProviderConfig": "tellback.guidance.provider",
+    "FeedbackTrigger": "tellback.contracts.guidance",
     "InvalidInput": "tellback.errors",
     "MessageError": "tellback.errors",
     "NotFound": "tellback.errors",
+    "Observation": "tellback.contracts.guidance",
     "OutboxDelivery": "tellback.client.outbox",
     "OutgoingResponse": "tellback.contracts.turns",
+    "Prompt": "tellback.client.guidance",
+    "ProviderSpec": "tellback.contracts.guidance",
     "RoutingOutcome": "tellback.contracts.turns",
     "Settings": "tellback.settings",
     "SpoolFull": "tellback.errors",
     "StateConflict": "tellback.errors",
+    "StaticFeedback": "tellback.guidance.static",
     "Tellback": "tellback.client.connection",
     "TellbackError": "tellback.errors",
     "Timeout": "tellback.errors",
+    "ToolCall": "tellback.contracts.guidance",
+    "ToolUsageMonitor": "tellback.guidance.usage",
     "Turn": "tellback.client.turns",
     "Unavailable": "tellback.errors",
     "connect": "tellback.client.connection",

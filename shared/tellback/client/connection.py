@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
 import structlog
 
 from tellback.client.context import Context
+from tellback.client.guidance import Prompt, begin_prompt
 from tellback.client.outbox import OutboxDelivery, outbox
 from tellback.client.turns import Turn, open_turn
+from tellback.contracts.guidance import Delivery, ProviderSpec
 from tellback.errors import Unavailable
+from tellback.guidance.provider import FeedbackProviderConfig
 from tellback.messaging.publisher import Publisher
 from tellback.settings import Settings, load, without_secrets
 from tellback.state.database import Database
@@ -103,6 +107,40 @@ class Tellback:
     def dead(self) -> DeadLetters:
         """The team's dead letters."""
         return DeadLetters(self.context.database, self.context.layout)
+
+    def prompt(
+        self,
+        session: str,
+        name: str,
+        *,
+        feedback_providers: Iterable[FeedbackProviderConfig | ProviderSpec] = (),
+        deadline: datetime | timedelta | float | None = None,
+        tools: Iterable[str] = (),
+        question: str | None = None,
+        evaluation: str | None = None,
+        delivery: Delivery = "first",
+    ) -> Prompt:
+        """Begin an evaluation of a prompt, with counters of its own; or join the one that `evaluation` names.
+
+        `deadline` is an aware datetime, a timedelta, or seconds from now. Of several processes that join, the first
+        configuration counts. With `delivery="first"` the first provider that is due wins a tool call and the others
+        wait for the next one; with "all" each gives its own feedback.
+
+        Raises:
+            InvalidInput: an argument is wrong; the message names it.
+            SpoolFull: Redis is away and so is the room to keep facts.
+        """
+        return begin_prompt(
+            self.context,
+            session,
+            name,
+            feedback_providers=feedback_providers,
+            deadline=deadline,
+            tools=tools,
+            question=question,
+            evaluation=evaluation,
+            delivery=delivery,
+        )
 
     def history(self, session: str) -> list[dict[str, Any]]:
         """Everything stored for a session, in time order; each entry has `kind` and `at` (milliseconds, server time).

@@ -12,9 +12,10 @@ from tellback.state.keys import Layout
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A team's state, and the way in to it."""
+    """A team's state, and the way in to it; `quick` is the same Redis for calls that must not wait."""
 
     settings: Settings
     database: Database
+    quick: Database
     layout: Layout
     publisher: Publisher

@@ -47,12 +47,17 @@ class Publisher:
         self._pid = os.getpid()
         self._buffer: list[Fact] = []
         self._adopted = False
+        self._hurried = False
         self._lengths: dict[str, int] = {}
         self._full: SpoolFull | None = None
         self._guard = threading.Condition()
         self._sending = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._spool = Spool(self._settings.data_path / "spool" / self._layout.team, self._settings.spool_max_bytes)
+        self._spool = Spool(
+            self._settings.data_path / "spool" / self._layout.team,
+            max_bytes=self._settings.spool_max_bytes,
+            chunk=self._settings.publish_batch,
+        )
 
     def publish(self, message: Message) -> None:
         """Take a fact; it is sent within the linger, or by `flush`.
@@ -96,6 +101,12 @@ class Publisher:
         if self._full is not None:
             raise self._full
 
+    def hurry(self) -> None:
+        """Have what is buffered sent without the linger; returns at once."""
+        with self._guard:
+            self._hurried = bool(self._buffer)
+            self._guard.notify()
+
     @property
     def spooled(self) -> bool:
         """Whether facts of this process wait on disk."""
@@ -129,7 +140,7 @@ class Publisher:
                 else:
                     if not self._buffer:
                         self._guard.wait()
-                    if len(self._buffer) < self._settings.publish_batch and not self._closed:
+                    if len(self._buffer) < self._settings.publish_batch and not self._hurried and not self._closed:
                         self._guard.wait(timeout=self._settings.publish_linger)
             if not self._closed:
                 with self._sending:
@@ -143,6 +154,7 @@ class Publisher:
         """Move the buffer to Redis, or behind what is spooled already."""
         with self._guard:
             facts, self._buffer = self._buffer, []
+            self._hurried = False
         sent = 0
         try:
             self._send_spool()
@@ -168,7 +180,10 @@ class Publisher:
             return
         try:
             self._spool.append(facts)
-            self._full = None
+            with self._guard:
+                self._full = None
+                self._start()
+                self._guard.notify()  # the thread may sleep without a limit; from now on it tries again and again
             _log.warning("publisher.spooled", facts=len(facts), reason=str(trouble))
         except SpoolFull as full:
             with self._guard:

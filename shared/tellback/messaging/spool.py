@@ -20,7 +20,6 @@ from tellback import clock
 from tellback.errors import SpoolFull
 
 KEPT_SECONDS: Final = 6 * 86_400  # a day less than event ids are remembered
-CHUNK: Final = 500
 
 Fact = tuple[str, bytes]
 Send = Callable[[Sequence[Fact]], None]
@@ -31,8 +30,9 @@ _log = structlog.get_logger("tellback.spool")
 class Spool:
     """The spool of one process in a folder shared by all processes of the host."""
 
-    def __init__(self, folder: Path, max_bytes: int) -> None:
-        """Take the folder, made when first needed, and the cap of all files together."""
+    def __init__(self, folder: Path, *, max_bytes: int, chunk: int) -> None:
+        """Take the folder, the cap of all its files in bytes, and how many facts are sent at once."""
+        self._chunk = chunk
         self._folder = folder
         self._max_bytes = max_bytes
         self._own: _SpoolFile | None = None
@@ -71,7 +71,7 @@ class Spool:
     def send_own(self, send: Send) -> None:
         """Send what this process has kept, in order; whatever `send` raises ends it, and the rest stays."""
         if self._own is not None and self._own.pending:
-            self._own.send_all(send)
+            self._own.send_all(send, self._chunk)
 
     def send_orphans(self, send: Send) -> None:
         """Send what processes that are gone have left, and delete their files."""
@@ -81,7 +81,7 @@ class Spool:
             orphan = _SpoolFile.adopt(path)
             if orphan is not None:
                 with orphan:
-                    orphan.send_all(send)
+                    orphan.send_all(send, self._chunk)
                     orphan.delete()
 
     def close(self) -> None:
@@ -152,8 +152,8 @@ class _SpoolFile:
             self._file.truncate(end)
             raise OSError(f"wrote {written} of {len(block)} bytes")
 
-    def send_all(self, send: Send) -> None:
-        for facts, end in self._chunks():
+    def send_all(self, send: Send, chunk: int) -> None:
+        for facts, end in self._chunks(chunk):
             if facts:
                 send(facts)
             self._mark(end)
@@ -165,7 +165,7 @@ class _SpoolFile:
         self._sent_path.unlink(missing_ok=True)
         self.path.unlink(missing_ok=True)
 
-    def _chunks(self) -> Iterator[tuple[list[Fact], int]]:
+    def _chunks(self, chunk: int) -> Iterator[tuple[list[Fact], int]]:
         """Chunks of facts with the offset after each; a torn last line is skipped, what is too old is dropped."""
         oldest = int((clock.wall() - KEPT_SECONDS) * 1000)
         with self.path.open("rb") as reader:
@@ -181,7 +181,7 @@ class _SpoolFile:
                     dropped += 1
                 else:
                     facts.append(parsed[1])
-                if number % CHUNK == 0:
+                if number % chunk == 0:
                     yield facts, position
                     facts = []
             if dropped:

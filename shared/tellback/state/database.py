@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import redis
 from redis import exceptions
-from redis.backoff import ExponentialBackoff
+from redis.backoff import ExponentialBackoff, NoBackoff
 from redis.retry import Retry
 
 from tellback.errors import Unavailable
@@ -29,18 +29,24 @@ class Database:
     Every call raises `Unavailable` when Redis cannot be reached, is loading, or refuses writes for lack of memory.
     """
 
-    def __init__(self, url: str) -> None:
-        """Take the URL; connections are made when first used."""
+    def __init__(self, url: str, *, patience: float | None = None) -> None:
+        """Take the URL; connections are made when first used.
+
+        `patience`, in seconds, is for callers that must not wait: it bounds connecting and each reply, and nothing is
+        tried again.
+        """
         retry = Retry(ExponentialBackoff(cap=0.2, base=0.02), retries=2)  # the default, 10, hides an outage for seconds
-        connect: Any = redis.Redis.from_url  # pyright: ignore[reportUnknownMemberType]  # its kwargs are untyped
+        if patience is not None:
+            retry = Retry(NoBackoff(), retries=0)
+        connect = cast("Any", redis.Redis.from_url)  # pyright: ignore[reportUnknownMemberType]  # its kwargs are untyped
         self._redis: Any = connect(
             url,
             protocol=2,
             retry=retry,
-            socket_timeout=SOCKET_TIMEOUT,
-            socket_connect_timeout=CONNECT_TIMEOUT,
+            socket_timeout=patience or SOCKET_TIMEOUT,
+            socket_connect_timeout=patience or CONNECT_TIMEOUT,
             socket_keepalive=True,
-            health_check_interval=15,
+            health_check_interval=15 if patience is None else 0,
         )
         self._redis.response_callbacks.clear()  # replies raw: one shape whatever redis-py does with a command's reply
         self.url = url

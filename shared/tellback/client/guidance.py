@@ -1,0 +1,201 @@
+"""Guidance as an agent host sees it: a prompt, its tool calls, the feedback that they earned.
+
+Sources: feedback-providers, actionable-feedback. Nothing here waits for an evaluation, and no trouble with Redis
+reaches the agent: facts are spooled, feedback comes late.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import structlog
+
+from tellback import clock
+from tellback.client.context import Context
+from tellback.client.plain import plain_params, plain_text
+from tellback.contracts.guidance import Delivery, EvaluationBegun, Feedback, ProviderSpec, ToolInvoked
+from tellback.contracts.message import new_event_id
+from tellback.errors import InvalidInput, Unavailable
+from tellback.guidance.bounds import cut_text
+from tellback.guidance.provider import FeedbackProviderConfig, spec_of
+from tellback.redaction import redact_value
+from tellback.state.evaluations import EvaluationId, Evaluations
+
+NAME_MAX: Final = 256
+SESSION_MAX: Final = 512
+STATUS_MAX: Final = 64
+QUESTION_BYTES: Final = 8 << 10
+FIRST_NAP: Final = 0.001
+LONGEST_NAP: Final = 0.02
+AWAY_SECONDS: Final = 0.5
+
+_log = structlog.get_logger("tellback.guidance")
+
+
+class Prompt:
+    """One evaluation of a prompt. Safe across threads; other processes join it by its `evaluation`."""
+
+    def __init__(self, context: Context, id_: EvaluationId) -> None:
+        """Take the client's context and what names the evaluation."""
+        self._context = context
+        self._id = id_
+        self._mailbox = Evaluations(context.quick, context.layout.of(id_.session))
+        self._unanswered: list[str] = []  # operations whose reply did not come: asked again, they give the same answer
+        self._away_until = -math.inf
+
+    @property
+    def session(self) -> str:
+        """The session."""
+        return self._id.session
+
+    @property
+    def name(self) -> str:
+        """The prompt's name."""
+        return self._id.prompt
+
+    @property
+    def evaluation(self) -> str:
+        """What another process passes to `tb.prompt(..., evaluation=...)` to join."""
+        return self._id.evaluation
+
+    def tool_invoked(
+        self,
+        tool: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        status: str = "success",
+        result: object = None,
+        error: str | None = None,
+        duration_ms: float | None = None,
+        call_id: str | None = None,
+    ) -> None:
+        """Tell that a tool call has completed, whatever its outcome. Returns before anything is evaluated.
+
+        Secrets are redacted here; then the parameters, the result and the error are cut at 64 KB each. A result that is
+        no text is sent as JSON.
+
+        Raises:
+            InvalidInput: the tool has no name.
+            SpoolFull: Redis is away and so is the room to keep facts.
+        """
+        event = ToolInvoked(
+            event_id=new_event_id(),
+            session=self._id.session,
+            prompt=self._id.prompt,
+            evaluation=self._id.evaluation,
+            tool=plain_text(_named(tool, "tool"))[:NAME_MAX],
+            params=plain_params(params) if params else {},
+            status=plain_text(status)[:STATUS_MAX],
+            result=None if result is None else plain_text(result),
+            error=None if error is None else plain_text(error),
+            duration_ms=None if duration_ms is None else round(duration_ms),
+            call_id=None if call_id is None else plain_text(call_id)[:NAME_MAX],
+        )
+        self._context.publisher.publish(event)
+
+    def feedback(self, wait: float = 0.0) -> list[Feedback]:
+        """The feedback not delivered yet, oldest first; what this returns nobody else gets.
+
+        Blocks until there is some, for at most `wait` seconds, and beyond that for at most the setting
+        `feedback_patience` where Redis does not answer. With Redis away it is empty: what was earned comes later.
+        Feedback that is more than three tool calls old is dropped.
+
+        Raises:
+            InvalidInput: `wait` is negative.
+        """
+        if not wait >= 0:
+            raise InvalidInput(f"wait is {wait}; use 0 or more seconds")
+        end = clock.monotonic() + wait
+        if wait:
+            self._context.publisher.hurry()
+        nap = FIRST_NAP
+        while True:
+            taken = self._take()
+            left = end - clock.monotonic()
+            if taken or left <= 0:
+                return taken
+            clock.sleep(min(nap, left))
+            nap = min(2 * nap, LONGEST_NAP)
+
+    def _take(self) -> list[Feedback]:
+        if clock.monotonic() < self._away_until:
+            return []  # an agent must not pay the patience again for each of its calls
+        try:
+            operation = self._unanswered.pop()
+        except IndexError:
+            operation = secrets.token_hex(12)
+        try:
+            return self._mailbox.take_feedback(self._id, operation)
+        except Unavailable as away:
+            self._unanswered.append(operation)
+            self._away_until = clock.monotonic() + AWAY_SECONDS
+            _log.warning("feedback.postponed", evaluation=self.evaluation, reason=str(away))
+            return []
+
+
+def begin_prompt(
+    context: Context,
+    session: str,
+    name: str,
+    *,
+    feedback_providers: Iterable[FeedbackProviderConfig | ProviderSpec] = (),
+    deadline: datetime | timedelta | float | None = None,
+    tools: Iterable[str] = (),
+    question: str | None = None,
+    evaluation: str | None = None,
+    delivery: Delivery = "first",
+) -> Prompt:
+    """Begin an evaluation with counters of its own, or join the one named `evaluation`.
+
+    Raises:
+        InvalidInput: an argument is wrong; the message names it.
+        SpoolFull: Redis is away and so is the room to keep facts.
+    """
+    if delivery not in ("first", "all"):
+        raise InvalidInput(f"delivery is {delivery!r}; use 'first' or 'all'")
+    id_ = EvaluationId(
+        _named(session, "session", SESSION_MAX),
+        _named(name, "prompt", NAME_MAX),
+        secrets.token_hex(8) if evaluation is None else _named(evaluation, "evaluation", NAME_MAX),
+    )
+    specs = [spec_of(config) for config in feedback_providers]
+    begun = EvaluationBegun(
+        event_id=new_event_id(),
+        session=id_.session,
+        prompt=id_.prompt,
+        evaluation=id_.evaluation,
+        providers=[
+            ProviderSpec(name=spec.name, trigger=spec.trigger, fields=redact_value(spec.fields)) for spec in specs
+        ],
+        delivery=delivery,
+        deadline_in=_seconds_left(deadline),
+        tools=[_named(tool, "tools", NAME_MAX) for tool in tools],
+        question=None if question is None else cut_text(plain_text(question), QUESTION_BYTES),
+    )
+    context.publisher.publish(begun)
+    return Prompt(context, id_)
+
+
+def _named(value: object, what: str, longest: int | None = None) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidInput(f"{what} is {value!r}; use a text that is not empty")
+    if longest is not None and len(value) > longest:
+        raise InvalidInput(f"{what} has {len(value)} characters; use at most {longest}")
+    return value
+
+
+def _seconds_left(deadline: datetime | timedelta | float | None) -> float | None:
+    if deadline is None:
+        return None
+    if isinstance(deadline, datetime):
+        if deadline.tzinfo is None:
+            raise InvalidInput("deadline has no time zone; pass an aware datetime, a timedelta, or seconds")
+        return (deadline - clock.utc_now()).total_seconds()
+    seconds: Any = deadline.total_seconds() if isinstance(deadline, timedelta) else deadline
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        raise InvalidInput(f"deadline is {deadline!r}; pass an aware datetime, a timedelta, or seconds")
+    return float(seconds)
