@@ -1,0 +1,201 @@
+"""Facts reach Redis, or the disk while it is away, and nothing is lost or reordered between the two."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tellback import Settings, SpoolFull, connect
+from tellback.contracts.guidance import ToolInvoked
+from tellback.contracts.message import MAX_MESSAGE_BYTES, new_event_id
+from tellback.errors import InvalidInput
+from tellback.messaging.publisher import Publisher
+from tellback.names import Family
+from tellback.state.database import Database
+from tellback.state.keys import Layout, stream_of
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
+from tests.support.workers import environment
+
+
+def call(tool: str = "search", session: str = "s1", **fields: object) -> ToolInvoked:
+    return ToolInvoked(event_id=new_event_id(), session=session, evaluation="e1", tool=tool, **fields)  # type: ignore[arg-type]  # each test gives what fits
+
+
+def tools(database: Database, layout: Layout, session: str = "s1") -> list[str]:
+    entries = database.command("XRANGE", stream_of(layout.of(session), Family.EVENTS), "-", "+")
+    return [msgspec.json.decode(fields[1])["tool"] for _, fields in entries]
+
+
+@pytest.fixture
+def publisher(database: Database, layout: Layout, settings: Settings) -> Publisher:
+    return Publisher(database, layout, settings)
+
+
+def test_a_lone_fact_is_sent_within_the_linger(database: Database, layout: Layout, publisher: Publisher) -> None:
+    publisher.publish(call("one"))
+    wait_until(lambda: tools(database, layout) == ["one"], "the fact is in its stream")
+    publisher.close()
+
+
+def test_many_facts_arrive_in_order(database: Database, layout: Layout, publisher: Publisher) -> None:
+    expected = [f"t{number}" for number in range(1_234)]
+    for tool in expected:
+        publisher.publish(call(tool))
+    publisher.flush()
+    assert tools(database, layout) == expected
+    publisher.close()
+
+
+def test_a_fact_above_the_limit_is_refused_before_it_is_taken(publisher: Publisher) -> None:
+    with pytest.raises(InvalidInput, match="ToolInvoked has"):
+        publisher.publish(call(result="x" * MAX_MESSAGE_BYTES))
+    publisher.close()
+
+
+def test_facts_wait_on_disk_while_redis_is_away_and_follow_in_order(tmp_path: Path) -> None:
+    with RedisServer.start(tmp_path) as server:
+        database = Database(server.url)
+        layout = Layout("default", 4)
+        settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"))
+        publisher = Publisher(database, layout, settings)
+        publisher.publish(call("before"))
+        publisher.flush()
+        server.kill()
+        for number in range(700):
+            publisher.publish(call(f"during{number}"))
+        publisher.flush()
+        assert publisher.spooled
+        publisher.publish(call("last"))
+        server.launch()
+        wait_until(lambda: not publisher.spooled, "the spool is sent")
+        publisher.flush()
+        assert tools(database, layout) == ["before", *(f"during{n}" for n in range(700)), "last"]
+        publisher.close()
+        assert list((tmp_path / "data" / "spool" / "default").iterdir()) == []
+
+
+def test_a_full_spool_refuses_the_fact_and_keeps_what_it_took(
+    database: Database, layout: Layout, tmp_path: Path
+) -> None:
+    away = Settings(redis_url="redis://127.0.0.1:1/0", data_dir=str(tmp_path / "data"), spool_max_bytes=4096)
+    publisher = Publisher(Database(away.redis_url), layout, away)
+    publisher.publish(call("kept", result="x" * 3000))
+    publisher.flush()
+    publisher.publish(call("too much", result="x" * 3000))
+    with pytest.raises(SpoolFull, match="TELLBACK_SPOOL_MAX_BYTES"):
+        publisher.flush()
+    with pytest.raises(SpoolFull):
+        publisher.publish(call("refused"))
+    publisher._db = database  # Redis comes back
+    publisher.flush()
+    assert tools(database, layout) == ["kept", "too much"]
+    publisher.close()
+
+
+def test_an_intake_at_its_bound_sends_hosts_to_their_disks(database: Database, layout: Layout, tmp_path: Path) -> None:
+    settings = Settings(data_dir=str(tmp_path / "data"), intake_max=10, publish_batch=5)
+    publisher = Publisher(database, layout, settings)
+    for number in range(40):
+        publisher.publish(call(f"t{number}"))
+    publisher.flush()
+    assert publisher.spooled
+    assert len(tools(database, layout)) <= 15  # the bound and at most one batch
+    arrived: list[str] = []
+    stream = stream_of(layout.of("s1"), Family.EVENTS)
+
+    def all_arrived() -> bool:
+        for id_, fields in database.command("XRANGE", stream, "-", "+"):
+            arrived.append(msgspec.json.decode(fields[1])["tool"])
+            database.command("XDEL", stream, id_)
+        return len(arrived) == 40
+
+    wait_until(all_arrived, "room in the stream is used")
+    assert arrived == [f"t{number}" for number in range(40)]
+    publisher.close()
+
+
+def test_the_next_process_sends_what_a_killed_one_left(
+    database: Database, layout: Layout, settings: Settings, tmp_path: Path
+) -> None:
+    script = textwrap.dedent("""
+        import os, signal, tellback
+        from tellback.contracts.guidance import ToolInvoked
+        tb = tellback.connect("redis://127.0.0.1:1/0")
+        for number in range(300):
+            call = ToolInvoked(event_id=f"e{number}", session="s1", evaluation="e", tool=f"t{number}")
+            tb.context.publisher.publish(call)
+        tb.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    done = subprocess.run([sys.executable, "-c", script], env=environment(settings), capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    (left,) = (tmp_path / "data" / "spool" / "default").glob("*.spool")
+    with left.open("ab") as file:
+        file.write(b"1700000000000\ttb:{default.0}:in:events\t{torn")  # died in the middle of a line
+    with connect(settings=settings) as tb:
+        tb.context.publisher.publish(call("mine"))
+        tb.flush()
+    assert sorted(tools(database, layout)) == sorted([*(f"t{number}" for number in range(300)), "mine"])
+    assert not left.exists()
+
+
+def test_a_spool_is_read_again_from_where_it_was_sent(database: Database, layout: Layout, settings: Settings) -> None:
+    """A process that dies between sending and noting it sends twice at worst, and loses nothing."""
+    publisher = Publisher(Database("redis://127.0.0.1:1/0"), layout, settings)
+    for number in range(5):
+        publisher.publish(call(f"t{number}"))
+    publisher.flush()
+    spool = publisher._spool._own
+    assert spool is not None
+    spool._mark(spool.path.stat().st_size)  # all sent, noted; then more is appended
+    publisher.publish(call("later"))
+    publisher.flush()
+    publisher._db = database
+    publisher.flush()
+    assert tools(database, layout) == ["later"]
+    publisher.close()
+
+
+def _publish_many(settings: Settings, process: int, count: int) -> None:
+    with connect(settings=settings) as tb:
+        for number in range(count):
+            tb.context.publisher.publish(call(f"{process}/{number}"))
+
+
+def test_eight_processes_publish_at_once_each_in_its_order(
+    database: Database, layout: Layout, settings: Settings
+) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    processes = [spawn.Process(target=_publish_many, args=(settings, number, 500)) for number in range(8)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    arrived = tools(database, layout)
+    assert len(arrived) == 4_000
+    for process_number in range(8):
+        own = [tool for tool in arrived if tool.startswith(f"{process_number}/")]
+        assert own == [f"{process_number}/{number}" for number in range(500)]
+
+
+def test_a_forked_child_publishes_its_own_facts_and_not_its_parents(
+    database: Database, layout: Layout, publisher: Publisher
+) -> None:
+    publisher.publish(call("parent"))
+    child = os.fork()
+    if child == 0:
+        publisher.publish(call("child"))
+        publisher.flush()
+        os._exit(0)
+    os.waitpid(child, 0)
+    publisher.close()
+    assert sorted(tools(database, layout)) == ["child", "parent"]

@@ -1,0 +1,113 @@
+"""Messages decode to what was encoded; anything else is refused with its bytes and a reason."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema  # type: ignore[import-untyped]  # it ships no types
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellback.contracts.codec import MESSAGES, decode, encode
+from tellback.contracts.guidance import ToolInvoked
+from tellback.contracts.message import MAX_MESSAGE_BYTES, SCHEMA_VERSION, Message, new_event_id
+from tellback.contracts.schema import schema_of
+from tellback.errors import MalformedMessage, MessageError, MessageTooLarge, UnsupportedVersion
+from tellback.names import Family
+
+CALL = ToolInvoked(event_id="e1", session="s1", evaluation="v1", tool="search", params={"q": "x", "n": [1, None]})
+
+
+def changed(**fields: object) -> bytes:
+    return msgspec.json.encode(msgspec.to_builtins(CALL) | fields)
+
+
+def test_a_message_comes_back_as_it_went() -> None:
+    assert decode(encode(CALL), Family.EVENTS) == CALL
+
+
+@pytest.mark.parametrize(
+    ("raw", "error", "reason"),
+    [
+        (b"not json", MalformedMessage, "malformed"),
+        (b"\xff\xfe", MalformedMessage, "."),
+        (b"[]", MalformedMessage, "object"),
+        (b"{}", MalformedMessage, "type"),
+        (b'{"type": "Nonsense"}', MalformedMessage, "Nonsense"),
+        (changed(tool=7), MalformedMessage, r"\$\.tool"),
+        (changed(surprise=1), MalformedMessage, "surprise"),
+        (changed(event_id=""), MalformedMessage, "event_id"),
+        (changed(v=SCHEMA_VERSION + 1), UnsupportedVersion, "version 2"),
+        (changed(v=SCHEMA_VERSION + 1, surprise=1), UnsupportedVersion, "version 2"),
+        (changed(v=0), UnsupportedVersion, "version 0"),
+        (b"x" * (10 << 20), MessageTooLarge, "10485760 bytes"),
+        (b"[" * 100_000, MalformedMessage, "."),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_its_bytes(raw: bytes, error: type[MessageError], reason: str) -> None:
+    with pytest.raises(error, match=reason) as refused:
+        decode(raw, Family.EVENTS)
+    assert refused.value.raw == raw
+
+
+def test_a_message_in_the_wrong_stream_is_refused() -> None:
+    with pytest.raises(MalformedMessage, match="ToolInvoked does not belong to the signals stream"):
+        decode(encode(CALL), Family.SIGNALS)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_raise_anything_but_a_message_error(raw: bytes) -> None:
+    with pytest.raises(MessageError):
+        decode(raw, Family.EVENTS)
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from([*ToolInvoked.__struct_fields__, "type"]), _json)
+def test_any_value_in_any_field_is_read_or_refused(field: str, value: object) -> None:
+    try:
+        message = decode(changed(**{field: value}), Family.EVENTS)
+    except MessageError:
+        return
+    assert isinstance(message, ToolInvoked)
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
+def test_the_committed_schema_is_the_messages(message: type[Message]) -> None:
+    """Refresh with `python -m tellback.contracts.schema shared/tellback/contracts/schemas`."""
+    from importlib.resources import files
+
+    committed = json.loads((files("tellback.contracts") / "schemas" / f"{message.__name__}.json").read_text("utf-8"))
+    assert committed == schema_of(message)
+
+
+def test_the_schema_takes_a_message_and_refuses_a_wrong_field() -> None:
+    jsonschema.validate(json.loads(encode(CALL)), schema_of(ToolInvoked))
+    with pytest.raises(jsonschema.ValidationError, match="7 is not of type 'string'"):
+        jsonschema.validate(json.loads(changed(tool=7)), schema_of(ToolInvoked))
+
+
+def test_event_ids_of_two_processes_differ() -> None:
+    import multiprocessing
+
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        ids = [*pool.map(_ids, range(4), chunksize=1), [new_event_id() for _ in range(100)]]
+    assert len({one for some in ids for one in some}) == 500
+
+
+def _ids(_: int) -> list[str]:
+    return [new_event_id() for _ in range(100)]
+
+
+def test_size_limit_is_inclusive() -> None:
+    spare = MAX_MESSAGE_BYTES - len(changed(result=""))
+    assert decode(changed(result="x" * spare), Family.EVENTS).family is Family.EVENTS
+    with pytest.raises(MessageTooLarge):
+        decode(changed(result="x" * (spare + 1)), Family.EVENTS)
