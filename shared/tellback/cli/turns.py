@@ -42,7 +42,7 @@ def turns(
     rows = [_turn_row(turn, now) for turn in found]
     if overdue:
         rows = [row for row in rows if row["overdue"] is not None]
-    columns = ("opened_at", "id", "state", "channel", "conversation", "message_id", "overdue", "delivery")
+    columns = ("opened_at", "state", "channel", "conversation", "overdue", "delivery", "id")
     show(rows, as_json=as_json, columns=columns, title="Turns")
 
 

@@ -10,10 +10,10 @@ local function answer_turn(keys, response, code, excerpt, now)
   end
   local failed = code ~= ''
   local told = {text = excerpt, code = failed and code or nil}
-  if turn.state == 'auto' and failed then
+  if turn.state == 'auto' and failed then -- nobody waits, so a failure stays quiet
     close_turn(keys, turn.id, 'no_reply', now)
     tell(keys, turn, 'no_reply', now, {reason = code})
-    return 'accepted'
+    return 'closed'
   end
   if turn.state == 'open' or turn.state == 'finishing' or turn.state == 'auto' then
     close_turn(keys, turn.id, 'responded', now)
