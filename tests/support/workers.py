@@ -58,7 +58,7 @@ class Workers:
 
     def start(self, n: int = 1) -> None:
         """Start `n` more and wait until each is ready."""
-        fresh = [self._launch() for _ in range(n)]
+        fresh = [self.launch() for _ in range(n)]
         for process, log in fresh:
             wait_until(partial(_settled, process, log), f"a worker is ready, see {log}", timeout=60)
             assert process.poll() is None, log.read_text()
@@ -93,7 +93,8 @@ class Workers:
         """What all of them have logged."""
         return "\n".join(path.read_text() for path in self.logs)
 
-    def _launch(self) -> tuple[subprocess.Popen[bytes], Path]:
+    def launch(self) -> tuple[subprocess.Popen[bytes], Path]:
+        """Start one more without waiting for it; its process and log."""
         name = f"w{len(self.logs)}-{os.getpid()}"
         log = self._folder / f"{name}.log"
         command = [

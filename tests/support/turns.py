@@ -1,0 +1,60 @@
+"""Turns for tests: opened with defaults, made overdue, swept, drained."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from tellback import OutgoingResponse, RoutingOutcome, Tellback
+from tellback.client.outbox import OutboxDelivery
+from tellback.client.turns import Turn
+from tellback.state.turns import Turns
+from tellback_workers.sweep_turns import sweep
+from tests.support.waiting import wait_until
+
+HELLO = OutgoingResponse.text_only("hello")
+SENT = RoutingOutcome(attempted=True, sent_text=True)
+_numbers = itertools.count()
+
+
+def opened(tb: Tellback, **changes: Any) -> Turn:
+    """A turn of a message of its own."""
+    given: dict[str, Any] = {
+        "channel": "chat",
+        "conversation": "c1",
+        "message_id": f"m{next(_numbers)}",
+        "text": "hi",
+        **changes,
+    }
+    return tb.open_turn(**given)
+
+
+def overdue(tb: Tellback, **changes: Any) -> Turn:
+    """A turn whose deadline has passed."""
+    turn = opened(tb, **{"answer_within": 0.001, **changes})
+    wait_until(lambda: turn.id in store(tb).overdue(100_000), "the turn is overdue")
+    return turn
+
+
+def state(turn: Turn) -> str:
+    """Asked anew each time, which type checkers take a property not to be."""
+    return turn.state
+
+
+def store(tb: Tellback) -> Turns:
+    return Turns(tb.context.database, tb.context.layout)
+
+
+def swept(tb: Tellback) -> int:
+    """Fallbacks that one bounded sweep wrote."""
+    return sweep(store(tb), tb.context.settings)[1]
+
+
+def drained(tb: Tellback, channel: str = "chat") -> list[OutboxDelivery]:
+    """Every delivery of a channel, settled as sent."""
+    return [delivery for delivery in tb.outbox(channel) if delivery.settle(SENT) == "delivered"]
+
+
+def sent(tb: Tellback, channel: str = "chat") -> list[tuple[str, str, str | None]]:
+    """The same as turn, kind and text."""
+    return [(delivery.turn_id, delivery.kind, delivery.response.text) for delivery in drained(tb, channel)]

@@ -1,0 +1,156 @@
+"""A real `tellback up` for tests: started on free ports, its whole process tree known."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psutil
+
+from tests.support.waiting import wait_until
+
+START_SECONDS = 60.0
+
+
+def command(*arguments: str) -> list[str]:
+    """The command line of `tellback` in this interpreter's environment."""
+    return [str(Path(sys.executable).with_name("tellback")), *arguments]
+
+
+def environment(data_dir: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """No setting of the machine or of another test, and a data directory of one's own."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("TELLBACK_")}
+    return {**clean, "TELLBACK_DATA_DIR": str(data_dir), "PYTHONUNBUFFERED": "1", **(extra or {})}
+
+
+class RunningUp:
+    """`tellback up --json` with any free ports, from its JSON line on; killed at the end if it still runs."""
+
+    def __init__(self, data_dir: Path, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+        self.data_dir = data_dir
+        self.environ = environment(data_dir, env)
+        data_dir.mkdir(parents=True, exist_ok=True)
+        self._errors = data_dir / "stderr"
+        with self._errors.open("ab") as errors:
+            self.process = subprocess.Popen(
+                command("up", "--json", *arguments),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=self.environ,
+            )
+        line = self._first_line()
+        self.redis_url: str = line["redis_url"]
+        self.flower_url: str | None = line["flower_url"]
+        self.pids: dict[str, int] = line["pids"]
+        self.line = line
+
+    @classmethod
+    def start(cls, data_dir: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Self:
+        """With an embedded Redis and no Flower."""
+        return cls(data_dir, "--port", "0", "--no-flower", *arguments, env=env)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        left = self.tree()
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        for member in left:
+            try:
+                member.kill()
+            except psutil.NoSuchProcess:
+                continue
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    @property
+    def errors(self) -> str:
+        """What it said on standard error."""
+        return self._errors.read_text()
+
+    @property
+    def supervisor(self) -> int:
+        """The process that supervises: the one child of the guard that was started."""
+        return int(psutil.Process(self.process.pid).children()[0].pid)
+
+    def tree(self) -> list[psutil.Process]:
+        """Every process of it that runs now, the guard first."""
+        try:
+            guard = psutil.Process(self.process.pid)
+            return [guard, *guard.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def further_output(self, seconds: float) -> bytes:
+        """What it prints on standard output within a time."""
+        assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], seconds)[0]:
+            return b""
+        return os.read(self.process.stdout.fileno(), 65536)
+
+    def _first_line(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        readable = select.select([self.process.stdout], [], [], START_SECONDS)[0]
+        text = self.process.stdout.readline() if readable else b""
+        if not text:
+            self.process.kill()
+            raise AssertionError(f"`tellback up` printed no line:\n{self.errors}\n{self._logs()}")
+        line: dict[str, Any] = json.loads(text)
+        return line
+
+    def _logs(self) -> str:
+        logs = sorted((self.data_dir / "logs").glob("*.log"))
+        return "\n".join(f"== {path.name}\n{path.read_text()[-2000:]}" for path in logs)
+
+
+def gone(processes: list[psutil.Process], timeout: float = 10.0) -> None:
+    """Fail unless each of these processes ends within a time; a zombie has ended."""
+
+    def ended() -> bool:
+        return not running(processes)
+
+    try:
+        wait_until(ended, "every process has ended", timeout=timeout)
+    except AssertionError as error:
+        raise AssertionError(f"still running: {running(processes)}") from error
+
+
+def running(processes: list[psutil.Process]) -> list[str]:
+    """Those that run."""
+    found: list[str] = []
+    for process in processes:
+        try:
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(f"{process.pid} {' '.join(process.cmdline())[:120]}")
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def refused(data_dir: Path, *arguments: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
+    """Exit code and standard error of an `up` that cannot start."""
+    done = subprocess.run(
+        command("up", *arguments),
+        env=environment(data_dir, env),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert not done.stdout, done.stdout
+    return done.returncode, done.stderr
