@@ -8,6 +8,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 import redis
+from redis import exceptions
 
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.settings import Settings, without_secrets
@@ -28,7 +29,7 @@ def check_redis(url: str) -> str:
     """
     shown = without_secrets(url)
     try:
-        client: Any = cast("Any", redis.Redis.from_url)(
+        client: Any = cast("Any", redis.Redis).from_url(
             url, protocol=2, socket_connect_timeout=CONNECT_SECONDS, socket_timeout=CONNECT_SECONDS
         )
     except ValueError as error:
@@ -36,7 +37,7 @@ def check_redis(url: str) -> str:
     try:
         with contextlib.closing(client):
             release = str(client.info("server").get("redis_version", ""))
-    except redis.exceptions.RedisError as error:
+    except exceptions.RedisError as error:
         raise ConfigurationError(f"the Redis at {shown} does not answer: {error}") from error
     if parse_version(release) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
@@ -49,7 +50,7 @@ def redis_answers(url: str) -> bool:
     try:
         with contextlib.closing(Database(url)) as database:
             return bool(database.command("PING"))
-    except (Unavailable, redis.exceptions.RedisError):
+    except (Unavailable, exceptions.RedisError):
         return False
 
 

@@ -37,7 +37,7 @@ def model_worker(node: str) -> Argv:
 
 def beat(schedule: str) -> Argv:
     """The schedule; `schedule` is the file that remembers its last runs."""
-    return ("celery", "-A", "tellback_beat.app", "beat", f"--schedule={schedule}", "--pidfile=", "--loglevel=INFO")
+    return ("celery", "-A", "tellback_beat.app", "beat", f"--schedule={schedule}", "--pidfile=", "--loglevel=WARNING")
 
 
 def flower(address: str, port: int) -> Argv:

@@ -26,7 +26,7 @@ FLOWER_USER: Final = "tellback"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the user asked for: without `redis_url` Redis is embedded, without `flower_port` no Flower; port 0 is any."""
+    """What the user asked for: without `redis_url` Redis is embedded, without `flower_port` no Flower; port 0: any."""
 
     settings: Settings
     redis_url: str | None

