@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import msgspec
@@ -21,55 +20,10 @@ from tellback import (
 from tellback.client.turns import Turn
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.turns import Turns
 from tellback.turns.text import feedback_text
-from tellback_workers.sweep_turns import sweep
 from tests.support.redis_server import RedisServer
+from tests.support.turns import HELLO, SENT, drained, opened, overdue, sent, state, store, swept
 from tests.support.waiting import wait_until
-
-HELLO = OutgoingResponse.text_only("hello")
-SENT = RoutingOutcome(attempted=True, sent_text=True)
-_numbers = itertools.count()
-
-
-def opened(tb: Tellback, **changes: Any) -> Turn:
-    given: dict[str, Any] = {
-        "channel": "chat",
-        "conversation": "c1",
-        "message_id": f"m{next(_numbers)}",
-        "text": "hi",
-        **changes,
-    }
-    return tb.open_turn(**given)
-
-
-def overdue(tb: Tellback, **changes: Any) -> Turn:
-    """A turn whose deadline has passed."""
-    turn = opened(tb, **{"answer_within": 0.001, **changes})
-    wait_until(lambda: turn.id in store(tb).overdue(10_000), "the turn is overdue")
-    return turn
-
-
-def state(turn: Turn) -> str:
-    """Asked anew each time, which type checkers take a property not to be."""
-    return turn.state
-
-
-def store(tb: Tellback) -> Turns:
-    return Turns(tb.context.database, tb.context.layout)
-
-
-def swept(tb: Tellback) -> int:
-    return sweep(store(tb), tb.context.settings)[1]
-
-
-def waiting(tb: Tellback, channel: str = "chat") -> list[tuple[str, str, str | None]]:
-    """What the outbox holds: turn, kind, text."""
-    out: list[tuple[str, str, str | None]] = []
-    for delivery in tb.outbox(channel):
-        out.append((delivery.turn_id, delivery.kind, delivery.response.text))
-        delivery.settle(SENT)
-    return out
 
 
 def events(tb: Tellback, session: str = "c1") -> list[str]:
@@ -83,7 +37,7 @@ def test_an_answer_reaches_the_outbox_once(tb: Tellback) -> None:
     assert turn.respond(OutgoingResponse.text_only("again")) == "duplicate"
     assert turn.fail(code="x") == "duplicate"
     assert state(turn) == "responded"
-    assert waiting(tb) == [(turn.id, "answer", "hello")]
+    assert sent(tb) == [(turn.id, "answer", "hello")]
     assert events(tb) == ["opened", "answered", "delivered"]
 
 
@@ -92,10 +46,6 @@ def test_the_whole_response_is_kept(tb: Tellback) -> None:
     opened(tb).respond(response)
     opened(tb).respond(OutgoingResponse(voice="only"))
     assert [delivery.response for delivery in drained(tb)] == [response, OutgoingResponse(voice="only")]
-
-
-def drained(tb: Tellback) -> list[Any]:
-    return [delivery for delivery in tb.outbox("chat") if delivery.settle(SENT) == "delivered"]
 
 
 def test_the_same_message_opens_one_turn(tb: Tellback) -> None:
@@ -133,7 +83,7 @@ def test_an_auto_turn_owes_nothing_and_may_speak(tb: Tellback) -> None:
     assert quiet.progress() == 0.0
     assert quiet.fail(code="x") == "closed", "a failure of what nobody waits for is not told to the user"
     assert opened(tb, metadata={"auto.mode": True}).respond(HELLO) == "accepted"
-    assert [kind for _, kind, _ in waiting(tb)] == ["fallback", "answer"]
+    assert [kind for _, kind, _ in sent(tb)] == ["fallback", "answer"]
 
 
 def test_an_overdue_turn_gets_a_fallback_in_its_language_once(tb: Tellback) -> None:
@@ -141,7 +91,7 @@ def test_an_overdue_turn_gets_a_fallback_in_its_language_once(tb: Tellback) -> N
     assert swept(tb) == 1
     assert swept(tb) == 0
     assert state(turn) == "fallback"
-    assert waiting(tb) == [(turn.id, "fallback", feedback_text("ru"))]
+    assert sent(tb) == [(turn.id, "fallback", feedback_text("ru"))]
     assert events(tb) == ["opened", "fallback", "delivered"]
 
 
@@ -149,7 +99,7 @@ def test_a_turn_before_its_deadline_is_left_alone(tb: Tellback) -> None:
     turn = opened(tb, answer_within=30)
     store(tb).fall_back([(found.ref, HELLO) for found in store(tb).load([turn.id]) if found])
     assert state(turn) == "open"
-    assert waiting(tb) == []
+    assert sent(tb) == []
 
 
 def test_an_answer_takes_the_place_of_a_fallback_that_nobody_took(tb: Tellback) -> None:
@@ -160,7 +110,7 @@ def test_an_answer_takes_the_place_of_a_fallback_that_nobody_took(tb: Tellback) 
     assert turn.respond(OutgoingResponse.text_only("better")) == "replaced"
     assert state(turn) == "responded"
     assert turn.respond(HELLO) == "duplicate"
-    assert waiting(tb) == [(before.id, "answer", "hello"), (turn.id, "answer", "better"), (after.id, "answer", "hello")]
+    assert sent(tb) == [(before.id, "answer", "hello"), (turn.id, "answer", "better"), (after.id, "answer", "hello")]
 
 
 def test_an_answer_after_a_taken_fallback_follows_it_as_late(tb: Tellback) -> None:
@@ -172,7 +122,7 @@ def test_an_answer_after_a_taken_fallback_follows_it_as_late(tb: Tellback) -> No
     assert turn.fail(code="x") == "duplicate"
     assert state(turn) == "fallback"
     taken.settle(SENT)
-    assert waiting(tb) == [(turn.id, "late", "late")]
+    assert sent(tb) == [(turn.id, "late", "late")]
     assert events(tb) == ["opened", "fallback", "late", "delivered", "delivered"]
 
 
@@ -187,7 +137,7 @@ def test_a_failure_answers_in_the_turns_language_and_tells_no_code(tb: Tellback)
     turn = opened(tb, language="fr-CA")
     assert turn.fail(code="llm.timeout") == "accepted"
     assert state(turn) == "responded"
-    assert waiting(tb) == [(turn.id, "answer", feedback_text("fr"))]
+    assert sent(tb) == [(turn.id, "answer", feedback_text("fr"))]
     assert [entry["code"] for entry in tb.history("c1") if entry["event"] == "answered"] == ["llm.timeout"]
 
 
@@ -198,7 +148,7 @@ def test_a_turn_without_a_reply_is_closed_with_its_reason(tb: Tellback) -> None:
     assert state(turn) == "no_reply"
     assert turn.respond(HELLO) == "closed"
     assert swept(tb) == 0
-    assert waiting(tb) == []
+    assert sent(tb) == []
     assert [entry.get("reason") for entry in tb.history("c1")] == [None, "a sticker"]
 
 

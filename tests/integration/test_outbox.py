@@ -1,0 +1,242 @@
+"""The outbox on a real Redis: order, leases, outcomes, several transports."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+
+from tellback import InvalidInput, OutgoingResponse, RoutingOutcome, Tellback, connect
+from tellback.client.outbox import OutboxDelivery, open_outbox
+from tellback.settings import Settings
+from tests.support.turns import HELLO, SENT, drained, opened, overdue, sent, state, store, swept
+from tests.support.waiting import wait_until
+
+DOWN = RoutingOutcome(attempted=False, error="not connected")
+REFUSED = RoutingOutcome(attempted=True, error="500")
+UNKNOWN = RoutingOutcome(attempted=True, error="no reply in 10 s", ambiguous=True)
+BLOCKED = RoutingOutcome(attempted=True, error="blocked by the user", permanent=True)
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """Short times, few attempts."""
+    return msgspec.structs.replace(
+        settings, outbox_lease=0.5, outbox_retry=0.2, outbox_hold=0.3, outbox_attempts=3, turn_limit=60.0
+    )
+
+
+def answered(tb: Tellback, text: str, **changes: Any) -> str:
+    turn = opened(tb, **changes)
+    turn.respond(OutgoingResponse.text_only(text))
+    return turn.id
+
+
+def first(tb: Tellback, wait: float = 5.0) -> OutboxDelivery:
+    """The next delivery, taken and not settled."""
+    return next(iter(tb.outbox("chat", wait=wait)))
+
+
+def delivery_state(tb: Tellback, turn: str) -> str | None:
+    found = store(tb).load([turn])[0]
+    assert found is not None
+    return found.delivery
+
+
+def test_an_empty_outbox_ends_at_once(tb: Tellback) -> None:
+    assert list(tb.outbox("chat")) == []
+
+
+def test_deliveries_of_a_conversation_come_in_order(tb: Tellback) -> None:
+    texts = [str(number) for number in range(20)]
+    for text in texts:
+        answered(tb, text)
+    assert [text for _, _, text in sent(tb)] == texts
+
+
+def test_nothing_overtakes_a_delivery_that_is_taken(tb: Tellback) -> None:
+    answered(tb, "1")
+    answered(tb, "2")
+    answered(tb, "other", conversation="c2")
+    taken = first(tb)
+    assert taken.response.text == "1"
+    assert [text for _, _, text in sent(tb)] == ["other"], "another conversation goes on"
+    taken.settle(SENT)
+    assert [text for _, _, text in sent(tb)] == ["2"]
+
+
+def test_channels_are_apart(tb: Tellback) -> None:
+    answered(tb, "a", channel="one")
+    answered(tb, "b", channel="two")
+    assert sent(tb, "chat") == []
+    assert [text for _, _, text in sent(tb, "two")] == ["b"]
+    assert open_outbox(tb.context).channels() == ["one", "two"]
+
+
+def test_an_unsettled_delivery_comes_again_with_the_same_key(tb: Tellback) -> None:
+    turn = answered(tb, "1")
+    lost = first(tb)
+    assert list(tb.outbox("chat")) == [], "it is leased"
+    again = first(tb)
+    assert (again.idempotency_key, again.turn_id, again.attempt) == (lost.idempotency_key, turn, 2)
+    assert lost.settle(REFUSED) == "lost", "its lease went to another"
+    assert again.settle(SENT) == "delivered"
+    assert delivery_state(tb, turn) == "delivered"
+
+
+def test_word_of_a_delivery_counts_even_after_its_lease(tb: Tellback) -> None:
+    answered(tb, "1")
+    slow = first(tb)
+    other = first(tb)
+    assert slow.settle(SENT) == "delivered", "the user has it, whoever holds the lease"
+    assert other.settle(SENT) == "lost"
+    assert list(tb.outbox("chat", wait=0.3)) == []
+
+
+def test_settling_twice_has_no_second_effect(tb: Tellback) -> None:
+    answered(tb, "1")
+    second = answered(tb, "2")
+    delivery = first(tb)
+    assert delivery.settle(SENT) == "delivered"
+    assert delivery.settle(SENT) == "lost"
+    assert [turn for turn, _, _ in sent(tb)] == [second]
+
+
+def test_a_refused_delivery_is_tried_again_later_and_then_dead(tb: Tellback) -> None:
+    turn = answered(tb, "1")
+    after = answered(tb, "2")
+    assert first(tb).settle(REFUSED) == "retry"
+    assert list(tb.outbox("chat")) == [], "it rests, and holds its conversation"
+    assert delivery_state(tb, turn) == "waiting"
+    assert first(tb).settle(REFUSED) == "retry"
+    assert first(tb).settle(REFUSED) == "dead", "the third attempt of three"
+    assert delivery_state(tb, turn) == "dead"
+    assert [name for name, _, _ in sent(tb)] == [after]
+    told = [(entry["event"], entry.get("error")) for entry in tb.history("c1") if entry["turn"] == turn]
+    assert told[-3:] == [("retry", "500"), ("retry", "500"), ("dead", "500")]
+
+
+def test_a_transport_that_is_down_spends_no_attempts(tb: Tellback) -> None:
+    turn = answered(tb, "1")
+    for _ in range(4):
+        delivery = first(tb)
+        assert delivery.attempt == 1
+        assert delivery.settle(DOWN) == "retry"
+    assert first(tb).settle(SENT) == "delivered"
+    assert delivery_state(tb, turn) == "delivered"
+
+
+def test_a_transport_that_dies_each_time_kills_no_conversation(tb: Tellback) -> None:
+    turn = answered(tb, "poison")
+    after = answered(tb, "2")
+    assert [first(tb).attempt for _ in range(3)] == [1, 2, 3]
+    assert first(tb).turn_id == after
+    assert delivery_state(tb, turn) == "dead"
+
+
+def test_an_ambiguous_delivery_is_never_sent_again_and_the_next_goes_on(tb: Tellback) -> None:
+    turn = answered(tb, "1")
+    after = answered(tb, "2")
+    assert first(tb).settle(UNKNOWN) == "ambiguous"
+    assert delivery_state(tb, turn) == "ambiguous"
+    assert list(tb.outbox("chat")) == [], "it holds its conversation for a while"
+    assert [item.status for _, _, item in open_outbox(tb.context).pending("chat", 10)] == ["ambiguous", "waiting"]
+    assert first(tb).turn_id == after
+    assert [entry["event"] for entry in tb.history("c1") if entry["turn"] == turn] == [
+        "opened",
+        "answered",
+        "ambiguous",
+    ]
+
+
+def test_a_permanent_failure_is_dead_at_once(tb: Tellback) -> None:
+    turn = answered(tb, "1")
+    after = answered(tb, "2")
+    assert first(tb).settle(BLOCKED) == "dead"
+    assert delivery_state(tb, turn) == "dead"
+    assert [name for name, _, _ in sent(tb)] == [after]
+
+
+def test_the_outcome_is_kept_with_the_turn(tb: Tellback) -> None:
+    turn = answered(tb, "1")
+    outcome = RoutingOutcome(attempted=True, sent_text=True, sent_attachments=2, error="the voice failed")
+    first(tb).settle(outcome)
+    found = store(tb).load([turn])[0]
+    assert found is not None
+    assert found.outcome is not None
+    assert msgspec.json.decode(found.outcome, type=RoutingOutcome) == outcome
+
+
+def test_a_fallback_whose_lease_ran_out_may_have_been_sent_so_an_answer_follows_it(tb: Tellback) -> None:
+    turn = overdue(tb)
+    swept(tb)
+    first(tb)
+    again = first(tb)
+    assert again.attempt == 2
+    assert again.settle(REFUSED) == "retry"
+    assert turn.respond(HELLO) == "late", "what the first taker did is unknown"
+    assert [delivery.kind for delivery in wait_until(lambda: drained(tb), "both are sent")] == ["fallback", "late"]
+    assert state(turn) == "fallback"
+
+
+def test_waiting_sees_a_delivery_that_comes_meanwhile(tb: Tellback) -> None:
+    timer = threading.Timer(0.2, answered, (tb, "1"))
+    timer.start()
+    assert first(tb, wait=5.0).response.text == "1"
+    timer.join()
+
+
+def test_waiting_ends_after_the_time_given(tb: Tellback) -> None:
+    begun = time.monotonic()
+    assert list(tb.outbox("chat", wait=0.2)) == []
+    assert 0.2 <= time.monotonic() - begun < 1.5
+
+
+def test_transports_share_a_channel_and_each_delivery_is_taken_once(tb: Tellback, settings: Settings) -> None:
+    wanted = {answered(tb, str(number), conversation=f"c{number % 7}", session="s") for number in range(140)}
+    taken: list[OutboxDelivery] = []
+
+    def transport() -> None:
+        with connect(settings=msgspec.structs.replace(settings, outbox_lease=30.0)) as client:
+            for delivery in client.outbox("chat", wait=0.3):
+                taken.append(delivery)
+                delivery.settle(SENT)
+
+    threads = [threading.Thread(target=transport) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert Counter(delivery.turn_id for delivery in taken) == Counter(wanted)
+    for talk in range(7):
+        numbers = [int(item.response.text or "") for item in taken if item.conversation == f"c{talk}"]
+        assert all(one < two for one, two in pairwise(numbers)), "in order within a conversation"
+
+
+def test_a_full_conversation_loses_its_second_oldest_and_says_so(tb: Tellback) -> None:
+    turns = [answered(tb, str(number), session="s") for number in range(1_001)]
+    lost = [entry for entry in tb.history("s") if entry["event"] == "dead"]
+    assert [(entry["turn"], entry["error"]) for entry in lost] == [(turns[1], "the queue was full")]
+    assert [text for _, _, text in sent(tb)] == ["0", *map(str, range(2, 1_001))]
+
+
+@pytest.mark.parametrize(
+    ("named", "channel", "wait"),
+    [("channel", "", 0), ("channel", 5, 0), ("wait", "chat", -1), ("wait", "chat", math.nan), ("wait", "chat", "1")],
+)
+def test_wrong_arguments_are_named(tb: Tellback, named: str, channel: Any, wait: Any) -> None:
+    with pytest.raises(InvalidInput, match=f"^{named}:"):
+        tb.outbox(channel, wait=wait)
+
+
+@pytest.mark.parametrize("outcome", [True, None, "delivered", {"attempted": True}])
+def test_only_an_outcome_settles(tb: Tellback, outcome: Any) -> None:
+    answered(tb, "1")
+    with pytest.raises(InvalidInput, match=r"^outcome:"):
+        first(tb).settle(outcome)
