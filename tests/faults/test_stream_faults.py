@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Self
 
 import psutil
 import pytest
@@ -36,7 +37,7 @@ class Stream:
         self._thread = threading.Thread(target=self._run)
         self.published = dict.fromkeys(IDS, 0)
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

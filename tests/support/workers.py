@@ -55,11 +55,18 @@ class Workers:
         self._app = app
         self.processes: list[subprocess.Popen[bytes]] = []
         self.logs: list[Path] = []
+        self._log_of: dict[int, Path] = {}
 
     def start(self, n: int = 1) -> None:
-        """Start `n` more and wait until each is ready."""
-        fresh = [self.launch() for _ in range(n)]
-        for process, log in fresh:
+        """Start `n` more and wait until all are ready."""
+        for _ in range(n):
+            self.launch()
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Return when every process that was launched and lives has said that it is ready."""
+        for process in self.processes:
+            log = self._log_of[process.pid]
             wait_until(partial(_settled, process, log), f"a worker is ready, see {log}", timeout=60)
             assert process.poll() is None, log.read_text()
 
@@ -93,8 +100,8 @@ class Workers:
         """What all of them have logged."""
         return "\n".join(path.read_text() for path in self.logs)
 
-    def launch(self) -> tuple[subprocess.Popen[bytes], Path]:
-        """Start one more without waiting for it; its process and log."""
+    def launch(self) -> None:
+        """Start one more without waiting for it."""
         name = f"w{len(self.logs)}-{os.getpid()}"
         log = self._folder / f"{name}.log"
         command = [
@@ -114,7 +121,7 @@ class Workers:
             process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=self._env)
         self.processes.append(process)
         self.logs.append(log)
-        return process, log
+        self._log_of[process.pid] = log
 
 
 class StartWorkers(Protocol):
