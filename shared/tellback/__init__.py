@@ -13,12 +13,18 @@ if TYPE_CHECKING:
     from tellback.client.connection import connect as connect
     from tellback.client.guidance import Prompt as Prompt
     from tellback.client.outbox import OutboxDelivery as OutboxDelivery
+    from tellback.client.signals import Bank as Bank
     from tellback.client.turns import Turn as Turn
     from tellback.contracts.guidance import Feedback as Feedback
     from tellback.contracts.guidance import FeedbackTrigger as FeedbackTrigger
     from tellback.contracts.guidance import Observation as Observation
     from tellback.contracts.guidance import ProviderSpec as ProviderSpec
     from tellback.contracts.guidance import ToolCall as ToolCall
+    from tellback.contracts.signals import BankStats as BankStats
+    from tellback.contracts.signals import Candidate as Candidate
+    from tellback.contracts.signals import FactStats as FactStats
+    from tellback.contracts.signals import RecallHit as RecallHit
+    from tellback.contracts.signals import SignalItem as SignalItem
     from tellback.contracts.turns import OutgoingResponse as OutgoingResponse
     from tellback.contracts.turns import RoutingOutcome as RoutingOutcome
     from tellback.errors import ConfigurationError as ConfigurationError
@@ -40,8 +46,12 @@ if TYPE_CHECKING:
 
 # Public name -> the module that defines it; the imports above tell type checkers the same, and a test compares the two.
 _EXPORTS: Final = {
+    "Bank": "tellback.client.signals",
+    "BankStats": "tellback.contracts.signals",
+    "Candidate": "tellback.contracts.signals",
     "ConfigurationError": "tellback.errors",
     "DeadlineFeedback": "tellback.guidance.deadline",
+    "FactStats": "tellback.contracts.signals",
     "Feedback": "tellback.contracts.guidance",
     "FeedbackContext": "tellback.guidance.context",
     "FeedbackProvider": "tellback.guidance.provider",
@@ -55,8 +65,10 @@ _EXPORTS: Final = {
     "OutgoingResponse": "tellback.contracts.turns",
     "Prompt": "tellback.client.guidance",
     "ProviderSpec": "tellback.contracts.guidance",
+    "RecallHit": "tellback.contracts.signals",
     "RoutingOutcome": "tellback.contracts.turns",
     "Settings": "tellback.settings",
+    "SignalItem": "tellback.contracts.signals",
     "SpoolFull": "tellback.errors",
     "StateConflict": "tellback.errors",
     "StaticFeedback": "tellback.guidance.static",

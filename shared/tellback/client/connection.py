@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
 import structlog
 
+from tellback.client.commands import DEFAULT_TIMEOUT, Job, gate, records, submit
 from tellback.client.context import Context
 from tellback.client.guidance import Prompt, begin_prompt
 from tellback.client.outbox import OutboxDelivery, outbox
+from tellback.client.signals import Bank
 from tellback.client.turns import Turn, open_turn
+from tellback.contracts.commands import CommandRecord, OnLost, Priority, Verdict
 from tellback.contracts.guidance import Delivery, ProviderSpec
 from tellback.errors import Unavailable
 from tellback.guidance.provider import FeedbackProviderConfig
@@ -57,6 +60,72 @@ class Tellback:
             SpoolFull: neither has room.
         """
         self.context.publisher.flush()
+
+    def submit(
+        self,
+        argv: Sequence[str],
+        *,
+        session: str,
+        cwd: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        note: str | None = None,
+        host: str | None = None,
+        parent: str | None = None,
+        inputs: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        secret_env: Sequence[str] = (),
+        on_lost: OnLost = "record",
+        priority: Priority = "normal",
+    ) -> Job:
+        """Hand a command to the workers; it ends in exactly one record. There is never a shell.
+
+        `cwd` is a directory of the worker's host, within those that its policy allows. `timeout` is in seconds, from
+        the start of the command. `note` is one line on what is expected, shown beside what happened. `host` asks for
+        one host's workers. A retry names the attempt before as `parent`; `inputs` are commands whose output this one
+        used. `env` is added to a minimal environment; `secret_env` names variables that the worker's host resolves and
+        the record never shows. `on_lost="retry"` runs a command whose worker died again, at most twice, as a linked
+        attempt.
+
+        Raises:
+            InvalidInput: an argument is wrong, or carries a secret that the rules know; the message names it.
+            SpoolFull: Redis is away and so is the room to keep facts.
+        """
+        return submit(
+            self.context,
+            argv,
+            session=session,
+            cwd=cwd,
+            timeout=timeout,
+            note=note,
+            host=host,
+            parent=parent,
+            inputs=inputs,
+            env=env,
+            secret_env=secret_env,
+            on_lost=on_lost,
+            priority=priority,
+        )
+
+    def records(self, session: str, last: int = 20) -> list[CommandRecord]:
+        """The newest records of a session, oldest first.
+
+        Raises:
+            InvalidInput: `last` is not within 1 and 200, the number that a session keeps.
+            Unavailable: Redis is away.
+        """
+        return records(self.context, session, last)
+
+    def gate(self, session: str, require: Sequence[Sequence[str]] = ()) -> Verdict:
+        """Whether the records of a session allow to claim success, and why not.
+
+        Refused: no records; a command of `require` that never ran; records that are gone; a failure or null exit that
+        no later linked attempt with the same argv and cwd has turned into a success.
+
+        Raises:
+            InvalidInput: `require` is not a list of argument lists.
+            Unavailable: Redis is away.
+        """
+        return gate(self.context, session, require)
 
     def open_turn(
         self,
@@ -141,6 +210,14 @@ class Tellback:
             evaluation=evaluation,
             delivery=delivery,
         )
+
+    def bank(self, name: str) -> Bank:
+        """The bank of this name; it begins with its first signal.
+
+        Raises:
+            InvalidInput: the name is not text of 1 to 512 characters.
+        """
+        return Bank(self.context, name)
 
     def history(self, session: str) -> list[dict[str, Any]]:
         """Everything stored for a session, in time order; each entry has `kind` and `at` (milliseconds, server time).

@@ -27,6 +27,7 @@ MATCHES_AT_ONCE: Final = 16
 
 _FACT: Final = struct.Struct("<8d")
 _CONTEXT_SCORE: Final = struct.Struct("<4d")
+_ANY_VERSION: Final = -1
 
 _apply = Script("apply_signals")
 _load = Script("load_bank")
@@ -87,7 +88,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Whole batches of one bank, at most 500 signals, none of them applied before and none twice in the plan.
 
     `known` and `version` are those of the bank that the plan was made against; `id` to `threshold` count where it is
-    yet to begin.
+    yet to begin. The lease is renewed for `lease_ms`, since what comes next may have to be embedded first.
     """
 
     bank: str
@@ -97,6 +98,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     dimension: int
     threshold: float
+    lease_ms: int
     facts_cap: int
     ctx_cap: int = FAMILIES["ctx"].cap or 0
     places: list[PlannedPlace] = []
@@ -159,7 +161,7 @@ class BankStore:
         """Each fact's score now, from the first of the contexts `slots` that has one, else its global one, else 0.5.
 
         Returns:
-            None where the bank is no longer at `version`: match again. Version -1 reads global scores of any version.
+            None where the bank is no longer at `version`: match again.
         """
         if not facts:
             return []
@@ -177,6 +179,12 @@ class BankStore:
             pending = [i for i in pending if found[i].scope != "context"]
             if not pending:
                 break
+        return found
+
+    def global_usefulness(self, facts: Sequence[str]) -> list[Usefulness]:
+        """Each fact's global score now, else 0.5."""
+        found = self.usefulness("", _ANY_VERSION, (), facts)
+        assert found is not None, "no version was asked for"
         return found
 
     def fact_stats(self, fact_id: str) -> FactStats:

@@ -5,7 +5,7 @@
 --       11 sigseen, 12 sigseen-old, 13 siglog; then ctx of each place; then hist of each session.
 -- ARGV: 1 fence, 2 entry ids, 3 MessagePack of
 --       {bank, known = id of the bank that was read or '', version = its version, id, model, dimension, threshold: for a
---        bank that begins; facts_cap, ctx_cap; places = {{slot, begins, text}}; vectors of those that begin follow in ARGV;
+--        bank that begins; lease_ms = renewal of the lease; facts_cap, ctx_cap; places = {{slot, begins, text}}; vectors of those that begin follow in ARGV;
 --        items = {{signal_id, fact_id, kind 1..4, change, place from 1, session from 0 = none, log = JSON after "at"}}}
 -- Returns 'ok' | 'fenced' | 'stale': the bank has another version, or a signal was applied before; load again.
 -- @include intake
@@ -31,6 +31,7 @@ if #ids > 0 then
   end
 end
 settle()
+redis.call('PEXPIRE', KEYS[2], plan.lease_ms)
 if #items == 0 then return 'ok' end
 
 if not bank[1] then

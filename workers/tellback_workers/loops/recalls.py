@@ -1,0 +1,68 @@
+"""The recalls loop: rank a host's candidates by what signals say of them for a query like this one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tellback.contracts.signals import RecallReply, RecallRequested
+from tellback.errors import ConfigurationError
+from tellback.signals.matching import Vectors
+from tellback.signals.ranking import rank
+from tellback.state.intake import Entry, Lease
+from tellback.state.keys import Shard
+from tellback.state.recalls import Recalls
+from tellback_workers.contexts import Contexts, contexts_of
+from tellback_workers.runtime import Runtime
+
+ANSWERED_AT_ONCE: Final = 32
+TRIES: Final = 5
+
+
+class RecallsLoop:
+    """Answers requests that still want an answer; the model is called once for all of them."""
+
+    def __init__(self, runtime: Runtime, team: str, contexts: Contexts | None = None) -> None:
+        """Take the connections and the team; `contexts` other than the process's own brings another model."""
+        self._contexts = contexts or contexts_of(runtime, team)
+        self._recalls = Recalls(runtime.database, runtime.layout(team))
+
+    def ready(self) -> None:
+        """Return if the model is loaded.
+
+        Raises:
+            Unavailable: it does not load; hosts fall back to global scores.
+        """
+        self._contexts.ready()
+
+    def apply(self, lease: Lease, entries: Sequence[Entry]) -> None:
+        """Answer every request, the oldest first; those past their deadline are dropped."""
+        for start in range(0, len(entries), ANSWERED_AT_ONCE):
+            part = entries[start : start + ANSWERED_AT_ONCE]
+            now = self._contexts.database.now_ms()
+            wanted = [request for entry in part if (request := _wanted(entry, now))]
+            vectors = self._contexts.embedder.embed((request.query for request in wanted), lease.shard)
+            replies = {request.event_id: self._reply(lease.shard, request, vectors) for request in wanted}
+            self._recalls.answer(lease, part, replies)
+
+    def _reply(self, shard: Shard, request: RecallRequested, vectors: Mapping[str, Vectors]) -> RecallReply:
+        facts = [candidate.fact_id for candidate in request.candidates]
+        contexts = self._contexts.of(shard, request.bank)
+        for _ in range(TRIES):
+            with contexts.lock:
+                try:
+                    contexts.sync()
+                except ConfigurationError as error:
+                    return RecallReply(error=str(error))
+                matrix = contexts.matrix
+                slots = [m.slot for m in matrix.all_matches(vectors[request.query], contexts.threshold)]
+                known, version = matrix.bank_id, matrix.version
+            usefulness = contexts.store.usefulness(known, version, slots, facts)
+            if usefulness is not None:
+                return RecallReply(hits=rank(request, usefulness))
+        return RecallReply(hits=rank(request, contexts.store.global_usefulness(facts), degraded=True))
+
+
+def _wanted(entry: Entry, now: int) -> RecallRequested | None:
+    assert isinstance(entry.message, RecallRequested), entry.message
+    return entry.message if now < entry.at_ms + entry.message.deadline_in * 1000 else None

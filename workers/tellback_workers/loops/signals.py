@@ -1,0 +1,199 @@
+"""The signals loop: embed what no cache has, place it into contexts, apply whole batches."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+import structlog
+
+from tellback.contracts.signals import MAX_BATCH, SignalBatch, SignalItem
+from tellback.errors import Unavailable
+from tellback.signals.matching import Vectors, as_bytes, default_threshold
+from tellback.signals.placing import Placement, place
+from tellback.signals.scoring import delta
+from tellback.state.banks import KINDS, Plan, PlannedPlace, PlannedSignal
+from tellback.state.intake import Entry, Fenced, Lease
+from tellback_workers.contexts import BankContexts, Contexts, contexts_of
+from tellback_workers.runtime import Runtime
+
+TRIES: Final = 5
+KEPT_TEXT: Final = 2_048  # characters of a query or remark in the history and beside a context
+
+_log = structlog.get_logger("tellback.signals")
+
+
+class _Logged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A signal as history and log show it, after its kind and time."""
+
+    bank: str
+    fact_id: str
+    signal_type: str
+    confidence: float
+    query: str
+    context: str | None = None
+
+
+class SignalsLoop:
+    """Applies batches of signals: at most 500 signals, and one call of the model, at a time."""
+
+    def __init__(self, runtime: Runtime, team: str, contexts: Contexts | None = None) -> None:
+        """Take the connections and the team; `contexts` other than the process's own brings another model."""
+        self._contexts = contexts or contexts_of(runtime, team)
+
+    def ready(self) -> None:
+        """Return if the model is loaded.
+
+        Raises:
+            Unavailable: it does not load; signals wait in their stream.
+        """
+        self._contexts.ready()
+
+    def apply(self, lease: Lease, entries: Sequence[Entry]) -> None:
+        """Apply every batch of every bank, in order within a bank; a bank that fails does not hold up the others."""
+        failures: list[Exception] = []
+        for part in _parts(entries):
+            texts = (item.query for entry in part for item in _batch(entry).items)
+            vectors = self._contexts.embedder.embed(texts, lease.shard)
+            for bank, of_bank in _by_bank(part).items():
+                try:
+                    self._apply_bank(lease, bank, of_bank, vectors)
+                except (Fenced, Unavailable):
+                    raise
+                except Exception as error:  # noqa: BLE001 - raised below, when the other banks have had theirs
+                    failures.append(error)
+                    if len(entries) > 1:
+                        _log.warning("signals.bank_failed", bank=bank, reason=str(error))
+        if failures:
+            raise failures[0]
+
+    def _apply_bank(self, lease: Lease, bank: str, entries: Sequence[Entry], vectors: Mapping[str, Vectors]) -> None:
+        contexts = self._contexts.of(lease.shard, bank)
+        signals = _signals(entries)
+        with contexts.lock:
+            for _ in range(TRIES):
+                if self._attempt(lease, contexts, entries, signals, vectors):
+                    return
+        raise Unavailable(f"bank {bank!r} was changed {TRIES} times while signals were placed; they are tried again")
+
+    def _attempt(
+        self,
+        lease: Lease,
+        contexts: BankContexts,
+        entries: Sequence[Entry],
+        signals: Mapping[str, tuple[SignalItem, str | None]],
+        vectors: Mapping[str, Vectors],
+    ) -> bool:
+        ids = list(signals)
+        seen, oldest = self._load(contexts, ids)
+        fresh = {signal_id: signals[signal_id] for signal_id in ids if signal_id not in seen}
+        queries = [item.query for item, _ in fresh.values()]
+        placement = Placement((), ())
+        if fresh:
+            cap = self._contexts.settings.bank_contexts
+            placement = place(queries, vectors, contexts.matrix, threshold=contexts.threshold, cap=cap, oldest=oldest)
+        plan, sessions = self._plan(contexts, fresh, placement)
+        begun = [as_bytes(spot.vector) for spot in placement.places if spot.vector is not None]
+        applied = contexts.store.apply(lease, entries, plan, begun, sessions)
+        if applied and fresh:
+            contexts.begun(placement, plan.known or plan.id)
+        return applied
+
+    def _load(self, contexts: BankContexts, ids: list[str]) -> tuple[set[str], tuple[int, ...]]:
+        """Which of the signals were applied before, and, near the cap, the contexts that may make room."""
+        cap = self._contexts.settings.bank_contexts
+        spare = 2 * len(ids)  # as many as the batch may begin, beside as many as it may match
+        asked = spare if contexts.matrix.count + len(ids) > cap else 0
+        loaded = contexts.sync(oldest=asked, signal_ids=ids)
+        if not asked and contexts.matrix.count + len(ids) > cap:
+            loaded = contexts.sync(oldest=spare, signal_ids=ids)
+        return {signal_id for signal_id, seen in zip(ids, loaded.seen, strict=True) if seen}, loaded.oldest
+
+    def _plan(
+        self,
+        contexts: BankContexts,
+        fresh: Mapping[str, tuple[SignalItem, str | None]],
+        placement: Placement,
+    ) -> tuple[Plan, list[str]]:
+        encoder, settings = self._contexts.embedder.encoder, self._contexts.settings
+        sessions = list(dict.fromkeys(session for _, session in fresh.values() if session))
+        bank = contexts.store.bank
+        items = [
+            PlannedSignal(
+                signal_id,
+                item.fact_id,
+                KINDS.index(item.signal_type) + 1,
+                delta(item.signal_type, item.confidence),
+                index + 1,
+                sessions.index(session) + 1 if session else 0,
+                _log_text(bank, item),
+            )
+            for (signal_id, (item, session)), index in zip(fresh.items(), placement.of, strict=True)
+        ]
+        plan = Plan(
+            bank=bank,
+            known=contexts.matrix.bank_id,
+            version=contexts.matrix.version,
+            id=secrets.token_hex(8),
+            model=encoder.model,
+            dimension=encoder.dimension,
+            threshold=default_threshold(encoder.model),
+            lease_ms=int(settings.embed_lease * 1000),
+            facts_cap=settings.bank_facts,
+            places=[
+                PlannedPlace(spot.slot, spot.vector is not None, spot.query[:KEPT_TEXT]) for spot in placement.places
+            ],
+            items=items,
+        )
+        return plan, sessions
+
+
+def _batch(entry: Entry) -> SignalBatch:
+    assert isinstance(entry.message, SignalBatch), entry.message
+    return entry.message
+
+
+def _parts(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Entries in order, cut so that each part has at most 500 signals."""
+    part: list[Entry] = []
+    count = 0
+    for entry in entries:
+        size = len(_batch(entry).items)
+        if part and count + size > MAX_BATCH:
+            yield part
+            part, count = [], 0
+        part.append(entry)
+        count += size
+    if part:
+        yield part
+
+
+def _by_bank(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
+    banks: dict[str, list[Entry]] = {}
+    for entry in entries:
+        banks.setdefault(_batch(entry).bank, []).append(entry)
+    return banks
+
+
+def _signals(entries: Sequence[Entry]) -> dict[str, tuple[SignalItem, str | None]]:
+    """The signals in order with their sessions, each id once: the first counts."""
+    signals: dict[str, tuple[SignalItem, str | None]] = {}
+    for entry in entries:
+        batch = _batch(entry)
+        for signal_id, item in zip(batch.signal_ids, batch.items, strict=True):
+            signals.setdefault(signal_id, (item, batch.session))
+    return signals
+
+
+def _log_text(bank: str, item: SignalItem) -> str:
+    logged = _Logged(
+        bank=bank,
+        fact_id=item.fact_id,
+        signal_type=item.signal_type,
+        confidence=item.confidence,
+        query=item.query[:KEPT_TEXT],
+        context=item.context[:KEPT_TEXT] if item.context else None,
+    )
+    return msgspec.json.encode(logged).decode()[1:]
