@@ -35,6 +35,7 @@ class Dispatcher:
         self._runtime = runtime
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._split_teams: set[str] = set()
 
     def start(self) -> None:
         """Begin to listen; Redis may be away, then listening begins when it is back."""
@@ -78,7 +79,8 @@ class Dispatcher:
         """The shards that this thread keeps; on a cluster, where a read stays in one slot, others get their own."""
         if not self._runtime.database.is_cluster():
             return layout.all
-        if len(self._threads) == len(self._runtime.settings.served_teams):
+        if layout.team not in self._split_teams:
+            self._split_teams.add(layout.team)
             for other in layout.all[1:]:
                 self._spawn(f"dispatcher-{layout.team}.{other.index}", layout.team, other)
         return layout.all[:1]
