@@ -51,6 +51,8 @@ def call_within(seconds: float, function: Callable[[], T]) -> T:
     except _TimeUpError:
         armed = False
         raise ProviderFailure(f"did not return within {seconds} s") from None
+    except ProviderFailure:
+        raise
     except (Exception, SystemExit) as error:
         raise ProviderFailure(f"raised {type(error).__name__}: {error}") from error
     finally:

@@ -1,0 +1,308 @@
+"""The guidance loop on a real Redis, drained in this process: exactness, retries, expiry, caps."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from tellback import (
+    Feedback,
+    FeedbackProviderConfig,
+    FeedbackTrigger,
+    Prompt,
+    ProviderSpec,
+    StaticFeedback,
+    Tellback,
+    connect,
+)
+from tellback.contracts.guidance import ToolInvoked
+from tellback.contracts.message import new_event_id
+from tellback.guidance.evaluation import Effects, begin
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.evaluations import Change, Counts, EvaluationId, Evaluations
+from tellback.state.intake import Entry, Fenced, Intake, Lease
+from tellback.state.keys import Layout
+from tellback_workers.loops.guidance import GuidanceLoop
+from tellback_workers.runtime import Runtime
+from tellback_workers.tasks import drainer
+from tests.support.waiting import wait_until
+
+ID = EvaluationId("s", "p", "e")
+
+
+def reminder(every: int, text: str = "Mind the goal.") -> FeedbackProviderConfig:
+    return FeedbackProviderConfig(StaticFeedback(text), FeedbackTrigger(every_n_calls=every))
+
+
+@pytest.fixture
+def runtime(settings: Settings, layout: Layout) -> Runtime:  # noqa: ARG001 - the team exists
+    return Runtime(settings)
+
+
+@pytest.fixture
+def drain(runtime: Runtime, layout: Layout, tb: Tellback) -> Callable[[], None]:
+    """Publish what is buffered and apply it, here."""
+    runtime.intake("default").ensure_groups()
+
+    def run() -> None:
+        tb.flush()
+        for shard in layout.all:
+            drainer(runtime, "default", Family.EVENTS).drain(shard, Family.EVENTS)
+
+    return run
+
+
+@pytest.fixture
+def store(database: Database, layout: Layout) -> Evaluations:
+    return Evaluations(database, layout.of("s"))
+
+
+@pytest.fixture
+def lease(database: Database, layout: Layout) -> Lease:
+    intake = Intake(database, layout)
+    intake.ensure_groups()
+    lease = intake.take_lease(layout.of("s"), Family.EVENTS, 5)
+    assert lease is not None
+    return lease
+
+
+def call(event_id: str | None = None) -> ToolInvoked:
+    return ToolInvoked(event_id=event_id or new_event_id(), session="s", prompt="p", evaluation="e", tool="t")
+
+
+def calls(prompt: Prompt, n: int) -> None:
+    for _ in range(n):
+        prompt.tool_invoked("search", params={"q": "x"})
+
+
+def change(version: bytes = b"0", fresh: tuple[str, ...] = (), n_calls: int = 1) -> Change:
+    state = begin(*ID, 1)
+    state.calls = n_calls
+    return Change(ID, version, state, [Entry("1-1", call(), 1)], fresh, Effects())
+
+
+def test_feedback_is_delivered_once(tb: Tellback, drain: Callable[[], None], store: Evaluations) -> None:
+    prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[reminder(2)])
+    calls(prompt, 2)
+    drain()
+    (feedback,) = prompt.feedback()
+    assert (feedback.summary, feedback.call_index, feedback.prompt_name) == ("Mind the goal.", 2, "p")
+    assert prompt.feedback() == []
+    assert store.counts(ID) == Counts(calls=2, fires=1, delivered=1, expired=0)
+
+
+def test_an_event_counts_once_in_a_batch_across_batches_and_after_a_restart(
+    tb: Tellback, drain: Callable[[], None], store: Evaluations
+) -> None:
+    event = call()
+    for _ in range(3):
+        for _ in range(3):
+            tb.context.publisher.publish(event)
+        drain()
+    assert store.counts(ID).calls == 1
+
+
+def test_every_fire_is_in_the_history_with_its_call(tb: Tellback, drain: Callable[[], None]) -> None:
+    prompt = tb.prompt("s", "p", feedback_providers=[reminder(3)])
+    calls(prompt, 6)
+    drain()
+    kinds = [(entry["kind"], entry["call_index"]) for entry in tb.history("s")]
+    assert kinds == [
+        ("tool_call", 1),
+        ("tool_call", 2),
+        ("tool_call", 3),
+        ("feedback", 3),
+        ("tool_call", 4),
+        ("tool_call", 5),
+        ("tool_call", 6),
+        ("feedback", 6),
+    ]
+
+
+def test_feedback_expires_after_three_further_calls(
+    tb: Tellback, drain: Callable[[], None], store: Evaluations
+) -> None:
+    prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[reminder(4)])
+    calls(prompt, 7)
+    drain()
+    assert [feedback.call_index for feedback in prompt.feedback()] == [4]
+    calls(prompt, 5)
+    drain()
+    assert [feedback.call_index for feedback in prompt.feedback()] == [12]
+    assert store.counts(ID) == Counts(calls=12, fires=3, delivered=2, expired=1)
+
+
+def test_events_of_one_evaluation_never_count_in_another(tb: Tellback, drain: Callable[[], None]) -> None:
+    first = tb.prompt("s", "A", feedback_providers=[reminder(2, "first")])
+    calls(first, 1)
+    other = tb.prompt("s", "B", feedback_providers=[reminder(2, "other")])
+    calls(other, 1)
+    again = tb.prompt("s", "A", feedback_providers=[reminder(2, "again")])
+    calls(again, 1)
+    drain()
+    assert [prompt.feedback() for prompt in (first, other, again)] == [[], [], []]
+    calls(again, 1)
+    drain()
+    assert [feedback.summary for feedback in again.feedback()] == ["again"]
+    assert first.feedback() == []
+
+
+def test_one_evaluation_name_under_two_prompts_is_two_evaluations(tb: Tellback, drain: Callable[[], None]) -> None:
+    one = tb.prompt("s", "A", evaluation="e", feedback_providers=[reminder(2)])
+    two = tb.prompt("s", "B", evaluation="e", feedback_providers=[reminder(2)])
+    calls(one, 1)
+    calls(two, 1)
+    drain()
+    assert one.feedback() == two.feedback() == []
+
+
+def test_the_mailbox_keeps_the_newest_hundred(tb: Tellback, drain: Callable[[], None]) -> None:
+    providers = [reminder(1, f"{n}") for n in range(32)]
+    prompt = tb.prompt("s", "p", feedback_providers=providers, delivery="all")
+    calls(prompt, 4)
+    drain()
+    taken = prompt.feedback()
+    assert len(taken) == 100
+    assert [(feedback.call_index, feedback.summary) for feedback in taken[-2:]] == [(4, "30"), (4, "31")]
+
+
+def test_a_commit_on_an_older_version_is_refused_and_says_so(store: Evaluations, lease: Lease) -> None:
+    assert store.commit(lease, [change(fresh=("a",), n_calls=1)]) == []
+    late = change(fresh=("b",), n_calls=99)
+    assert store.commit(lease, [late]) == [late]
+    assert store.counts(ID).calls == 1
+    loaded = store.load({ID: ["a", "b"]})[ID]
+    assert (loaded.version, loaded.seen) == (b"1", frozenset({"a"}))
+
+
+def test_a_drainer_whose_lease_passed_on_writes_nothing(
+    store: Evaluations, lease: Lease, layout: Layout, database: Database
+) -> None:
+    database.command("DEL", lease.key)
+    successor = Intake(database, layout).take_lease(lease.shard, Family.EVENTS, 5)
+    assert successor is not None
+    with pytest.raises(Fenced):
+        store.commit(lease, [change(fresh=("a",))])
+    loaded = store.load({ID: ["a"]})[ID]
+    assert (loaded.state, loaded.seen) == (None, frozenset())
+
+
+def test_the_loop_loads_again_when_another_has_committed_meanwhile(
+    runtime: Runtime, store: Evaluations, lease: Lease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two evaluators of one batch: whoever commits second builds on what the first has left."""
+    loop = GuidanceLoop(runtime, "default")
+    original = Evaluations.load
+    rivals = iter([True, False])
+
+    def load_and_lose(self: Evaluations, wanted: dict[EvaluationId, list[str]]) -> object:
+        loaded = original(self, wanted)
+        if next(rivals):
+            rival = change(version=loaded[ID].version, fresh=("rival",), n_calls=10)
+            assert store.commit(lease, [rival]) == []
+        return loaded
+
+    monkeypatch.setattr(Evaluations, "load", load_and_lose)
+    loop.apply(lease, [Entry("5-1", call("mine"), 1)])
+    assert store.counts(ID).calls == 11
+
+
+def test_ids_are_remembered_over_two_generations(store: Evaluations, lease: Lease, database: Database) -> None:
+    ids = [f"id-{n}" for n in range(101_000)]
+    version = b"0"
+    for start in range(0, len(ids), 1_000):
+        assert store.commit(lease, [change(version, tuple(ids[start : start + 1_000]))]) == []
+        version = b"%d" % (int(version) + 1)
+    seen = store.load({ID: ids})[ID].seen
+    assert seen >= set(ids[-50_000:])
+    assert len(seen) <= 100_000
+    for name in ("seen", "seen-old"):
+        assert database.command("SCARD", lease.shard.key(name, *ID)) <= 50_000
+
+
+def test_an_answer_that_did_not_arrive_is_given_again_to_the_same_operation(
+    tb: Tellback, drain: Callable[[], None], store: Evaluations
+) -> None:
+    prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[reminder(1)])
+    calls(prompt, 1)
+    drain()
+    first = store.take_feedback(ID, "op-1")
+    assert len(first) == 1
+    assert store.take_feedback(ID, "op-1") == first
+    assert store.take_feedback(ID, "op-2") == []
+
+
+def test_the_cost_of_a_batch_does_not_depend_on_how_much_was_recorded(
+    tb: Tellback, drain: Callable[[], None], database: Database, layout: Layout
+) -> None:
+    """Bytes of state stand for cost here, where time would be noise; the benchmark measures time."""
+    prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[reminder(7)])
+    key = layout.of("s").key("eval", *ID)
+    sizes: list[int] = []
+    for n in (50, 4_000):
+        calls(prompt, n)
+        drain()
+        sizes.append(int(database.command("HSTRLEN", key, "state")))
+    assert sizes[1] < sizes[0] * 1.1
+
+
+def test_provider_failures_stand_in_the_history(tb: Tellback, drain: Callable[[], None]) -> None:
+    nobody = ProviderSpec(name="Nobody", trigger=FeedbackTrigger(1))
+    prompt = tb.prompt("s", "p", feedback_providers=[nobody, reminder(1)])
+    calls(prompt, 5)
+    drain()
+    failures = [entry for entry in tb.history("s") if entry["kind"] == "provider_failure"]
+    assert [failure["disabled"] for failure in failures] == [False, False, True]
+    assert "no provider Nobody on this worker" in failures[0]["reason"]
+    assert [feedback.call_index for feedback in prompt.feedback()] == [2, 3, 4, 5]
+
+
+def test_seconds_count_by_the_servers_clock(tb: Tellback, drain: Callable[[], None]) -> None:
+    trigger = FeedbackTrigger(every_n_seconds=0.3)
+    prompt = tb.prompt("s", "p", feedback_providers=[FeedbackProviderConfig(StaticFeedback("tick"), trigger)])
+    calls(prompt, 1)
+    drain()
+    assert prompt.feedback() == []
+    time.sleep(0.3)
+    calls(prompt, 1)
+    drain()
+    assert [feedback.summary for feedback in prompt.feedback()] == ["tick"]
+
+
+def test_eight_takers_share_feedback_without_a_copy(
+    tb: Tellback, drain: Callable[[], None], settings: Settings, store: Evaluations
+) -> None:
+    prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[reminder(1)])
+    taken: list[Feedback] = []
+    done = threading.Event()
+
+    def take() -> None:
+        with connect(settings=settings) as other:
+            joined = other.prompt("s", "p", evaluation="e")
+            while not done.is_set():
+                taken.extend(joined.feedback(wait=0.02))
+
+    takers = [threading.Thread(target=take) for _ in range(8)]
+    for taker in takers:
+        taker.start()
+    try:
+        for n in range(1, 41):
+            calls(prompt, 1)
+            drain()
+            wait_until(partial(_has, taken, n), f"feedback {n} is taken")
+    finally:
+        done.set()
+        for taker in takers:
+            taker.join()
+    assert sorted(feedback.call_index for feedback in taken) == list(range(1, 41))
+    assert store.counts(ID).delivered == 40
+
+
+def _has(taken: list[Feedback], n: int) -> bool:
+    return len(taken) >= n

@@ -1,0 +1,244 @@
+"""Guidance end to end: agent hosts, real worker processes, a real Redis."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellback import (
+    DeadlineFeedback,
+    FeedbackProvider,
+    FeedbackProviderConfig,
+    FeedbackTrigger,
+    Prompt,
+    StaticFeedback,
+    Tellback,
+    connect,
+)
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.evaluations import Counts, EvaluationId, Evaluations
+from tests.support import providers
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
+from tests.support.workers import StartWorkers, environment
+
+HOST = """
+import sys
+from tellback import FeedbackProviderConfig, FeedbackTrigger, StaticFeedback, connect
+with connect() as tb:
+    reminder = FeedbackProviderConfig(StaticFeedback("Mind the goal."), FeedbackTrigger(every_n_calls=10))
+    prompt = tb.prompt("fleet", "p", evaluation="shared", feedback_providers=[reminder])
+    for n in range(int(sys.argv[1])):
+        prompt.tool_invoked("search", params={"n": n}, result="found", duration_ms=3)
+"""
+
+
+def every(n: int, provider: FeedbackProvider) -> FeedbackProviderConfig:
+    return FeedbackProviderConfig(provider=provider, trigger=FeedbackTrigger(every_n_calls=n))
+
+
+def reminder(n: int) -> FeedbackProviderConfig:
+    return every(n, StaticFeedback("Mind the goal."))
+
+
+def counts(tb: Tellback, prompt: Prompt) -> Counts:
+    store = Evaluations(tb.context.database, tb.context.layout.of(prompt.session))
+    return store.counts(EvaluationId(prompt.session, prompt.name, prompt.evaluation))
+
+
+def wait_for_calls(tb: Tellback, prompt: Prompt, n: int, timeout: float = 30) -> Counts:
+    wait_until(lambda: counts(tb, prompt).calls >= n, f"{n} calls are counted", timeout=timeout)
+    return counts(tb, prompt)
+
+
+def test_a_tool_call_earns_deadline_feedback(tb: Tellback, start_workers: StartWorkers) -> None:
+    start_workers(1, queues="events")
+    prompt = tb.prompt("s1", "ns:prompt", feedback_providers=[every(2, DeadlineFeedback())], deadline=90)
+    prompt.tool_invoked("wikipedia", params={"q": "Ruby"}, result="found")
+    assert prompt.feedback(wait=0.3) == []
+    prompt.tool_invoked("wikipedia", params={"q": "Ruby creator"}, error="503", status="error")
+    (feedback,) = prompt.feedback(wait=10)
+    assert feedback.severity == "warning"
+    assert feedback.render() == (
+        "[Feedback - Deadline]\n\n"
+        "The work so far took 0 seconds. You have 1 minute remaining to complete the task.\n\n"
+        "→ Prioritize critical remaining work.\n"
+        "→ Summarize progress and what remains."
+    )
+    assert prompt.feedback() == []
+    entries = [(entry["kind"], entry.get("tool") or entry["provider_name"]) for entry in tb.history("s1")]
+    assert entries == [("tool_call", "wikipedia"), ("tool_call", "wikipedia"), ("feedback", "DeadlineFeedback")]
+
+
+@pytest.mark.slow
+def test_eight_processes_on_one_prompt_fire_exactly(
+    tb: Tellback, settings: Settings, start_workers: StartWorkers
+) -> None:
+    """8 × 500 calls at one feedback every 10: 400, neither more nor less, with two workers of two processes each."""
+    start_workers(2, queues="events")
+    hosts = [
+        subprocess.Popen([sys.executable, "-c", HOST, "500"], env=environment(settings), stdin=subprocess.DEVNULL)
+        for _ in range(8)
+    ]
+    assert [host.wait(60) for host in hosts] == [0] * 8
+    joined = tb.prompt("fleet", "p", evaluation="shared")
+    assert wait_for_calls(tb, joined, 4_000).fires == 400
+    time.sleep(0.5)
+    assert (counts(tb, joined).calls, counts(tb, joined).fires) == (4_000, 400)
+
+
+@pytest.mark.faults
+def test_a_worker_that_dies_between_evaluation_and_commit_changes_no_count(
+    tb: Tellback, start_workers: StartWorkers, tmp_path: Path
+) -> None:
+    """The provider kills its process when everything of the batch is evaluated and nothing is committed."""
+    start_workers(1, queues="events", env={"TELLBACK_PROVIDERS": providers.SETTING, "TELLBACK_DRAIN_LEASE": "1"})
+    marker = tmp_path / "killed"
+    prompt = tb.prompt(
+        "s1",
+        "p",
+        delivery="all",
+        feedback_providers=[every(10, StaticFeedback("x")), every(35, providers.KillsOnce(str(marker)))],
+    )
+    for _ in range(60):
+        prompt.tool_invoked("t")
+    after = wait_for_calls(tb, prompt, 60)
+    assert marker.exists()
+    fired = Counter(entry["provider_name"] for entry in tb.history("s1") if entry["kind"] == "feedback")
+    assert after.calls == 60
+    assert fired["StaticFeedback"] == 6
+
+
+BAD = {
+    providers.Raises(): "raised RuntimeError: broken on purpose",
+    providers.Hangs(): "did not return within 0.1 s",
+    providers.Stubborn(): "did not return within 0.1 s",
+    providers.Nonsense(): "returned dict, not Feedback",
+    providers.Exits(): "raised SystemExit: 3",
+}
+
+
+def test_a_custom_provider_runs_on_the_worker_and_a_bad_one_costs_its_own_feedback_only(
+    tb: Tellback, start_workers: StartWorkers
+) -> None:
+    env = {"TELLBACK_PROVIDERS": providers.SETTING, "TELLBACK_PROVIDER_TIMEOUT": "0.1"}
+    start_workers(1, queues="events", env=env)
+    prompts = {
+        reason_of: tb.prompt("s1", type(reason_of).__name__, feedback_providers=[every(1, reason_of), reminder(2)])
+        for reason_of in BAD
+    }
+    for prompt in prompts.values():
+        for _ in range(20):
+            prompt.tool_invoked("t")
+    good = tb.prompt("s1", "good", feedback_providers=[every(1, providers.Monitor(max_calls_without_progress=7))])
+    good.tool_invoked("search")
+    (feedback,) = good.feedback(wait=10)
+    assert (feedback.summary, feedback.severity) == ("1 of 7, last search", "caution")
+    for provider, prompt in prompts.items():
+        assert wait_for_calls(tb, prompt, 20).fires == 10
+        reasons = [
+            entry["reason"]
+            for entry in tb.history("s1")
+            if entry["kind"] == "provider_failure" and entry["prompt"] == prompt.name
+        ]
+        assert reasons == [BAD[provider]] * 3
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server that this test may stop; the shared one would take others with it."""
+    with RedisServer.start(tmp_path) as server:
+        yield server
+
+
+@pytest.mark.faults
+def test_feedback_never_blocks_past_wait_when_redis_is_slow_stopped_or_gone(
+    own_redis: RedisServer, tmp_path: Path
+) -> None:
+    settings = Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"), feedback_patience=0.1)
+
+    def asked(prompt: Prompt, wait: float) -> float:
+        start = time.monotonic()
+        prompt.tool_invoked("t", result="x")
+        assert prompt.feedback(wait=wait) == []
+        return time.monotonic() - start
+
+    with connect(settings=settings) as tb:
+        prompt = tb.prompt("s1", "p")
+        assert asked(prompt, 0) < 0.1
+        own_redis.pause()
+        try:
+            assert asked(prompt, 0) < 0.3
+            assert asked(prompt, 0) < 0.05, "the patience is not paid again at once"
+            assert asked(prompt, 1.2) < 1.5
+            fresh = Prompt(tb.context, EvaluationId("s2", "p", "e"))
+            assert asked(fresh, 0) < 0.4
+        finally:
+            own_redis.resume()
+        own_redis.kill()
+        assert asked(prompt, 0) < 0.1
+        assert asked(prompt, 0.7) < 1.0
+        own_redis.launch()
+
+
+@pytest.mark.faults
+def test_what_a_stopped_redis_had_taken_is_delivered_when_it_answers_again(
+    own_redis: RedisServer, tmp_path: Path
+) -> None:
+    """The stopped server gets the question, and answers to nobody; the same operation asks again."""
+    settings = Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"), feedback_patience=0.1)
+    with connect(settings=settings) as tb:
+        prompt = tb.prompt("s1", "p", evaluation="e")
+        assert prompt.feedback() == []
+        mailbox = tb.context.layout.of("s1").key("mail", "s1", "p", "e")
+        database = Database(own_redis.url)
+        database.command("RPUSH", mailbox, b'{"provider_name":"X","summary":"kept"}')
+        own_redis.pause()
+        try:
+            assert prompt.feedback() == []
+        finally:
+            own_redis.resume()
+        wait_until(lambda: not database.command("EXISTS", mailbox), "the server has run what it was asked")
+        assert [feedback.summary for feedback in prompt.feedback(wait=2)] == ["kept"]
+        database.close()
+
+
+def _arguments(given: dict[str, Any]) -> dict[str, Any]:
+    return {"session": "s", "name": "p", **given}
+
+
+def test_arguments_that_are_wrong_are_named(tb: Tellback) -> None:
+    from datetime import datetime
+
+    from tellback import InvalidInput
+
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"session": ""}, "session"),
+        ({"session": "x" * 513}, "session"),
+        ({"name": ""}, "prompt"),
+        ({"evaluation": ""}, "evaluation"),
+        ({"delivery": "some"}, "delivery"),
+        ({"deadline": datetime(2030, 1, 1)}, "time zone"),  # noqa: DTZ001 - that it is naive is the point
+        ({"deadline": float("nan")}, "deadline"),
+        ({"deadline": "soon"}, "deadline"),
+        ({"tools": [""]}, "tools"),
+        ({"feedback_providers": [every(1, StaticFeedback("x"))] * 33}, "at most 32"),
+        ({"feedback_providers": [every(1, StaticFeedback("x" * 70_000))]}, "at most 65536"),
+    ]
+    for given, named in wrong:
+        with pytest.raises(InvalidInput, match=named):
+            tb.prompt(**_arguments(given))
+    prompt = tb.prompt("s", "p")
+    with pytest.raises(InvalidInput, match="tool"):
+        prompt.tool_invoked("")
+    for wait in (-1, float("nan")):
+        with pytest.raises(InvalidInput, match="wait"):
+            prompt.feedback(wait=wait)

@@ -1,0 +1,110 @@
+"""Custom providers that worker processes load in tests; some misbehave."""
+
+# ruff: noqa: ARG002 - the protocol gives each method a context
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tellback import Feedback, FeedbackContext
+
+ALL = "Monitor,Raises,Hangs,Stubborn,Nonsense,Exits,KillsOnce,Forever"
+SETTING = ",".join(f"tests.support.providers:{name}" for name in ALL.split(","))
+
+
+@dataclass(frozen=True)
+class Always:
+    """What they have in common."""
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def should_run(self, *, context: FeedbackContext) -> bool:
+        return True
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        return Feedback(provider_name=self.name, summary=f"Tool calls: {context.tool_call_count}")
+
+
+@dataclass(frozen=True)
+class Monitor(Always):
+    """The document's example, by another name than the built-in one."""
+
+    max_calls_without_progress: int = 20
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        last = context.recent_tool_calls(1)[0]
+        return Feedback(
+            provider_name=self.name,
+            summary=f"{context.tool_call_count} of {self.max_calls_without_progress}, last {last.tool}",
+            severity="caution",
+        )
+
+
+class Raises(Always):
+    """Raises."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        raise RuntimeError("broken on purpose")
+
+
+class Hangs(Always):
+    """Waits without end, before it even says whether it wants to run."""
+
+    def should_run(self, *, context: FeedbackContext) -> bool:
+        time.sleep(3600)
+        return True
+
+
+class Stubborn(Always):
+    """Swallows every exception, and never ends by itself."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        while True:
+            try:
+                while True:
+                    pass
+            except Exception:  # noqa: BLE001 - just this is under test
+                continue
+
+
+class Nonsense(Always):
+    """Returns what is no feedback."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        return {"summary": "a dict"}  # type: ignore[return-value]
+
+
+class Exits(Always):
+    """Calls sys.exit."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        raise SystemExit(3)
+
+
+@dataclass(frozen=True)
+class KillsOnce(Always):
+    """Kills its own process the first time: evaluated, and never committed."""
+
+    marker: str = ""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        try:
+            Path(self.marker).touch(exist_ok=False)
+        except FileExistsError:
+            return super().provide(context=context)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("still alive")
+
+
+class Forever(Always):
+    """Slow, though within its time."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        time.sleep(0.15)
+        return super().provide(context=context)

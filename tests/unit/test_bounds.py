@@ -1,0 +1,130 @@
+"""What a host may pass, and what becomes of it: bounded JSON, without known secrets, never an exception."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellback.client.plain import plain_params, plain_text
+from tellback.contracts.guidance import ToolInvoked
+from tellback.guidance.bounds import KEPT_BYTES, cut_params, cut_text, tool_call_json
+
+LIMIT = 64 << 10
+
+
+@given(st.text(max_size=300), st.integers(40, 400))
+def test_a_cut_text_keeps_within_its_bytes_and_is_a_prefix(text: str, limit: int) -> None:
+    cut = cut_text(text, limit)
+    assert len(cut.encode()) <= limit
+    assert cut == text or text.startswith(cut.rpartition(" …[")[0])
+    assert cut == text or cut.endswith("bytes cut]")
+
+
+def test_a_cut_text_tells_how_much_is_missing() -> None:
+    cut = cut_text("x" * 1000, 100)
+    kept = cut.count("x")
+    assert cut == "x" * kept + f" …[{1000 - kept} bytes cut]"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=80),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=8), inner, max_size=5),
+    max_leaves=40,
+)
+
+
+@given(st.dictionaries(st.text(max_size=8), json_values, max_size=6), st.integers(100, 2000))
+def test_cut_parameters_keep_within_their_bytes(params: dict[str, Any], limit: int) -> None:
+    cut = cut_params(params, limit)
+    assert len(msgspec.json.encode(cut)) <= limit
+    if len(msgspec.json.encode(params)) <= limit:
+        assert cut == params
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+class Rude:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+def circle() -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    value["self"] = value
+    return value
+
+
+RETURNS: dict[str, Callable[[], object]] = {
+    "surrogate": lambda: "lone \ud800 surrogate",
+    "bytes": lambda: b"\xff\xfe",
+    "path": lambda: Path("/tmp"),
+    "object": object,
+    "set": lambda: {1, 2},
+    "tuple key": lambda: {(1, 2): "v"},
+    "no repr": Rude,
+    "circle": circle,
+    "nested": lambda: nested(500),
+    "very nested": lambda: nested(100_000),
+    "large number": lambda: 10**400,
+    "nan": lambda: math.nan,
+    "control characters": lambda: "\x00" * 200_000,
+    "long key": lambda: {"k" * 200_000: "v"},
+    "long list": lambda: ["x"] * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", RETURNS)
+def test_whatever_a_tool_returns_can_be_sent(name: str) -> None:
+    value = RETURNS[name]()
+    event = ToolInvoked(
+        event_id="1", session="s", evaluation="e", tool="t", params=plain_params({"v": value}), result=plain_text(value)
+    )
+    raw = msgspec.json.encode(event)
+    assert len(raw) <= 1 << 20
+    back = msgspec.json.decode(raw, type=ToolInvoked)
+    assert len((back.result or "").encode()) <= LIMIT
+    assert len(msgspec.json.encode(back.params)) <= LIMIT
+    assert len(tool_call_json(back, 0, 1)) < 6 * 3 * KEPT_BYTES + 1000  # six: a control character in JSON
+
+
+def test_values_that_json_knows_arrive_as_they_are() -> None:
+    assert plain_params({"q": "x", "n": 5, "deep": {"list": [1, None, True]}}) == {
+        "q": "x",
+        "n": 5,
+        "deep": {"list": [1, None, True]},
+    }
+    assert plain_text({"a": [1, "é"]}) == '{"a":[1,"é"]}'
+
+
+def test_secrets_are_redacted_before_anything_is_cut() -> None:
+    secret = "AKIA" + "A" * 16
+    assert secret not in plain_text("x" * (LIMIT - 10) + secret)
+    assert plain_params({"auth": {"password": "hunter22"}}) == {"auth": {"password": "[redacted: password]"}}
+    assert plain_params({"header": f"key {secret}"}) == {"header": "[redacted: aws-access-key]"}
+
+
+def test_a_small_call_is_kept_whole_and_a_large_one_is_cut() -> None:
+    small = ToolInvoked(event_id="1", session="s", evaluation="e", tool="t", params={"q": "x"}, result="r")
+    assert msgspec.json.decode(tool_call_json(small, 7, 3)) == {
+        "kind": "tool_call",
+        "at": 7,
+        "tool": "t",
+        "call_index": 3,
+        "evaluation": "e",
+        "params": {"q": "x"},
+        "result": "r",
+    }
+    large = msgspec.structs.replace(small, result="r" * 60_000, error="e" * 60_000, params={"q": "p" * 60_000})
+    assert len(tool_call_json(large, 7, 3)) < 4 * KEPT_BYTES

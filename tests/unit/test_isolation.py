@@ -1,0 +1,105 @@
+"""A custom provider costs its own feedback and nothing else, whatever it does."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from tellback import Feedback, FeedbackContext, FeedbackTrigger, ProviderSpec
+from tellback.guidance.provider import ProviderFailure
+from tellback.guidance.registry import Registry
+from tellback_workers.isolation import IsolatedPanel, call_within
+from tests.support import providers
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+CONTEXT = FeedbackContext(session="s", prompt="p", now=NOW, began_at=NOW, tool_call_count=3)
+CUSTOM = (
+    providers.Monitor,
+    providers.Raises,
+    providers.Hangs,
+    providers.Stubborn,
+    providers.Nonsense,
+    providers.Exits,
+    providers.Forever,
+)
+
+
+def panel(timeout: float = 0.1, budget: float = 10.0) -> IsolatedPanel:
+    return IsolatedPanel(Registry(CUSTOM), timeout=timeout, budget=budget)
+
+
+def spec(name: str) -> ProviderSpec:
+    return ProviderSpec(name=name, trigger=FeedbackTrigger(1))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("Raises", "raised RuntimeError: broken on purpose"),
+        ("Hangs", "did not return within 0.1 s"),
+        ("Stubborn", "did not return within 0.1 s"),
+        ("Nonsense", "returned dict, not Feedback"),
+        ("Exits", "raised SystemExit: 3"),
+        ("Unknown", "no provider Unknown on this worker"),
+    ],
+)
+def test_misbehaviour_becomes_a_failure_that_says_what_happened(name: str, reason: str) -> None:
+    before = time.monotonic()
+    with pytest.raises(ProviderFailure, match=f"^{reason}"):
+        panel().ask(spec(name), CONTEXT)
+    assert time.monotonic() - before < 1
+
+
+def test_the_timer_and_the_handler_are_as_before_afterwards() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    for name in ("Hangs", "Raises"):
+        with pytest.raises(ProviderFailure):
+            panel().ask(spec(name), CONTEXT)
+    assert panel(timeout=5).ask(spec("Forever"), CONTEXT) is not None
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGALRM) is before
+
+
+def test_what_the_function_returns_is_returned() -> None:
+    assert call_within(1.0, lambda: 42) == 42
+
+
+def test_many_short_calls_are_never_struck_by_a_late_alarm() -> None:
+    """A timer that outlives its call would interrupt the worker's own work."""
+    end = time.monotonic() + 1.0
+    outcomes = {"in time": 0, "late": 0}
+    while time.monotonic() < end:
+        try:
+            call_within(0.0002, lambda: sum(range(2_000)))
+            outcomes["in time"] += 1
+        except ProviderFailure:
+            outcomes["late"] += 1
+    assert outcomes["in time"]
+    assert outcomes["late"]
+
+
+def test_outside_the_main_thread_custom_providers_are_refused() -> None:
+    """Signals reach the main thread alone: in another one a hang could not be ended."""
+    caught: list[str] = []
+
+    def ask() -> None:
+        try:
+            panel().ask(spec("Monitor"), CONTEXT)
+        except ProviderFailure as failure:
+            caught.append(str(failure))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    assert caught == ["custom providers need a prefork or solo worker: this pool cannot end one that hangs"]
+
+
+def test_with_the_budget_spent_custom_providers_are_not_asked_and_built_in_ones_are() -> None:
+    one = panel(timeout=1.0, budget=0.2)
+    answers = [one.ask(spec("Forever"), CONTEXT) for _ in range(4)]
+    assert [isinstance(answer, Feedback) for answer in answers] == [True, True, False, False]
+    assert one.ask(spec("ToolUsageMonitor"), CONTEXT) is not None

@@ -1,0 +1,169 @@
+"""How providers are named, sent, rebuilt and checked."""
+
+# ruff: noqa: ARG002 - the protocol gives each method a context
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tellback import (
+    ConfigurationError,
+    DeadlineFeedback,
+    Feedback,
+    FeedbackContext,
+    FeedbackProvider,
+    FeedbackProviderConfig,
+    FeedbackTrigger,
+    InvalidInput,
+    ProviderSpec,
+    StaticFeedback,
+)
+from tellback.guidance.provider import ITEMS_MAX, SUMMARY_MAX, ProviderFailure, ask, spec_of
+from tellback.guidance.registry import Registry, load_registry
+
+TRIGGER = FeedbackTrigger(every_n_calls=1)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+CONTEXT = FeedbackContext(session="s", prompt="p", now=NOW, began_at=NOW, tool_call_count=3)
+
+
+@dataclass(frozen=True)
+class ToolUsageMonitor:
+    """As the document writes it; it bears the name of a built-in one and replaces it."""
+
+    max_calls_without_progress: int = 20
+
+    @property
+    def name(self) -> str:
+        return "ToolUsageMonitor"
+
+    def should_run(self, *, context: FeedbackContext) -> bool:
+        return True
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        return Feedback(provider_name=self.name, summary=f"custom {self.max_calls_without_progress}")
+
+
+class Plain:
+    """No dataclass, and nothing to send."""
+
+    name = "Plain"
+    answer: Any = None
+
+    def should_run(self, *, context: FeedbackContext) -> bool:
+        return True
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        return self.answer  # type: ignore[no-any-return]
+
+
+@dataclass
+class Opaque(Plain):
+    """A field that is no plain value."""
+
+    thing: object = field(default_factory=object)
+
+
+def config(provider: FeedbackProvider) -> FeedbackProviderConfig:
+    return FeedbackProviderConfig(provider=provider, trigger=TRIGGER)
+
+
+def test_a_provider_travels_as_its_name_and_fields() -> None:
+    assert spec_of(config(DeadlineFeedback(warning_threshold_seconds=60))) == ProviderSpec(
+        name="DeadlineFeedback", trigger=TRIGGER, fields={"warning_threshold_seconds": 60}
+    )
+
+
+def test_a_spec_travels_as_it_is() -> None:
+    spec = ProviderSpec(name="Elsewhere", trigger=TRIGGER, fields={"n": 1})
+    assert spec_of(spec) is spec
+
+
+def test_what_is_sent_is_rebuilt_equal() -> None:
+    provider = StaticFeedback("Stay on the task.", ("Breathe.",), "caution", "Reminder")
+    assert Registry().build(spec_of(config(provider))) == provider
+
+
+@pytest.mark.parametrize("provider", [object(), "a name", DeadlineFeedback, None])
+def test_what_is_no_provider_is_refused_on_the_host(provider: Any) -> None:
+    with pytest.raises(InvalidInput, match="FeedbackProvider"):
+        spec_of(config(provider))
+
+
+def test_fields_that_cannot_be_sent_are_refused_on_the_host() -> None:
+    with pytest.raises(InvalidInput, match="Opaque: make it a dataclass with plain fields"):
+        spec_of(config(Opaque()))
+
+
+def test_a_custom_provider_replaces_the_built_in_one_of_its_name() -> None:
+    registry = Registry([ToolUsageMonitor])
+    provider = registry.build(spec_of(config(ToolUsageMonitor(7))))
+    assert provider.provide(context=CONTEXT).summary == "custom 7"
+    assert registry.is_custom("ToolUsageMonitor")
+    assert not registry.is_custom("DeadlineFeedback")
+
+
+def test_a_class_without_fields_may_be_no_dataclass() -> None:
+    assert isinstance(Registry([Plain]).build(spec_of(config(Plain()))), Plain)
+
+
+def test_two_custom_providers_of_one_name_are_refused() -> None:
+    other = type("Plain", (Plain,), {})
+    with pytest.raises(ConfigurationError, match="two feedback providers are named Plain"):
+        Registry([Plain, other])
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "reason"),
+    [
+        ("Nobody", {}, "no provider Nobody on this worker; it has DeadlineFeedback, StaticFeedback"),
+        ("DeadlineFeedback", {"warning_threshold_seconds": "soon"}, "cannot be made from these fields"),
+        ("DeadlineFeedback", {"threshold": 1}, "has no field threshold"),
+        ("StaticFeedback", {}, "missing required field"),
+        ("StaticFeedback", {"summary": "x", "severity": "fatal"}, "Invalid enum value 'fatal'"),
+    ],
+)
+def test_fields_are_checked_by_schema_on_the_worker(name: str, fields: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ProviderFailure, match=reason):
+        Registry().build(ProviderSpec(name=name, trigger=TRIGGER, fields=fields))
+
+
+def test_the_setting_names_classes() -> None:
+    assert load_registry("tellback.guidance.usage:ToolUsageMonitor, ").is_custom("ToolUsageMonitor")
+
+
+@pytest.mark.parametrize("path", ["no.such.module:X", "tellback.guidance.usage:Nobody", "json:dumps", "json"])
+def test_a_setting_that_cannot_be_used_is_said_so(path: str) -> None:
+    with pytest.raises(ConfigurationError, match="TELLBACK_PROVIDERS"):
+        load_registry(path)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        "text",
+        {"summary": "x"},
+        Feedback("X", 5),  # type: ignore[arg-type]
+        Feedback("X", "x", suggestions="abc"),  # type: ignore[arg-type]
+        Feedback("X", "x", severity="fatal"),  # type: ignore[arg-type]
+        Feedback("X", "\ud800"),
+    ],
+)
+def test_nonsense_is_a_failure(answer: Any) -> None:
+    provider = Plain()
+    provider.answer = answer
+    with pytest.raises(ProviderFailure, match="returned"):
+        ask(provider, CONTEXT)
+
+
+def test_an_answer_is_bounded() -> None:
+    provider = Plain()
+    provider.answer = Feedback("X", "x" * 10**6, suggestions=("y" * 10**5,) * 1000)
+    feedback = ask(provider, CONTEXT)
+    assert feedback is not None
+    assert len(feedback.summary) == SUMMARY_MAX
+    assert len(feedback.suggestions) == ITEMS_MAX
