@@ -46,7 +46,10 @@ class Slot(msgspec.Struct, omit_defaults=True):
 
 
 class EvaluationState(msgspec.Struct, omit_defaults=True):
-    """What is kept of an evaluation between tool calls; times are server milliseconds since the epoch."""
+    """What is kept of an evaluation between tool calls; times are server milliseconds since the epoch.
+
+    `errors` are the calls of status "error".
+    """
 
     session: str
     prompt: str
@@ -58,6 +61,7 @@ class EvaluationState(msgspec.Struct, omit_defaults=True):
     question: str | None = None
     slots: list[Slot] = []
     calls: int = 0
+    errors: int = 0
     fires: int = 0
     last_feedback: Feedback | None = None
     recent: list[msgspec.Raw] = []
@@ -96,6 +100,7 @@ def step(
         _join(state, event, now_ms)
         return
     state.calls += 1
+    state.errors += event.status == "error"
     raw = tool_call_json(event, now_ms, state.calls)
     effects.history.append(raw)
     state.recent.append(msgspec.Raw(raw))

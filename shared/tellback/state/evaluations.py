@@ -56,12 +56,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """An evaluation's exact counters."""
+    """An evaluation's exact counters; `errors` are the calls of status "error"."""
 
     calls: int
     fires: int
     delivered: int
     expired: int
+    errors: int = 0
 
 
 class Evaluations:
@@ -99,10 +100,12 @@ class Evaluations:
 
     def counts(self, id_: EvaluationId) -> Counts:
         """The counters; zeros for an evaluation that is not known."""
-        state, delivered, expired = self._db.command("HMGET", self._key("eval", id_), "state", "delivered", "expired")
-        known = None if state is None else _decode_state(state)
-        calls, fires = (known.calls, known.fires) if known else (0, 0)
-        return Counts(calls, fires, int(delivered or 0), int(expired or 0))
+        return self.counts_of([id_])[0]
+
+    def counts_of(self, ids: Sequence[EvaluationId]) -> list[Counts]:
+        """The counters of each evaluation, all in one round trip."""
+        replies = self._db.pipeline([("HMGET", self._key("eval", id_), "state", "delivered", "expired") for id_ in ids])
+        return [_counts(*reply) for reply in replies]
 
     def take_feedback(self, id_: EvaluationId, operation: str) -> list[Feedback]:
         """The feedback that waits, which nobody else will get; the same operation gets the same answer again."""
@@ -124,3 +127,9 @@ class Evaluations:
 
     def _key(self, name: str, id_: EvaluationId) -> str:
         return self._shard.key(name, *id_)
+
+
+def _counts(state: bytes | None, delivered: bytes | None, expired: bytes | None) -> Counts:
+    known = None if state is None else _decode_state(state)
+    calls, fires, errors = (known.calls, known.fires, known.errors) if known else (0, 0, 0)
+    return Counts(calls, fires, int(delivered or 0), int(expired or 0), errors)
