@@ -83,7 +83,7 @@ def _deliveries(store: Outbox, channel: str, wait: float) -> Iterator[OutboxDeli
         for place, expected in store.ready(channel, AHEAD):
             taken = store.claim(place, expected)
             if taken is not None:
-                yield _delivery(store, place, taken)
+                yield as_delivery(store, place, taken)
                 end, nap = clock.monotonic() + wait, NAP
         if store.has_ready(channel):
             continue
@@ -94,7 +94,8 @@ def _deliveries(store: Outbox, channel: str, wait: float) -> Iterator[OutboxDeli
         nap = min(nap * 2, LONGEST_NAP)
 
 
-def _delivery(store: Outbox, place: Place, taken: Delivery) -> OutboxDelivery:
+def as_delivery(store: Outbox, place: Place, taken: Delivery) -> OutboxDelivery:
+    """A taken delivery as a transport sees it."""
     return OutboxDelivery(
         turn_id=taken.turn,
         channel=place.channel,

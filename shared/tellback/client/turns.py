@@ -69,7 +69,7 @@ class Turn:
         check_response(response)
         shown = redact_text(response.text or response.voice or "")
         try:
-            return self._turns.answer(self._ref, response, shown=shown)
+            return self._turns.answer(self.ref, response, shown=shown)
         except Unavailable:
             return self._spool(response=response)
 
@@ -81,7 +81,7 @@ class Turn:
         code = check_code(code)
         response = OutgoingResponse.text_only(feedback_text(self.language, self._context.settings.fallback_language))
         try:
-            return self._turns.answer(self._ref, response, code=code, shown=response.text or "")
+            return self._turns.answer(self.ref, response, code=code, shown=response.text or "")
         except Unavailable:
             return self._spool(error_code=code)
 
@@ -101,7 +101,7 @@ class Turn:
             check_response(response)
         code = None if error_code is None else check_code(error_code)
         try:
-            self._turns.mark_finishing(self._ref, milliseconds(self._context.settings.finish_grace))
+            self._turns.mark_finishing(self.ref, milliseconds(self._context.settings.finish_grace))
         except Unavailable:
             self._spool(response=response, error_code=code)
         else:
@@ -116,7 +116,7 @@ class Turn:
             NotFound: turns are kept for seven days.
             Unavailable: Redis is away; the deadline stands.
         """
-        return self._turns.progress(self._ref) / 1000
+        return self._turns.progress(self.ref) / 1000
 
     def no_reply(self, *, reason: str) -> None:
         """Close the turn without a reply, on purpose; `reason` is kept for operators.
@@ -127,7 +127,7 @@ class Turn:
             StateConflict: the user has an answer or a fallback already.
             Unavailable: Redis is away; the turn stays open.
         """
-        closed, state = self._turns.close(self._ref, redact_text(check_text("reason", reason, MAX_FIELD_BYTES)))
+        closed, state = self._turns.close(self.ref, redact_text(check_text("reason", reason, MAX_FIELD_BYTES)))
         if not closed:
             raise StateConflict(f"turn {self.id} is {state}: it cannot be closed without a reply any more")
 
@@ -136,7 +136,8 @@ class Turn:
         return Turns(self._context.database, self._context.layout)
 
     @property
-    def _ref(self) -> TurnRef:
+    def ref(self) -> TurnRef:
+        """Where the turn stands."""
         return TurnRef(self.id, self.channel, self.conversation, self.session)
 
     def _fact(self, response: OutgoingResponse | None, error_code: str | None) -> TurnFinished:

@@ -1,0 +1,64 @@
+"""`tellback turns` and `tellback outbox`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tellback import RoutingOutcome, Tellback
+from tellback.cli.app import app
+from tellback.settings import Settings
+from tests.support.turns import HELLO, opened, overdue, swept
+
+
+def run(settings: Settings, *arguments: str) -> str:
+    done = CliRunner().invoke(app, [*arguments, "--redis-url", settings.redis_url], env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def rows(settings: Settings, *arguments: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in run(settings, *arguments, "--json").splitlines()]
+
+
+def test_turns_are_listed_with_their_state(tb: Tellback, settings: Settings) -> None:
+    done, waits = opened(tb), opened(tb, conversation="c2", text="a question")
+    late = overdue(tb, conversation="c3")
+    done.respond(HELLO)
+    assert [(row["id"], row["state"]) for row in rows(settings, "turns")] == [
+        (done.id, "responded"),
+        (waits.id, "open"),
+        (late.id, "open"),
+    ]
+    assert [row["id"] for row in rows(settings, "turns", "--open")] == [late.id, waits.id], "nearest deadline first"
+    [row] = rows(settings, "turns", "--overdue")
+    assert row["id"] == late.id
+    assert row["overdue"] >= 0
+    assert len(rows(settings, "turns", "--limit", "1")) == 1
+    table = run(settings, "turns")
+    assert "responded" in table
+    assert waits.id in table
+
+
+def test_the_outbox_is_listed_by_channel_or_whole(tb: Tellback, settings: Settings) -> None:
+    opened(tb).respond(HELLO)
+    overdue(tb, channel="mail")
+    swept(tb)
+    assert [(row["channel"], row["kind"], row["text"]) for row in rows(settings, "outbox", "chat")] == [
+        ("chat", "answer", "hello")
+    ]
+    assert {row["channel"] for row in rows(settings, "outbox")} == {"chat", "mail"}
+    for delivery in tb.outbox("chat"):
+        delivery.settle(RoutingOutcome(attempted=True, ambiguous=True))
+    assert [row["status"] for row in rows(settings, "outbox", "chat")] == ["ambiguous"]
+    assert "ambiguous" in run(settings, "outbox")
+
+
+@pytest.mark.parametrize("command", ["turns", "outbox"])
+def test_an_empty_listing_says_so(tb: Tellback, settings: Settings, command: str) -> None:
+    del tb
+    assert "none" in run(settings, command)
+    assert rows(settings, command) == []

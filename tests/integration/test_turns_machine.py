@@ -1,0 +1,245 @@
+"""Turns as a state machine: any sequence of calls, on a real Redis, against a model of a few lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from tellback import OutgoingResponse, RoutingOutcome, StateConflict, Tellback
+from tellback.client.outbox import OutboxDelivery, as_delivery, open_outbox
+from tellback.client.turns import Turn
+from tests.support.turns import opened, store, swept
+
+MESSAGES = st.sampled_from([("c1", "1"), ("c1", "2"), ("c1", "3"), ("c2", "1")])
+OUTCOMES = {
+    "delivered": RoutingOutcome(attempted=True, sent_voice=True),
+    "down": RoutingOutcome(attempted=False),
+    "refused": RoutingOutcome(attempted=True, error="500"),
+    "ambiguous": RoutingOutcome(attempted=True, ambiguous=True),
+    "dead": RoutingOutcome(attempted=True, permanent=True),
+}
+
+
+@dataclass
+class Sent:
+    """A delivery as it should stand in its queue."""
+
+    key: str
+    kind: str
+    text: str | None
+    touched: bool = False  # a transport has it, or may have sent it
+    lapsed: bool = False  # an earlier taker never said what it did
+    final: bool = False
+
+
+@dataclass
+class Owed:
+    """A turn as it should be."""
+
+    turn: Turn
+    state: str
+    overdue: bool = False
+    late: bool = False
+    posted: list[str] = field(default_factory=list[str])
+
+
+class TurnsMachine(RuleBasedStateMachine):
+    """What hosts, sweepers and transports may do in any order."""
+
+    tb: ClassVar[Tellback]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.owed: dict[tuple[str, str], Owed] = {}
+        self.queues: dict[str, list[Sent]] = {"c1": [], "c2": []}
+        self.taken: dict[str, OutboxDelivery] = {}
+        self.words = 0
+
+    @initialize()
+    def empty(self) -> None:
+        self.tb.context.database.command("FLUSHALL")
+
+    @rule(message=MESSAGES, auto=st.booleans())
+    def open(self, message: tuple[str, str], *, auto: bool) -> None:
+        turn = opened(self.tb, conversation=message[0], message_id=message[1], metadata={"auto.mode": auto})
+        assert turn.duplicate == (message in self.owed)
+        self.owed.setdefault(message, Owed(turn, "auto" if auto else "open"))
+
+    @rule(message=MESSAGES)
+    def respond(self, message: tuple[str, str]) -> None:
+        owed = self.owed.get(message)
+        if owed is None:
+            return
+        self.words += 1
+        text = f"answer {self.words}"
+        result = owed.turn.respond(OutgoingResponse.text_only(text))
+        waiting = next((item for item in self.queues[message[0]] if item.key == f"{owed.turn.id}:first"), None)
+        if owed.state in {"open", "finishing", "auto"}:
+            assert result == "accepted"
+            self.post(message, "answer", text)
+            owed.state = "responded"
+        elif owed.state == "no_reply":
+            assert result == "closed"
+        elif owed.state == "responded" or owed.late:
+            assert result == "duplicate"
+        elif waiting is not None and not waiting.touched and not waiting.lapsed:
+            assert result == "replaced"
+            waiting.kind, waiting.text = "answer", text
+            owed.state = "responded"
+        else:
+            assert result == "late"
+            owed.late = True
+            self.post(message, "late", text)
+
+    @rule(message=MESSAGES)
+    def fail(self, message: tuple[str, str]) -> None:
+        owed = self.owed.get(message)
+        if owed is None:
+            return
+        result = owed.turn.fail(code="x")
+        if owed.state in {"open", "finishing"}:
+            assert result == "accepted"
+            self.post(message, "answer", None)
+            owed.state = "responded"
+        elif owed.state in {"auto", "no_reply"}:
+            assert result == "closed"
+            owed.state = "no_reply"
+        else:
+            assert result == "duplicate"
+
+    @rule(message=MESSAGES)
+    def no_reply(self, message: tuple[str, str]) -> None:
+        owed = self.owed.get(message)
+        if owed is None:
+            return
+        try:
+            owed.turn.no_reply(reason="meant")
+        except StateConflict:
+            assert owed.state in {"responded", "fallback"}
+        else:
+            assert owed.state not in {"responded", "fallback"}
+            owed.state = "no_reply"
+
+    @rule(message=MESSAGES)
+    def progress(self, message: tuple[str, str]) -> None:
+        owed = self.owed.get(message)
+        if owed is not None:
+            left = owed.turn.progress()
+            assert (left > 0) == (owed.state == "open")
+            owed.overdue = owed.overdue and owed.state != "open"
+
+    @rule(message=MESSAGES)
+    def answer_is_on_its_way(self, message: tuple[str, str]) -> None:
+        owed = self.owed.get(message)
+        if owed is not None:
+            self.tb_state(owed, store(self.tb).mark_finishing(owed.turn.ref, 60_000))
+
+    def tb_state(self, owed: Owed, told: str) -> None:
+        if owed.state == "open":
+            owed.state, owed.overdue = "finishing", False
+        assert told == owed.state
+
+    @rule(message=MESSAGES)
+    def time_passes(self, message: tuple[str, str]) -> None:
+        """The deadline, or the grace, of a turn goes by."""
+        owed = self.owed.get(message)
+        if owed is not None and owed.state in {"open", "finishing"}:
+            shard = store(self.tb).shard(owed.turn.id)
+            self.tb.context.database.command("HSET", shard.key("turn", owed.turn.id), "deadline", 1)
+            self.tb.context.database.command("ZADD", shard.key("due"), 1, owed.turn.id)
+            owed.overdue = True
+
+    @rule()
+    def sweep(self) -> None:
+        due = [(message, owed) for message, owed in self.owed.items() if owed.overdue and owed.state in OPEN]
+        order = store(self.tb).overdue(100)
+        assert swept(self.tb) == len(due)
+        for message, owed in sorted(due, key=lambda item: order.index(item[1].turn.id)):
+            self.post(message, "fallback", None)
+            owed.state = "fallback"
+
+    @rule()
+    def take(self) -> None:
+        """A transport takes what is ready, one delivery a conversation, and holds it."""
+        outbox = open_outbox(self.tb.context)
+        for place, expected in outbox.ready("chat", 10):
+            queue = self.queues[place.conversation]
+            taken = outbox.claim(place, expected)
+            if queue[0].final:
+                assert taken is None
+                queue.pop(0)
+                continue
+            assert taken is not None
+            assert (taken.key, taken.kind) == (queue[0].key, queue[0].kind)
+            queue[0].lapsed = queue[0].lapsed or queue[0].touched
+            queue[0].touched = True
+            self.taken[place.conversation] = as_delivery(outbox, place, taken)
+
+    @rule(conversation=st.sampled_from(["c1", "c2"]), outcome=st.sampled_from(sorted(OUTCOMES)))
+    def settle(self, conversation: str, outcome: str) -> None:
+        delivery = self.taken.pop(conversation, None)
+        if delivery is None:
+            return
+        head = self.queues[conversation][0]
+        result = delivery.settle(OUTCOMES[outcome])
+        if outcome == "refused" and delivery.attempt >= self.tb.context.settings.outbox_attempts:
+            outcome = "dead"
+        assert result == ("retry" if outcome in {"down", "refused"} else outcome)
+        if outcome in {"delivered", "dead"}:
+            self.queues[conversation].pop(0)
+        elif outcome == "ambiguous":
+            head.final = True
+        else:
+            head.touched = False
+
+    @rule(conversation=st.sampled_from(["c1", "c2"]))
+    def rest_or_lease_ends(self, conversation: str) -> None:
+        queue = self.queues[conversation]
+        if not queue or (conversation in self.taken and self.taken[conversation].attempt >= 6):
+            return  # the last attempts are a test of their own
+        shard = self.tb.context.layout.of_turn("chat", conversation)
+        self.tb.context.database.command("ZADD", shard.key("out", "chat"), "XX", 1, conversation)
+        self.taken.pop(conversation, None)
+
+    def post(self, message: tuple[str, str], kind: str, text: str | None) -> None:
+        owed = self.owed[message]
+        suffix = "late" if kind == "late" else "first"
+        owed.posted.append(suffix)
+        self.queues[message[0]].append(Sent(f"{owed.turn.id}:{suffix}", kind, text))
+
+    @invariant()
+    def redis_and_model_agree(self) -> None:
+        for owed in self.owed.values():
+            assert owed.turn.state == owed.state
+            assert owed.posted.count("first") <= 1
+            assert (owed.state in {"responded", "fallback"}) == ("first" in owed.posted)
+        pending = open_outbox(self.tb.context).pending("chat", 1_000)
+        for conversation, queue in self.queues.items():
+            found = [(item.key, item.kind) for place, _, item in pending if place.conversation == conversation]
+            assert found == [(item.key, item.kind) for item in queue]
+
+    @invariant()
+    def what_is_owed_is_what_is_due(self) -> None:
+        due = {turn.id for turn in store(self.tb).open_now(100)}
+        assert due == {owed.turn.id for owed in self.owed.values() if owed.state in OPEN}
+
+
+OPEN = {"open", "finishing"}
+
+
+def test_no_sequence_of_calls_breaks_a_turn(tb: Tellback) -> None:
+    machine = type("Bound", (TurnsMachine,), {"tb": tb})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=150,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+            database=None,
+        ),
+    )
