@@ -165,6 +165,12 @@ def test_the_environment_s_redis_goes_before_a_running_up(up: RunningUp) -> None
     assert load({**folder, "TELLBACK_REDIS_URL": "redis://elsewhere/0"}).redis_url == "redis://elsewhere/0"
 
 
+def test_doctor_finds_all_well(up: RunningUp) -> None:
+    done = subprocess.run(command("doctor"), env=up.environ, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "wrong" not in done.stdout
+
+
 def test_a_second_up_in_the_same_data_directory_is_refused(up: RunningUp) -> None:
     done = subprocess.run(
         command("up", "--port", "0", "--no-flower"),

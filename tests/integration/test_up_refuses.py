@@ -6,7 +6,7 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def one_line(text: str) -> str:
 
 
 @contextmanager
-def listening() -> Iterator[int]:
+def listening() -> Generator[int]:
     """A port on which somebody else listens."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -32,7 +32,7 @@ def listening() -> Iterator[int]:
 
 
 @contextmanager
-def redis_of_version(version: str) -> Iterator[int]:
+def redis_of_version(version: str) -> Generator[int]:
     """The port of a server that says it is a Redis of this version; what older servers say is all that matters here."""
     info = f"# Server\r\nredis_version:{version}\r\n".encode()
 

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellback.cli.common import BEGIN, print_json, reported
+from tellback.cli.common import BEGIN, TeamOption, UrlOption, print_json, reported
 
 if TYPE_CHECKING:
+    from tellback.doctor.finding import Finding
     from tellback.up.system import System
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(rich_help_panel=BEGIN)(up)
+    app.command(rich_help_panel=BEGIN)(doctor)
 
 
 def up(
@@ -64,6 +66,42 @@ def up(
         return 0
 
     raise typer.Exit(run_guarded(supervise))
+
+
+def doctor(
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with every finding.")] = False,
+    redis_url: UrlOption = None,
+    team: TeamOption = None,
+) -> None:
+    """Say what is there, what is wrong, and what to do; exit code 1 if something is wrong."""
+    import msgspec
+
+    from tellback.doctor.examination import examine
+    from tellback.settings import load
+
+    with reported():
+        findings = examine(load(redis_url=redis_url, team=team), url_given=redis_url is not None)
+    well = all(finding.state != "wrong" for finding in findings)
+    if as_json:
+        print_json({"ok": well, "findings": msgspec.to_builtins(findings)})
+    else:
+        _show_findings(findings)
+    raise typer.Exit(0 if well else 1)
+
+
+def _show_findings(findings: list[Finding]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    colour = {"ok": "green", "note": "yellow", "wrong": "bold red"}
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for finding in findings:
+        advice = f"\n[italic]→ {escape(finding.advice)}[/]" if finding.advice else ""
+        state = f"[{colour[finding.state]}]{finding.state}[/]"
+        table.add_row(state, escape(finding.check), f"{escape(finding.found)}{advice}")
+    Console().print(table)
 
 
 class JsonReporter:

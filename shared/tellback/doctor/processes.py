@@ -1,0 +1,85 @@
+"""Who is at work: workers, beat, Flower, and the model that workers have loaded."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tellback.connection_file import RunningSystem
+from tellback.doctor.finding import Finding, note, ok, wrong
+from tellback.settings import Settings, without_secrets
+from tellback.state.database import Database
+from tellback.state.encoders import EncoderState
+from tellback.state.keys import Layout
+from tellback.state.presence import Presence, Worker
+from tellback.up.answers import http_answers
+
+_MISSED_SWEEPS: Final = 5
+_START_WORKERS: Final = "start some: `tellback up`, or `celery -A tellback_workers.app worker -E`"
+
+
+def workers(presence: Presence, now_ms: int) -> Finding:
+    """Who takes tasks, and who fell silent."""
+    alive, silent = presence.workers(), presence.silent()
+    found = ", ".join(f"{worker.name} (pid {worker.pid}: {' '.join(worker.queues)})" for worker in alive)
+    if not alive:
+        return wrong("workers", f"none{_fell_silent(silent, now_ms)}", _START_WORKERS)
+    if silent:
+        return note("workers", f"{found}{_fell_silent(silent, now_ms)}", "see the log of the one that fell silent")
+    return ok("workers", found)
+
+
+def _fell_silent(silent: dict[str, int], now_ms: int) -> str:
+    return "".join(f"; {name} fell silent {(now_ms - at) / 1000:.0f} s ago" for name, at in silent.items())
+
+
+def versions(alive: list[Worker], own: str) -> Finding:
+    """Whether workers run the release of this command."""
+    others = {f"{worker.name} runs {worker.version}" for worker in alive if worker.version != own}
+    if others:
+        advice = "a worker older than its hosts dead-letters messages that it does not know: upgrade it first"
+        return note("versions", f"{own} here; {', '.join(sorted(others))}", advice)
+    return ok("versions", own)
+
+
+def beat(presence: Presence, settings: Settings, now_ms: int) -> Finding:
+    """Whether a worker lately did what beat sends."""
+    last = presence.last_rung()
+    advice = "start beat: `tellback up`, or `celery -A tellback_beat.app beat`; and a worker of the queue `sweeps`"
+    if last is None:
+        return wrong("beat", "not heard in the last hour", advice)
+    seconds = (now_ms - last) / 1000
+    if seconds > settings.beat_period * _MISSED_SWEEPS:
+        return wrong("beat", f"last heard {seconds:.0f} s ago", advice)
+    return ok("beat", f"heard {max(seconds, 0.0):.1f} s ago")
+
+
+def loaded_models(states: list[EncoderState]) -> list[Finding]:
+    """What worker hosts said of their models, where one has been needed."""
+    return [
+        ok(f"model of {state.host}", f"{state.model}, loaded")
+        if state.state == "loaded"
+        else wrong(f"model of {state.host}", f"{state.model}: {state.reason}", "signals wait there until it loads")
+        for state in states
+    ]
+
+
+def flower(running: RunningSystem | None) -> Finding:
+    """Flower, where a running `tellback up` on this host says where it is."""
+    if running is None:
+        return ok("flower", "not known: no `tellback up` of this user runs on this host")
+    if running.flower_url is None:
+        return ok("flower", "not started")
+    shown = without_secrets(running.flower_url)
+    if not http_answers(running.flower_url):
+        return wrong("flower", f"{shown} does not answer", f"see {running.data_dir}/logs/flower.log")
+    return ok("flower", shown)
+
+
+def team(database: Database, settings: Settings) -> tuple[Layout, Finding]:
+    """The team's layout, without creating the team."""
+    stored = database.command("HGET", Layout(settings.team, 1).shard(0).key("team"), "shards")
+    if stored is None:
+        advice = "its first client or worker creates it"
+        return Layout(settings.team, settings.shards), note("team", f"{settings.team}: not used yet", advice)
+    layout = Layout(settings.team, int(stored))
+    return layout, ok("team", f"{settings.team}, {layout.shards} shards")

@@ -1,0 +1,222 @@
+"""`tellback doctor`: each thing that can be wrong is found, with what to do about it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tellback import Tellback
+from tellback.connection_file import RunningSystem, announce
+from tellback.contracts.guidance import ToolInvoked
+from tellback.doctor import host
+from tellback.doctor.examination import examine
+from tellback.doctor.finding import Finding
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.keys import Layout, stream_of
+from tellback.state.presence import Presence, Worker
+from tests.support.redis_server import RedisServer, free_port
+from tests.support.up import command, environment
+
+
+def found(settings: Settings) -> dict[str, Finding]:
+    return {finding.check: finding for finding in examine(settings, url_given=False)}
+
+
+@contextmanager
+def configured(database: Database, name: str, value: str) -> Iterator[None]:
+    """Redis with another setting, for a while."""
+    before = database.command("CONFIG", "GET", name)[1]
+    database.command("CONFIG", "SET", name, value)
+    try:
+        yield
+    finally:
+        database.command("CONFIG", "SET", name, before)
+
+
+def worker(name: str, *queues: str, version: str = "0.1.0") -> Worker:
+    return Worker(name=name, host="h", pid=1, queues=queues, version=version)
+
+
+@pytest.fixture
+def presence(database: Database, layout: Layout) -> Presence:
+    return Presence(database, layout)
+
+
+def test_a_redis_that_is_away_is_the_first_finding_and_the_exit_code_is_1(tmp_path: Path) -> None:
+    """The host is still examined."""
+    url = f"redis://:geheim@127.0.0.1:{free_port()}/0"
+    done = subprocess.run(
+        command("doctor", "--json", "--redis-url", url),
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 1
+    said: dict[str, Any] = json.loads(done.stdout)
+    assert said["ok"] is False
+    first = said["findings"][0]
+    assert (first["check"], first["state"]) == ("redis", "wrong")
+    assert "`tellback up`" in first["advice"]
+    assert "geheim" not in done.stdout + done.stderr
+    assert {"model", "spool", "data directory"} <= {finding["check"] for finding in said["findings"]}
+
+
+def test_every_finding_that_is_not_well_says_what_to_do(settings: Settings, database: Database) -> None:  # noqa: ARG001
+    findings = examine(settings, url_given=False)
+    assert [finding for finding in findings if finding.state != "ok" and not finding.advice] == []
+    assert [finding for finding in findings if not finding.found] == []
+
+
+def test_nothing_is_written(settings: Settings, database: Database) -> None:
+    examine(settings, url_given=False)
+    assert database.command("DBSIZE") == 0
+
+
+def test_a_redis_without_persistence_is_wrong(settings: Settings, database: Database) -> None:
+    assert found(settings)["persistence"].state == "ok"
+    with configured(database, "appendonly", "no"):
+        assert found(settings)["persistence"].state == "wrong"
+
+
+def test_a_redis_that_evicts_is_wrong(settings: Settings, database: Database) -> None:
+    assert found(settings)["eviction"].state == "ok"
+    with configured(database, "maxmemory-policy", "allkeys-lru"):
+        finding = found(settings)["eviction"]
+    assert (finding.state, finding.found) == ("wrong", "allkeys-lru")
+
+
+def test_a_redis_that_is_nearly_full_is_wrong(settings: Settings, database: Database) -> None:
+    with configured(database, "maxmemory", "1048576"):
+        assert found(settings)["memory"].state == "wrong"
+
+
+def test_workers_are_named_with_their_queues(settings: Settings, presence: Presence) -> None:
+    assert found(settings)["workers"].state == "wrong"
+    presence.here(worker("w1@h", "events", "turns"))
+    assert found(settings)["workers"].found == "w1@h (pid 1: events turns)"
+
+
+def test_a_worker_that_fell_silent_is_named(settings: Settings, database: Database, presence: Presence) -> None:
+    presence.here(worker("w1@h", "events"))
+    presence.here(worker("w2@h", "events"))
+    database.command("DEL", "tb:{default.0}:worker:w2%40h")
+    finding = found(settings)["workers"]
+    assert finding.state == "note"
+    assert "w2@h fell silent 0 s ago" in finding.found
+    presence.gone("w2@h")
+    assert found(settings)["workers"].state == "ok"
+
+
+def test_a_worker_of_another_release_is_noted(settings: Settings, presence: Presence) -> None:
+    presence.here(worker("w1@h", "events", version="0.0.1"))
+    assert "w1@h runs 0.0.1" in found(settings)["versions"].found
+
+
+def test_beat_that_is_not_heard_is_wrong(settings: Settings, presence: Presence) -> None:
+    assert found(settings)["beat"].state == "wrong"
+    presence.rung()
+    assert found(settings)["beat"].state == "ok"
+    impatient = msgspec.structs.replace(settings, beat_period=0.0001)
+    assert found(impatient)["beat"].state == "wrong"
+
+
+def test_facts_that_nobody_reads_are_wrong(settings: Settings, tb: Tellback, presence: Presence) -> None:
+    """With a worker of their queue the same facts are what is waiting for a moment."""
+    assert found(settings)["intake events"].state == "note"
+    for number in range(3):
+        tb.context.publisher.publish(
+            ToolInvoked(event_id=f"e{number}", session="s", prompt="p", evaluation="v", tool="t", status="success")
+        )
+    tb.flush()
+    finding = found(settings)["intake events"]
+    assert finding.state == "wrong"
+    assert finding.found.startswith("3 facts wait, the oldest since ")
+    presence.here(worker("w1@h", "events"))
+    assert found(settings)["intake events"].state == "ok"
+
+
+def test_facts_that_wait_for_long_or_are_too_many_are_wrong(
+    settings: Settings, database: Database, layout: Layout, presence: Presence
+) -> None:
+    presence.here(worker("w1@h", "events", "turns"))
+    stream = stream_of(layout.shard(0), Family.EVENTS)
+    database.command("XADD", stream, database.now_ms() - 60_000, "m", "{}")
+    assert "oldest since 60." in found(settings)["intake events"].found
+    assert found(settings)["intake events"].state == "wrong"
+    stream = stream_of(layout.shard(1), Family.TURNS)
+    for _ in range(2):
+        database.command("XADD", stream, "*", "m", "{}")
+    assert found(settings)["intake turns"].state == "ok"
+    assert found(msgspec.structs.replace(settings, intake_max=1))["intake turns"].state == "wrong"
+
+
+def test_celery_s_queues_are_counted(settings: Settings, database: Database) -> None:
+    database.command("RPUSH", "tbq:events", "a", "b")
+    database.command("RPUSH", "tbq:turns\x06\x163", "c")
+    assert found(settings)["queues"].found == "events 2, turns 1"
+
+
+def test_dead_letters_are_noted(settings: Settings, database: Database, layout: Layout) -> None:
+    database.command("XADD", layout.shard(2).key("dead"), "*", "reason", "r")
+    database.command("PEXPIRE", layout.shard(2).key("dead"), 1000)
+    assert (found(settings)["dead letters"].state, found(settings)["dead letters"].found) == ("note", "1")
+
+
+def test_a_spool_with_facts_is_noted_and_a_full_one_is_wrong(settings: Settings, database: Database) -> None:  # noqa: ARG001
+    assert found(settings)["spool"].state == "ok"
+    folder = settings.data_path / "spool" / settings.team
+    folder.mkdir(parents=True)
+    (folder / "1.spool").write_bytes(b"x" * 5000)
+    assert found(settings)["spool"].state == "note"
+    assert found(msgspec.structs.replace(settings, spool_max_bytes=5100))["spool"].state == "wrong"
+
+
+def test_a_flower_that_does_not_answer_is_wrong(settings: Settings, redis_server: RedisServer) -> None:
+    import os
+
+    assert found(settings)["flower"].state == "ok"
+    address = f"http://tellback:geheim@127.0.0.1:{free_port()}/"
+    running = RunningSystem(pid=os.getpid(), redis_url=redis_server.url, flower_url=address, data_dir="d")
+    announce(settings.data_path, running)
+    finding = found(settings)["flower"]
+    assert finding.state == "wrong"
+    assert "geheim" not in finding.found
+
+
+def test_a_model_that_is_not_the_original_is_wrong(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert host.model(settings).state == "ok"
+    monkeypatch.setattr(host, "MODEL_SHA256", "0" * 64)
+    assert host.model(settings).state == "wrong"
+    assert host.model(msgspec.structs.replace(settings, model="/no/such/folder")).state == "wrong"
+
+
+def test_the_checksum_is_the_one_that_workers_check() -> None:
+    from tellback_workers.encoder import PACKAGED_SHA256
+
+    assert host.MODEL_SHA256 == PACKAGED_SHA256
+
+
+def test_a_data_directory_that_cannot_be_written_is_wrong(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert host.data_dir(msgspec.structs.replace(settings, data_dir=str(tmp_path / "file" / "data"))).state == "wrong"
+
+
+def test_neither_celery_nor_torch_is_imported(redis_server: RedisServer) -> None:
+    code = (
+        "import sys; from tellback.doctor.examination import examine; from tellback.settings import load\n"
+        f"examine(load(redis_url={redis_server.url!r}), url_given=True)\n"
+        "assert not {'celery', 'kombu', 'torch', 'numpy'} & set(sys.modules), sorted(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
