@@ -50,6 +50,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 30.0
     beat_period: Annotated[float, Meta(gt=0, description="Period of beat's sweeps (rings, turns, lost jobs).")] = 2.0
     job_lease: Annotated[float, Meta(gt=0, description="Lease of a running command, renewed by its worker.")] = 10.0
+    command_grace: Annotated[
+        float, Meta(ge=0, description="Time between TERM and KILL, and for what a command left in the background.")
+    ] = 5.0
+    command_roots: Annotated[
+        str, Meta(description="Directories that commands may run in, separated by `:`; empty: the worker's own.")
+    ] = ""
+    command_secret_env: Annotated[
+        str, Meta(description="Variables of the worker's environment that `secret_env` may name, separated by commas.")
+    ] = ""
     provider_timeout: Annotated[float, Meta(gt=0, description="Longest time of one custom provider's call.")] = 0.25
     feedback_patience: Annotated[
         float, Meta(gt=0, le=10, description="Longest time that `prompt.feedback` waits for one reply of Redis.")
@@ -90,7 +99,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def served_teams(self) -> tuple[str, ...]:
         """The teams that workers and beat serve."""
-        return tuple(check_team(name.strip()) for name in self.teams.split(",") if name.strip()) or (self.team,)
+        return tuple(name.strip() for name in self.teams.split(",") if name.strip()) or (self.team,)
 
     @property
     def broker(self) -> str:
@@ -126,10 +135,10 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
     given.update({name: value for name, value in overrides.items() if value is not None})
     try:
         settings = msgspec.convert(given, Settings, strict=False)
-        check_team(settings.team)
-        _ = settings.served_teams
-    except (msgspec.ValidationError, InvalidInput) as error:
+    except msgspec.ValidationError as error:
         raise ConfigurationError(f"{_variable(str(error))}: {error}") from error
+    _check_teams("TEAM", settings.team)
+    _check_teams("TEAMS", *settings.served_teams)
     if "redis_url" not in given:
         running = find_running(settings.data_path)
         if running is not None:
@@ -137,11 +146,19 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
     return settings
 
 
+def _check_teams(name: str, *teams: str) -> None:
+    try:
+        for team in teams:
+            check_team(team)
+    except InvalidInput as error:
+        raise ConfigurationError(f"{PREFIX}{name}: {error}") from error
+
+
 def _variable(message: str) -> str:
     for name in Settings.__struct_fields__:
         if f"$.{name}`" in message:
             return PREFIX + name.upper()
-    return PREFIX + "TEAM"
+    return PREFIX + "*"
 
 
 def without_secrets(url: str) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -27,6 +28,8 @@ def schema_of(message: type[Message]) -> dict[str, Any]:
     }
     if components:
         root["$defs"] = components
+    for part in (root, *components.values()):
+        part["description"] = inspect.cleandoc(part.get("description", ""))  # Python 3.13 dedents docstrings itself
     plain: dict[str, Any] = json.loads(json.dumps(root))  # defaults as JSON has them: a tuple is an array
     return plain
 

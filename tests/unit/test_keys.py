@@ -1,0 +1,66 @@
+"""Keys: one team's pattern covers one team, parts cannot imitate each other, a script stays in one shard."""
+
+from __future__ import annotations
+
+import fnmatch
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellback.errors import InvalidInput
+from tellback.names import shard_of
+from tellback.state.keys import FAMILIES, Layout, lifetime_ms
+from tellback.state.script import Script
+
+TEAMS = st.from_regex(r"[a-z0-9-]{1,12}", fullmatch=True)
+
+
+@given(TEAMS, TEAMS, st.sampled_from(sorted(FAMILIES)), st.lists(st.text(max_size=8), max_size=3))
+def test_a_teams_acl_pattern_covers_its_keys_and_no_other_teams(
+    team: str, other: str, family: str, parts: list[str]
+) -> None:
+    pattern = f"tb:{{{team}.*"
+    assert fnmatch.fnmatchcase(Layout(team, 4).shard(1).key(family, *parts), pattern)
+    assert (team == other) == fnmatch.fnmatchcase(Layout(other, 4).shard(1).key(family, *parts), pattern)
+
+
+@given(st.lists(st.text(max_size=6), max_size=3), st.lists(st.text(max_size=6), max_size=3))
+def test_different_parts_make_different_keys(parts: list[str], others: list[str]) -> None:
+    shard = Layout("acme", 1).shard(0)
+    assert (parts == others) == (shard.key("hist", *parts) == shard.key("hist", *others))
+
+
+@given(st.text(max_size=20))
+def test_a_part_cannot_move_a_key_to_another_slot(part: str) -> None:
+    key = Layout("acme", 1).shard(0).key("hist", part)
+    assert key[key.index("{") + 1 : key.index("}")] == "acme.0"
+
+
+@pytest.mark.parametrize("team", ["", "Acme", "a.b", "a*", "a}", "a b", "a" * 65, "ä"])
+def test_a_team_name_that_could_reach_others_is_refused(team: str) -> None:
+    with pytest.raises(InvalidInput, match="team"):
+        Layout(team, 1)
+
+
+def test_the_shard_is_the_crc_that_other_languages_compute() -> None:
+    assert zlib.crc32(b"session-1") == 0x23C0BE2E
+    assert shard_of("session-1", 4) == 0x23C0BE2E % 4
+
+
+def test_a_family_that_is_not_declared_has_no_key() -> None:
+    with pytest.raises(KeyError):
+        Layout("acme", 1).shard(0).key("nonsense")
+
+
+def test_every_family_says_what_bounds_it() -> None:
+    for family in FAMILIES.values():
+        assert family.bound
+        assert family.lifetime is None or lifetime_ms(family.name) == family.lifetime * 1000
+
+
+def test_a_script_is_refused_keys_of_two_shards() -> None:
+    layout = Layout("acme", 2)
+    with pytest.raises(AssertionError, match="is not in the shard of"):
+        Script("release_lease").call([layout.shard(0).key("lease", "x"), layout.shard(1).key("lease", "x")])
