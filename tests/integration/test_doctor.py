@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def found(settings: Settings) -> dict[str, Finding]:
 
 
 @contextmanager
-def configured(database: Database, name: str, value: str) -> Iterator[None]:
+def configured(database: Database, name: str, value: str) -> Generator[None]:
     """Redis with another setting, for a while."""
     before = database.command("CONFIG", "GET", name)[1]
     database.command("CONFIG", "SET", name, value)
