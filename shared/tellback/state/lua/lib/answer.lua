@@ -27,7 +27,7 @@ local function answer_turn(keys, response, code, excerpt, now)
   if turn.state ~= 'fallback' or failed or turn.late_at then
     return 'duplicate'
   end
-  if turn.delivery == 'waiting' and replace(keys, turn, response, now) then
+  if replace(keys, turn, response, now) then
     tell(keys, turn, 'replaced', now, told)
     return 'replaced'
   end
