@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tellback.signals import matching
 from tellback.signals.matching import (
     ContextMatrix,
@@ -22,8 +23,8 @@ from tellback.signals.matching import (
 
 
 def unit(*numbers: float) -> Vectors:
-    vector = np.array(numbers, np.float64)
-    return (vector / np.linalg.norm(vector)).astype(np.float32)
+    vector = np.array(numbers, np.float32)
+    return vector / np.float32(np.linalg.norm(vector))
 
 
 def at_cosine(cosine: float) -> Vectors:
@@ -33,7 +34,8 @@ def at_cosine(cosine: float) -> Vectors:
 
 def random_units(seed: int, count: int, dimension: int = 8) -> Vectors:
     rows = np.random.default_rng(seed).normal(size=(count, dimension))
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    unit_rows: Vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return unit_rows
 
 
 def matrix_of(rows: Vectors) -> ContextMatrix:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tellback.errors import StateConflict
 from tellback.signals.matching import ContextMatrix, Vectors
 from tellback.signals.placing import Placement, place
-
 from tests.unit.test_matching import at_cosine, matrix_of, random_units
 
 CAP = 1_000

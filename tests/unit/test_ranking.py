@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tellback.contracts.signals import Candidate, RecallHit, RecallRequested
 from tellback.signals.ranking import Usefulness, rank
 

@@ -7,6 +7,7 @@ from typing import get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tellback.contracts.signals import SignalType
 from tellback.signals.scoring import NEUTRAL, WEEK_MS, WEIGHTS, clamp, decayed, delta, final_score, moved
 

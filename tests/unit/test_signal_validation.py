@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tellback.contracts.codec import decode, encode
 from tellback.contracts.signals import MAX_CANDIDATES, Candidate, SignalBatch, SignalItem
 from tellback.errors import InvalidInput, MalformedMessage

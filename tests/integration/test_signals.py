@@ -1,0 +1,133 @@
+"""Signals and recalls through real worker processes with the real model."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tellback import SignalItem, Tellback, connect
+from tellback.contracts.signals import RecallHit, SignalType
+from tellback.settings import Settings
+from tellback.state.banks import bank_names
+from tellback.state.database import Database
+from tellback.state.encoders import Encoders
+from tests.support.keyleaks import undeclared
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
+from tests.support.workers import StartWorkers, Workers, environment
+
+pytestmark = [pytest.mark.model, pytest.mark.slow]
+
+QUEUES = "signals,recalls"
+LOADING = 60.0  # seconds for a worker to load the model on a busy machine
+
+HOST = """
+import sys, tellback
+with tellback.connect() as tb:
+    bank = tb.bank("fleet")
+    for i in range(20):
+        item = tellback.SignalItem(fact_id="shared", signal_type="used", query="How do we rotate keys?")
+        bank.signal([item], session=sys.argv[1])
+        tb.flush()
+"""
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """A Redis and one worker for all tests of this module: the model is loaded once. Banks keep the tests apart."""
+    folder = tmp_path_factory.mktemp("signals")
+    with RedisServer.start(folder) as server:
+        settings = Settings(redis_url=server.url, data_dir=str(folder / "data"))
+        workers = Workers(settings, folder, queues=QUEUES, pool="threads", concurrency=4)
+        try:
+            workers.start(1)
+            yield settings
+        finally:
+            workers.stop()
+        database = Database(server.url)
+        problems = undeclared(database)
+        database.close()
+        assert not problems, problems
+
+
+@pytest.fixture
+def host(system: Settings) -> Iterator[Tellback]:
+    with connect(settings=system) as tb:
+        yield tb
+
+
+def item(fact_id: str, query: str, signal_type: SignalType = "used") -> SignalItem:
+    return SignalItem(fact_id=fact_id, signal_type=signal_type, query=query)
+
+
+def applied(tb: Tellback, bank: str, count: int) -> None:
+    """Wait until the bank has exactly this many signals."""
+    wait_until(lambda: bank in bank_names(tb.context.database, tb.context.layout), f"bank {bank} begins", LOADING)
+    wait_until(lambda: tb.bank(bank).stats().signal_count >= count, f"{count} signals are applied", LOADING)
+    assert tb.bank(bank).stats().signal_count == count
+
+
+def ranked(tb: Tellback, bank: str, query: str) -> list[RecallHit]:
+    return tb.bank(bank).recall(query, [("A", 0.80), ("B", 0.90)], boost_by_usefulness=True, wait=LOADING)
+
+
+def test_two_ways_to_ask_for_the_ceo_share_a_context(host: Tellback) -> None:
+    """feedback-signals, "Semantic matching"; under the shipped model the pair's cosine is 0.818."""
+    host.bank("ceo").signal([item("f", "Who is the CEO?"), item("f", "Who is the chief executive?")])
+    host.bank("ceo").signal([item("f", "How is the database pooled?", "ignored")])
+    applied(host, "ceo", 3)
+    stats = host.bank("ceo").stats()
+    assert (stats.model, stats.dimension, stats.threshold) == ("all-MiniLM-L6-v2", 384, 0.81)
+    assert stats.contexts == 2
+    [hit] = host.bank("ceo").recall("Who is the chief executive?", [("f", 0.5)], wait=LOADING)
+    assert (hit.scope, hit.degraded) == ("context", False)
+    assert hit.usefulness == pytest.approx(0.7, abs=1e-6)
+
+
+def test_the_boosting_example_of_the_document(host: Tellback) -> None:
+    """Fact A (0.80 semantic, 0.90 useful) reaches 0.83 and passes B (0.90, 0.30) at 0.72; before, B was first."""
+    query = "How do I implement authentication?"
+    assert [hit.fact_id for hit in ranked(host, "boost", query)] == ["B", "A"]
+    host.bank("boost").signal(
+        [
+            *(item("A", query, kind) for kind in ("helpful", "helpful", "used")),
+            *(item("B", query, "not_helpful") for _ in range(2)),
+        ]
+    )
+    applied(host, "boost", 5)
+    hits = ranked(host, "boost", "How can I implement authentication?")
+    assert [hit.fact_id for hit in hits] == ["A", "B"]
+    assert [hit.score for hit in hits] == pytest.approx([0.83, 0.72], abs=1e-6)
+    assert [hit.usefulness for hit in hits] == pytest.approx([0.90, 0.30], abs=1e-6)
+    assert [hit.scope for hit in hits] == ["context", "context"]
+
+
+def test_sixteen_hosts_signal_one_fact_at_once(host: Tellback, system: Settings) -> None:
+    """One context, an exact count, and each host's signals in the history of its session."""
+    children = [subprocess.Popen([sys.executable, "-c", HOST, f"host-{i}"], env=environment(system)) for i in range(16)]
+    assert [child.wait(60) for child in children] == [0] * 16
+    applied(host, "fleet", 320)
+    stats = host.bank("fleet").fact_stats("shared")
+    assert stats.signal_breakdown == {"used": 320, "ignored": 0, "helpful": 0, "not_helpful": 0}
+    assert stats.usefulness_score == pytest.approx(1.0, abs=1e-6)
+    assert host.bank("fleet").stats().contexts == 1
+    assert [len(host.history(f"host-{i}")) for i in range(16)] == [20] * 16
+
+
+def test_the_worker_says_that_its_model_is_loaded(host: Tellback) -> None:
+    host.bank("state").signal([item("f", "anything")])
+    applied(host, "state", 1)
+    [state] = Encoders(host.context.database, host.context.layout).all()
+    assert (state.state, state.model, state.dimension) == ("loaded", "all-MiniLM-L6-v2", 384)
+
+
+def test_prefork_workers_serve_too(tb: Tellback, start_workers: StartWorkers) -> None:
+    """The model is loaded by the pool's child, after the fork."""
+    start_workers(1, queues=QUEUES, pool="prefork", concurrency=1)
+    tb.bank("b").signal([item("A", "Who is the CEO?", "helpful")] * 3)
+    applied(tb, "b", 3)
+    hits = ranked(tb, "b", "Who is the chief executive?")
+    assert [(hit.fact_id, hit.scope) for hit in hits] == [("A", "context"), ("B", "neutral")]

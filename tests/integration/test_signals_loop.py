@@ -1,0 +1,561 @@
+"""The signals and recalls loops on a real Redis, with vectors made for the test in place of a model's."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from tellback import Tellback
+from tellback.client.signals import Bank
+from tellback.contracts.signals import RecallHit, SignalBatch, SignalItem, SignalType
+from tellback.errors import ConfigurationError, NotFound, Unavailable
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.signals.matching import Vectors
+from tellback.signals.scoring import NEUTRAL, WEEK_MS, delta, moved
+from tellback.state.banks import BankStore
+from tellback.state.dead import DeadLetters
+from tellback.state.encoders import Encoders
+from tellback.state.intake import Entry, Fenced, Intake, Lease
+from tellback.state.keys import Layout, Shard
+from tellback_workers.contexts import Contexts
+from tellback_workers.drain import Drainer
+from tellback_workers.loop import Loop
+from tellback_workers.loops.recalls import RecallsLoop
+from tellback_workers.loops.signals import SignalsLoop
+from tellback_workers.runtime import Runtime
+from tests.support.waiting import wait_until
+
+TEAM = "default"
+
+
+class Angles:
+    """A text such as `x@30` points 30 degrees away from `x@0`; texts of other first letters are at right angles."""
+
+    model = "angles"
+    dimension = 52
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.failure = ""
+
+    def load(self) -> None:
+        if self.failure:
+            raise Unavailable(self.failure)
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        self.calls.append(list(texts))
+        rows = np.zeros((len(texts), self.dimension), np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            name, _, degrees = text.partition("@")
+            axis, angle = 2 * (ord(name[0]) - ord("a")), np.radians(float(degrees or 0))
+            row[axis], row[axis + 1] = np.cos(angle), np.sin(angle)
+        return rows
+
+
+class Bench:
+    """Loops of one worker process, run by hand."""
+
+    def __init__(self, settings: Settings, layout: Layout, encoder: Angles) -> None:
+        self.encoder = encoder
+        self.runtime = Runtime(settings)
+        self.layout = layout
+        self.contexts = Contexts(self.runtime, TEAM, encoder)
+        self.intake = self.runtime.intake(TEAM)
+        self.intake.ensure_groups()
+        self.loops: Mapping[Family, Loop] = {
+            Family.SIGNALS: SignalsLoop(self.runtime, TEAM, self.contexts),
+            Family.RECALLS: RecallsLoop(self.runtime, TEAM, self.contexts),
+        }
+
+    def drain(self, family: Family = Family.SIGNALS) -> None:
+        dead = DeadLetters(self.runtime.database, self.layout)
+        drainer = Drainer(self.intake, dead, self.loops[family], lease_seconds=30, batch=500)
+        for shard in self.layout.all:
+            while drainer.drain(shard, family):
+                pass
+
+    def lease(self, bank: str, family: Family = Family.SIGNALS) -> Lease:
+        lease = self.intake.take_lease(self.layout.of(bank), family, 30)
+        assert lease is not None
+        return lease
+
+    def read(self, lease: Lease) -> list[Entry]:
+        from tellback.contracts.codec import decode
+
+        raws = self.intake.read_new(lease, 100)
+        return [Entry(raw.id, decode(raw.raw or b"", lease.family), raw.deliveries) for raw in raws]
+
+    def close(self) -> None:
+        self.runtime.database.close()
+
+
+@pytest.fixture
+def encoder() -> Angles:
+    return Angles()
+
+
+@pytest.fixture
+def bench(settings: Settings, layout: Layout, encoder: Angles) -> Iterator[Bench]:
+    bench = Bench(settings, layout, encoder)
+    yield bench
+    bench.close()
+
+
+def item(fact_id: str, query: str, signal_type: SignalType = "used", **more: Any) -> SignalItem:
+    return SignalItem(fact_id=fact_id, signal_type=signal_type, query=query, **more)
+
+
+def signal(
+    tb: Tellback, bench: Bench, items: Sequence[SignalItem], *, bank: str = "b", session: str | None = None
+) -> None:
+    tb.bank(bank).signal(items, session=session)
+    tb.flush()
+    bench.drain()
+
+
+def recall(bench: Bench, bank: Bank, query: str, facts: Sequence[tuple[str, float]], **more: Any) -> list[RecallHit]:
+    """Recall while a worker's loop runs beside."""
+    done = threading.Event()
+
+    def serve() -> None:
+        while not done.wait(0.01):
+            bench.drain(Family.RECALLS)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        options: dict[str, Any] = {"boost_by_usefulness": True, "wait": 5, **more}
+        return bank.recall(query, facts, **options)
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_a_batch_moves_global_and_context_scores(tb: Tellback, bench: Bench) -> None:
+    signal(tb, bench, [item("f1", "a"), item("f2", "a", "not_helpful"), item("f1", "b", "ignored", confidence=0.5)])
+    one, two = tb.bank("b").fact_stats("f1"), tb.bank("b").fact_stats("f2")
+    assert one.usefulness_score == pytest.approx(0.575, abs=1e-6)
+    assert two.usefulness_score == pytest.approx(0.4, abs=1e-6)
+    assert one.signal_count == 2
+    assert one.signal_breakdown == {"used": 1, "ignored": 1, "helpful": 0, "not_helpful": 0}
+    assert one.last_signal_at is not None
+    assert one.last_signal_at >= one.created_at > 1_600_000_000_000
+    stats = tb.bank("b").stats()
+    assert (stats.facts, stats.contexts, stats.signal_count) == (2, 2, 3)
+    assert (stats.model, stats.dimension, stats.threshold) == ("angles", 52, 0.85)
+
+
+def test_the_same_fact_has_other_scores_for_other_queries(tb: Tellback, bench: Bench) -> None:
+    """feedback-signals, "Query-Context Aware Scoring": the table of one fact under three queries."""
+    signal(tb, bench, [item("pool", "database performance")] * 5 + [item("pool", "authentication", "ignored")] * 3)
+    bank = tb.bank("b")
+    [performance] = recall(bench, bank, "database performance", [("pool", 0.5)])
+    [authentication] = recall(bench, bank, "authentication", [("pool", 0.5)])
+    [limits] = recall(bench, bank, "rate limiting", [("pool", 0.5)])
+    [other] = recall(bench, bank, "rate limiting", [("never signalled", 0.5)])
+    assert performance.usefulness == pytest.approx(1.0, abs=1e-6)
+    assert authentication.usefulness == pytest.approx(0.35, abs=1e-6)
+    assert limits.usefulness == pytest.approx(0.85, abs=1e-6)
+    assert [hit.scope for hit in (performance, authentication, limits, other)] == [
+        "context",
+        "context",
+        "global",
+        "neutral",
+    ]
+    assert other.usefulness == 0.5
+
+
+def test_a_recall_looks_past_the_best_context_for_one_that_knows_the_fact(tb: Tellback, bench: Bench) -> None:
+    """20 and -20 degrees from the query both match it; the nearer one has no score of the fact."""
+    signal(tb, bench, [item("f", "x@-20", "helpful"), item("g", "x@15"), item("f", "y", "not_helpful")])
+    [hit] = recall(bench, tb.bank("b"), "x@0", [("f", 0.1)])
+    assert hit.usefulness == pytest.approx(0.65, abs=1e-6)
+
+
+def test_a_stored_neutral_score_is_a_score(tb: Tellback, bench: Bench) -> None:
+    """0.5 in the query's context is not taken for an absence, whatever the global score is."""
+    signal(tb, bench, [item("f", "a"), item("f", "a", "not_helpful"), item("f", "b", "helpful")])
+    [hit] = recall(bench, tb.bank("b"), "a", [("f", 0.1)])
+    assert hit.scope == "context"
+    assert hit.usefulness == pytest.approx(0.5, abs=1e-9)
+
+
+def test_signals_change_the_next_recall(tb: Tellback, bench: Bench) -> None:
+    bank, found = tb.bank("b"), [("old", 0.90), ("proven", 0.80)]
+    assert [hit.fact_id for hit in recall(bench, bank, "x@0", found)] == ["old", "proven"]
+    signal(tb, bench, [item("proven", "x@5")] * 4 + [item("old", "x@5", "ignored")] * 4)
+    hits = recall(bench, bank, "x@0", found)
+    assert [hit.fact_id for hit in hits] == ["proven", "old"]
+    assert [hit.score for hit in hits] == pytest.approx([0.7 * 0.8 + 0.3 * 0.9, 0.7 * 0.9 + 0.3 * 0.3], abs=1e-6)
+    unboosted = recall(bench, bank, "x@0", found, boost_by_usefulness=False)
+    assert [hit.fact_id for hit in unboosted] == ["old", "proven"]
+    assert [hit.fact_id for hit in recall(bench, bank, "x@0", found, min_usefulness=0.5)] == ["proven"]
+
+
+def test_recall_changes_no_score(tb: Tellback, bench: Bench) -> None:
+    signal(tb, bench, [item("f", "a")])
+    before = tb.bank("b").fact_stats("f")
+    for _ in range(3):
+        recall(bench, tb.bank("b"), "a", [("f", 0.5), ("g", 0.5)])
+    after = tb.bank("b").fact_stats("f")
+    assert after.usefulness_score == pytest.approx(before.usefulness_score, abs=1e-9)
+    assert after.signal_count == before.signal_count
+    with pytest.raises(NotFound):
+        tb.bank("b").fact_stats("g")
+
+
+def test_without_a_worker_recall_uses_global_scores_and_says_so(tb: Tellback, bench: Bench) -> None:
+    signal(tb, bench, [item("f", "a", "helpful"), item("f", "b")])
+    for wait in (0, 0.2):
+        hits = tb.bank("b").recall("a", [("f", 0.5), ("g", 0.6)], boost_by_usefulness=True, wait=wait)
+        assert {hit.fact_id: (hit.scope, hit.degraded) for hit in hits} == {
+            "f": ("global", True),
+            "g": ("neutral", True),
+        }
+        assert hits[0].usefulness == pytest.approx(0.75, abs=1e-6)
+
+
+def test_a_request_past_its_deadline_is_dropped(tb: Tellback, bench: Bench, layout: Layout, encoder: Angles) -> None:
+    tb.bank("b").recall("late", [("f", 0.5)], wait=0.05)
+    bench.drain(Family.RECALLS)
+    assert encoder.calls == []
+    assert sum(bench.intake.lengths().values()) == 0
+    assert not [key for shard in layout.all for key in bench.runtime.database.command("KEYS", shard.key("reply", "*"))]
+
+
+def test_signals_count_once_however_often_they_come(tb: Tellback, bench: Bench) -> None:
+    mine = item("f", "a", signal_id="mine")
+    signal(tb, bench, [mine, mine, item("f", "a")])
+    signal(tb, bench, [mine])
+    batch = SignalBatch(event_id="again", bank="b", items=[item("f", "a"), item("f", "new context")])
+    for _ in range(2):
+        tb.context.publisher.publish(batch)
+        tb.flush()
+        bench.drain()
+    assert tb.bank("b").fact_stats("f").signal_count == 4
+    assert tb.bank("b").stats().contexts == 2
+
+
+def test_nothing_of_a_bad_call_is_published(tb: Tellback, bench: Bench) -> None:
+    with pytest.raises(ValueError, match=r"signals\[600\]\.confidence"):
+        tb.bank("b").signal([item("f", "a")] * 600 + [item("f", "a", confidence=2)])
+    tb.flush()
+    assert sum(bench.intake.lengths().values()) == 0
+
+
+def test_a_bad_batch_of_a_foreign_host_goes_to_the_dead_letters_whole(
+    tb: Tellback, bench: Bench, layout: Layout
+) -> None:
+    raw = b'{"type":"SignalBatch","event_id":"e","bank":"b","items":[{"fact_id":"f","signal_type":"used","query":"a"},'
+    raw += b'{"fact_id":"f","signal_type":"used","query":"a","confidence":1.5}]}'
+    bench.runtime.database.command("XADD", layout.of("b").key("in", "signals"), "*", "m", raw)
+    signal(tb, bench, [item("g", "a")])
+    [letter] = tb.dead.newest()
+    assert "confidence" in letter.reason
+    assert "items[1]" in letter.reason
+    assert tb.bank("b").stats().facts == 1
+
+
+def test_long_calls_travel_in_chunks_and_keep_their_order(tb: Tellback, bench: Bench) -> None:
+    """At the clamp order matters: 1,100 times up, then 3 down, ends at 0.7; down first would end at 1."""
+    signal(tb, bench, [item("f", "a")] * 1_100 + [item("f", "a", "not_helpful")] * 3)
+    stats = tb.bank("b").fact_stats("f")
+    assert stats.signal_count == 1_103
+    assert stats.usefulness_score == pytest.approx(0.7, abs=1e-6)
+
+
+def test_chunks_are_bounded_by_bytes_too(tb: Tellback, bench: Bench) -> None:
+    """20 remarks of 60 KB: at most eight fit into 512 KB."""
+    tb.bank("b").signal([item(f"f{i}", "a", context="x" * 60_000) for i in range(20)])
+    tb.flush()
+    assert sum(bench.intake.lengths().values()) == 3
+    bench.drain()
+    assert tb.bank("b").stats().signal_count == 20
+
+
+def test_each_distinct_query_is_embedded_once(tb: Tellback, bench: Bench, encoder: Angles, settings: Settings) -> None:
+    """One call of the model for a drain's distinct queries over all its banks, and none where a cache has them."""
+    shard_of = bench.layout.of
+    banks = [name for name in map(str, range(100)) if shard_of(name) == shard_of("b")][:3]
+    for bank in banks:
+        tb.bank(bank).signal([item("f", query) for query in "abcab"])
+    tb.flush()
+    bench.drain()
+    assert encoder.calls == [["a", "b", "c"]]
+    signal(tb, bench, [item("f", "a")], bank=banks[0])
+    assert len(encoder.calls) == 1, "this process remembers"
+    other = Bench(settings, bench.layout, encoder)
+    signal(tb, other, [item("f", "a"), item("f", "d")], bank=banks[0])
+    assert encoder.calls[1:] == [["d"]], "Redis remembers for other processes"
+    other.close()
+
+
+def test_banks_are_isolated(tb: Tellback, bench: Bench) -> None:
+    signal(tb, bench, [item("f", "a")] * 5, bank="one")
+    signal(tb, bench, [item("f", "a", "not_helpful")] * 5, bank="two")
+    assert tb.bank("one").fact_stats("f").usefulness_score == pytest.approx(1.0, abs=1e-6)
+    assert tb.bank("two").fact_stats("f").usefulness_score == pytest.approx(0.0, abs=1e-6)
+    [hit] = recall(bench, tb.bank("two"), "a", [("f", 0.5)])
+    assert hit.usefulness == pytest.approx(0.0, abs=1e-6)
+
+
+def test_signals_stand_in_the_history_of_their_session(tb: Tellback, bench: Bench) -> None:
+    signal(
+        tb,
+        bench,
+        [item("f", 'say "a"', context="in the\nanswer"), item("g", "b", "ignored", confidence=0.5)],
+        session="s",
+    )
+    signal(tb, bench, [item("f", "a")])
+    first, second = tb.history("s")
+    at = first.pop("at")
+    assert isinstance(at, int)
+    assert first == {
+        "kind": "signal",
+        "bank": "b",
+        "fact_id": "f",
+        "signal_type": "used",
+        "confidence": 1.0,
+        "query": 'say "a"',
+        "context": "in the\nanswer",
+    }
+    assert (second["fact_id"], second["confidence"]) == ("g", 0.5)
+
+
+def test_secrets_are_redacted_before_they_leave_the_host(tb: Tellback, bench: Bench) -> None:
+    tb.bank("b").signal([item("f", "log in with password=hunter2", context="api_key=123456")])
+    tb.flush()
+    for stream in bench.intake.lengths():
+        for _, fields in bench.runtime.database.command("XRANGE", stream[0].key("in", stream[1]), "-", "+"):
+            assert b"hunter2" not in fields[1]
+            assert b"123456" not in fields[1]
+    bench.runtime.database.command("FLUSHALL")
+
+
+def test_concurrent_appliers_make_one_context_where_one_would_match(
+    tb: Tellback, bench: Bench, settings: Settings, encoder: Angles
+) -> None:
+    """Two processes plan against the same empty bank; the second has to load again and joins the first's context."""
+    lease = bench.lease("b")
+    for degrees in (0, 10):
+        tb.bank("b").signal([item("f", f"x@{degrees}")])
+        tb.flush()
+    first, second = bench.read(lease)
+    other = Bench(settings, bench.layout, encoder)
+    barrier = threading.Barrier(2, timeout=10)
+    for process in (bench, other):
+        shared = process.contexts.of(lease.shard, "b")
+        shared.sync()
+        original = shared.store.apply
+        waited = iter([True])
+
+        def apply(*args: Any, original: Any = original, waited: Iterator[bool] = waited) -> bool:
+            if next(waited, False):
+                barrier.wait()  # both have planned before either applies
+            return bool(original(*args))
+
+        shared.store.apply = apply  # type: ignore[assignment,method-assign]  # the test holds it back
+    threads = [
+        threading.Thread(target=process.loops[Family.SIGNALS].apply, args=(lease, [entry]))
+        for process, entry in ((bench, first), (other, second))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert tb.bank("b").stats().contexts == 1
+    assert tb.bank("b").fact_stats("f").signal_count == 2
+    assert sum(bench.intake.lengths().values()) == 0
+    other.close()
+
+
+def test_a_drainer_whose_lease_has_passed_on_writes_nothing(tb: Tellback, bench: Bench) -> None:
+    lease = bench.lease("b")
+    tb.bank("b").signal([item("f", "a")])
+    tb.flush()
+    entries = bench.read(lease)
+    bench.intake.release(lease)
+    assert bench.lease("b").fence > lease.fence
+    with pytest.raises(Fenced):
+        bench.loops[Family.SIGNALS].apply(lease, entries)
+    with pytest.raises(NotFound):
+        tb.bank("b").stats()
+    assert sum(bench.intake.lengths().values()) == 1
+
+
+def test_a_restarted_worker_finds_the_contexts_again(
+    tb: Tellback, bench: Bench, settings: Settings, encoder: Angles
+) -> None:
+    signal(tb, bench, [item("f", "x@0"), item("f", "y@0")])
+    fresh = Bench(settings, bench.layout, encoder)
+    signal(tb, fresh, [item("f", "x@20"), item("f", "z@0")])
+    signal(tb, bench, [item("f", "z@20"), item("f", "x@10")])
+    assert tb.bank("b").stats().contexts == 3
+    fresh.close()
+
+
+def test_a_bank_begun_anew_is_not_taken_for_the_old_one(tb: Tellback, bench: Bench, database: Any) -> None:
+    signal(tb, bench, [item("f", "x@0")])
+    database.command("FLUSHALL")
+    bench.intake.ensure_groups()
+    signal(tb, bench, [item("f", "y@0")])
+    assert tb.bank("b").stats().contexts == 1
+    [hit] = recall(bench, tb.bank("b"), "x@0", [("f", 0.5)])
+    assert hit.scope == "global"
+
+
+def test_another_model_is_refused_with_what_to_do(
+    tb: Tellback, bench: Bench, settings: Settings, layout: Layout
+) -> None:
+    """The entry waits and is tried again; nothing of the bank is changed. A recall raises on the host."""
+    signal(tb, bench, [item("f", "a")])
+    other_encoder = Angles()
+    other_encoder.model = "other"
+    other = Bench(settings, layout, other_encoder)
+    tb.bank("b").signal([item("f", "a")])
+    tb.bank("fine").signal([item("f", "a")])
+    tb.flush()
+    lease = other.lease("b")
+    with pytest.raises(ConfigurationError, match=r"begun with the model angles.*TELLBACK_MODEL"):
+        other.loops[Family.SIGNALS].apply(lease, other.read(lease))
+    other.intake.release(lease)
+    other.drain()
+    assert tb.bank("b").fact_stats("f").signal_count == 1
+    assert tb.bank("fine").stats().model == "other"
+    with pytest.raises(ConfigurationError, match="angles"):
+        recall(other, tb.bank("b"), "a", [("f", 0.5)])
+    bench.drain()
+    assert tb.bank("b").fact_stats("f").signal_count == 2
+    other.close()
+
+
+def test_signals_wait_for_a_model_that_does_not_load(
+    tb: Tellback, bench: Bench, encoder: Angles, layout: Layout
+) -> None:
+    encoder.failure = "the embedding model angles does not load: no such file"
+    tb.bank("b").signal([item("f", "a")])
+    tb.flush()
+    with pytest.raises(Unavailable, match="no such file"):
+        bench.drain()
+    assert sum(bench.intake.lengths().values()) == 1
+    [state] = Encoders(bench.runtime.database, layout).all()
+    assert (state.state, state.model) == ("failed", "angles")
+    assert "no such file" in state.reason
+    encoder.failure = ""
+    bench.drain()
+    assert tb.bank("b").fact_stats("f").signal_count == 1
+    assert [state.state for state in Encoders(bench.runtime.database, layout).all()] == ["loaded"]
+
+
+def set_back(bench: Bench, shard: Shard, fact_id: str, by_ms: float, slot: int = 0) -> None:
+    """Make a fact's scores as old as if their last signal had come `by_ms` earlier."""
+    for key, form in ((shard.key("facts", "b"), "<8d"), (shard.key("ctx", "b", str(slot)), "<4d")):
+        numbers = list(struct.unpack(form, bench.runtime.database.command("HGET", key, fact_id)))
+        numbers[1] -= by_ms
+        bench.runtime.database.command("HSET", key, fact_id, struct.pack(form, *numbers))
+
+
+def test_scores_decay_when_read(tb: Tellback, bench: Bench) -> None:
+    signal(tb, bench, [item("f", "a", "helpful")])
+    set_back(bench, bench.layout.of("b"), "f", 2 * WEEK_MS)
+    expected = pytest.approx(0.5 + 0.15 * 0.95**2, abs=1e-6)
+    assert tb.bank("b").fact_stats("f").usefulness_score == expected
+    [hit] = recall(bench, tb.bank("b"), "a", [("f", 0.5)])
+    assert hit.scope == "context"
+    assert hit.usefulness == expected
+
+
+kinds = st.sampled_from(["used", "ignored", "helpful", "not_helpful"])
+steps = st.lists(st.tuples(st.floats(-1, 60), kinds, st.floats(0, 1)), min_size=1, max_size=12)
+
+
+@hypothesis_settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(history=steps)
+def test_the_script_computes_what_the_document_says(
+    tb: Tellback, bench: Bench, history: list[tuple[float, SignalType, float]]
+) -> None:
+    """Signals with weeks between them (or a clock that went back), against the same arithmetic in Python."""
+    bench.runtime.database.command("FLUSHALL")
+    bench.intake.ensure_groups()
+    score, age = NEUTRAL, 0.0  # the age is negative while a clock that went back has not caught up
+    for number, (weeks, kind, confidence) in enumerate(history):
+        if number:
+            set_back(bench, bench.layout.of("b"), "f", weeks * WEEK_MS)
+        signal(tb, bench, [item("f", "a", kind, confidence=confidence)])
+        age += weeks * WEEK_MS if number else 0
+        score, age = moved(score, age, delta(kind, confidence)), min(age, 0)
+    store = BankStore(bench.runtime.database, bench.layout.of("b"), "b")
+    packed = bench.runtime.database.command("HGET", bench.layout.of("b").key("facts", "b"), "f")
+    assert struct.unpack("<8d", packed)[0] == pytest.approx(score, abs=1e-6)  # a test takes real milliseconds, too
+    assert store.fact_stats("f").signal_count == len(history)
+
+
+def test_at_the_cap_the_least_recently_signalled_context_goes(tb: Tellback, bench: Bench, layout: Layout) -> None:
+    """Its slot is used again; the fact's global score stays, and no context outlives the cap."""
+    tiny = Settings(redis_url=bench.runtime.settings.redis_url, bank_contexts=3)  # below what a worker may be told
+    worker = Bench(tiny, layout, bench.encoder)
+    for query in ("a", "b", "c", "a", "d"):
+        signal(tb, worker, [item("f", query)])
+    assert tb.bank("b").stats().contexts == 3
+    scopes = {q: recall(bench, tb.bank("b"), q, [("f", 0.5)])[0].scope for q in "abcd"}
+    assert scopes == {"a": "context", "b": "global", "c": "context", "d": "context"}
+    [hit] = recall(bench, tb.bank("b"), "d", [("f", 0.5)])
+    assert hit.usefulness == pytest.approx(0.6, abs=1e-6), "nothing is left of the evicted context's scores"
+    assert tb.bank("b").fact_stats("f").signal_count == 5
+    worker.close()
+
+
+def test_at_the_cap_the_least_recently_signalled_fact_goes(tb: Tellback, bench: Bench, layout: Layout) -> None:
+    tiny = Settings(redis_url=bench.runtime.settings.redis_url, bank_facts=2)
+    worker = Bench(tiny, layout, bench.encoder)
+    for fact in ("f1", "f2", "f1", "f3"):
+        signal(tb, worker, [item(fact, "a")])
+    assert tb.bank("b").stats().facts == 2
+    with pytest.raises(NotFound):
+        tb.bank("b").fact_stats("f2")
+    assert tb.bank("b").fact_stats("f1").signal_count == 2
+    worker.close()
+
+
+def test_a_context_keeps_its_most_recent_facts(tb: Tellback, bench: Bench) -> None:
+    signal(tb, bench, [item(f"old{i}", "a") for i in range(600)])
+    wait_until(
+        lambda: bench.runtime.database.now_ms() > (tb.bank("b").stats().last_signal_at or 0), "the next millisecond"
+    )
+    signal(tb, bench, [item(f"new{i}", "a") for i in range(500)])
+    key = bench.layout.of("b").key("ctx", "b", "0")
+    fields = {field.decode() for field in bench.runtime.database.command("HKEYS", key)}
+    assert len(fields) == 900
+    assert sum(field.startswith("new") for field in fields) == 500
+
+
+def test_ids_are_remembered_in_two_generations(tb: Tellback, bench: Bench) -> None:
+    shard = bench.layout.of("b")
+    signal(tb, bench, [item("f", "a", signal_id="first")])
+    for start in range(0, 50_000, 10_000):
+        bench.runtime.database.command("SADD", shard.key("sigseen", "b"), *range(start, start + 10_000))
+    signal(tb, bench, [item("f", "a", signal_id="second")])
+    assert bench.runtime.database.command("SCARD", shard.key("sigseen-old", "b")) == 50_002
+    signal(tb, bench, [item("f", "a", signal_id=name) for name in ("first", "second", "third")])
+    assert tb.bank("b").fact_stats("f").signal_count == 3
+    bench.runtime.database.command("DEL", shard.key("sigseen-old", "b"))
+
+
+def test_intake_of_each_shard_is_drained(tb: Tellback, bench: Bench, layout: Layout) -> None:
+    names = [f"bank{i}" for i in range(12)]
+    assert len({layout.of(name).index for name in names}) == layout.shards
+    for name in names:
+        tb.bank(name).signal([item("f", "a")])
+    tb.flush()
+    bench.drain()
+    assert all(tb.bank(name).fact_stats("f").signal_count == 1 for name in names)
+    assert isinstance(bench.intake, Intake)
