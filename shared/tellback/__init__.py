@@ -9,12 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from tellback.client.commands import Job as Job
     from tellback.client.connection import Tellback as Tellback
     from tellback.client.connection import connect as connect
     from tellback.client.guidance import Prompt as Prompt
     from tellback.client.outbox import OutboxDelivery as OutboxDelivery
     from tellback.client.signals import Bank as Bank
     from tellback.client.turns import Turn as Turn
+    from tellback.contracts.commands import CommandRecord as CommandRecord
+    from tellback.contracts.commands import Verdict as Verdict
     from tellback.contracts.guidance import Feedback as Feedback
     from tellback.contracts.guidance import FeedbackTrigger as FeedbackTrigger
     from tellback.contracts.guidance import Observation as Observation
@@ -49,6 +52,7 @@ _EXPORTS: Final = {
     "Bank": "tellback.client.signals",
     "BankStats": "tellback.contracts.signals",
     "Candidate": "tellback.contracts.signals",
+    "CommandRecord": "tellback.contracts.commands",
     "ConfigurationError": "tellback.errors",
     "DeadlineFeedback": "tellback.guidance.deadline",
     "FactStats": "tellback.contracts.signals",
@@ -58,6 +62,7 @@ _EXPORTS: Final = {
     "FeedbackProviderConfig": "tellback.guidance.provider",
     "FeedbackTrigger": "tellback.contracts.guidance",
     "InvalidInput": "tellback.errors",
+    "Job": "tellback.client.commands",
     "MessageError": "tellback.errors",
     "NotFound": "tellback.errors",
     "Observation": "tellback.contracts.guidance",
@@ -79,6 +84,7 @@ _EXPORTS: Final = {
     "ToolUsageMonitor": "tellback.guidance.usage",
     "Turn": "tellback.client.turns",
     "Unavailable": "tellback.errors",
+    "Verdict": "tellback.contracts.commands",
     "connect": "tellback.client.connection",
 }
 

@@ -12,7 +12,15 @@ from tellback_workers.log import configure
 
 __all__ = ["app", "lifeline", "presence"]  # the two connect themselves to Celery's signals
 
-app = Celery("tellback", include=["tellback_workers.tasks", "tellback_workers.sweep_turns"])
+app = Celery(
+    "tellback",
+    include=[
+        "tellback_workers.tasks",
+        "tellback_workers.sweep_turns",
+        "tellback_workers.jobs",
+        "tellback_workers.sweep_jobs",
+    ],
+)
 app.conf.update(config(load()))
 app.steps["worker"].add(DispatcherStep)
 app.set_default()

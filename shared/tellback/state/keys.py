@@ -14,6 +14,7 @@ from urllib.parse import quote
 from tellback.names import Family, check_team, shard_of, turn_routing
 
 MINUTE: Final = 60
+HOUR: Final = 3_600
 DAY: Final = 86_400
 
 
@@ -49,10 +50,17 @@ FAMILIES: Final = {
         KeyFamily("seen", "guidance", "set", 7 * DAY, 50_500, "event ids, two generations of 50,000"),
         KeyFamily("seen-old", "guidance", "set", 7 * DAY, 50_500, "the generation before"),
         KeyFamily("mail", "guidance", "list", 7 * DAY, 100, "feedback not yet delivered"),
-        KeyFamily("job", "commands", "hash", 7 * DAY, 32, "one command's state"),
-        KeyFamily("jobs", "commands", "zset", 7 * DAY, None, "queued commands of a pool"),
-        KeyFamily("running", "commands", "zset", 7 * DAY, None, "commands under a lease"),
+        KeyFamily("job", "commands", "hash", 7 * DAY, 32, "one command's state; a cancelled one's tombstone"),
+        KeyFamily("jobs", "commands", "zset", 7 * DAY, None, "queued commands of a pool, by priority and turn"),
+        KeyFamily("joborder", "commands", "hash", 7 * DAY, None, "turns of a pool's sessions that have queued commands"),
+        KeyFamily("pools", "commands", "zset", 7 * DAY, None, "pools that have queued commands, by last use"),
+        KeyFamily("jobring", "commands", "string", MINUTE, None, "a pool was woken again"),
+        KeyFamily("running", "commands", "zset", 7 * DAY, None, "commands under a lease, by its end"),
+        KeyFamily("stop", "commands", "list", DAY, 1, "a running command is to be stopped"),
+        KeyFamily("done", "commands", "list", HOUR, 1, "a command's record, for those who wait"),
         KeyFamily("records", "commands", "list", 7 * DAY, 200, "the newest records of a session"),
+        KeyFamily("recorded", "commands", "string", 7 * DAY, None, "how many records a session has had"),
+        KeyFamily("superseded", "commands", "list", 7 * DAY, 50, "records that came when the command had one"),
         KeyFamily("turn", "turns", "hash", 7 * DAY, 32, "one turn"),
         KeyFamily("due", "turns", "zset", 7 * DAY, None, "open turns by deadline"),
         KeyFamily("turns", "turns", "zset", 7 * DAY, 1_000, "the newest turns by time of opening, for listings"),

@@ -1,0 +1,255 @@
+"""Jobs: commands on their way from submission to record.
+
+queued ── lease_job ──▶ running ── finish_job ──▶ done
+   │                      └─ lease ran out: lose_job ──▶ done, and perhaps a linked attempt queued
+   └─ cancel_job ──▶ done (before the submission was applied: cancelled, a tombstone)
+
+Every transition is one script on the shard of the command's session.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from tellback.commands.record import Attempt, history_entry, record_without_run
+from tellback.contracts.commands import CommandRecord, CommandSubmitted
+from tellback.names import Family, host_queue
+from tellback.state.database import Arg, Database
+from tellback.state.decision import Decision
+from tellback.state.intake import Entry, Lease
+from tellback.state.keys import Layout, Shard, stream_of
+from tellback.state.script import Call, Script
+
+ANY_POOL: Final = "*"  # no host has this name
+MAX_ATTEMPTS: Final = 3
+SWEEP_BATCH: Final = 100
+_PRIORITIES: Final = {"interactive": 0, "normal": 1, "batch": 2}
+_TURNS: Final = 1 << 40
+
+_enqueue = Script("enqueue_job")
+_lease = Script("lease_job")
+_renew = Script("renew_job")
+_finish = Script("finish_job")
+_lose = Script("lose_job")
+_cancel = Decision("cancel_job")
+
+
+def pool_of(submitted: CommandSubmitted) -> str:
+    """The pool that runs it: its host's, or any."""
+    return submitted.host or ANY_POOL
+
+
+def queue_of(pool: str) -> str:
+    """The Celery queue on which a pool is woken."""
+    return Family.COMMANDS.value if pool == ANY_POOL else host_queue(pool)
+
+
+@dataclass(frozen=True, slots=True)
+class JobLease:
+    """The right to run one command; `at_ms` is when it was given, by the server's clock."""
+
+    shard: Shard
+    submitted: CommandSubmitted
+    attempt: int
+    token: str
+    at_ms: int
+
+    @property
+    def command_id(self) -> str:
+        """The command."""
+        return self.submitted.command_id
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A running command whose lease has run out."""
+
+    shard: Shard
+    submitted: CommandSubmitted
+    attempt: Attempt
+
+
+class Jobs:
+    """The jobs of one team."""
+
+    def __init__(self, database: Database, layout: Layout) -> None:
+        """Take the Redis and the team's shards."""
+        self._db = database
+        self._layout = layout
+
+    def enqueue(self, lease: Lease, entry: Entry, submitted: CommandSubmitted, refusal: str | None) -> Call:
+        """The call that applies a submission under the drainer's lease; `refusal` says why it is not to be run."""
+        shard, pool = lease.shard, pool_of(submitted)
+        refused = _stored(record_without_run(submitted, refusal)) if refusal else ("", "")
+        cancelled = _stored(record_without_run(submitted, "cancelled before it started"))
+        keys = [*lease.keys, shard.key("job", submitted.command_id), *_queue_keys(shard, pool)]
+        keys += _record_keys(shard, submitted)
+        spec = "" if refusal else msgspec.json.encode(submitted)
+        args: list[Arg] = [
+            *lease.args([entry]),
+            submitted.command_id,
+            submitted.session,
+            pool,
+            _PRIORITIES[submitted.priority],
+        ]
+        return _enqueue.call(keys, [*args, spec, *refused, *cancelled])
+
+    def waiting(self, shard: Shard) -> int:
+        """Submissions of a shard that were not applied yet."""
+        return int(self._db.command("XLEN", stream_of(shard, Family.COMMANDS)))
+
+    def lease(self, pool: str, *, seconds: float, worker: str, host: str) -> JobLease | None:
+        """The next command of a pool: by priority, then in turn over its sessions; None when nothing is queued.
+
+        Of several shards with equally urgent commands one is chosen by lot, so that none can keep the others waiting.
+        """
+        while heads := self._heads(pool):
+            _, _, shard, member = min(heads)
+            command_id = member.partition(":")[2]
+            token = secrets.token_hex(8)
+            keys = [shard.key("job", command_id), *_queue_keys(shard, pool), shard.key("running")]
+            reply = self._db.run(
+                _lease.call(keys, [command_id, member, pool, token, _milliseconds(seconds), worker, host])
+            )
+            if reply is not None:
+                spec, attempt, now = reply
+                return JobLease(shard, msgspec.json.decode(spec, type=CommandSubmitted), int(attempt), token, int(now))
+        return None
+
+    def _heads(self, pool: str) -> list[tuple[int, float, Shard, str]]:
+        """The first of each shard's queue: priority, lot, shard, member."""
+        shards = self._layout.all
+        replies = self._db.pipeline([("ZRANGE", shard.key("jobs", pool), 0, 0, "WITHSCORES") for shard in shards])
+        return [
+            (int(float(reply[1])) // _TURNS, random.random(), shard, reply[0].decode())  # noqa: S311 - not a secret
+            for shard, reply in zip(shards, replies, strict=True)
+            if reply
+        ]
+
+    def renew(self, lease: JobLease, seconds: float) -> bool:
+        """Hold the lease for `seconds` from now; False when the command was declared lost."""
+        keys = [lease.shard.key("job", lease.command_id), lease.shard.key("running")]
+        return bool(self._db.run(_renew.call(keys, [lease.command_id, lease.token, _milliseconds(seconds)])))
+
+    def stop_requested(self, lease: JobLease, wait: float) -> bool:
+        """Whether the command was cancelled; waits for it, at most `wait` seconds."""
+        key = lease.shard.key("stop", lease.command_id)
+        return self._db.command("BLMOVE", key, key, "LEFT", "LEFT", f"{wait:.3f}") is not None
+
+    def finish(self, lease: JobLease, record: CommandRecord) -> bool:
+        """Store the record of the command; False when it came too late and is kept as superseded."""
+        shard, id_ = lease.shard, lease.command_id
+        keys = [shard.key("job", id_), shard.key("running"), *_record_keys(shard, lease.submitted)]
+        keys += [shard.key("superseded", lease.submitted.session), shard.key("stop", id_)]
+        return bool(self._db.run(_finish.call(keys, [id_, lease.token, *_stored(record)])) == b"ok")
+
+    def overdue(self) -> list[Lost]:
+        """Commands whose lease has run out, a bounded number of each shard."""
+        return [lost for shard in self._layout.all for lost in self._overdue(shard)]
+
+    def _overdue(self, shard: Shard) -> Iterable[Lost]:
+        now = self._db.now_ms()
+        ids = self._db.command("ZRANGE", shard.key("running"), "-inf", now, "BYSCORE", "LIMIT", 0, SWEEP_BATCH)
+        fields = ("spec", "attempt", "worker", "host")
+        jobs = self._db.pipeline([("HMGET", shard.key("job", id_.decode()), *fields) for id_ in ids])
+        for id_, (spec, attempt, worker, host) in zip(ids, jobs, strict=True):
+            if spec is None:  # its state is gone or it is done: nothing is running
+                self._db.command("ZREM", shard.key("running"), id_)
+                continue
+            submitted = msgspec.json.decode(spec, type=CommandSubmitted)
+            yield Lost(shard, submitted, Attempt(int(attempt), _text(host), _text(worker)))
+
+    def lose(self, lost: Lost) -> str | None:
+        """Record the loss; the pool to wake if another attempt was queued. Nothing happens if the lease was renewed."""
+        shard, submitted = lost.shard, lost.submitted
+        record = record_without_run(
+            submitted,
+            f"lost: the lease of worker {lost.attempt.worker} ran out; whether the command ended is not known",
+            lost.attempt,
+        )
+        again = _next_attempt(lost)
+        next_id = again.command_id if again else ""
+        keys = [shard.key("job", submitted.command_id), shard.key("running"), *_record_keys(shard, submitted)]
+        keys += [shard.key("stop", submitted.command_id), shard.key("job", next_id)]
+        keys += _queue_keys(shard, pool_of(submitted))
+        args: list[Arg] = [submitted.command_id, *_stored(record), next_id, submitted.session, pool_of(submitted)]
+        args += [str(_PRIORITIES[submitted.priority]), msgspec.json.encode(again), str(lost.attempt.number + 1)]
+        stored = self._db.run(_lose.call(keys, args)) == b"ok"
+        return pool_of(submitted) if stored and again else None
+
+    def idle_pools(self, quiet_seconds: float, ring_seconds: float) -> list[tuple[Shard, str, int]]:
+        """Pools with queued commands that nobody has touched for a while: their wake-ups may be lost.
+
+        Each is told once in `ring_seconds`, with the number of its queued commands.
+        """
+        found: list[tuple[Shard, str, int]] = []
+        for shard in self._layout.all:
+            until = self._db.now_ms() - _milliseconds(quiet_seconds)
+            for name in self._db.command(
+                "ZRANGE", shard.key("pools"), "-inf", until, "BYSCORE", "LIMIT", 0, SWEEP_BATCH
+            ):
+                pool = name.decode()
+                ring = ("SET", shard.key("jobring", pool), 1, "NX", "PX", _milliseconds(ring_seconds))
+                queued, rung = self._db.pipeline([("ZCARD", shard.key("jobs", pool)), ring])
+                if not queued:
+                    self._db.command("ZREM", shard.key("pools"), name)
+                elif rung is not None:
+                    found.append((shard, pool, int(queued)))
+        return found
+
+    def cancel(self, submitted: CommandSubmitted) -> tuple[str, str | None]:
+        """Cancel it wherever it is. What it was (unknown, queued, running, done), and the id of its next attempt."""
+        shard, id_ = self._layout.of(submitted.session), submitted.command_id
+        pool = pool_of(submitted)
+        keys = [shard.key("job", id_), *_queue_keys(shard, pool), *_record_keys(shard, submitted)]
+        record = record_without_run(submitted, "cancelled before it started")
+        reply = _cancel.run(self._db, shard, [*keys, shard.key("stop", id_)], [id_, pool, *_stored(record)])
+        return reply["state"], reply["next"] or None
+
+    def cancel_attempt(self, submitted: CommandSubmitted, command_id: str) -> tuple[str, str | None]:
+        """Cancel a further attempt of it, or the attempt that came after that one."""
+        state, again = self.cancel(msgspec.structs.replace(submitted, command_id=command_id))
+        return (state, None) if again is None else self.cancel_attempt(submitted, again)
+
+    def next_attempt(self, submitted: CommandSubmitted, command_id: str) -> str | None:
+        """The id of the attempt that was queued when this one was lost."""
+        shard = self._layout.of(submitted.session)
+        return _text(self._db.command("HGET", shard.key("job", command_id), "next"))
+
+
+def _next_attempt(lost: Lost) -> CommandSubmitted | None:
+    """What is queued after a loss: the same command under an id of its own, linked to the attempt before."""
+    submitted, number = lost.submitted, lost.attempt.number
+    if submitted.on_lost != "retry" or number >= MAX_ATTEMPTS:
+        return None
+    base = submitted.command_id.removesuffix(f".{number}") if number > 1 else submitted.command_id
+    return msgspec.structs.replace(submitted, command_id=f"{base}.{number + 1}", parent=submitted.command_id)
+
+
+def _stored(record: CommandRecord) -> tuple[bytes, bytes]:
+    """The record and its history entry, as the scripts take them."""
+    return msgspec.json.encode(record), msgspec.json.encode(history_entry(record))[1:]
+
+
+def _queue_keys(shard: Shard, pool: str) -> list[str]:
+    return [shard.key("jobs", pool), shard.key("joborder", pool), shard.key("pools")]
+
+
+def _record_keys(shard: Shard, submitted: CommandSubmitted) -> list[str]:
+    session = submitted.session
+    keys: Sequence[str] = (shard.key("records", session), shard.key("recorded", session))
+    return [*keys, shard.key("done", submitted.command_id), shard.key("hist", session)]
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def _text(value: Any) -> str | None:
+    return value.decode() if value is not None else None

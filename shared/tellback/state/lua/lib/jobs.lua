@@ -1,0 +1,36 @@
+-- A pool's queue: a sorted set by priority, then by turn. A session's next command gets the turn after its last one, or
+-- the present turn if that is later; so sessions take turns, however many commands one of them has queued.
+-- `joborder` holds `seq`, `now:PRIORITY` (the turn of the last leased command) and `last:PRIORITY:SESSION`.
+-- @include records
+local TURNS = 1099511627776 -- 2^40: priority * TURNS + turn stays exact in a double
+
+-- keys: {job=, jobs=, order=, pools=}
+local function enqueue(keys, id, session, pool, priority, spec, attempt)
+  local last = 'last:' .. priority .. ':' .. session
+  local turn = math.max(tonumber(redis.call('HGET', keys.order, 'now:' .. priority) or 0),
+    tonumber(redis.call('HGET', keys.order, last) or -1) + 1)
+  local member = string.format('%015d:', redis.call('HINCRBY', keys.order, 'seq', 1)) .. id
+  redis.call('HSET', keys.order, last, turn)
+  redis.call('PEXPIRE', keys.order, WEEK)
+  redis.call('ZADD', keys.jobs, priority * TURNS + turn, member)
+  redis.call('PEXPIRE', keys.jobs, WEEK)
+  redis.call('ZADD', keys.pools, now_ms(), pool)
+  redis.call('PEXPIRE', keys.pools, WEEK)
+  redis.call('HSET', keys.job, 'state', 'queued', 'session', session, 'pool', pool, 'spec', spec, 'member', member,
+    'attempt', attempt)
+  redis.call('PEXPIRE', keys.job, WEEK)
+end
+
+-- Takes a command out of its queue; false if it is not there. An empty queue leaves nothing behind.
+local function dequeue(keys, member, pool)
+  if redis.call('ZREM', keys.jobs, member) == 0 then
+    return false
+  end
+  if redis.call('EXISTS', keys.jobs) == 0 then
+    redis.call('DEL', keys.order)
+    redis.call('ZREM', keys.pools, pool)
+  else
+    redis.call('ZADD', keys.pools, now_ms(), pool)
+  end
+  return true
+end

@@ -1,0 +1,277 @@
+"""Commands from submission to record, with real workers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+import pytest
+
+import tellback
+from tellback import CommandRecord, Tellback
+from tellback.contracts.commands import CommandSubmitted
+from tellback.contracts.message import new_event_id
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tests.support.waiting import wait_until
+from tests.support.workers import StartWorkers, Workers, environment
+
+LEASE = 1.5
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """Short leases, so that a lost worker is noticed soon."""
+    return msgspec.structs.replace(settings, job_lease=LEASE, beat_period=0.5, command_grace=0.5, host="alpha")
+
+
+@pytest.fixture
+def beat(settings: Settings, database: Database, tmp_path: Path) -> Iterator[None]:
+    """A real beat, which sends the sweeps."""
+    del database
+    command = [sys.executable, "-m", "celery", "-A", "tellback_beat.app", "beat", "-s", str(tmp_path / "schedule")]
+    with (tmp_path / "beat.log").open("wb") as log:
+        process = subprocess.Popen(command, env=environment(settings), stdout=log, stderr=log)
+    yield
+    process.terminate()
+    process.wait(timeout=15)
+
+
+@pytest.fixture
+def workers(start_workers: StartWorkers, tmp_path: Path) -> Workers:
+    """One worker that may run commands below the test's folder and use one secret."""
+    env = {
+        "TELLBACK_COMMAND_ROOTS": str(tmp_path),
+        "TELLBACK_COMMAND_SECRET_ENV": "DEPLOY_KEY,SHORT,UNSET",
+        "DEPLOY_KEY": "s3cr3t-deploy-key",
+        "SHORT": "abc",
+        "OTHER_SECRET": "never-allowed",
+    }
+    return start_workers(env=env)
+
+
+@pytest.fixture
+def run(tb: Tellback, workers: Workers) -> Callable[..., CommandRecord]:  # noqa: ARG001 - the worker runs them
+    """Submits a command and waits for its record."""
+
+    def submit_and_wait(*argv: str, **options: object) -> CommandRecord:
+        return tb.submit(list(argv), session="s1", **options).wait(timeout=20)  # type: ignore[arg-type] # as given
+
+    return submit_and_wait
+
+
+def test_a_command_ends_in_one_record(run: Callable[..., CommandRecord], tb: Tellback, tmp_path: Path) -> None:
+    """The record holds the exact argv, the exit, both tails, the time, and who ran it."""
+    script = "import sys; print('to out', *sys.argv[1:]); print('to err', file=sys.stderr); sys.exit(3)"
+    argv = [sys.executable, "-c", script, "a b", "$HOME", "*", ""]
+    record = run(*argv, note="expect\n two   failures", parent="p0", inputs=["i1"])
+    assert record.command == argv
+    assert (record.exit_code, record.error, record.signal) == (3, None, None)
+    assert record.stdout_tail == "to out a b $HOME * "
+    assert record.stderr_tail == "to err"
+    assert record.agent_note == "expect two failures"
+    assert (record.parent_command_id, record.input_command_ids) == ("p0", ["i1"])
+    assert (record.host, record.cwd, record.attempt) == ("alpha", str(tmp_path), 1)
+    assert record.worker is not None
+    assert record.worker.endswith("@test")
+    assert record.started_at is not None
+    assert record.duration_ms > 0
+    assert record.output_bytes == len("to out a b $HOME * \nto err\n")
+    assert tb.records("s1") == [record]
+    assert [entry["kind"] for entry in tb.history("s1")] == ["command"]
+
+
+def test_records_come_oldest_first(run: Callable[..., CommandRecord], tb: Tellback) -> None:
+    """The last of them are returned in the order in which they ended."""
+    for number in range(4):
+        run("echo", str(number))
+    assert [record.stdout_tail for record in tb.records("s1", last=3)] == ["1", "2", "3"]
+
+
+COULD_NOT_RUN: list[tuple[list[str], dict[str, Any], str]] = [
+    (["no-such-program"], {}, "program not found: no-such-program"),
+    (["/"], {}, "a directory, not a program: /"),
+    (["./plain"], {}, "no permission to execute: ./plain"),
+    (["./garbage"], {}, "exec format error: this system cannot run ./garbage"),
+    (["./bad-interpreter"], {}, "the interpreter that ./bad-interpreter names was not found"),
+    (["true"], {"cwd": "missing"}, "cwd does not exist: {root}/missing"),
+    (["true"], {"cwd": "plain"}, "cwd is not a directory: {root}/plain"),
+    (["true"], {"cwd": "/"}, "refused by this host's policy, rule directories: /"),
+    (["true"], {"cwd": "link-out"}, "refused by this host's policy, rule directories: /"),
+    (["sleep", "30"], {"timeout": 0.3}, "timed out after 0.3 s"),
+    (["true"], {"secret_env": ["OTHER_SECRET"]}, "refused by this host's policy, rule secret_env: OTHER_SECRET"),
+    (["true"], {"secret_env": ["UNSET"]}, "refused by this host's policy, rule secret_env: UNSET is not set"),
+    (["true"], {"secret_env": ["SHORT"]}, "refused by this host's policy, rule secret_env: SHORT is not set here, or"),
+    (["true"], {"env": {"PATH": "/nowhere"}}, "program not found: true"),
+]
+
+
+@pytest.mark.usefixtures("workers")
+def test_what_could_not_run_is_a_null_exit_that_says_why(tb: Tellback, tmp_path: Path) -> None:
+    """Each kind of failure has a record with an error of its own, and no exit code."""
+    for name, mode, content in (
+        ("plain", 0o644, b""),
+        ("garbage", 0o755, b"\x7fELF garbage"),
+        ("bad-interpreter", 0o755, b"#!/no/such/interpreter\n"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / name).chmod(mode)
+    (tmp_path / "link-out").symlink_to("/")
+    jobs = [tb.submit(argv, session="s1", **options) for argv, options, _ in COULD_NOT_RUN]
+    for job, (_, _, error) in zip(jobs, COULD_NOT_RUN, strict=True):
+        record = job.wait(timeout=20)
+        assert record.exit_code is None
+        assert not record.may_advance
+        assert (record.error or "").startswith(error.format(root=tmp_path))
+    assert len(tb.records("s1")) == len(jobs)
+
+
+def test_a_secret_reaches_the_command_and_not_the_record(run: Callable[..., CommandRecord], database: Database) -> None:
+    """`secret_env` is resolved on the worker's host; where its value is printed, the line is replaced."""
+    record = run("sh", "-c", 'echo "${#DEPLOY_KEY}"; echo "key $DEPLOY_KEY"; env', secret_env=["DEPLOY_KEY"])
+    lines = record.stdout_tail.split("\n")
+    assert lines[:2] == ["17", "[redacted: secret DEPLOY_KEY]"]
+    assert record.redacted.stdout
+    assert not any("OTHER_SECRET" in line for line in lines), "the environment is minimal"
+    dumped = b"".join(_everything(database))
+    assert b"s3cr3t-deploy-key" not in dumped
+    assert b"DEPLOY_KEY" in dumped
+
+
+def test_output_is_redacted_and_truncated(run: Callable[..., CommandRecord], tmp_path: Path) -> None:
+    """Secrets are gone from both streams, and the middle of long output is counted."""
+    (tmp_path / "leak.sh").write_text("echo Bearer abc; seq 100; echo bearer of bad news; echo DB_PASSWORD=x >&2")
+    record = run("sh", "leak.sh")
+    assert record.stdout_tail.startswith("[redacted: bearer]\n1\n2\n3\n4\n...truncated 67 lines...\n")
+    assert record.stdout_tail.endswith("\n100\nbearer of bad news")
+    assert record.stderr_tail == "[redacted: password]"
+    assert (record.truncated.stdout, record.truncated.stderr) == (True, False)
+    assert (record.redacted.stdout, record.redacted.stderr) == (True, True)
+
+
+def test_nothing_of_a_timed_out_command_is_alive(run: Callable[..., CommandRecord]) -> None:
+    """Children that ignore TERM, that called setsid, or that were forked twice are dead when the record is there."""
+    tag = f"31.{os.getpid()}"
+    script = (
+        f"trap '' TERM; sleep {tag} & setsid sleep {tag} & (setsid sh -c 'sleep {tag} & sleep {tag}' &) ; sleep {tag}"
+    )
+    record = run("sh", "-c", script, timeout=0.5)
+    assert (record.exit_code, record.error) == (None, "timed out after 0.5 s")
+    assert not _alive(tag)
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_cancelled_command_is_recorded(tb: Tellback) -> None:
+    """Cancelling a running command ends it at once, with a record that says so."""
+    tag = f"32.{os.getpid()}"
+    job = tb.submit(["sleep", tag], session="s1")
+    wait_until(lambda: _alive(tag), "the command runs")
+    asked = time.monotonic()
+    assert job.cancel()
+    record = job.wait(timeout=10)
+    assert time.monotonic() - asked < 2
+    assert (record.exit_code, record.error, record.signal) == (None, "cancelled", "SIGTERM")
+    assert not _alive(tag)
+    assert not job.cancel()
+    assert tb.records("s1") == [record]
+
+
+def test_a_queued_command_is_cancelled_with_a_record(tb: Tellback, start_workers: StartWorkers, tmp_path: Path) -> None:
+    """A command that no worker has taken gets its record at once, and never runs."""
+    start_workers(queues="events", env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
+    job = tb.submit(["touch", str(tmp_path / "ran")], session="s1", host="nobody")
+    early = tb.submit(["touch", str(tmp_path / "ran")], session="s1")
+    assert early.cancel(), "before it was applied: a tombstone waits for it"
+    start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
+    assert early.wait(timeout=10).error == "cancelled before it started"
+    wait_until(lambda: _state(tb, job) == b"queued", "the command of the absent host is queued")
+    assert job.cancel()
+    assert job.wait(timeout=5).error == "cancelled before it started"
+    assert not (tmp_path / "ran").exists()
+    assert len(tb.records("s1")) == 2
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_duplicate_submission_runs_once(tb: Tellback, tmp_path: Path) -> None:
+    """The same command id published again, before and after the command ended, has no effect."""
+    submitted = CommandSubmitted(
+        event_id=new_event_id(),
+        command_id="c-twice",
+        session="s1",
+        argv=["sh", "-c", "echo run >> ran"],
+        cwd=str(tmp_path),
+    )
+    for _ in range(3):
+        tb.context.publisher.publish(submitted)
+    tb.flush()
+    wait_until(lambda: tb.records("s1"), "there is a record")
+    tb.context.publisher.publish(msgspec.structs.replace(submitted, event_id=new_event_id()))
+    tb.submit(["true"], session="s1").wait(timeout=10)
+    assert (tmp_path / "ran").read_text() == "run\n"
+    assert len(tb.records("s1")) == 2
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_hosts_commands_run_on_that_host(tb: Tellback, start_workers: StartWorkers, tmp_path: Path) -> None:
+    """`host` is served by that host's own workers."""
+    start_workers(env={"TELLBACK_HOST": "beta", "TELLBACK_COMMAND_ROOTS": str(tmp_path)})
+    jobs = [tb.submit(["true"], session=f"s{n}", host=host) for n in range(4) for host in ("alpha", "beta")]
+    assert [job.wait(timeout=20).host for job in jobs] == ["alpha", "beta"] * 4
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("beat")
+@pytest.mark.parametrize("victim", ["pool child", "worker"])
+def test_a_killed_worker_leaves_one_record_and_no_command(
+    tb: Tellback, workers: Workers, start_workers: StartWorkers, victim: str
+) -> None:
+    """SIGKILL in the middle of a command: within the lease and a sweep there is one record, and the command is dead."""
+    tag = f"33.{os.getpid()}"
+    job = tb.submit(["sh", "-c", f"setsid sleep {tag} & sleep {tag}"], session="s1")
+    wait_until(lambda: len(_alive(tag)) == 3, "the command runs")
+    if victim == "worker":
+        workers.kill()
+        start_workers()
+    else:
+        busy = [child for child in workers.children() if child.children()]
+        assert len(busy) == 1
+        busy[0].kill()
+    wait_until(lambda: not _alive(tag), "the command is dead", timeout=3)
+    record = job.wait(timeout=LEASE + 4)
+    assert record.exit_code is None
+    assert record.error is not None
+    assert record.error.startswith("lost: the lease of worker w0-")
+    assert tb.records("s1") == [record]
+    assert not tb.gate("s1").passed
+
+
+def _everything(database: Database) -> list[bytes]:
+    """The content of every key, as far as it is text."""
+    found: list[bytes] = []
+    for key in database.command("KEYS", "*"):
+        found.append(key)
+        found.append(database.command("DUMP", key) or b"")
+    return found
+
+
+def _state(tb: Tellback, job: tellback.Job) -> bytes | None:
+    shard = tb.context.layout.of(job.submitted.session)
+    state: bytes | None = tb.context.database.command("HGET", shard.key("job", job.command_id), "state")
+    return state
+
+
+def _alive(tag: str) -> list[int]:
+    """Processes of this test's commands."""
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline", "status"])
+        if any(tag in argument for argument in process.info["cmdline"] or ())
+        and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]

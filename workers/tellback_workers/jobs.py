@@ -1,0 +1,161 @@
+"""Running jobs: lease the next one, run it under its lease, store its record, go on for a while.
+
+A wake-up names a pool and no job. Whoever is woken first applies submissions that still wait in the intake, so that an
+urgent one is not held up by wake-ups of others that stand before its own in the Celery queue.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import structlog
+from celery import Task as CeleryTask
+from celery import shared_task
+
+from tellback import clock
+from tellback.commands.checks import MAX_TIMEOUT
+from tellback.commands.record import Attempt, record_of, record_without_run
+from tellback.commands.runner import Control, run
+from tellback.contracts.commands import CommandRecord
+from tellback.errors import Unavailable
+from tellback.names import Family, Task
+from tellback.redaction import Redactor
+from tellback.state.jobs import JobLease, Jobs
+from tellback_workers.job_wakeups import wake_pool
+from tellback_workers.policy import Policy, Refused
+from tellback_workers.runtime import Runtime, runtime
+
+TIME_LIMIT: Final = int(MAX_TIMEOUT) + 600  # of the task: a command's own limits end it long before
+BUDGET: Final = 5.0  # seconds in which a task begins further jobs
+FINISH_PATIENCE: Final = 120.0  # seconds in which a record is offered to a Redis that is away
+PAUSE: Final = 0.2
+# Of the lease: when to renew, when to stop what could not be renewed, when it is killed whatever happens here.
+RENEW_AT, STOP_AT, KILL_AT = 0.3, 0.6, 0.85
+
+_log = structlog.get_logger("tellback.jobs")
+
+
+@shared_task(name=Task.RUN_JOB, bind=True, soft_time_limit=TIME_LIMIT - 60, time_limit=TIME_LIMIT)
+def run_job(self: CeleryTask[[str, int, str], None], team: str, shard_index: int, pool: str) -> None:
+    """Run the jobs of a pool that are ready, for a few seconds or the length of one."""
+    process = runtime()
+    worker = JobWorker(process, team, str(self.request.hostname))
+    end = clock.monotonic() + BUDGET
+    try:
+        while worker.run_next(pool):
+            if clock.monotonic() >= end:
+                wake_pool(process.layout(team).shard(shard_index), pool, 1)  # whatever is left
+                return
+    except Unavailable as away:
+        _log.warning("job.postponed", team=team, pool=pool, reason=str(away))
+
+
+class JobWorker:
+    """Runs the jobs of one team in this process."""
+
+    def __init__(self, process: Runtime, team: str, worker: str) -> None:
+        """Take the process's connections, the team, and the worker's name as it stands in records."""
+        self._process = process
+        self._team = team
+        self._worker = worker
+        self._settings = process.settings
+        self._jobs = Jobs(process.database, process.layout(team))
+        self._policy = Policy(process.settings)
+
+    def run_next(self, pool: str) -> bool:
+        """Run one job to its record; False when none is ready.
+
+        Raises:
+            Unavailable: Redis is away.
+        """
+        self._apply_waiting()
+        lease = self._jobs.lease(
+            pool, seconds=self._settings.job_lease, worker=self._worker, host=self._settings.host_name
+        )
+        if lease is None:
+            return False
+        record = self._run(lease)
+        self._finish(lease, record)
+        return True
+
+    def _apply_waiting(self) -> None:
+        from tellback_workers.tasks import drainer  # noqa: PLC0415 - it imports the app, which includes this module
+
+        for shard in self._process.layout(self._team).all:
+            if self._jobs.waiting(shard):
+                drainer(self._process, self._team, Family.COMMANDS).drain(shard, Family.COMMANDS)
+
+    def _run(self, lease: JobLease) -> CommandRecord:
+        submitted = lease.submitted
+        attempt = Attempt(lease.attempt, self._settings.host_name, self._worker)
+        leased = clock.monotonic()
+        try:
+            secrets = self._policy.secrets(submitted)
+            execution = self._policy.execution(submitted, secrets, self._settings.job_lease * KILL_AT)
+        except Refused as refusal:
+            return record_without_run(submitted, str(refusal), attempt)
+
+        def server_now() -> datetime:
+            since = timedelta(seconds=clock.monotonic() - leased)
+            return datetime.fromtimestamp(lease.at_ms / 1000, UTC) + since
+
+        redactor = Redactor(secrets)
+        with _held(self._jobs, lease, self._settings.job_lease) as control:
+            outcome = run(execution, redactor=redactor, control=control, now=server_now)
+        return record_of(submitted, outcome, redactor=redactor, cwd=execution.cwd, attempt=attempt)
+
+    def _finish(self, lease: JobLease, record: CommandRecord) -> None:
+        """Store the record, also when Redis comes back only after a while: until then it exists nowhere else."""
+        end = clock.monotonic() + FINISH_PATIENCE
+        while True:
+            try:
+                if not self._jobs.finish(lease, record):
+                    _log.warning("job.superseded", command_id=lease.command_id, attempt=lease.attempt)
+            except Unavailable as away:
+                if clock.monotonic() >= end:
+                    _log.exception("job.record_lost", command_id=lease.command_id, reason=str(away))
+                    raise
+                clock.sleep(PAUSE)
+            else:
+                return
+
+
+@contextmanager
+def _held(jobs: Jobs, lease: JobLease, seconds: float) -> Generator[Control]:
+    """While the block runs: the lease is renewed, a cancellation is heard, and what cannot be renewed is stopped."""
+    control, ended = Control(), threading.Event()
+    keeper = threading.Thread(target=_keep, args=(jobs, lease, seconds, control, ended), name="job-lease", daemon=True)
+    keeper.start()
+    try:
+        yield control
+    finally:
+        ended.set()
+        control.close()
+
+
+def _keep(jobs: Jobs, lease: JobLease, seconds: float, control: Control, ended: threading.Event) -> None:
+    """Runs beside the command. It ends by itself soon after; nobody waits for it."""
+    held_since = clock.monotonic()
+    renewed_at = held_since
+    while not ended.is_set():
+        try:
+            if jobs.stop_requested(lease, max(0.01, renewed_at + seconds * RENEW_AT - clock.monotonic())):
+                control.stop("cancelled")
+                ended.wait(seconds * RENEW_AT)  # the request stays until the record is stored
+            if ended.is_set():
+                return
+            asked = clock.monotonic()
+            if not jobs.renew(lease, seconds):
+                control.stop("the lease was lost: this command was declared lost while it ran")
+                return
+            renewed_at = asked
+            control.renewed(seconds * KILL_AT - (clock.monotonic() - asked))
+        except Unavailable:
+            if clock.monotonic() >= renewed_at + seconds * STOP_AT:
+                control.stop("the lease could not be renewed: Redis is away")
+                return
+            ended.wait(PAUSE)
