@@ -102,6 +102,18 @@ def test_a_turn_before_its_deadline_is_left_alone(tb: Tellback) -> None:
     assert sent(tb) == []
 
 
+def test_a_sweeper_that_read_too_early_writes_no_fallback_after_an_answer(tb: Tellback) -> None:
+    turns = [overdue(tb), overdue(tb)]
+    turns[0].respond(HELLO)
+    turns[1].no_reply(reason="meant")
+    for turn in turns:
+        tb.context.database.command("ZADD", store(tb).shard(turn.id).key("due"), 1, turn.id)
+    assert store(tb).fall_back([(turn.ref, HELLO) for turn in turns]) == [False, False]
+    assert store(tb).overdue(10) == [], "a stale entry is cleared"
+    assert [state(turn) for turn in turns] == ["responded", "no_reply"]
+    assert sent(tb) == [(turns[0].id, "answer", "hello")]
+
+
 def test_an_answer_takes_the_place_of_a_fallback_that_nobody_took(tb: Tellback) -> None:
     before, turn, after = opened(tb), overdue(tb), opened(tb)
     before.respond(HELLO)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from hypothesis import HealthCheck, settings
+import msgspec
+from hypothesis import HealthCheck
+from hypothesis import settings as profile
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from tellback import OutgoingResponse, RoutingOutcome, StateConflict, Tellback
+from tellback import OutgoingResponse, RoutingOutcome, StateConflict, Tellback, connect
 from tellback.client.outbox import OutboxDelivery, as_delivery, open_outbox
 from tellback.client.turns import Turn
+from tellback.settings import Settings
+from tellback.state.database import Database
 from tests.support.turns import opened, store, swept
 
 MESSAGES = st.sampled_from([("c1", "1"), ("c1", "2"), ("c1", "3"), ("c2", "1")])
@@ -57,6 +61,7 @@ class TurnsMachine(RuleBasedStateMachine):
         self.owed: dict[tuple[str, str], Owed] = {}
         self.queues: dict[str, list[Sent]] = {"c1": [], "c2": []}
         self.taken: dict[str, OutboxDelivery] = {}
+        self.held: set[str] = set()  # conversations whose first delivery is leased or rests
         self.words = 0
 
     @initialize()
@@ -166,7 +171,11 @@ class TurnsMachine(RuleBasedStateMachine):
     def take(self) -> None:
         """A transport takes what is ready, one delivery a conversation, and holds it."""
         outbox = open_outbox(self.tb.context)
-        for place, expected in outbox.ready("chat", 10):
+        ready = outbox.ready("chat", 10)
+        assert {place.conversation for place, _ in ready} == {
+            name for name in self.queues if self.queues[name]
+        } - self.held
+        for place, expected in ready:
             queue = self.queues[place.conversation]
             taken = outbox.claim(place, expected)
             if queue[0].final:
@@ -177,6 +186,7 @@ class TurnsMachine(RuleBasedStateMachine):
             assert (taken.key, taken.kind) == (queue[0].key, queue[0].kind)
             queue[0].lapsed = queue[0].lapsed or queue[0].touched
             queue[0].touched = True
+            self.held.add(place.conversation)
             self.taken[place.conversation] = as_delivery(outbox, place, taken)
 
     @rule(conversation=st.sampled_from(["c1", "c2"]), outcome=st.sampled_from(sorted(OUTCOMES)))
@@ -191,6 +201,7 @@ class TurnsMachine(RuleBasedStateMachine):
         assert result == ("retry" if outcome in {"down", "refused"} else outcome)
         if outcome in {"delivered", "dead"}:
             self.queues[conversation].pop(0)
+            self.held.discard(conversation)
         elif outcome == "ambiguous":
             head.final = True
         else:
@@ -204,6 +215,7 @@ class TurnsMachine(RuleBasedStateMachine):
         shard = self.tb.context.layout.of_turn("chat", conversation)
         self.tb.context.database.command("ZADD", shard.key("out", "chat"), "XX", 1, conversation)
         self.taken.pop(conversation, None)
+        self.held.discard(conversation)
 
     def post(self, message: tuple[str, str], kind: str, text: str | None) -> None:
         owed = self.owed[message]
@@ -224,22 +236,26 @@ class TurnsMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_owed_is_what_is_due(self) -> None:
-        due = {turn.id for turn in store(self.tb).open_now(100)}
+        shards = self.tb.context.layout.all
+        replies = self.tb.context.database.pipeline([("ZRANGE", shard.key("due"), 0, -1) for shard in shards])
+        due = {turn.decode() for reply in replies for turn in reply}
         assert due == {owed.turn.id for owed in self.owed.values() if owed.state in OPEN}
 
 
 OPEN = {"open", "finishing"}
 
 
-def test_no_sequence_of_calls_breaks_a_turn(tb: Tellback) -> None:
-    machine = type("Bound", (TurnsMachine,), {"tb": tb})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=150,
-            stateful_step_count=40,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow],
-            database=None,
-        ),
-    )
+def test_no_sequence_of_calls_breaks_a_turn(database: Database, settings: Settings) -> None:
+    del database
+    patient = msgspec.structs.replace(settings, outbox_lease=3_600.0, outbox_retry=300.0, outbox_hold=3_600.0)
+    with connect(settings=patient) as tb:
+        run_state_machine_as_test(
+            type("Bound", (TurnsMachine,), {"tb": tb}),
+            settings=profile(
+                max_examples=150,
+                stateful_step_count=40,
+                deadline=None,
+                suppress_health_check=[HealthCheck.too_slow],
+                database=None,
+            ),
+        )
