@@ -1,0 +1,94 @@
+"""One conversation through the client, as its host would have called it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tellback.contracts.message import MAX_FIELD_BYTES
+from tellback.contracts.turns import OutgoingResponse
+from tellback.errors import InvalidInput, StateConflict
+from tellback.replay.transcript import AgentAnswers, Conversation, Counts, NobodyAnswers, ToolReturned, UserSays
+from tellback.state.evaluations import EvaluationId
+from tellback.state.turns import excerpt
+
+if TYPE_CHECKING:
+    from tellback.client.connection import Tellback
+    from tellback.client.guidance import Prompt
+    from tellback.client.turns import Turn
+
+CHANNEL: Final = "replay"
+PROMPT: Final = "transcript"
+ANSWER_WITHIN: Final = 300.0  # seconds; far above what a replay takes, so that no fallback overtakes its answers
+
+
+@dataclass(slots=True)
+class Played:
+    """What was played: the counts that the file gives, and where Redis holds its own."""
+
+    line: int
+    expected: Counts
+    evaluation: EvaluationId
+    turns: list[str] = field(default_factory=list[str])
+    failure: str | None = None
+
+
+def play(tb: Tellback, conversation: Conversation, run: str) -> Played:
+    """Play a conversation in the order of its messages; it is a session and a prompt evaluation of its own.
+
+    `run` stands in its name, so that the same file can be played again. What the client refuses is kept as `failure`.
+
+    Raises:
+        Unavailable: Redis is away.
+    """
+    name = f"replay-{run}/{conversation.label}"
+    first = next((step.text for step in conversation.steps if isinstance(step, UserSays)), None)
+    prompt = tb.prompt(name, PROMPT, question=first)
+    played = Played(conversation.line, conversation.counts, EvaluationId(name, PROMPT, prompt.evaluation))
+    try:
+        _play(tb, conversation, prompt, played)
+    except InvalidInput as refused:
+        played.failure = str(refused)
+    return played
+
+
+def _play(tb: Tellback, conversation: Conversation, prompt: Prompt, played: Played) -> None:
+    turns: dict[int, Turn] = {}
+    within = min(ANSWER_WITHIN, tb.context.settings.turn_limit)
+    for step in conversation.steps:
+        match step:
+            case UserSays(position, text):
+                turn = tb.open_turn(
+                    channel=CHANNEL,
+                    conversation=prompt.session,
+                    message_id=str(position),
+                    text=text,
+                    answer_within=within,
+                )
+                turns[position] = turn
+                played.turns.append(turn.id)
+            case ToolReturned():
+                _tool(prompt, step)
+            case AgentAnswers(position, text):
+                turns.pop(position).respond(OutgoingResponse.text_only(excerpt(text, MAX_FIELD_BYTES)))
+            case NobodyAnswers(position, reason):
+                _close(turns.pop(position), reason)
+
+
+def _tool(prompt: Prompt, step: ToolReturned) -> None:
+    failed = step.status == "error"
+    prompt.tool_invoked(
+        step.tool,
+        params=step.params,
+        status=step.status,
+        result=None if failed else step.result,
+        error=step.result if failed else None,
+        call_id=step.call_id,
+    )
+
+
+def _close(turn: Turn, reason: str) -> None:
+    try:
+        turn.no_reply(reason=reason)
+    except StateConflict:
+        return  # the sweep was there first: the counts will tell
