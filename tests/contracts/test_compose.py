@@ -1,0 +1,184 @@
+"""docker-compose.yml and ops/, as far as they can be tried without a container engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tellback.errors import Unavailable
+from tellback.state.database import Database
+from tellback.up import commands
+from tests.support.redis_server import free_port, server_binary
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+SECRETS = {"REDIS_PASSWORD": "abc", "FLOWER_PASSWORD": "def"}
+SCHEDULE = "/var/lib/tellback/beat-schedule"
+
+
+def compose(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Docker's own reader of compose files, with nothing but these variables."""
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("docker-compose")), "--env-file", os.devnull, *arguments],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def services() -> Mapping[str, Any]:
+    """The services as Docker understands them."""
+    read = compose("config", "--format", "json", **SECRETS)
+    assert read.returncode == 0, read.stderr
+    services: dict[str, Any] = json.loads(read.stdout)["services"]
+    return services
+
+
+def test_the_file_is_valid() -> None:
+    read = compose("config", "--quiet", **SECRETS)
+    assert (read.returncode, read.stdout, read.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("missing", SECRETS)
+def test_there_is_no_default_password(missing: str) -> None:
+    read = compose("config", "--quiet", **{name: value for name, value in SECRETS.items() if name != missing})
+    assert read.returncode != 0
+    assert f"required variable {missing} is missing a value: set it in .env" in read.stderr
+
+
+@pytest.mark.parametrize(
+    ("service", "argv"),
+    [
+        ("loops", commands.loops_worker("loops@%h")),
+        ("commands", commands.commands_worker("commands@%h", "compose")),
+        ("model", commands.model_worker("model@%h")),
+        ("beat-1", commands.beat(SCHEDULE)),
+        ("beat-2", commands.beat(SCHEDULE)),
+        ("flower", commands.flower("0.0.0.0", 5555)),
+    ],
+)
+def test_services_run_the_commands_of_up(services: Mapping[str, Any], service: str, argv: commands.Argv) -> None:
+    assert services[service]["command"] == list(argv)
+
+
+def test_nothing_else_runs(services: Mapping[str, Any]) -> None:
+    assert set(services) == {"redis", "loops", "commands", "model", "beat-1", "beat-2", "flower"}
+
+
+def test_every_service_has_a_health_check_and_waits_for_redis(services: Mapping[str, Any]) -> None:
+    for name, service in services.items():
+        assert service["healthcheck"]["test"], name
+        assert service["restart"] == "unless-stopped", name
+        if name != "redis":
+            assert service["depends_on"]["redis"]["condition"] == "service_healthy", name
+
+
+def test_one_image_of_ours_and_redis_8(services: Mapping[str, Any]) -> None:
+    images = {name: service["image"] for name, service in services.items()}
+    assert images.pop("redis") == "redis:8"
+    assert set(images.values()) == {"tellback"}
+    assert {service["build"]["dockerfile"] for name, service in services.items() if name != "redis"} == {
+        "ops/Dockerfile"
+    }
+
+
+def test_only_flower_is_published_on_loopback_and_behind_its_password(services: Mapping[str, Any]) -> None:
+    published = {name: service["ports"] for name, service in services.items() if service.get("ports")}
+    assert set(published) == {"flower"}
+    assert [port["host_ip"] for port in published["flower"]] == ["127.0.0.1"]
+    assert services["flower"]["environment"]["FLOWER_BASIC_AUTH"] == "tellback:def"
+
+
+def test_no_password_stands_in_a_command(services: Mapping[str, Any]) -> None:
+    for name, service in services.items():
+        shown = " ".join([*service["command"], *service["healthcheck"]["test"]])
+        assert not [secret for secret in SECRETS.values() if re.search(rf"\b{secret}\b", shown)], name
+
+
+def test_nothing_runs_as_root_or_with_capabilities(services: Mapping[str, Any]) -> None:
+    """The image's last USER is not root, and nothing that runs comes after it but the command."""
+    lines = (ROOT / "ops" / "Dockerfile").read_text().splitlines()
+    users = [line.split()[1] for line in lines if line.startswith("USER ")]
+    assert users == ["tellback"]
+    assert not [line for line in lines[lines.index("USER tellback") :] if line.startswith("RUN ")]
+    assert services["redis"]["user"] == "redis"
+    for name, service in services.items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+
+
+def test_the_image_is_built_from_files_that_exist() -> None:
+    """Each COPY from the context names a file that .dockerignore lets through."""
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = {
+        source
+        for line in (ROOT / "ops" / "Dockerfile").read_text().splitlines()
+        if line.startswith("COPY ") and "--from" not in line
+        for source in line.split()[1:-1]
+    }
+    assert copied
+    assert copied <= allowed
+    assert not [source for source in copied if not (ROOT / source).exists()]
+
+
+def start_redis(folder: Path, password: str | None) -> tuple[subprocess.Popen[bytes], int]:
+    """The compose service's command with the real server, in another folder and on another port."""
+    port = free_port()
+    binaries = folder / "bin"
+    binaries.mkdir()
+    (binaries / "redis-server").symlink_to(server_binary())
+    text = (ROOT / "ops" / "redis" / "redis.conf").read_text()
+    text = text.replace("dir /data", f"dir {folder}").replace("port 6379", f"port {port}")
+    (folder / "redis.conf").write_text(text.replace("bind 0.0.0.0", "bind 127.0.0.1"))
+    secret = {} if password is None else {"REDIS_PASSWORD": password}
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            ["sh", str(ROOT / "ops" / "redis" / "start.sh"), str(folder / "redis.conf")],
+            env={"PATH": f"{binaries}:{os.environ['PATH']}", **secret},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    return process, port
+
+
+def test_redis_starts_with_its_configuration_and_password(tmp_path: Path) -> None:
+    """AOF, noeviction, the password in neither arguments nor environment; a stop signal reaches the server itself."""
+    process, port = start_redis(tmp_path, "geheim42")
+    try:
+        wait_until(lambda: "Ready to accept" in (tmp_path / "log").read_text(), "Redis is ready")
+        with closing(Database(f"redis://:geheim42@127.0.0.1:{port}/0")) as database:
+            for name, value in {
+                b"appendonly": b"yes",
+                b"appendfsync": b"everysec",
+                b"maxmemory-policy": b"noeviction",
+            }.items():
+                assert database.command("CONFIG", "GET", name) == [name, value]
+        with closing(Database(f"redis://127.0.0.1:{port}/0")) as stranger, pytest.raises(Unavailable, match="Auth"):
+            stranger.command("PING")
+        server = psutil.Process(process.pid)
+        assert "geheim42" not in f"{server.cmdline()} {server.environ()}"
+    finally:
+        process.terminate()
+        assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize("password", [None, "with space"])
+def test_redis_does_not_start_without_a_password_that_fits_a_url(tmp_path: Path, password: str | None) -> None:
+    process, _ = start_redis(tmp_path, password)
+    assert process.wait(10) not in (0, None)
+    assert (tmp_path / "log").read_text().count("\n") == 1
