@@ -1,0 +1,254 @@
+"""`tellback run`, `submit`, `records`, `gate`: commands and what they did."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tellback.cli.common import COMMANDS, JsonOption, TeamOption, UrlOption, client, print_json, reported, show
+
+if TYPE_CHECKING:
+    from tellback.client.commands import Job
+    from tellback.contracts.commands import CommandRecord
+
+# What follows the program's name belongs to the command, so `tellback run pytest -q` needs no `--`.
+_TAKES_ARGV = {"allow_interspersed_args": False}
+
+ArgvArgument = Annotated[list[str], typer.Argument(help="The program and its arguments; there is no shell.")]
+CwdOption = Annotated[str | None, typer.Option(help="Directory to run in.")]
+TimeoutOption = Annotated[float, typer.Option(help="Seconds that the command may take.")]
+NoteOption = Annotated[str | None, typer.Option(help="One line on what is expected, kept beside what happened.")]
+ParentOption = Annotated[str | None, typer.Option(help="The command id of the attempt that this one retries.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("run", rich_help_panel=COMMANDS, context_settings=_TAKES_ARGV)(run)
+    app.command("submit", rich_help_panel=COMMANDS, context_settings=_TAKES_ARGV)(submit)
+    app.command("records", rich_help_panel=COMMANDS)(records)
+    app.command("gate", rich_help_panel=COMMANDS)(gate)
+
+
+def run(
+    argv: ArgvArgument,
+    *,
+    cwd: CwdOption = None,
+    timeout: TimeoutOption = 30.0,
+    note: NoteOption = None,
+    parent: ParentOption = None,
+    session: Annotated[str, typer.Option(help="Session that stands in the record.")] = "local",
+    as_json: JsonOption = False,
+) -> None:
+    """Run a command here and print its record; no Redis is needed. Exits as the command does, 1 on a null exit."""
+    import signal
+
+    from tellback.commands.local import run_here
+    from tellback.commands.runner import Control
+    from tellback.settings import load
+
+    control = Control()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda received, _frame: control.stop(f"stopped by {signal.Signals(received).name}"))
+    with reported():
+        settings = load()
+        record = run_here(
+            argv,
+            session=session,
+            host=settings.host_name,
+            cwd=cwd,
+            timeout=_positive(timeout),
+            grace=settings.command_grace,
+            note=note,
+            parent=parent,
+            control=control,
+        )
+    _end(record, as_json=as_json)
+
+
+def submit(
+    argv: ArgvArgument,
+    *,
+    session: Annotated[str, typer.Option(help="Session that the record belongs to.")],
+    cwd: CwdOption = None,
+    timeout: TimeoutOption = 30.0,
+    note: NoteOption = None,
+    host: Annotated[str | None, typer.Option(help="Run on this host's workers.")] = None,
+    parent: ParentOption = None,
+    input_: Annotated[list[str] | None, typer.Option("--input", help="Id of a command whose output is used.")] = None,
+    env: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the command's environment.")] = None,
+    secret_env: Annotated[list[str] | None, typer.Option(help="A variable that the worker's host fills in.")] = None,
+    on_lost: Annotated[
+        Literal["record", "retry"], typer.Option(help="When its worker dies: record that, or try again as well.")
+    ] = "record",
+    priority: Annotated[
+        Literal["interactive", "normal", "batch"], typer.Option(help="What is more urgent runs first.")
+    ] = "normal",
+    detach: Annotated[bool, typer.Option("--detach", help="Print the command's id and do not wait.")] = False,
+    wait: Annotated[float | None, typer.Option(help="Seconds to wait for the record; default: no limit.")] = None,
+    as_json: JsonOption = False,
+    redis_url: UrlOption = None,
+    team: TeamOption = None,
+) -> None:
+    """Hand a command to the workers and wait for its record. Exits as the command does, 1 on a null exit."""
+    with client(redis_url, team) as tb:
+        job = tb.submit(
+            argv,
+            session=session,
+            cwd=cwd,
+            timeout=timeout,
+            note=note,
+            host=host,
+            parent=parent,
+            inputs=input_ or (),
+            env=_environment(env or []),
+            secret_env=secret_env or (),
+            on_lost=on_lost,
+            priority=priority,
+        )
+        tb.flush()
+        if detach:
+            _print_id(job.command_id, as_json=as_json)
+            return
+        record = _wait(job, wait)
+    _end(record, as_json=as_json)
+
+
+def records(
+    session: Annotated[str, typer.Argument(help="The session.")],
+    *,
+    last: Annotated[int, typer.Option(min=1, max=200, help="How many of the newest.")] = 20,
+    superseded: Annotated[
+        bool, typer.Option("--superseded", help="Those that came after their command had been declared lost.")
+    ] = False,
+    as_json: JsonOption = False,
+    redis_url: UrlOption = None,
+    team: TeamOption = None,
+) -> None:
+    """The newest records of a session, oldest first."""
+    from tellback.state.records import Records
+
+    with client(redis_url, team) as tb:
+        if superseded:
+            found = Records(tb.context.database, tb.context.layout).superseded(session)[-last:]
+        else:
+            found = tb.records(session, last)
+    columns = ("started_at", "command", "exit", "error", "duration", "note", "command_id")
+    rows: list[Any] = list(found) if as_json else [_row(record) for record in found]
+    show(rows, as_json=as_json, columns=columns, title=f"Commands of {session}")
+
+
+def gate(
+    session: Annotated[str, typer.Argument(help="The session.")],
+    *,
+    require: Annotated[
+        list[str] | None, typer.Option(help='A command that must have run, quoted as for a shell: "pytest -q".')
+    ] = None,
+    as_json: JsonOption = False,
+    redis_url: UrlOption = None,
+    team: TeamOption = None,
+) -> None:
+    """Whether the records of a session allow to claim success. Exits with 0 if they do, else with 1."""
+    import shlex
+
+    with client(redis_url, team) as tb:
+        verdict = tb.gate(session, [shlex.split(command) for command in require or ()])
+    if as_json:
+        print_json({"passed": verdict.passed, "reasons": verdict.reasons})
+    else:
+        for line in ("passed" if verdict.passed else "refused", *(f"- {reason}" for reason in verdict.reasons)):
+            typer.echo(line)
+    raise typer.Exit(0 if verdict.passed else 1)
+
+
+def _wait(job: Job, seconds: float | None) -> CommandRecord:
+    """The record; a terminal sees meanwhile that something goes on."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    try:
+        if not console.is_terminal:
+            return job.wait(timeout=seconds)
+        with console.status(f"waiting for the record of {job.command_id}"):
+            return job.wait(timeout=seconds)
+    except KeyboardInterrupt:
+        typer.echo(f"tellback: not waiting any longer; command {job.command_id} goes on", err=True)
+        raise typer.Exit(130) from None
+
+
+def _end(record: CommandRecord, *, as_json: bool) -> None:
+    """Print the record and exit as its command did."""
+    import msgspec
+
+    if as_json:
+        print_json(msgspec.to_builtins(record))
+    else:
+        _print_tail(record.stdout_tail, sys.stdout.buffer)
+        _print_tail(record.stderr_tail, sys.stderr.buffer)
+        typer.echo(_summary(record), err=True)
+    if record.exit_code is None:
+        raise typer.Exit(1)
+    raise typer.Exit(record.exit_code if record.exit_code >= 0 else 128 - record.exit_code)
+
+
+def _print_tail(text: str, stream: Any) -> None:
+    if text:
+        stream.write(f"{text}\n".encode())
+        stream.flush()
+
+
+def _summary(record: CommandRecord) -> str:
+    """One line: the exit, the time, and what the record does not show."""
+    end = f"✗ no exit code: {record.error}" if record.exit_code is None else f"✗ exit {record.exit_code}"
+    if record.succeeded:
+        end = "✓ exit 0"
+    elif record.exit_code is not None and record.signal:
+        end = f"✗ killed by {record.signal}"
+    cut = [name for name in ("stdout", "stderr") if getattr(record.truncated, name)]
+    hidden = [name for name in ("stdout", "stderr") if getattr(record.redacted, name)]
+    parts = [end, f"{record.duration_ms / 1000:.2f} s", f"{record.output_bytes} bytes of output"]
+    parts += [f"truncated: {', '.join(cut)}"] if cut else []
+    parts += [f"redacted: {', '.join(hidden)}"] if hidden else []
+    return " · ".join([*parts, record.command_id])
+
+
+def _row(record: CommandRecord) -> dict[str, Any]:
+    import shlex
+
+    return {
+        "started_at": record.started_at,
+        "command": shlex.join(record.command),
+        "exit": "null" if record.exit_code is None else record.exit_code,
+        "error": record.error or record.signal,
+        "duration": f"{record.duration_ms / 1000:.2f} s",
+        "note": record.agent_note,
+        "command_id": record.command_id,
+    }
+
+
+def _environment(pairs: list[str]) -> dict[str, str]:
+    from tellback.errors import InvalidInput
+
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise InvalidInput("env: write NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def _positive(timeout: float) -> float:
+    from tellback.errors import InvalidInput
+
+    if not timeout > 0:
+        raise InvalidInput(f"timeout is {timeout:g} s; use more than 0")
+    return timeout
+
+
+def _print_id(command_id: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"command_id": command_id})
+    else:
+        typer.echo(command_id)

@@ -1,0 +1,49 @@
+"""`tellback run`: the same record on this host, with no Redis and no worker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tellback.commands.record import Attempt, record_of
+from tellback.commands.runner import GRACE, Control, Execution, run
+from tellback.commands.supervision import close_idle
+from tellback.contracts.commands import CommandRecord, CommandSubmitted
+from tellback.contracts.message import new_event_id
+from tellback.redaction import Redactor
+
+
+def run_here(
+    argv: Sequence[str],
+    *,
+    session: str,
+    host: str,
+    cwd: str | None = None,
+    timeout: float,
+    grace: float = GRACE,
+    note: str | None = None,
+    parent: str | None = None,
+    control: Control | None = None,
+) -> CommandRecord:
+    """Run a command as this user, in this environment; its record. Relative directories are below the present one."""
+    event_id = new_event_id()
+    submitted = CommandSubmitted(
+        event_id=event_id,
+        command_id=event_id,
+        session=session,
+        argv=list(argv),
+        cwd=str(Path.cwd() / (cwd or "")),
+        timeout=timeout,
+        note=None if note is None else " ".join(note.split()),
+        parent=parent,
+    )
+    execution = Execution(
+        argv=submitted.argv, cwd=submitted.cwd or "/", env=dict(os.environ), timeout=timeout, grace=grace
+    )
+    redactor = Redactor()
+    try:
+        outcome = run(execution, redactor=redactor, control=control)
+    finally:
+        close_idle()
+    return record_of(submitted, outcome, redactor=redactor, attempt=Attempt(host=host))
