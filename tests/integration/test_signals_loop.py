@@ -4,98 +4,26 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tellback import Tellback
-from tellback.client.signals import Bank
-from tellback.contracts.signals import RecallHit, SignalBatch, SignalItem, SignalType
+from tellback.contracts.signals import SignalBatch, SignalType
 from tellback.errors import ConfigurationError, NotFound, Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
-from tellback.signals.matching import Vectors
 from tellback.signals.scoring import NEUTRAL, WEEK_MS, delta, moved
 from tellback.state.banks import BankStore
-from tellback.state.dead import DeadLetters
 from tellback.state.encoders import Encoders
-from tellback.state.intake import Entry, Fenced, Intake, Lease
+from tellback.state.intake import Fenced, Intake
 from tellback.state.keys import Layout, Shard
-from tellback_workers.contexts import Contexts
-from tellback_workers.drain import Drainer
-from tellback_workers.loop import Loop
-from tellback_workers.loops.recalls import RecallsLoop
-from tellback_workers.loops.signals import SignalsLoop
-from tellback_workers.runtime import Runtime
+from tests.support.signals import Angles, Bench, item, recall, signal
 from tests.support.waiting import wait_until
-
-TEAM = "default"
-
-
-class Angles:
-    """A text such as `x@30` points 30 degrees away from `x@0`; texts of other first letters are at right angles."""
-
-    model = "angles"
-    dimension = 52
-
-    def __init__(self) -> None:
-        self.calls: list[list[str]] = []
-        self.failure = ""
-
-    def load(self) -> None:
-        if self.failure:
-            raise Unavailable(self.failure)
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        self.calls.append(list(texts))
-        rows = np.zeros((len(texts), self.dimension), np.float32)
-        for row, text in zip(rows, texts, strict=True):
-            name, _, degrees = text.partition("@")
-            axis, angle = 2 * (ord(name[0]) - ord("a")), np.radians(float(degrees or 0))
-            row[axis], row[axis + 1] = np.cos(angle), np.sin(angle)
-        return rows
-
-
-class Bench:
-    """Loops of one worker process, run by hand."""
-
-    def __init__(self, settings: Settings, layout: Layout, encoder: Angles) -> None:
-        self.encoder = encoder
-        self.runtime = Runtime(settings)
-        self.layout = layout
-        self.contexts = Contexts(self.runtime, TEAM, encoder)
-        self.intake = self.runtime.intake(TEAM)
-        self.intake.ensure_groups()
-        self.loops: Mapping[Family, Loop] = {
-            Family.SIGNALS: SignalsLoop(self.runtime, TEAM, self.contexts),
-            Family.RECALLS: RecallsLoop(self.runtime, TEAM, self.contexts),
-        }
-
-    def drain(self, family: Family = Family.SIGNALS) -> None:
-        dead = DeadLetters(self.runtime.database, self.layout)
-        drainer = Drainer(self.intake, dead, self.loops[family], lease_seconds=30, batch=500)
-        for shard in self.layout.all:
-            while drainer.drain(shard, family):
-                pass
-
-    def lease(self, bank: str, family: Family = Family.SIGNALS) -> Lease:
-        lease = self.intake.take_lease(self.layout.of(bank), family, 30)
-        assert lease is not None
-        return lease
-
-    def read(self, lease: Lease) -> list[Entry]:
-        from tellback.contracts.codec import decode
-
-        raws = self.intake.read_new(lease, 100)
-        return [Entry(raw.id, decode(raw.raw or b"", lease.family), raw.deliveries) for raw in raws]
-
-    def close(self) -> None:
-        self.runtime.database.close()
 
 
 @pytest.fixture
@@ -108,36 +36,6 @@ def bench(settings: Settings, layout: Layout, encoder: Angles) -> Iterator[Bench
     bench = Bench(settings, layout, encoder)
     yield bench
     bench.close()
-
-
-def item(fact_id: str, query: str, signal_type: SignalType = "used", **more: Any) -> SignalItem:
-    return SignalItem(fact_id=fact_id, signal_type=signal_type, query=query, **more)
-
-
-def signal(
-    tb: Tellback, bench: Bench, items: Sequence[SignalItem], *, bank: str = "b", session: str | None = None
-) -> None:
-    tb.bank(bank).signal(items, session=session)
-    tb.flush()
-    bench.drain()
-
-
-def recall(bench: Bench, bank: Bank, query: str, facts: Sequence[tuple[str, float]], **more: Any) -> list[RecallHit]:
-    """Recall while a worker's loop runs beside."""
-    done = threading.Event()
-
-    def serve() -> None:
-        while not done.wait(0.01):
-            bench.drain(Family.RECALLS)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        options: dict[str, Any] = {"boost_by_usefulness": True, "wait": 5, **more}
-        return bank.recall(query, facts, **options)
-    finally:
-        done.set()
-        thread.join()
 
 
 def test_a_batch_moves_global_and_context_scores(tb: Tellback, bench: Bench) -> None:

@@ -1,0 +1,72 @@
+"""The encoder's promises that need no model: when it loads, what it checks, what it says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tellback import clock
+from tellback.errors import Unavailable
+from tellback_workers import encoder
+from tellback_workers.encoder import PACKAGED, SentenceEncoder, check_weights, encoder_of, packaged_path
+
+
+def test_importing_the_loops_loads_neither_torch_nor_a_model() -> None:
+    code = (
+        "import sys, tellback_workers.loops.signals, tellback_workers.loops.recalls;"
+        "sys.exit(', '.join({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_client_and_its_bank_need_no_numpy() -> None:
+    """Numpy comes with the workers; an agent host signals and recalls without it."""
+    code = (
+        "import sys, tellback; tellback.connect; tellback.Bank; tellback.SignalItem;"
+        "import tellback.state.recalls; sys.exit('numpy' if 'numpy' in sys.modules else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_names_of_the_packaged_model() -> None:
+    """One copy for a process, whichever name of the same model a setting uses."""
+    assert SentenceEncoder("").model == PACKAGED
+    assert SentenceEncoder("sentence-transformers/all-MiniLM-L6-v2").model == PACKAGED
+    assert encoder_of("") is encoder_of("all-MiniLM-L6-v2")
+    assert SentenceEncoder("BAAI/bge-small-en").model == "BAAI/bge-small-en"
+
+
+def test_the_packaged_weights_are_the_original() -> None:
+    check_weights(packaged_path())
+
+
+def test_other_weights_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"not the original")
+    with pytest.raises(ValueError, match="SHA-256"):
+        check_weights(tmp_path)
+
+
+def test_a_model_that_does_not_load_is_unavailable_and_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts: list[str] = []
+
+    def broken(model: str) -> object:
+        attempts.append(model)
+        raise OSError("no such model")
+
+    now = [1_000.0]
+    monkeypatch.setattr(encoder, "_load", broken)
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    failing = SentenceEncoder("some/model")
+    for _ in range(3):
+        with pytest.raises(Unavailable, match=r"some/model does not load: OSError: no such model"):
+            failing.load()
+    assert attempts == ["some/model"]
+    now[0] += encoder.RETRY_SECONDS + 1
+    with pytest.raises(Unavailable):
+        failing.encode(["text"])
+    assert len(attempts) == 2
