@@ -216,7 +216,7 @@ def found_ref(tb: Tellback, turn: Turn) -> Any:
 
 def test_the_text_is_redacted_and_capped_and_gone_once_the_turn_closes(tb: Tellback) -> None:
     turn = opened(tb, text="hello\npassword=hunter2\n" + "x" * 100_000)
-    view = store(tb).load([turn.id])[0]
+    view = store(tb).load([turn.id], text=True)[0]
     assert view is not None
     assert "hunter2" not in view.text
     assert view.text.startswith("hello\n[redacted: password]\n")
@@ -224,7 +224,7 @@ def test_the_text_is_redacted_and_capped_and_gone_once_the_turn_closes(tb: Tellb
     assert "hunter2" not in str(tb.history("c1"))
     assert len(str(tb.history("c1"))) < 3_000
     turn.respond(HELLO)
-    closed = store(tb).load([turn.id])[0]
+    closed = store(tb).load([turn.id], text=True)[0]
     assert closed is not None
     assert closed.text == ""
 

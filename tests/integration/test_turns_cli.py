@@ -28,11 +28,11 @@ def test_turns_are_listed_with_their_state(tb: Tellback, settings: Settings) -> 
     done, waits = opened(tb), opened(tb, conversation="c2", text="a question")
     late = overdue(tb, conversation="c3")
     done.respond(HELLO)
-    assert [(row["id"], row["state"]) for row in rows(settings, "turns")] == [
-        (done.id, "responded"),
-        (waits.id, "open"),
-        (late.id, "open"),
-    ]
+    assert {row["id"]: row["state"] for row in rows(settings, "turns")} == {
+        done.id: "responded",
+        waits.id: "open",
+        late.id: "open",
+    }
     assert [row["id"] for row in rows(settings, "turns", "--open")] == [late.id, waits.id], "nearest deadline first"
     [row] = rows(settings, "turns", "--overdue")
     assert row["id"] == late.id

@@ -163,18 +163,23 @@ class Outbox:
         return sorted({name.decode() for reply in replies for name in reply})
 
     def pending(self, channel: str, limit: int) -> list[tuple[Place, int, Delivery]]:
-        """Deliveries of a channel with the time (ms) from which the first of each conversation may be taken."""
+        """Deliveries of a channel, at most `limit`, with the time (ms) from which the first of each may be taken."""
         replies = self._db.pipeline(
             [("ZRANGE", shard.key("out", channel), 0, limit - 1, "WITHSCORES") for shard in self._layout.all]
         )
-        places = [
-            (Place(shard, channel, name.decode()), int(float(at)))
+        places = sorted(
+            (int(float(at)), shard.index, name.decode())
             for shard, flat in zip(self._layout.all, replies, strict=True)
             for name, at in zip(flat[::2], flat[1::2], strict=True)
-        ]
-        queues = self._db.pipeline([("LRANGE", place.queue, 0, limit - 1) for place, _ in places])
-        found = [(place, at, _decode(raw)) for (place, at), queue in zip(places, queues, strict=True) for raw in queue]
-        return sorted(found, key=lambda item: item[2].at)[:limit]
+        )
+        found: list[tuple[Place, int, Delivery]] = []
+        for at, index, conversation in places:
+            if len(found) >= limit:
+                break
+            place = Place(self._layout.shard(index), channel, conversation)
+            queue = self._db.command("LRANGE", place.queue, 0, limit - len(found) - 1)
+            found += [(place, at, _decode(raw)) for raw in queue]
+        return found
 
 
 def _decode(raw: Any) -> Delivery:

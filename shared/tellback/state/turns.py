@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import msgspec
 
@@ -229,10 +229,11 @@ class Turns:
         """Take ids out of the due set whose turn has gone after its lifetime."""
         self._db.pipeline([("ZREM", self.shard(turn).key("due"), turn) for turn in turns])
 
-    def load(self, turns: Sequence[str]) -> list[TurnView | None]:
-        """The turns of these ids; None where there is none (any more)."""
-        replies = self._db.pipeline([("HGETALL", self.shard(turn).key("turn", turn)) for turn in turns])
-        return [_view(flat) for flat in replies]
+    def load(self, turns: Sequence[str], *, text: bool = False) -> list[TurnView | None]:
+        """The turns of these ids; None where there is none (any more). Their texts, up to 64 KB each, only if asked."""
+        names = [name for name in TurnView.__struct_fields__ if text or name != "text"]
+        replies = self._db.pipeline([("HMGET", self.shard(turn).key("turn", turn), *names) for turn in turns])
+        return [_view(names, values) for values in replies]
 
     def newest(self, limit: int) -> list[TurnView]:
         """The turns opened last, oldest of them first."""
@@ -261,8 +262,6 @@ def _known(ref: TurnRef, state: str) -> str:
     return state
 
 
-def _view(flat: list[Any]) -> TurnView | None:
-    if not flat:
-        return None
-    fields = {name.decode(): value.decode() for name, value in zip(flat[::2], flat[1::2], strict=True)}
-    return msgspec.convert(fields, TurnView, strict=False)
+def _view(names: list[str], values: list[bytes | None]) -> TurnView | None:
+    fields = {name: value.decode() for name, value in zip(names, values, strict=True) if value is not None}
+    return msgspec.convert(fields, TurnView, strict=False) if fields else None

@@ -16,7 +16,7 @@ if turn.state ~= 'open' then
   return answer({state = turn.state, left = 0})
 end
 local now = now_ms()
-local deadline = math.max(tonumber(turn.deadline), math.min(now + tonumber(turn.within), tonumber(turn.limit)))
+local deadline = math.min(now + tonumber(turn.within), tonumber(turn.limit))
 write_turn(keys, 'deadline', deadline)
 set_due(keys, turn.id, deadline)
 return answer({state = 'open', left = math.max(0, deadline - now)})
