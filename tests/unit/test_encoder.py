@@ -17,7 +17,7 @@ from tellback_workers.encoder import PACKAGED, SentenceEncoder, check_weights, e
 def test_importing_the_loops_loads_neither_torch_nor_a_model() -> None:
     code = (
         "import sys, tellback_workers.loops.signals, tellback_workers.loops.recalls;"
-        "sys.exit(', '.join({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)))"
+        "sys.exit(', '.join({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
