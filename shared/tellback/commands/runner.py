@@ -251,6 +251,8 @@ class _Running:
             self._failed_to_start(message)
         if "status" in message:
             self.status, self.duration_ms = message["status"], message["ms"]
+            if message["overdue"] and self.stop_reason is None:
+                self.error = "killed: its lease was not renewed"
             self.output_until = clock.monotonic() + self.execution.grace
         self.idle = self.idle or message.get("idle", False)
 

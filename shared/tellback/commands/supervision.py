@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import socket
@@ -123,4 +124,5 @@ def _forget_after_fork() -> None:
         _idle.pop().forget()
 
 
+atexit.register(close_idle)
 os.register_at_fork(after_in_child=_forget_after_fork)

@@ -8,7 +8,7 @@ makes code between fork and exec safe. It runs one command at a time.
 
 Both ways, a message is a 4-byte length and a JSON object. From the runner: `{"op": "start", "argv", "cwd", "env",
 "ttl"}` with the two output descriptors, `{"op": "stop", "grace"}`, `{"op": "alive", "ttl"}`. To the runner: `{"error",
-"errno"}` or `{"pid"}`; then `{"status", "ms", "idle"}` when the command has ended, and `{"idle": true}` when
+"errno"}` or `{"pid"}`; then `{"status", "ms", "idle", "overdue"}` when the command has ended, and `{"idle": true}` when
 nothing that it started is alive. On macOS only the command's process group can be found and killed.
 """
 
@@ -127,7 +127,8 @@ class Supervisor:
         if status is not None:
             self.ended = True
             took = round((time.monotonic() - self.started) * 1000)
-            _send(self.runner, {"status": status, "ms": took, "idle": not left})
+            overdue = time.monotonic() >= self.alive_until
+            _send(self.runner, {"status": status, "ms": took, "idle": not left, "overdue": overdue})
         elif self.ended and not left:
             _send(self.runner, {"idle": True})
         if self.ended and not left:

@@ -1,0 +1,101 @@
+"""The verification gate, on records alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tellback.commands.gate import judge
+from tellback.contracts.commands import CommandRecord, Verdict
+
+
+def record(id_: str, exit_code: int | None, *argv: str, parent: str | None = None, cwd: str = "/app") -> CommandRecord:
+    """A record; without argv, of pytest."""
+    error = "timed out after 30 s" if exit_code is None else None
+    return CommandRecord(
+        command_id=id_,
+        session="s",
+        command=list(argv) or ["pytest", "-q"],
+        parent_command_id=parent,
+        cwd=cwd,
+        exit_code=exit_code,
+        error=error,
+    )
+
+
+def test_only_successes_pass() -> None:
+    """Nothing is to be said."""
+    assert judge([record("a", 0), record("b", 0, "ls")], require=[["pytest", "-q"]]) == Verdict(passed=True, reasons=[])
+
+
+def test_no_records_prove_nothing() -> None:
+    """An empty session is refused."""
+    assert judge([]) == Verdict(passed=False, reasons=["no records: nothing has been run"])
+
+
+def test_a_required_command_must_have_run() -> None:
+    """The exact argv counts, and the reason names it as one would type it."""
+    verdict = judge([record("a", 0)], require=[["pytest", "-q"], ["pytest", "-q", "a b"]])
+    assert verdict == Verdict(passed=False, reasons=["required and never run: pytest -q 'a b'"])
+
+
+def test_a_required_command_is_compared_as_records_show_it() -> None:
+    """Redaction does not make a command that ran look absent."""
+    ran = record("a", 0, "mysql", "[redacted: password]")
+    assert judge([ran], require=[["mysql", "--password=x"]]).passed
+
+
+@pytest.mark.parametrize("exit_code", [1, -9, None])
+def test_a_failure_or_a_null_exit_is_refused(exit_code: int | None) -> None:
+    """The reason names the command, its end and its id."""
+    verdict = judge([record("a", exit_code), record("b", 0, "ls")])
+    assert not verdict.passed
+    assert len(verdict.reasons) == 1
+    assert "[a]" in verdict.reasons[0]
+    assert ("has no exit code (timed out" if exit_code is None else f"exited with {exit_code}") in verdict.reasons[0]
+
+
+def test_a_linked_retry_that_succeeds_clears_the_failure_and_says_so() -> None:
+    """Over any number of attempts."""
+    verdict = judge([record("a", 1), record("b", None, parent="a"), record("c", 0, parent="b")])
+    assert verdict.passed
+    assert [reason[:12] for reason in verdict.reasons] == ["passed over:", "passed over:"]
+
+
+@pytest.mark.parametrize(
+    "retry",
+    [
+        record("b", 0),
+        record("b", 0, parent="x"),
+        record("b", 0, "pytest", "-q", "tests/one.py", parent="a"),
+        record("b", 0, parent="a", cwd="/elsewhere"),
+        record("b", 1, parent="a"),
+    ],
+    ids=["unlinked", "linked to another", "other argv", "other cwd", "failed again"],
+)
+def test_what_is_no_successful_retry_clears_nothing(retry: CommandRecord) -> None:
+    """Only a linked success of the same argv and cwd counts."""
+    assert not judge([record("a", 1), retry]).passed
+
+
+def test_a_success_before_the_failure_clears_nothing() -> None:
+    """A link that points forward in time is no retry."""
+    assert not judge([record("b", 0, parent="a"), record("a", 1)]).passed
+
+
+def test_inputs_clear_nothing() -> None:
+    """What a command merely consumed is lineage."""
+    consumer = CommandRecord(
+        command_id="b", session="s", command=["pytest", "-q"], input_command_ids=["a"], exit_code=0
+    )
+    assert not judge([record("a", 1, cwd="/app"), consumer]).passed
+
+
+def test_a_cycle_of_parents_ends() -> None:
+    """Records that name each other, or themselves, are judged like any others."""
+    assert not judge([record("a", 1, parent="b"), record("b", 1, parent="a"), record("c", 1, parent="c")]).passed
+    assert judge([record("a", 1, parent="b"), record("b", 0, parent="a")]).passed
+
+
+def test_evicted_records_are_refused() -> None:
+    """What they said is not known."""
+    assert judge([record("a", 0)], evicted=3).reasons == ["3 older records are gone: what they said is not known"]

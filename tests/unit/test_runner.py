@@ -1,0 +1,221 @@
+"""The runner: one command from start to end, on this machine, with real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tellback.commands import supervision
+from tellback.commands.runner import Control, Execution, Outcome, run
+from tellback.redaction import Redactor
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="adopting and finding orphans needs Linux")
+
+
+def execute(*argv: str, control: Control | None = None, redactor: Redactor | None = None, **options: object) -> Outcome:
+    """Run a command with short limits."""
+    given: dict[str, object] = {"cwd": "/", "env": dict(os.environ), "timeout": 10.0, "grace": 0.5} | options
+    return run(Execution(argv=argv, **given), control=control, redactor=redactor)  # type: ignore[arg-type] # as given
+
+
+def alive(tag: str) -> list[int]:
+    """Processes whose arguments carry this tag."""
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline", "status"])
+        if any(tag in argument for argument in process.info["cmdline"] or ())
+        and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]
+
+
+def test_a_command_sees_the_end_of_its_input() -> None:
+    """Nothing can be read, and there is no terminal."""
+    outcome = execute("sh", "-c", "cat; test -t 0 || echo no terminal; (: < /dev/tty) 2>/dev/null || echo really none")
+    assert outcome.stdout.text == "no terminal\nreally none"
+    assert outcome.duration_ms < 5000
+
+
+def test_a_command_leads_its_own_group_and_session() -> None:
+    """Signals to the runner's group do not reach it."""
+    script = "import os; print(os.getpgid(0) == os.getpid() == os.getsid(0), os.getsid(0))"
+    own, session = execute(sys.executable, "-c", script).stdout.text.split()
+    assert own == "True"
+    assert int(session) != os.getsid(0)
+
+
+def test_signals_are_not_inherited_as_ignored() -> None:
+    """A command starts with the default handling of signals, whatever the runner's is."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        outcome = execute("sh", "-c", "kill -TERM $$; echo survived")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (outcome.exit_code, outcome.signal, outcome.error) == (-15, "SIGTERM", None)
+
+
+def test_a_death_by_signal_is_told_by_name() -> None:
+    """The exit code is negative, the signal has its name, and nothing is an error of the runner's."""
+    outcome = execute("sh", "-c", "kill -SEGV $$")
+    assert (outcome.exit_code, outcome.signal, outcome.error) == (-11, "SIGSEGV", None)
+
+
+def test_no_descriptor_of_the_runner_reaches_the_command(tmp_path: Path) -> None:
+    """Only the three standard ones are open."""
+    with (tmp_path / "secret").open("w") as secret:
+        os.set_inheritable(secret.fileno(), True)  # noqa: FBT003 - its signature
+        outcome = execute(sys.executable, "-c", "import os; print(sorted(map(int, os.listdir('/proc/self/fd')))[:4])")
+    assert outcome.stdout.text in ("[0, 1, 2, 3]", "[0, 1, 2]"), "3 is the listing itself"
+
+
+@pytest.mark.parametrize("argv", [[], ["a\0b"], [""], ["x", "a\0b"]])
+def test_what_cannot_be_an_argv_is_an_error(argv: list[str]) -> None:
+    """An empty argv, an empty program or a NUL byte is a null exit that says which."""
+    outcome = execute(*argv)
+    assert outcome.exit_code is None
+    assert outcome.error is not None
+    assert outcome.started_at is None
+
+
+def test_an_argument_over_the_systems_limit_is_an_error() -> None:
+    """The kernel's refusal becomes the error."""
+    assert execute("echo", "x" * 200_000).error == "argument list too long for this system"
+
+
+def test_a_timeout_keeps_what_was_printed() -> None:
+    """The output until then stands in the outcome; the exit is null."""
+    outcome = execute("sh", "-c", "echo before; echo problem >&2; sleep 30", timeout=0.4)
+    assert (outcome.exit_code, outcome.error, outcome.signal) == (None, "timed out after 0.4 s", "SIGTERM")
+    assert (outcome.stdout.text, outcome.stderr.text) == ("before", "problem")
+    assert 390 <= outcome.duration_ms < 2000
+
+
+def test_a_command_that_ignores_term_is_killed_after_the_grace() -> None:
+    """KILL follows, and a command that cleans up within the grace may do so."""
+    start = time.monotonic()
+    outcome = execute("sh", "-c", "trap '' TERM; while :; do sleep 0.05; done", timeout=0.3, grace=0.4)
+    assert outcome.signal == "SIGKILL"
+    assert 0.7 <= time.monotonic() - start < 3
+    outcome = execute("sh", "-c", "trap 'echo cleaned; exit 0' TERM; while :; do sleep 0.05; done", timeout=0.3)
+    assert (outcome.stdout.text, outcome.exit_code, outcome.error) == ("cleaned", None, "timed out after 0.3 s")
+
+
+def test_nothing_of_a_timed_out_command_is_alive() -> None:
+    """Not in its group, not behind setsid, not forked twice, not ignoring TERM."""
+    tag = f"41.{os.getpid()}"
+    script = (
+        f"trap '' TERM; sleep {tag} & setsid sleep {tag} & (setsid sh -c 'sleep {tag} & sleep {tag}' &); sleep {tag}"
+    )
+    outcome = execute("sh", "-c", script, timeout=0.4, grace=0.3)
+    assert outcome.error == "timed out after 0.4 s"
+    assert not alive(tag)
+
+
+def test_a_background_child_does_not_hold_the_record() -> None:
+    """It has the grace to finish its output, and is dead when the record is there."""
+    tag = f"42.{os.getpid()}"
+    start = time.monotonic()
+    outcome = execute("sh", "-c", f"(sleep 0.1; echo late; sleep {tag}) & echo done")
+    assert time.monotonic() - start < 2
+    assert (outcome.exit_code, outcome.stdout.text) == (0, "done\nlate")
+    assert not alive(tag)
+
+
+def test_a_daemon_that_closed_its_output_is_ended_too() -> None:
+    """What a command leaves behind without holding its pipes does not stay either."""
+    tag = f"43.{os.getpid()}"
+    outcome = execute("sh", "-c", f"setsid sleep {tag} >/dev/null 2>&1 </dev/null & echo done")
+    assert outcome.exit_code == 0
+    assert not alive(tag)
+
+
+def test_a_command_that_closes_its_output_is_waited_for() -> None:
+    """The end of the streams is not the end of the command."""
+    outcome = execute("sh", "-c", "exec >&- 2>&-; sleep 0.3; exit 7")
+    assert outcome.exit_code == 7
+    assert outcome.duration_ms >= 290
+
+
+def test_a_stop_from_another_thread_ends_the_command() -> None:
+    """The reason becomes the error."""
+    control = Control()
+    threading.Timer(0.3, lambda: control.stop("because")).start()
+    outcome = execute("sleep", "30", control=control)
+    assert (outcome.exit_code, outcome.error, outcome.signal) == (None, "because", "SIGTERM")
+    control.close()
+
+
+def test_a_lease_that_is_not_renewed_kills_the_command() -> None:
+    """The supervisor acts by itself, since the runner's process may hang; renewals keep the command alive."""
+    start = time.monotonic()
+    outcome = execute("sleep", "30", lease=0.5)
+    assert time.monotonic() - start < 3
+    assert (outcome.exit_code, outcome.error) == (None, "killed: its lease was not renewed")
+    control = Control()
+    timers = [threading.Timer(at, lambda: control.renewed(0.6)) for at in (0.2, 0.6, 1.0)]
+    for timer in timers:
+        timer.start()
+    assert execute("sleep", "1.2", lease=0.5, control=control).exit_code == 0
+    control.close()
+
+
+def test_two_streams_stay_apart_and_lose_nothing() -> None:
+    """Megabytes on both, interleaved, are counted to the byte."""
+    script = "import sys\nfor i in range(20000):\n print('o' * 50)\n print('e' * 50, file=sys.stderr)"
+    outcome = execute(sys.executable, "-c", script, timeout=60)
+    assert (outcome.stdout.size, outcome.stderr.size) == (20000 * 51, 20000 * 51)
+    assert outcome.stdout.text.count("truncated 19965 lines") == 1
+    assert "e" * 50 not in outcome.stdout.text
+
+
+@pytest.mark.faults
+def test_a_dead_supervisor_is_an_outcome() -> None:
+    """Its command dies with it, and the record says that nothing is known."""
+    tag = f"44.{os.getpid()}"
+    supervision.close_idle()
+
+    def kill() -> None:
+        wait_until(lambda: alive(tag), "the command runs")
+        psutil.Process(alive(tag)[0]).parent().kill()  # type: ignore[union-attr] # it has one
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    outcome = execute("sleep", tag)
+    killer.join()
+    assert outcome.exit_code is None
+    assert outcome.error == "the process that watched the command died"
+    assert not alive(tag)
+    assert execute("echo", "next").stdout.text == "next"
+
+
+@pytest.mark.faults
+def test_a_killed_runner_leaves_nothing_alive() -> None:
+    """SIGKILL of the process that runs a command: the supervisor ends everything that the command started."""
+    tag = f"45.{os.getpid()}"
+    script = (
+        "import os; from tellback.commands.runner import *; "
+        "run(Execution(argv=['sh', '-c', 'setsid sleep $TAG & sleep $TAG'], cwd='/', env=dict(os.environ), timeout=60))"
+    )
+    runner = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "TAG": tag})
+    wait_until(lambda: len(alive(tag)) == 2, "the command runs")
+    runner.kill()
+    runner.wait()
+    wait_until(lambda: not alive(tag), "everything is dead", timeout=3)
+
+
+def test_a_forked_child_starts_a_supervisor_of_its_own() -> None:
+    """The parent's supervisor is not shared across a fork, and both processes go on running commands."""
+    assert execute("true").exit_code == 0
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if execute("echo", "child").stdout.text == "child" else 1)
+    assert execute("echo", "parent").stdout.text == "parent"
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
