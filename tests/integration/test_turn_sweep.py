@@ -81,6 +81,13 @@ def test_the_log_says_which_turn_and_channel_and_nothing_else(tb: Tellback, caps
     assert "my text" not in line
 
 
+def test_a_channels_name_forges_no_log_line(tb: Tellback, capsys: pytest.CaptureFixture[str]) -> None:
+    overdue(tb, channel="chat\nall is well")
+    capsys.readouterr()
+    sweep(store(tb), tb.context.settings)
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
 def _answer_all(settings: Settings, refs: list[TurnRef], barrier: Barrier, results: multiprocessing.Queue[str]) -> None:
     with connect(settings=settings) as tb:
         turns = Turns(tb.context.database, tb.context.layout)

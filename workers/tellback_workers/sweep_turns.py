@@ -40,7 +40,7 @@ def sweep(turns: Turns, settings: Settings) -> tuple[int, int]:
             _log.info(
                 "[FeedbackGuarantee] Producing fallback OutgoingResponse ...",
                 turn=turn.id,
-                channel=turn.channel,
+                channel=turn.channel if turn.channel.isprintable() else repr(turn.channel),  # no forged log line
             )
     return len(due), sum(written)
 
