@@ -171,6 +171,32 @@ def test_doctor_finds_all_well(up: RunningUp) -> None:
     assert "wrong" not in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("worker", f"loops-1@{Settings().host_name}"), 0),
+        (("worker", "nobody@nowhere"), 1),
+        (("beat",), 0),
+        (("flower", "FLOWER"), 0),
+        (("flower", "http://127.0.0.1:1"), 1),
+        (("worker",), 2),
+        ((), 2),
+    ],
+)
+def test_health_checks_of_containers_tell_the_living(up: RunningUp, arguments: tuple[str, ...], code: int) -> None:
+    given = [str(up.flower_url) if argument == "FLOWER" else argument for argument in arguments]
+    done = subprocess.run(
+        [sys.executable, "-m", "tellback.doctor.alive", *given],
+        env=up.environ,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert bool(done.stderr) == (code != 0)
+
+
 def test_a_second_up_in_the_same_data_directory_is_refused(up: RunningUp) -> None:
     done = subprocess.run(
         command("up", "--port", "0", "--no-flower"),
