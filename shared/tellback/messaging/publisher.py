@@ -8,7 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import structlog
@@ -21,12 +21,14 @@ from tellback.messaging.spool import Fact, Spool
 from tellback.names import Family, shard_of
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.intake import FIELD
 from tellback.state.keys import Layout, stream_of
+from tellback.state.script import Call, Script
 
 BUFFER_MAX: Final = 20_000
 RETRY_SECONDS: Final = 0.5
+SCRIPT_BYTES: Final = 512 << 10
 
+_append = Script("append_facts")
 _log = structlog.get_logger("tellback.publisher")
 
 
@@ -198,6 +200,22 @@ class Publisher:
         for stream in streams:
             if self._lengths.get(stream, 0) >= self._settings.intake_max:
                 raise Unavailable(f"{stream} is at its bound of {self._settings.intake_max} entries")
-        appended = [("XADD", stream, "*", FIELD, raw) for stream, raw in facts]
-        replies = self._db.pipeline([*appended, *(("XLEN", stream) for stream in streams)])
-        self._lengths.update(zip(streams, replies[len(appended) :], strict=True))
+        calls = list(_appends(facts))
+        for call, length in zip(calls, self._db.run_all(calls), strict=True):
+            self._lengths[call.keys[0]] = length
+
+
+def _appends(facts: Sequence[Fact]) -> Iterator[Call]:
+    """Scripts that append each stream's facts in order, each small enough not to hold Redis up."""
+    streams: dict[str, list[bytes]] = {}
+    sizes: dict[str, int] = {}
+    for stream, raw in facts:
+        waiting = streams.setdefault(stream, [])
+        if waiting and sizes[stream] + len(raw) > SCRIPT_BYTES:
+            yield _append.call([stream], waiting)
+            waiting = streams[stream] = []
+            sizes[stream] = 0
+        waiting.append(raw)
+        sizes[stream] = sizes.get(stream, 0) + len(raw)
+    for stream, waiting in streams.items():
+        yield _append.call([stream], waiting)
