@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -122,6 +124,16 @@ def test_the_worker_says_that_its_model_is_loaded(host: Tellback) -> None:
     applied(host, "state", 1)
     [state] = Encoders(host.context.database, host.context.layout).all()
     assert (state.state, state.model, state.dimension) == ("loaded", "all-MiniLM-L6-v2", 384)
+
+
+def test_the_example_prints_what_the_page_says(
+    system: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "loops" / "signals.md").read_text("utf-8")
+    code, printed = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)[0] for kind in ("python", "text"))
+    monkeypatch.setenv("TELLBACK_REDIS_URL", system.redis_url)
+    exec(compile(code, "signals.md", "exec"), {})
+    assert capsys.readouterr().out == printed
 
 
 def test_prefork_workers_serve_too(tb: Tellback, start_workers: StartWorkers) -> None:

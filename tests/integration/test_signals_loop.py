@@ -273,6 +273,10 @@ def test_concurrent_appliers_make_one_context_where_one_would_match(
     assert tb.bank("b").stats().contexts == 1
     assert tb.bank("b").fact_stats("f").signal_count == 2
     assert sum(bench.intake.lengths().values()) == 0
+    bench.intake.release(lease)
+    [hit] = recall(bench, tb.bank("b"), "x@5", [("f", 0.5)])
+    assert hit.scope == "context"
+    assert hit.usefulness == pytest.approx(0.7, abs=1e-6), "both signals stand in it"
     other.close()
 
 
