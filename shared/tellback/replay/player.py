@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from tellback import clock
 from tellback.contracts.message import MAX_FIELD_BYTES
 from tellback.contracts.turns import OutgoingResponse
 from tellback.errors import InvalidInput, StateConflict
 from tellback.replay.transcript import AgentAnswers, Conversation, Counts, NobodyAnswers, ToolReturned, UserSays
 from tellback.state.evaluations import EvaluationId
-from tellback.state.turns import excerpt
+from tellback.state.turns import Turns, excerpt
 
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 CHANNEL: Final = "replay"
 PROMPT: Final = "transcript"
 ANSWER_WITHIN: Final = 300.0  # seconds; far above what a replay takes, so that no fallback overtakes its answers
+AHEAD: Final = 250  # answers of one conversation that the transport may be behind; its outbox holds 1,000
+AHEAD_SECONDS: Final = 10.0
+AHEAD_NAP: Final = 0.02
 
 
 @dataclass(slots=True)
@@ -54,6 +58,7 @@ def play(tb: Tellback, conversation: Conversation, run: str) -> Played:
 
 def _play(tb: Tellback, conversation: Conversation, prompt: Prompt, played: Played) -> None:
     turns: dict[int, Turn] = {}
+    answered: list[str] = []
     within = min(ANSWER_WITHIN, tb.context.settings.turn_limit)
     for step in conversation.steps:
         match step:
@@ -70,9 +75,25 @@ def _play(tb: Tellback, conversation: Conversation, prompt: Prompt, played: Play
             case ToolReturned():
                 _tool(prompt, step)
             case AgentAnswers(position, text):
-                turns.pop(position).respond(OutgoingResponse.text_only(excerpt(text, MAX_FIELD_BYTES)))
+                turn = turns.pop(position)
+                turn.respond(OutgoingResponse.text_only(excerpt(text, MAX_FIELD_BYTES)))
+                answered.append(turn.id)
+                if len(answered) % AHEAD == 0:
+                    _let_transport_follow(tb, answered)
             case NobodyAnswers(position, reason):
                 _close(turns.pop(position), reason)
+
+
+def _let_transport_follow(tb: Tellback, answered: list[str]) -> None:
+    """Wait until the answers before the last `AHEAD` are delivered; the tally tells of a transport that does not."""
+    if len(answered) <= AHEAD:
+        return
+    store, end = Turns(tb.context.database, tb.context.layout), clock.monotonic() + AHEAD_SECONDS
+    while clock.monotonic() < end:
+        turn = store.load([answered[-AHEAD - 1]])[0]
+        if turn is None or turn.delivery not in {"waiting", "sending"}:
+            return
+        clock.sleep(AHEAD_NAP)
 
 
 def _tool(prompt: Prompt, step: ToolReturned) -> None:

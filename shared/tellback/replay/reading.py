@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ def read(file: BinaryIO) -> Iterator[Conversation | BadLine]:
 def parse(number: int, raw: bytes, labels: _Labels | None = None) -> Conversation | BadLine:
     """What one line holds. Never raises, whatever the bytes."""
     try:
-        value: object = json.loads(raw.decode("utf-8", "replace"))
+        value: object = json.loads(raw.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         torn = "" if raw.endswith(b"\n") else "; the file ends inside this line"
         return BadLine(number, f"not JSON: {str(error) or type(error).__name__}{torn}")

@@ -1,0 +1,214 @@
+"""`tellback replay`: real workers count what the file holds, exactly."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tellback import Tellback
+from tellback.cli.app import app
+from tellback.replay.player import CHANNEL
+from tellback.replay.run import Outcome, Replay
+from tellback.replay.transcript import BadLine, Counts
+from tellback.settings import Settings
+from tests.support.up import command
+from tests.support.workers import StartWorkers
+from tests.support.workers import environment as environment_of
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data" / "agent_conversations.jsonl"
+
+needs_data = pytest.mark.skipif(not DATA.exists(), reason="the transcripts (../shared/data) are not here")
+
+
+class Quiet:
+    """A reporter that remembers."""
+
+    def __init__(self) -> None:
+        self.lines: list[BadLine] = []
+        self.steps: list[tuple[int, int]] = []
+
+    def played(self, conversations: int) -> None:
+        """Nothing."""
+
+    def bad(self, line: BadLine) -> None:
+        self.lines.append(line)
+
+    def counted(self, done: int, wanted: int) -> None:
+        self.steps.append((done, wanted))
+
+
+def transcript(n: int) -> dict[str, Any]:
+    """A conversation with two user messages, one of them answered, `n` calls, of which the first fails."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
+    for i in range(n):
+        call = {"id": f"c{i}", "type": "function", "function": {"name": "t", "arguments": json.dumps({"i": i})}}
+        messages += [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{i}", "name": "t", "content": "fine" if i else "Error: no"},
+        ]
+    messages += [{"role": "assistant", "content": "there"}, {"role": "user", "content": "bye"}]
+    return {"task_id": n, "trial": 0, "messages": messages}
+
+
+def lines(*values: object) -> bytes:
+    return b"".join(json.dumps(value).encode() + b"\n" for value in values)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[bytes], str]:
+    def write(raw: bytes) -> str:
+        path = tmp_path / "transcripts.jsonl"
+        path.write_bytes(raw)
+        return str(path)
+
+    return write
+
+
+def invoke(settings: Settings, *arguments: str, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(app, ["replay", "--redis-url", settings.redis_url, *arguments], input=stdin)
+
+
+@needs_data
+def test_every_call_message_and_error_of_real_transcripts_is_counted(tb: Tellback, start_workers: StartWorkers) -> None:
+    start_workers(queues="events")
+    raw = b"".join(DATA.read_bytes().splitlines(keepends=True)[:40])
+    messages = [m for text in raw.splitlines() for m in json.loads(text)["messages"]]
+    results = [m["content"] for m in messages if m["role"] == "tool"]
+
+    outcome = Replay(tb, Quiet()).run(io.BytesIO(raw))
+
+    assert outcome.matches
+    assert outcome.redis == outcome.file
+    assert outcome.conversations == 40
+    assert outcome.redis.tool_calls == len(results) > 100
+    assert outcome.redis.errors == sum(text.startswith("Error: ") for text in results) > 10
+    assert outcome.redis.opened == sum(m["role"] == "user" for m in messages)
+    assert outcome.redis.answered + outcome.redis.closed == outcome.redis.opened
+    assert outcome.redis.delivered == outcome.redis.answered
+    assert list(tb.outbox(CHANNEL)) == []
+
+
+def test_the_same_file_is_played_twice_without_collision(tb: Tellback, start_workers: StartWorkers) -> None:
+    start_workers(queues="events")
+    raw = lines(transcript(3), transcript(3), transcript(0))
+    runs = [Replay(tb, Quiet()).run(io.BytesIO(raw)) for _ in range(2)]
+    assert all(outcome.matches for outcome in runs)
+    assert [outcome.redis for outcome in runs] == [Counts(6, 2, 6, 3, 3, 3)] * 2
+    assert runs[0].run != runs[1].run
+
+
+def test_the_history_of_a_conversation_is_that_of_its_session(tb: Tellback, start_workers: StartWorkers) -> None:
+    start_workers(queues="events")
+    outcome = Replay(tb, Quiet()).run(io.BytesIO(lines(transcript(2))))
+    told = [(entry["kind"], entry.get("event")) for entry in tb.history(f"replay-{outcome.run}/2-0")]
+    assert [event for kind, event in told if kind == "turn"] == [
+        *("opened", "answered", "opened", "no_reply", "delivered"),
+    ]  # fmt: skip
+    assert [kind for kind, _ in told].count("tool_call") == 2
+
+
+def test_a_conversation_of_any_length_and_size_is_counted_exactly(tb: Tellback, start_workers: StartWorkers) -> None:
+    """Above what a history keeps, what an outbox holds for one conversation, and what one field may carry."""
+    start_workers(queues="events")
+    chat: list[dict[str, Any]] = []
+    for _ in range(3_000):
+        chat += [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    huge = "é" * 200_000
+    big = [{"role": "user", "content": huge}, {"role": "assistant", "content": huge}, {"role": "tool", "content": huge}]
+    raw = lines(transcript(1_500), {"messages": chat}, {"messages": big})
+    outcome = Replay(tb, Quiet()).run(io.BytesIO(raw))
+    assert outcome.differing == {}
+    assert outcome.redis == outcome.file == Counts(1_501, 1, 3_003, 3_002, 1, 3_002)
+
+
+def test_without_workers_the_counts_differ_and_the_exit_code_is_1(
+    tb: Tellback, settings: Settings, file: Callable[[bytes], str]
+) -> None:
+    done = invoke(settings, file(lines(transcript(2))))
+    assert done.exit_code == 1
+    assert "no worker takes events: start `tellback up`" in done.stderr
+    assert "line 1" in done.stderr
+    tb.context.database.command("FLUSHALL")
+
+
+def test_a_count_that_is_lost_on_the_way_is_found(tb: Tellback, start_workers: StartWorkers) -> None:
+    start_workers(queues="events")
+    database = tb.context.database
+
+    class Thief(Quiet):
+        def counted(self, done: int, wanted: int) -> None:
+            if done == wanted:
+                database.command("DEL", *database.command("KEYS", "*:eval:*4-0*"))
+
+    outcome: Outcome = Replay(tb, Thief()).run(io.BytesIO(lines(transcript(3), transcript(4))))
+    assert not outcome.matches
+    assert list(outcome.differing) == [2]
+    assert (outcome.file.tool_calls, outcome.redis.tool_calls) == (7, 3)
+
+
+def test_bad_lines_are_told_with_their_numbers_and_the_rest_is_played(
+    settings: Settings, start_workers: StartWorkers, file: Callable[[bytes], str]
+) -> None:
+    start_workers(queues="events")
+    name = file(lines(transcript(1)) + b"\n{oops\n" + lines([], transcript(2)) + b'{"messages": [{"ro')
+    done = invoke(settings, name, "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["matches"] is True
+    assert told["redis"] == told["file"]
+    assert told["redis"]["tool_calls"] == 3
+    assert [line["line"] for line in told["bad_lines"]] == [3, 4, 6]
+    assert [f"{name}, line {n}: " in done.stderr for n in (3, 4, 6)] == [True] * 3
+
+
+def test_in_a_pipe_nothing_but_the_result_is_printed(settings: Settings, start_workers: StartWorkers) -> None:
+    start_workers(queues="events")
+    done = invoke(settings, "-", stdin=lines(transcript(2)))
+    assert done.exit_code == 0
+    assert done.stderr == ""
+    assert "tool calls counted" in done.stdout
+
+
+def test_on_a_terminal_progress_is_shown(
+    settings: Settings, start_workers: StartWorkers, file: Callable[[bytes], str]
+) -> None:
+    start_workers(queues="events")
+    ours, theirs = pty.openpty()
+    environment = {**environment_of(settings), "TERM": "xterm"}
+    done = subprocess.run(
+        command("replay", file(lines(transcript(2))), "--json"),
+        env=environment, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=False,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["matches"] is True
+    assert "playing 1 conversations" in shown
+    assert "counted by the workers" in shown
+
+
+@pytest.mark.usefixtures("database")
+@pytest.mark.parametrize("raw", [b"no json\n", b"[]\n[]\n"])
+def test_a_file_without_any_conversation_is_refused(
+    settings: Settings, file: Callable[[bytes], str], raw: bytes
+) -> None:
+    done = invoke(settings, file(raw))
+    assert done.exit_code == 2
+    assert "holds no conversation" in done.stderr
+
+
+def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(settings: Settings, tmp_path: Path) -> None:
+    done = invoke(settings, str(tmp_path / "absent.jsonl"))
+    assert done.exit_code == 2
+    assert done.stderr.count("\n") == 1
+    assert "cannot read" in done.stderr
