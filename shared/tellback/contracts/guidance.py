@@ -123,7 +123,7 @@ class EvaluationBegun(Message, frozen=True, kw_only=True):
         return self.session
 
 
-class ToolInvoked(Message, frozen=True, kw_only=True):
+class ToolInvoked(Message, frozen=True, kw_only=True, gc=False):  # gc: of many at once, none part of a cycle
     """A tool call has completed, whatever its outcome: denied and failed calls count as calls."""
 
     family: ClassVar[Family] = Family.EVENTS
@@ -145,7 +145,9 @@ class ToolInvoked(Message, frozen=True, kw_only=True):
         return self.session
 
 
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="tool_call", omit_defaults=True):
+class ToolCall(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="tool_call", omit_defaults=True, gc=False
+):
     """A tool call as the history and `recent_tool_calls` show it; long texts are cut.
 
     `at` is milliseconds since the epoch, server time; `call_index` counts from 1 within the evaluation.

@@ -1,0 +1,63 @@
+"""The peer B: a bare Celery task that does one INCR, one message an event."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from typing import Any, cast
+
+import redis
+from celery import Celery
+
+from benchmarks.system import System, wait
+from tellback.settings import load
+
+QUEUE = "bare"
+COUNTER = "bare:count"
+
+app = Celery("bare", broker=load().redis_url)
+app.conf.update(
+    task_ignore_result=True,
+    task_serializer="json",
+    accept_content=["json"],
+    task_default_queue=QUEUE,
+    broker_transport_options={"global_keyprefix": "bare:"},
+    broker_connection_retry_on_startup=True,
+)
+
+
+@cache
+def _client() -> redis.Redis:
+    connect = cast("Any", redis.Redis.from_url)  # pyright: ignore[reportUnknownMemberType]  # its kwargs are untyped
+    client: redis.Redis = connect(load().redis_url)
+    return client
+
+
+@app.task(name="bare.count")
+def count() -> None:
+    _client().incr(COUNTER)
+
+
+class Bare:
+    """B's tasks a second, at its best: what is measured is the work alone, all messages lie in the queue before."""
+
+    def __init__(self, system: System) -> None:
+        self._db = system.database
+        app.conf.update(broker_url=system.settings.redis_url)
+        system.worker("benchmarks.bare", QUEUE)
+
+    def rate(self, tasks: int) -> float:
+        app.control.cancel_consumer(QUEUE, reply=True, timeout=5)
+        self._db.command("DEL", COUNTER)
+        with app.producer_pool.acquire(block=True) as producer:
+            for _ in range(tasks):
+                count.apply_async(producer=producer)
+        app.control.add_consumer(QUEUE)
+        early = tasks // 10
+        wait(lambda: self._done() >= early, 60)
+        begun, start = self._done(), time.perf_counter()
+        wait(lambda: self._done() >= tasks, 120)
+        return (tasks - begun) / (time.perf_counter() - start)
+
+    def _done(self) -> int:
+        return int(self._db.command("GET", COUNTER) or 0)

@@ -1,0 +1,43 @@
+"""What a row gives back, and how it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Ratios of one row, one for each repetition; `sense` says on which side of `budget` they should lie."""
+
+    name: str
+    what: str
+    ratios: Sequence[float]
+    budget: float
+    sense: Literal["at least", "at most"]
+    details: Sequence[str] = field(default=())
+
+    @property
+    def median(self) -> float:
+        return median(self.ratios)
+
+    @property
+    def met(self) -> bool:
+        return self.median >= self.budget if self.sense == "at least" else self.median <= self.budget
+
+    def lines(self) -> list[str]:
+        """The row as a person reads it."""
+        spread = f"{min(self.ratios):.2f} to {max(self.ratios):.2f} over {len(self.ratios)} runs"
+        verdict = "met" if self.met else "NOT met"
+        return [
+            f"{self.name}: {self.what}",
+            f"    median {self.median:.2f} ×  ({spread});  budget {self.sense} {self.budget:g} ×: {verdict}",
+            *(f"    {line}" for line in self.details),
+        ]
+
+
+def spread(values: Sequence[float]) -> str:
+    """Median and range of absolute figures."""
+    return f"{median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"

@@ -1,0 +1,5 @@
+"""One file for each row of the budgets; each has `measure(system) -> Result`."""
+
+from __future__ import annotations
+
+ROWS = ("tool_events", "evaluation_cost")
