@@ -42,7 +42,7 @@ def kill_both_at_once(up: RunningUp) -> None:
 @pytest.mark.parametrize("kill", [kill_what_the_user_started, kill_the_supervisor, kill_both_at_once])
 def test_a_killed_up_leaves_no_process(tmp_path: Path, kill: Kill) -> None:
     """Redis, pool children that are busy, and the command that one of them runs."""
-    with RunningUp.start(tmp_path) as up:
+    with RunningUp.start(tmp_path, env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)}) as up:
         started = tmp_path / "started"
         with connect(up.redis_url) as tb:
             busy(tb, started)
@@ -68,7 +68,8 @@ def test_a_stop_finishes_what_runs_within_ten_seconds(
     started = tmp_path / "started"
     code = f"import time, pathlib; pathlib.Path({str(started)!r}).touch(); time.sleep(3); print('finished')"
     settings = Settings(redis_url=redis_server.url, data_dir=str(tmp_path))
-    with RunningUp(tmp_path, "--redis-url", redis_server.url, "--no-flower") as up, connect(settings=settings) as tb:
+    arguments, env = ("--redis-url", redis_server.url, "--no-flower"), {"TELLBACK_COMMAND_ROOTS": str(tmp_path)}
+    with RunningUp(tmp_path, *arguments, env=env) as up, connect(settings=settings) as tb:
         job = tb.submit([sys.executable, "-c", code], session=f"stop-{number.name}", cwd=str(tmp_path), timeout=60)
         wait_until(started.exists, "the command runs", timeout=20)
         tree = up.tree()
@@ -83,7 +84,7 @@ def test_a_stop_finishes_what_runs_within_ten_seconds(
 
 
 def test_a_stop_does_not_wait_for_what_takes_longer(tmp_path: Path) -> None:
-    with RunningUp.start(tmp_path) as up:
+    with RunningUp.start(tmp_path, env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)}) as up:
         started = tmp_path / "started"
         with connect(up.redis_url) as tb:
             busy(tb, started)
@@ -97,7 +98,7 @@ def test_a_stop_does_not_wait_for_what_takes_longer(tmp_path: Path) -> None:
 
 
 def test_an_orphan_of_a_dead_worker_is_reaped(tmp_path: Path) -> None:
-    with RunningUp.start(tmp_path) as up:
+    with RunningUp.start(tmp_path, env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)}) as up:
         pool = psutil.Process(up.pids["loops-1"]).children()
         assert pool
         os.kill(up.pids["loops-1"], signal.SIGKILL)
