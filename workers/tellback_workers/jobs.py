@@ -33,6 +33,8 @@ TIME_LIMIT: Final = int(MAX_TIMEOUT) + 600  # of the task: a command's own limit
 BUDGET: Final = 5.0  # seconds in which a task begins further jobs
 FINISH_PATIENCE: Final = 120.0  # seconds in which a record is offered to a Redis that is away
 PAUSE: Final = 0.2
+QUICK: Final = 0.2  # seconds; most commands have ended by then and cost no connection that listens for a cancellation
+LISTEN: Final = 0.5  # seconds of one blocking read; a cancellation ends it at once
 # Of the lease: when to renew, when to stop what could not be renewed, when it is killed whatever happens here.
 RENEW_AT, STOP_AT, KILL_AT = 0.3, 0.6, 0.85
 
@@ -85,9 +87,8 @@ class JobWorker:
     def _apply_waiting(self) -> None:
         from tellback_workers.tasks import drainer  # noqa: PLC0415 - it imports the app, which includes this module
 
-        for shard in self._process.layout(self._team).all:
-            if self._jobs.waiting(shard):
-                drainer(self._process, self._team, Family.COMMANDS).drain(shard, Family.COMMANDS)
+        for shard in self._jobs.unapplied():
+            drainer(self._process, self._team, Family.COMMANDS).drain(shard, Family.COMMANDS)
 
     def _run(self, lease: JobLease) -> CommandRecord:
         submitted = lease.submitted
@@ -139,15 +140,15 @@ def _held(jobs: Jobs, lease: JobLease, seconds: float) -> Generator[Control]:
 
 def _keep(jobs: Jobs, lease: JobLease, seconds: float, control: Control, ended: threading.Event) -> None:
     """Runs beside the command. It ends by itself soon after; nobody waits for it."""
-    held_since = clock.monotonic()
-    renewed_at = held_since
+    renewed_at = clock.monotonic()
+    ended.wait(QUICK)
     while not ended.is_set():
         try:
-            if jobs.stop_requested(lease, max(0.01, renewed_at + seconds * RENEW_AT - clock.monotonic())):
+            if jobs.stop_requested(lease, LISTEN):
                 control.stop("cancelled")
-                ended.wait(seconds * RENEW_AT)  # the request stays until the record is stored
-            if ended.is_set():
-                return
+                ended.wait(LISTEN)  # the request stays until the record is stored
+            if ended.is_set() or clock.monotonic() < renewed_at + seconds * RENEW_AT:
+                continue
             asked = clock.monotonic()
             if not jobs.renew(lease, seconds):
                 control.stop("the lease was lost: this command was declared lost while it ran")

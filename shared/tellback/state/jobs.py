@@ -100,9 +100,10 @@ class Jobs:
         ]
         return _enqueue.call(keys, [*args, spec, *refused, *cancelled])
 
-    def waiting(self, shard: Shard) -> int:
-        """Submissions of a shard that were not applied yet."""
-        return int(self._db.command("XLEN", stream_of(shard, Family.COMMANDS)))
+    def unapplied(self) -> list[Shard]:
+        """Shards in whose intake submissions wait."""
+        lengths = self._db.pipeline([("XLEN", stream_of(shard, Family.COMMANDS)) for shard in self._layout.all])
+        return [shard for shard, length in zip(self._layout.all, lengths, strict=True) if length]
 
     def lease(self, pool: str, *, seconds: float, worker: str, host: str) -> JobLease | None:
         """The next command of a pool: by priority, then in turn over its sessions; None when nothing is queued.

@@ -1,0 +1,246 @@
+"""The way of a job through Redis: queue, lease, record; each transition on a real server, without workers."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import pytest
+
+from tellback.commands.record import record_without_run
+from tellback.contracts.commands import CommandRecord, CommandSubmitted
+from tellback.contracts.message import new_event_id
+from tellback.names import Family
+from tellback.state.database import Database
+from tellback.state.intake import Entry, Intake
+from tellback.state.jobs import ANY_POOL, MAX_ATTEMPTS, JobLease, Jobs
+from tellback.state.keys import Layout
+from tellback.state.records import KEPT, Records
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def layout(database: Database) -> Layout:  # noqa: ARG001 - emptied
+    """One shard, so that the order is that of one queue."""
+    return Layout("default", 1)
+
+
+@pytest.fixture
+def jobs(database: Database, layout: Layout) -> Jobs:
+    return Jobs(database, layout)
+
+
+@pytest.fixture
+def records(database: Database, layout: Layout) -> Records:
+    return Records(database, layout)
+
+
+class Queue:
+    """Puts submissions where the intake puts them."""
+
+    def __init__(self, database: Database, layout: Layout, jobs: Jobs) -> None:
+        self._db, self._jobs, self._layout = database, jobs, layout
+        lease = Intake(database, layout).take_lease(layout.shard(0), Family.COMMANDS, 300)
+        assert lease is not None
+        self._lease = lease
+
+    def put(self, session: str, command_id: str | None = None, refusal: str | None = None, **fields: object) -> str:
+        event_id = new_event_id()
+        plain = {"type": "CommandSubmitted", "event_id": event_id, "command_id": command_id or event_id}
+        submitted = msgspec.convert(plain | {"session": session, "argv": ["true"]} | fields, CommandSubmitted)
+        assert self._db.run(self._jobs.enqueue(self._lease, Entry("1-1", submitted, 1), submitted, refusal)) == b"ok"
+        return submitted.command_id
+
+
+@pytest.fixture
+def queue(database: Database, layout: Layout, jobs: Jobs) -> Queue:
+    return Queue(database, layout, jobs)
+
+
+def take(jobs: Jobs, pool: str = ANY_POOL, seconds: float = 60.0) -> JobLease | None:
+    return jobs.lease(pool, seconds=seconds, worker="w@test", host="h")
+
+
+def taken(jobs: Jobs) -> JobLease:
+    lease = take(jobs)
+    assert lease is not None
+    return lease
+
+
+def ended(lease: JobLease, exit_code: int | None = 0) -> CommandRecord:
+    record = record_without_run(lease.submitted, "not run at all")
+    return record if exit_code is None else msgspec.structs.replace(record, exit_code=exit_code, error=None)
+
+
+def test_sessions_take_turns(jobs: Jobs, queue: Queue) -> None:
+    """A session that queued a thousand commands does not keep the others waiting."""
+    for _ in range(1000):
+        queue.put("flood")
+    assert [taken(jobs).submitted.session for _ in range(10)] == ["flood"] * 10
+    for session in ("a", "b"):
+        for number in range(3):
+            queue.put(session, f"{session}{number}")
+    order = [taken(jobs).command_id for _ in range(9)]
+    assert [id_ for id_ in order if id_[0] in "ab" and len(id_) == 2] == ["a0", "b0", "a1", "b1", "a2", "b2"]
+
+
+def test_a_session_keeps_its_own_order(jobs: Jobs, queue: Queue) -> None:
+    """First submitted, first leased."""
+    expected = [queue.put("s") for _ in range(30)]
+    assert [taken(jobs).command_id for _ in range(30)] == expected
+
+
+def test_urgent_commands_overtake(jobs: Jobs, queue: Queue) -> None:
+    """Interactive before normal before batch, whoever came first."""
+    for _ in range(100):
+        queue.put("s", priority="batch")
+    queue.put("s", "normal")
+    queue.put("s", "urgent", priority="interactive")
+    assert [taken(jobs).command_id for _ in range(2)] == ["urgent", "normal"]
+    assert taken(jobs).submitted.priority == "batch"
+
+
+def test_a_pool_leases_only_its_own(jobs: Jobs, queue: Queue) -> None:
+    """A command for one host is not given to another pool."""
+    queue.put("s", "for-h", host="h")
+    assert take(jobs) is None
+    lease = take(jobs, pool="h")
+    assert lease is not None
+    assert lease.command_id == "for-h"
+
+
+def test_an_empty_queue_leaves_nothing_behind(jobs: Jobs, queue: Queue, database: Database) -> None:
+    """Neither turns nor sessions of the past stay in memory."""
+    for number in range(5):
+        queue.put(f"s{number}", priority="batch")
+    while take(jobs) is not None:
+        pass
+    names = {key.partition(b"}:")[2].partition(b":")[0] for key in database.command("KEYS", "tb:*")}
+    assert not names & {b"jobs", b"joborder", b"pools"}
+
+
+def test_two_workers_never_lease_the_same_command(jobs: Jobs, queue: Queue) -> None:
+    """Whatever the concurrency, each is leased once."""
+    ids = {queue.put(f"s{number % 7}") for number in range(300)}
+
+    def drain(_worker: int) -> list[str]:
+        found: list[str] = []
+        while (lease := take(jobs)) is not None:
+            found.append(lease.command_id)
+        return found
+
+    with ThreadPoolExecutor(8) as pool:
+        leased = Counter(id_ for batch in pool.map(drain, range(8)) for id_ in batch)
+    assert set(leased) == ids
+    assert set(leased.values()) == {1}
+
+
+def test_the_same_finish_twice_is_one_record(jobs: Jobs, queue: Queue, records: Records) -> None:
+    """A worker that did not hear the answer asks again."""
+    queue.put("s")
+    lease = taken(jobs)
+    assert jobs.finish(lease, ended(lease))
+    assert jobs.finish(lease, ended(lease))
+    assert records.last("s") == [ended(lease)]
+    assert records.superseded("s") == []
+
+
+def test_a_lost_command_has_one_record_and_a_late_one_is_superseded(jobs: Jobs, queue: Queue, records: Records) -> None:
+    """After the lease the sweep records the loss; what the worker says then is kept apart."""
+    queue.put("s", "c1")
+    lease = take(jobs, seconds=0.05)
+    assert lease is not None
+    assert jobs.overdue() == []
+    lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
+    assert jobs.lose(lost[0]) is None
+    assert jobs.lose(lost[0]) is None, "a second sweep finds nothing"
+    assert not jobs.renew(lease, 5)
+    assert not jobs.finish(lease, ended(lease))
+    kept = records.last("s")
+    assert [(record.command_id, record.exit_code, record.worker) for record in kept] == [("c1", None, "w@test")]
+    assert kept[0].error == "lost: the lease of worker w@test ran out; whether the command ended is not known"
+    assert records.superseded("s") == [ended(lease)]
+    assert jobs.overdue() == []
+
+
+def test_a_renewed_lease_is_not_lost(jobs: Jobs, queue: Queue, records: Records) -> None:
+    """The sweep that saw it overdue comes too late."""
+    queue.put("s")
+    lease = take(jobs, seconds=0.05)
+    assert lease is not None
+    lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
+    assert jobs.renew(lease, 60)
+    assert jobs.lose(lost[0]) is None
+    assert records.last("s") == []
+
+
+def test_a_retry_is_linked_and_bounded(jobs: Jobs, queue: Queue, records: Records) -> None:
+    """Each loss has its record, and queues the next attempt under an id of its own, up to the third."""
+    queue.put("s", "c1", on_lost="retry")
+    for number in range(1, MAX_ATTEMPTS + 1):
+        lease = take(jobs, seconds=0.02)
+        assert lease is not None
+        assert lease.attempt == number
+        lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
+        assert jobs.lose(lost[0]) == (ANY_POOL if number < MAX_ATTEMPTS else None)
+    assert take(jobs) is None
+    kept = records.last("s")
+    assert [(r.command_id, r.parent_command_id, r.attempt) for r in kept] == [
+        ("c1", None, 1),
+        ("c1.2", "c1", 2),
+        ("c1.3", "c1.2", 3),
+    ]
+
+
+def test_a_cancelled_command_is_not_tried_again(jobs: Jobs, queue: Queue) -> None:
+    """A loss after a cancellation queues nothing."""
+    queue.put("s", "c1", on_lost="retry")
+    lease = take(jobs, seconds=0.05)
+    assert lease is not None
+    assert jobs.cancel(lease.submitted) == ("running", None)
+    assert jobs.stop_requested(lease, 0.01)
+    lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
+    jobs.lose(lost[0])
+    assert take(jobs) is None
+
+
+def test_a_refusal_is_a_record_at_once(jobs: Jobs, queue: Queue, records: Records) -> None:
+    """What cannot be run is not queued, and keeps no secret of its argv."""
+    queue.put("s", argv=["login", "password=x"], refusal="argv[1] carries a secret (rule password)")
+    assert take(jobs) is None
+    assert [(r.exit_code, r.command) for r in records.last("s")] == [(None, ["login", "[redacted: password]"])]
+
+
+def test_a_session_keeps_its_newest_records(queue: Queue, records: Records) -> None:
+    """The list is capped, and how many are gone is known."""
+    for number in range(KEPT + 7):
+        queue.put("s", f"c{number}", refusal="no")
+    kept, gone = records.all("s")
+    assert (len(kept), gone) == (KEPT, 7)
+    assert kept[-1].command_id == f"c{KEPT + 6}"
+
+
+def test_everybody_who_waits_gets_the_record(jobs: Jobs, queue: Queue, records: Records) -> None:
+    """Several waiters, and one who comes later."""
+    id_ = queue.put("s")
+    lease = taken(jobs)
+    with ThreadPoolExecutor(3) as pool:
+        waiting = [pool.submit(records.wait, "s", id_, 5.0) for _ in range(3)]
+        time.sleep(0.2)
+        jobs.finish(lease, ended(lease))
+        assert [future.result() for future in waiting] == [ended(lease)] * 3
+    assert records.wait("s", id_, 0.0) == ended(lease)
+    assert records.wait("s", "another", 0.05) is None
+
+
+def test_pools_that_nobody_touches_are_found_once(jobs: Jobs, queue: Queue) -> None:
+    """The sweep wakes a pool whose wake-ups are lost, and not again at once."""
+    for number in range(3):
+        queue.put("s", host="h" if number else None)
+    assert jobs.idle_pools(60, 10) == []
+    time.sleep(0.01)
+    found = jobs.idle_pools(0, 10)
+    assert sorted((pool, queued) for _, pool, queued in found) == [(ANY_POOL, 1), ("h", 2)]
+    assert jobs.idle_pools(0, 10) == []
