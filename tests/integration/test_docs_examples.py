@@ -1,0 +1,78 @@
+"""The examples of README and documentation run, and print what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellback import Tellback
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tests.support.pages import console, examples, redis_cli
+from tests.support.up import RunningUp
+from tests.support.up import command as tellback_command
+from tests.support.waiting import wait_until
+from tests.support.workers import StartWorkers, environment
+
+BREAK = "--- next block ---"
+
+
+@pytest.mark.slow
+@pytest.mark.model
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
+def test_the_python_of_a_page_prints_what_the_page_says(page: str, tmp_path: Path) -> None:
+    """On a `tellback up` of its own, found as a user's is: the blocks are one session, in order."""
+    found = examples(page)
+    code = f"\nprint({BREAK!r})\n".join(block for block, _ in found)
+    with RunningUp.start(tmp_path / "data") as up:
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=up.environ, capture_output=True, text=True, timeout=180, check=False
+        )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split(f"{BREAK}\n") == [printed for _, printed in found]
+
+
+def test_a_host_without_python_is_heard(
+    tb: Tellback, database: Database, settings: Settings, start_workers: StartWorkers
+) -> None:
+    """The `redis-cli` lines of the messages page, as they stand there, and the history that they lead to."""
+    start_workers(queues="events,sweeps")
+    replies = [_redis_cli(database, arguments) for arguments in redis_cli("docs/messages.md")]
+    assert replies[0] == "4"
+    assert len(replies) == 3
+    ((line, shown),) = console("docs/messages.md").items()
+    expected = [json.loads(entry) for entry in shown.splitlines()]
+    wait_until(lambda: len(tb.history("go-1")) == len(expected), "both are applied")
+    printed = subprocess.run(
+        tellback_command(*line.split()[1:]),
+        env=environment(settings),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+    assert [_without_time(json.loads(entry)) for entry in printed.splitlines()] == list(map(_without_time, expected))
+
+
+def _redis_cli(database: Database, arguments: list[str]) -> str:
+    """The answer of redis-cli, or of the server to the same arguments where there is no redis-cli."""
+    program = shutil.which("redis-cli")
+    if program is None:
+        return str(database.command(*arguments).decode())
+    command = [program, "-u", database.url, *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=30, check=True, env=os.environ
+    ).stdout.strip()
+
+
+def _without_time(entry: dict[str, Any]) -> dict[str, Any]:
+    assert entry["at"] > 0
+    return {name: value for name, value in entry.items() if name != "at"}
