@@ -103,12 +103,10 @@ class SignalsLoop:
 
     def _load(self, contexts: BankContexts, ids: list[str]) -> tuple[set[str], tuple[int, ...]]:
         """Which of the signals were applied before, and, near the cap, the contexts that may make room."""
-        cap = self._contexts.settings.bank_contexts
-        spare = 2 * len(ids)  # as many as the batch may begin, beside as many as it may match
-        asked = spare if contexts.matrix.count + len(ids) > cap else 0
-        loaded = contexts.sync(oldest=asked, signal_ids=ids)
-        if not asked and contexts.matrix.count + len(ids) > cap:
-            loaded = contexts.sync(oldest=spare, signal_ids=ids)
+        loaded = contexts.sync(signal_ids=ids)
+        if contexts.matrix.count + len(ids) > self._contexts.settings.bank_contexts:
+            # As many as the batch may begin, beside as many as it may match.
+            loaded = contexts.sync(oldest=2 * len(ids), signal_ids=ids)
         return {signal_id for signal_id, seen in zip(ids, loaded.seen, strict=True) if seen}, loaded.oldest
 
     def _plan(
