@@ -78,10 +78,10 @@ class Child:
         """The exit code if the process has ended (negative: the signal); what it left in its session is killed."""
         if self.process is None:
             return None
-        code = self.process.poll()
-        if code is None:
+        if not _has_ended(self.process):
             return None
         self.kill()
+        code = self.process.wait()
         self.tell(f"-{self.process.pid}\n")
         self.process = None
         if clock.monotonic() - self._started >= HEALTHY_AFTER:
@@ -123,6 +123,13 @@ def last_line(log: Path) -> str:
     except OSError:
         return ""
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it has ended, on Linux without reaping it: until then no other process group can have its number."""
+    if sys.platform == "linux" and process.returncode is None:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    return process.poll() is not None
 
 
 def _cut(log: Path) -> None:

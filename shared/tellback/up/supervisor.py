@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
@@ -169,6 +170,8 @@ class Supervisor:
 
     def _reap_strangers(self) -> None:
         """Reap orphans of dead children, which come to this process as the subreaper; Popen reaps its own."""
+        if sys.platform != "linux":  # there orphans go to init
+            return
         ours = {child.pid for child in self._children.values()}
         with contextlib.suppress(ChildProcessError):
             while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
