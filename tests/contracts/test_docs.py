@@ -155,3 +155,8 @@ def test_a_diagram_that_was_changed_needs_a_new_drawing(caplog: pytest.LogCaptur
 def test_the_links_of_the_top_folder_lead_somewhere(name: str) -> None:
     targets = re.findall(r"\]\(([^)#]+)", (ROOT / name).read_text("utf-8"))
     assert not [target for target in targets if "://" not in target and not (ROOT / target).exists()]
+
+
+def test_the_changelog_names_every_exported_name() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert not [name for name in tellback._EXPORTS if f"`tellback.{name}" not in text]

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,20 +22,38 @@ from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, environment
 
 BREAK = "--- next block ---"
+PAGES = {
+    "README.md": "readme",
+    "docs/quickstart.md": "quickstart",
+    "docs/loops/turns.md": "turns",
+    "docs/loops/signals.md": "signals",
+}
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningUp]:
+    """One system, and in it a team for each page: a page finds its state empty, as a reader does."""
+    teams = ",".join(PAGES.values())
+    with RunningUp.start(tmp_path_factory.mktemp("up"), env={"TELLBACK_TEAMS": teams}) as system:
+        yield system
 
 
 @pytest.mark.slow
 @pytest.mark.model
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
-def test_the_python_of_a_page_prints_what_the_page_says(page: str, tmp_path: Path) -> None:
-    """On a `tellback up` of its own, found as a user's is: the blocks are one session, in order."""
+@pytest.mark.parametrize("page", PAGES)
+def test_the_python_of_a_page_prints_what_the_page_says(page: str, up: RunningUp) -> None:
+    """The blocks are one session, in order, and find the system as a user's would."""
     found = examples(page)
     code = f"\nprint({BREAK!r})\n".join(block for block, _ in found)
-    with RunningUp.start(tmp_path / "data") as up:
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=up.environ, capture_output=True, text=True, timeout=180, check=False
-        )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**up.environ, "TELLBACK_TEAM": PAGES[page]},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split(f"{BREAK}\n") == [printed for _, printed in found]
 
