@@ -27,9 +27,9 @@ BOUNDS: Final = {
     "maxLength": "{:,} characters or fewer",
     "minItems": "{:,} items or more",
     "maxItems": "{:,} items or fewer",
-    "minimum": "≥ {:,}",
-    "exclusiveMinimum": "> {:,}",
-    "maximum": "≤ {:,}",
+    "minimum": "from {:,}",
+    "exclusiveMinimum": "above {:,}",
+    "maximum": "to {:,}",
     "pattern": "matches `{}`",
 }
 # Heading -> the part of a module's name that puts its exports there; what fits nowhere stands under the first.
@@ -176,7 +176,8 @@ def _kind(field: dict[str, Any]) -> str:
 def _bounds(field: dict[str, Any]) -> str:
     inner = [*field.get("anyOf", ()), field]
     texts = (text.format(choice[key]) for choice in inner for key, text in BOUNDS.items() if key in choice)
-    return ", ".join(texts).replace("1 characters or more", "not empty").replace("1 items or more", "not empty")
+    text = re.sub(r"(from [\d,.]+), to", r"\1 to", ", ".join(texts))
+    return re.sub(r"\b1 (characters|items) or more", "not empty", text)
 
 
 def _duration(seconds: int) -> str:
