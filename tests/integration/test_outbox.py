@@ -99,6 +99,28 @@ def test_word_of_a_delivery_counts_even_after_its_lease(tb: Tellback) -> None:
     assert list(tb.outbox("chat", wait=0.3)) == []
 
 
+def test_taking_what_has_changed_meanwhile_takes_nothing(tb: Tellback) -> None:
+    answered(tb, "1")
+    second = answered(tb, "2")
+    store = open_outbox(tb.context)
+    [(place, seen)] = store.ready("chat", 10)
+    first(tb).settle(SENT)
+    assert store.claim(place, seen) is None
+    assert [turn for turn, _, _ in sent(tb)] == [second]
+
+
+def test_taking_again_after_a_lost_reply_gives_the_same_attempt(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = answered(tb, "1")
+    store = open_outbox(tb.context)
+    [(place, seen)] = store.ready("chat", 10)
+    monkeypatch.setattr("tellback.state.outbox.secrets.token_hex", {12: "the token of one call"}.get)
+    once, again = store.claim(place, seen), store.claim(place, seen)
+    assert once == again
+    assert once is not None
+    assert once.attempt == 1
+    assert delivery_state(tb, turn) == "sending"
+
+
 def test_settling_twice_has_no_second_effect(tb: Tellback) -> None:
     answered(tb, "1")
     second = answered(tb, "2")

@@ -1,0 +1,102 @@
+"""The turns loop of the workers, without Celery: what it applies, and what it leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tellback import OutgoingResponse, Tellback
+from tellback.contracts.codec import decode
+from tellback.contracts.turns import TurnFinished
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.state.intake import Entry, Fenced, Intake, Lease
+from tellback_workers.loops.turns import TurnsLoop
+from tellback_workers.runtime import Runtime
+from tests.support.turns import HELLO, opened, sent, state
+
+
+@pytest.fixture
+def runtime(tb: Tellback, settings: Settings) -> Iterator[Runtime]:
+    del tb
+    runtime = Runtime(settings)
+    runtime.intake("default").ensure_groups()
+    yield runtime
+    runtime.database.close()
+
+
+@pytest.fixture
+def loop(runtime: Runtime) -> TurnsLoop:
+    return TurnsLoop(runtime, "default")
+
+
+def published(tb: Tellback, runtime: Runtime, *facts: TurnFinished) -> tuple[Intake, Lease, list[Entry]]:
+    """The facts as a drainer reads them: all are of the conversation c1."""
+    for fact in facts:
+        tb.context.publisher.publish(fact)
+    tb.flush()
+    intake = runtime.intake("default")
+    lease = intake.take_lease(tb.context.layout.of_turn("chat", "c1"), Family.TURNS, 5)
+    assert lease is not None
+    return (
+        intake,
+        lease,
+        [Entry(raw.id, decode(raw.raw or b"", Family.TURNS), raw.deliveries) for raw in intake.read_new(lease, 100)],
+    )
+
+
+def finished(turn: str, event_id: str = "1", text: str = "hello") -> TurnFinished:
+    response = OutgoingResponse.text_only(text)
+    return TurnFinished(event_id=event_id, turn=turn, channel="chat", conversation="c1", response=response)
+
+
+def test_an_answer_leaves_the_stream_with_its_effect(tb: Tellback, runtime: Runtime, loop: TurnsLoop) -> None:
+    turn = opened(tb)
+    intake, lease, entries = published(tb, runtime, finished(turn.id))
+    loop.apply(lease, entries)
+    assert state(turn) == "responded"
+    assert intake.lengths()[lease.shard, Family.TURNS] == 0
+    assert intake.read_pending(lease, "0", 10) == []
+
+
+def test_a_drainer_that_was_fenced_off_writes_nothing(tb: Tellback, runtime: Runtime, loop: TurnsLoop) -> None:
+    turn = opened(tb)
+    intake, lease, entries = published(tb, runtime, finished(turn.id))
+    runtime.database.command("DEL", lease.key)
+    assert intake.take_lease(lease.shard, Family.TURNS, 5) is not None
+    with pytest.raises(Fenced):
+        loop.apply(lease, entries)
+    assert state(turn) == "open"
+    assert intake.lengths()[lease.shard, Family.TURNS] == 1
+
+
+def test_an_answer_that_comes_twice_counts_once(tb: Tellback, runtime: Runtime, loop: TurnsLoop) -> None:
+    turn = opened(tb)
+    turn.respond(HELLO)
+    _, lease, entries = published(tb, runtime, finished(turn.id, text="again"), finished(turn.id, "2", "and again"))
+    loop.apply(lease, entries)
+    assert sent(tb) == [(turn.id, "answer", "hello")]
+
+
+def test_an_answer_to_no_turn_leaves_the_stream_for_the_dead_letters(
+    tb: Tellback, runtime: Runtime, loop: TurnsLoop
+) -> None:
+    index = tb.context.layout.of_turn("chat", "c1").index
+    intake, lease, entries = published(tb, runtime, finished(f"t{index}-{'0' * 24}"))
+    loop.apply(lease, entries)
+    assert [letter.reason.partition(":")[0] for letter in tb.dead.newest()] == ["no such turn"]
+    assert intake.lengths()[lease.shard, Family.TURNS] == 0
+
+
+def test_a_failures_code_is_redacted_and_stays_with_operators(tb: Tellback, runtime: Runtime, loop: TurnsLoop) -> None:
+    turn = opened(tb, language="es")
+    fact = TurnFinished(
+        event_id="1", turn=turn.id, channel="chat", conversation="c1", error_code="Traceback\npassword=hunter2"
+    )
+    _, lease, entries = published(tb, runtime, fact)
+    loop.apply(lease, entries)
+    [(_, _, text)] = sent(tb)
+    assert "Traceback" not in (text or "")
+    assert "hunter2" not in str(tb.history("c1"))
+    assert "Traceback" in str(tb.history("c1"))
