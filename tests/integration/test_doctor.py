@@ -197,15 +197,9 @@ def test_a_flower_that_does_not_answer_is_wrong(settings: Settings, redis_server
 
 def test_a_model_that_is_not_the_original_is_wrong(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     assert host.model(settings).state == "ok"
-    monkeypatch.setattr(host, "MODEL_SHA256", "0" * 64)
+    monkeypatch.setattr(host, "PACKAGED_SHA256", "0" * 64)
     assert host.model(settings).state == "wrong"
     assert host.model(msgspec.structs.replace(settings, model="/no/such/folder")).state == "wrong"
-
-
-def test_the_checksum_is_the_one_that_workers_check() -> None:
-    from tellback_workers.encoder import PACKAGED_SHA256
-
-    assert host.MODEL_SHA256 == PACKAGED_SHA256
 
 
 def test_a_data_directory_that_cannot_be_written_is_wrong(settings: Settings, tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from tellback import clock
 from tellback.errors import Unavailable
+from tellback.signals.models import PACKAGED
 from tellback_workers import encoder
-from tellback_workers.encoder import PACKAGED, SentenceEncoder, check_weights, encoder_of, packaged_path
+from tellback_workers.encoder import SentenceEncoder, check_weights, encoder_of, packaged_path
 
 
 def test_importing_the_loops_loads_neither_torch_nor_a_model() -> None:

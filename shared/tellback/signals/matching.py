@@ -17,19 +17,8 @@ from numpy.typing import NDArray
 Vectors = NDArray[np.float32]
 """Rows of unit length."""
 
-DEFAULT_THRESHOLD: Final = 0.85
-# The threshold belongs to the model. all-MiniLM-L6-v2: on 1,500 pairs of the STS benchmark (same = similarity of 4 or
-# more) the best F1, 0.67, lies at 0.81; and "Who is the CEO?" / "Who is the chief executive?", which the source
-# document calls the same context, has a cosine of 0.818.
-_CALIBRATED: Final = {"all-MiniLM-L6-v2": 0.81}
-
 MARGIN: Final = 1e-5  # far above the rounding of a float32 product of unit vectors, far below what separates texts
 _BLOCK_CELLS: Final = 4 << 20  # cells of one partial product: 16 MiB
-
-
-def default_threshold(model: str) -> float:
-    """The cosine from which two queries share a context: the model's calibrated one, else 0.85."""
-    return _CALIBRATED.get(model, DEFAULT_THRESHOLD)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ import structlog
 
 from tellback.contracts.signals import MAX_BATCH, SignalBatch, SignalItem
 from tellback.errors import Unavailable
-from tellback.signals.matching import Vectors, as_bytes, default_threshold
+from tellback.signals.matching import Vectors, as_bytes
+from tellback.signals.models import default_threshold
 from tellback.signals.placing import Placement, place
 from tellback.signals.scoring import delta
 from tellback.state.banks import KINDS, Plan, PlannedPlace, PlannedSignal
