@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -20,10 +23,12 @@ from tellback.contracts.commands import CommandSubmitted
 from tellback.contracts.message import new_event_id
 from tellback.settings import Settings
 from tellback.state.database import Database
+from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
 
 LEASE = 1.5
+TOOL = [sys.executable, "-c", "from tellback.cli.app import main; main()"]
 
 
 @pytest.fixture
@@ -250,6 +255,183 @@ def test_a_killed_worker_leaves_one_record_and_no_command(
     assert record.error.startswith("lost: the lease of worker w0-")
     assert tb.records("s1") == [record]
     assert not tb.gate("s1").passed
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("beat")
+def test_a_lost_command_is_tried_again_where_that_was_asked(tb: Tellback, workers: Workers, tmp_path: Path) -> None:
+    """With `on_lost="retry"` the loss has its record, and `wait` returns that of the linked attempt."""
+    script = "if [ -e first ]; then echo second; else touch first; sleep 30; fi"
+    job = tb.submit(["sh", "-c", script], session="s1", on_lost="retry")
+    wait_until((tmp_path / "first").exists, "the command runs")
+    next(child for child in workers.children() if child.children()).kill()
+    record = job.wait(timeout=LEASE + 8)
+    assert (record.exit_code, record.stdout_tail, record.attempt) == (0, "second", 2)
+    lost, again = tb.records("s1")
+    assert (lost.command_id, lost.exit_code) == (job.command_id, None)
+    assert again.parent_command_id == job.command_id
+    verdict = tb.gate("s1", require=[["sh", "-c", script]])
+    assert verdict.passed
+    assert verdict.reasons[0].startswith("passed over:")
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("beat")
+def test_redis_killed_in_the_middle_of_a_command(
+    tb: Tellback, workers: Workers, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    """A short absence: the command finishes, and its one record is there when Redis is back."""
+    job = tb.submit(["sh", "-c", "touch began; sleep 0.8; echo done"], session="s1")
+    wait_until((tmp_path / "began").exists, "the command runs")
+    redis_server.restart()
+    record = job.wait(timeout=20)
+    assert (record.exit_code, record.stdout_tail) == (0, "done"), workers.log()
+    assert len(tb.records("s1")) == 1
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("beat")
+def test_a_worker_that_cannot_renew_kills_its_command(
+    tb: Tellback, workers: Workers, redis_server: RedisServer
+) -> None:
+    """Redis away for longer than the lease: the command is dead before the lease ends, and there is one record."""
+    tag = f"34.{os.getpid()}"
+    job = tb.submit(["sleep", tag], session="s1")
+    wait_until(lambda: _alive(tag), "the command runs")
+    redis_server.pause()
+    try:
+        wait_until(lambda: not _alive(tag), "the command is dead", timeout=LEASE + 1)
+    finally:
+        redis_server.resume()
+    record = job.wait(timeout=20)
+    assert record.exit_code is None
+    assert record.error is not None
+    assert "lease" in record.error, workers.log()
+    wait_until(lambda: len(tb.records("s1")) == 1, "there is one record")
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_submission_of_a_host_in_another_language_is_checked_too(tb: Tellback, database: Database) -> None:
+    """What `submit` would have refused, written to the stream by hand, is a record that says why."""
+    wrong: list[tuple[list[str], dict[str, Any]]] = [
+        ([], {}),
+        (["a\0b"], {}),
+        (["login", "password=hunter2"], {}),
+        (["true"], {"timeout": -1.0}),
+        (["true"], {"env": {"API_KEY": "k3y-of-somebody"}}),
+    ]
+    for argv, options in wrong:
+        event_id = new_event_id()
+        message = CommandSubmitted(event_id=event_id, command_id=event_id, session="s1", argv=argv, **options)
+        tb.context.publisher.publish(message)
+    wait_until(lambda: len(tb.records("s1")) == 5, "all have records")
+    assert [(record.error or "").partition(";")[0].partition("(rule")[0] for record in tb.records("s1")] == [
+        "argv is empty",
+        "argv[0] holds a NUL byte",
+        "argv[1] carries a secret ",
+        "timeout is -1 s",
+        "env['API_KEY'] carries a secret ",
+    ]
+    dumped = b"".join(_everything(database))
+    assert b"hunter2" not in dumped
+    assert b"k3y-of-somebody" not in dumped
+
+
+@pytest.mark.parametrize(
+    ("argv", "options", "named"),
+    [
+        ("ls -l", {}, "argv"),
+        ([], {}, "argv"),
+        (["a\0"], {}, "argv[0]"),
+        (["ok", 1], {}, "argv[1]"),
+        (["ok", "Bearer abc"], {}, "secret_env"),
+        (["ok"], {"env": {"X": "xoxb-1"}}, "env['X']"),
+        (["ok"], {"note": "with password=x"}, "note"),
+        (["ok"], {"timeout": 0}, "timeout"),
+        (["ok"], {"timeout": float("inf")}, "timeout"),
+        (["ok"], {"session": ""}, "session"),
+        (["ok"], {"host": "a b"}, "host"),
+        (["ok"], {"secret_env": ["A-B"]}, "secret_env"),
+        (["ok", "x" * 70_000], {}, "argv"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_publishing(
+    tb: Tellback, database: Database, argv: Any, options: dict[str, Any], named: str
+) -> None:
+    """The error names the argument, and nothing reaches Redis."""
+    arguments: dict[str, Any] = {"session": "s1"} | options
+    with pytest.raises(tellback.InvalidInput, match=re.escape(named)):
+        tb.submit(argv, **arguments)
+    tb.flush()
+    assert not any(b":in:" in key for key in database.command("KEYS", "*"))
+
+
+def test_waiting_ends_with_timeout_and_never_a_guess(tb: Tellback) -> None:
+    """Without a worker there is no record, and no answer that looks like one."""
+    job = tb.submit(["true"], session="s1")
+    with pytest.raises(tellback.Timeout, match=r"no record after 0\.2 s"):
+        job.wait(timeout=0.2)
+
+
+def tool(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `tellback` as a user does."""
+    return subprocess.run(
+        [*TOOL, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment(settings, {"COLUMNS": "250"}),
+        check=False,
+    )
+
+
+@pytest.mark.usefixtures("workers")
+def test_the_command_line(settings: Settings, tb: Tellback) -> None:
+    """`submit` exits as its command does; `records` and `gate` tell what happened."""
+    passed = tool(settings, "submit", "--session", "s1", "sh", "-c", "echo out; echo err >&2")
+    assert (passed.returncode, passed.stdout) == (0, "out\n")
+    assert passed.stderr.startswith("err\n✓ exit 0 · ")
+    failed = tool(settings, "submit", "--session", "s1", "--json", "--", "sh", "-c", "exit 4")
+    assert failed.returncode == 4
+    assert json.loads(failed.stdout)["exit_code"] == 4
+    assert tool(settings, "submit", "--session", "s1", "no-such-program").returncode == 1
+    assert tool(settings, "submit", "--session", "s1", "sh", "-c", "kill -9 $$").returncode == 137
+    detached = tool(settings, "submit", "--session", "s2", "--detach", "true").stdout.strip()
+    wait_until(lambda: [record.command_id for record in tb.records("s2")] == [detached], "the detached command ended")
+    listed = [json.loads(line) for line in tool(settings, "records", "s1", "--json").stdout.splitlines()]
+    assert [record["exit_code"] for record in listed] == [0, 4, None, -9]
+    assert "no-such-program" in tool(settings, "records", "s1").stdout
+    refused = tool(settings, "gate", "s1", "--require", "pytest -q")
+    assert refused.returncode == 1
+    assert refused.stdout.startswith("refused\n- required and never run: pytest -q\n")
+    assert tool(settings, "gate", "s2", "--require", "true").returncode == 0
+    assert tool(settings, "submit", "--session", "s1", "echo", "password=x").returncode == 2
+
+
+def test_run_needs_no_redis(settings: Settings) -> None:
+    """`tellback run` makes the same record here; its exit is the command's."""
+    away = msgspec.structs.replace(settings, redis_url="redis://127.0.0.1:1/0")
+    done = tool(away, "run", "--json", "--note", "expect  3", "--", "sh", "-c", "echo DB_PASSWORD=x; exit 3")
+    record = json.loads(done.stdout)
+    assert (done.returncode, record["exit_code"]) == (3, 3)
+    assert record["stdout_tail"] == "[redacted: password]"
+    assert record["agent_note"] == "expect 3"
+    assert record["host"] == "alpha"
+    assert tool(away, "run", "no-such-program").returncode == 1
+
+
+def test_run_stopped_by_ctrl_c_ends_its_command(settings: Settings) -> None:
+    """The record says so, and nothing is left alive."""
+    tag = f"35.{os.getpid()}"
+    process = subprocess.Popen(
+        [*TOOL, "run", "--json", "sleep", tag], stdout=subprocess.PIPE, env=environment(settings)
+    )
+    wait_until(lambda: [pid for pid in _alive(tag) if pid != process.pid], "the command runs")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=10)
+    assert process.returncode == 1
+    assert json.loads(out)["error"] == "stopped by SIGINT"
+    assert not _alive(tag)
 
 
 def _everything(database: Database) -> list[bytes]:

@@ -99,6 +99,7 @@ class JobWorker:
             execution = self._policy.execution(submitted, secrets, self._settings.job_lease * KILL_AT)
         except Refused as refusal:
             return record_without_run(submitted, str(refusal), attempt)
+        self._jobs.starts_in(lease, execution.cwd)
 
         def server_now() -> datetime:
             since = timedelta(seconds=clock.monotonic() - leased)

@@ -50,11 +50,15 @@ def _resolved(records: Sequence[CommandRecord]) -> dict[str, str]:
         while parent is not None and parent in place and parent not in seen:
             seen.add(parent)
             before = records[place[parent]]
-            same = (before.command, before.cwd) == (success.command, success.cwd)
-            if same and not before.succeeded and place[parent] < index:
+            if _same(before, success) and not before.succeeded and place[parent] < index:
                 resolved.setdefault(parent, success.command_id)
             parent = before.parent_command_id
     return resolved
+
+
+def _same(before: CommandRecord, success: CommandRecord) -> bool:
+    """Whether both are attempts at one thing; of a command that was lost or never ran the directory is not known."""
+    return before.command == success.command and before.cwd in (success.cwd, None)
 
 
 def _refusal(record: CommandRecord) -> str:

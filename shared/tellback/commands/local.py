@@ -27,23 +27,21 @@ def run_here(
     control: Control | None = None,
 ) -> CommandRecord:
     """Run a command as this user, in this environment; its record. Relative directories are below the present one."""
-    event_id = new_event_id()
+    event_id, place = new_event_id(), str(Path.cwd() / (cwd or ""))
     submitted = CommandSubmitted(
         event_id=event_id,
         command_id=event_id,
         session=session,
         argv=list(argv),
-        cwd=str(Path.cwd() / (cwd or "")),
+        cwd=place,
         timeout=timeout,
         note=None if note is None else " ".join(note.split()),
         parent=parent,
     )
-    execution = Execution(
-        argv=submitted.argv, cwd=submitted.cwd or "/", env=dict(os.environ), timeout=timeout, grace=grace
-    )
+    execution = Execution(argv=submitted.argv, cwd=place, env=dict(os.environ), timeout=timeout, grace=grace)
     redactor = Redactor()
     try:
         outcome = run(execution, redactor=redactor, control=control)
     finally:
         close_idle()
-    return record_of(submitted, outcome, redactor=redactor, attempt=Attempt(host=host))
+    return record_of(submitted, outcome, redactor=redactor, cwd=place, attempt=Attempt(host=host))

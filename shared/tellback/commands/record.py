@@ -30,10 +30,10 @@ def record_of(
     outcome: Outcome,
     *,
     redactor: Redactor,
-    cwd: str | None = None,
+    cwd: str,
     attempt: Attempt = FIRST,
 ) -> CommandRecord:
-    """The record of a command that was tried; `cwd` is where it ran, if that is known better than was asked."""
+    """The record of a command that was tried, in the directory `cwd`."""
     return CommandRecord(
         **_asked(submitted, redactor, cwd, attempt),
         stdout_tail=outcome.stdout.text,
@@ -49,10 +49,15 @@ def record_of(
     )
 
 
-def record_without_run(submitted: CommandSubmitted, error: str, attempt: Attempt = FIRST) -> CommandRecord:
-    """The record of a command of which nobody knows an exit: refused, cancelled, or lost with its worker."""
+def record_without_run(
+    submitted: CommandSubmitted, error: str, attempt: Attempt = FIRST, *, cwd: str | None = None
+) -> CommandRecord:
+    """The record of a command of which nobody knows an exit: refused, cancelled, or lost with its worker.
+
+    `cwd` is where it ran, if it did and that is known; where it was asked to run says nothing of that.
+    """
     redactor = Redactor()
-    return CommandRecord(**_asked(submitted, redactor, None, attempt), error=redactor.text(readable(error)))
+    return CommandRecord(**_asked(submitted, redactor, cwd, attempt), error=redactor.text(readable(error)))
 
 
 def history_entry(record: CommandRecord) -> dict[str, Any]:
@@ -82,14 +87,13 @@ def readable(text: str) -> str:
 
 
 def _asked(submitted: CommandSubmitted, redactor: Redactor, cwd: str | None, attempt: Attempt) -> dict[str, Any]:
-    place = cwd or submitted.cwd
     return {
         "command_id": submitted.command_id,
         "session": submitted.session,
         "command": redactor.argv(readable(argument) for argument in submitted.argv),
         "parent_command_id": submitted.parent,
         "input_command_ids": list(submitted.inputs),
-        "cwd": None if place is None else redactor.text(readable(place)),
+        "cwd": None if cwd is None else redactor.text(readable(cwd)),
         "agent_note": None if submitted.note is None else redactor.text(submitted.note),
         "attempt": attempt.number,
         "host": attempt.host,

@@ -49,10 +49,11 @@ class StreamFlags(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What one command did: facts only. A null `exit_code` always comes with an `error`.
+    """What one command did: facts only. A null `exit_code` always comes with an `error`; a negative one is a signal's.
 
     `started_at` is ISO 8601 in UTC, null where nothing was started; `duration_ms` is wall time; `output_bytes` counts
-    what both streams wrote before truncation.
+    what both streams wrote before truncation; `cwd` is where it ran, symbolic links resolved, null where
+    it did not run.
     """
 
     command_id: str

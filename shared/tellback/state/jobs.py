@@ -73,6 +73,7 @@ class Lost:
     shard: Shard
     submitted: CommandSubmitted
     attempt: Attempt
+    cwd: str | None
 
 
 class Jobs:
@@ -133,6 +134,10 @@ class Jobs:
             if reply
         ]
 
+    def starts_in(self, lease: JobLease, cwd: str) -> None:
+        """Note the directory, for the record of a loss."""
+        self._db.command("HSET", lease.shard.key("job", lease.command_id), "cwd", cwd)
+
     def renew(self, lease: JobLease, seconds: float) -> bool:
         """Hold the lease for `seconds` from now; False when the command was declared lost."""
         keys = [lease.shard.key("job", lease.command_id), lease.shard.key("running")]
@@ -157,14 +162,14 @@ class Jobs:
     def _overdue(self, shard: Shard) -> Iterable[Lost]:
         now = self._db.now_ms()
         ids = self._db.command("ZRANGE", shard.key("running"), "-inf", now, "BYSCORE", "LIMIT", 0, SWEEP_BATCH)
-        fields = ("spec", "attempt", "worker", "host")
+        fields = ("spec", "attempt", "worker", "host", "cwd")
         jobs = self._db.pipeline([("HMGET", shard.key("job", id_.decode()), *fields) for id_ in ids])
-        for id_, (spec, attempt, worker, host) in zip(ids, jobs, strict=True):
+        for id_, (spec, attempt, worker, host, cwd) in zip(ids, jobs, strict=True):
             if spec is None:  # its state is gone or it is done: nothing is running
                 self._db.command("ZREM", shard.key("running"), id_)
                 continue
             submitted = msgspec.json.decode(spec, type=CommandSubmitted)
-            yield Lost(shard, submitted, Attempt(int(attempt), _text(host), _text(worker)))
+            yield Lost(shard, submitted, Attempt(int(attempt), _text(host), _text(worker)), _text(cwd))
 
     def lose(self, lost: Lost) -> str | None:
         """Record the loss; the pool to wake if another attempt was queued. Nothing happens if the lease was renewed."""
@@ -173,6 +178,7 @@ class Jobs:
             submitted,
             f"lost: the lease of worker {lost.attempt.worker} ran out; whether the command ended is not known",
             lost.attempt,
+            cwd=lost.cwd,
         )
         again = _next_attempt(lost)
         next_id = again.command_id if again else ""
