@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import msgspec
@@ -140,7 +141,8 @@ def test_the_next_process_sends_what_a_killed_one_left(
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     (left,) = (tmp_path / "data" / "spool" / "default").glob("*.spool")
     with left.open("ab") as file:
-        file.write(b"1700000000000\ttb:{default.0}:in:events\t{torn")  # died in the middle of a line
+        stream = stream_of(layout.of("s1"), Family.EVENTS)
+        file.write(f'{int(time.time() * 1000)}\t{stream}\t{{"tool": "to'.encode())  # died in the middle of a line
     with connect(settings=settings) as tb:
         tb.context.publisher.publish(call("mine"))
         tb.flush()
