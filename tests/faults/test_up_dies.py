@@ -97,6 +97,22 @@ def test_a_stop_does_not_wait_for_what_takes_longer(tmp_path: Path) -> None:
         assert running(tree) == []
 
 
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    with RunningUp.start(tmp_path, env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)}) as up:
+        started = tmp_path / "started"
+        with connect(up.redis_url) as tb:
+            busy(tb, started)
+        wait_until(started.exists, "a command runs", timeout=20)
+        tree = up.tree()
+        up.process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        begun = time.monotonic()
+        up.process.send_signal(signal.SIGINT)
+        assert up.process.wait(timeout=15) == 0
+        assert time.monotonic() - begun < 3
+        assert running(tree) == []
+
+
 def test_an_orphan_of_a_dead_worker_is_reaped(tmp_path: Path) -> None:
     with RunningUp.start(tmp_path, env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)}) as up:
         pool = psutil.Process(up.pids["loops-1"]).children()

@@ -20,6 +20,7 @@ from celery import Celery
 from redis import exceptions
 
 from tellback.broker import broker_config
+from tellback.connection_file import find_running
 from tellback.settings import Settings
 from tests.support.up import RunningUp, command, gone, running
 from tests.support.waiting import wait_until
@@ -248,10 +249,15 @@ def test_data_and_password_survive_a_restart_and_the_tree_is_gone_between(tmp_pa
         assert first.process.wait(timeout=10) == 0
         assert running(tree) == []
         assert not (first.data_dir / "up.json").exists()
-    with RunningUp.start(tmp_path / "here") as second:
+    with RunningUp.start(tmp_path / "usual", "--data-dir", str(tmp_path / "here")) as second:
+        for folder in ("here", "usual"):
+            found = find_running(tmp_path / folder)
+            assert found is not None
+            assert found.redis_url == second.redis_url
         assert client(second.redis_url).get("tb:{default.0}:probe") == "kept"
         assert urlsplit(second.redis_url).password == urlsplit(first.redis_url).password
         tree = second.tree()
         second.process.send_signal(2)
         assert second.process.wait(timeout=10) == 0
         gone(tree, timeout=0.5)
+        assert not list(tmp_path.rglob("up.json"))

@@ -160,6 +160,19 @@ def test_a_redis_that_cannot_load_its_data(tmp_path: Path) -> None:
     assert str(tmp_path / "logs" / "redis.log") in said
 
 
+def test_a_part_that_cannot_start(tmp_path: Path) -> None:
+    """The workers end whenever they are started: after three times `up` gives up, with their last line."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\nif 'worker' in sys.orig_argv:\n    os.write(2, b'broken by a test\\n'); os._exit(7)\n"
+    )
+    code, said = refused(tmp_path / "data", "--port", "0", "--no-flower", env={"PYTHONPATH": str(tmp_path)})
+    assert code == 1
+    log = tmp_path / "data" / "logs" / "model.log"
+    assert f"tellback up: model ended with exit code 7; starting it again in 0.5 s; its log is {log}\n" in said
+    assert f"tellback up: model ended with exit code 7; starting it again in 1 s; its log is {log}\n" in said
+    assert re.fullmatch(r"tellback: .* ended 3 times at its start: broken by a test \(log: .*\)", said.splitlines()[-1])
+
+
 @pytest.mark.timeout(60)
 def test_a_named_redis_is_used_and_none_embedded(tmp_path: Path, redis_server: RedisServer) -> None:
     """Two workers of each kind; the named Redis goes on when `up` has ended."""

@@ -123,6 +123,9 @@ class JsonReporter:
         """A line on standard error."""
         typer.echo(f"tellback up: {text}", err=True)
 
+    def stopping(self) -> None:
+        """Silence."""
+
 
 class TerminalReporter:
     """Progress and a summary for a person."""
@@ -156,9 +159,16 @@ class TerminalReporter:
         table.add_row("Data, logs", str(system.data_dir.path))
         self._console.print("Everything answers.", style="bold")
         self._console.print(table)
-        self._console.print("The command line and tellback.connect() find it by themselves. Ctrl-C stops it.")
+        self._console.print(
+            "The command line and tellback.connect() find it by themselves. Ctrl-C stops it.", highlight=False
+        )
 
     def trouble(self, text: str) -> None:
         """A line on standard error."""
         self._status.stop()
         typer.echo(f"tellback up: {text}", err=True)
+
+    def stopping(self) -> None:
+        """That it may take some seconds."""
+        self._status.stop()
+        self._console.print("Stopping: what runs has a few seconds to finish. Ctrl-C again ends it at once.")

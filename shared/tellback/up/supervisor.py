@@ -45,6 +45,10 @@ class Reporter(Protocol):
         """A part has died and is started again."""
         ...
 
+    def stopping(self) -> None:
+        """The user asked for the end; what runs may finish."""
+        ...
+
 
 class _Stop(Exception):
     """Leave whatever is going on: a signal has come, or the guard has died."""
@@ -204,6 +208,8 @@ class Supervisor:
     def _stop(self) -> None:
         """End all within ten seconds: first what uses Redis, finishing what runs, then Redis."""
         seconds = ORPHANED_STOP_SECONDS if self._guard_died else STOP_SECONDS
+        if self._signals:
+            self._reporter.stopping()
         redis = self._children.pop("redis", None)
         self._end(list(self._children.values()), seconds)
         if redis is not None:
