@@ -126,6 +126,8 @@ def test_without_a_worker_recall_uses_global_scores_and_says_so(tb: Tellback, be
 
 def test_a_request_past_its_deadline_is_dropped(tb: Tellback, bench: Bench, layout: Layout, encoder: Angles) -> None:
     tb.bank("b").recall("late", [("f", 0.5)], wait=0.05)
+    late = tb.context.database.now_ms() + 50  # the deadline counts from the arrival, a little after the host began
+    wait_until(lambda: tb.context.database.now_ms() > late, "the deadline has passed")
     bench.drain(Family.RECALLS)
     assert encoder.calls == []
     assert sum(bench.intake.lengths().values()) == 0

@@ -1,0 +1,184 @@
+"""What is bounded or guarded in the signals loop, on a real Redis: caches, replies in parts, races, leases."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tellback import Tellback
+from tellback.contracts.codec import decode
+from tellback.contracts.signals import Candidate, RecallRequested
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.state import banks, recalls
+from tellback.state.embeddings import EmbeddingCache
+from tellback.state.intake import Entry, Fenced
+from tellback.state.keys import Layout
+from tellback_workers import contexts, embedder
+from tests.support.signals import Angles, Bench, item, recall, signal
+
+
+@pytest.fixture
+def encoder() -> Angles:
+    return Angles()
+
+
+@pytest.fixture
+def bench(settings: Settings, layout: Layout, encoder: Angles) -> Iterator[Bench]:
+    bench = Bench(settings, layout, encoder)
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+def other(settings: Settings, layout: Layout, encoder: Angles) -> Iterator[Bench]:
+    """A second worker process."""
+    other = Bench(settings, layout, encoder)
+    yield other
+    other.close()
+
+
+def test_contexts_are_loaded_in_parts(
+    tb: Tellback, bench: Bench, other: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that starts late reads every context, however many replies that takes."""
+    queries = [item("f", letter) for letter in "abcdefg"]
+    signal(tb, bench, queries)
+    monkeypatch.setattr(banks, "CONTEXTS_AT_ONCE", 3)
+    signal(tb, other, queries)
+    assert tb.bank("b").stats().contexts == 7
+    shared = bench.contexts.of(bench.layout.of("b"), "b")
+    assert shared.sync().slots == (), "what a worker has begun itself it need not read back"
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 16])
+def test_scores_are_looked_up_in_parts(
+    tb: Tellback, bench: Bench, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """However few contexts one read looks through, the best that knows a fact counts, then the global score."""
+    angles = {"x@0": "f0", "x@-35": "f1", "x@35": "f2"}
+    signal(tb, bench, [item(fact, query, "helpful") for query, fact in angles.items()])
+    signal(tb, bench, [item(fact, "y", "not_helpful") for fact in ("f0", "f1", "f2", "g")])
+    tb.context.database.command("HSET", bench.layout.of("b").key("bank", "b"), "threshold", "0.5")
+    monkeypatch.setattr(banks, "MATCHES_AT_ONCE", at_once)
+    hits = {hit.fact_id: hit for hit in recall(bench, tb.bank("b"), "x@1", [(f, 0.5) for f in ("f0", "f1", "f2", "g")])}
+    assert [hits[fact].scope for fact in ("f0", "f1", "f2", "g")] == ["context", "context", "context", "global"]
+    assert [hits[fact].usefulness for fact in ("f0", "f1", "f2", "g")] == pytest.approx([0.65] * 3 + [0.4], abs=1e-6)
+
+
+def test_a_bank_that_changes_under_a_recall_is_matched_again(tb: Tellback, bench: Bench, other: Bench) -> None:
+    signal(tb, bench, [item("f", "a", "helpful")])
+    store = bench.contexts.of(bench.layout.of("b"), "b").store
+    original, calls = store.usefulness, list[int]()
+
+    def meddled(*args: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            signal(tb, other, [item("g", "new context")])
+        return original(*args)
+
+    store.usefulness = meddled  # type: ignore[assignment,method-assign]  # a race, placed where it hurts
+    [hit] = recall(bench, tb.bank("b"), "a", [("f", 0.5)])
+    assert (hit.scope, hit.degraded, len(calls)) == ("context", False, 2)
+
+
+def test_the_same_signal_in_two_hands_counts_once(tb: Tellback, bench: Bench, other: Bench) -> None:
+    """Both workers find it new and plan against the same version; the script lets one of them through."""
+    signal(tb, bench, [item("f", "a")])
+    lease = bench.lease("b")
+    for _ in range(2):
+        tb.bank("b").signal([item("f", "a", signal_id="same")])
+        tb.flush()
+    first, second = bench.read(lease)
+    barrier = threading.Barrier(2, timeout=10)
+    for process in (bench, other):
+        store = process.contexts.of(lease.shard, "b").store
+        turns = iter([True])
+
+        def held(*args: Any, original: Any = store.apply, turns: Iterator[bool] = turns) -> bool:
+            if next(turns, False):
+                barrier.wait()  # both have planned before either applies
+            return bool(original(*args))
+
+        store.apply = held  # type: ignore[assignment,method-assign]  # as above
+    threads = [
+        threading.Thread(target=process.loops[Family.SIGNALS].apply, args=(lease, [entry]))
+        for process, entry in ((bench, first), (other, second))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert tb.bank("b").fact_stats("f").signal_count == 2
+    assert sum(bench.intake.lengths().values()) == 0
+
+
+def test_a_commit_renews_the_lease(tb: Tellback, bench: Bench) -> None:
+    """What comes next may have to be embedded, which takes seconds."""
+    lease = bench.intake.take_lease(bench.layout.of("b"), Family.SIGNALS, 2)
+    assert lease is not None
+    tb.bank("b").signal([item("f", "a")])
+    tb.flush()
+    bench.loops[Family.SIGNALS].apply(lease, bench.read(lease))
+    assert tb.context.database.command("PTTL", lease.key) > 20_000
+
+
+def test_a_fenced_drainer_answers_no_recall(tb: Tellback, bench: Bench) -> None:
+    request = RecallRequested(event_id="e", bank="b", query="a", candidates=[Candidate("f", 1.0)], deadline_in=30)
+    tb.context.publisher.publish(request)
+    tb.flush()
+    lease = bench.lease("b", Family.RECALLS)
+    entries = [Entry(raw.id, decode(raw.raw or b"", Family.RECALLS), 1) for raw in bench.intake.read_new(lease, 9)]
+    bench.intake.release(lease)
+    bench.lease("b", Family.RECALLS)
+    with pytest.raises(Fenced):
+        bench.loops[Family.RECALLS].apply(lease, entries)
+    assert tb.context.database.command("EXISTS", bench.layout.of("b").key("reply", "e")) == 0
+    assert sum(bench.intake.lengths().values()) == 1
+
+
+def test_where_too_many_recalls_wait_a_host_does_not(
+    tb: Tellback, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recalls, "WAITING_MAX", 0)
+    start = time.monotonic()
+    [hit] = tb.bank("b").recall("a", [("f", 1.0)], wait=30)
+    assert hit.degraded
+    assert time.monotonic() - start < 10
+    assert sum(bench.intake.lengths().values()) == 0
+
+
+def test_a_process_drops_the_bank_that_it_used_longest_ago(
+    tb: Tellback, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is loaded again when it is needed."""
+    monkeypatch.setattr(contexts, "MEMORY", 1)
+    for bank in ("one", "two", "one"):
+        signal(tb, bench, [item("f", "a@0")], bank=bank)
+    assert [bank for _, bank in bench.contexts._banks] == ["one"]
+    assert tb.bank("one").stats().contexts == 1
+    assert tb.bank("one").fact_stats("f").signal_count == 2
+
+
+def test_a_process_remembers_a_bounded_number_of_embeddings(
+    bench: Bench, encoder: Angles, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedder, "REMEMBERED", 2)
+    for text in ("a", "b", "a", "c", "d"):
+        vectors = bench.contexts.embedder.embed([text], layout.shard(0))
+        assert (vectors[text] == encoder.encode([text])[0]).all()
+    assert list(bench.contexts.embedder._known) == ["c", "d"]
+
+
+def test_redis_keeps_embeddings_in_two_generations(tb: Tellback, layout: Layout) -> None:
+    """The newest 10,000 are always there, and never more than two generations."""
+    cache = EmbeddingCache(tb.context.database, layout.shard(0), "m")
+    for start in range(0, 25_000, 500):
+        cache.put({f"text {i}": b"vector" for i in range(start, start + 500)})
+    found = cache.get([f"text {i}" for i in range(25_000)])
+    assert set(found) >= {f"text {i}" for i in range(15_000, 25_000)}
+    assert len(found) <= 20_000
