@@ -1,0 +1,203 @@
+"""The system that the demo runs on: a `tellback up` of its own, with free ports and a data directory of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from tellback import clock
+from tellback.errors import TellbackError
+from tellback.settings import PREFIX
+from tellback.up import launch
+
+UP: Final = "from tellback.cli.app import main; main()"
+STOP_SECONDS: Final = 15.0
+LOOK_EVERY: Final = 0.1
+
+
+class SystemFailed(TellbackError):
+    """`tellback up` did not start; the text is its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """What `tellback up --json` prints."""
+
+    redis_url: str
+    flower_url: str
+    pids: dict[str, int]
+
+
+class DemoSystem:
+    """A folder with the system's data and the project, and the processes that the demo has started."""
+
+    def __init__(self, *, keep: bool) -> None:
+        """Make the folder; nothing runs yet. `keep`: the system outlives this process."""
+        self.folder = Path(tempfile.mkdtemp(prefix="tellback-demo-"))
+        self.data = self.folder / "data"
+        self.project = self.folder / "project"
+        self.data.mkdir(mode=0o700)
+        self._keep = keep
+        self._up: subprocess.Popen[str] | None = None
+        self._hosts: list[Host] = []
+        self.addresses: Addresses | None = None
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment of every process of the demo: no setting of the user's, so that nothing of theirs is touched.
+
+        The data directory is all that a host needs: `tellback.connect()` finds the system there.
+        """
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+        return clean | {f"{PREFIX}DATA_DIR": str(self.data), "PYTHONUNBUFFERED": "1"}
+
+    @property
+    def supervisor(self) -> int:
+        """The process to end when the system was kept."""
+        assert self._up is not None
+        return self._up.pid
+
+    def start(self) -> Addresses:
+        """Start the system and wait until all of it answers.
+
+        Raises:
+            SystemFailed: it did not start.
+        """
+        errors = self.data / "up.stderr"
+        argv = [sys.executable, "-P", "-c", UP, "up", "--json", "--port", "0", "--flower-port", "0"]
+        if not self._keep:
+            argv = bound_to_this(argv)
+        with errors.open("w") as stderr:
+            self._up = subprocess.Popen(  # noqa: S603 - our own program
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                env=self.environ | {f"{PREFIX}COMMAND_ROOTS": str(self.project)},
+                start_new_session=True,  # Ctrl-C is for this process, which stops the system in good order
+            )
+        lines = _Lines(self._up.stdout)
+        while (line := lines.next(LOOK_EVERY)) is None:
+            pass  # `up` bounds its start itself
+        if not line:
+            raise SystemFailed(errors.read_text().strip() or f"`tellback up` ended: {self._up.wait()}")
+        self.addresses = Addresses(**json.loads(line))
+        return self.addresses
+
+    def host(self, module: str, given: Mapping[str, Any]) -> Host:
+        """Start an agent host: a Python process that runs `module`."""
+        host = Host([sys.executable, "-P", "-m", module, json.dumps(given)], self.environ)
+        self._hosts.append(host)
+        return host
+
+    def stop(self) -> list[str]:
+        """End every process and remove the folder; names of those that still run, which is a fault."""
+        for host in self._hosts:
+            host.kill()
+        if self._up is not None:
+            self._up.terminate()
+            try:
+                self._up.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._up.kill()  # its supervisor notices and ends the rest
+                self._up.wait()
+        left = self._running()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return left
+
+    def _running(self) -> list[str]:
+        end = clock.monotonic() + 2
+        while True:
+            pids = {} if self.addresses is None else self.addresses.pids
+            left = [name for name, pid in pids.items() if _runs(pid)]
+            if not left or clock.monotonic() > end:
+                return left
+            clock.sleep(LOOK_EVERY)
+
+
+class Host:
+    """One agent host, and what it tells: JSON lines."""
+
+    def __init__(self, argv: list[str], environ: Mapping[str, str]) -> None:
+        """Start it; it dies with this process."""
+        self._process = subprocess.Popen(  # noqa: S603 - our own program
+            bound_to_this(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=dict(environ),
+            start_new_session=True,
+        )
+        self._lines = _Lines(self._process.stdout)
+        self._errors = _Lines(self._process.stderr)
+
+    def next(self, seconds: float) -> dict[str, Any] | None:
+        """What it tells next; empty at its end, None if nothing came in time."""
+        line = self._lines.next(seconds)
+        return line if line is None else json.loads(line or "{}")
+
+    def kill(self) -> int:
+        """SIGKILL, as a crash would; the exit code."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        return self._process.wait()
+
+    def ended(self) -> str:
+        """How it ended, with the last line of its standard error."""
+        code = self._process.wait()
+        last = ""
+        while line := self._errors.next(1.0):
+            last = line.strip() or last
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return f"{how}: {last}" if last else how
+
+
+class _Lines:
+    """Lines of a pipe, with a time limit for each."""
+
+    def __init__(self, pipe: IO[str] | None) -> None:
+        assert pipe is not None
+        self._queue: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, args=(pipe,), daemon=True).start()
+
+    def next(self, seconds: float) -> str | None:
+        """The next line; empty at the end, None if there was none in time."""
+        try:
+            return self._queue.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
+    def _read(self, pipe: IO[str]) -> None:
+        with pipe:
+            for line in pipe:
+                self._queue.put(line)
+        self._queue.put("")
+
+
+def bound_to_this(argv: list[str]) -> list[str]:
+    """The command, to be killed by the kernel should this process die without ending it (Linux)."""
+    return [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), *argv]
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # another user's: not ours, and not gone either
+    return True
