@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -257,7 +257,9 @@ def test_wrong_arguments_are_named(tb: Tellback, named: str, channel: Any, wait:
         tb.outbox(channel, wait=wait)
 
 
-@pytest.mark.parametrize("outcome", [True, None, "delivered", {"attempted": True}])
+@pytest.mark.parametrize(
+    "outcome", [True, None, "delivered", {"attempted": True}, RoutingOutcome(attempted=cast("bool", "yes"))]
+)
 def test_only_an_outcome_settles(tb: Tellback, outcome: Any) -> None:
     answered(tb, "1")
     with pytest.raises(InvalidInput, match=r"^outcome:"):

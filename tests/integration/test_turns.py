@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -281,6 +281,9 @@ def test_a_wrong_argument_is_named_and_nothing_is_opened(tb: Tellback, named: st
         ("response", "hello"),
         ("response", None),
         ("response", OutgoingResponse()),
+        ("response", OutgoingResponse(text=cast("str", 5))),
+        ("response", OutgoingResponse(attachments=cast("tuple[str, ...]", "a.png"))),
+        ("response", OutgoingResponse(attachments=cast("tuple[str, ...]", (b"a.png", object())))),
         ("response", OutgoingResponse.text_only("  ")),
         ("response.text", OutgoingResponse.text_only("x" * 70_000)),
     ],

@@ -11,9 +11,8 @@ from typing import Final, Literal
 
 from tellback import clock
 from tellback.client.context import Context
-from tellback.client.turn_checks import check_name, check_wait, milliseconds
+from tellback.client.turn_checks import check_name, check_struct, check_wait, milliseconds
 from tellback.contracts.turns import DeliveryKind, OutgoingResponse, RoutingOutcome, Settlement
-from tellback.errors import InvalidInput
 from tellback.settings import Settings
 from tellback.state.outbox import Delivery, Limits, Outbox, Place
 
@@ -52,8 +51,7 @@ class OutboxDelivery:
             InvalidInput: not a `RoutingOutcome`.
             Unavailable: Redis is away; the delivery comes again when its lease ends.
         """
-        if not isinstance(outcome, RoutingOutcome):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller without types
-            raise InvalidInput(f"outcome: a RoutingOutcome, not {type(outcome).__name__}")
+        outcome = check_struct("outcome", outcome, RoutingOutcome)
         return self._outbox.settle(self._place, self._delivery, outcome)
 
 

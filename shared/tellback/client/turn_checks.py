@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
 
 from tellback.contracts.turns import OutgoingResponse
 from tellback.errors import InvalidInput
@@ -12,6 +14,8 @@ from tellback.redaction import redact_text
 MAX_NAME_BYTES: Final = 512
 MAX_LANGUAGE: Final = 35  # what RFC 5646 asks buffers to hold
 MAX_CODE_BYTES: Final = 200
+
+Struct = TypeVar("Struct", bound=msgspec.Struct)
 
 
 def milliseconds(seconds: float) -> int:
@@ -78,12 +82,20 @@ def check_code(code: object) -> str:
     return redact_text(check_text("code", code, MAX_CODE_BYTES))
 
 
-def check_response(response: object) -> None:
+def check_response(response: object) -> OutgoingResponse:
     """Something that a transport can send."""
-    if not isinstance(response, OutgoingResponse):
-        raise InvalidInput(
-            f"response: an OutgoingResponse, not {type(response).__name__}; OutgoingResponse.text_only('...') makes one"
-        )
-    if response.blank:
+    checked = check_struct("response", response, OutgoingResponse, "; OutgoingResponse.text_only('...') makes one")
+    if checked.blank:
         raise InvalidInput("response: blank; use no_reply(reason=...) for intended silence")
-    response.check()
+    checked.check()
+    return checked
+
+
+def check_struct(name: str, value: object, kind: type[Struct], hint: str = "") -> Struct:
+    """A message of ours whose fields are of their types, which constructing one does not check."""
+    if not isinstance(value, kind):
+        raise InvalidInput(f"{name}: a value of type {kind.__name__}, not {type(value).__name__}{hint}")
+    try:
+        return msgspec.convert(msgspec.to_builtins(value), kind)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise InvalidInput(f"{name}: {error}") from error

@@ -66,7 +66,7 @@ class Turn:
             NotFound: turns are kept for seven days.
             SpoolFull: Redis is away and so is the room on disk.
         """
-        check_response(response)
+        response = check_response(response)
         shown = redact_text(response.text or response.voice or "")
         try:
             return self._turns.answer(self.ref, response, shown=shown)
@@ -98,7 +98,7 @@ class Turn:
         if (response is None) == (error_code is None):
             raise InvalidInput("finish: give exactly one of response and error_code")
         if response is not None:
-            check_response(response)
+            response = check_response(response)
         code = None if error_code is None else check_code(error_code)
         try:
             self._turns.mark_finishing(self.ref, milliseconds(self._context.settings.finish_grace))
