@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+import msgspec
 import pytest
 
 from tellback import (
@@ -19,7 +20,7 @@ from tellback import (
     Tellback,
     connect,
 )
-from tellback.contracts.guidance import ToolInvoked
+from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.guidance.evaluation import Effects, begin
 from tellback.names import Family
@@ -31,6 +32,7 @@ from tellback.state.keys import Layout
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
 from tellback_workers.tasks import drainer
+from tests.support import providers
 from tests.support.waiting import wait_until
 
 ID = EvaluationId("s", "p", "e")
@@ -306,3 +308,27 @@ def test_eight_takers_share_feedback_without_a_copy(
 
 def _has(taken: list[Feedback], n: int) -> bool:
     return len(taken) >= n
+
+
+def test_what_comes_again_is_evaluated_without_custom_providers(
+    settings: Settings, layout: Layout, store: Evaluations, lease: Lease
+) -> None:
+    """One of them may have killed the worker; it stays due, and is asked with the next call."""
+    del layout
+    loop = GuidanceLoop(Runtime(msgspec.structs.replace(settings, providers=providers.SETTING)), "default")
+    begun = EvaluationBegun(
+        event_id="b",
+        session="s",
+        prompt="p",
+        evaluation="e",
+        delivery="all",
+        providers=[
+            ProviderSpec(name="Monitor", trigger=FeedbackTrigger(1)),
+            ProviderSpec(name="ToolUsageMonitor", trigger=FeedbackTrigger(1)),
+        ],
+    )
+    loop.apply(lease, [Entry("1-1", begun, 1)])
+    loop.apply(lease, [Entry("2-1", call(), 2)])
+    assert [feedback.provider_name for feedback in store.take_feedback(ID, "op-1")] == ["ToolUsageMonitor"]
+    loop.apply(lease, [Entry("3-1", call(), 1)])
+    assert [feedback.provider_name for feedback in store.take_feedback(ID, "op-2")] == ["Monitor", "ToolUsageMonitor"]

@@ -110,7 +110,9 @@ def test_values_that_json_knows_arrive_as_they_are() -> None:
 
 def test_secrets_are_redacted_before_anything_is_cut() -> None:
     secret = "AKIA" + "A" * 16
-    assert secret not in plain_text("x" * (LIMIT - 10) + secret)
+    assert "AKIA" not in plain_text("x" * (LIMIT - 35) + secret + "x" * 100), (
+        "half of a secret is none that a rule knows"
+    )
     assert plain_params({"auth": {"password": "hunter22"}}) == {"auth": {"password": "[redacted: password]"}}
     assert plain_params({"header": f"key {secret}"}) == {"header": "[redacted: aws-access-key]"}
 
@@ -128,3 +130,10 @@ def test_a_small_call_is_kept_whole_and_a_large_one_is_cut() -> None:
     }
     large = msgspec.structs.replace(small, result="r" * 60_000, error="e" * 60_000, params={"q": "p" * 60_000})
     assert len(tool_call_json(large, 7, 3)) < 4 * KEPT_BYTES
+
+
+def test_what_another_host_nested_deeply_is_kept_without_an_exception() -> None:
+    """A host that is not ours may send anything that decodes."""
+    raw = b'{"event_id":"1","type":"ToolInvoked","session":"s","evaluation":"e","tool":"t","params":{"v":%s"%s"%s}}'
+    event = msgspec.json.decode(raw % (b"[" * 700, b"x" * 9_000, b"]" * 700), type=ToolInvoked)
+    assert len(tool_call_json(event, 7, 1)) < 2 * KEPT_BYTES

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from tellback import Feedback, FeedbackContext, FeedbackTrigger, ProviderSpec
+from tellback import Feedback, FeedbackContext, FeedbackTrigger, ProviderSpec, ToolCall, clock
 from tellback.guidance.provider import ProviderFailure
 from tellback.guidance.registry import Registry
 from tellback_workers.isolation import IsolatedPanel, call_within
@@ -17,6 +19,7 @@ from tests.support import providers
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CONTEXT = FeedbackContext(session="s", prompt="p", now=NOW, began_at=NOW, tool_call_count=3)
+CALLED = replace(CONTEXT, recent=[ToolCall(at=1, tool="t", call_index=3)])
 CUSTOM = (
     providers.Monitor,
     providers.Raises,
@@ -68,6 +71,19 @@ def test_what_the_function_returns_is_returned() -> None:
     assert call_within(1.0, lambda: 42) == 42
 
 
+def test_an_alarm_that_strikes_while_the_timer_is_being_stopped_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function has returned; the worker's own code must not be interrupted."""
+    original = signal.setitimer
+
+    def late(which: int, seconds: float, interval: float = 0.0) -> tuple[float, float]:
+        if seconds == 0:
+            signal.raise_signal(signal.SIGALRM)
+        return original(which, seconds, interval)
+
+    monkeypatch.setattr(signal, "setitimer", late)
+    assert call_within(5.0, lambda: 42) == 42
+
+
 def test_many_short_calls_are_never_struck_by_a_late_alarm() -> None:
     """A timer that outlives its call would interrupt the worker's own work."""
     end = time.monotonic() + 1.0
@@ -98,8 +114,13 @@ def test_outside_the_main_thread_custom_providers_are_refused() -> None:
     assert caught == ["custom providers need a prefork or solo worker: this pool cannot end one that hangs"]
 
 
-def test_with_the_budget_spent_custom_providers_are_not_asked_and_built_in_ones_are() -> None:
-    one = panel(timeout=1.0, budget=0.2)
-    answers = [one.ask(spec("Forever"), CONTEXT) for _ in range(4)]
+def test_with_the_budget_spent_custom_providers_are_not_asked_and_built_in_ones_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each call seems to take 0.15 s of a budget of 0.2 s."""
+    times = itertools.count()
+    monkeypatch.setattr(clock, "monotonic", lambda: next(times) * 0.15)
+    one = panel(timeout=5.0, budget=0.2)
+    answers = [one.ask(spec("Monitor"), CALLED) for _ in range(4)]
     assert [isinstance(answer, Feedback) for answer in answers] == [True, True, False, False]
     assert one.ask(spec("ToolUsageMonitor"), CONTEXT) is not None
