@@ -37,7 +37,8 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
             return fence[0]
         target = relpath(place, str(Path(uri).parent))
         headings = HEADING.findall(markdown[: fence.start()])
-        return f"![Diagram: {headings[-1] if headings else uri}]({target}){{ .diagram }}"
+        image = f"![Diagram: {headings[-1] if headings else uri}]({target}){{ .diagram }}"
+        return f"[{image}]({target})"  # a click shows it in full size
 
     return FENCE.sub(drawn, markdown)
 
