@@ -1,30 +1,52 @@
-"""pytest-celery's nodes on local processes: a worker of ours, a broker of its own, the state in the test's Redis."""
+"""pytest-celery's nodes: a worker of ours and a broker of its own, as local processes and as containers."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
+import docker  # type: ignore[import-untyped]  # its stubs are not needed for one call
 import msgspec
 import pytest
+import pytest_docker_tools  # type: ignore[import-untyped]  # as pytest-celery
 from pytest_celery import (  # type: ignore[import-untyped]  # it has no py.typed
     CeleryBrokerCluster,
     CeleryTestBroker,
-    CeleryTestContainer,
     CeleryTestWorker,
     CeleryWorkerCluster,
 )
 
 from tellback import Settings
 from tellback.state.database import Database
+from tests.smoke import container_nodes
 from tests.smoke.local_nodes import LocalBroker, LocalWorker, Node
 
+_BUILD_SECONDS = 1800  # the image is built in the first test's time, and holds torch
+_tools = cast("Any", pytest_docker_tools)  # it is untyped
 
-class _LocalTestWorker(CeleryTestWorker):  # type: ignore[misc]  # pytest-celery has no py.typed
+
+class _TestWorker(CeleryTestWorker):  # type: ignore[misc]  # pytest-celery has no py.typed
     def hostname(self) -> str:
-        """The name of the process, where a container would have an id."""
-        return LocalWorker.id
+        """The name of the process or container."""
+        return cast("str", cast("Any", self).container.name)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a container engine where none answers; it is asked only if such a test is to run."""
+    if item.get_closest_marker("containers") and (reason := container_nodes.missing()):
+        pytest.skip(reason)
+
+
+@pytest.fixture(
+    params=["local", pytest.param("container", marks=[pytest.mark.containers, pytest.mark.timeout(_BUILD_SECONDS)])]
+)
+def nodes(request: pytest.FixtureRequest) -> str:
+    """What the nodes of a test are; the fixtures `local_…` and `container_…` make them."""
+    return cast("str", request.param)
 
 
 def _urls(cluster: Any) -> dict[str, Any]:
@@ -46,10 +68,16 @@ def broker(celery_setup: Any) -> Node:
 
 
 @pytest.fixture
-def celery_broker_cluster(tmp_path: Path) -> Iterator[CeleryBrokerCluster]:
-    folder = tmp_path / "broker"
-    folder.mkdir()
-    node = CeleryTestBroker(cast("CeleryTestContainer", LocalBroker(folder)))
+def redis_server(request: pytest.FixtureRequest, nodes: str) -> Any:
+    """The state's Redis: the one of this test process, or one in the containers' network."""
+    if nodes == "local":
+        return request.getfixturevalue("redis_server")
+    return SimpleNamespace(url=request.getfixturevalue("container_state").host_url)
+
+
+@pytest.fixture
+def celery_broker_cluster(request: pytest.FixtureRequest, nodes: str) -> Iterator[CeleryBrokerCluster]:
+    node = CeleryTestBroker(request.getfixturevalue(f"{nodes}_broker"))
     yield CeleryBrokerCluster(node)
     node.teardown()
 
@@ -67,11 +95,47 @@ def celery_worker_cluster_config(celery_broker_cluster: CeleryBrokerCluster) -> 
 @pytest.fixture
 def celery_worker_cluster(
     database: Database,  # noqa: ARG001 - the worker must be gone before the keys are checked
-    settings: Settings,
-    celery_broker_cluster: CeleryBrokerCluster,
-    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    nodes: str,
 ) -> Iterator[CeleryWorkerCluster]:
-    split = msgspec.structs.replace(settings, broker_url=_urls(celery_broker_cluster)["urls"][0], beat_period=0.5)
-    node = _LocalTestWorker(cast("CeleryTestContainer", LocalWorker(split, tmp_path)), cast("Any", None))
+    node = _TestWorker(request.getfixturevalue(f"{nodes}_worker"), cast("Any", None))
     yield CeleryWorkerCluster(node)
     node.teardown()
+
+
+@pytest.fixture
+def local_broker(tmp_path: Path) -> LocalBroker:
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    return LocalBroker(folder)
+
+
+@pytest.fixture
+def local_worker(settings: Settings, celery_broker_cluster: CeleryBrokerCluster, tmp_path: Path) -> LocalWorker:
+    split = msgspec.structs.replace(settings, broker_url=_urls(celery_broker_cluster)["urls"][0], beat_period=0.5)
+    return LocalWorker(split, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def docker_client() -> Iterator[Any]:
+    """In the place of the one that gives up after a minute of silence, while pip installs torch."""
+    with contextlib.closing(cast("Any", docker).from_env(timeout=_BUILD_SECONDS)) as engine:
+        yield engine
+
+
+@pytest.fixture
+def container_environment(container_state: container_nodes.Redis, celery_broker_cluster: CeleryBrokerCluster) -> Any:
+    return {
+        "TELLBACK_REDIS_URL": container_state.url,
+        "TELLBACK_BROKER_URL": _urls(celery_broker_cluster)["urls"][0],
+        "TELLBACK_BEAT_PERIOD": "0.5",
+    }
+
+
+# Fixtures made of fixtures: names in braces are filled in with those.
+container_image = _tools.build(**container_nodes.IMAGE)
+container_state = _tools.container(**container_nodes.REDIS)
+container_broker = _tools.container(**container_nodes.REDIS)
+container_worker = _tools.container(
+    image="{container_image.id}", environment=_tools.fxtr("container_environment"), **container_nodes.WORKER
+)
