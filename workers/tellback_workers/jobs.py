@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -96,7 +97,7 @@ class JobWorker:
         leased = clock.monotonic()
         try:
             secrets = self._policy.secrets(submitted)
-            execution = self._policy.execution(submitted, secrets, self._settings.job_lease * KILL_AT)
+            execution = self._policy.execution(submitted, secrets)
         except Refused as refusal:
             return record_without_run(submitted, str(refusal), attempt)
         self._jobs.starts_in(lease, execution.cwd)
@@ -107,6 +108,8 @@ class JobWorker:
 
         redactor = Redactor(secrets)
         with _held(self._jobs, lease, self._settings.job_lease) as control:
+            left = self._settings.job_lease * KILL_AT - (clock.monotonic() - leased)
+            execution = replace(execution, lease=max(left, 0.01))
             outcome = run(execution, redactor=redactor, control=control, now=server_now)
         return record_of(submitted, outcome, redactor=redactor, cwd=execution.cwd, attempt=attempt)
 

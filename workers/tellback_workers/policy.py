@@ -52,8 +52,8 @@ class Policy:
             found[name] = value
         return found
 
-    def execution(self, submitted: CommandSubmitted, secrets: Mapping[str, str], lease: float) -> Execution:
-        """What is to be run; `lease` is in seconds.
+    def execution(self, submitted: CommandSubmitted, secrets: Mapping[str, str]) -> Execution:
+        """What is to be run.
 
         Raises:
             Refused: the directory, with symbolic links resolved, is outside of those that are allowed.
@@ -68,5 +68,4 @@ class Policy:
             env=inherited | submitted.env | dict(secrets),
             timeout=submitted.timeout,
             grace=self._grace,
-            lease=lease,
         )

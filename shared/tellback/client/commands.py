@@ -6,9 +6,12 @@ Source: runtime-feedback-loops.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from tellback import clock
 from tellback.client.context import Context
@@ -86,7 +89,7 @@ def submit(
     argv: Sequence[str],
     *,
     session: str,
-    cwd: str | None = None,
+    cwd: str | os.PathLike[str] | None = None,
     timeout: float = DEFAULT_TIMEOUT,
     note: str | None = None,
     host: str | None = None,
@@ -101,22 +104,27 @@ def submit(
     if isinstance(argv, str | bytes):
         raise InvalidInput(f"argv is {type(argv).__name__}; give a list of arguments (there is no shell)")
     event_id = new_event_id()
-    submitted = CommandSubmitted(
-        event_id=event_id,
-        command_id=event_id,
-        session=session,
-        argv=list(argv),
-        cwd=cwd,
-        timeout=timeout,
-        note=None if note is None else " ".join(note.split()),
-        host=host,
-        parent=parent,
-        inputs=list(inputs),
-        env=dict(env or {}),
-        secret_env=list(secret_env),
-        on_lost=on_lost,
-        priority=priority,
-    )
+    fields = {
+        "type": CommandSubmitted.__name__,
+        "event_id": event_id,
+        "command_id": event_id,
+        "session": session,
+        "argv": list(argv),
+        "cwd": None if cwd is None else os.fspath(cwd),
+        "timeout": timeout,
+        "note": " ".join(note.split()) if isinstance(note, str) else note,
+        "host": host,
+        "parent": parent,
+        "inputs": list(inputs),
+        "env": dict(env or {}),
+        "secret_env": list(secret_env),
+        "on_lost": on_lost,
+        "priority": priority,
+    }
+    try:
+        submitted = msgspec.convert(fields, CommandSubmitted)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(str(error).replace("$.", "")) from error
     if reason := unaddressable(submitted) or problem(submitted):
         raise InvalidInput(reason)
     context.publisher.publish(submitted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -66,7 +67,7 @@ class Tellback:
         argv: Sequence[str],
         *,
         session: str,
-        cwd: str | None = None,
+        cwd: str | os.PathLike[str] | None = None,
         timeout: float = DEFAULT_TIMEOUT,
         note: str | None = None,
         host: str | None = None,

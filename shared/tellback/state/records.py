@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import msgspec
 
 from tellback import clock
 from tellback.contracts.commands import CommandRecord
-from tellback.errors import NotFound
+from tellback.errors import NotFound, Unavailable
 from tellback.state.database import Database
 from tellback.state.keys import FAMILIES, Layout
 
 BLOCK_SECONDS: Final = 2.0  # of one blocking read, below the socket's timeout
+FIRST_BLOCK: Final = 0.001  # zero would block for ever
+AWAY_PATIENCE: Final = 30.0  # a restart of Redis does not end a long wait
+PAUSE: Final = 0.2
 KEPT: Final = FAMILIES["records"].cap or 0
 
 _decoder = msgspec.json.Decoder(CommandRecord)
@@ -49,22 +53,36 @@ class Records:
 
         Raises:
             NotFound: it has ended and its record is gone, since the session has had so many newer ones.
+            Unavailable: Redis has been away for `AWAY_PATIENCE` seconds, or is when the time is over.
         """
-        shard = self._layout.of(session)
         end = clock.monotonic() + seconds
-        key = shard.key("done", command_id)
-        block = 0.001
+        away_until, block = math.inf, FIRST_BLOCK
         while True:
-            # The list is its own destination: everybody who waits gets the record, and it stays.
-            raw = self._db.command("BLMOVE", key, key, "LEFT", "LEFT", f"{block:.3f}")
-            if raw is not None:
-                return _decoder.decode(raw)
-            if self._db.command("HGET", shard.key("job", command_id), "state") == b"done":
-                return self._kept(session, command_id)
+            try:
+                record = self._look(session, command_id, block)
+                away_until = math.inf
+            except Unavailable:
+                away_until = min(away_until, clock.monotonic() + AWAY_PATIENCE)
+                if clock.monotonic() >= min(end, away_until):
+                    raise
+                clock.sleep(PAUSE)
+                continue
             left = end - clock.monotonic()
-            if left <= 0:
-                return None
-            block = max(0.001, min(left, BLOCK_SECONDS))
+            if record is not None or left <= 0:
+                return record
+            block = max(FIRST_BLOCK, min(left, BLOCK_SECONDS))
+
+    def _look(self, session: str, command_id: str, block: float) -> CommandRecord | None:
+        """The record of a command, if there is one within `block` seconds."""
+        shard = self._layout.of(session)
+        key = shard.key("done", command_id)
+        # The list is its own destination: everybody who waits gets the record, and it stays.
+        raw = self._db.command("BLMOVE", key, key, "LEFT", "LEFT", f"{block:.3f}")
+        if raw is not None:
+            return _decoder.decode(raw)
+        if self._db.command("HGET", shard.key("job", command_id), "state") == b"done":
+            return self._kept(session, command_id)
+        return None
 
     def _kept(self, session: str, command_id: str) -> CommandRecord:
         """The record of a command that ended long ago."""
