@@ -35,9 +35,11 @@ def demo(
     import signal
 
     from tellback.demo.stage import Stage
-    from tellback.demo.system import DemoSystem, SystemFailed
+    from tellback.demo.system import DemoSystem
+    from tellback.errors import TellbackError
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends everything, as Ctrl-C does
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # they end everything, as Ctrl-C does
     system = DemoSystem(keep=keep)
     kept = False
     with Stage() as stage:
@@ -45,8 +47,9 @@ def demo(
             _play(stage, system, patience)
             kept = keep
             _farewell(stage, system, kept=kept)
-        except SystemFailed as failed:
-            stage.check(happened=False, effect=f"the system has started: {failed}")
+        except TellbackError as error:
+            stage.arrived()
+            stage.check(happened=False, effect=f"the system holds until the end of the story: {error}")
         except KeyboardInterrupt:
             stage.arrived()
             stage.say("interrupted; everything is stopped")

@@ -12,6 +12,8 @@ from tellback.names import Family
 AGENT: Final = "tellback.demo.agent"
 EXITS: Final = (1, 1, 0)  # the tests, a retry that fails for the second reason, a retry that succeeds
 
+REASON: Final = 110
+
 Told = dict[str, Any]
 
 
@@ -32,6 +34,7 @@ class Repair:
         write_project(scene.system.project)
         stage.act("Ada asks for a repair; an agent host takes her message")
         stage.waiting("an agent host starts")
+        scene.warm_up()
         host = scene.system.host(AGENT, self._given())
         shown = {
             "host": self._host,
@@ -71,7 +74,7 @@ class Repair:
         }
 
     def _host(self, told: Told) -> None:
-        self._stage.check(not told["heavy"], f"host process {told['pid']} has imported tellback, not Celery, not torch")
+        self._stage.say(f"host process {told['pid']} runs `import tellback`")
 
     def _turn(self, told: Told) -> None:
         self._cast.turns["ada"], self._cast.evaluation = told["turn"], told["evaluation"]
@@ -99,9 +102,11 @@ class Repair:
         done = len(self._cast.records) == len(EXITS)
         verdict = "lets it pass as done" if told["passed"] else "does not let it pass as done"
         self._stage.check(told["passed"] is done, f"the gate {verdict}")
+        for reason in told["reasons"][:1]:
+            self._stage.say(f"  {reason if len(reason) < REASON else f'{reason[:30]} ... {reason[-70:]}'}", "dim")
 
     def _edited(self, told: Told) -> None:
-        self._stage.check(told["changed"], f"{told['file']} edited, for it recalls {told['fact']!r}: {told['text']}")
+        self._stage.say(f"{told['file']} edited, for the recalled fact {told['fact']!r} says: {told['text']}")
         self._stage.say(f"  - {told['old']}\n  + {told['new']}", "dim")
 
     def _feedback(self, told: Told) -> None:
@@ -124,22 +129,20 @@ class Repair:
     def _signalled(self, told: Told) -> None:
         self._stage.act("Signals: what helped comes first the next time")
         self._cast.signals = told["sent"]
-        self._stage.say(", ".join(f"{fact} {kind}" for fact, kind in told["items"]), "dim")
+        self._stage.say("; ".join(f"{fact}: {', '.join(kinds)}" for fact, kinds in told["kinds"].items()), "dim")
         applied = f"{told['applied']} of {told['sent']} signals applied by {self._scene.worker(Family.SIGNALS)}"
         self._stage.check(told["applied"] == told["sent"], applied)
 
     def _recalled_again(self, told: Told) -> None:
         """Show both recalls side by side; they differ by what the signals said, since the search is the same."""
-        before = {hit["fact"]: (place, hit) for place, hit in enumerate(self._before, 1)}
+        before = {hit["fact"]: {**hit, "place": place} for place, hit in enumerate(self._before, 1)}
         rows: list[list[str]] = []
         for place, hit in enumerate(told["hits"], 1):
-            old_place, old = before.get(hit["fact"], (0, hit))
-            numbers = [old["semantic"], old["usefulness"], old["score"], hit["usefulness"], hit["score"]]
-            shown = [f"{number:.3f}" for number in numbers]
-            rows.append([hit["fact"], *shown[:3], str(old_place), *shown[3:], str(place)])
-        title = f"recall of {told['query']!r}, by {self._scene.worker(Family.RECALLS)}, before and after the signals"
-        columns = ("fact", "semantic", "useful", "score", "place", "useful now", "score now", "place now")
-        self._stage.table(title, columns, rows)
+            old = before.get(hit["fact"], {**hit, "place": 0})
+            moved = [f"{old[name]:.3f} → {hit[name]:.3f}" for name in ("usefulness", "score")]
+            rows.append([hit["fact"], f"{hit['semantic']:.3f}", *moved, f"{old['place']} → {place}"])
+        title = f"recall by {self._scene.worker(Family.RECALLS)}, before → after the signals"
+        self._stage.table(title, ("fact", "semantic", "usefulness", "score", "place"), rows)
         first = [hits[0]["fact"] if hits else "nothing" for hits in (self._before, told["hits"])]
         self._stage.check(first[0] != first[1] == "percentage", f"{first[1]} comes before {first[0]} now")
 
@@ -151,6 +154,7 @@ class Repair:
     def _told_its_end(self, told: Told) -> None:
         self._cast.calls = told["calls"]
         self._finished = True
+        self._stage.check(not told["heavy"], "and for all that the host has imported neither Celery nor torch")
 
     def _failed(self, told: Told) -> None:
         self._stage.say(told["error"], "red")

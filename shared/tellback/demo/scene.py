@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import secrets
+import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tellback.contracts.turns import DeliveryKind, RoutingOutcome
+from tellback.errors import TellbackError
 from tellback.state.presence import Presence
 
 if TYPE_CHECKING:
@@ -48,6 +51,15 @@ class Scene:
             for worker in Presence(tb.context.database, tb.context.layout).workers()
             for queue in worker.queues
         }
+
+    def warm_up(self) -> None:
+        """Have the model loaded while the tests run: a recall that nobody waits for."""
+
+        def recall() -> None:
+            with suppress(TellbackError):  # the story's own recall tells what is wrong
+                self.tb.bank(self.cast.bank).recall("warm", [("up", 1.0)], wait=min(60.0, self.patience))
+
+        threading.Thread(target=recall, name="demo-warm-up", daemon=True).start()
 
     def worker(self, queue: str) -> str:
         """The worker that takes this queue; each queue of the demo has one."""
