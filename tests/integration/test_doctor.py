@@ -168,6 +168,14 @@ def test_celery_s_queues_are_counted(settings: Settings, database: Database) -> 
     assert found(settings)["queues"].found == "events 2, turns 1"
 
 
+def test_a_broker_that_is_away_is_wrong(settings: Settings, database: Database) -> None:  # noqa: ARG001
+    elsewhere = msgspec.structs.replace(settings, broker_url=f"redis://:geheim@127.0.0.1:{free_port()}/0")
+    finding = found(elsewhere)["queues"]
+    assert finding.state == "wrong"
+    assert "redis://:***@" in finding.found
+    assert found(elsewhere)["eviction"].state == "ok"
+
+
 def test_dead_letters_are_noted(settings: Settings, database: Database, layout: Layout) -> None:
     database.command("XADD", layout.shard(2).key("dead"), "*", "reason", "r")
     database.command("PEXPIRE", layout.shard(2).key("dead"), 1000)

@@ -218,8 +218,13 @@ def test_flower_shows_no_password(up: RunningUp) -> None:
 
 
 def test_a_dead_child_is_started_again_and_said_so(tmp_path: Path) -> None:
-    """Redis and a worker are killed; both come back, the data with them, and the new worker takes tasks."""
-    with RunningUp.start(tmp_path / "here") as up:
+    """Redis and a worker are killed; both come back, the data with them, and the new worker takes tasks.
+
+    Meanwhile something deletes the connection file, and another application's broker stands in the environment.
+    """
+    with RunningUp.start(tmp_path / "here", env={"CELERY_BROKER_URL": "redis://127.0.0.1:1/0"}) as up:
+        (up.data_dir / "up.json").unlink()
+        wait_until((up.data_dir / "up.json").exists, "the connection file is there again", timeout=20)
         state = client(up.redis_url)
         state.set("tb:{default.0}:probe", "kept", ex=300)
         for name in ("redis", "loops-1"):

@@ -124,6 +124,13 @@ class TestDataDir:
         assert (tmp_path / "data" / "redis.password").stat().st_mode & 0o777 == 0o600
         folder.close()
 
+    def test_folders_that_others_could_enter_are_closed_to_them(self, tmp_path: Path) -> None:
+        (tmp_path / "redis").mkdir(mode=0o755)
+        folder = DataDir(tmp_path)
+        modes = {place.name: place.stat().st_mode & 0o777 for place in (folder.redis, folder.logs, folder.beat)}
+        assert modes == {"redis": 0o700, "logs": 0o700, "beat": 0o700}
+        folder.close()
+
     def test_a_password_that_others_could_read_is_made_private(self, tmp_path: Path) -> None:
         (tmp_path / "redis.password").write_text("abc\n")
         folder = DataDir(tmp_path)

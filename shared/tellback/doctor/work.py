@@ -7,8 +7,9 @@ from typing import Final
 
 from tellback.broker import KEY_PREFIX
 from tellback.doctor.finding import Finding, note, ok, wrong
+from tellback.errors import Unavailable
 from tellback.names import SWEEPS_QUEUE, Family
-from tellback.settings import Settings
+from tellback.settings import Settings, without_secrets
 from tellback.state.database import Database
 from tellback.state.dead import DeadLetters
 from tellback.state.keys import Layout, stream_of
@@ -49,6 +50,14 @@ def _start(family: Family) -> str:
 
 def queues(broker: Database, workers: Iterable[Worker]) -> Finding:
     """Celery's queues: wake-ups, which are small and few."""
+    try:
+        return _queues(broker, workers)
+    except Unavailable as error:
+        advice = "start it, or name another in TELLBACK_BROKER_URL: until then nothing wakes the workers"
+        return wrong("queues", f"the broker at {without_secrets(broker.url)} does not answer: {error}", advice)
+
+
+def _queues(broker: Database, workers: Iterable[Worker]) -> Finding:
     names = {*map(str, Family), SWEEPS_QUEUE, *(queue for worker in workers for queue in worker.queues)}
     lengths = {name: _length(broker, name) for name in sorted(names)}
     found = ", ".join(f"{name} {length}" for name, length in lengths.items() if length) or "all empty"

@@ -22,8 +22,9 @@ class DataDir:
         self.path = path.absolute()
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self.redis.mkdir(exist_ok=True, mode=0o700)
-            self.logs.mkdir(exist_ok=True, mode=0o700)
+            for folder in (self.redis, self.logs, self.beat):
+                folder.mkdir(exist_ok=True, mode=0o700)
+                folder.chmod(0o700)
             self._lock = os.open(self.path / "up.lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise ConfigurationError(
@@ -44,6 +45,11 @@ class DataDir:
     def logs(self) -> Path:
         """A file for each process."""
         return self.path / "logs"
+
+    @property
+    def beat(self) -> Path:
+        """Where beat keeps its schedule: a pickle, so that nobody else may write there."""
+        return self.path / "beat"
 
     def secret(self, name: str) -> str:
         """The password of this name: 32 random bytes in hexadecimal, made once and readable by this user alone.

@@ -27,7 +27,7 @@ REDIS_STOP_SECONDS: Final = 1.5
 ORPHANED_STOP_SECONDS: Final = 1.0
 DEATHS_AT_START: Final = 3
 LOOK_EVERY: Final = 0.1
-TRIM_EVERY: Final = 10.0
+TIDY_EVERY: Final = 10.0
 
 
 class Reporter(Protocol):
@@ -67,7 +67,13 @@ class Supervisor:
         self._signals = 0
         self._guard_died = False
         self._ready = False
-        self._next_trim = 0.0
+        self._next_tidying = 0.0
+        self._running = RunningSystem(
+            pid=os.getpid(),
+            redis_url=system.settings.redis_url,
+            flower_url=system.flower_url,
+            data_dir=str(system.data_dir.path),
+        )
 
     def run(self) -> None:
         """Return when the system was asked to stop and has stopped.
@@ -148,10 +154,17 @@ class Supervisor:
         for child in self._children.values():
             self._see_to(child)
         self._reap_strangers()
-        if clock.monotonic() >= self._next_trim:
-            self._next_trim = clock.monotonic() + TRIM_EVERY
-            for child in self._children.values():
-                child.trim_log()
+        if clock.monotonic() >= self._next_tidying:
+            self._next_tidying = clock.monotonic() + TIDY_EVERY
+            self._tidy()
+
+    def _tidy(self) -> None:
+        for child in self._children.values():
+            child.trim_log()
+        for folder in self._announced:
+            if find_running(folder) is None:  # a cleaner of old files, say; workers that start need it
+                with contextlib.suppress(OSError):
+                    announce(folder, self._running)
 
     def _see_to(self, child: Child) -> None:
         code = child.ended()
@@ -185,22 +198,16 @@ class Supervisor:
 
     def _announce(self) -> None:
         """Write the connection file: in the data directory, for the children, and where the user's clients look."""
-        system = self._system
-        running = RunningSystem(
-            pid=os.getpid(),
-            redis_url=system.settings.redis_url,
-            flower_url=system.flower_url,
-            data_dir=str(system.data_dir.path),
-        )
-        folders = [system.data_dir.path]
+        own = self._system.data_dir.path
+        folders = [own]
         usual = load().data_path.absolute()
         if usual not in folders and find_running(usual) is None:  # another system keeps its place
             folders.append(usual)
         for folder in folders:
             try:
-                announce(folder, running)
+                announce(folder, self._running)
             except OSError as error:
-                if folder == system.data_dir.path:
+                if folder == own:
                     raise ConfigurationError(f"cannot write {folder}: {error.strerror}") from error
             else:
                 self._announced.append(folder)

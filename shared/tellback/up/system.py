@@ -81,7 +81,7 @@ def assemble(options: Options) -> System:
         redis=redis,
         redis_release=release,
         workers=_workers(settings, data_dir, environ, options.workers),
-        beat=_celery("beat", commands.beat(str(data_dir.path / "beat-schedule")), data_dir, environ),
+        beat=_celery("beat", commands.beat(str(data_dir.beat / "schedule")), data_dir, environ),
         flower=flower,
         flower_url=flower_url,
     )
@@ -141,8 +141,12 @@ def _embedded(data_dir: DataDir, port: int) -> tuple[Program, str, str]:
 
 
 def _environ(data_dir: DataDir) -> dict[str, str]:
-    """What children inherit: no password. They find Redis through the connection file of the data directory."""
-    inherited = {name: value for name, value in os.environ.items() if name != f"{PREFIX}REDIS_URL"}
+    """What children inherit: no password, since they find Redis through the connection file of the data directory.
+
+    Celery would prefer the broker of another application's CELERY_BROKER_URL to the one of its configuration.
+    """
+    dropped = (f"{PREFIX}REDIS_URL", "CELERY_BROKER")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     return inherited | {f"{PREFIX}DATA_DIR": str(data_dir.path), "PYTHONUNBUFFERED": "1"}
 
 
