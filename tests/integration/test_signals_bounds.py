@@ -46,11 +46,14 @@ def test_contexts_are_loaded_in_parts(
     tb: Tellback, bench: Bench, other: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that starts late reads every context, however many replies that takes."""
-    queries = [item("f", letter) for letter in "abcdefg"]
+    queries = [item("f", letter) for letter in "abcdefghijklmnopqrstuvwxyz"]
     signal(tb, bench, queries)
     monkeypatch.setattr(banks, "CONTEXTS_AT_ONCE", 3)
     signal(tb, other, queries)
-    assert tb.bank("b").stats().contexts == 7
+    assert tb.bank("b").stats().contexts == 26
+    for letter in "az":
+        [hit] = recall(other, tb.bank("b"), letter, [("f", 0.5)])
+        assert (hit.scope, round(hit.usefulness, 6)) == ("context", 0.7), "both signals stand in one context"
     shared = bench.contexts.of(bench.layout.of("b"), "b")
     assert shared.sync().slots == (), "what a worker has begun itself it need not read back"
 
