@@ -9,7 +9,8 @@ from typing import Any, cast
 import redis
 from celery import Celery
 
-from benchmarks.system import System, wait
+from benchmarks.measure import Work
+from benchmarks.system import System, cpu_seconds, wait
 from tellback.settings import load
 
 QUEUE = "bare"
@@ -39,14 +40,14 @@ def count() -> None:
 
 
 class Bare:
-    """B's tasks a second, at its best: what is measured is the work alone, all messages lie in the queue before."""
+    """B's work, at its best: what is measured is the work alone, all messages lie in the queue before."""
 
     def __init__(self, system: System) -> None:
         self._db = system.database
         app.conf.update(broker_url=system.settings.redis_url)
         system.worker("benchmarks.bare", QUEUE)
 
-    def rate(self, tasks: int) -> float:
+    def run(self, tasks: int) -> Work:
         app.control.cancel_consumer(QUEUE, reply=True, timeout=5)
         self._db.command("DEL", COUNTER)
         with app.producer_pool.acquire(block=True) as producer:
@@ -55,9 +56,10 @@ class Bare:
         app.control.add_consumer(QUEUE)
         early = tasks // 10
         wait(lambda: self._done() >= early, 60)
-        begun, start = self._done(), time.perf_counter()
+        begun, start, cpu = self._done(), time.perf_counter(), cpu_seconds()
         wait(lambda: self._done() >= tasks, 120)
-        return (tasks - begun) / (time.perf_counter() - start)
+        amount, seconds = tasks - begun, time.perf_counter() - start
+        return Work(amount / seconds, (cpu_seconds() - cpu) / amount * 1e6)
 
     def _done(self) -> int:
         return int(self._db.command("GET", COUNTER) or 0)

@@ -9,6 +9,14 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """What one run did: how much a second, and how much processor time each took, in microseconds."""
+
+    rate: float
+    cpu_us: float
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """Ratios of one row, one for each repetition; `sense` says on which side of `budget` they should lie."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from benchmarks.bare import Bare
-from benchmarks.measure import Result, spread
-from benchmarks.system import System, wait
+from benchmarks.measure import Result, Work, spread
+from benchmarks.system import System, cpu_seconds, wait
 from tellback import FeedbackProviderConfig, FeedbackTrigger, Prompt, StaticFeedback, Tellback, connect
 from tellback.names import Family
 from tellback.state.evaluations import Counts, EvaluationId, Evaluations
@@ -22,41 +22,45 @@ EVERY = 10
 def measure(system: System) -> Result:
     bare = Bare(system)
     system.worker("tellback_workers.app", "events", "-E")
-    ours: list[float] = []
-    theirs: list[float] = []
+    ours: list[Work] = []
+    theirs: list[Work] = []
     with connect(settings=system.settings) as tb:
         _events(tb, EVENTS // 8)
-        bare.rate(TASKS // 4)
+        bare.run(TASKS // 4)
         for _ in range(RUNS):
-            theirs.append(bare.rate(TASKS))
+            theirs.append(bare.run(TASKS))
             ours.append(_events(tb, EVENTS))
     return Result(
         name="tool_events",
         what="tool events published, evaluated and counted exactly once, against a bare Celery task's rate",
-        ratios=[our / their for our, their in zip(ours, theirs, strict=True)],
+        ratios=[our.rate / their.rate for our, their in zip(ours, theirs, strict=True)],
         budget=25,
         sense="at least",
-        details=[f"events a second {spread(ours)};  bare tasks a second {spread(theirs)}"],
+        details=[
+            f"a second: events {spread([w.rate for w in ours])};  bare tasks {spread([w.rate for w in theirs])}",
+            f"processor time of an event, published and applied: {spread([w.cpu_us for w in ours])} µs",
+            f"processor time of a bare task, published before: {spread([w.cpu_us for w in theirs])} µs",
+        ],
     )
 
 
-def _events(tb: Tellback, events: int) -> float:
-    """Events a second from the first publish until the last is counted; each tenth call of a prompt earns feedback."""
+def _events(tb: Tellback, events: int) -> Work:
+    """The work from the first publish until the last is counted; each tenth call of a prompt earns feedback."""
     reminder = FeedbackProviderConfig(StaticFeedback("Mind the goal."), FeedbackTrigger(every_n_calls=EVERY))
     stamp = time.time_ns()
     prompts = [tb.prompt(f"bench-{stamp}-{n}", "p", feedback_providers=[reminder]) for n in range(SESSIONS)]
     tb.flush()
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), cpu_seconds()
     for n in range(events // SESSIONS):
         for prompt in prompts:
             prompt.tool_invoked("search", params={"query": "ruby creator", "page": n}, result="found", duration_ms=12)
     tb.flush()
     streams = [("XLEN", stream_of(shard, Family.EVENTS)) for shard in tb.context.layout.all]
     wait(lambda: not any(tb.context.database.pipeline(streams)), 60)  # an entry leaves with the commit that counts it
-    seconds = time.perf_counter() - start
+    seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu
     due = [Counts(events // SESSIONS, events // SESSIONS // EVERY, 0, 0)] * SESSIONS
     assert [_counts(tb, prompt) for prompt in prompts] == due, "an event was lost or counted twice"
-    return events / seconds
+    return Work(events / seconds, cpu / events * 1e6)
 
 
 def _counts(tb: Tellback, prompt: Prompt) -> Counts:
