@@ -51,6 +51,7 @@ class RunningUp:
         self.flower_url: str | None = line["flower_url"]
         self.pids: dict[str, int] = line["pids"]
         self.line = line
+        self._begun = self.tree()
 
     @classmethod
     def start(cls, data_dir: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Self:
@@ -63,7 +64,7 @@ class RunningUp:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        left = self.tree()
+        left = [*self._begun, *self.tree()]
         if self.process.poll() is None:
             self.process.terminate()
             try:
