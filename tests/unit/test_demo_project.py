@@ -1,0 +1,48 @@
+"""The demo's project: its tests fail and pass for the reasons that the story tells, whatever runs them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tellback.demo import project
+from tellback.demo.agent import FACTS, FIXES, QUERY, RESULTS, search
+from tellback.demo.repair import EXITS
+
+
+def run(argv: list[str], folder: Path) -> tuple[int, list[str]]:
+    environ = {**os.environ, **project.TEST_ENVIRON}
+    done = subprocess.run(argv, cwd=folder, env=environ, capture_output=True, text=True, check=False)
+    return done.returncode, RESULTS.findall(done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize("with_pytest", [True, False], ids=["pytest", "unittest"])
+def test_each_fix_mends_one_of_two_failures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, with_pytest: bool
+) -> None:
+    if not with_pytest:
+        monkeypatch.setattr(project, "find_spec", {}.get)
+    folder = tmp_path / "project"
+    project.write_project(folder)
+    argv = project.command_of_tests(sys.executable)
+    assert argv[-1] == ("pytest" if with_pytest else "unittest")
+    shop = folder / "shop.py"
+    seen = [run(argv, folder)]
+    for old, new in FIXES.values():
+        assert shop.read_text().count(f"return {old}\n") == 1
+        shop.write_text(shop.read_text().replace(f"return {old}\n", f"return {new}\n"))
+        seen.append(run(argv, folder))
+    assert [code for code, _ in seen] == list(EXITS)
+    assert [sum("AssertionError" in fact for fact in facts) for _, facts in seen] == [2, 1, 0]
+    assert all(len(facts) >= 1 for _, facts in seen)
+
+
+def test_its_own_search_finds_the_misleading_fact_first() -> None:
+    """Otherwise the signals would have nothing to change."""
+    found = [fact for fact, _ in search(QUERY)]
+    assert found[:2] == ["old-tenths", "percentage"]
+    assert set(found) == set(FACTS)
