@@ -74,7 +74,9 @@ def test_a_linked_retry_that_succeeds_clears_the_failure_and_says_so() -> None:
 )
 def test_what_is_no_successful_retry_clears_nothing(retry: CommandRecord) -> None:
     """Only a linked success of the same argv and cwd counts."""
-    assert not judge([record("a", 1), retry]).passed
+    verdict = judge([record("a", 1), retry])
+    assert not verdict.passed
+    assert verdict.reasons[0].endswith("no linked retry has succeeded [a]")
 
 
 def test_a_success_before_the_failure_clears_nothing() -> None:

@@ -73,6 +73,9 @@ def test_a_value_nested_without_end_is_not_followed() -> None:
     """A cycle ends in a marker, not in a RecursionError."""
     cycle: list[object] = []
     cycle.append(cycle)
+    ring: dict[str, object] = {}
+    ring["again"] = ring
+    assert "nested too deeply" in str(redact_value(ring))
     assert "nested too deeply" in str(redact_value(cycle))
 
 

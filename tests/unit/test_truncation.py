@@ -88,6 +88,13 @@ def test_a_secret_across_the_cut_of_a_long_line_is_redacted() -> None:
     assert kept.redacted
 
 
+def test_a_secret_far_beyond_the_cut_is_dropped_with_the_rest() -> None:
+    """Whether a line is redacted depends on its bytes alone, not on how many of them came in one chunk."""
+    line = b"x" * 20_000 + b" password=hunter2"
+    assert capture(line) == capture(line[:10], line[10:]) == capture(*(line[i : i + 7] for i in range(0, len(line), 7)))
+    assert "hunter2" not in capture(line).text
+
+
 def test_memory_does_not_grow_with_output() -> None:
     """200 MB of lines, of one line, and of progress are held in less than 2 MB."""
     for chunk in (b"line\n" * 13_000, b"x" * 65_536, b"50%\r" * 16_000):
