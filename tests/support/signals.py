@@ -68,9 +68,9 @@ class Bench:
             Family.RECALLS: RecallsLoop(self.runtime, TEAM, self.contexts),
         }
 
-    def drain(self, family: Family = Family.SIGNALS) -> None:
+    def drain(self, family: Family = Family.SIGNALS, *, lease_seconds: float = 30) -> None:
         dead = DeadLetters(self.runtime.database, self.layout)
-        drainer = Drainer(self.intake, dead, self.loops[family], lease_seconds=30, batch=500)
+        drainer = Drainer(self.intake, dead, self.loops[family], lease_seconds=lease_seconds, batch=500)
         for shard in self.layout.all:
             while drainer.drain(shard, family):
                 pass

@@ -1,0 +1,95 @@
+"""Drainers of signals die at random moments: every signal counts once, and no context is begun twice."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from tellback import Settings, SignalItem, Tellback
+from tellback.state.intake import Intake
+from tests.support.waiting import wait_until
+from tests.support.workers import environment
+
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[2]
+KILLS = 12
+BANKS = ("one", "two", "three")
+# A worker's loops without Celery and without the model, so that a life is short; it says when it has begun.
+DRAINER = """
+import time
+from tellback.settings import load
+from tellback.state.database import Database
+from tellback.state.team import open_layout
+from tests.support.signals import Angles, Bench
+settings = load()
+layout = open_layout(Database(settings.redis_url), "default", settings.shards)
+bench = Bench(settings, layout, Angles())
+print("begun", flush=True)
+while True:
+    bench.drain(lease_seconds=settings.embed_lease)
+    time.sleep(0.005)
+"""
+
+
+class Publishing:
+    """Signals on a thread: 26 axes of queries, three degrees apart within an axis, one signal in ten sent twice."""
+
+    def __init__(self, tb: Tellback) -> None:
+        self._tb = tb
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.published = dict.fromkeys(BANKS, 0)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._tb.flush()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.02):
+            for bank in BANKS:
+                number = self.published[bank]
+                query = f"{chr(ord('a') + number % 26)}@{number % 4 * 3}"
+                signal = SignalItem(fact_id="f", signal_type="used", query=query, signal_id=f"{bank}-{number}")
+                self._tb.bank(bank).signal([signal])
+                if number % 10 == 0:
+                    self._tb.bank(bank).signal([signal])
+                self.published[bank] += 1
+
+
+@pytest.mark.timeout(180)
+def test_killed_drainers_lose_and_repeat_nothing(tb: Tellback, settings: Settings) -> None:
+    lives = random.Random(7)
+    env = environment(settings, {"TELLBACK_EMBED_LEASE": "0.4", "PYTHONPATH": str(ROOT)})
+    with Publishing(tb) as publishing:
+        for _ in range(KILLS):
+            drainer = subprocess.Popen([sys.executable, "-c", DRAINER], env=env, stdout=subprocess.PIPE, cwd=ROOT)
+            assert drainer.stdout is not None
+            assert drainer.stdout.readline() == b"begun\n"
+            time.sleep(lives.uniform(0.02, 0.6))
+            drainer.kill()
+            drainer.wait()
+            drainer.stdout.close()
+    last = subprocess.Popen([sys.executable, "-c", DRAINER], env=env, stdout=subprocess.DEVNULL, cwd=ROOT)
+    try:
+        intake = Intake(tb.context.database, tb.context.layout)
+        wait_until(lambda: not any(intake.lengths().values()), "the intake is empty", timeout=60)
+    finally:
+        last.kill()
+        last.wait()
+    assert {bank: tb.bank(bank).fact_stats("f").signal_count for bank in BANKS} == publishing.published
+    assert min(publishing.published.values()) > 100
+    assert {tb.bank(bank).stats().contexts for bank in BANKS} == {26}
+    assert tb.dead.count() == 0
