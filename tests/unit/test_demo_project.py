@@ -14,6 +14,10 @@ from tellback.demo.agent import FACTS, FIXES, QUERY, RESULTS, search
 from tellback.demo.repair import EXITS
 
 
+def absent(_: str) -> None:
+    """Finds no module."""
+
+
 def run(argv: list[str], folder: Path) -> tuple[int, list[str]]:
     environ = {**os.environ, **project.TEST_ENVIRON}
     done = subprocess.run(argv, cwd=folder, env=environ, capture_output=True, text=True, check=False)
@@ -25,7 +29,7 @@ def test_each_fix_mends_one_of_two_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, with_pytest: bool
 ) -> None:
     if not with_pytest:
-        monkeypatch.setattr(project, "find_spec", {}.get)
+        monkeypatch.setattr(project, "find_spec", absent)
     folder = tmp_path / "project"
     project.write_project(folder)
     argv = project.command_of_tests(sys.executable)
