@@ -14,7 +14,7 @@ from tellback.settings import Settings
 from tellback.state.intake import Entry, Fenced, Intake, Lease
 from tellback_workers.loops.turns import TurnsLoop
 from tellback_workers.runtime import Runtime
-from tests.support.turns import HELLO, opened, sent, state
+from tests.support.turns import HELLO, opened, sent, state, store
 
 
 @pytest.fixture
@@ -87,6 +87,15 @@ def test_an_answer_to_no_turn_leaves_the_stream_for_the_dead_letters(
     loop.apply(lease, entries)
     assert [letter.reason.partition(":")[0] for letter in tb.dead.newest()] == ["no such turn"]
     assert intake.lengths()[lease.shard, Family.TURNS] == 0
+
+
+def test_a_turn_that_goes_between_two_looks_keeps_its_answer_in_the_stream(tb: Tellback, runtime: Runtime) -> None:
+    turn = opened(tb)
+    intake, lease, entries = published(tb, runtime, finished(turn.id))
+    runtime.database.command("DEL", lease.shard.key("turn", turn.id))
+    assert not store(tb).apply_finished(lease, entries[0], turn.ref, HELLO)
+    assert intake.lengths()[lease.shard, Family.TURNS] == 1
+    store(tb).forget_due([turn.id])
 
 
 def test_a_failures_code_is_redacted_and_stays_with_operators(tb: Tellback, runtime: Runtime, loop: TurnsLoop) -> None:

@@ -252,7 +252,7 @@ def test_no_sequence_of_calls_breaks_a_turn(database: Database, settings: Settin
         run_state_machine_as_test(
             type("Bound", (TurnsMachine,), {"tb": tb}),
             settings=profile(
-                max_examples=150,
+                max_examples=100,
                 stateful_step_count=40,
                 deadline=None,
                 suppress_health_check=[HealthCheck.too_slow],
