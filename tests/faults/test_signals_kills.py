@@ -72,7 +72,7 @@ class Publishing:
 @pytest.mark.timeout(180)
 def test_killed_drainers_lose_and_repeat_nothing(tb: Tellback, settings: Settings) -> None:
     lives = random.Random(7)
-    env = environment(settings, {"TELLBACK_EMBED_LEASE": "0.4", "PYTHONPATH": str(ROOT)})
+    env = environment(settings, {"TELLBACK_EMBED_LEASE": "0.4"})
     with Publishing(tb) as publishing:
         for _ in range(KILLS):
             drainer = subprocess.Popen([sys.executable, "-c", DRAINER], env=env, stdout=subprocess.PIPE, cwd=ROOT)
