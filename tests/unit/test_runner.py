@@ -197,6 +197,24 @@ def test_a_dead_supervisor_is_an_outcome() -> None:
 
 
 @pytest.mark.faults
+def test_a_command_dies_with_both_of_those_who_watch_it() -> None:
+    """SIGKILL of runner and supervisor at once, as of a whole process tree: nobody is left to clean up."""
+    tag = f"46.{os.getpid()}"
+    script = (
+        "import os; from tellback.commands.runner import *; "
+        "run(Execution(argv=['sleep', os.environ['TAG']], cwd='/', env=dict(os.environ), timeout=60))"
+    )
+    runner = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "TAG": tag})
+    wait_until(lambda: alive(tag), "the command runs")
+    supervisor = psutil.Process(runner.pid).children()[0]
+    runner.send_signal(signal.SIGSTOP)
+    supervisor.kill()
+    runner.kill()
+    runner.wait()
+    wait_until(lambda: not alive(tag), "the command is dead", timeout=3)
+
+
+@pytest.mark.faults
 def test_a_killed_runner_leaves_nothing_alive() -> None:
     """SIGKILL of the process that runs a command: the supervisor ends everything that the command started."""
     tag = f"45.{os.getpid()}"
