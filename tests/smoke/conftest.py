@@ -134,8 +134,9 @@ def container_environment(container_state: container_nodes.Redis, celery_broker_
 
 # Fixtures made of fixtures: names in braces are filled in with those.
 container_image = _tools.build(**container_nodes.IMAGE)
-container_state = _tools.container(**container_nodes.REDIS)
-container_broker = _tools.container(**container_nodes.REDIS)
+container_state = _tools.container(**container_nodes.STATE)
+broker_volume = _tools.volume()
+container_broker = _tools.container(**container_nodes.BROKER)
 container_worker = _tools.container(
     image="{container_image.id}", environment=_tools.fxtr("container_environment"), **container_nodes.WORKER
 )

@@ -47,6 +47,9 @@ REDIS: dict[str, Any] = {
     "wrapper_class": Redis,
     "timeout": 60,
 }
+# Where the image keeps its data: an anonymous volume there would outlive the tests.
+STATE: dict[str, Any] = {**REDIS, "tmpfs": {"/data": ""}}
+BROKER: dict[str, Any] = {**REDIS, "volumes": {"{broker_volume.name}": {"bind": "/data"}}}  # which survives a restart
 WORKER: dict[str, Any] = {
     "command": "celery -A tellback_workers.app worker -E --queues=events,sweeps --concurrency=1 "
     "--without-gossip --without-mingle --loglevel=INFO",
