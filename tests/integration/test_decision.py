@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from tellback.errors import Unavailable
-from tellback.state.database import Database
+from tellback.state.database import SOCKET_TIMEOUT, Database
 from tellback.state.decision import Decision
 from tellback.state.keys import Layout
 from tellback.state.script import Call
+from tests.support.redis_server import RedisServer
 
 
 class Flaky(Database):
@@ -55,6 +57,32 @@ def test_a_decision_without_redis_is_unavailable(layout: Layout) -> None:
     away = Database("redis://127.0.0.1:1/0")
     with pytest.raises(Unavailable, match="Redis does not take the call"):
         Decision("replay_dead").run(away, shard, [shard.key("dead"), shard.key("in", "events")], ["0-1"])
+
+
+def test_a_redis_that_hangs_holds_a_decision_for_one_time_out_only(
+    redis_server: RedisServer, database: Database, layout: Layout
+) -> None:
+    """Not for each of the tries of the client below and of the decision above: that would be a minute and a half."""
+    shard = layout.shard(0)
+    calls: list[Call] = []
+
+    class Counted(Database):
+        def run(self, call: Call) -> bytes:
+            calls.append(call)
+            reply: bytes = super().run(call)
+            return reply
+
+    redis_server.pause()
+    try:
+        begun = time.monotonic()
+        with pytest.raises(Unavailable, match="Timeout"):
+            Decision("replay_dead").run(
+                Counted(database.url), shard, [shard.key("dead"), shard.key("in", "events")], ["0-1"]
+            )
+        assert time.monotonic() - begun < 2.5 * SOCKET_TIMEOUT
+    finally:
+        redis_server.resume()
+    assert len(calls) == 1
 
 
 def test_a_full_redis_is_unavailable_and_says_why(database: Database) -> None:

@@ -20,7 +20,7 @@ Arg = str | bytes | int | float
 Command = Sequence[Arg]
 
 CONNECT_TIMEOUT = 2.0
-SOCKET_TIMEOUT = 10.0  # above every blocking read that we make (below 5 s)
+SOCKET_TIMEOUT = 5.0  # above every blocking read that we make (1 s)
 
 
 class Database:
@@ -35,7 +35,9 @@ class Database:
         `patience`, in seconds, is for callers that must not wait: it bounds connecting and each reply, and nothing is
         tried again.
         """
-        retry = Retry(ExponentialBackoff(cap=0.2, base=0.02), retries=2)  # the default, 10, hides an outage for seconds
+        retry = Retry(  # by default 10 times, after time-outs too: a Redis that hangs would hold a caller for minutes
+            ExponentialBackoff(cap=0.2, base=0.02), retries=2, supported_errors=(exceptions.ConnectionError,)
+        )
         if patience is not None:
             retry = Retry(NoBackoff(), retries=0)
         connect = cast("Any", redis.Redis.from_url)  # pyright: ignore[reportUnknownMemberType]  # its kwargs are untyped

@@ -14,8 +14,9 @@ from tellback.state.database import Arg, Database
 from tellback.state.keys import Shard
 from tellback.state.script import Script
 
-RETRIES: Final = 2
+TRIES: Final = 3
 PAUSE: Final = 0.1
+PATIENCE: Final = 3.0  # seconds after which no further try begins
 
 
 class Decision:
@@ -29,13 +30,16 @@ class Decision:
         """The decoded reply, after up to two further tries with the same operation id.
 
         Raises:
-            Unavailable: Redis stayed away; whether the last try had its effect is unknown.
+            Unavailable: Redis stayed away, or hangs; whether the last try had its effect is unknown.
         """
         operation = secrets.token_hex(12)
         call = self.script.call([shard.key("op", operation), *keys], args)
-        for _ in range(RETRIES):
+        end = clock.monotonic() + PATIENCE
+        for attempt in range(1, TRIES + 1):
             try:
                 return msgspec.json.decode(database.run(call))
             except Unavailable:
+                if attempt == TRIES or clock.monotonic() >= end:
+                    raise
                 clock.sleep(PAUSE)
-        return msgspec.json.decode(database.run(call))
+        raise AssertionError("the last try returns or raises")
