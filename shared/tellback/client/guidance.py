@@ -16,7 +16,7 @@ import structlog
 
 from tellback import clock
 from tellback.client.context import Context
-from tellback.client.plain import plain_params, plain_text
+from tellback.client.plain import plain_name, plain_params, plain_text
 from tellback.contracts.guidance import Delivery, EvaluationBegun, Feedback, ProviderSpec, ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.errors import InvalidInput, Unavailable
@@ -31,6 +31,7 @@ STATUS_MAX: Final = 64
 QUESTION_BYTES: Final = 8 << 10
 FIRST_NAP: Final = 0.001
 LONGEST_NAP: Final = 0.02
+NAP_GROWTH: Final = 1.25  # a nap is then a small part of the wait so far
 AWAY_SECONDS: Final = 0.5
 
 _log = structlog.get_logger("tellback.guidance")
@@ -87,9 +88,9 @@ class Prompt:
             session=self._id.session,
             prompt=self._id.prompt,
             evaluation=self._id.evaluation,
-            tool=plain_text(_named(tool, "tool"))[:NAME_MAX],
+            tool=plain_name(_named(tool, "tool"), NAME_MAX),
             params=plain_params(params) if params else {},
-            status=plain_text(status)[:STATUS_MAX],
+            status=plain_name(status, STATUS_MAX),
             result=None if result is None else plain_text(result),
             error=None if error is None else plain_text(error),
             duration_ms=None if duration_ms is None else round(duration_ms),
@@ -119,7 +120,7 @@ class Prompt:
             if taken or left <= 0:
                 return taken
             clock.sleep(min(nap, left))
-            nap = min(2 * nap, LONGEST_NAP)
+            nap = min(NAP_GROWTH * nap, LONGEST_NAP)
 
     def _take(self) -> list[Feedback]:
         if clock.monotonic() < self._away_until:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,12 @@ def plain_text(value: object) -> str:
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode()  # lone surrogates do not travel
     return cut_text(redact_text(text))
+
+
+@lru_cache(maxsize=4096)
+def plain_name(name: str, longest: int) -> str:
+    """A name, redacted, with at most `longest` characters; cached, since a host has few and sends them all the time."""
+    return plain_text(name)[:longest]
 
 
 def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
