@@ -12,10 +12,12 @@ import pytest
 
 from tellback import SignalItem, Tellback, connect
 from tellback.contracts.signals import RecallHit, SignalType
+from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.banks import bank_names
 from tellback.state.database import Database
 from tellback.state.encoders import Encoders
+from tellback.state.intake import Intake
 from tests.support.keyleaks import undeclared
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
@@ -134,6 +136,21 @@ def test_the_example_prints_what_the_page_says(
     monkeypatch.setenv("TELLBACK_REDIS_URL", system.redis_url)
     exec(compile(code, "signals.md", "exec"), {})
     assert capsys.readouterr().out == printed
+
+
+def test_signals_wait_while_a_worker_has_no_model(tb: Tellback, start_workers: StartWorkers) -> None:
+    """The worker says why; hosts recall by global scores; nothing is lost and nothing goes to the dead letters."""
+    start_workers(1, queues=QUEUES, pool="threads", env={"TELLBACK_MODEL": "/no/such/model"})
+    tb.bank("b").signal([item("f", "anything")])
+    tb.flush()
+    encoders = Encoders(tb.context.database, tb.context.layout)
+    [state] = wait_until(encoders.all, "the worker says how its model is", LOADING)
+    assert state.state == "failed"
+    assert "/no/such/model" in state.reason
+    [hit] = tb.bank("b").recall("anything", [("f", 0.5)], wait=1)
+    assert hit.degraded
+    assert Intake(tb.context.database, tb.context.layout).lengths()[tb.context.layout.of("b"), Family.SIGNALS] == 1
+    assert tb.dead.count() == 0
 
 
 def test_prefork_workers_serve_too(tb: Tellback, start_workers: StartWorkers) -> None:

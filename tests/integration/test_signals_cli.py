@@ -104,6 +104,15 @@ def test_banks_and_facts_are_listed(bench: Bench, settings: Settings, tb: Tellba
     [fact] = rows(run(settings, "bank", "one", "--fact", "g", "--json"))
     assert fact["signal_breakdown"]["ignored"] == 1
     assert "not helpful" in run(settings, "bank", "one", "--fact", "g").stdout
+    signal(tb, bench, [item("f", "a", context="a remark")], bank="two")
+    newest = rows(run(settings, "bank", "two", "--last", "5", "--json"))
+    assert [(row["fact_id"], row["query"], row.get("context")) for row in newest] == [
+        ("f", "a", None),
+        ("f", "a", "a remark"),
+    ]
+    assert len(rows(run(settings, "bank", "two", "--last", "1", "--json"))) == 1
+    assert "a remark" in run(settings, "bank", "two", "--last", "5").stdout
+    assert run(settings, "bank", "--fact", "f").exit_code == 2
     missing = run(settings, "bank", "three")
     assert missing.exit_code == 1
     assert "no bank 'three'" in missing.stderr

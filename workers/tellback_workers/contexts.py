@@ -23,6 +23,7 @@ from tellback_workers.encoder import Encoder, encoder_of
 from tellback_workers.runtime import Runtime
 
 MEMORY: Final = 512 << 20  # bytes of vectors; beyond, the bank used longest ago is dropped and loaded again when needed
+BANKS: Final = 1_000  # banks in memory, of whatever size
 SAY_SECONDS: Final = 3600.0
 
 _log = structlog.get_logger("tellback.contexts")
@@ -119,9 +120,12 @@ class Contexts:
                 store = BankStore(self.database, shard, bank)
                 known = self._banks[shard, bank] = BankContexts(store, self.embedder.encoder)
             self._banks.move_to_end((shard, bank))
-            while len(self._banks) > 1 and sum(b.matrix.nbytes for b in self._banks.values()) > MEMORY:
+            while len(self._banks) > 1 and self._over():
                 _log.info("contexts.dropped", bank=self._banks.popitem(last=False)[0][1])
             return known
+
+    def _over(self) -> bool:
+        return len(self._banks) > BANKS or sum(bank.matrix.nbytes for bank in self._banks.values()) > MEMORY
 
     def _say(self, failure: str) -> None:
         now = clock.monotonic()

@@ -133,6 +133,8 @@ def _load(model: str) -> Any:
         check_weights(folder)
         os.environ["HF_HUB_OFFLINE"] = "1"  # read when the library is imported: nothing of this model is to be fetched
         source = str(folder)
+    elif Path(model).is_absolute() and not Path(model).is_dir():
+        raise FileNotFoundError(f"TELLBACK_MODEL names {model}, which is no folder")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads do not survive a fork
     from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - seconds to import, so only where it is used
     from transformers.utils import logging  # noqa: PLC0415 - as above

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
 import typer
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tellback.contracts.signals import SignalItem
 
 BankOption = Annotated[str, typer.Option("--bank", "-b", help="The bank.")]
+
+_SIGNAL_COLUMNS: Final = ("at", "fact_id", "signal_type", "confidence", "query", "context")
 
 
 def register(app: typer.Typer) -> None:
@@ -93,19 +95,25 @@ def recall(
 
 def bank(
     name: Annotated[str | None, typer.Argument(help="The bank; without one, all banks are listed.")] = None,
+    *,
     fact: Annotated[str | None, typer.Option("--fact", help="Show one fact of the bank.")] = None,
+    last: Annotated[int | None, typer.Option(help="Show the bank's newest signals.", min=1, max=1000)] = None,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Banks with their counts, or what the signals of one fact add up to."""
-    from tellback.state.banks import bank_names
+    """Banks with their counts, what the signals of one fact add up to, or the newest signals."""
+    from tellback.state.banks import BankStore, bank_names
 
     with client(redis_url, team) as tb:
-        if fact is not None:
-            if name is None:
-                raise InvalidInput("--fact needs the name of its bank")
+        if name is None and (fact is not None or last is not None):
+            raise InvalidInput("--fact and --last need the name of a bank")
+        if name is not None and fact is not None:
             _print_fact(fact, tb.bank(name).fact_stats(fact), as_json=as_json)
+            return
+        if name is not None and last is not None:
+            signals = BankStore(tb.context.database, tb.context.layout.of(name), name).newest(last)
+            show(signals, as_json=as_json, columns=_SIGNAL_COLUMNS, title=f"Signals of {name}")
             return
         names = [name] if name is not None else bank_names(tb.context.database, tb.context.layout)
         stats = [tb.bank(each).stats() for each in names]

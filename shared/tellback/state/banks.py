@@ -233,6 +233,11 @@ class BankStore:
             created_at=int(fields["created_at"]),
         )
 
+    def newest(self, limit: int) -> list[dict[str, Any]]:
+        """The newest signals as they came, oldest first, at most 1,000; each has its time `at`, query and remark."""
+        raws = self._db.command("LRANGE", self._shard.key("siglog", self.bank), -limit, -1)
+        return [msgspec.json.decode(raw, type=dict[str, Any]) for raw in raws]
+
     def _keys(self, *names: str) -> list[str]:
         return [self._shard.key(name, self.bank) for name in names]
 
