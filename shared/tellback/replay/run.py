@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tellback.client.connection import Tellback
 
 THREADS: Final = 8
-TRANSPORTS: Final = 2
 PATIENCE: Final = 30.0
 PATIENCE_ALONE: Final = 3.0
 LOOK_EVERY: Final = 0.2
@@ -87,7 +86,7 @@ class Replay:
         """
         start = clock.monotonic()
         outcome = self._outcome
-        with self._transports():
+        with self._transport():
             self._play_all(file)
             self._tb.flush()
             outcome.workers = self._has_workers()
@@ -143,21 +142,16 @@ class Replay:
         return any(Family.EVENTS in worker.queues for worker in workers)
 
     @contextmanager
-    def _transports(self) -> Generator[None, None, None]:
-        """Have threads settle the channel's deliveries until the block ends."""
+    def _transport(self) -> Generator[None, None, None]:
+        """Have a thread settle the channel's deliveries until the block ends; two would take turns at the same ones."""
         ended = threading.Event()
-        threads = [
-            threading.Thread(target=_settle_all, args=(self._tb, ended), name="replay-transport", daemon=True)
-            for _ in range(TRANSPORTS)
-        ]
-        for thread in threads:
-            thread.start()
+        thread = threading.Thread(target=_settle_all, args=(self._tb, ended), name="replay-transport", daemon=True)
+        thread.start()
         try:
             yield
         finally:
             ended.set()
-            for thread in threads:
-                thread.join()
+            thread.join()
 
 
 def _settle_all(tb: Tellback, ended: threading.Event) -> None:

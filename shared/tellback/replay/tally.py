@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CHUNK: Final = 500
 NAP: Final = 0.05
+LOOKING: Final = 4  # looks are to take no more than a fifth of the time, which the transport needs
 T = TypeVar("T")
 
 
@@ -49,6 +50,7 @@ class Tally:
         open_, done, before = list(played), 0, -1
         end = clock.monotonic() + patience
         while True:
+            began = clock.monotonic()
             found = self.read(open_)
             reached = done + sum(each.counts.tool_calls + each.counts.delivered for each in found)
             told(reached, wanted)
@@ -65,7 +67,7 @@ class Tally:
             elif clock.monotonic() >= end:
                 return False
             open_ = left
-            clock.sleep(NAP)
+            clock.sleep(max(NAP, LOOKING * (clock.monotonic() - began)))
 
     def read(self, played: Sequence[Played]) -> list[Found]:
         """What Redis holds of each conversation at this moment.
