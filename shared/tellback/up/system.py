@@ -127,7 +127,7 @@ def _listener(port: int | None, remedy: str) -> socket.socket:
 
 
 def _embedded(data_dir: DataDir, port: int) -> tuple[Program, str, str]:
-    server = find_program()
+    server = find_program(data_dir.redis)
     password = data_dir.secret("redis")
     program = Program(
         name="redis",
