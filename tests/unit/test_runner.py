@@ -192,7 +192,7 @@ def test_a_dead_supervisor_is_an_outcome() -> None:
     killer.join()
     assert outcome.exit_code is None
     assert outcome.error == "the process that watched the command died"
-    assert not alive(tag)
+    wait_until(lambda: not alive(tag), "the command is dead", timeout=1)
     assert execute("echo", "next").stdout.text == "next"
 
 

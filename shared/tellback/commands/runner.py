@@ -30,6 +30,7 @@ GRACE: Final = 5.0
 _READ: Final = 1 << 20
 _F_SETPIPE_SZ: Final = 1031  # Linux: fcntl has no name for it before Python 3.12 on every build
 _MAX_DRAIN_READS: Final = 64  # a stranger who was handed the pipe may still write
+_START_PATIENCE: Final = 30.0  # for a program or directory on a file system that hangs
 _KILL_PATIENCE: Final = 5.0  # after KILL, for a process that the kernel does not let go
 
 
@@ -169,6 +170,7 @@ class _Running:
     def loop(self, supervisor: SupervisorProcess) -> None:
         """Until nothing of the command is alive."""
         self.supervisor = supervisor
+        self.give_up_at = clock.monotonic() + _START_PATIENCE
         self._start()
         while not self.idle:
             for key, _ in self.selector.select(self._patience()):
@@ -185,7 +187,6 @@ class _Running:
                 self._open_pipe(reader, stream)
             message: dict[str, Any] = {"op": "start", "argv": list(self.execution.argv), "cwd": self.execution.cwd}
             message |= {"env": dict(self.execution.env), "ttl": self.execution.lease}
-            self.began, self.started_at = clock.monotonic(), self.now()
             self._tell(message, ends)
         finally:
             for end in ends:
@@ -208,7 +209,7 @@ class _Running:
             raise SupervisorLost(str(error)) from error
 
     def _patience(self) -> float:
-        due = [self.began + self.execution.timeout] if self.stop_reason is None else []
+        due = [self.began + self.execution.timeout] if self.pid is not None and self.stop_reason is None else []
         due += [at for at in (self.output_until, self.give_up_at) if at is not None]
         return max(0.0, min(due, default=clock.monotonic() + 1) - clock.monotonic())
 
@@ -246,12 +247,13 @@ class _Running:
         if message is None:
             raise SupervisorLost("the process that watched the command died")
         if "pid" in message:
-            self.pid = message["pid"]
+            self.pid, self.began, self.started_at = message["pid"], clock.monotonic(), self.now()
+            self.give_up_at = None if self.stop_reason is None else self.give_up_at
         elif "error" in message:
             self._failed_to_start(message)
         if "status" in message:
             self.status, self.duration_ms = message["status"], message["ms"]
-            if message["overdue"] and self.stop_reason is None:
+            if message["overdue"] and self.status == -signal.SIGKILL and self.stop_reason is None:
                 self.error = "killed: its lease was not renewed"
             self.output_until = clock.monotonic() + self.execution.grace
         self.idle = self.idle or message.get("idle", False)
@@ -264,13 +266,15 @@ class _Running:
             cwd=self.execution.cwd,
             env=self.execution.env,
         )
-        self.started_at, self.idle = None, True
+        self.idle = True
 
     def _watch_time(self) -> None:
         now = clock.monotonic()
         if self.give_up_at is not None:
             if now >= self.give_up_at:
-                raise SupervisorLost("it could not be killed")
+                raise SupervisorLost("it could not be started" if self.pid is None else "it could not be killed")
+        elif self.pid is None:
+            return
         elif self.status is not None:
             self._end_leftovers(now)
         elif self.stop_reason is None and now >= self.began + self.execution.timeout:
@@ -285,6 +289,7 @@ class _Running:
     def _stop(self, reason: str) -> None:
         if self.stop_reason is None and self.status is None:
             self.stop_reason = reason
+            # One that is still being started gets the message as soon as it runs.
             self._tell({"op": "stop", "grace": self.execution.grace})
             self.give_up_at = clock.monotonic() + self.execution.grace + _KILL_PATIENCE
 
