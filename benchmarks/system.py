@@ -60,7 +60,7 @@ def system() -> Generator[System]:
             probe.bind(("127.0.0.1", 0))
             port = int(probe.getsockname()[1])
         with (folder / "redis.log").open("wb") as log:
-            server = subprocess.Popen([find_program().path, "-"], stdin=subprocess.PIPE, stdout=log, stderr=log)
+            server = subprocess.Popen([find_program(folder).path, "-"], stdin=subprocess.PIPE, stdout=log, stderr=log)
         stack.callback(_end, server)
         assert server.stdin is not None
         server.stdin.write(configuration(port=port, password="bench", folder=folder))
