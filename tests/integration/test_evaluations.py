@@ -332,3 +332,12 @@ def test_what_comes_again_is_evaluated_without_custom_providers(
     assert [feedback.provider_name for feedback in store.take_feedback(ID, "op-1")] == ["ToolUsageMonitor"]
     loop.apply(lease, [Entry("3-1", call(), 1)])
     assert [feedback.provider_name for feedback in store.take_feedback(ID, "op-2")] == ["Monitor", "ToolUsageMonitor"]
+
+
+def test_odd_arguments_of_a_tool_call_still_count(tb: Tellback, drain: Callable[[], None], store: Evaluations) -> None:
+    prompt = tb.prompt("s", "p", evaluation="e", deadline=1e300, feedback_providers=[reminder(1)])
+    for duration in (float("nan"), float("inf"), -5, 1e300, 12.6):
+        prompt.tool_invoked("t" * 5_000, status="\ud800" * 900, duration_ms=duration, call_id="c" * 9_000)
+    drain()
+    assert store.counts(ID).calls == 5
+    assert [entry.get("duration_ms") for entry in tb.history("s") if entry["kind"] == "tool_call"] == [None] * 4 + [13]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tellback import Feedback, FeedbackContext
 
-ALL = "Monitor,Raises,Hangs,Stubborn,Nonsense,Exits,KillsOnce,Forever"
+ALL = "Monitor,Raises,Mute,Leaks,Hangs,Stubborn,Nonsense,Exits,KillsOnce,Forever"
 SETTING = ",".join(f"tests.support.providers:{name}" for name in ALL.split(","))
 
 
@@ -51,6 +51,26 @@ class Raises(Always):
 
     def provide(self, *, context: FeedbackContext) -> Feedback:
         raise RuntimeError("broken on purpose")
+
+
+class Mute(Always):
+    """Raises what cannot even be told."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        class UntoldError(Exception):
+            def __str__(self) -> str:
+                raise RuntimeError("no")
+
+        raise UntoldError
+
+
+class Leaks(Always):
+    """Says a secret, in its feedback or in its exception."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        if context.tool_call_count % 2:
+            raise RuntimeError("password=hunter22")
+        return Feedback(self.name, "login with password=hunter22", suggestions=("api_key=abc", "stay calm"))
 
 
 class Hangs(Always):

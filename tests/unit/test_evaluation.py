@@ -179,6 +179,12 @@ def test_the_context_is_that_of_the_prompt_whoever_spoke_last() -> None:
     assert (context.deadline - context.began_at).total_seconds() == 60
 
 
+@pytest.mark.parametrize("seconds", [1e300, -1e300, 1e12])
+def test_a_deadline_beyond_all_dates_breaks_nothing(seconds: float) -> None:
+    run = Run(begun(spec("A", 1), deadline_in=seconds))
+    assert run.call() == ["A"]
+
+
 def test_recent_calls_are_bounded_and_the_newest_come_last() -> None:
     run = Run(begun(spec("A", 50)))
     run.call(times=50)

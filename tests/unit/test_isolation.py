@@ -23,6 +23,8 @@ CALLED = replace(CONTEXT, recent=[ToolCall(at=1, tool="t", call_index=3)])
 CUSTOM = (
     providers.Monitor,
     providers.Raises,
+    providers.Mute,
+    providers.Leaks,
     providers.Hangs,
     providers.Stubborn,
     providers.Nonsense,
@@ -43,6 +45,8 @@ def spec(name: str) -> ProviderSpec:
     ("name", "reason"),
     [
         ("Raises", "raised RuntimeError: broken on purpose"),
+        ("Mute", r"raised UntoldError: \(its text cannot be read\)"),
+        ("Leaks", r"raised RuntimeError: \[redacted: password\]"),
         ("Hangs", "did not return within 0.1 s"),
         ("Stubborn", "did not return within 0.1 s"),
         ("Nonsense", "returned dict, not Feedback"),
@@ -55,6 +59,13 @@ def test_misbehaviour_becomes_a_failure_that_says_what_happened(name: str, reaso
     with pytest.raises(ProviderFailure, match=f"^{reason}"):
         panel().ask(spec(name), CONTEXT)
     assert time.monotonic() - before < 1
+
+
+def test_what_a_provider_says_is_redacted() -> None:
+    feedback = panel().ask(spec("Leaks"), replace(CONTEXT, tool_call_count=2))
+    assert feedback is not None
+    assert feedback.summary == "[redacted: password]"
+    assert feedback.suggestions == ("[redacted: api-key]", "stay calm")
 
 
 def test_the_timer_and_the_handler_are_as_before_afterwards() -> None:

@@ -12,15 +12,21 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final, TypeVar
 
+import msgspec
+import structlog
+
 from tellback import clock
 from tellback.contracts.guidance import Feedback, ProviderSpec
 from tellback.guidance.context import FeedbackContext
 from tellback.guidance.provider import ProviderFailure, ask
 from tellback.guidance.registry import Registry
+from tellback.redaction import redact_text, redact_value
 
 AGAIN: Final = 0.05  # a provider that swallows the first interruption gets the next one
 
 T = TypeVar("T")
+
+_log = structlog.get_logger("tellback.providers")
 
 
 class _TimeUpError(BaseException):
@@ -54,11 +60,19 @@ def call_within(seconds: float, function: Callable[[], T]) -> T:
     except ProviderFailure:
         raise
     except (Exception, SystemExit) as error:
-        raise ProviderFailure(f"raised {type(error).__name__}: {error}") from error
+        raise ProviderFailure(f"raised {type(error).__name__}: {_told(error)}") from error
     finally:
         armed = False  # again: the timer may have struck just before the first
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def _told(error: BaseException) -> str:
+    """What an exception of others says, which may hold a secret, and may be unable to say anything."""
+    try:
+        return redact_text(str(error))
+    except Exception:  # noqa: BLE001 - their __str__ raises whatever it likes
+        return "(its text cannot be read)"
 
 
 class IsolatedPanel:
@@ -79,15 +93,21 @@ class IsolatedPanel:
         Raises:
             ProviderFailure: whatever went wrong with it.
         """
-        if not self._registry.is_custom(spec.name):
-            return self._ask(spec, context)
-        if self._left <= 0:
-            return None
+        try:
+            if not self._registry.is_custom(spec.name):
+                return self._ask(spec, context)
+            return self._ask_custom(spec, context) if self._left > 0 else None
+        except ProviderFailure as failure:
+            _log.warning("provider.failed", provider=spec.name, prompt=context.prompt, reason=str(failure))
+            raise
+
+    def _ask_custom(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
         start = clock.monotonic()
         try:
-            return call_within(self._timeout, lambda: self._ask(spec, context))
+            answer = call_within(self._timeout, lambda: self._ask(spec, context))
         finally:
             self._left -= clock.monotonic() - start
+        return None if answer is None else msgspec.convert(redact_value(msgspec.to_builtins(answer)), Feedback)
 
     def _ask(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
         return ask(self._registry.build(spec), context)

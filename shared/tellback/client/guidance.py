@@ -17,9 +17,10 @@ import structlog
 from tellback import clock
 from tellback.client.context import Context
 from tellback.client.plain import plain_name, plain_params, plain_text
+from tellback.contracts.codec import decode, encode
 from tellback.contracts.guidance import Delivery, EvaluationBegun, Feedback, ProviderSpec, ToolInvoked
 from tellback.contracts.message import new_event_id
-from tellback.errors import InvalidInput, Unavailable
+from tellback.errors import InvalidInput, MessageError, Unavailable
 from tellback.guidance.bounds import cut_text
 from tellback.guidance.provider import FeedbackProviderConfig, spec_of
 from tellback.redaction import redact_value
@@ -28,6 +29,7 @@ from tellback.state.evaluations import EvaluationId, Evaluations
 NAME_MAX: Final = 256
 SESSION_MAX: Final = 512
 STATUS_MAX: Final = 64
+LONGEST_CALL_MS: Final = 2**53
 QUESTION_BYTES: Final = 8 << 10
 FIRST_NAP: Final = 0.001
 LONGEST_NAP: Final = 0.02
@@ -93,7 +95,7 @@ class Prompt:
             status=plain_name(status, STATUS_MAX),
             result=None if result is None else plain_text(result),
             error=None if error is None else plain_text(error),
-            duration_ms=None if duration_ms is None else round(duration_ms),
+            duration_ms=_milliseconds(duration_ms),
             call_id=None if call_id is None else plain_text(call_id)[:NAME_MAX],
         )
         self._context.publisher.publish(event)
@@ -177,6 +179,10 @@ def begin_prompt(
         tools=[_named(tool, "tools", NAME_MAX) for tool in tools],
         question=None if question is None else cut_text(plain_text(question), QUESTION_BYTES),
     )
+    try:
+        decode(encode(begun), begun.family)
+    except MessageError as error:  # a worker would refuse it, where the caller does not see it
+        raise InvalidInput(f"the prompt's configuration cannot be sent: {error.reason}") from error
     context.publisher.publish(begun)
     return Prompt(context, id_)
 
@@ -187,6 +193,11 @@ def _named(value: object, what: str, longest: int | None = None) -> str:
     if longest is not None and len(value) > longest:
         raise InvalidInput(f"{what} has {len(value)} characters; use at most {longest}")
     return value
+
+
+def _milliseconds(duration: float | None) -> int | None:
+    """Whole milliseconds; None where it is no duration, since a tool call must not fail over it."""
+    return None if duration is None or not 0 <= duration < LONGEST_CALL_MS else round(duration)
 
 
 def _seconds_left(deadline: datetime | timedelta | float | None) -> float | None:

@@ -24,6 +24,7 @@ from tellback.guidance.context import RECENT_CALLS, FeedbackContext
 from tellback.guidance.provider import ProviderFailure
 
 FAILURES_MAX: Final = 3
+FARTHEST: Final = 100 * 365 * 86_400.0  # a deadline further away, in seconds, is as good as this; dates end at 9999
 
 
 class Slot(msgspec.Struct, omit_defaults=True):
@@ -122,7 +123,7 @@ def _join(state: EvaluationState, event: EvaluationBegun, now_ms: int) -> None:
         state.slots = [Slot(spec=spec) for spec in event.providers]
         state.delivery = event.delivery
     if state.deadline_at is None and event.deadline_in is not None:
-        state.deadline_at = now_ms + round(event.deadline_in * 1000)
+        state.deadline_at = now_ms + round(max(-FARTHEST, min(FARTHEST, event.deadline_in)) * 1000)
     state.tools = state.tools or event.tools
     state.question = state.question if state.question is not None else event.question
 
