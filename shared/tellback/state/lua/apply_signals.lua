@@ -40,18 +40,27 @@ if not bank[1] then
 end
 
 -- Contexts that the batches begin, each at a version of its own.
-local version, vector = plan.version, 3
+local version, former = plan.version, {}
+local vectors, texts, versions, touched = {}, {}, {}, {}
 for i, place in ipairs(plan.places) do
   local slot = place[1]
   if place[2] then
-    version, vector = version + 1, vector + 1
-    redis.call('DEL', KEYS[PLACES + i])
-    redis.call('HSET', KEYS[7], slot, ARGV[vector])
-    redis.call('HSET', KEYS[8], slot, place[3])
-    redis.call('ZADD', KEYS[9], version, slot)
+    version = version + 1
+    local n = version - plan.version
+    former[n] = KEYS[PLACES + i]
+    vectors[2 * n - 1], vectors[2 * n] = slot, ARGV[3 + n]
+    texts[2 * n - 1], texts[2 * n] = slot, place[3]
+    versions[2 * n - 1], versions[2 * n] = version, slot
   end
-  redis.call('ZADD', KEYS[10], now, slot)
+  touched[2 * i - 1], touched[2 * i] = now, slot
 end
+if version > plan.version then
+  redis.call('DEL', unpack(former))
+  redis.call('HSET', KEYS[7], unpack(vectors))
+  redis.call('HSET', KEYS[8], unpack(texts))
+  redis.call('ZADD', KEYS[9], unpack(versions))
+end
+redis.call('ZADD', KEYS[10], unpack(touched))
 
 -- Scores as they stand; each is read once and written once, however many signals move it.
 local facts, order = {}, {}
