@@ -30,10 +30,12 @@ FLOWER = re.compile(r"http://\S+@127\.0\.0\.1:\d+/")
 class Demo:
     """A running `tellback demo`, its output so far, and every process that belongs to it."""
 
-    def __init__(self, folder: Path, *arguments: str, terminal: bool = False) -> None:
+    def __init__(self, folder: Path, *arguments: str, terminal: bool = False, path: str | None = None) -> None:
         self.folder = folder
         misleading = {"TELLBACK_REDIS_URL": "redis://127.0.0.1:1/0", "TELLBACK_TEAM": "another"}
         environment = {**os.environ, **misleading, "TMPDIR": str(folder), "TERM": "xterm", "COLUMNS": "200"}
+        if path is not None:
+            environment["PATH"] = path + os.pathsep + environment["PATH"]
         self._out, theirs = pty.openpty() if terminal else os.pipe()
         self.process = subprocess.Popen(
             command("demo", *arguments),
@@ -89,8 +91,8 @@ class Demo:
 def start(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
     started: list[Demo] = []
 
-    def run(*arguments: str, terminal: bool = False) -> Demo:
-        started.append(Demo(tmp_path, *arguments, terminal=terminal))
+    def run(*arguments: str, terminal: bool = False, path: str | None = None) -> Demo:
+        started.append(Demo(tmp_path, *arguments, terminal=terminal, path=path))
         return started[-1]
 
     yield run
@@ -176,6 +178,18 @@ def test_an_effect_that_does_not_happen_is_exit_code_1(start: Callable[..., Demo
     assert kept is not None
     assert demo.members(), "--keep leaves the system running"
     os.kill(int(kept[1]), signal.SIGTERM)
+    nothing_left(demo)
+
+
+def test_a_system_that_does_not_start_is_said_so_and_exit_code_1(start: Callable[..., Demo], tmp_path: Path) -> None:
+    broken = tmp_path / "bin" / "redis-server"
+    broken.parent.mkdir()
+    broken.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Redis server v=7.2.0" && exit\necho no luck\nexit 1\n')
+    broken.chmod(0o755)
+    demo = start(path=str(broken.parent))
+    assert demo.end() == 1
+    assert "✗ the story could be told: tellback: Redis ended at its start: no luck" in demo.output
+    assert "Traceback" not in demo.output
     nothing_left(demo)
 
 

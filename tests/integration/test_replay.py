@@ -20,6 +20,7 @@ from tellback.replay.player import CHANNEL
 from tellback.replay.run import Outcome, Replay
 from tellback.replay.transcript import BadLine, Counts
 from tellback.settings import Settings
+from tests.support.redis_server import free_port
 from tests.support.up import command
 from tests.support.workers import StartWorkers
 from tests.support.workers import environment as environment_of
@@ -138,6 +139,14 @@ def test_without_workers_the_counts_differ_and_the_exit_code_is_1(
     assert "no worker takes events: start `tellback up`" in done.stderr
     assert "line 1" in done.stderr
     tb.context.database.command("FLUSHALL")
+
+
+def test_with_redis_away_nothing_is_played_and_nothing_spooled(tmp_path: Path, file: Callable[[bytes], str]) -> None:
+    arguments = ["replay", file(lines(transcript(2))), "--redis-url", f"redis://127.0.0.1:{free_port()}/0"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 1
+    assert done.stderr.splitlines()[-1].startswith("tellback: Redis does not take the call")
+    assert not [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
 
 
 def test_a_count_that_is_lost_on_the_way_is_found(tb: Tellback, start_workers: StartWorkers) -> None:

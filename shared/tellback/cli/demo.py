@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tellback.cli.common import BEGIN
+from tellback.cli.common import BEGIN, reported
 
 if TYPE_CHECKING:
     from tellback.demo.stage import Stage
@@ -40,7 +40,8 @@ def demo(
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # they end everything, as Ctrl-C does
-    system = DemoSystem(keep=keep)
+    with reported():
+        system = DemoSystem(keep=keep)
     kept = False
     with Stage() as stage:
         try:
@@ -49,16 +50,17 @@ def demo(
             _farewell(stage, system, kept=kept)
         except TellbackError as error:
             stage.arrived()
-            stage.check(happened=False, effect=f"the system holds until the end of the story: {error}")
+            stage.check(happened=False, effect=f"the story could be told: {error}")
         except KeyboardInterrupt:
             stage.arrived()
-            stage.say("interrupted; everything is stopped")
+            stage.say("interrupted; everything is being stopped")
             raise typer.Exit(INTERRUPTED) from None
         finally:
             stage.arrived()
+            troubles = system.troubles()
             if not kept:
                 _stop(stage, system)
-    raise typer.Exit(_verdict(stage))
+    raise typer.Exit(_verdict(stage, troubles))
 
 
 def _play(stage: Stage, system: DemoSystem, patience: float) -> None:
@@ -111,11 +113,13 @@ def _stop(stage: Stage, system: DemoSystem) -> None:
         stage.check(happened=False, effect=f"every process has ended; still there: {', '.join(left)}")
 
 
-def _verdict(stage: Stage) -> int:
+def _verdict(stage: Stage, troubles: str) -> int:
     if not stage.missing:
         stage.say(f"All {stage.checked} effects happened, in {stage.seconds:.0f} s.", "bold green")
         return 0
     stage.say(f"Of {stage.checked} effects {len(stage.missing)} did not happen:", "bold red")
     for effect in stage.missing:
         stage.say(f"✗ {effect}", "red")
+    if troubles:
+        stage.say(troubles, "dim")
     return 1

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from tellback import clock
-from tellback.errors import TellbackError
+from tellback.errors import ConfigurationError, TellbackError
 from tellback.settings import PREFIX
 from tellback.up import launch
 
@@ -44,8 +44,15 @@ class DemoSystem:
     """A folder with the system's data and the project, and the processes that the demo has started."""
 
     def __init__(self, *, keep: bool) -> None:
-        """Make the folder; nothing runs yet. `keep`: the system outlives this process."""
-        self.folder = Path(tempfile.mkdtemp(prefix="tellback-demo-"))
+        """Make the folder; nothing runs yet. `keep`: the system outlives this process.
+
+        Raises:
+            ConfigurationError: no temporary folder can be written.
+        """
+        try:
+            self.folder = Path(tempfile.mkdtemp(prefix="tellback-demo-"))
+        except OSError as error:
+            raise ConfigurationError(f"cannot write a temporary folder: {error.strerror}; see TMPDIR") from error
         self.data = self.folder / "data"
         self.project = self.folder / "project"
         self.data.mkdir(mode=0o700)
@@ -93,7 +100,7 @@ class DemoSystem:
         while (line := lines.next(LOOK_EVERY)) is None:
             pass  # `up` bounds its start itself
         if not line:
-            raise SystemFailed(errors.read_text().strip() or f"`tellback up` ended: {self._up.wait()}")
+            raise SystemFailed(self.troubles() or f"`tellback up` ended: {self._up.wait()}")
         self.addresses = Addresses(**json.loads(line))
         return self.addresses
 
@@ -102,6 +109,13 @@ class DemoSystem:
         host = Host([sys.executable, "-P", "-m", module, json.dumps(given)], self.environ)
         self._hosts.append(host)
         return host
+
+    def troubles(self) -> str:
+        """What the supervisor has said of parts that died."""
+        try:
+            return (self.data / "up.stderr").read_text().strip()
+        except OSError:
+            return ""
 
     def stop(self) -> list[str]:
         """End every process and remove the folder; names of those that still run, which is a fault."""
