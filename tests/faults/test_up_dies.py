@@ -83,8 +83,10 @@ def test_a_stop_finishes_what_runs_within_ten_seconds(
         assert "finished" in record.stdout_tail
 
 
-def test_a_stop_does_not_wait_for_what_takes_longer(tmp_path: Path) -> None:
-    with RunningUp.start(tmp_path, env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)}) as up:
+def test_a_stop_does_not_wait_for_what_takes_longer_and_the_next_up_records_it(tmp_path: Path) -> None:
+    """A command that was cut off ends in one record, with no exit and an error."""
+    env = {"TELLBACK_COMMAND_ROOTS": str(tmp_path), "TELLBACK_JOB_LEASE": "3"}
+    with RunningUp.start(tmp_path, env=env) as up:
         started = tmp_path / "started"
         with connect(up.redis_url) as tb:
             busy(tb, started)
@@ -95,6 +97,10 @@ def test_a_stop_does_not_wait_for_what_takes_longer(tmp_path: Path) -> None:
         assert up.process.wait(timeout=15) == 0
         assert time.monotonic() - begun < 10
         assert running(tree) == []
+    with RunningUp.start(tmp_path, env=env) as up, connect(up.redis_url) as tb:
+        (record,) = wait_until(lambda: tb.records("s1"), "the command has a record", timeout=30)
+        assert record.exit_code is None
+        assert record.error
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from tellback.connection_file import NAME, RunningSystem, announce, find_running
 from tellback.errors import ConfigurationError
 from tellback.settings import load
 from tellback.up import child as children
+from tellback.up import guard as guards
 from tellback.up import redis_server
 from tellback.up.child import Child, Program, last_line
 from tellback.up.data_dir import DataDir
@@ -256,3 +258,51 @@ def _state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return "Z"
+
+
+class TestGuard:
+    def test_where_the_kernel_does_not_help_it_kills_the_groups_that_had_not_ended(self) -> None:
+        """The way of systems without a subreaper: the guard knows what the dead supervisor had told it."""
+        sleep = [sys.executable, "-c", "import time; time.sleep(300)"]
+        left = subprocess.Popen(sleep, start_new_session=True)
+        other = subprocess.Popen(sleep, start_new_session=True)
+        guard, supervisor = socket.socketpair()
+        with guard, supervisor:
+            supervisor.sendall(f"{left.pid}\n{other.pid}\n-{other.pid}\n".encode())
+            supervisor.shutdown(socket.SHUT_WR)
+            guards._kill_groups(guard)
+        try:
+            assert left.wait(5) == -9
+            assert other.poll() is None
+        finally:
+            other.kill()
+            other.wait()
+
+    def test_the_exit_code_is_the_supervisor_s(self) -> None:
+        code = "import sys; from tellback.up.guard import run_guarded; sys.exit(run_guarded(lambda guard: 7))"
+        assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 7
+
+    def test_a_supervisor_that_raises_is_shown_and_is_a_failure(self) -> None:
+        code = "import sys; from tellback.up.guard import run_guarded; sys.exit(run_guarded(lambda guard: 1 / 0))"
+        done = subprocess.run([sys.executable, "-c", code], timeout=30, check=False, capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "ZeroDivisionError" in done.stderr
+
+    def test_descendants_that_left_every_group_are_killed_when_the_supervisor_dies(self) -> None:
+        """On Linux: a process in a session of its own comes back to the guard as the subreaper."""
+        if sys.platform != "linux":
+            pytest.skip("only Linux has subreapers")
+        code = (
+            "import os, subprocess, sys, time\n"
+            "from tellback.up.guard import run_guarded\n"
+            "def supervise(guard):\n"
+            '    far = \'import subprocess; print(subprocess.Popen(["sleep", "300"]\'\n'
+            "    far += ', start_new_session=True, stdout=2).pid, flush=True)'\n"
+            "    subprocess.run([sys.executable, '-c', far], start_new_session=True)\n"
+            "    os.kill(os.getpid(), 9)\n"
+            "sys.exit(run_guarded(supervise))\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code], timeout=30, check=False, capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "the supervisor was killed (SIGKILL)" in done.stderr
+        assert not Path(f"/proc/{int(done.stdout)}").exists()
