@@ -12,6 +12,7 @@ import docker  # type: ignore[import-untyped]  # its stubs are not needed for on
 import msgspec
 import pytest
 import pytest_docker_tools  # type: ignore[import-untyped]  # as pytest-celery
+from docker.errors import BuildError  # type: ignore[import-untyped]  # as docker
 from pytest_celery import (  # type: ignore[import-untyped]  # it has no py.typed
     CeleryBrokerCluster,
     CeleryTestBroker,
@@ -123,6 +124,16 @@ def docker_client() -> Iterator[Any]:
         yield engine
 
 
+@pytest.fixture(scope="session")
+def container_image(docker_client: Any) -> Any:
+    """The image of workers, built from this tree; the layers that did not change are taken from the last time."""
+    try:
+        return docker_client.images.build(**container_nodes.IMAGE)[0]
+    except BuildError as error:
+        said = "".join(line.get("stream", "") for line in cast("Any", error).build_log)
+        pytest.fail(f"{error}\n{said[-4000:]}")
+
+
 @pytest.fixture
 def container_environment(container_state: container_nodes.Redis, celery_broker_cluster: CeleryBrokerCluster) -> Any:
     return {
@@ -133,7 +144,6 @@ def container_environment(container_state: container_nodes.Redis, celery_broker_
 
 
 # Fixtures made of fixtures: names in braces are filled in with those.
-container_image = _tools.build(**container_nodes.IMAGE)
 container_state = _tools.container(**container_nodes.STATE)
 broker_volume = _tools.volume()
 container_broker = _tools.container(**container_nodes.BROKER)

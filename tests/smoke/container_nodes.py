@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -37,8 +38,14 @@ class Worker(CeleryWorkerContainer):  # type: ignore[misc]  # as above
     """A `celery worker` of ours."""
 
 
+IMAGE: dict[str, Any] = {
+    "path": str(ROOT),
+    "dockerfile": "ops/Dockerfile",
+    "tag": "tellback:test",
+    "buildargs": {"PIP_EXTRA_INDEX_URL": os.environ.get("PIP_EXTRA_INDEX_URL", "")},  # a CPU build of torch, perhaps
+    "forcerm": True,
+}
 # Arguments of the fixture factories of pytest-docker-tools, which fill in the fixtures named in braces.
-IMAGE: dict[str, Any] = {"path": str(ROOT), "dockerfile": "ops/Dockerfile", "tag": "tellback:test"}
 REDIS: dict[str, Any] = {
     "image": "redis:8",
     "command": cast("Any", Redis).command("--appendonly", "yes"),  # of two values the last holds
