@@ -103,7 +103,9 @@ def test_banks_and_facts_are_listed(bench: Bench, settings: Settings, tb: Tellba
     assert (one["contexts"], one["facts"], one["model"]) == (2, 2, "angles")
     [fact] = rows(run(settings, "bank", "one", "--fact", "g", "--json"))
     assert fact["signal_breakdown"]["ignored"] == 1
-    assert "not helpful" in run(settings, "bank", "one", "--fact", "g").stdout
+    shown = run(settings, "bank", "one", "--fact", "g").stdout
+    assert "0.4500" in shown
+    assert "ignored 1" in shown
     signal(tb, bench, [item("f", "a", context="a remark")], bank="two")
     newest = rows(run(settings, "bank", "two", "--last", "5", "--json"))
     assert [(row["fact_id"], row["query"], row.get("context")) for row in newest] == [

@@ -13,7 +13,7 @@ from tellback.cli.common import SIGNALS, JsonOption, TeamOption, UrlOption, clie
 from tellback.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tellback.contracts.signals import SignalItem
+    from tellback.contracts.signals import FactStats, RecallHit, SignalItem
 
 BankOption = Annotated[str, typer.Option("--bank", "-b", help="The bank.")]
 
@@ -90,7 +90,8 @@ def recall(
         )
     if any(hit.degraded for hit in hits):
         typer.echo("tellback: no worker answered in time; these are global scores", err=True)
-    show(hits, as_json=as_json, columns=("fact_id", "score", "semantic", "usefulness", "scope"), title=f"Bank {bank}")
+    rows = hits if as_json else [_rounded(hit) for hit in hits]
+    show(rows, as_json=as_json, columns=("fact_id", "score", "semantic", "usefulness", "scope"), title=f"Bank {bank}")
 
 
 def bank(
@@ -121,13 +122,22 @@ def bank(
     show(stats, as_json=as_json, columns=columns, title="Banks")
 
 
-def _print_fact(fact_id: str, stats: Any, *, as_json: bool) -> None:
+def _print_fact(fact_id: str, stats: FactStats, *, as_json: bool) -> None:
     import msgspec
 
     row: dict[str, Any] = {"fact_id": fact_id, **msgspec.to_builtins(stats)}
     if not as_json:
-        row |= row.pop("signal_breakdown")
-    show([row], as_json=as_json, columns=tuple(row), title="Fact")
+        counted = (f"{kind} {count}" for kind, count in stats.signal_breakdown.items() if count)
+        row |= {"usefulness_score": f"{stats.usefulness_score:.4f}", "signals": ", ".join(counted)}
+    columns = ("fact_id", "usefulness_score", "signals", "last_signal_at", "created_at")
+    show([row], as_json=as_json, columns=columns, title="Fact")
+
+
+def _rounded(hit: RecallHit) -> dict[str, Any]:
+    import msgspec
+
+    row: dict[str, Any] = msgspec.to_builtins(hit)
+    return {name: f"{value:.4f}" if isinstance(value, float) else value for name, value in row.items()}
 
 
 def _item(line: bytes) -> SignalItem:
