@@ -92,8 +92,9 @@ class Redactor:
 
     def _value(self, value: Any, key: str, depth: int) -> Any:
         if isinstance(value, str):
-            rule = self.rule_of(f"{key}={value}") if key else None
-            return marker(rule) if rule else self.text(value)
+            return self._text_under(key, value)
+        if value is None or isinstance(value, int | float):
+            return value
         if _is_mapping(value):
             if depth >= MAX_DEPTH:
                 return TOO_DEEP
@@ -101,6 +102,13 @@ class Redactor:
         if _is_sequence(value):
             return TOO_DEEP if depth >= MAX_DEPTH else [self._value(item, key, depth + 1) for item in value]
         return value
+
+    def _text_under(self, key: str, text: str) -> str:
+        line = f"{key}={text}" if key else text
+        if not self._values and not _PREFILTER.search(line):
+            return text  # every tool call comes by here; one scan of key and text together clears both
+        rule = self.rule_of(line) if key else None
+        return marker(rule) if rule else self.text(text)
 
 
 def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
