@@ -88,6 +88,28 @@ def test_a_slot_is_replaced_in_place() -> None:
     assert matrix.best(unit(1, 0)[None], 0.85) == [None]
 
 
+def test_what_was_asked_before_is_remembered_until_a_context_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix, asked = matrix_of(np.stack([unit(1, 0)])), list[int]()
+    original = matrix.best
+
+    def counted(queries: Vectors, threshold: float) -> list[Match | None]:
+        asked.append(len(queries))
+        return original(queries, threshold)
+
+    monkeypatch.setattr(matrix, "best", counted)
+    vectors = {"a": unit(1, 0), "b": unit(0, 1)}
+    for _ in range(3):
+        assert matrix.best_of(vectors, 0.85) == {"a": Match(0, 1.0), "b": None}
+    assert asked == [2]
+    assert matrix.best_of({"b": vectors["b"]}, 0.0) == {"b": Match(0, 0.0)}, "another threshold is another question"
+    matrix.put(1, unit(0, 1))
+    assert matrix.best_of(vectors, 0.85) == {"a": Match(0, 1.0), "b": Match(1, 1.0)}
+    monkeypatch.setattr(matching, "_REMEMBERED", 2)
+    for text in "cdefg":
+        assert matrix.best_of({text: unit(1, 0), "a": unit(1, 0)}, 0.85) == {text: Match(0, 1.0), "a": Match(0, 1.0)}
+    assert len(matrix._found) <= 2
+
+
 def test_vectors_survive_their_bytes() -> None:
     rows = random_units(1, 5)
     assert np.array_equal(as_vectors([as_bytes(row) for row in rows], 8), rows)

@@ -7,7 +7,7 @@ this module.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,7 @@ Vectors = NDArray[np.float32]
 """Rows of unit length."""
 
 MARGIN: Final = 1e-5  # far above the rounding of a float32 product of unit vectors, far below what separates texts
+_REMEMBERED: Final = 10_000
 _BLOCK_CELLS: Final = 4 << 20  # cells of one partial product: 16 MiB
 
 
@@ -42,6 +43,7 @@ class ContextMatrix:
         self.version = 0
         self.count = 0
         self._rows: Vectors = np.empty((0, dimension), np.float32)
+        self._found: dict[tuple[str, float], Match | None] = {}
 
     @property
     def dimension(self) -> int:
@@ -60,7 +62,19 @@ class ContextMatrix:
             grown[: len(self._rows)] = self._rows
             self._rows = grown
         self._rows[slot] = vector
+        self._found.clear()
         self.count = max(self.count, slot + 1)
+
+    def best_of(self, vectors: Mapping[str, Vectors], threshold: float) -> dict[str, Match | None]:
+        """`best` for queries by text; what was asked before is remembered until a context changes."""
+        new = [text for text in vectors if (text, threshold) not in self._found]
+        if new:
+            if len(self._found) + len(new) > _REMEMBERED:
+                self._found.clear()
+                new = list(vectors)
+            found = self.best(np.stack([vectors[text] for text in new]), threshold)
+            self._found.update(zip(((text, threshold) for text in new), found, strict=True))
+        return {text: self._found[text, threshold] for text in vectors}
 
     def best(self, queries: Vectors, threshold: float) -> list[Match | None]:
         """For each query the context of highest cosine, if that reaches the threshold; equal ones: the lower slot."""

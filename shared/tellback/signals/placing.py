@@ -71,7 +71,7 @@ class _Placing:
         self._row = {query: row for row, query in enumerate(distinct)}
         self._vectors = np.stack([vectors[query] for query in distinct])
         self._threshold = threshold
-        self._best = dict(zip(distinct, matrix.best(self._vectors, threshold), strict=True))
+        self._best = matrix.best_of({query: vectors[query] for query in distinct}, threshold)
         # A context that the batch itself signals is not its victim, even where it is the oldest.
         kept = {match.slot for match in self._best.values() if match}
         self._free = iter(range(matrix.count, cap))
