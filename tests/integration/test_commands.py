@@ -232,6 +232,14 @@ def test_a_hosts_commands_run_on_that_host(tb: Tellback, start_workers: StartWor
     assert [job.wait(timeout=20).host for job in jobs] == ["alpha", "beta"] * 4
 
 
+@pytest.mark.parametrize("pool", ["threads", "solo"])
+def test_commands_run_in_other_pools(tb: Tellback, start_workers: StartWorkers, tmp_path: Path, pool: str) -> None:
+    """Also several at once in one process, each with a supervisor of its own."""
+    start_workers(pool=pool, concurrency=3, env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
+    jobs = [tb.submit(["sh", "-c", f"sleep 0.2; echo {n}"], session="s1") for n in range(6)]
+    assert [job.wait(timeout=20).stdout_tail for job in jobs] == [str(n) for n in range(6)]
+
+
 @pytest.mark.faults
 @pytest.mark.usefixtures("beat")
 @pytest.mark.parametrize("victim", ["pool child", "worker"])
