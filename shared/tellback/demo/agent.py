@@ -1,7 +1,7 @@
 """The agent host of `tellback demo`: a process that knows `import tellback` and nothing else of the system.
 
 Its decisions are scripted, for want of a language model; what it decides on is what came back. It tells each step as a
-JSON line on standard output, which `story.py` shows and checks.
+JSON line on standard output, which `repair.py` shows and checks.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Repair:
         records.append(told)
         linked = told["parent"] == (None if before is None else before["id"])
         expected = EXITS[min(len(records), len(EXITS)) - 1]
-        what = "tests" if before is None else f"retry of [{told['parent'][-6:]}]"
+        what = "tests" if told["parent"] is None else f"retry of [{told['parent'][-6:]}]"
         ended = told["error"] if told["exit_code"] is None else f"exit {told['exit_code']}"
         shown = f"{what}: {ended} after {told['duration_ms']} ms on {told['worker']} [{told['id'][-6:]}]"
         self._stage.check(linked and told["exit_code"] == expected, shown)
@@ -144,7 +144,7 @@ class Repair:
         title = f"recall by {self._scene.worker(Family.RECALLS)}, before → after the signals"
         self._stage.table(title, ("fact", "semantic", "usefulness", "score", "place"), rows)
         first = [hits[0]["fact"] if hits else "nothing" for hits in (self._before, told["hits"])]
-        self._stage.check(first[0] != first[1] == "percentage", f"{first[1]} comes before {first[0]} now")
+        self._stage.check(first[0] != first[1] == "percentage", f"first was {first[0]}, first is {first[1]}")
 
     def _reworded(self, told: Told) -> None:
         hits = told["hits"]
