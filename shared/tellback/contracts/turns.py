@@ -24,7 +24,8 @@ Answered = Literal["accepted", "replaced", "late", "duplicate", "closed", "spool
 
 accepted: the turn's first answer. replaced: it took the place of a fallback that no transport had taken yet.
 late: the fallback was out; the answer follows it. duplicate: the turn has its answer; no effect.
-closed: the turn ends without a reply, as no_reply or the failure of an auto-mode turn said. spooled: Redis is away; the workers will apply it.
+closed: the turn ends without a reply, as no_reply or the failure of an auto-mode turn said.
+spooled: Redis is away; the workers will apply it.
 """
 
 DeliveryKind = Literal["answer", "fallback", "late"]

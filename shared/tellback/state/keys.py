@@ -52,7 +52,7 @@ FAMILIES: Final = {
         KeyFamily("mail", "guidance", "list", 7 * DAY, 100, "feedback not yet delivered"),
         KeyFamily("job", "commands", "hash", 7 * DAY, 32, "one command's state; a cancelled one's tombstone"),
         KeyFamily("jobs", "commands", "zset", 7 * DAY, None, "queued commands of a pool, by priority and turn"),
-        KeyFamily("joborder", "commands", "hash", 7 * DAY, None, "turns of a pool's sessions that have queued commands"),
+        KeyFamily("joborder", "commands", "hash", 7 * DAY, None, "turns of the sessions that a pool has commands of"),
         KeyFamily("pools", "commands", "zset", 7 * DAY, None, "pools that have queued commands, by last use"),
         KeyFamily("jobring", "commands", "string", MINUTE, None, "a pool was woken again"),
         KeyFamily("running", "commands", "zset", 7 * DAY, None, "commands under a lease, by its end"),
