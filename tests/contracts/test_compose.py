@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 from tellback.errors import Unavailable
 from tellback.state.database import Database
 from tellback.up import commands
-from tests.support.redis_server import free_port, server_binary
+from tests.support.redis_server import RedisServer, free_port, server_binary
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -179,3 +180,43 @@ def test_redis_does_not_start_without_a_password_that_fits_a_url(tmp_path: Path,
     process, _ = start_redis(tmp_path, password)
     assert process.wait(10) not in (0, None)
     assert (tmp_path / "log").read_text().count("\n") == 1
+
+
+@pytest.mark.timeout(120)
+def test_each_service_becomes_healthy(
+    services: Mapping[str, Any],
+    redis_server: RedisServer,
+    database: Database,  # noqa: ARG001 - emptied, so that nobody has been heard
+    tmp_path: Path,
+) -> None:
+    """Commands and health checks as in the containers, against the real server, save for its address and two places."""
+    port = str(free_port())
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+    def here(text: str) -> str:
+        moved = text.replace(SCHEDULE, f"{tmp_path}/schedule").replace("5555", port).replace("0.0.0.0", "127.0.0.1")
+        return moved.replace("$$", "$")  # as Docker itself does, once
+
+    def healthy(service: Mapping[str, Any], environ: dict[str, str]) -> bool:
+        kind, *test = (here(word) for word in service["healthcheck"]["test"])
+        argv = ["sh", "-c", *test] if kind == "CMD-SHELL" else test
+        return subprocess.run(argv, env=environ, capture_output=True, timeout=30, check=False).returncode == 0
+
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        running: dict[str, dict[str, str]] = {}
+        for name in ("loops", "commands", "model", "beat-1", "flower"):
+            environ = {"PATH": path, "TELLBACK_DATA_DIR": str(tmp_path), **services[name]["environment"]}
+            environ["TELLBACK_REDIS_URL"] = redis_server.url
+            running[name] = environ
+            assert not healthy(services[name], environ), name
+            with (tmp_path / f"{name}.log").open("wb") as log:
+                command = [here(word) for word in services[name]["command"]]
+                processes.append(subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=log, stderr=log))
+        for name, environ in running.items():
+            wait_until(partial(healthy, services[name], environ), f"{name} is healthy", timeout=60)
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(30)
