@@ -134,7 +134,7 @@ def records(
             found = Records(tb.context.database, tb.context.layout).superseded(session)[-last:]
         else:
             found = tb.records(session, last)
-    columns = ("started_at", "command", "exit", "error", "duration", "note", "command_id")
+    columns = ("command_id", "exit", "took", "command", "error", "note")
     rows: list[Any] = list(found) if as_json else [_row(record) for record in found]
     show(rows, as_json=as_json, columns=columns, title=f"Commands of {session}")
 
@@ -217,13 +217,12 @@ def _row(record: CommandRecord) -> dict[str, Any]:
     import shlex
 
     return {
-        "started_at": record.started_at,
-        "command": shlex.join(record.command),
-        "exit": "null" if record.exit_code is None else record.exit_code,
-        "error": record.error or record.signal,
-        "duration": f"{record.duration_ms / 1000:.2f} s",
-        "note": record.agent_note,
         "command_id": record.command_id,
+        "exit": "null" if record.exit_code is None else record.exit_code,
+        "took": f"{record.duration_ms / 1000:.2f} s",
+        "command": shlex.join(record.command),
+        "error": record.error or record.signal,
+        "note": record.agent_note,
     }
 
 
