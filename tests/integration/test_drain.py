@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import msgspec
 import pytest
@@ -46,7 +47,9 @@ class Recorder:
 class _Settle(Script):
     """The smallest commit: nothing but the acknowledgement."""
 
-    source = Script("lib/intake").source + "if fenced() then return 'fenced' end settle() return 'ok'"
+    @cached_property
+    def source(self) -> str:
+        return Script("lib/intake").source + "if fenced() then return 'fenced' end settle() return 'ok'"
 
 
 SETTLE = _Settle("settle")
