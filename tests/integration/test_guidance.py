@@ -211,6 +211,20 @@ def test_what_a_stopped_redis_had_taken_is_delivered_when_it_answers_again(
         database.close()
 
 
+def test_a_worker_whose_setting_names_a_missing_provider_does_not_start(settings: Settings) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "celery", "-A", "tellback_workers.app", "worker"],
+        env=environment(settings, {"TELLBACK_PROVIDERS": "tests.support.providers:Missing"}),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert ended.returncode != 0
+    last = ended.stderr.strip().splitlines()[-1]
+    assert last.startswith("tellback: TELLBACK_PROVIDERS: tests.support.providers:Missing cannot be imported")
+
+
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     return {"session": "s", "name": "p", **given}
 

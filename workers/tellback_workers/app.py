@@ -5,12 +5,12 @@ from __future__ import annotations
 from celery import Celery, signals
 
 from tellback.settings import load
-from tellback_workers import lifeline, presence
+from tellback_workers import lifeline, presence, provider_check
 from tellback_workers.config import config
 from tellback_workers.dispatcher import DispatcherStep
 from tellback_workers.log import configure
 
-__all__ = ["app", "lifeline", "presence"]  # the two connect themselves to Celery's signals
+__all__ = ["app", "lifeline", "presence", "provider_check"]  # the three connect themselves to Celery's signals
 
 app = Celery(
     "tellback",

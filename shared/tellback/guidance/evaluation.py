@@ -157,7 +157,9 @@ def _fire(slot: Slot, state: EvaluationState, now_ms: int, panel: Panel, effects
     state.fires += 1
     state.last_feedback = feedback
     effects.feedback.append(feedback)
-    effects.history.append(_entry("feedback", state, now_ms, msgspec.to_builtins(feedback)))
+    said: dict[str, Any] = msgspec.to_builtins(feedback)
+    said.pop("prompt_name", None)  # every entry has its prompt
+    effects.history.append(_entry("feedback", state, now_ms, said))
     return True
 
 
