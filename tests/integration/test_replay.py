@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ from tellback.replay.transcript import BadLine, Counts
 from tellback.settings import Settings
 from tests.support.redis_server import free_port
 from tests.support.up import command
+from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
 from tests.support.workers import environment as environment_of
 
@@ -131,14 +133,27 @@ def test_a_conversation_of_any_length_and_size_is_counted_exactly(tb: Tellback, 
     assert outcome.redis == outcome.file == Counts(1_501, 1, 3_003, 3_002, 1, 3_002)
 
 
+@pytest.mark.usefixtures("database")
 def test_without_workers_the_counts_differ_and_the_exit_code_is_1(
-    tb: Tellback, settings: Settings, file: Callable[[bytes], str]
+    settings: Settings, file: Callable[[bytes], str]
 ) -> None:
     done = invoke(settings, file(lines(transcript(2))))
     assert done.exit_code == 1
     assert "no worker takes events: start `tellback up`" in done.stderr
     assert "line 1" in done.stderr
-    tb.context.database.command("FLUSHALL")
+
+
+def test_an_interrupt_ends_it_with_one_line(tb: Tellback, settings: Settings, file: Callable[[bytes], str]) -> None:
+    chat = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}] * 300
+    replaying = subprocess.Popen(
+        command("replay", file(lines(*[{"messages": chat}] * 100)), "--json"),
+        env=environment_of(settings), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_until(lambda: tb.context.database.command("KEYS", "*:turn:*"), "the replay has begun")
+    replaying.send_signal(signal.SIGINT)
+    out, errors = replaying.communicate(timeout=30)
+    assert (replaying.returncode, out) == (130, "")
+    assert errors.splitlines() == ["tellback: interrupted; what was played stays, and nothing was compared"]
 
 
 def test_with_redis_away_nothing_is_played_and_nothing_spooled(tmp_path: Path, file: Callable[[bytes], str]) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tellback.replay.run import Outcome
     from tellback.replay.transcript import BadLine
 
+INTERRUPTED: Final = 130
 ROWS: Final = {
     "tool_calls": "tool calls counted",
     "errors": "errors among them",
@@ -45,8 +46,12 @@ def replay(
     """Play chat transcripts at full speed; exit code 1 if what Redis then holds differs from the file."""
     from tellback.replay.run import Replay
 
-    with _opened(file) as source, client(redis_url, team) as tb, _Bars(file, source) as bars:
-        outcome = Replay(tb, bars, patience=patience).run(source)
+    try:
+        with _opened(file) as source, client(redis_url, team) as tb, _Bars(file, source) as bars:
+            outcome = Replay(tb, bars, patience=patience).run(source)
+    except KeyboardInterrupt:
+        typer.echo("tellback: interrupted; what was played stays, and nothing was compared", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     if as_json:
         print_json(_plain(outcome))
     else:
