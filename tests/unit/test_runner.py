@@ -90,6 +90,26 @@ def test_an_argument_over_the_systems_limit_is_an_error() -> None:
     assert execute("echo", "x" * 200_000).error == "argument list too long for this system"
 
 
+def test_a_host_without_descriptors_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the system refuses to the runner itself is an outcome too, and the next command runs."""
+
+    def exhausted() -> tuple[int, int]:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pipe", exhausted)
+        outcome = execute("true")
+    assert (outcome.exit_code, outcome.started_at) == (None, None)
+    assert outcome.error == "could not be run on this host: [Errno 24] Too many open files"
+    assert execute("true").exit_code == 0
+
+
+def test_a_timeout_may_be_as_long_as_one_likes() -> None:
+    """No number of seconds is too large for the system's call."""
+    assert execute("true", timeout=float("inf")).exit_code == 0
+    assert execute("true", timeout=1e12).exit_code == 0
+
+
 def test_a_timeout_keeps_what_was_printed() -> None:
     """The output until then stands in the outcome; the exit is null."""
     outcome = execute("sh", "-c", "echo before; echo problem >&2; sleep 30", timeout=0.4)

@@ -14,6 +14,7 @@ from tellback.redaction import find_secret
 MAX_BYTES: Final = 64 << 10  # of argv, of env: both stand in the record or the job
 MAX_NOTE_CHARS: Final = 1_000
 MAX_ID_CHARS: Final = 200
+MAX_SESSION_CHARS: Final = 512
 MAX_INPUTS: Final = 100
 MAX_TIMEOUT: Final = 3_600.0  # seconds; the hard limit of the task that runs commands lies above it
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
@@ -22,9 +23,10 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def unaddressable(submitted: CommandSubmitted) -> str | None:
     """Why no record can be kept for it: it names no session or command that a key could hold."""
-    for name, value in (("command_id", submitted.command_id), ("session", submitted.session)):
-        if not value or len(value) > MAX_ID_CHARS:
-            return f"{name} has {len(value)} characters; use 1 to {MAX_ID_CHARS}"
+    limits = (("command_id", submitted.command_id, MAX_ID_CHARS), ("session", submitted.session, MAX_SESSION_CHARS))
+    for name, value, limit in limits:
+        if not 1 <= len(value) <= limit:
+            return f"{name} has {len(value)} characters; use 1 to {limit}"
     return None
 
 

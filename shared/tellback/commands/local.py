@@ -11,6 +11,7 @@ from tellback.commands.runner import GRACE, Control, Execution, run
 from tellback.commands.supervision import close_idle
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
 from tellback.contracts.message import new_event_id
+from tellback.errors import InvalidInput
 from tellback.redaction import Redactor
 
 
@@ -26,8 +27,15 @@ def run_here(
     parent: str | None = None,
     control: Control | None = None,
 ) -> CommandRecord:
-    """Run a command as this user, in this environment; its record. Relative directories are below the present one."""
-    event_id, place = new_event_id(), str(Path.cwd() / (cwd or ""))
+    """Run a command as this user, in this environment; its record. Relative directories are below the present one.
+
+    Raises:
+        InvalidInput: the present directory is gone.
+    """
+    try:
+        event_id, place = new_event_id(), str(Path.cwd() / (cwd or ""))
+    except OSError as error:
+        raise InvalidInput(f"the present directory cannot be used: {error}") from error
     submitted = CommandSubmitted(
         event_id=event_id,
         command_id=event_id,

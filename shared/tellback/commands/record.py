@@ -65,7 +65,7 @@ def history_entry(record: CommandRecord) -> dict[str, Any]:
     return {
         "command_id": record.command_id,
         "parent_command_id": record.parent_command_id,
-        "command": [argument[:HISTORY_CHARS] for argument in record.command[:64]],
+        "command": _beginning(record.command),
         "exit_code": record.exit_code,
         "error": record.error and record.error[:HISTORY_CHARS],
         "duration_ms": record.duration_ms,
@@ -74,6 +74,18 @@ def history_entry(record: CommandRecord) -> dict[str, Any]:
         "stderr_tail": record.stderr_tail[-HISTORY_CHARS:],
         "agent_note": record.agent_note,
     }
+
+
+def _beginning(argv: list[str]) -> list[str]:
+    """As many arguments as have room in a history entry, the last of them cut."""
+    kept: list[str] = []
+    room = HISTORY_CHARS
+    for argument in argv:
+        if room <= 0:
+            break
+        kept.append(argument[:room])
+        room -= len(argument) + 1
+    return kept
 
 
 def iso(moment: datetime) -> str:

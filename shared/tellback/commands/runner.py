@@ -30,6 +30,7 @@ GRACE: Final = 5.0
 _READ: Final = 1 << 20
 _F_SETPIPE_SZ: Final = 1031  # Linux: fcntl has no name for it before Python 3.12 on every build
 _MAX_DRAIN_READS: Final = 64  # a stranger who was handed the pipe may still write
+_LONGEST_SELECT: Final = 60.0  # the system's call does not take every number
 _START_PATIENCE: Final = 30.0  # for a program or directory on a file system that hangs
 _KILL_PATIENCE: Final = 5.0  # after KILL, for a process that the kernel does not let go
 
@@ -140,6 +141,8 @@ def _run(
             running.loop(supervisor)
     except SupervisorLost as lost:
         running.lost(str(lost))
+    except OSError as error:  # no process or descriptor is to be had: the supervisor has been closed, and kills
+        running.error = f"could not be run on this host: {error}"
     finally:
         running.close()
     return running.outcome()
@@ -211,7 +214,7 @@ class _Running:
     def _patience(self) -> float:
         due = [self.began + self.execution.timeout] if self.pid is not None and self.stop_reason is None else []
         due += [at for at in (self.output_until, self.give_up_at) if at is not None]
-        return max(0.0, min(due, default=clock.monotonic() + 1) - clock.monotonic())
+        return max(0.0, min([_LONGEST_SELECT, *(at - clock.monotonic() for at in due)]))
 
     def _handle(self, descriptor: int) -> None:
         if descriptor in self.pipes:
