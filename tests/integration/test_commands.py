@@ -284,6 +284,29 @@ def test_a_lost_command_is_tried_again_where_that_was_asked(tb: Tellback, worker
     assert verdict.reasons[0].startswith("passed over:")
 
 
+@pytest.mark.usefixtures("beat")
+def test_a_worker_that_is_shut_down_ends_its_commands(
+    tb: Tellback, start_workers: StartWorkers, tmp_path: Path
+) -> None:
+    """SIGTERM: a short command ends by itself, a long one is ended with a record, one to retry runs elsewhere."""
+    tag = f"36.{os.getpid()}"
+    env = {"TELLBACK_COMMAND_ROOTS": str(tmp_path)}
+    first = start_workers(concurrency=3, env=env)
+    short = tb.submit(["sh", "-c", "touch short; sleep 1; echo done"], session="s1")
+    long = tb.submit(["sh", "-c", f"touch long; sleep {tag}"], session="s1")
+    again = tb.submit(["sh", "-c", f"[ -e again ] && exit 0; touch again; sleep {tag}"], session="s1", on_lost="retry")
+    wait_until(lambda: all((tmp_path / name).exists() for name in ("short", "long", "again")), "all three run")
+    process = first.processes.pop()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=10) == 0
+    assert not _alive(tag)
+    assert (short.wait(1).exit_code, short.wait(1).stdout_tail) == (0, "done")
+    assert (long.wait(1).exit_code, long.wait(1).error) == (None, "stopped: its worker was shut down")
+    start_workers(env=env)
+    record = again.wait(timeout=20)
+    assert (record.exit_code, record.attempt) == (0, 2)
+
+
 @pytest.mark.faults
 @pytest.mark.usefixtures("beat")
 def test_redis_killed_in_the_middle_of_a_command(

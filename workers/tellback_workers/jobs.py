@@ -6,6 +6,7 @@ urgent one is not held up by wake-ups of others that stand before its own in the
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from tellback.state.jobs import JobLease, Jobs
 from tellback_workers.job_wakeups import wake_pool
 from tellback_workers.policy import Policy, Refused
 from tellback_workers.runtime import Runtime, runtime
+from tellback_workers.shutdown import shutting_down
 
 TIME_LIMIT: Final = int(MAX_TIMEOUT) + 600  # of the task: a command's own limits end it long before
 BUDGET: Final = 5.0  # seconds in which a task begins further jobs
@@ -36,6 +38,8 @@ FINISH_PATIENCE: Final = 120.0  # seconds in which a record is offered to a Redi
 PAUSE: Final = 0.2
 QUICK: Final = 0.2  # seconds; most commands have ended by then and cost no connection that listens for a cancellation
 LISTEN: Final = 0.5  # seconds of one blocking read; a cancellation ends it at once
+SHUTDOWN_PATIENCE: Final = 3.0  # seconds that commands have to end by themselves when their worker is to stop
+STOPPED: Final = "stopped: its worker was shut down"
 # Of the lease: when to renew, when to stop what could not be renewed, when it is killed whatever happens here.
 RENEW_AT, STOP_AT, KILL_AT = 0.3, 0.6, 0.85
 
@@ -49,7 +53,7 @@ def run_job(self: CeleryTask[[str, int, str], None], team: str, shard_index: int
     worker = JobWorker(process, team, str(self.request.hostname))
     end = clock.monotonic() + BUDGET
     try:
-        while worker.run_next(pool):
+        while not shutting_down() and worker.run_next(pool):
             if clock.monotonic() >= end:
                 wake_pool(process.layout(team).shard(shard_index), pool, 1)  # whatever is left
                 return
@@ -82,7 +86,10 @@ class JobWorker:
         if lease is None:
             return False
         record = self._run(lease)
-        self._finish(lease, record)
+        if record.error == STOPPED and lease.submitted.on_lost == "retry":
+            self._jobs.renew(lease, 0)  # the next sweep finds it lost, and queues the next attempt
+        else:
+            self._finish(lease, record)
         return True
 
     def _apply_waiting(self) -> None:
@@ -145,9 +152,13 @@ def _held(jobs: Jobs, lease: JobLease, seconds: float) -> Generator[Control]:
 def _keep(jobs: Jobs, lease: JobLease, seconds: float, control: Control, ended: threading.Event) -> None:
     """Runs beside the command. It ends by itself soon after; nobody waits for it."""
     renewed_at = clock.monotonic()
+    stop_at = math.inf
     ended.wait(QUICK)
     while not ended.is_set():
         try:
+            stop_at = min(stop_at, clock.monotonic() + SHUTDOWN_PATIENCE) if shutting_down() else stop_at
+            if clock.monotonic() >= stop_at:
+                control.stop(STOPPED)
             if jobs.stop_requested(lease, LISTEN):
                 control.stop("cancelled")
                 ended.wait(LISTEN)  # the request stays until the record is stored

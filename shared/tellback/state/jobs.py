@@ -139,7 +139,7 @@ class Jobs:
         self._db.command("HSET", lease.shard.key("job", lease.command_id), "cwd", cwd)
 
     def renew(self, lease: JobLease, seconds: float) -> bool:
-        """Hold the lease for `seconds` from now; False when the command was declared lost."""
+        """Hold the lease for `seconds` from now, 0 to give it up; False when the command was declared lost."""
         keys = [lease.shard.key("job", lease.command_id), lease.shard.key("running")]
         return bool(self._db.run(_renew.call(keys, [lease.command_id, lease.token, _milliseconds(seconds)])))
 
