@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -31,6 +32,24 @@ class EvaluationId(NamedTuple):
     session: str
     prompt: str
     evaluation: str
+
+
+class _Keys(NamedTuple):
+    """The keys of one evaluation, in the order in which the commit takes them."""
+
+    eval: str
+    seen: str
+    seen_old: str
+    mail: str
+    hist: str
+
+
+@lru_cache(maxsize=4096)
+def _keys(shard: Shard, id_: EvaluationId) -> _Keys:
+    """Built once for each evaluation that is at work: quoting names for each batch would cost more than a step."""
+    names = ("eval", "seen", "seen-old", "mail")
+    evaluation, seen, seen_old, mail = (shard.key(name, *id_) for name in names)
+    return _Keys(evaluation, seen, seen_old, mail, shard.key("hist", id_.session))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +96,11 @@ class Evaluations:
         """Each evaluation with what it has seen of these event ids, all in one round trip."""
         commands: list[Sequence[Arg]] = []
         for id_, events in wanted.items():
+            keys = _keys(self._shard, id_)
             commands += [
-                ("HMGET", self._key("eval", id_), "version", "state"),
-                ("SMISMEMBER", self._key("seen", id_), *events),
-                ("SMISMEMBER", self._key("seen-old", id_), *events),
+                ("HMGET", keys.eval, "version", "state"),
+                ("SMISMEMBER", keys.seen, *events),
+                ("SMISMEMBER", keys.seen_old, *events),
             ]
         replies = iter(self._db.pipeline(commands))
         loaded: dict[EvaluationId, Loaded] = {}
@@ -104,29 +124,25 @@ class Evaluations:
 
     def counts_of(self, ids: Sequence[EvaluationId]) -> list[Counts]:
         """The counters of each evaluation, all in one round trip."""
-        replies = self._db.pipeline([("HMGET", self._key("eval", id_), "state", "delivered", "expired") for id_ in ids])
+        replies = self._db.pipeline(
+            [("HMGET", _keys(self._shard, id_).eval, "state", "delivered", "expired") for id_ in ids]
+        )
         return [_counts(*reply) for reply in replies]
 
     def take_feedback(self, id_: EvaluationId, operation: str) -> list[Feedback]:
         """The feedback that waits, which nobody else will get; the same operation gets the same answer again."""
-        keys = [self._shard.key("op", operation), self._key("mail", id_), self._key("eval", id_)]
-        reply = msgspec.json.decode(self._db.run(_take.call(keys)))
+        keys = _keys(self._shard, id_)
+        call = _take.call([self._shard.key("op", operation), keys.mail, keys.eval])
+        reply = msgspec.json.decode(self._db.run(call))
         return [_decode_feedback(item) for item in reply["feedback"]]
 
     def _call(self, lease: Lease, change: Change) -> Call:
-        id_, state, effects = change.id, change.state, change.effects
-        keys = [
-            *lease.keys,
-            *(self._key(name, id_) for name in ("eval", "seen", "seen-old", "mail")),
-            self._shard.key("hist", id_.session),
-        ]
+        state, effects = change.state, change.effects
+        keys = [*lease.keys, *_keys(self._shard, change.id)]
         feedback = [_encode(item) for item in effects.feedback[-_MAIL_CAP:]]
         history = effects.history[-_HISTORY_CAP:]
         counts = (change.version, _encode(state), state.calls, len(change.fresh), len(feedback))
         return _commit.call(keys, [*lease.args(change.entries), *counts, *change.fresh, *feedback, *history])
-
-    def _key(self, name: str, id_: EvaluationId) -> str:
-        return self._shard.key(name, *id_)
 
 
 def _counts(state: bytes | None, delivered: bytes | None, expired: bytes | None) -> Counts:

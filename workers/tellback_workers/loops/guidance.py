@@ -62,16 +62,12 @@ class GuidanceLoop:
         return IsolatedPanel(self._registry, timeout=settings.provider_timeout, budget=budget)
 
 
-def _event(entry: Entry) -> EvaluationBegun | ToolInvoked:
-    return cast("EvaluationBegun | ToolInvoked", entry.message)  # the decoder lets no other into this family
-
-
 def _by_evaluation(entries: Iterable[Entry]) -> dict[EvaluationId, list[Entry]]:
-    groups: dict[EvaluationId, list[Entry]] = {}
+    groups: dict[tuple[str, str, str], list[Entry]] = {}
     for entry in entries:
-        event = _event(entry)
-        groups.setdefault(EvaluationId(event.session, event.prompt, event.evaluation), []).append(entry)
-    return groups
+        event = cast("EvaluationBegun | ToolInvoked", entry.message)  # the decoder lets no other into this family
+        groups.setdefault((event.session, event.prompt, event.evaluation), []).append(entry)
+    return {EvaluationId(*names): group for names, group in groups.items()}
 
 
 def _evaluate(id_: EvaluationId, entries: Sequence[Entry], loaded: Loaded, panel: Panel) -> Change:
@@ -82,5 +78,5 @@ def _evaluate(id_: EvaluationId, entries: Sequence[Entry], loaded: Loaded, panel
         event_id = entry.message.event_id
         if event_id not in loaded.seen and event_id not in fresh:
             fresh[event_id] = None
-            step(state, _event(entry), entry.at_ms, panel, effects)
+            step(state, cast("EvaluationBegun | ToolInvoked", entry.message), entry.at_ms, panel, effects)
     return Change(id_, loaded.version, state, entries, list(fresh), effects)
