@@ -24,6 +24,7 @@ from tellback.contracts.commands import CommandSubmitted
 from tellback.contracts.message import new_event_id
 from tellback.settings import Settings
 from tellback.state.database import Database
+from tellback.state.records import Records
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
@@ -282,6 +283,28 @@ def test_a_lost_command_is_tried_again_where_that_was_asked(tb: Tellback, worker
     verdict = tb.gate("s1", require=[["sh", "-c", script]])
     assert verdict.passed
     assert verdict.reasons[0].startswith("passed over:")
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("beat")
+def test_a_frozen_worker_loses_its_command_and_is_superseded(tb: Tellback, workers: Workers) -> None:
+    """SIGSTOP: the command is dead when the lease ends; what the worker says when it wakes is kept apart."""
+    tag = f"37.{os.getpid()}"
+    job = tb.submit(["sleep", tag], session="s1")
+    wait_until(lambda: _alive(tag), "the command runs")
+    busy = next(child for child in workers.children() if child.children())
+    busy.suspend()
+    try:
+        wait_until(lambda: not _alive(tag), "the command is dead", timeout=LEASE + 1)
+        record = job.wait(timeout=LEASE + 4)
+    finally:
+        busy.resume()
+    assert (record.error or "").startswith("lost: ")
+    records = Records(tb.context.database, tb.context.layout)
+    late = wait_until(lambda: records.superseded("s1"), "the late record is kept")
+    assert [(each.command_id, each.exit_code) for each in late] == [(job.command_id, None)]
+    assert "lease" in (late[0].error or "")
+    assert tb.records("s1") == [record]
 
 
 @pytest.mark.usefixtures("beat")
