@@ -28,7 +28,7 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.evaluations import Change, Counts, EvaluationId, Evaluations
 from tellback.state.intake import Entry, Fenced, Intake, Lease
-from tellback.state.keys import Layout
+from tellback.state.keys import Layout, stream_of
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
 from tellback_workers.tasks import drainer
@@ -341,3 +341,25 @@ def test_odd_arguments_of_a_tool_call_still_count(tb: Tellback, drain: Callable[
     drain()
     assert store.counts(ID).calls == 5
     assert [entry.get("duration_ms") for entry in tb.history("s") if entry["kind"] == "tool_call"] == [None] * 4 + [13]
+
+
+def test_who_waits_for_feedback_does_not_wait_for_the_linger(
+    database: Database, settings: Settings, layout: Layout
+) -> None:
+    patient = msgspec.structs.replace(settings, publish_linger=30.0)
+    with connect(settings=patient) as tb:
+        prompt = tb.prompt("s", "p")
+        stream = stream_of(layout.of("s"), Family.EVENTS)
+        assert not database.command("XLEN", stream)
+        prompt.feedback(wait=0.05)
+        wait_until(lambda: database.command("XLEN", stream) == 1, "the beginning was sent", timeout=5)
+
+
+def test_facts_too_large_for_one_command_arrive_all_and_in_order(tb: Tellback, drain: Callable[[], None]) -> None:
+    prompt = tb.prompt("s", "p")
+    for n in range(30):
+        prompt.tool_invoked("t", result="x" * 60_000, duration_ms=n)
+    drain()
+    entries = tb.history("s")
+    assert [entry["duration_ms"] for entry in entries] == list(range(30))
+    assert [entry["call_index"] for entry in entries] == list(range(1, 31))
