@@ -6,10 +6,6 @@ urgent one is not held up by wake-ups of others that stand before its own in the
 
 from __future__ import annotations
 
-import math
-import threading
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -21,12 +17,13 @@ from celery import shared_task
 from tellback import clock
 from tellback.commands.checks import MAX_TIMEOUT
 from tellback.commands.record import Attempt, record_of, record_without_run
-from tellback.commands.runner import Control, run
+from tellback.commands.runner import run
 from tellback.contracts.commands import CommandRecord
 from tellback.errors import Unavailable
 from tellback.names import Family, Task
 from tellback.redaction import Redactor
 from tellback.state.jobs import JobLease, Jobs
+from tellback_workers.hold import KILL_AT, STOPPED, Hold
 from tellback_workers.job_wakeups import wake_pool
 from tellback_workers.policy import Policy, Refused
 from tellback_workers.runtime import Runtime, runtime
@@ -36,12 +33,6 @@ TIME_LIMIT: Final = int(MAX_TIMEOUT) + 600  # of the task: a command's own limit
 BUDGET: Final = 5.0  # seconds in which a task begins further jobs
 FINISH_PATIENCE: Final = 120.0  # seconds in which a record is offered to a Redis that is away
 PAUSE: Final = 0.2
-QUICK: Final = 0.2  # seconds; most commands have ended by then and cost no connection that listens for a cancellation
-LISTEN: Final = 0.5  # seconds of one blocking read; a cancellation ends it at once
-SHUTDOWN_PATIENCE: Final = 3.0  # seconds that commands have to end by themselves when their worker is to stop
-STOPPED: Final = "stopped: its worker was shut down"
-# Of the lease: when to renew, when to stop what could not be renewed, when it is killed whatever happens here.
-RENEW_AT, STOP_AT, KILL_AT = 0.3, 0.6, 0.85
 
 _log = structlog.get_logger("tellback.jobs")
 
@@ -80,12 +71,13 @@ class JobWorker:
             Unavailable: Redis is away.
         """
         self._apply_waiting()
+        asked = clock.monotonic()
         lease = self._jobs.lease(
             pool, seconds=self._settings.job_lease, worker=self._worker, host=self._settings.host_name
         )
         if lease is None:
             return False
-        record = self._run(lease)
+        record = self._run(lease, asked)
         if record.error == STOPPED and lease.submitted.on_lost == "retry":
             self._jobs.renew(lease, 0)  # the next sweep finds it lost, and queues the next attempt
         else:
@@ -98,7 +90,7 @@ class JobWorker:
         for shard in self._jobs.unapplied():
             drainer(self._process, self._team, Family.COMMANDS).drain(shard, Family.COMMANDS)
 
-    def _run(self, lease: JobLease) -> CommandRecord:
+    def _run(self, lease: JobLease, held_since: float) -> CommandRecord:
         submitted = lease.submitted
         attempt = Attempt(lease.attempt, self._settings.host_name, self._worker)
         leased = clock.monotonic()
@@ -114,9 +106,11 @@ class JobWorker:
             return datetime.fromtimestamp(lease.at_ms / 1000, UTC) + since
 
         redactor = Redactor(secrets)
-        with _held(self._jobs, lease, self._settings.job_lease) as control:
-            left = self._settings.job_lease * KILL_AT - (clock.monotonic() - leased)
-            execution = replace(execution, lease=max(left, 0.01))
+        left = held_since + self._settings.job_lease * KILL_AT - clock.monotonic()
+        if left <= 0:
+            return record_without_run(submitted, "its lease ran out before it could be started", attempt)
+        execution = replace(execution, lease=left)
+        with Hold(self._jobs, lease, self._settings.job_lease, held_since) as control:
             outcome = run(execution, redactor=redactor, control=control, now=server_now)
         return record_of(submitted, outcome, redactor=redactor, cwd=execution.cwd, attempt=attempt)
 
@@ -134,44 +128,3 @@ class JobWorker:
                 clock.sleep(PAUSE)
             else:
                 return
-
-
-@contextmanager
-def _held(jobs: Jobs, lease: JobLease, seconds: float) -> Generator[Control]:
-    """While the block runs: the lease is renewed, a cancellation is heard, and what cannot be renewed is stopped."""
-    control, ended = Control(), threading.Event()
-    keeper = threading.Thread(target=_keep, args=(jobs, lease, seconds, control, ended), name="job-lease", daemon=True)
-    keeper.start()
-    try:
-        yield control
-    finally:
-        ended.set()
-        control.close()
-
-
-def _keep(jobs: Jobs, lease: JobLease, seconds: float, control: Control, ended: threading.Event) -> None:
-    """Runs beside the command. It ends by itself soon after; nobody waits for it."""
-    renewed_at = clock.monotonic()
-    stop_at = math.inf
-    ended.wait(QUICK)
-    while not ended.is_set():
-        try:
-            stop_at = min(stop_at, clock.monotonic() + SHUTDOWN_PATIENCE) if shutting_down() else stop_at
-            if clock.monotonic() >= stop_at:
-                control.stop(STOPPED)
-            if jobs.stop_requested(lease, LISTEN):
-                control.stop("cancelled")
-                ended.wait(LISTEN)  # the request stays until the record is stored
-            if ended.is_set() or clock.monotonic() < renewed_at + seconds * RENEW_AT:
-                continue
-            asked = clock.monotonic()
-            if not jobs.renew(lease, seconds):
-                control.stop("the lease was lost: this command was declared lost while it ran")
-                return
-            renewed_at = asked
-            control.renewed(seconds * KILL_AT - (clock.monotonic() - asked))
-        except Unavailable:
-            if clock.monotonic() >= renewed_at + seconds * STOP_AT:
-                control.stop("the lease could not be renewed: Redis is away")
-                return
-            ended.wait(PAUSE)
