@@ -19,7 +19,7 @@ from tellback.state.database import Database
 from tellback.state.evaluations import EvaluationId, Evaluations
 from tellback.state.intake import Intake
 from tellback.state.keys import Layout
-from tests.support.redis_server import RedisServer
+from tests.support.redis_server import RedisServer, free_port
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
 
@@ -85,7 +85,7 @@ def test_the_state_on_a_cluster_node_keeps_each_call_in_one_slot(tmp_path: Path)
     node_folder.mkdir()
     broker_folder.mkdir()
     with (
-        RedisServer.start(node_folder, "--cluster-enabled", "yes") as node,
+        RedisServer.start(node_folder, "--cluster-enabled", "yes", "--cluster-port", str(free_port())) as node,
         RedisServer.start(broker_folder) as broker,
     ):
         database = Database(node.url)

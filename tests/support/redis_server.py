@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,10 +30,12 @@ def server_binary() -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on now, below those that systems give to outgoing connections: it stays free."""
+    while True:
+        port = random.SystemRandom().randrange(15_000, 32_000)  # each test process is seeded alike
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class RedisServer:
@@ -45,9 +49,13 @@ class RedisServer:
 
     @classmethod
     def start(cls, folder: Path, *extra: str) -> Self:
-        server = cls(folder, *extra)
-        server.launch()
-        return server
+        """A server that answers, on a port that nobody took between our look and its start."""
+        for _ in range(5):
+            server = cls(folder, *extra)
+            server.launch()
+            if server.running:
+                return server
+        raise AssertionError((folder / "redis.log").read_text())
 
     def __enter__(self) -> Self:
         return self
@@ -76,7 +84,12 @@ class RedisServer:
         ]
         with (self.folder / "redis.log").open("ab") as log:
             self._process = subprocess.Popen([server_binary(), *arguments], stdout=log, stderr=log)
-        wait_until(self._answers, "redis-server answers")
+        wait_until(lambda: not self.running or self._answers(), "redis-server answers or gives up", timeout=30)
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
 
     def kill(self) -> None:
         """SIGKILL, as a crash would."""
@@ -89,6 +102,7 @@ class RedisServer:
         """SIGKILL, then start again on the same port with the same data."""
         self.kill()
         self.launch()
+        assert self.running, (self.folder / "redis.log").read_text()
 
     def pause(self) -> None:
         """Stop answering without closing anything."""
