@@ -67,6 +67,12 @@ def test_a_successor_reads_what_a_dead_drainer_left_with_its_deliveries(
     assert [(entry.raw, entry.deliveries) for entry in intake.read_pending(lease, "0", 2)] == [(b"a", 3), (b"b", 2)]
 
 
+def test_large_entries_are_read_a_few_at_a_time(database: Database, layout: Layout, intake: Intake) -> None:
+    shard = layout.shard(0)
+    append(database, shard, *[b"x" * (2 << 20)] * 30)
+    assert 1 <= len(intake.read_new(lease_of(intake, shard), 500)) <= 10
+
+
 def test_new_entries_are_told_from_read_ones(database: Database, layout: Layout, intake: Intake) -> None:
     shard = layout.shard(0)
     lease = lease_of(intake, shard)

@@ -22,6 +22,7 @@ from tellback.state.script import Script
 
 FIELD: Final = "m"
 RING_MS: Final = 3_000
+READ_BYTES: Final = 16 << 20  # of one read, by the average size in the stream: bounds a drainer's memory
 _CONSUMER: Final = "drainer"  # one name for all: what a dead drainer left pending is its successor's to read
 
 _take_lease = Script("take_lease")
@@ -181,7 +182,10 @@ class Intake:
         return _id(last[0][0]) > _id(delivered)
 
     def read_new(self, lease: Lease, count: int) -> list[RawEntry]:
-        """The next entries that nobody has read."""
+        """The next entries that nobody has read: at most `count`, fewer where they are large."""
+        memory, length = self._db.pipeline([("MEMORY", "USAGE", lease.stream), ("XLEN", lease.stream)])
+        if length:
+            count = max(1, min(count, READ_BYTES * length // memory))
         reply = self._grouped(
             "XREADGROUP", "GROUP", "drain", _CONSUMER, "COUNT", count, "STREAMS", lease.stream, ">"
         )  # fmt: skip
