@@ -20,6 +20,7 @@ import pytest
 
 import tellback
 from tellback import CommandRecord, Tellback
+from tellback.broker import KEY_PREFIX
 from tellback.contracts.commands import CommandSubmitted
 from tellback.contracts.message import new_event_id
 from tellback.settings import Settings
@@ -283,6 +284,21 @@ def test_a_lost_command_is_tried_again_where_that_was_asked(tb: Tellback, worker
     verdict = tb.gate("s1", require=[["sh", "-c", script]])
     assert verdict.passed
     assert verdict.reasons[0].startswith("passed over:")
+
+
+@pytest.mark.usefixtures("beat", "workers")
+def test_wake_ups_for_an_absent_host_do_not_pile_up(tb: Tellback, database: Database) -> None:
+    """The sweep repeats lost wake-ups, and adds none to those that nobody takes."""
+    job = tb.submit(["true"], session="s1", host="nobody")
+    queue, ring = f"{KEY_PREFIX}commands.nobody", tb.context.layout.of("s1").key("jobring", "nobody")
+    wait_until(lambda: database.command("LLEN", queue) == 1, "its own wake-up stands in the queue")
+    database.command("DEL", queue)
+    wait_until(lambda: database.command("LLEN", queue) == 1, "the lost wake-up is repeated")
+    for _ in range(8):
+        database.command("DEL", ring)
+        wait_until(lambda: database.command("EXISTS", ring), "swept again")
+    assert database.command("LLEN", queue) <= 4
+    assert job.cancel()
 
 
 @pytest.mark.faults

@@ -13,12 +13,12 @@ from celery import shared_task
 from tellback.errors import Unavailable
 from tellback.names import Task
 from tellback.state.jobs import Jobs
-from tellback_workers.job_wakeups import wake_pool
+from tellback_workers.job_wakeups import pending, wake_pool
 from tellback_workers.runtime import runtime
 
 QUIET_SECONDS: Final = 2.0
 RING_SECONDS: Final = 10.0
-WAKE_UPS: Final = 4
+WAKE_UPS: Final = 4  # that stand in a queue at most for the sweep to add one: a host may be gone for days
 
 _log = structlog.get_logger("tellback.jobs")
 
@@ -40,6 +40,6 @@ def sweep_jobs(team: str) -> None:
             if pool is not None:
                 wake_pool(lost.shard, pool, 1)
         for shard, pool, queued in jobs.idle_pools(QUIET_SECONDS, RING_SECONDS):
-            wake_pool(shard, pool, min(queued, WAKE_UPS))
+            wake_pool(shard, pool, min(queued, WAKE_UPS - pending(pool)))
     except Unavailable as away:
         _log.warning("sweep.postponed", team=team, reason=str(away))
