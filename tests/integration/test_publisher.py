@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import os
 import signal
@@ -17,7 +18,8 @@ import pytest
 from tellback import Settings, SpoolFull, connect
 from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import MAX_MESSAGE_BYTES, new_event_id
-from tellback.errors import InvalidInput
+from tellback.errors import InvalidInput, StateConflict
+from tellback.messaging import spool
 from tellback.messaging.publisher import Publisher
 from tellback.names import Family
 from tellback.state.database import Database
@@ -204,3 +206,92 @@ def test_a_forked_child_publishes_its_own_facts_and_not_its_parents(
     os.waitpid(child, 0)
     publisher.close()
     assert sorted(tools(database, layout)) == ["child", "parent"]
+
+
+def test_a_forked_child_sends_nothing_and_waits_for_nothing_of_its_parents(
+    database: Database, layout: Layout, publisher: Publisher
+) -> None:
+    publisher.publish(call("parent"))
+    with publisher._sending:  # as when another thread of the parent is sending at the fork
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)
+            publisher.hurry()
+            publisher.flush()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    publisher.close()
+    assert tools(database, layout) == ["parent"]
+
+
+def test_a_forked_child_of_multiprocessing_flushes_at_its_end(
+    database: Database, layout: Layout, settings: Settings
+) -> None:
+    slow = msgspec.structs.replace(settings, publish_linger=60.0)
+    with connect(settings=slow) as tb:
+        child = multiprocessing.get_context("fork").Process(target=tb.context.publisher.publish, args=(call("child"),))
+        child.start()
+        child.join(30)
+    assert (child.exitcode, tools(database, layout)) == (0, ["child"])
+
+
+def test_a_closed_client_refuses_facts(publisher: Publisher) -> None:
+    publisher.close()
+    with pytest.raises(StateConflict, match="closed"):
+        publisher.publish(call("late"))
+
+
+def test_an_orphan_that_another_process_sent_in_the_meantime_is_left_alone(
+    database: Database, layout: Layout, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name was there, it was opened, and by the time it is locked the other has sent and deleted it."""
+    folder = tmp_path / "data" / "spool" / "default"
+    folder.mkdir(parents=True)
+    orphan = folder / "1-1-a.spool"
+    orphan.touch()
+    lock = fcntl.flock
+
+    def late(file: int, operation: int) -> None:
+        orphan.unlink(missing_ok=True)
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    publisher = Publisher(database, layout, settings)
+    publisher.publish(call("mine"))
+    publisher.flush()
+    assert tools(database, layout) == ["mine"]
+    assert list(folder.iterdir()) == []
+    publisher.close()
+
+
+def test_an_orphan_that_cannot_be_read_holds_nothing_up(
+    database: Database, layout: Layout, settings: Settings, tmp_path: Path
+) -> None:
+    (tmp_path / "data" / "spool" / "default" / "1-1-a.spool").mkdir(parents=True)  # no user can open it as a file
+    publisher = Publisher(database, layout, settings)
+    publisher.publish(call("mine"))
+    publisher.flush()
+    assert tools(database, layout) == ["mine"]
+    publisher.close()
+
+
+def test_facts_are_kept_when_the_spool_fails_while_it_is_sent(
+    database: Database, layout: Layout, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk cannot note how far the spool was sent: what came after it is neither lost nor sent ahead of it."""
+    publisher = Publisher(Database("redis://127.0.0.1:1/0"), layout, settings)
+    publisher.publish(call("first"))
+    publisher.flush()
+
+    def full(_file: object, _offset: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(spool._SpoolFile, "_mark", full)
+        publisher._db = database
+        publisher.publish(call("second"))
+        publisher.flush()
+        assert "second" not in tools(database, layout)
+    publisher.flush()
+    assert list(dict.fromkeys(tools(database, layout))) == ["first", "second"]
+    publisher.close()

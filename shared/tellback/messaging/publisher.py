@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -16,7 +17,7 @@ from redis import exceptions
 
 from tellback.contracts.codec import encode
 from tellback.contracts.message import MAX_MESSAGE_BYTES, Message
-from tellback.errors import InvalidInput, SpoolFull, Unavailable
+from tellback.errors import InvalidInput, SpoolFull, StateConflict, Unavailable
 from tellback.messaging.spool import Fact, Spool
 from tellback.names import Family, shard_of
 from tellback.settings import Settings
@@ -61,20 +62,31 @@ class Publisher:
             chunk=self._settings.publish_batch,
         )
 
+    def _follow_fork(self) -> None:
+        """In a forked child begin anew: buffer, spool and locks are the parent's, and its threads are not here."""
+        if os.getpid() == self._pid:
+            return
+        self._new_process()
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:  # its children end without running what atexit holds
+            util.Finalize(None, self.close, exitpriority=0)
+
     def publish(self, message: Message) -> None:
         """Take a fact; it is sent within the linger, or by `flush`.
 
         Raises:
             InvalidInput: the message is above the size of one entry.
             SpoolFull: Redis is away and so is the room to keep facts; this one was not taken.
+            StateConflict: this publisher was closed; nothing would send the fact.
         """
         raw = encode(message)
         if len(raw) > MAX_MESSAGE_BYTES:
             raise InvalidInput(f"{type(message).__name__} has {len(raw)} bytes; an entry holds {MAX_MESSAGE_BYTES}")
-        if os.getpid() != self._pid:
-            self._new_process()
+        self._follow_fork()
         stream = self._stream(message)
         with self._guard:
+            if self._closed:
+                raise StateConflict("this client is closed: connect again")
             if self._full is not None:
                 raise self._full
             self._buffer.append((stream, raw))
@@ -98,6 +110,7 @@ class Publisher:
         Raises:
             SpoolFull: neither took it; it stays in memory and is tried again.
         """
+        self._follow_fork()
         with self._sending:
             self._send_buffer()
         if self._full is not None:
@@ -105,6 +118,7 @@ class Publisher:
 
     def hurry(self) -> None:
         """Have what is buffered sent without the linger; returns at once."""
+        self._follow_fork()
         with self._guard:
             self._hurried = bool(self._buffer)
             self._guard.notify()
@@ -165,7 +179,7 @@ class Publisher:
                 self._send(chunk)
                 sent += len(chunk)
             self._full = None
-        except (Unavailable, exceptions.RedisError) as trouble:
+        except (Unavailable, exceptions.RedisError, OSError) as trouble:  # OSError: of the spool's files
             self._keep(facts[sent:], trouble)
 
     def _send_spool(self) -> None:

@@ -74,15 +74,21 @@ class Spool:
             self._own.send_all(send, self._chunk)
 
     def send_orphans(self, send: Send) -> None:
-        """Send what processes that are gone have left, and delete their files."""
+        """Send what processes that are gone have left, and delete their files; one that cannot be used stays."""
         for path in sorted(self._folder.glob("*.spool")):
             if self._own is not None and path == self._own.path:
                 continue
-            orphan = _SpoolFile.adopt(path)
-            if orphan is not None:
-                with orphan:
-                    orphan.send_all(send, self._chunk)
-                    orphan.delete()
+            try:
+                self._send_orphan(path, send)
+            except OSError as error:  # another user's, say: what this process has to send must not wait for it
+                _log.error("spool.orphan_left", path=str(path), reason=str(error))
+
+    def _send_orphan(self, path: Path, send: Send) -> None:
+        orphan = _SpoolFile.adopt(path)
+        if orphan is not None:
+            with orphan:
+                orphan.send_all(send, self._chunk)
+                orphan.delete()
 
     def close(self) -> None:
         """Let go of this process's file; an empty one is deleted."""
@@ -91,10 +97,6 @@ class Spool:
                 if not self._own.pending:
                     self._own.delete()
             self._own = None
-
-    def forget(self) -> None:
-        """In a forked child: the file and its lock are the parent's."""
-        self._own = None
 
 
 class _SpoolFile:
@@ -132,10 +134,12 @@ class _SpoolFile:
             return None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(file.fileno()).st_nlink:
+                return cls(path, file)
         except BlockingIOError:
-            file.close()
-            return None
-        return cls(path, file)
+            pass
+        file.close()  # in use; or sent and deleted by another between our opening and our lock
+        return None
 
     @property
     def pending(self) -> bool:
