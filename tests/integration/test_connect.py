@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -9,6 +11,7 @@ import tellback
 from tellback import Settings, connect
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.state.database import Database
+from tests.support.redis_server import RedisServer
 
 
 def test_a_host_that_starts_while_redis_is_away_knows_the_layout_of_last_time(
@@ -36,6 +39,22 @@ def test_the_team_given_to_connect_counts(settings: Settings, database: Database
         connect(settings.redis_url, team="No Team")
 
 
+@pytest.mark.parametrize("url", ["localhost:6379", "http://localhost", "redis://:pass/word@localhost:6379"])
+def test_what_is_no_url_of_a_redis_is_said_so_without_the_password(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="not the URL of a Redis") as refused:
+        connect(url)
+    assert "pass/" not in str(refused.value)
+    assert refused.value.__suppress_context__
+
+
+def test_a_redis_that_cannot_write_is_one_that_is_away(tmp_path: Path) -> None:
+    with RedisServer.start(tmp_path, "--min-replicas-to-write", "1") as server:
+        away = Database(server.url)
+        with pytest.raises(Unavailable, match="NOREPLICAS"):
+            away.command("SET", "key", 1)
+        away.close()
+
+
 def test_every_exported_name_is_there_and_no_other_is() -> None:
     import typing
 
@@ -48,7 +67,6 @@ def test_every_exported_name_is_there_and_no_other_is() -> None:
 
 def test_type_checkers_and_the_interpreter_see_the_same_names() -> None:
     import ast
-    from pathlib import Path
 
     tree = ast.parse(Path(tellback.__file__ or "").read_text())
     block = next(node for node in tree.body if isinstance(node, ast.If))

@@ -11,7 +11,7 @@ from redis import exceptions
 from redis.backoff import ExponentialBackoff, NoBackoff
 from redis.retry import Retry
 
-from tellback.errors import Unavailable
+from tellback.errors import ConfigurationError, Unavailable
 
 if TYPE_CHECKING:
     from tellback.state.script import Call
@@ -21,12 +21,18 @@ Command = Sequence[Arg]
 
 CONNECT_TIMEOUT = 2.0
 SOCKET_TIMEOUT = 5.0  # above every blocking read that we make (1 s)
+NOT_A_URL = (
+    "not the URL of a Redis: use redis://[user:password@]host:port/number, rediss://... or unix://path, "
+    "with special characters of a password percent-encoded"
+)
+REFUSALS = ("MISCONF", "NOREPLICAS")  # first words of a server that cannot write now: a full disk, missing replicas
 
 
 class Database:
     """A client of the state's Redis. Replies are as the server sends them (RESP2, bytes); safe across threads.
 
-    Every call raises `Unavailable` when Redis cannot be reached, is loading, or refuses writes for lack of memory.
+    Every call raises `Unavailable` when Redis cannot be reached, is loading, or refuses writes for lack of memory,
+    disk or replicas.
     """
 
     def __init__(self, url: str, *, patience: float | None = None) -> None:
@@ -34,6 +40,9 @@ class Database:
 
         `patience`, in seconds, is for callers that must not wait: it bounds connecting and each reply, and nothing is
         tried again.
+
+        Raises:
+            ConfigurationError: not the URL of a Redis.
         """
         retry = Retry(  # by default 10 times, after time-outs too: a Redis that hangs would hold a caller for minutes
             ExponentialBackoff(cap=0.2, base=0.02), retries=2, supported_errors=(exceptions.ConnectionError,)
@@ -41,15 +50,18 @@ class Database:
         if patience is not None:
             retry = Retry(NoBackoff(), retries=0)
         connect = cast("Any", redis.Redis.from_url)  # pyright: ignore[reportUnknownMemberType]  # its kwargs are untyped
-        self._redis: Any = connect(
-            url,
-            protocol=2,
-            retry=retry,
-            socket_timeout=patience or SOCKET_TIMEOUT,
-            socket_connect_timeout=patience or CONNECT_TIMEOUT,
-            socket_keepalive=True,
-            health_check_interval=15 if patience is None else 0,
-        )
+        try:
+            self._redis: Any = connect(
+                url,
+                protocol=2,
+                retry=retry,
+                socket_timeout=patience or SOCKET_TIMEOUT,
+                socket_connect_timeout=patience or CONNECT_TIMEOUT,
+                socket_keepalive=True,
+                health_check_interval=15 if patience is None else 0,
+            )
+        except ValueError:  # what it says may hold a part of the password
+            raise ConfigurationError(NOT_A_URL) from None
         self._redis.response_callbacks.clear()  # replies raw: one shape whatever redis-py does with a command's reply
         self.url = url
 
@@ -114,5 +126,10 @@ def _away() -> Generator[None, None, None]:
         exceptions.TimeoutError,
         exceptions.ReadOnlyError,
         exceptions.OutOfMemoryError,
+        exceptions.ClusterDownError,  # MasterDownError is one of them
     ) as error:
+        raise Unavailable(f"Redis does not take the call: {error}") from error
+    except exceptions.ResponseError as error:
+        if not str(error).startswith(REFUSALS):
+            raise
         raise Unavailable(f"Redis does not take the call: {error}") from error
