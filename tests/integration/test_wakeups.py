@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from celery import Celery
 
 from tellback import Settings, Tellback, connect
 from tellback.broker import KEY_PREFIX
@@ -19,6 +20,8 @@ from tellback.state.database import Database
 from tellback.state.evaluations import EvaluationId, Evaluations
 from tellback.state.intake import Intake
 from tellback.state.keys import Layout
+from tellback_workers import wakeups
+from tellback_workers.config import config
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
@@ -65,6 +68,22 @@ def test_a_wakeup_that_the_broker_lost_is_published_again(
     assert Intake(database, tb.context.layout).ring(shard, Family.EVENTS)  # a token, and no message behind it
     publish(tb, 3)
     wait_until(lambda: calls(tb) == 3, "the entries are applied", timeout=20)
+
+
+def test_a_queue_that_nobody_reads_does_not_grow_for_ever(
+    tb: Tellback, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A family without workers, for days: its stream is idle in every round, and its wake-ups stay in the broker."""
+    monkeypatch.setattr(wakeups, "QUEUED", 3)
+    intake, shard = Intake(database, tb.context.layout), tb.context.layout.of("s")
+    publish(tb, 1)
+    with Celery("test", set_as_current=False) as app:
+        app.conf.update(config(settings))
+        for _ in range(5):
+            wakeups.wake_idle(app, intake)
+            database.command("DEL", shard.key("ring", Family.EVENTS))
+        assert wakeups.pending(app, Family.EVENTS) == 3
+    assert database.command("LLEN", f"{KEY_PREFIX}{Family.EVENTS}") == 3
 
 
 @pytest.mark.usefixtures("beat")

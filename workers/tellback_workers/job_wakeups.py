@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from celery import current_app
 
@@ -17,11 +17,3 @@ def wake_pool(shard: Shard, pool: str, jobs: int) -> None:
     """Wake up to `jobs` workers of a pool. Lost wake-ups cost time only: the sweep wakes pools that nobody touches."""
     for _ in range(min(jobs, MOST)):
         current_app.send_task(Task.RUN_JOB, (shard.team, shard.index, pool), queue=queue_of(pool), ignore_result=True)
-
-
-def pending(pool: str) -> int:
-    """Wake-ups of a pool that no worker has taken yet, of every team and shard."""
-    with current_app.connection_for_write() as connection:
-        channel: Any = connection.channel()  # kombu's stubs know only what all transports share
-        # Not passive: kombu looks for the queue without the prefix of its keys, and never finds it.
-        return int(channel.queue_declare(queue_of(pool)).message_count)

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Final
 
 import structlog
-from celery import shared_task
+from celery import current_app, shared_task
 
 from tellback.errors import Unavailable
 from tellback.names import Task
-from tellback.state.jobs import Jobs
-from tellback_workers.job_wakeups import pending, wake_pool
+from tellback.state.jobs import Jobs, queue_of
+from tellback_workers.job_wakeups import wake_pool
 from tellback_workers.runtime import runtime
+from tellback_workers.wakeups import pending
 
 QUIET_SECONDS: Final = 2.0
 RING_SECONDS: Final = 10.0
@@ -40,6 +41,6 @@ def sweep_jobs(team: str) -> None:
             if pool is not None:
                 wake_pool(lost.shard, pool, 1)
         for shard, pool, queued in jobs.idle_pools(QUIET_SECONDS, RING_SECONDS):
-            wake_pool(shard, pool, min(queued, WAKE_UPS - pending(pool)))
+            wake_pool(shard, pool, min(queued, WAKE_UPS - pending(current_app, queue_of(pool))))
     except Unavailable as away:
         _log.warning("sweep.postponed", team=team, reason=str(away))

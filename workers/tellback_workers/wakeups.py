@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from celery import Celery
 
 from tellback.names import Family, Task
 from tellback.state.intake import Intake
 from tellback.state.keys import Shard
+
+QUEUED: Final = 1_000  # in a family's queue at most for a round to add one: nobody may read it for days
 
 
 def wake(app: Celery, intake: Intake, shard: Shard, family: Family) -> None:
@@ -15,9 +19,18 @@ def wake(app: Celery, intake: Intake, shard: Shard, family: Family) -> None:
         app.send_task(Task.DRAIN, (shard.team, shard.index, family.value), queue=family.value, ignore_result=True)
 
 
-def wake_idle(app: Celery, intake: Intake) -> int:
-    """Wake the streams that have entries and neither a drainer nor a wake-up; returns how many."""
+def wake_idle(app: Celery, intake: Intake) -> None:
+    """Wake the streams that have entries and neither a drainer nor a wake-up, unless its queue is long already."""
     idle = intake.idle()
+    long = {family for family in {family for _, family in idle} if pending(app, family.value) >= QUEUED}
     for shard, family in idle:
-        wake(app, intake, shard, family)
-    return len(idle)
+        if family not in long:
+            wake(app, intake, shard, family)
+
+
+def pending(app: Celery, queue: str) -> int:
+    """Messages of a queue that no worker has taken yet."""
+    with app.connection_for_write() as connection:
+        channel: Any = connection.channel()  # kombu's stubs know only what all transports share
+        # Not passive: kombu looks for the queue without the prefix of its keys, and never finds it.
+        return int(channel.queue_declare(queue).message_count)
