@@ -426,6 +426,10 @@ def test_a_submission_of_a_host_in_another_language_is_checked_too(tb: Tellback,
         (["ok"], {"host": "a b"}, "host"),
         (["ok"], {"secret_env": ["A-B"]}, "secret_env"),
         (["ok", "x" * 70_000], {}, "argv"),
+        (["ok", "\udcff"], {}, "not valid Unicode"),
+        (["ok"], {"session": "\udcff"}, "not valid Unicode"),
+        (["ok"], {"cwd": 3}, "not int"),
+        (["ok"], {"env": 3}, "not iterable"),
     ],
 )
 def test_wrong_arguments_are_refused_before_publishing(

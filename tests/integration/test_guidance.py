@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -245,6 +245,7 @@ def test_arguments_that_are_wrong_are_named(tb: Tellback) -> None:
         ({"deadline": "soon"}, "deadline"),
         ({"tools": [""]}, "tools"),
         ({"feedback_providers": [FeedbackProviderConfig(DeadlineFeedback(), FeedbackTrigger(2.5))]}, "every_n_calls"),  # type: ignore[arg-type]
+        ({"feedback_providers": [StaticFeedback("x")]}, "FeedbackProviderConfig"),
         ({"feedback_providers": [every(1, StaticFeedback("x"))] * 33}, "at most 32"),
         ({"feedback_providers": [every(1, StaticFeedback("x" * 70_000))]}, "at most 65536"),
     ]
@@ -254,6 +255,6 @@ def test_arguments_that_are_wrong_are_named(tb: Tellback) -> None:
     prompt = tb.prompt("s", "p")
     with pytest.raises(InvalidInput, match="tool"):
         prompt.tool_invoked("")
-    for wait in (-1, float("nan")):
+    for wait in (-1, float("nan"), "1"):
         with pytest.raises(InvalidInput, match="wait"):
-            prompt.feedback(wait=wait)
+            prompt.feedback(wait=cast("float", wait))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import zlib
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -52,6 +53,15 @@ def test_a_team_name_that_could_reach_others_is_refused(team: str) -> None:
 def test_the_shard_is_the_crc_that_other_languages_compute() -> None:
     assert zlib.crc32(b"session-1") == 0x23C0BE2E
     assert shard_of("session-1", 4) == 0x23C0BE2E % 4
+
+
+@pytest.mark.parametrize("name", ["\udcff", 5])
+def test_a_name_that_no_key_can_hold_is_an_error_of_ours(name: Any) -> None:
+    layout = Layout("acme", 4)
+    with pytest.raises(InvalidInput, match="not valid Unicode"):
+        layout.shard(0).key("hist", name)
+    with pytest.raises(InvalidInput, match="not valid Unicode"):
+        layout.of(name)
 
 
 def test_a_family_that_is_not_declared_has_no_key() -> None:

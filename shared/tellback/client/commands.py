@@ -104,26 +104,26 @@ def submit(
     if isinstance(argv, str | bytes):
         raise InvalidInput(f"argv is {type(argv).__name__}; give a list of arguments (there is no shell)")
     event_id = new_event_id()
-    fields = {
-        "type": CommandSubmitted.__name__,
-        "event_id": event_id,
-        "command_id": event_id,
-        "session": session,
-        "argv": list(argv),
-        "cwd": None if cwd is None else os.fspath(cwd),
-        "timeout": timeout,
-        "note": " ".join(note.split()) if isinstance(note, str) else note,
-        "host": host,
-        "parent": parent,
-        "inputs": list(inputs),
-        "env": dict(env or {}),
-        "secret_env": list(secret_env),
-        "on_lost": on_lost,
-        "priority": priority,
-    }
     try:
+        fields = {
+            "type": CommandSubmitted.__name__,
+            "event_id": event_id,
+            "command_id": event_id,
+            "session": session,
+            "argv": list(argv),
+            "cwd": None if cwd is None else os.fspath(cwd),
+            "timeout": timeout,
+            "note": " ".join(note.split()) if isinstance(note, str) else note,
+            "host": host,
+            "parent": parent,
+            "inputs": list(inputs),
+            "env": dict(env or {}),
+            "secret_env": list(secret_env),
+            "on_lost": on_lost,
+            "priority": priority,
+        }
         submitted = msgspec.convert(fields, CommandSubmitted)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise InvalidInput(str(error).replace("$.", "")) from error
     if reason := unaddressable(submitted) or problem(submitted):
         raise InvalidInput(reason)

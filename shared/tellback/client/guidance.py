@@ -108,10 +108,11 @@ class Prompt:
         Feedback that is more than three tool calls old is dropped.
 
         Raises:
-            InvalidInput: `wait` is negative.
+            InvalidInput: `wait` is no number, or negative.
         """
-        if not wait >= 0:
-            raise InvalidInput(f"wait is {wait}; use 0 or more seconds")
+        given: Any = wait
+        if not isinstance(given, int | float) or not given >= 0:
+            raise InvalidInput(f"wait is {given!r}; use 0 or more seconds")
         end = clock.monotonic() + wait
         if wait:
             self._context.publisher.hurry()

@@ -111,6 +111,8 @@ class Bank:
             min_usefulness=check_share(min_usefulness, "min_usefulness"),
             deadline_in=float(wait),
         )
+        if not request.candidates:
+            return []
         reply = Recalls(self._context.database, self._context.layout).ask(request)
         if reply is None:
             facts = [candidate.fact_id for candidate in request.candidates]

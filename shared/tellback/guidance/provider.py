@@ -57,6 +57,9 @@ def spec_of(config: FeedbackProviderConfig | ProviderSpec) -> ProviderSpec:
     """
     if isinstance(config, ProviderSpec):
         return config
+    given: Any = config
+    if not isinstance(given, FeedbackProviderConfig):
+        raise InvalidInput(f"feedback_providers holds {given!r}; use FeedbackProviderConfig(provider, trigger)")
     provider: Any = config.provider
     if isinstance(provider, type) or not isinstance(provider, FeedbackProvider):
         raise InvalidInput(f"{provider!r} is no FeedbackProvider: it needs `name`, `should_run` and `provide`")

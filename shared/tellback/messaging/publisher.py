@@ -75,11 +75,18 @@ class Publisher:
         """Take a fact; it is sent within the linger, or by `flush`.
 
         Raises:
-            InvalidInput: the message is above the size of one entry.
+            InvalidInput: the message is above the size of one entry, or holds text that UTF-8 cannot.
             SpoolFull: Redis is away and so is the room to keep facts; this one was not taken.
             StateConflict: this publisher was closed; nothing would send the fact.
         """
-        raw = encode(message)
+        try:
+            raw = encode(message)
+        except (
+            UnicodeEncodeError
+        ) as error:  # half a surrogate pair, as Python makes of a file's name in another encoding
+            raise InvalidInput(
+                f"{type(message).__name__} holds text that is not valid Unicode: {error.reason}"
+            ) from None
         if len(raw) > MAX_MESSAGE_BYTES:
             raise InvalidInput(f"{type(message).__name__} has {len(raw)} bytes; an entry holds {MAX_MESSAGE_BYTES}")
         self._follow_fork()

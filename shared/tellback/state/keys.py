@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
+from tellback.errors import InvalidInput
 from tellback.names import Family, check_team, shard_of, turn_routing
 
 MINUTE: Final = 60
@@ -55,6 +56,7 @@ FAMILIES: Final = {
         KeyFamily("joborder", "commands", "hash", 7 * DAY, None, "turns of the sessions that a pool has commands of"),
         KeyFamily("pools", "commands", "zset", 7 * DAY, None, "pools that have queued commands, by last use"),
         KeyFamily("jobring", "commands", "string", MINUTE, None, "a pool was woken again"),
+        KeyFamily("jobaway", "commands", "string", 5 * MINUTE, None, "since when no worker serves a pool's host"),
         KeyFamily("running", "commands", "zset", 7 * DAY, None, "commands under a lease, by its end"),
         KeyFamily("stop", "commands", "list", DAY, 1, "a running command is to be stopped"),
         KeyFamily("done", "commands", "list", HOUR, 1, "a command's record, for those who wait"),
@@ -99,9 +101,13 @@ class Shard:
 
         Raises:
             KeyError: no such family is declared.
+            InvalidInput: a part is not text that UTF-8 can hold.
         """
         family = FAMILIES[name]
-        suffix = "".join(f":{quote(part, safe='-_.')}" for part in parts)
+        try:
+            suffix = "".join(f":{quote(part, safe='-_.')}" for part in parts)
+        except (TypeError, UnicodeEncodeError):
+            raise InvalidInput(f"{name} of {parts!r}: a name is not valid Unicode text") from None
         return f"tb:{{{self.team}.{self.index}}}:{family.name}{suffix}"
 
 
@@ -126,8 +132,15 @@ class Layout:
         return tuple(Shard(self.team, index) for index in range(self.shards))
 
     def of(self, routing: str) -> Shard:
-        """The shard of a session or bank."""
-        return Shard(self.team, shard_of(routing, self.shards))
+        """The shard of a session or bank.
+
+        Raises:
+            InvalidInput: not text that UTF-8 can hold.
+        """
+        try:
+            return Shard(self.team, shard_of(routing, self.shards))
+        except (AttributeError, UnicodeEncodeError):
+            raise InvalidInput(f"{routing!r} is not valid Unicode text") from None
 
     def of_turn(self, channel: str, conversation: str) -> Shard:
         """The shard of a conversation."""
