@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tellback.client.outbox import OutboxDelivery as OutboxDelivery
     from tellback.client.signals import Bank as Bank
     from tellback.client.turns import Turn as Turn
+    from tellback.commands.recordfile import load_records as load_records
     from tellback.contracts.commands import CommandRecord as CommandRecord
     from tellback.contracts.commands import Verdict as Verdict
     from tellback.contracts.guidance import Feedback as Feedback
@@ -86,6 +87,7 @@ _EXPORTS: Final = {
     "Unavailable": "tellback.errors",
     "Verdict": "tellback.contracts.commands",
     "connect": "tellback.client.connection",
+    "load_records": "tellback.commands.recordfile",
 }
 
 

@@ -23,6 +23,7 @@ class Family(StrEnum):
 
 
 SWEEPS_QUEUE: Final = "sweeps"
+RECORD_FILE: Final = "feedback_record.jsonl"  # of records, on the host that ran the commands
 
 
 class Task(StrEnum):

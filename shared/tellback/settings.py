@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from tellback.connection_file import find_running
 from tellback.errors import ConfigurationError, InvalidInput
-from tellback.names import check_team
+from tellback.names import RECORD_FILE, check_team
 
 PREFIX: Final = "TELLBACK_"
 
@@ -67,6 +67,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, Meta(description="Custom providers of the workers, `module:Class` separated by commas.")
     ] = ""
     turn_limit: Annotated[
+    record_file: Annotated[
+        str,
+        Meta(
+            description="Where this host's workers append records; empty: `feedback_record.jsonl` in the data "
+            "directory; `none`: nowhere."
+        ),
+    ] = ""
         float, Meta(gt=0, le=86_400, description="Longest time a user may wait for a turn's answer, progress included.")
     ] = 3_600.0
     finish_grace: Annotated[
@@ -126,6 +133,13 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
 
     Raises:
         ConfigurationError: a value is not of its type or range; the message names the variable.
+    def record_path(self, team: str) -> Path | None:
+        """Where the records of a team are appended on this host; a folder keeps each of several teams apart."""
+        if self.record_file == "none":
+            return None
+        path = Path(self.record_file) if self.record_file else self.data_path / RECORD_FILE
+        return path if len(self.served_teams) == 1 else path.parent / team / path.name
+
     """
     environ = os.environ if environ is None else environ
     fields = Settings.__struct_fields__

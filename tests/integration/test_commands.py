@@ -488,20 +488,22 @@ def test_the_command_line(settings: Settings, tb: Tellback) -> None:
 def test_run_needs_no_redis(settings: Settings) -> None:
     """`tellback run` makes the same record here; its exit is the command's."""
     away = msgspec.structs.replace(settings, redis_url="redis://127.0.0.1:1/0")
-    done = tool(away, "run", "--json", "--note", "expect  3", "--", "sh", "-c", "echo DB_PASSWORD=x; exit 3")
+    done = tool(
+        away, "run", "--no-keep", "--json", "--note", "expect  3", "--", "sh", "-c", "echo DB_PASSWORD=x; exit 3"
+    )
     record = json.loads(done.stdout)
     assert (done.returncode, record["exit_code"]) == (3, 3)
     assert record["stdout_tail"] == "[redacted: password]"
     assert record["agent_note"] == "expect 3"
     assert record["host"] == "alpha"
-    assert tool(away, "run", "no-such-program").returncode == 1
+    assert tool(away, "run", "--no-keep", "no-such-program").returncode == 1
 
 
 def test_run_stopped_by_ctrl_c_ends_its_command(settings: Settings) -> None:
     """The record says so, and nothing is left alive."""
     tag = f"35.{os.getpid()}"
     process = subprocess.Popen(
-        [*TOOL, "run", "--json", "sleep", tag], stdout=subprocess.PIPE, env=environment(settings)
+        [*TOOL, "run", "--no-keep", "--json", "sleep", tag], stdout=subprocess.PIPE, env=environment(settings)
     )
     wait_until(lambda: [pid for pid in _alive(tag) if pid != process.pid], "the command runs")
     process.send_signal(signal.SIGINT)

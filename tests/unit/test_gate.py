@@ -76,7 +76,22 @@ def test_what_is_no_successful_retry_clears_nothing(retry: CommandRecord) -> Non
     """Only a linked success of the same argv and cwd counts."""
     verdict = judge([record("a", 1), retry])
     assert not verdict.passed
-    assert verdict.reasons[0].endswith("no linked retry has succeeded [a]")
+    assert "no linked retry has succeeded [a]" in verdict.reasons[0]
+
+
+def test_a_later_success_without_the_link_is_pointed_at() -> None:
+    """So that the reader knows what is missing."""
+    (reason,) = judge([record("a", 1), record("b", 0)]).reasons
+    assert reason.endswith("[a]; [b] succeeded later, but is not linked to it by its parent")
+    (reason,) = judge([record("b", 0), record("a", 1)]).reasons
+    assert reason.endswith("[a]")
+
+
+def test_lines_that_are_no_records_are_told() -> None:
+    """They refuse nothing: a killed writer leaves one, and its command has to be run again anyway if it counts."""
+    verdict = judge([record("a", 0)], unreadable=["feedback_record.jsonl:7"])
+    assert verdict.passed
+    assert verdict.reasons == ["passed over: feedback_record.jsonl:7 is no record; its writer may have been killed"]
 
 
 def test_a_success_before_the_failure_clears_nothing() -> None:

@@ -17,6 +17,7 @@ from celery import shared_task
 from tellback import clock
 from tellback.commands.checks import MAX_TIMEOUT
 from tellback.commands.record import Attempt, record_of, record_without_run
+from tellback.commands.recordfile import RecordFile
 from tellback.commands.runner import run
 from tellback.contracts.commands import CommandRecord
 from tellback.errors import Unavailable
@@ -78,10 +79,13 @@ class JobWorker:
         if lease is None:
             return False
         record = self._run(lease, asked)
-        if record.error == STOPPED and lease.submitted.on_lost == "retry":
-            self._jobs.renew(lease, 0)  # the next sweep finds it lost, and queues the next attempt
-        else:
-            self._finish(lease, record)
+        try:
+            if record.error == STOPPED and lease.submitted.on_lost == "retry":
+                self._jobs.renew(lease, 0)  # the next sweep finds it lost, and queues the next attempt
+            else:
+                self._finish(lease, record)
+        finally:
+            self._append(record)
         return True
 
     def _apply_waiting(self) -> None:
@@ -128,3 +132,13 @@ class JobWorker:
                 clock.sleep(PAUSE)
             else:
                 return
+
+    def _append(self, record: CommandRecord) -> None:
+        """Add the record to this host's file, last, so that nobody waits for a disk; a full one is told in the log."""
+        path = self._settings.record_path(self._team)
+        if path is None:
+            return
+        try:
+            RecordFile(path).append(record)
+        except OSError as error:
+            _log.exception("job.record_not_appended", command_id=record.command_id, path=str(path), reason=str(error))

@@ -1,13 +1,15 @@
-"""`tellback run`, `submit`, `records`, `gate`: commands and what they did."""
+"""`tellback run` and `tellback submit`: commands that end in a record."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tellback.cli.common import COMMANDS, JsonOption, TeamOption, UrlOption, client, print_json, reported, show
+from tellback.cli.common import COMMANDS, JsonOption, TeamOption, UrlOption, client, print_json, reported
+from tellback.names import RECORD_FILE
 
 if TYPE_CHECKING:
     from tellback.client.commands import Job
@@ -27,8 +29,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("run", rich_help_panel=COMMANDS, context_settings=_TAKES_ARGV)(run)
     app.command("submit", rich_help_panel=COMMANDS, context_settings=_TAKES_ARGV)(submit)
-    app.command("records", rich_help_panel=COMMANDS)(records)
-    app.command("gate", rich_help_panel=COMMANDS)(gate)
 
 
 def run(
@@ -39,9 +39,16 @@ def run(
     note: NoteOption = None,
     parent: ParentOption = None,
     session: Annotated[str, typer.Option(help="Session that stands in the record.")] = "local",
+    file: Annotated[
+        Path, typer.Option(help="JSONL file that the record is appended to; by default in the present directory.")
+    ] = Path(RECORD_FILE),
+    keep: Annotated[bool, typer.Option("--keep/--no-keep", help="Append the record to the file.")] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a command here and print its record; no Redis is needed. Exits as the command does, 1 on a null exit."""
+    """Run a command here, append its record to a file, print it; no Redis is needed.
+
+    Exits as the command does, with 1 on a null exit.
+    """
     import signal
 
     from tellback.commands.local import run_here
@@ -64,6 +71,8 @@ def run(
             parent=parent,
             control=control,
         )
+    if keep:
+        _append(record, file)
     _end(record, as_json=as_json)
 
 
@@ -115,51 +124,14 @@ def submit(
     _end(record, as_json=as_json)
 
 
-def records(
-    session: Annotated[str, typer.Argument(help="The session.")],
-    *,
-    last: Annotated[int, typer.Option(min=1, max=200, help="How many of the newest.")] = 20,
-    superseded: Annotated[
-        bool, typer.Option("--superseded", help="Those that came after their command had been declared lost.")
-    ] = False,
-    as_json: JsonOption = False,
-    redis_url: UrlOption = None,
-    team: TeamOption = None,
-) -> None:
-    """The newest records of a session, oldest first."""
-    from tellback.state.records import Records
+def _append(record: CommandRecord, path: Path) -> None:
+    """Keep the record; where that fails, its reader must not take the file's last record for this one's."""
+    from tellback.commands.recordfile import RecordFile
 
-    with client(redis_url, team) as tb:
-        if superseded:
-            found = Records(tb.context.database, tb.context.layout).superseded(session)[-last:]
-        else:
-            found = tb.records(session, last)
-    columns = ("command_id", "exit", "took", "command", "error", "note")
-    rows: list[Any] = list(found) if as_json else [_row(record) for record in found]
-    show(rows, as_json=as_json, columns=columns, title=f"Commands of {session}")
-
-
-def gate(
-    session: Annotated[str, typer.Argument(help="The session.")],
-    *,
-    require: Annotated[
-        list[str] | None, typer.Option(help='A command that must have run, quoted as for a shell: "pytest -q".')
-    ] = None,
-    as_json: JsonOption = False,
-    redis_url: UrlOption = None,
-    team: TeamOption = None,
-) -> None:
-    """Whether the records of a session allow to claim success. Exits with 0 if they do, else with 1."""
-    import shlex
-
-    with client(redis_url, team) as tb:
-        verdict = tb.gate(session, [shlex.split(command) for command in require or ()])
-    if as_json:
-        print_json({"passed": verdict.passed, "reasons": verdict.reasons})
-    else:
-        for line in ("passed" if verdict.passed else "refused", *(f"- {reason}" for reason in verdict.reasons)):
-            typer.echo(line)
-    raise typer.Exit(0 if verdict.passed else 1)
+    try:
+        RecordFile(path).append(record)
+    except OSError as error:
+        typer.echo(f"tellback: the record could not be appended to {path}: {error}", err=True)
 
 
 def _wait(job: Job, seconds: float | None) -> CommandRecord:
@@ -211,19 +183,6 @@ def _summary(record: CommandRecord) -> str:
     parts += [f"truncated: {', '.join(cut)}"] if cut else []
     parts += [f"redacted: {', '.join(hidden)}"] if hidden else []
     return " · ".join([*parts, record.command_id])
-
-
-def _row(record: CommandRecord) -> dict[str, Any]:
-    import shlex
-
-    return {
-        "command_id": record.command_id,
-        "exit": "null" if record.exit_code is None else record.exit_code,
-        "took": f"{record.duration_ms / 1000:.2f} s",
-        "command": shlex.join(record.command),
-        "error": record.error or record.signal,
-        "note": record.agent_note,
-    }
 
 
 def _environment(pairs: list[str]) -> dict[str, str]:

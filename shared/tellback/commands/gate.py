@@ -5,15 +5,23 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from tellback.commands.chains import resolved
 from tellback.contracts.commands import CommandRecord, Verdict
 from tellback.redaction import Redactor
 
 
-def judge(records: Sequence[CommandRecord], *, require: Sequence[Sequence[str]] = (), evicted: int = 0) -> Verdict:
+def judge(
+    records: Sequence[CommandRecord],
+    *,
+    require: Sequence[Sequence[str]] = (),
+    evicted: int = 0,
+    unreadable: Sequence[str] = (),
+) -> Verdict:
     """Judge a session's records, oldest first; `evicted` says how many older ones are gone.
 
     It passes when every required command ran and no failure or null exit stands: one stands until a later record with
     the same argv and cwd, linked to it by `parent_command_id` directly or over further attempts, has succeeded.
+    `unreadable` names places of a file that hold no record; they are told, since a killed writer leaves such.
     """
     refusals: list[str] = []
     if not records:
@@ -24,12 +32,16 @@ def judge(records: Sequence[CommandRecord], *, require: Sequence[Sequence[str]] 
     refusals += [
         f"required and never run: {shlex.join(argv)}" for argv in map(list, require) if _shown(argv) not in ran
     ]
-    resolved = _resolved(records)
-    failures = [record for record in records if not record.succeeded]
-    refusals += [_refusal(record) for record in failures if record.command_id not in resolved]
-    passed_over = [
-        _passed_over(record, resolved[record.command_id]) for record in failures if record.command_id in resolved
-    ]
+    by = resolved(records)
+    later = _last_successes(records)
+    passed_over: list[str] = []
+    for index, record in enumerate(records):
+        if index in by:
+            passed_over.append(_passed_over(record, by[index]))
+        elif not record.succeeded:
+            place, success = later.get((tuple(record.command), record.cwd), (-1, ""))
+            refusals.append(_refusal(record, success if place > index else None))
+    passed_over += [f"passed over: {place} is no record; its writer may have been killed" for place in unreadable]
     return Verdict(not refusals, refusals + passed_over)
 
 
@@ -38,32 +50,20 @@ def _shown(argv: Sequence[str]) -> tuple[str, ...]:
     return tuple(Redactor().argv(argv))
 
 
-def _resolved(records: Sequence[CommandRecord]) -> dict[str, str]:
-    """Failures by id, each with the id of the later linked success of the same argv and cwd."""
-    place = {record.command_id: index for index, record in enumerate(records)}
-    resolved: dict[str, str] = {}
-    for index, success in enumerate(records):
-        if not success.succeeded:
-            continue
-        seen = {success.command_id}
-        parent = success.parent_command_id
-        while parent is not None and parent in place and parent not in seen:
-            seen.add(parent)
-            before = records[place[parent]]
-            if _same(before, success) and not before.succeeded and place[parent] < index:
-                resolved.setdefault(parent, success.command_id)
-            parent = before.parent_command_id
-    return resolved
+def _last_successes(records: Sequence[CommandRecord]) -> dict[tuple[tuple[str, ...], str | None], tuple[int, str]]:
+    """Place and id of the last success of each argv in each directory, and under None in any."""
+    found: dict[tuple[tuple[str, ...], str | None], tuple[int, str]] = {}
+    for index, record in enumerate(records):
+        if record.succeeded:
+            argv = tuple(record.command)
+            found[argv, record.cwd] = found[argv, None] = (index, record.command_id)
+    return found
 
 
-def _same(before: CommandRecord, success: CommandRecord) -> bool:
-    """Whether both are attempts at one thing; of a command that was lost or never ran the directory is not known."""
-    return before.command == success.command and before.cwd in (success.cwd, None)
-
-
-def _refusal(record: CommandRecord) -> str:
+def _refusal(record: CommandRecord, unlinked: str | None) -> str:
     what = f"exited with {record.exit_code}" if record.may_advance else f"has no exit code ({record.error})"
-    return f"{shlex.join(record.command)} {what}, and no linked retry has succeeded [{record.command_id}]"
+    text = f"{shlex.join(record.command)} {what}, and no linked retry has succeeded [{record.command_id}]"
+    return f"{text}; [{unlinked}] succeeded later, but is not linked to it by its parent" if unlinked else text
 
 
 def _passed_over(record: CommandRecord, by: str) -> str:

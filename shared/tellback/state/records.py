@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -37,11 +39,39 @@ class Records:
 
     def all(self, session: str) -> tuple[list[CommandRecord], int]:
         """Every record that is kept of a session, oldest first, and how many older ones are gone."""
+        kept, total = self._read(session, 0)
+        return kept, max(0, total - len(kept))
+
+    def follow(self, session: str, told: int, polls: Iterable[object]) -> Iterator[CommandRecord]:
+        """Records as they come, after the first `told` that the session has had; looks once for each of `polls`.
+
+        Those that came and went between two looks are not seen. A Redis that is away is asked again.
+        """
+        for _ in polls:
+            with suppress(Unavailable):
+                total = self._total(session)
+                if total < told:  # the session was gone for a week, and has begun anew
+                    told = 0
+                while total > told:
+                    newest, now = self._read(session, told - total)
+                    if now == total:  # else more have come, and there are as many more to read
+                        yield from newest
+                        told = total
+                    total = now
+
+    def _total(self, session: str) -> int:
+        return int(self._db.command("GET", self._layout.of(session).key("recorded", session)) or 0)
+
+    def _read(self, session: str, start: int) -> tuple[list[CommandRecord], int]:
+        """The records from place `start` of the list, and how many there have been, both of one moment."""
         shard = self._layout.of(session)
-        raws, total = self._db.pipeline(
-            [("LRANGE", shard.key("records", session), 0, -1), ("GET", shard.key("recorded", session))]
-        )
-        return [_decoder.decode(raw) for raw in raws], max(0, int(total or 0) - len(raws))
+        count = ("GET", shard.key("recorded", session))
+        while True:
+            before, raws, after = self._db.pipeline(
+                [count, ("LRANGE", shard.key("records", session), start, -1), count]
+            )
+            if before == after:  # else one came between the replies, and would be taken for one that is gone
+                return [_decoder.decode(raw) for raw in raws], int(after or 0)
 
     def superseded(self, session: str) -> list[CommandRecord]:
         """Records that came when their command already had one: of workers that had been declared lost."""
