@@ -50,6 +50,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 30.0
     beat_period: Annotated[float, Meta(gt=0, description="Period of beat's sweeps (rings, turns, lost jobs).")] = 2.0
     job_lease: Annotated[float, Meta(gt=0, description="Lease of a running command, renewed by its worker.")] = 10.0
+    host_patience: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=3_600,
+            description="Time that commands for a host without a worker wait for one, before a record says so.",
+        ),
+    ] = 30.0
     command_grace: Annotated[
         float, Meta(ge=0, description="Time between TERM and KILL, and for what a command left in the background.")
     ] = 5.0

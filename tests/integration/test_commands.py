@@ -234,6 +234,20 @@ def test_a_hosts_commands_run_on_that_host(tb: Tellback, start_workers: StartWor
     assert [job.wait(timeout=20).host for job in jobs] == ["alpha", "beta"] * 4
 
 
+@pytest.mark.usefixtures("beat")
+def test_an_unknown_host_is_a_clear_answer(tb: Tellback, start_workers: StartWorkers, tmp_path: Path) -> None:
+    """Nobody serves it, so a record says so; those of a host that is served run."""
+    start_workers(env={"TELLBACK_HOST_PATIENCE": "1", "TELLBACK_COMMAND_ROOTS": str(tmp_path)})
+    jobs = [tb.submit(["true"], session=f"s{n}", host="nobody", on_lost="retry") for n in range(3)]
+    here = tb.submit(["true"], session="s1", host="alpha")
+    for job in jobs:
+        record = job.wait(timeout=20)
+        assert (record.exit_code, record.may_advance, record.started_at, record.host) == (None, False, None, None)
+        assert record.error == "never started: no worker of host nobody has been at work for 1 s"
+    assert here.wait(timeout=20).exit_code == 0
+    assert not tb.gate("s0").passed
+
+
 @pytest.mark.parametrize("pool", ["threads", "solo"])
 def test_commands_run_in_other_pools(tb: Tellback, start_workers: StartWorkers, tmp_path: Path, pool: str) -> None:
     """Also several at once in one process, each with a supervisor of its own."""

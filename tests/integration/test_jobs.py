@@ -10,14 +10,12 @@ import msgspec
 import pytest
 
 from tellback.commands.record import record_without_run
-from tellback.contracts.commands import CommandRecord, CommandSubmitted
-from tellback.contracts.message import new_event_id
-from tellback.names import Family
+from tellback.contracts.commands import CommandRecord
 from tellback.state.database import Database
-from tellback.state.intake import Entry, Intake
 from tellback.state.jobs import ANY_POOL, MAX_ATTEMPTS, JobLease, Jobs
 from tellback.state.keys import Layout
 from tellback.state.records import KEPT, Records
+from tests.support.jobs import Queue
 from tests.support.waiting import wait_until
 
 
@@ -35,23 +33,6 @@ def jobs(database: Database, layout: Layout) -> Jobs:
 @pytest.fixture
 def records(database: Database, layout: Layout) -> Records:
     return Records(database, layout)
-
-
-class Queue:
-    """Puts submissions where the intake puts them."""
-
-    def __init__(self, database: Database, layout: Layout, jobs: Jobs) -> None:
-        self._db, self._jobs, self._layout = database, jobs, layout
-        lease = Intake(database, layout).take_lease(layout.shard(0), Family.COMMANDS, 300)
-        assert lease is not None
-        self._lease = lease
-
-    def put(self, session: str, command_id: str | None = None, refusal: str | None = None, **fields: object) -> str:
-        event_id = new_event_id()
-        plain = {"type": "CommandSubmitted", "event_id": event_id, "command_id": command_id or event_id}
-        submitted = msgspec.convert(plain | {"session": session, "argv": ["true"]} | fields, CommandSubmitted)
-        assert self._db.run(self._jobs.enqueue(self._lease, Entry("1-1", submitted, 1), submitted, refusal)) == b"ok"
-        return submitted.command_id
 
 
 @pytest.fixture

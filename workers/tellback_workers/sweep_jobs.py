@@ -12,6 +12,7 @@ from celery import current_app, shared_task
 
 from tellback.errors import Unavailable
 from tellback.names import Task
+from tellback.state.absent_hosts import AbsentHosts
 from tellback.state.jobs import Jobs, queue_of
 from tellback_workers.job_wakeups import wake_pool
 from tellback_workers.runtime import runtime
@@ -26,7 +27,7 @@ _log = structlog.get_logger("tellback.jobs")
 
 @shared_task(name=Task.SWEEP_JOBS)
 def sweep_jobs(team: str) -> None:
-    """Record what was lost, and wake pools whose queued commands nobody has touched for a while."""
+    """Record what was lost or has nobody to run it, and wake pools whose commands nobody has touched for a while."""
     process = runtime()
     jobs = Jobs(process.database, process.layout(team))
     try:
@@ -40,6 +41,8 @@ def sweep_jobs(team: str) -> None:
             )
             if pool is not None:
                 wake_pool(lost.shard, pool, 1)
+        for command_id in AbsentHosts(process.database, process.layout(team)).abandon(process.settings.host_patience):
+            _log.warning("job.abandoned", command_id=command_id)
         for shard, pool, queued in jobs.idle_pools(QUIET_SECONDS, RING_SECONDS):
             wake_pool(shard, pool, min(queued, WAKE_UPS - pending(current_app, queue_of(pool))))
     except Unavailable as away:

@@ -87,10 +87,10 @@ class Jobs:
     def enqueue(self, lease: Lease, entry: Entry, submitted: CommandSubmitted, refusal: str | None) -> Call:
         """The call that applies a submission under the drainer's lease; `refusal` says why it is not to be run."""
         shard, pool = lease.shard, pool_of(submitted)
-        refused = _stored(record_without_run(submitted, refusal)) if refusal else ("", "")
-        cancelled = _stored(record_without_run(submitted, "cancelled before it started"))
-        keys = [*lease.keys, shard.key("job", submitted.command_id), *_queue_keys(shard, pool)]
-        keys += _record_keys(shard, submitted)
+        refused = stored_record(record_without_run(submitted, refusal)) if refusal else ("", "")
+        cancelled = stored_record(record_without_run(submitted, "cancelled before it started"))
+        keys = [*lease.keys, shard.key("job", submitted.command_id), *queue_keys(shard, pool)]
+        keys += record_keys(shard, submitted)
         spec = "" if refusal else msgspec.json.encode(submitted)
         args: list[Arg] = [
             *lease.args([entry]),
@@ -115,7 +115,7 @@ class Jobs:
             _, _, shard, member = min(heads)
             command_id = member.partition(":")[2]
             token = secrets.token_hex(8)
-            keys = [shard.key("job", command_id), *_queue_keys(shard, pool), shard.key("running")]
+            keys = [shard.key("job", command_id), *queue_keys(shard, pool), shard.key("running")]
             reply = self._db.run(
                 _lease.call(keys, [command_id, member, pool, token, _milliseconds(seconds), worker, host])
             )
@@ -151,9 +151,9 @@ class Jobs:
     def finish(self, lease: JobLease, record: CommandRecord) -> bool:
         """Store the record of the command; False when it came too late and is kept as superseded."""
         shard, id_ = lease.shard, lease.command_id
-        keys = [shard.key("job", id_), shard.key("running"), *_record_keys(shard, lease.submitted)]
+        keys = [shard.key("job", id_), shard.key("running"), *record_keys(shard, lease.submitted)]
         keys += [shard.key("superseded", lease.submitted.session), shard.key("stop", id_)]
-        return bool(self._db.run(_finish.call(keys, [id_, lease.token, *_stored(record)])) == b"ok")
+        return bool(self._db.run(_finish.call(keys, [id_, lease.token, *stored_record(record)])) == b"ok")
 
     def overdue(self) -> list[Lost]:
         """Commands whose lease has run out, a bounded number of each shard."""
@@ -182,10 +182,10 @@ class Jobs:
         )
         again = _next_attempt(lost)
         next_id = again.command_id if again else ""
-        keys = [shard.key("job", submitted.command_id), shard.key("running"), *_record_keys(shard, submitted)]
+        keys = [shard.key("job", submitted.command_id), shard.key("running"), *record_keys(shard, submitted)]
         keys += [shard.key("stop", submitted.command_id), shard.key("job", next_id)]
-        keys += _queue_keys(shard, pool_of(submitted))
-        args: list[Arg] = [submitted.command_id, *_stored(record), next_id, submitted.session, pool_of(submitted)]
+        keys += queue_keys(shard, pool_of(submitted))
+        args: list[Arg] = [submitted.command_id, *stored_record(record), next_id, submitted.session, pool_of(submitted)]
         args += [str(_PRIORITIES[submitted.priority]), msgspec.json.encode(again), str(lost.attempt.number + 1)]
         stored = self._db.run(_lose.call(keys, args)) == b"ok"
         return pool_of(submitted) if stored and again else None
@@ -214,9 +214,9 @@ class Jobs:
         """Cancel it wherever it is. What it was (unknown, queued, running, done), and the id of its next attempt."""
         shard, id_ = self._layout.of(submitted.session), submitted.command_id
         pool = pool_of(submitted)
-        keys = [shard.key("job", id_), *_queue_keys(shard, pool), *_record_keys(shard, submitted)]
+        keys = [shard.key("job", id_), *queue_keys(shard, pool), *record_keys(shard, submitted)]
         record = record_without_run(submitted, "cancelled before it started")
-        reply = _cancel.run(self._db, shard, [*keys, shard.key("stop", id_)], [id_, pool, *_stored(record)])
+        reply = _cancel.run(self._db, shard, [*keys, shard.key("stop", id_)], [id_, pool, *stored_record(record)])
         return reply["state"], reply["next"] or None
 
     def cancel_attempt(self, submitted: CommandSubmitted, command_id: str) -> tuple[str, str | None]:
@@ -239,16 +239,18 @@ def _next_attempt(lost: Lost) -> CommandSubmitted | None:
     return msgspec.structs.replace(submitted, command_id=f"{base}.{number + 1}", parent=submitted.command_id)
 
 
-def _stored(record: CommandRecord) -> tuple[bytes, bytes]:
+def stored_record(record: CommandRecord) -> tuple[bytes, bytes]:
     """The record and its history entry, as the scripts take them."""
     return msgspec.json.encode(record), msgspec.json.encode(history_entry(record))[1:]
 
 
-def _queue_keys(shard: Shard, pool: str) -> list[str]:
+def queue_keys(shard: Shard, pool: str) -> list[str]:
+    """What a script needs to touch a pool's queue."""
     return [shard.key("jobs", pool), shard.key("joborder", pool), shard.key("pools")]
 
 
-def _record_keys(shard: Shard, submitted: CommandSubmitted) -> list[str]:
+def record_keys(shard: Shard, submitted: CommandSubmitted) -> list[str]:
+    """What a script needs to store the command's record."""
     session = submitted.session
     keys: Sequence[str] = (shard.key("records", session), shard.key("recorded", session))
     return [*keys, shard.key("done", submitted.command_id), shard.key("hist", session)]
