@@ -64,8 +64,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     command_roots: Annotated[
         str, Meta(description="Directories that commands may run in, separated by `:`; empty: the worker's own.")
     ] = ""
+    command_policy: Annotated[
+        str, Meta(description="TOML file that says what commands may do on this worker's host; empty: none.")
+    ] = ""
     command_secret_env: Annotated[
         str, Meta(description="Variables of the worker's environment that `secret_env` may name, separated by commas.")
+    ] = ""
+    record_file: Annotated[
+        str,
+        Meta(
+            description="Where this host's workers append records; empty: `feedback_record.jsonl` in the data "
+            "directory; `none`: nowhere."
+        ),
     ] = ""
     provider_timeout: Annotated[float, Meta(gt=0, description="Longest time of one custom provider's call.")] = 0.25
     feedback_patience: Annotated[
@@ -75,13 +85,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, Meta(description="Custom providers of the workers, `module:Class` separated by commas.")
     ] = ""
     turn_limit: Annotated[
-    record_file: Annotated[
-        str,
-        Meta(
-            description="Where this host's workers append records; empty: `feedback_record.jsonl` in the data "
-            "directory; `none`: nowhere."
-        ),
-    ] = ""
         float, Meta(gt=0, le=86_400, description="Longest time a user may wait for a turn's answer, progress included.")
     ] = 3_600.0
     finish_grace: Annotated[
@@ -133,6 +136,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             return Path(self.data_dir)
         return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "tellback"
 
+    def record_path(self, team: str) -> Path | None:
+        """Where the records of a team are appended on this host; a folder keeps each of several teams apart."""
+        if self.record_file == "none":
+            return None
+        path = Path(self.record_file) if self.record_file else self.data_path / RECORD_FILE
+        return path if len(self.served_teams) == 1 else path.parent / team / path.name
+
 
 def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> Settings:
     """Settings from the environment, then `overrides` that are not None.
@@ -141,13 +151,6 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
 
     Raises:
         ConfigurationError: a value is not of its type or range; the message names the variable.
-    def record_path(self, team: str) -> Path | None:
-        """Where the records of a team are appended on this host; a folder keeps each of several teams apart."""
-        if self.record_file == "none":
-            return None
-        path = Path(self.record_file) if self.record_file else self.data_path / RECORD_FILE
-        return path if len(self.served_teams) == 1 else path.parent / team / path.name
-
     """
     environ = os.environ if environ is None else environ
     fields = Settings.__struct_fields__
