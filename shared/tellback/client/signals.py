@@ -115,8 +115,7 @@ class Bank:
             return []
         reply = Recalls(self._context.database, self._context.layout).ask(request)
         if reply is None:
-            facts = [candidate.fact_id for candidate in request.candidates]
-            return rank(request, self._store.global_usefulness(facts), degraded=True)
+            return rank(request, self._store.global_usefulness([c.fact_id for c in request.candidates]), degraded=True)
         if reply.error:
             raise ConfigurationError(reply.error)
         return reply.hits
