@@ -37,6 +37,25 @@ def test_each_new_entry_rings_one_listener_once(database: Database, layout: Layo
     assert intake.listen(layout.all, 10) == []
 
 
+def test_a_listener_reads_one_entry_of_many_and_later_ones_ring_again(
+    database: Database, layout: Layout, intake: Intake
+) -> None:
+    """What waits may be large and much; a listener only needs to know that there is something."""
+    shard = layout.shard(1)
+    append(database, shard, *[b"x" * (1 << 20)] * 20)
+    sent = _sent_by(database)
+    assert intake.listen(layout.all, 10) == [(shard, FAMILY)]
+    assert _sent_by(database) - sent < 2 << 20
+    append(database, shard, b"later")
+    assert intake.listen(layout.all, 10) == [(shard, FAMILY)]
+
+
+def _sent_by(database: Database) -> int:
+    """Bytes that the server has sent to its clients."""
+    stats: bytes = database.command("INFO", "stats")
+    return int(stats.partition(b"total_net_output_bytes:")[2].split()[0])
+
+
 def test_one_drainer_holds_a_stream_and_the_next_has_a_higher_fence(layout: Layout, intake: Intake) -> None:
     shard = layout.shard(0)
     first = lease_of(intake, shard)

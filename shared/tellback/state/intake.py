@@ -122,14 +122,17 @@ class Intake:
     def listen(self, shards: Iterable[Shard], block_ms: int) -> list[tuple[Shard, Family]]:
         """The streams of these shards in which something new came, after waiting for at most `block_ms`.
 
-        Each entry is told to one listener only.
+        Each entry is told to one listener only. One entry of a stream says it; the group then passes over the others
+        unread, so that a listener carries and holds none of what the drainers read. What comes after that rings again.
         """
         streams = [stream_of(shard, family) for shard in shards for family in Family]
         reply = self._grouped(
-            "XREADGROUP", "GROUP", "bell", "bell", "COUNT", 1000, "BLOCK", block_ms, "NOACK",
+            "XREADGROUP", "GROUP", "bell", "bell", "COUNT", 1, "BLOCK", block_ms, "NOACK",
             "STREAMS", *streams, *([">"] * len(streams)),
         )  # fmt: skip
-        return [self._streams[stream] for stream, _ in reply or ()]
+        rung: list[bytes] = [stream for stream, _ in reply or ()]
+        self._db.pipeline([("XGROUP", "SETID", stream, "bell", "$") for stream in rung])
+        return [self._streams[stream] for stream in rung]
 
     def idle(self) -> list[tuple[Shard, Family]]:
         """Streams that have entries, no drainer and no wake-up pending."""
