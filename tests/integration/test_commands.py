@@ -234,6 +234,32 @@ def test_a_hosts_commands_run_on_that_host(tb: Tellback, start_workers: StartWor
     assert [job.wait(timeout=20).host for job in jobs] == ["alpha", "beta"] * 4
 
 
+def test_a_hosts_policy_refuses_and_limits(tb: Tellback, start_workers: StartWorkers, tmp_path: Path) -> None:
+    """Both are records that name the rule; what the policy allows runs."""
+    file = tmp_path / "policy.toml"
+    file.write_text(f'directories = ["{tmp_path}"]\nprograms = ["sh"]\n[limits]\noutput = 1000\n')
+    start_workers(env={"TELLBACK_COMMAND_POLICY": str(file)})
+    scripts = ["echo fine", "while :; do echo flood; done"]
+    jobs = [tb.submit(["true"], session="s1"), *(tb.submit(["sh", "-c", script], session="s1") for script in scripts)]
+    refused, fine, flood = (job.wait(timeout=20) for job in jobs)
+    reason = "refused by this host's policy, rule programs: true is not among the programs that commands may run here"
+    assert (refused.exit_code, refused.error, refused.host) == (None, reason, "alpha")
+    assert (fine.exit_code, fine.stdout_tail) == (0, "fine")
+    assert (flood.exit_code, flood.error) == (None, "killed by this host's policy, rule output: over 1000")
+
+
+def test_a_worker_whose_policy_is_wrong_does_not_start(settings: Settings, tmp_path: Path) -> None:
+    """It would not know what to refuse."""
+    file = tmp_path / "policy.toml"
+    file.write_text('program = ["sh"]')
+    env = environment(settings, {"TELLBACK_COMMAND_POLICY": str(file)})
+    argv = [sys.executable, "-m", "celery", "-A", "tellback_workers.app", "worker", "-n", "wrong@test"]
+    worker = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=60, check=False)
+    assert worker.returncode != 0
+    wrong = f"tellback: TELLBACK_COMMAND_POLICY: {file}: Object contains unknown field `program`"
+    assert wrong in worker.stderr.splitlines()
+
+
 @pytest.mark.usefixtures("beat")
 def test_an_unknown_host_is_a_clear_answer(tb: Tellback, start_workers: StartWorkers, tmp_path: Path) -> None:
     """Nobody serves it, so a record says so; those of a host that is served run."""

@@ -5,12 +5,18 @@ from __future__ import annotations
 from celery import Celery, signals
 
 from tellback.settings import load
-from tellback_workers import lifeline, presence, provider_check
+from tellback_workers import lifeline, policy_file, presence, provider_check
 from tellback_workers.config import config
 from tellback_workers.dispatcher import DispatcherStep
 from tellback_workers.log import configure
 
-__all__ = ["app", "lifeline", "presence", "provider_check"]  # the three connect themselves to Celery's signals
+__all__ = [
+    "app",
+    "lifeline",
+    "policy_file",
+    "presence",
+    "provider_check",
+]  # the four connect themselves to Celery's signals
 
 app = Celery(
     "tellback",

@@ -63,7 +63,7 @@ class JobWorker:
         self._worker = worker
         self._settings = process.settings
         self._jobs = Jobs(process.database, process.layout(team))
-        self._policy = Policy(process.settings)
+        self._policy = Policy(process.settings, team)
 
     def run_next(self, pool: str) -> bool:
         """Run one job to its record; False when none is ready.

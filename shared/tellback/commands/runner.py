@@ -20,8 +20,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
+
 from tellback import clock
 from tellback.commands import failures
+from tellback.commands.limits import NO_LIMITS, Limits
 from tellback.commands.supervision import SupervisorProcess, borrowed
 from tellback.commands.truncation import Capture, Truncation
 from tellback.redaction import Redactor
@@ -40,7 +43,7 @@ class Execution:
     """What to run. `cwd` is absolute; `env` is the whole environment; `timeout` and `grace` are seconds.
 
     With a `lease`, in seconds, the command is killed when the lease passes without a `Control.renewed`, even if this
-    process hangs.
+    process hangs. It is killed too when it passes one of the `limits`.
     """
 
     argv: Sequence[str]
@@ -49,6 +52,7 @@ class Execution:
     timeout: float
     grace: float = GRACE
     lease: float | None = None
+    limits: Limits = NO_LIMITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +170,7 @@ class _Running:
     duration_ms: int | None = None
     error: str | None = None
     stop_reason: str | None = None
+    printed: int = 0
     idle: bool = False
     output_until: float | None = None  # after the command's end: how long its children may still write
     give_up_at: float | None = None
@@ -190,6 +195,7 @@ class _Running:
                 self._open_pipe(reader, stream)
             message: dict[str, Any] = {"op": "start", "argv": list(self.execution.argv), "cwd": self.execution.cwd}
             message |= {"env": dict(self.execution.env), "ttl": self.execution.lease}
+            message |= {"limits": msgspec.structs.asdict(self.execution.limits)}
             self._tell(message, ends)
         finally:
             for end in ends:
@@ -236,9 +242,16 @@ class _Running:
             return False
         if data:
             self.pipes[descriptor].feed(data)
+            self._count(len(data))
         else:
             self._close_pipe(descriptor)
         return bool(data)
+
+    def _count(self, size: int) -> None:
+        self.printed += size
+        limit = self.execution.limits.output
+        if limit is not None and self.printed > limit:
+            self._stop(_over("output", limit), grace=0.0)
 
     def _close_pipe(self, descriptor: int) -> None:
         self.selector.unregister(descriptor)
@@ -254,6 +267,8 @@ class _Running:
             self.give_up_at = None if self.stop_reason is None else self.give_up_at
         elif "error" in message:
             self._failed_to_start(message)
+        elif "over" in message:
+            self.error = _over(*message["over"])
         if "status" in message:
             self.status, self.duration_ms = message["status"], message["ms"]
             if message["overdue"] and self.status == -signal.SIGKILL and self.stop_reason is None:
@@ -289,12 +304,13 @@ class _Running:
             self._tell({"op": "stop", "grace": max(0.0, self.output_until - now)})
             self.give_up_at = max(now, self.output_until) + _KILL_PATIENCE
 
-    def _stop(self, reason: str) -> None:
+    def _stop(self, reason: str, grace: float | None = None) -> None:
+        grace = self.execution.grace if grace is None else grace
         if self.stop_reason is None and self.status is None:
             self.stop_reason = reason
             # One that is still being started gets the message as soon as it runs.
-            self._tell({"op": "stop", "grace": self.execution.grace})
-            self.give_up_at = clock.monotonic() + self.execution.grace + _KILL_PATIENCE
+            self._tell({"op": "stop", "grace": grace})
+            self.give_up_at = clock.monotonic() + grace + _KILL_PATIENCE
 
     def _drain(self) -> None:
         """Nobody is left to write: take what still stands in the pipes."""
@@ -332,3 +348,7 @@ class _Running:
             started_at=self.started_at,
             duration_ms=took if self.started_at else 0,
         )
+
+
+def _over(rule: str, limit: int) -> str:
+    return f"killed by this host's policy, rule {rule}: over {limit}"

@@ -7,9 +7,13 @@ with its supervisor (Linux: PR_SET_PDEATHSIG). Starting a command from this smal
 makes code between fork and exec safe. It runs one command at a time.
 
 Both ways, a message is a 4-byte length and a JSON object. From the runner: `{"op": "start", "argv", "cwd", "env",
-"ttl"}` with the two output descriptors, `{"op": "stop", "grace"}`, `{"op": "alive", "ttl"}`. To the runner: `{"error",
-"errno"}` or `{"pid"}`; then `{"status", "ms", "idle", "overdue"}` when the command has ended, and `{"idle": true}` when
-nothing that it started is alive. On macOS only the command's process group can be found and killed.
+"ttl", "limits"}` with the two output descriptors, `{"op": "stop", "grace"}`, `{"op": "alive", "ttl"}`. To the runner:
+`{"error", "errno"}` or `{"pid"}`; `{"over"}` with the rule and the limit when it is killed for passing one; then
+`{"status", "ms", "idle", "overdue"}` when the command has ended, and `{"idle": true}` when nothing that it started is
+alive. On macOS only the command's process group can be found and killed, and only limits of single processes hold.
+
+Limits of single processes are the system's (setrlimit). Those of the whole tree are held by looking at it: the system's
+own limit of processes is one of the user, and does not bind root.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import ctypes
 import errno
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -27,12 +32,17 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 TICK = 0.02  # between looks at what is left of a command, in seconds
+WATCH = 0.01  # between looks at what a limited command uses, in seconds; longer where a look takes long
+WATCH_SHARE = 4  # of the time, looking may take a fifth
+FREEZES = 100  # rounds at most to find what forks while it is being stopped
+PAGE = resource.getpagesize()
 LIFE_CHECK = 1.0  # between looks at the runner, in seconds
 LINUX = sys.platform.startswith("linux")
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -51,6 +61,9 @@ class Supervisor:
         self.started = 0.0
         self.alive_until = float("inf")
         self.kill_at = float("inf")
+        self.limits: dict[str, int] = {}
+        self.written_before = 0
+        self.next_watch = float("inf")
         if LINUX:
             LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -78,8 +91,10 @@ class Supervisor:
     def _patience(self) -> float:
         if not self.group:
             return LIFE_CHECK
-        due = min(self.alive_until, self.kill_at) - time.monotonic()
-        return TICK if self.ended or due <= 0 else min(LIFE_CHECK, due)
+        due = min(self.alive_until, self.kill_at, self.next_watch) - time.monotonic()
+        if self.ended or due <= 0:
+            return min(TICK, max(0.0, self.next_watch - time.monotonic()))
+        return min(LIFE_CHECK, due)
 
     def _obey(self) -> bool:
         """Do what the runner asks; False when it is gone."""
@@ -97,6 +112,7 @@ class Supervisor:
 
     def _start(self, message: dict[str, Any], descriptors: list[int]) -> None:
         stdout, stderr = descriptors
+        self.limits = {name: limit for name, limit in message["limits"].items() if limit is not None}
         try:
             self.child = subprocess.Popen(  # noqa: S603 - running what it is told is its purpose
                 message["argv"],
@@ -106,7 +122,7 @@ class Supervisor:
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
-                preexec_fn=_die_with_parent if LINUX else None,  # noqa: PLW1509 - this process has one thread
+                preexec_fn=partial(_prepare, _resource_limits(self.limits)),  # noqa: PLW1509 - one thread here
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             _send(self.runner, {"error": str(error), "errno": getattr(error, "errno", None)})
@@ -117,6 +133,9 @@ class Supervisor:
         self.group, self.ended, self.started = self.child.pid, False, time.monotonic()
         self.alive_until = time.monotonic() + message["ttl"] if message["ttl"] else float("inf")
         self.kill_at = float("inf")
+        self.written_before = _written("self")
+        watched = LINUX and not self.limits.keys().isdisjoint(("memory", "processes", "written"))
+        self.next_watch = self.started if watched else float("inf")
         _send(self.runner, {"pid": self.child.pid})
 
     def _look(self) -> None:
@@ -135,6 +154,30 @@ class Supervisor:
             self.group = 0
         elif time.monotonic() >= min(self.alive_until, self.kill_at):
             self._signal(signal.SIGKILL)
+        elif time.monotonic() >= self.next_watch:
+            self._watch()
+
+    def _watch(self) -> None:
+        """Kill it if it uses more than it may."""
+        began = time.monotonic()
+        rule = self._passed_limit(_descendants(os.getpid()))
+        if rule is not None:
+            self.kill_at = began
+            self._signal(signal.SIGKILL)
+            _send(self.runner, {"over": [rule, self.limits[rule]]})
+        ended = time.monotonic()
+        self.next_watch = float("inf") if rule else ended + max(WATCH, WATCH_SHARE * (ended - began))
+
+    def _passed_limit(self, pids: list[int]) -> str | None:
+        """The rule that the tree of these processes breaks."""
+        if len(pids) > self.limits.get("processes", len(pids)):
+            return "processes"
+        if "memory" in self.limits and sum(map(_resident, pids)) > self.limits["memory"]:
+            return "memory"
+        if "written" in self.limits:  # what the dead wrote is counted with who waited for them, in the end with us
+            written = sum(map(_written, map(str, pids))) + _written("self") - self.written_before
+            return "written" if written > self.limits["written"] else None
+        return None
 
     def _reap(self) -> tuple[int | None, bool]:
         """Collect the dead. The command's exit status (negative for a signal) if it is among them; whether any live."""
@@ -159,6 +202,8 @@ class Supervisor:
     def _signal(self, number: int) -> None:
         if not self.group:
             return
+        if number == signal.SIGKILL and LINUX:
+            _freeze(os.getpid())
         with suppress(OSError):  # nobody may be left in the group
             os.killpg(self.group, number)
         for pid in _descendants(os.getpid()) if LINUX else []:
@@ -173,11 +218,22 @@ class Supervisor:
             time.sleep(TICK)
 
 
-def _die_with_parent() -> None:
+def _prepare(limits: list[tuple[int, int]]) -> None:
     """Runs between fork and exec."""
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() == 1:  # the supervisor died before it could be watched
-        os.kill(os.getpid(), signal.SIGKILL)
+    for number, limit in limits:
+        hard = resource.getrlimit(number)[1]  # of the worker itself: nobody but root may raise it
+        value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(number, (value, value))
+    if LINUX:
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() == 1:  # the supervisor died before it could be watched
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _resource_limits(limits: dict[str, int]) -> list[tuple[int, int]]:
+    """What the system holds for each process by itself."""
+    numbers = {"memory": resource.RLIMIT_DATA, "file": resource.RLIMIT_FSIZE, "cpu": resource.RLIMIT_CPU}
+    return [(number, limits[name]) for name, number in numbers.items() if name in limits]
 
 
 def _nothing(_number: int, _frame: object) -> None:
@@ -199,6 +255,33 @@ def _descendants(root: int) -> list[int]:
         found += below
         parents += below
     return found
+
+
+def _freeze(root: int) -> None:
+    """Stop every process below `root`: what stands still starts no other while the rest is found and killed."""
+    stopped: set[int] = set()
+    for _ in range(FREEZES):
+        found = set(_descendants(root)) - stopped
+        if not found:
+            return
+        for pid in found:
+            with suppress(OSError):  # it may have ended meanwhile
+                os.kill(pid, signal.SIGSTOP)
+        stopped |= found
+
+
+def _resident(pid: int) -> int:
+    """Bytes of memory that a process holds."""
+    with suppress(OSError):  # it may have ended meanwhile
+        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * PAGE
+    return 0
+
+
+def _written(pid: str) -> int:
+    """Bytes that a process has written, with those of its children that it has waited for."""
+    with suppress(OSError, IndexError):  # it may have ended meanwhile, or belong to somebody else now
+        return int(Path(f"/proc/{pid}/io").read_bytes().split()[3])
+    return 0
 
 
 def _receive(runner: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
