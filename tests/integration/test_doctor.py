@@ -73,7 +73,7 @@ def test_a_redis_that_is_away_is_the_first_finding_and_the_exit_code_is_1(tmp_pa
     assert {"model", "spool", "data directory"} <= {finding["check"] for finding in said["findings"]}
 
 
-def test_every_finding_that_is_not_well_says_what_to_do(settings: Settings, database: Database) -> None:  # noqa: ARG001
+def test_every_finding_that_is_not_well_says_what_to_do(settings: Settings, database: Database) -> None:  # noqa: ARG001 - an empty Redis
     findings = examine(settings, url_given=False)
     assert [finding for finding in findings if finding.state != "ok" and not finding.advice] == []
     assert [finding for finding in findings if not finding.found] == []
@@ -168,7 +168,7 @@ def test_celery_s_queues_are_counted(settings: Settings, database: Database) -> 
     assert found(settings)["queues"].found == "events 2, turns 1"
 
 
-def test_a_broker_that_is_away_is_wrong(settings: Settings, database: Database) -> None:  # noqa: ARG001
+def test_a_broker_that_is_away_is_wrong(settings: Settings, database: Database) -> None:  # noqa: ARG001 - an empty Redis
     elsewhere = msgspec.structs.replace(settings, broker_url=f"redis://:geheim@127.0.0.1:{free_port()}/0")
     finding = found(elsewhere)["queues"]
     assert finding.state == "wrong"
@@ -182,7 +182,7 @@ def test_dead_letters_are_noted(settings: Settings, database: Database, layout: 
     assert (found(settings)["dead letters"].state, found(settings)["dead letters"].found) == ("note", "1")
 
 
-def test_a_spool_with_facts_is_noted_and_a_full_one_is_wrong(settings: Settings, database: Database) -> None:  # noqa: ARG001
+def test_a_spool_with_facts_is_noted_and_a_full_one_is_wrong(settings: Settings, database: Database) -> None:  # noqa: ARG001 - an empty Redis
     assert found(settings)["spool"].state == "ok"
     folder = settings.data_path / "spool" / settings.team
     folder.mkdir(parents=True)

@@ -97,7 +97,7 @@ class Nonsense(Always):
     """Returns what is no feedback."""
 
     def provide(self, *, context: FeedbackContext) -> Feedback:
-        return {"summary": "a dict"}  # type: ignore[return-value]
+        return {"summary": "a dict"}  # type: ignore[return-value]  # wrong on purpose
 
 
 class Exits(Always):

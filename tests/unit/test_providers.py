@@ -57,7 +57,7 @@ class Plain:
         return True
 
     def provide(self, *, context: FeedbackContext) -> Feedback:
-        return self.answer  # type: ignore[no-any-return]
+        return self.answer  # type: ignore[no-any-return]  # wrong on purpose
 
 
 @dataclass
@@ -147,9 +147,9 @@ def test_a_setting_that_cannot_be_used_is_said_so(path: str) -> None:
         None,
         "text",
         {"summary": "x"},
-        Feedback("X", 5),  # type: ignore[arg-type]
-        Feedback("X", "x", suggestions="abc"),  # type: ignore[arg-type]
-        Feedback("X", "x", severity="fatal"),  # type: ignore[arg-type]
+        Feedback("X", 5),  # type: ignore[arg-type]  # wrong on purpose
+        Feedback("X", "x", suggestions="abc"),  # type: ignore[arg-type]  # wrong on purpose
+        Feedback("X", "x", severity="fatal"),  # type: ignore[arg-type]  # wrong on purpose
         Feedback("X", "\ud800"),
     ],
 )
