@@ -13,6 +13,7 @@ from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.errors import InvalidInput, NotFound, StateConflict, Unavailable
 from tellback.names import Family
+from tellback.state import dead as dead_module
 from tellback.state.database import Database
 from tellback.state.dead import DeadLetters
 from tellback.state.intake import Entry, Fenced, Intake, Lease, committed
@@ -175,6 +176,20 @@ def test_ten_megabytes_in_one_field_become_a_dead_letter_that_says_so(
     assert (letter.bytes, len(letter.raw)) == (10 << 20, 1 << 20)
     with pytest.raises(StateConflict, match="was cut; it cannot be replayed"):
         dead.replay(letter.id)
+
+
+def test_dead_letters_are_bounded_by_bytes_too(
+    database: Database, shard: Shard, drainer: Drainer, dead: DeadLetters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that sends nothing but what is too large must not fill Redis: the oldest letters go."""
+    monkeypatch.setattr(dead_module, "MEMORY", 3 << 20)
+    for number in range(8):
+        append(database, shard, b"%d" % number * (1 << 20))
+    drainer.drain(shard, FAMILY)
+    letters = dead.newest()
+    assert letters[0].raw.startswith("7")
+    assert 1 <= len(letters) <= 3
+    assert database.command("MEMORY", "USAGE", shard.key("dead"), "SAMPLES", 0) <= 3 << 20
 
 
 def test_an_entry_without_the_message_field_becomes_a_dead_letter(

@@ -15,6 +15,7 @@ from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.script import Script
 
 KEPT_BYTES: Final = 1 << 20
+MEMORY: Final = 64 << 20  # bytes that the letters of a shard may take: Redis must not fill up with what nobody reads
 
 _bury = Script("bury")
 _replay = Decision("replay_dead")
@@ -59,6 +60,7 @@ class DeadLetters:
             reason,
             raw[:KEPT_BYTES],
             len(raw),
+            MEMORY,
         ]
         committed(self._db.run(_bury.call(keys, args)))
 

@@ -43,7 +43,12 @@ FAMILIES: Final = {
         KeyFamily("lease", "intake", "string", 5 * MINUTE, None, "one drainer"),
         KeyFamily("fence", "intake", "string", None, None, "one counter for each stream"),
         KeyFamily(
-            "dead", "dead letters", "stream", 30 * DAY, 10_100, "10,000 entries (trimmed to a whole node) or 30 days"
+            "dead",
+            "dead letters",
+            "stream",
+            30 * DAY,
+            10_100,
+            "10,000 entries (trimmed to a whole node), 64 MiB or 30 days",
         ),
         KeyFamily("op", "decisions", "string", 10 * MINUTE, None, "one reply for each operation id"),
         KeyFamily("hist", "history", "list", 7 * DAY, 1_000, "the newest 1,000 entries of a session"),
