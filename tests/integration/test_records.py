@@ -185,6 +185,18 @@ def test_dropped_records_are_refused_and_torn_lines_are_told() -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_nothing_in_a_record_moves_the_terminal() -> None:
+    """Whoever wrote it; a table has one line for it, and a reason too."""
+    RecordFile(FILE).append(msgspec.structs.replace(record("a", 1), command=["x\x1b[2J", "y\nz"], agent_note="n\x07"))
+    for arguments in (["records"], ["records", "--failed"], ["gate"]):
+        shown = tool(*arguments, "--file", FILE).stdout
+        assert "\x1b" not in shown
+        assert "\x07" not in shown
+        assert "x\\x1b[2J" in shown
+        assert "y\\nz" in shown
+
+
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -193,6 +205,7 @@ def test_dropped_records_are_refused_and_torn_lines_are_told() -> None:
         (["gate", "s", "--require", "echo 'x"], "No closing quotation"),
         (["gate", "s", "--require", " "], "empty command"),
         (["gate", "--file", "/"], "cannot be read"),
+        (["records", "--file", "/", "--follow"], "cannot be read"),
         (["records", "s", "--superseded", "--follow"], "--superseded takes neither"),
     ],
 )

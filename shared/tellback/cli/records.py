@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -16,7 +17,6 @@ from tellback.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tellback.commands.chains import Chain
-    from tellback.commands.recordfile import Loaded
     from tellback.contracts.commands import CommandRecord, Verdict
 
 POLL: Final = 0.3  # seconds between looks of --follow
@@ -90,8 +90,10 @@ def gate(
         required = [_argv(command) for command in require or ()]
     if file is not None:
         from tellback.commands.gate import judge
+        from tellback.commands.recordfile import RecordFile
 
-        loaded = _load(file, session, rotated=True)
+        with _readable(file):
+            loaded = RecordFile(file).load(rotated=True, session=session)
         verdict = judge(loaded.records, require=required, evicted=loaded.dropped, unreadable=loaded.unreadable)
     else:
         with client(redis_url, team) as tb:
@@ -105,16 +107,17 @@ def _records_of_file(
 ) -> None:
     from tellback.commands.recordfile import RecordFile
 
-    coming = RecordFile(file).follow(_polls()) if follow else iter(())  # from before it is read: nothing is missed
-    loaded = _load(file, session, rotated=last is None or failed)  # what is unresolved may stand in an older file
-    known = {record.command_id: record for record in loaded.records}
-    new = (
-        record
-        for record in _until_interrupted(coming)
-        if session in (None, record.session) and known.get(record.command_id) != record
-    )
-    _warn_of(loaded.dropped if last is None or failed else 0, loaded.unreadable)
-    _tell(loaded.records, new, str(session or file), last=last, failed=failed, as_json=as_json)
+    with _readable(file):
+        coming = RecordFile(file).follow(_polls()) if follow else iter(())  # from before it is read: nothing is missed
+        loaded = RecordFile(file).load(rotated=last is None or failed, session=session)
+        known = {record.command_id: record for record in loaded.records}
+        new = (
+            record
+            for record in _until_interrupted(coming)
+            if session in (None, record.session) and known.get(record.command_id) != record
+        )
+        _warn_of(loaded.dropped if last is None or failed else 0, loaded.unreadable)
+        _tell(loaded.records, new, str(session or file), last=last, failed=failed, as_json=as_json)
 
 
 def _tell(
@@ -174,7 +177,7 @@ def _show_chains(found: Iterable[Chain], *, as_json: bool, title: str) -> None:
             continue
         story = " → ".join(_exit(record) for record in chain.records)
         rows += [_row(record) | {"attempts": story} for record in chain.unresolved]
-        rows += [{"error": problem} for problem in chain.problems]
+        rows += [{"error": visible(problem)} for problem in chain.problems]
     show(rows, as_json=as_json, columns=columns, title=title)
 
 
@@ -190,10 +193,14 @@ def _print_one(record: CommandRecord, *, as_json: bool) -> None:
 
 
 def print_line(text: str) -> None:
-    """One line on standard output at once; what a terminal would obey inside is shown instead."""
-    shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
-    sys.stdout.write(f"{shown}\n")
+    """One line on standard output, at once."""
+    sys.stdout.write(f"{visible(text)}\n")
     sys.stdout.flush()
+
+
+def visible(text: str) -> str:
+    """`text` with escapes in place of what a terminal would obey: commands and notes come from anybody."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def _print_verdict(verdict: Verdict, *, as_json: bool) -> None:
@@ -213,9 +220,9 @@ def _row(record: CommandRecord) -> dict[str, Any]:
         "command_id": record.command_id,
         "exit": _exit(record),
         "took": f"{record.duration_ms / 1000:.2f} s",
-        "command": shlex.join(record.command),
-        "error": record.error or record.signal,
-        "note": record.agent_note,
+        "command": visible(shlex.join(record.command)),
+        "error": visible(record.error or record.signal or ""),
+        "note": visible(record.agent_note or ""),
     }
 
 
@@ -223,12 +230,13 @@ def _exit(record: CommandRecord) -> str:
     return "null" if record.exit_code is None else str(record.exit_code)
 
 
-def _load(file: Path, session: str | None, *, rotated: bool) -> Loaded:
-    from tellback.commands.recordfile import RecordFile
-
+@contextmanager
+def _readable(file: Path) -> Generator[None]:
     with reported():
         try:
-            return RecordFile(file).load(rotated=rotated, session=session)
+            yield
+        except BrokenPipeError:
+            raise
         except OSError as error:
             raise InvalidInput(f"{file} cannot be read: {error}") from error
 
