@@ -1,7 +1,8 @@
-"""The peer B: a bare Celery task that does one INCR, one message an event."""
+"""The peer B: a bare Celery task that does one INCR, one message an event; and one that runs a command before it."""
 
 from __future__ import annotations
 
+import subprocess
 import time
 from functools import cache
 from typing import Any, cast
@@ -39,11 +40,18 @@ def count() -> None:
     _client().incr(COUNTER)
 
 
+@app.task(name="bare.command")
+def command() -> None:
+    subprocess.run(["true"], stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False)
+    _client().incr(COUNTER)
+
+
 class Bare:
     """B's work, at its best: what is measured is the work alone, all messages lie in the queue before."""
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: System, task: Any = count) -> None:
         self._db = system.database
+        self._task = task
         app.conf.update(broker_url=system.settings.redis_url)
         system.worker("benchmarks.bare", QUEUE)
 
@@ -52,7 +60,7 @@ class Bare:
         self._db.command("DEL", COUNTER)
         with app.producer_pool.acquire(block=True) as producer:
             for _ in range(tasks):
-                count.apply_async(producer=producer)
+                self._task.apply_async(producer=producer)
         app.control.add_consumer(QUEUE)
         early = tasks // 10
         wait(lambda: self._done() >= early, 60)

@@ -25,12 +25,13 @@ STOPPED: Final = "stopped: its worker was shut down"
 class Hold:
     """A thread beside one command, for as long as the `with` block runs; nobody waits for the thread's end."""
 
-    def __init__(self, jobs: Jobs, lease: JobLease, seconds: float, held_since: float) -> None:
-        """Take the lease, its length, and when it was asked for by this host's monotonic clock."""
+    def __init__(self, jobs: Jobs, lease: JobLease, cwd: str, seconds: float) -> None:
+        """Take the lease, where the command runs, and the lease's length."""
         self._jobs = jobs
         self._lease = lease
+        self._cwd: str | None = cwd
         self._seconds = seconds
-        self._renewed_at = held_since
+        self._renewed_at = lease.asked
         self._stop_at = math.inf
         self._ended = threading.Event()
         self._control = Control()
@@ -52,6 +53,7 @@ class Hold:
         while not self._ended.is_set():
             try:
                 self._heed_shutdown()
+                self._tell_cwd()
                 if self._jobs.stop_requested(self._lease, LISTEN):
                     self._control.stop("cancelled")
                     self._ended.wait(LISTEN)  # the request stays until the record is stored
@@ -61,6 +63,12 @@ class Hold:
                 if clock.monotonic() >= self._renewed_at + self._seconds * STOP_AT:
                     self._control.stop("the lease could not be renewed: Redis is away")
                 self._ended.wait(PAUSE)
+
+    def _tell_cwd(self) -> None:
+        """For the record of a loss; most commands have ended before that is worth a round trip."""
+        if self._cwd is not None:
+            self._jobs.starts_in(self._lease, self._cwd)
+            self._cwd = None
 
     def _heed_shutdown(self) -> None:
         now = clock.monotonic()

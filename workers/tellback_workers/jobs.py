@@ -6,6 +6,7 @@ urgent one is not held up by wake-ups of others that stand before its own in the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -24,6 +25,7 @@ from tellback.errors import Unavailable
 from tellback.names import Family, Task
 from tellback.redaction import Redactor
 from tellback.state.jobs import JobLease, Jobs
+from tellback.state.keys import Shard
 from tellback_workers.hold import KILL_AT, STOPPED, Hold
 from tellback_workers.job_wakeups import wake_pool
 from tellback_workers.policy import Policy, Refused
@@ -71,14 +73,16 @@ class JobWorker:
         Raises:
             Unavailable: Redis is away.
         """
-        self._apply_waiting()
-        asked = clock.monotonic()
         lease = self._jobs.lease(
-            pool, seconds=self._settings.job_lease, worker=self._worker, host=self._settings.host_name
+            pool,
+            seconds=self._settings.job_lease,
+            worker=self._worker,
+            host=self._settings.host_name,
+            apply=self._apply_waiting,
         )
         if lease is None:
             return False
-        record = self._run(lease, asked)
+        record = self._run(lease)
         try:
             if record.error == STOPPED and lease.submitted.on_lost == "retry":
                 self._jobs.renew(lease, 0)  # the next sweep finds it lost, and queues the next attempt
@@ -88,13 +92,13 @@ class JobWorker:
             self._append(record)
         return True
 
-    def _apply_waiting(self) -> None:
+    def _apply_waiting(self, shards: Sequence[Shard]) -> None:
         from tellback_workers.tasks import drainer  # noqa: PLC0415 - it imports the app, which includes this module
 
-        for shard in self._jobs.unapplied():
+        for shard in shards:
             drainer(self._process, self._team, Family.COMMANDS).drain(shard, Family.COMMANDS)
 
-    def _run(self, lease: JobLease, held_since: float) -> CommandRecord:
+    def _run(self, lease: JobLease) -> CommandRecord:
         submitted = lease.submitted
         attempt = Attempt(lease.attempt, self._settings.host_name, self._worker)
         leased = clock.monotonic()
@@ -103,18 +107,17 @@ class JobWorker:
             execution = self._policy.execution(submitted, secrets)
         except Refused as refusal:
             return record_without_run(submitted, str(refusal), attempt)
-        self._jobs.starts_in(lease, execution.cwd)
 
         def server_now() -> datetime:
             since = timedelta(seconds=clock.monotonic() - leased)
             return datetime.fromtimestamp(lease.at_ms / 1000, UTC) + since
 
         redactor = Redactor(secrets)
-        left = held_since + self._settings.job_lease * KILL_AT - clock.monotonic()
+        left = lease.asked + self._settings.job_lease * KILL_AT - clock.monotonic()
         if left <= 0:
             return record_without_run(submitted, "its lease ran out before it could be started", attempt)
         execution = replace(execution, lease=left)
-        with Hold(self._jobs, lease, self._settings.job_lease, held_since) as control:
+        with Hold(self._jobs, lease, execution.cwd, self._settings.job_lease) as control:
             outcome = run(execution, redactor=redactor, control=control, now=server_now)
         return record_of(submitted, outcome, redactor=redactor, cwd=execution.cwd, attempt=attempt)
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
+from tellback import clock
 from tellback.commands.record import Attempt, history_entry, record_without_run
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
 from tellback.names import Family, host_queue
@@ -52,13 +53,17 @@ def queue_of(pool: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JobLease:
-    """The right to run one command; `at_ms` is when it was given, by the server's clock."""
+    """The right to run one command.
+
+    `at_ms` is when it was given, by the server's clock, and `asked` shortly before that, by this host's monotonic one.
+    """
 
     shard: Shard
     submitted: CommandSubmitted
     attempt: int
     token: str
     at_ms: int
+    asked: float
 
     @property
     def command_id(self) -> str:
@@ -101,38 +106,53 @@ class Jobs:
         ]
         return _enqueue.call(keys, [*args, spec, *refused, *cancelled])
 
-    def unapplied(self) -> list[Shard]:
-        """Shards in whose intake submissions wait."""
-        lengths = self._db.pipeline([("XLEN", stream_of(shard, Family.COMMANDS)) for shard in self._layout.all])
-        return [shard for shard, length in zip(self._layout.all, lengths, strict=True) if length]
-
-    def lease(self, pool: str, *, seconds: float, worker: str, host: str) -> JobLease | None:
+    def lease(
+        self,
+        pool: str,
+        *,
+        seconds: float,
+        worker: str,
+        host: str,
+        apply: Callable[[Sequence[Shard]], None] | None = None,
+    ) -> JobLease | None:
         """The next command of a pool: by priority, then in turn over its sessions; None when nothing is queued.
 
         Of several shards with equally urgent commands one is chosen by lot, so that none can keep the others waiting.
+        `apply` is called first with the shards in whose intake submissions wait, if there are any.
         """
-        while heads := self._heads(pool):
+        unapplied, heads = self._look(pool)
+        if apply is not None and unapplied:
+            apply(unapplied)
+            heads = self._look(pool)[1]
+        while heads:
             _, _, shard, member = min(heads)
             command_id = member.partition(":")[2]
             token = secrets.token_hex(8)
             keys = [shard.key("job", command_id), *queue_keys(shard, pool), shard.key("running")]
-            reply = self._db.run(
-                _lease.call(keys, [command_id, member, pool, token, _milliseconds(seconds), worker, host])
-            )
+            args: list[Arg] = [command_id, member, pool, token, _milliseconds(seconds), worker, host]
+            asked = clock.monotonic()
+            reply = self._db.run(_lease.call(keys, args))
             if reply is not None:
-                spec, attempt, now = reply
-                return JobLease(shard, msgspec.json.decode(spec, type=CommandSubmitted), int(attempt), token, int(now))
+                submitted = msgspec.json.decode(reply[0], type=CommandSubmitted)
+                return JobLease(shard, submitted, int(reply[1]), token, int(reply[2]), asked)
+            heads = self._look(pool)[1]
         return None
 
-    def _heads(self, pool: str) -> list[tuple[int, float, Shard, str]]:
-        """The first of each shard's queue: priority, lot, shard, member."""
+    def _look(self, pool: str) -> tuple[list[Shard], list[tuple[int, float, Shard, str]]]:
+        """Shards with submissions in the intake; the first of each shard's queue: priority, lot, shard, member."""
         shards = self._layout.all
-        replies = self._db.pipeline([("ZRANGE", shard.key("jobs", pool), 0, 0, "WITHSCORES") for shard in shards])
-        return [
-            (int(float(reply[1])) // _TURNS, random.random(), shard, reply[0].decode())  # noqa: S311 - not a secret
-            for shard, reply in zip(shards, replies, strict=True)
-            if reply
-        ]
+        lengths = [("XLEN", stream_of(shard, Family.COMMANDS)) for shard in shards]
+        firsts = [("ZRANGE", shard.key("jobs", pool), 0, 0, "WITHSCORES") for shard in shards]
+        replies = self._db.pipeline([*lengths, *firsts])
+        unapplied = [shard for shard, length in zip(shards, replies[: len(shards)], strict=True) if length]
+        return (
+            unapplied,
+            [
+                (int(float(reply[1])) // _TURNS, random.random(), shard, reply[0].decode())  # noqa: S311 - not a secret
+                for shard, reply in zip(shards, replies[len(shards) :], strict=True)
+                if reply
+            ],
+        )
 
     def starts_in(self, lease: JobLease, cwd: str) -> None:
         """Note the directory, for the record of a loss."""
