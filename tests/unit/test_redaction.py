@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellback.redaction import RULES, Redactor, find_secret, redact_text, redact_value
+from tellback.redaction import Redactor, find_secret, redact_text, redact_value
 
 
 @pytest.mark.parametrize(
@@ -84,17 +84,74 @@ def test_nothing_that_a_rule_matches_is_left(text: str) -> None:
     """Redaction is complete and done once: its own output has nothing to redact."""
     kept = redact_text(text)
     assert find_secret(kept) is None
-    assert not any(rule.pattern.search(line) for rule in RULES for line in kept.split("\n"))
     assert kept.count("\n") == text.count("\n")
 
 
-def test_almost_matches_cost_linear_time() -> None:
-    """Four times the text costs about four times the time, on the text that is worst for each rule."""
-    for almost in ("AKIA0000", "authorization:        ", "Bearer", "api_", "xoxb", "passwor", 'Authorization"  '):
-        costs: list[float] = []
-        for size in (200_000, 800_000):
-            text = almost * (size // len(almost))
-            start = time.process_time()
-            redact_text(text)
-            costs.append(time.process_time() - start)
-        assert costs[1] < 12 * costs[0] + 0.02, almost
+ALMOST = (
+    *(
+        "AKIA0000 ",
+        "authorization:        ",
+        "Bearer ",
+        "api_",
+        "xoxb ",
+        "passwor",
+        'Authorization"  ',
+        "password: ",
+        "pwd",
+    ),
+    *(
+        "token=",
+        "token=aaaaaaaaaaaaa ",
+        "a_b_c_d_",
+        "ghp_",
+        "sk-",
+        "-----BEGIN \n",
+        "eyJ",
+        "eyJabcdefghijklmnop",
+        "://a:",
+    ),
+    *(
+        "://",
+        "fastly: abcdefghijklmnop1 ",
+        "--token ",
+        "----",
+        "datadog",
+        "secret: aBcDefghijkl ",
+        "a" * 100 + "\n",
+        "=",
+    ),
+    *(
+        '"key": "',
+        "\n",
+        " ",
+        "login x password ",
+        "env a_token ",
+        "-us1",
+        ":A",
+        "Basic ",
+        "BEGIN A PRIVATE KE",
+        "a:b@",
+        "\\n",
+    ),
+    *("sk-ant-", "EAA" * 20 + " ", "0123456789abcdef" * 4 + "-", "password", "api-key", "KEY-----", "M" * 30 + "."),
+)
+
+
+def cost(text: str) -> float:
+    """Processor time of one redaction, in seconds: the least of three."""
+    costs: list[float] = []
+    for _ in range(3):
+        start = time.process_time()
+        redact_text(text)
+        costs.append(time.process_time() - start)
+    return min(costs)
+
+
+@pytest.mark.parametrize("almost", ALMOST)
+def test_almost_matches_cost_linear_time(almost: str) -> None:
+    """Four times the text costs about four times the time, on what is bad for each rule, and little more than prose."""
+    prose = "A quick fox jumps over the lazy dog, and the bearer of bad news says that it is 7:30 already.\n"
+    least = cost(prose * (40_000 // len(prose)))
+    few, many = (cost(almost * (size // len(almost))) for size in (40_000, 160_000))
+    assert many < 10 * few + 0.005
+    assert few < 10 * least + 0.005  # about three at most on a quiet machine, as `make bench` measures

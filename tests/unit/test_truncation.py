@@ -108,10 +108,57 @@ def test_memory_does_not_grow_with_output() -> None:
         assert stream.finish().size == 200 * len(chunk)
 
 
+BODY = b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n"
+BEGUN = b"-----BEGIN PRIV" + b"ATE KEY-----\n" + BODY * 3
+ENDED = b"-----END PRIV" + b"ATE KEY-----\n"
+
 texts = st.lists(
-    st.sampled_from([b"\n", b"\n" * 40, b"\r", b"a", b"b" * 1500, "🐢".encode(), b"\xff", b"password=x", b"Bearer "]),
+    st.sampled_from(
+        [
+            *(b"\n", b"\n" * 40, b"\r", b"a", b"b" * 1500, "🐢".encode(), b"\xff", b"password=x", b"Bearer "),
+            *(BEGUN, BODY * 40, BEGUN + ENDED, b"prose comes here, as it does\n" * 12),
+        ]
+    ),
     max_size=120,
 ).map(b"".join)
+
+
+def private_key(lines: int) -> bytes:
+    """A key of so many lines, not one of anybody's."""
+    return BEGUN + BODY * (lines - 5) + ENDED
+
+
+def test_a_private_key_is_hidden_line_by_line() -> None:
+    """Each line of it, however it arrives, and nothing else."""
+    data = b"before\n" + private_key(12) + b"after that\n"
+    for kept in (capture(data), capture(*(data[i : i + 7] for i in range(0, len(data), 7)))):
+        assert kept.text == "\n".join(["before", *["[redacted: private-key]"] * 12, "after that"])
+        assert kept.redacted
+
+
+def test_a_private_key_whose_first_line_is_dropped_is_hidden() -> None:
+    """The beginning of the key is in the middle that is not kept, within one chunk or on the border of two."""
+    data = numbered(200) + private_key(40) + b"after that\n" * 5
+    borders = [(), (data.index(b"-----BEGIN") + 8,), tuple(range(0, len(data), 100)), tuple(range(0, len(data), 3000))]
+    for cuts in borders:
+        kept = capture(*(data[start:end] for start, end in pairwise([0, *cuts, len(data)])))
+        assert "MII" not in kept.text
+        assert kept.text.count("[redacted: private-key]") == 25
+        assert kept.text.endswith("after that\n" * 4 + "after that")
+
+
+def test_the_end_of_a_private_key_hides_what_came_before() -> None:
+    """`tail key.pem` shows no line that begins a key."""
+    data = BODY * 50 + b"c2hvcnQ=\n" + ENDED + b"after that\n"
+    kept = capture(data)
+    assert kept.text.count("[redacted: private-key]") == 29
+    assert kept.text.endswith("[redacted: private-key]\nafter that")
+
+
+def test_what_follows_a_key_that_was_cut_off_is_shown() -> None:
+    """A key that never ends hides nothing that cannot be part of it."""
+    kept = capture(numbered(100) + BEGUN + b"cat: write error: no space left on device\n" * 10)
+    assert kept.text.endswith("cat: write error: no space left on device")
 
 
 @settings(max_examples=60)
@@ -132,11 +179,14 @@ def test_what_is_kept_matches_the_definition(data: bytes) -> None:
         lines.pop()
     states = [([state for state in line.split(b"\r") if state] or [b""])[-1] for line in lines]
     dropped = max(0, len(states) - HEAD_LINES - TAIL_LINES)
-    kept = states[:HEAD_LINES] + states[HEAD_LINES:][dropped:]
-    shown = capture(data).text.split("\n") if kept else []
+    texts = [state.decode(errors="replace") for state in states]
+    redacted = Redactor().text("\n".join(texts)).split("\n") if texts else []
+    kept = [*zip(states, redacted, strict=True)]
+    kept = kept[:HEAD_LINES] + kept[HEAD_LINES:][dropped:]
+    shown = capture(data).text.split("\n") if states else []
     if dropped:
         assert shown.pop(HEAD_LINES) == f"...truncated {dropped} lines..."
     assert len(shown) == len(kept)
-    for text, state in zip(shown, kept, strict=True):
+    for text, (state, expected) in zip(shown, kept, strict=True):
         if len(state) <= MAX_LINE_BYTES:
-            assert text == Redactor().text(state.decode(errors="replace"))
+            assert text == expected

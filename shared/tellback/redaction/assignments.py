@@ -1,0 +1,234 @@
+"""Secrets that their surroundings give away: `key = value` in env, JSON, YAML, shell and code, flags, URLs, webhooks.
+
+The patterns run over text in small letters, where a search for words is several times faster than one that ignores
+case. Every repeat is bounded, and those that could give back what they took are possessive, so that each place of the
+text costs at most a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+DOUBT: Final = "\0"  # in a pattern: here begins a value that only its capitals tell from a word
+
+# What a name of a secret contains. A name that only speaks of one (`token_count`, `secret_name`) is told by its end.
+PASSWORDS: Final = ("passw", "passphrase", "passcode", "pwd", "pass")
+SECRETS: Final = (
+    *(
+        "secret",
+        "token",
+        "credential",
+        "creds",
+        "apikey",
+        "api_key",
+        "api-key",
+        "api.key",
+        "api key",
+        "_auth",
+        "authkey",
+    ),
+    *("auth_key", "auth-key", "access_key", "accesskey", "access-key", "access key", "private_key", "privatekey"),
+    *("private-key", "signing_key", "signing-key", "signingkey", "encryption_key", "encryption-key", "encryptionkey"),
+    *("account_key", "accountkey", "account-key", "shared_key", "sharedkey", "sharedaccesskey", "shared-key"),
+    *("master_key", "master-key", "masterkey", "license_key", "licensekey", "license-key", "service_key", "app_key"),
+    *("app-key", "appkey", "application_key", "admin_key", "client_key", "consumer_key", "consumerkey", "deploy_key"),
+    *(
+        "deploy-key",
+        "write_key",
+        "writekey",
+        "ingest_key",
+        "insert_key",
+        "integration_key",
+        "routing_key",
+        "server_key",
+    ),
+    *("webhook_key", "storage_key", "subscription-key", "subscription_key", "hmac_key", "aes_key", "cipher_key"),
+    *("session_key", "sessionid", "session_id", "_session", "ssh_key", "user_key", "project_key", "root_key", "salt"),
+    *("signature", "client_id", "clientid", "client-id", "webhook", "connection_string", "connectionstring", "_dsn"),
+    *(
+        "_pat",
+        "rest_key",
+        "host_key",
+        "functions_key",
+        "x-amz-credential",
+        "contribsys__com",
+        "authorization",
+        "cookie",
+    ),
+)
+# Issuers whose keys have no form of their own: their name before a separator and a long, mixed value is taken for one.
+ISSUERS: Final = (
+    *("adafruit", "adobe", "airtable", "algolia", "alibaba", "aliyun", "asana", "atlassian", "confluence", "jira"),
+    *("beamer", "bitbucket", "bittrex", "meraki", "cloudflare", "codecov", "cohere", "coinbase", "confluent"),
+    *("contentful", "datadog", "discord", "drone", "dropbox", "etsy", "facebook", "fastly", "finicity", "finnhub"),
+    *("flickr", "freshbooks", "gitter", "gocardless", "heroku", "hubspot", "intercom", "jfrog", "artifactory"),
+    *(
+        "bintray",
+        "kraken",
+        "kucoin",
+        "launchdarkly",
+        "linear",
+        "linkedin",
+        "linked_in",
+        "linked-in",
+        "lob_",
+        "mailchimp",
+    ),
+    *(
+        "mailgun",
+        "mapbox",
+        "mattermost",
+        "messagebird",
+        "message_bird",
+        "message-bird",
+        "mistral",
+        "netlify",
+        "newrelic",
+    ),
+    *("new_relic", "new-relic", "nytimes", "okta", "openai", "plaid", "privateai", "private_ai", "private-ai"),
+    *("rapidapi", "sendbird", "sentry", "snyk", "sonar", "squarespace", "sumo", "telegram", "travis", "twilio"),
+    *("twitch", "twitter", "yandex", "zendesk"),
+)
+_NOT_THE_VALUE: Final = (
+    *("name", "names", "path", "file", "url", "uri", "count", "counts", "size", "length", "limit", "type", "version"),
+    *("ttl", "expiry", "expires", "age", "header", "field", "prefix", "suffix", "endpoint", "host", "region", "class"),
+    *("algorithm", "format", "hash", "digest", "policy", "scope", "scopes", "env", "label", "index", "arn", "rule"),
+    *("publickey", "public_key", "budget", "ids", "usage", "mask", "pattern", "regex", "hint", "format", "sha256"),
+)
+_NOT_NAMED: Final = "".join(f"(?<!{word})" for word in _NOT_THE_VALUE)
+# The separator and something behind it are looked for before all that costs more.
+_AHEAD: Final = r"""(?=[\\"'`\])}]{0,4}+[ \t]{0,8}+(?:[:=>,|-]|value=)"""
+_AHEAD_LONG: Final = _AHEAD + r"""[^\n]{0,24}?[\w+/.~%-]{8})"""
+_TAIL: Final = rf"[\w.-]{{0,40}}+{_AHEAD})"
+_LONG_TAIL: Final = rf"[\w.-]{{0,40}}+{_AHEAD_LONG}{_NOT_NAMED}"
+_CLOSE: Final = r"""[\\"'`\])}]{0,4}+[ \t]{0,8}+"""
+_HEADER: Final = r"""[\\"']{0,2}+[ \t]{0,8}+[:=,][ \t]{0,8}+[\\"']{0,2}+"""
+_TYPE: Final = r"(?::[ \t]?(?:str|string|&str|final)[ \t]*+(?==))?+"
+_SEPARATOR: Final = (
+    r"(?::=|=>|->|={1,3}+>?|:{1,2}+|(?<=[\w\"'])>|\|\||,(?=[ \t]?[\"']))[ \t]{0,8}+(?:[fbru@$]{1,2}(?=[\"']))?+"
+)
+_OPEN: Final = r"""[\\"'`=]{0,4}+"""
+# References, placeholders, calls, masks.
+_NO_VALUE: Final = (
+    r"(?!\$[\w({]|<|\{|%[(\w]|\*{3}|x{4}|\.{3}|\[|(?:null|none|nil|true|false|str|string|text|int|bool|boolean|bytes|required"
+    r"|optional|redacted|hidden|any|object|undefined|self|os|env|process|config|settings|getpass|input|values?|secrets|vars)\b"
+    r"(?![!@#%^&*+?~-]))"
+)
+# Two digits and a letter within the first characters: what words of a language or of a program seldom are.
+_MIXED: Final = r"(?=[a-z_+/.~=%:-]{0,60}+[0-9][a-z_+/.~=%:-]{0,60}+[0-9])(?=[0-9_+/.~=%:-]{0,60}+[a-z])"
+_LONG_AS: Final = r"[\w+/~%-][\w+/.~=%:-]{MIN,400}+(?![(\[\w])"
+_END: Final = r"""(?=[\\"'`]|[ \t]*+(?:[,;#&|<})\]]|$)|[ \t])"""
+_PATH: Final = r"(?!\.{1,2}/|~/|/[a-z_.-]{1,20}/|[a-z]:\\|https?:|file:)"
+_QUOTED: Final = r"""(?<=["'`])[^"'`\s\\]{4,200}+\\?["'`]"""
+_PHRASE: Final = r"""(?<=")[^"\\\n]{4,100}+"[ \t]*+(?:[,}]|$)"""  # a pass phrase: only where the key is quoted, too
+_SYMBOLS: Final = r"""(?=[a-z]{0,60}+[0-9!@#%^&*+?~_-])[^\s"'`()\[\]{}<>$,;:/\\=.]{6,200}+[^\s"'`()\[\]{}<>]{0,100}+"""
+_VALUE: Final = _OPEN + _NO_VALUE
+
+
+def _long(least: int) -> str:
+    return _LONG_AS.replace("MIN", str(least - 1))
+
+
+def _trie(words: Iterable[str]) -> str:
+    """An alternation that looks at each character once."""
+    branches: dict[str, list[str]] = {}
+    for word in sorted(set(words)):
+        branches.setdefault(word[0], []).append(word[1:])
+    parts = [_quoted(first) + ("" if "" in rests else _trie(rests)) for first, rests in sorted(branches.items())]
+    return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
+
+
+def _quoted(character: str) -> str:
+    return f"\\{character}" if character in ".^$*+?{}[]\\|()" else character
+
+
+# Each is one scan: rules as pairs of name and pattern, and what a text has to have in it for any of them to match.
+PASSWORD: Final = (
+    ("password", "password="),
+    (
+        "password",
+        (
+            f"{_trie(PASSWORDS)}{_TAIL}{_NOT_NAMED}{_CLOSE}{_TYPE}(?:{_SEPARATOR}{_VALUE}"
+            f"(?:{_QUOTED}|{_PHRASE}|{_PATH}{_SYMBOLS}{_END})|[\"'] {{1,4}}+value=[\"'][^\"'\\s]{{4}})"
+        ),
+    ),
+)
+SECRET: Final = (
+    (
+        "secret-assignment",
+        (
+            f"{_trie(SECRETS)}{_LONG_TAIL}{_CLOSE}{_TYPE}{_SEPARATOR}"
+            f"(?:(?:basic|bearer|token|apikey|digest)[ \\t]{{1,8}}+)?+{_VALUE}{_PATH}"
+            f"(?:{_MIXED}{_long(8)}|{DOUBT}{_long(12)})"
+        ),
+    ),
+)
+ISSUED: Final = (
+    (
+        "issuer-assignment",
+        (
+            rf"(?<![a-z]){_trie(ISSUERS)}[\w.-]{{0,40}}+(?:[ \t][\w.-]{{1,20}}+)?+{_AHEAD_LONG}{_NOT_NAMED}"
+            rf"{_CLOSE}{_TYPE}{_SEPARATOR}{_VALUE}{_PATH}(?:{_MIXED}{_long(13)}|[0-9]{{15,20}}+(?![\w.-]))"
+        ),
+    ),
+)
+FORMS_NEED: Final = ("apikey=", "api_key=", "api-key=", "authorization", "dapi", "4b1d", "cmvmd", "oy2", "hook", "sig=")
+FORMS: Final = (
+    ("api-key", "api[_-]?key="),
+    ("bearer", rf"authorization{_HEADER}bearer "),
+    ("basic-auth", rf"authorization{_HEADER}(?:basic|digest|token|negotiate|apikey) [^\s\"'<>$*][^\s\"'<>]{{3}}"),
+    ("databricks-token", "dapi[0-9a-f]{32}"),
+    ("clickhouse-key", "4b1d[0-9a-z]{38}(?![0-9a-z])"),
+    ("artifactory-token", "cmvmd[0-9a-z]{50}"),
+    ("nuget-key", "oy2[a-z0-9]{43}(?![0-9a-z])"),
+    ("webhook-url", r"hooks\.slack\.com/(?:services|workflows|triggers)/[\w/+]{20}"),
+    ("webhook-url", r"hooks/\d{16,20}/[\w-]{40}"),
+    ("webhook-url", r"webhookb2/[0-9a-f-]{36}@"),
+    ("signed-url", r"sig=(?<=[?&]sig=)[\w%+/-]{20}"),
+)
+# A value of fifteen characters behind a separator: without one, no issuer's name is searched for.
+ISSUED_NEED: Final = r"""[:=>,|][\\"'`=> \t]{0,12}+[\w+/~%-][\w+/.~=%:-]{12}"""
+FLAGS_NEED: Final = "--[a-z]| -u[ =]"
+_FLAG: Final = r"--[a-z0-9-]{3,40}+(?=[ =][\"']?[^\s\"'<>$-][^\s\"'<>]{3})"
+FLAGS: Final = (
+    (
+        "password",
+        (
+            rf"{_FLAG}(?:(?<=password)|(?<=passwd)|(?<=passphrase)|(?<=-pass))[ =][\"']?{_NO_VALUE}"
+            rf"(?=\S{{0,60}}?[0-9!@#%^&*+?~_\"'])\S"
+        ),
+    ),
+    (
+        "secret-flag",
+        (
+            rf"{_FLAG}(?:(?<=token)|(?<=secret)|(?<=key)|(?<=credential)|(?<=credentials)|(?<=key-id))[ =][\"']?{_NO_VALUE}"  # noqa: E501 - one expression
+            rf"{_PATH}{_MIXED}{_long(8)}"
+        ),
+    ),
+    (
+        "basic-auth",
+        (
+            r"-(?:-user|-proxy-user|u)[ =][\"']?(?![\d:]{1,20}+\b)[^\s:\"'$<>/-][^\s:\"'$<>/]{0,64}"
+            r":(?!\$|<|\*{3})[^\s\"'<>]{3}"
+        ),
+    ),
+)
+PLACES_NEED: Final = ("://",)
+PLACES: Final = (
+    (
+        "url-credentials",
+        r"://(?:[^\s/:@\"'<>{}$*]{0,100}:(?!\$|<|\{|%[(s]|\*{3}|x{4}|\.{3}|@)[^\s/@\"'<>{}]{2,300}|[\w-]{20,300})@[\w\[]",
+    ),
+)
+SPACED_NEED: Final = ("env ", "setx ", "arg ", "login ")
+SPACED: Final = (
+    ("password", r"login[ \t]{1,8}+\S{1,100}+[ \t]{1,8}+password[ \t]{1,8}+\S{3}"),
+    (
+        "secret-assignment",
+        (
+            rf"(?:env|setx|arg)[ \t]{{1,8}}+[a-z0-9_]{{0,30}}(?:passw|token|secret|_key|apikey)[a-z0-9_]{{0,40}}+[ \t]{{1,8}}"  # noqa: E501 - one expression
+            rf"[\"']?{_NO_VALUE}{_PATH}(?:{_MIXED}{_long(8)})"
+        ),
+    ),
+)

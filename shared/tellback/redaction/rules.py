@@ -1,0 +1,143 @@
+"""The rules, ready for searching: a few scans, each one expression, so that a text is read a fixed number of times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
+
+from tellback.redaction import assignments, tokens
+
+# The source document's five (runtime-feedback-loops, "Redact at write, not at read"), as it has them.
+SOURCE_RULES: Final = (
+    ("bearer", "^Bearer "),
+    ("password", "password="),
+    ("api-key", "api[_-]?key="),
+    ("aws-access-key", "AKIA[0-9A-Z]{16}"),
+    ("slack-token", "xox[baprs]-"),
+)
+_CHANGES: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]|\d[A-Za-z]|[A-Za-z]\d")
+_VALUE: Final = re.compile(r"[\w+/.~=%-]{12,80}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule that a user adds: what a secret looks like within one line."""
+
+    name: str
+    pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Trie:
+    """Rules by the characters of the prefix that what they look for begins with."""
+
+    rules: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    below: dict[str, Trie] = field(default_factory=dict[str, "Trie"])
+
+    def add(self, prefix: str, rule: tuple[str, str]) -> None:
+        """Put a rule below its prefix."""
+        node = self
+        for character in prefix:
+            node = node.below.setdefault(character, Trie())
+        node.rules.append(rule)
+
+
+class Scan:
+    """One pass over a text that finds the places of several rules.
+
+    An empty group ends each pattern, so that the last group of a match tells the rule. Where a pattern says `DOUBT`, a
+    value begins of which only `looks_random` can tell whether it is a secret.
+    """
+
+    def __init__(
+        self,
+        rules: Iterable[tuple[str, str]] = (),
+        *,
+        trie: Trie | None = None,
+        needs: Sequence[str] = (),
+        need: str = "",
+    ) -> None:
+        """Take rules as pairs of name and pattern, or as a trie of prefixes.
+
+        A text that has none of the texts `needs`, or no match of the pattern `need`, has no match.
+        """
+        self._names: dict[int, str] = {}
+        self._doubts: dict[int, int] = {}
+        needed = need or "|".join(map(re.escape, needs))
+        self._need = re.compile(needed).search if needed else None
+        self._groups = 0
+        parts = [self._rule(name, pattern) for name, pattern in rules]
+        parts += [f"(?<![0-9A-Za-z]){self._branches(trie)}"] if trie else []
+        self._pattern = re.compile("|".join(parts))
+        self._search = self._pattern.search
+
+    def _rule(self, name: str, pattern: str) -> str:
+        doubtful = pattern.count(assignments.DOUBT)
+        self._groups += doubtful + 1
+        self._names[self._groups] = name
+        if doubtful:
+            self._doubts[self._groups] = self._groups - 1
+        return pattern.replace(assignments.DOUBT, "()") + "()"
+
+    def _branches(self, trie: Trie) -> str:
+        """An alternation that looks at each character of the prefixes once."""
+        parts = [re.escape(first) + self._branches(below) for first, below in sorted(trie.below.items())]
+        parts += [self._rule(name, pattern) for name, pattern in trie.rules]
+        return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
+
+    def clean(self, folded: str) -> bool:
+        """Whether no rule matches; False also where one might, for a value in doubt."""
+        return (self._need is not None and not self._need(folded)) or not self._search(folded)
+
+    def found(self, folded: str, text: str) -> Generator[tuple[int, str]]:
+        """Place and rule of each hit in `folded`; `text` is the same with its capitals, for those in doubt."""
+        if self._need and not self._need(folded):
+            return
+        for match in self._pattern.finditer(folded):
+            index = match.lastindex or 0
+            doubt = self._doubts.get(index)
+            if doubt is None or match.start(doubt) < 0 or looks_random(text, match.start(doubt)):
+                yield match.start(), self._names[index]
+
+
+def looks_random(text: str, start: int) -> bool:
+    """Whether the value that begins there changes between letters, capitals and digits as words and names do not."""
+    value = _VALUE.match(text, start)
+    return value is not None and len(_CHANGES.findall(value[0])) >= max(3, len(value[0]) // 7)
+
+
+@dataclass(frozen=True, slots=True)
+class Scans:
+    """All passes: `plain` over the text, `folded` over it in small letters."""
+
+    plain: tuple[Scan, ...]
+    folded: tuple[Scan, ...]
+
+
+@cache
+def scans() -> Scans:
+    """Compiled at first use: it takes some tens of milliseconds, which an import must not."""
+    prefixed = Trie()
+    for name, rest, prefixes in tokens.PREFIXED:
+        for prefix in prefixes.split():
+            prefixed.add(prefix, (name, rest))
+    return Scans(
+        plain=(
+            Scan((*tokens.HEADERS, *tokens.CAPITAL)),
+            Scan(tokens.SLACK, needs=("xox",)),
+            Scan(tokens.MARKED),
+            Scan(trie=prefixed, need=tokens.PREFIXED_NEED),
+        ),
+        folded=(
+            Scan(assignments.PASSWORD),
+            Scan(assignments.SECRET),
+            Scan(assignments.FORMS, needs=assignments.FORMS_NEED),
+            Scan(assignments.FLAGS, need=assignments.FLAGS_NEED),
+            Scan(assignments.PLACES, needs=assignments.PLACES_NEED),
+            Scan(assignments.SPACED, needs=assignments.SPACED_NEED),
+            Scan(assignments.ISSUED, need=assignments.ISSUED_NEED),
+        ),
+    )
