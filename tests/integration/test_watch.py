@@ -1,0 +1,180 @@
+"""`tellback watch` on a real terminal: a session, a file, and standard input beside the keyboard."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tellback import Settings, Tellback
+from tellback.commands.recordfile import RecordFile
+from tellback.contracts.commands import CommandRecord
+from tests.support.waiting import wait_until
+from tests.support.workers import StartWorkers, environment
+
+CODE = "from tellback.cli.app import main; main()"
+# As a shell does: a session of its own, whose terminal is the one on descriptor 3.
+LEADER = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(3, termios.TIOCSCTTY, 0)
+os.dup2(3, 2)
+os.dup2(3, 1)
+if sys.argv[1] == "keyboard":
+    os.dup2(3, 0)
+os.close(3)
+os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
+
+
+class Terminal:
+    """A terminal of 80×24 with `tellback watch` on it."""
+
+    def __init__(self, descriptor: int, process: subprocess.Popen[bytes]) -> None:
+        self._descriptor, self.process = descriptor, process
+        self._out = b""
+
+    def shows(self, text: str) -> bool:
+        """Whether the text has been drawn; words apart, since what has not changed is not drawn again."""
+        while select.select([self._descriptor], [], [], 0)[0]:
+            try:
+                self._out += os.read(self._descriptor, 65_536)
+            except OSError:
+                break
+        plain = re.sub(rb"\x1b\[[0-?]*[ -/]*[@-~]", b"", self._out).decode("utf-8", "replace")
+        return text in plain
+
+    def press(self, keys: str) -> None:
+        self._out = b""
+        os.write(self._descriptor, keys.encode())
+
+    def ends(self) -> int:
+        wait_until(lambda: self.shows("") and self.process.poll() is not None, "it ends")
+        assert self.process.returncode is not None
+        return self.process.returncode
+
+
+@contextmanager
+def terminal(settings: Settings, *args: str, stdin: int | None = None) -> Generator[Terminal]:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    beside = os.dup2(theirs, 63)
+    launcher = ["-c", f"import os; os.dup2(63, 3)\n{LEADER}", "keyboard" if stdin is None else "lines"]
+    process = subprocess.Popen(
+        [sys.executable, *launcher, "-c", CODE, "watch", *args],
+        stdin=stdin,
+        pass_fds=[beside],
+        env={**environment(settings), "TERM": "xterm-256color"},
+    )
+    os.close(theirs)
+    os.close(beside)
+    try:
+        yield Terminal(ours, process)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait(10)
+        os.close(ours)
+
+
+def record(id_: str, exit_code: int, argv: str) -> CommandRecord:
+    return CommandRecord(command_id=id_, session="s", command=argv.split(), exit_code=exit_code)
+
+
+def test_a_session_is_watched_live(tb: Tellback, settings: Settings, start_workers: StartWorkers) -> None:
+    start_workers(1, queues="commands")
+    tb.submit([sys.executable, "-c", "raise SystemExit(7)"], session="s1", note="zero").wait(timeout=30)
+    with terminal(settings, "s1") as seen:
+        wait_until(lambda: seen.shows("Latest failure") and seen.shows("exit 7"), "the record is shown", timeout=20)
+        tb.submit(["echo", "live-output"], session="s1").wait(timeout=30)
+        wait_until(lambda: seen.shows("live-output"), "the next one comes by itself", timeout=10)
+        seen.press("q")
+        assert seen.ends() == 0
+
+
+def test_a_file_needs_no_redis(tmp_path: Path) -> None:
+    file = RecordFile(tmp_path / "feedback_record.jsonl")
+    file.append(record("a", 1, "first-command"))
+    with terminal(Settings(redis_url="redis://127.0.0.1:1"), "--file", str(file.path)) as seen:
+        wait_until(lambda: seen.shows("first-command"), "the record is shown", timeout=20)
+        file.append(record("b", 0, "second-command"))
+        wait_until(lambda: seen.shows("second-command"), "the next one comes by itself")
+        seen.press("q")
+        assert seen.ends() == 0
+
+
+def test_lines_on_standard_input_leave_the_keyboard_to_the_reader() -> None:
+    reading, writing = os.pipe()
+    with terminal(Settings(), "-", stdin=reading) as seen:
+        os.close(reading)
+        os.write(writing, msgspec.json.encode(record("a", 3, "piped-command")) + b"\n")
+        wait_until(lambda: seen.shows("piped-command"), "the record is shown", timeout=20)
+        seen.press("?")
+        wait_until(lambda: seen.shows("clears all"), "a key is answered")
+        os.close(writing)
+        seen.press("qq")
+        assert seen.ends() == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["s1"], "needs a terminal"),
+        (["-", "--file", "f"], "either from --file or from standard input"),
+        (["-"], "/dev/tty"),
+    ],
+)
+def test_where_it_cannot_run_one_line_says_why(settings: Settings, args: list[str], told: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", CODE, "watch", *args],
+        stdin=subprocess.PIPE if args == ["-"] else subprocess.DEVNULL,
+        capture_output=True,
+        env=environment(settings),
+        start_new_session=True,  # without a terminal, whatever runs this test
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert ran.returncode == 2
+    assert told in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1
+
+
+def test_without_the_extra_one_line_says_what_to_install(settings: Settings) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.modules['textual'] = None\n{CODE}", "watch", "s1"],
+        capture_output=True,
+        env=environment(settings),
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert ran.returncode == 2
+    assert ran.stderr == "tellback: watch needs Textual: pip install 'tellback[tui]'\n"
+
+
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    with terminal(Settings(), "--file", str(tmp_path)) as seen:
+        wait_until(lambda: seen.shows("cannot be read"), "the reason is told", timeout=20)
+        assert seen.ends() == 2
+
+
+def test_a_redis_that_is_away_is_one_line() -> None:
+    start = time.monotonic()
+    with terminal(Settings(redis_url="redis://127.0.0.1:1"), "s1") as seen:
+        assert seen.ends() == 1
+        assert time.monotonic() - start < 20

@@ -1,0 +1,285 @@
+"""What `tellback watch` knows of records: kinds, chains, filters, and the words for them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from tellback.commands.chains import chains, resolved
+from tellback.contracts.commands import CommandRecord, StreamFlags
+from tellback.tui import table, words
+from tellback.tui.filters import Exits, Filter, Kind, parse_exits
+from tellback.tui.page import latest_failure, page
+from tellback.tui.review import Review
+from tellback.tui.words import Line
+
+CUT, NONE = StreamFlags(stdout=True), StreamFlags()
+
+
+def record(
+    id_: str,
+    exit_code: int | None = 0,
+    parent: str | None = None,
+    *,
+    argv: str = "pytest -q",
+    cwd: str | None = "/srv/app",
+    duration_ms: int = 300,
+    note: str | None = None,
+    signal: str | None = None,
+    truncated: StreamFlags = NONE,
+    redacted: StreamFlags = NONE,
+    stdout: str = "",
+) -> CommandRecord:
+    return CommandRecord(
+        command_id=id_,
+        session="s",
+        command=argv.split(),
+        parent_command_id=parent,
+        cwd=cwd,
+        exit_code=exit_code,
+        error=None if exit_code is not None else "timed out after 30 s",
+        signal=signal,
+        duration_ms=duration_ms,
+        started_at="2026-11-21T12:01:02.003Z",
+        agent_note=note,
+        truncated=truncated,
+        redacted=redacted,
+        stdout_tail=stdout,
+    )
+
+
+def review(*records: CommandRecord) -> Review:
+    made = Review(slow=10)
+    made.add(records)
+    return made
+
+
+def shown(of: Review, chosen: Filter) -> str:
+    of.show(chosen)
+    return "".join(of.rows[place].record.command_id for place in of.visible)
+
+
+def text(lines: list[Line]) -> str:
+    return "\n".join("".join(piece for piece, _ in line) for line in lines)
+
+
+SEVERAL = [
+    record("a", 0, argv="git status", duration_ms=10_000),
+    record("b", 1, cwd="/srv/Web"),
+    record("c", 0, "b", cwd="/srv/Web", truncated=CUT),
+    record("d", None, argv="make docs"),
+    record("e", 2, argv="make docs", redacted=StreamFlags(stderr=True)),
+    record("f", -9, argv="train", signal="SIGKILL", cwd=None),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "ids"),
+    [
+        (Kind.ALL, "abcdef"),
+        (Kind.FAILED, "bef"),
+        (Kind.NULL, "d"),
+        (Kind.OPEN, "def"),
+        (Kind.RETRIES, "bc"),
+        (Kind.SLOW, "a"),
+        (Kind.CUT, "ce"),
+    ],
+)
+def test_each_kind_is_found_and_counted(kind: Kind, ids: str) -> None:
+    made = review(*SEVERAL)
+    assert shown(made, Filter(kind)) == ids
+    assert made.counts[kind] == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("directory", "command", "exits", "ids"),
+    [
+        ("/srv/web", "", "", "bc"),  # whatever the case; one that did not run is in no directory
+        ("srv", "", "", "abcde"),
+        ("", "docs MAKE", "", "de"),
+        ("", "", "0", "ac"),
+        ("", "", "!0", "bdef"),  # a null exit is no success
+        ("", "", "null", "d"),
+        ("", "", ">0, null", "bde"),
+        ("", "", "<0", "f"),
+        ("", "", "kill", "f"),
+        ("", "", "SIGTERM", ""),
+        ("web", "pytest", "1", "b"),
+    ],
+)
+def test_filters(directory: str, command: str, exits: str, ids: str) -> None:
+    made = review(*SEVERAL)
+    assert shown(made, Filter(Kind.ALL, directory, command, parse_exits(exits))) == ids
+
+
+@pytest.mark.parametrize("wrong", ["!", "1-2", "0x1", "é", "1;2", "!null"])
+def test_an_exit_that_cannot_be_read_is_refused(wrong: str) -> None:
+    with pytest.raises(ValueError, match="no exit"):
+        parse_exits(f"0, {wrong}")
+
+
+def test_a_filter_holds_for_what_comes_later() -> None:
+    made = review(record("a", 1))
+    assert shown(made, Filter(Kind.FAILED)) == "a"
+    made.add([record("b", 0), record("c", 2)])
+    assert [made.rows[place].record.command_id for place in made.visible] == ["a", "c"]
+
+
+def test_a_retry_that_comes_later_settles_a_failure_in_sight() -> None:
+    made = review(record("a", 1))
+    assert shown(made, Filter(Kind.OPEN)) == "a"
+    made.add([record("b", 0, "a")])
+    assert made.visible == []
+    assert made.rows[0].resolved_by == "b"
+    assert made.counts[Kind.OPEN] == 0
+    assert "settled by a retry" in text([latest_failure(made)])
+
+
+def test_the_latest_non_zero_exit_is_told_with_its_expectation() -> None:
+    """A null exit is none; it has a kind of its own."""
+    made = review(record("a", 1, note="expect one failure"), record("b", None), record("c", 0))
+    assert made.latest_failure == 0
+    told = text([latest_failure(made)])
+    assert told == " Latest failure  exit 1 · pytest -q · expected: expect one failure"
+    assert text([latest_failure(review(record("a")))]) == "No command has failed."
+
+
+def test_the_same_record_twice_is_one() -> None:
+    """What comes while a file is loaded is delivered twice."""
+    made = review(record("a"), record("b"))
+    assert made.add([record("b"), record("c")]) == 1
+    assert len(made.rows) == 3
+
+
+def test_two_records_of_one_command_are_both_told() -> None:
+    """A worker that was declared lost may have written one too."""
+    made = review(record("a", None), record("a", 0))
+    assert [words.exit_of(row.record) for row in made.rows] == ["∅ null", "✓ 0"]
+
+
+LINKS = st.lists(
+    st.tuples(
+        st.integers(0, 7), st.one_of(st.none(), st.integers(0, 9)), st.sampled_from([0, 1, None]), st.integers(0, 3)
+    ),
+    max_size=20,
+)
+
+
+@given(LINKS, st.integers(1, 4))
+def test_records_that_come_one_after_the_other_tell_the_same_chains(
+    links: list[tuple[int, int | None, int | None, int]], step: int
+) -> None:
+    """However the links lead: to later records, around in circles, to nowhere, from an id that came twice."""
+    records = [
+        record(str(id_), code, None if parent is None else str(parent), argv=f"run {what}")
+        for id_, parent, code, what in links
+    ]
+    records = [one for index, one in enumerate(records) if one not in records[:index]]
+    made = Review(slow=10)
+    for start in range(0, len(records), step):
+        made.add(records[start : start + step])
+    rows = made.rows
+    unique = [row.record for row in made.rows]
+    expected = {id(one): chain for chain in chains(unique) for one in chain.records}
+    for row in rows:
+        assert row.story is not None
+        assert row.story.chain == expected[id(row.record)]
+        assert [made.rows[place].record for place in row.story.places] == list(row.story.chain.records)
+    assert {row.place: row.resolved_by for row in rows if row.resolved_by} == resolved(unique)
+    assert made.counts[Kind.OPEN] == sum(len(chain.unresolved) for chain in chains(unique))
+
+
+def test_attempts_are_walked_in_both_directions() -> None:
+    made = review(record("a", 1), record("x"), record("b", 1, "a"), record("c", 0, "b"))
+    assert [made.attempt(2, step) for step in (-2, -1, 0, 1, 2)] == [None, 0, 2, 3, None]
+
+
+def test_a_page_shows_expectation_outcome_chain_and_the_whole_output() -> None:
+    output = "first\n...truncated 12 lines...\n[redacted: api-key]\nlast\n"
+    made = review(
+        record("a", 1, note="expect one failure", truncated=CUT, redacted=CUT, stdout=output), record("b", 0, "a")
+    )
+    lines = page(made, made.rows[0])
+    told = text(lines)
+    for part in (
+        "pytest -q",
+        "Outcome    exit 1 · 300 ms · settled by b",
+        "Expected   expect one failure",
+        "Attempts   1 of 2: [✗ 1] → ✓ 0",
+        "Directory  /srv/app",
+        "Not shown  stdout truncated, stdout redacted; 0 bytes were written",
+        "first\n...truncated 12 lines...\n[redacted: api-key]\nlast\n── stderr: nothing",
+        "2026-11-21 12:01:02.003 UTC",
+        "Id         a",
+    ):
+        assert part in told
+    assert [("...truncated 12 lines...", "mark")] in lines
+    assert [("[redacted: api-key]", "mark")] in lines
+
+
+def test_a_null_exit_says_why_and_a_broken_link_is_told() -> None:
+    told = text(page(made := review(record("b", None, "a")), made.rows[0]))
+    assert "no exit: timed out after 30 s" in told
+    assert "b follows a, which is not among the records" in told
+
+
+def test_a_long_chain_is_shown_around_its_record() -> None:
+    made = review(record("0", 1), *(record(str(number), 1, str(number - 1)) for number in range(1, 100)))
+    told = text(page(made, made.rows[50]))
+    assert "51 of 100: … → ✗ 1 → ✗ 1 → ✗ 1 → ✗ 1 → [✗ 1] → ✗ 1 → ✗ 1 → ✗ 1 → ✗ 1 → …" in told
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07text", "text"),
+        ("a\tb", "a   b"),
+        ("\x07\x7f\x9b", "␇␡\\x9b"),
+        ("abc\u202edef", "abc\\u202edef"),
+        ("[bold]not markup[/bold]", "[bold]not markup[/bold]"),
+        ("héllo 世界 🎉", "héllo 世界 🎉"),
+    ],
+)
+def test_nothing_in_a_record_reaches_the_terminal_as_a_command(raw: str, told: str) -> None:
+    assert words.printable(raw) == told
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "told"),
+    [(0, "0 ms"), (999, "999 ms"), (2_670, "2.7 s"), (100_000, "1m 40s"), (3_599_999, "1h 00m"), (7_260_000, "2h 01m")],
+)
+def test_durations(milliseconds: int, told: str) -> None:
+    assert words.took(milliseconds) == told
+
+
+@pytest.mark.parametrize("width", [30, 59, 60, 72, 78, 100, 200])
+@pytest.mark.parametrize("argv", ["ls", "pytest " + "x" * 300, "echo " + "世界" * 60])
+def test_a_line_is_as_wide_as_its_list(width: int, argv: str) -> None:
+    made = review(record("a", -9, argv=argv, note="世" * 90, signal="SIGVTALRM", truncated=CUT, redacted=CUT))
+    assert cell_len(text([table.line(made.rows[0], width)])) == width
+    assert cell_len(table.heading(width)) == width
+
+
+def test_a_line_tells_all_at_a_glance() -> None:
+    made = review(record("a", 1), record("b", 2, "a", duration_ms=61_000, note="passes", truncated=CUT, redacted=CUT))
+    told = text([table.line(made.rows[1], 78)]).split()
+    assert told == ["✗", "2", "12:01:02", "61.0", "s", "2/2", "STR", "pytest", "-q", "passes"]
+
+
+def test_a_hundred_thousand_records_and_one_more() -> None:
+    """What one more costs depends on its chain alone."""
+    made = review(
+        *(record(str(number), number % 3, str(number - 1) if number % 5 else None) for number in range(100_000))
+    )
+    start = time.perf_counter()
+    for number in range(100_000, 100_100):
+        made.add([record(str(number), 0, str(number - 1))])
+    assert time.perf_counter() - start < 1  # a hundredth of a second each, on a machine that is busy
+    start = time.perf_counter()
+    made.show(Filter(Kind.FAILED, "srv", "pytest", Exits()))
+    assert time.perf_counter() - start < 1
