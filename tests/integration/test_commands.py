@@ -234,6 +234,24 @@ def test_a_hosts_commands_run_on_that_host(tb: Tellback, start_workers: StartWor
     assert [job.wait(timeout=20).host for job in jobs] == ["alpha", "beta"] * 4
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("workers")
+def test_an_interactive_command_does_not_wait_behind_a_thousand(tb: Tellback, database: Database) -> None:
+    """Of its own session; nor does another session's command of the same urgency."""
+    for number in range(1_000):
+        tb.submit(["true"], session=f"flood{number % 2}", priority="batch")
+    urgent = tb.submit(["true"], session="flood0", priority="interactive")
+    fair = tb.submit(["true"], session="s2", priority="batch")
+    counts = [("GET", tb.context.layout.of(f"flood{n}").key("recorded", f"flood{n}")) for n in range(2)]
+    assert urgent.wait(timeout=30).succeeded
+    before_urgent = sum(int(count or 0) for count in database.pipeline(counts))
+    assert fair.wait(timeout=30).succeeded
+    before_fair = sum(int(count or 0) for count in database.pipeline(counts))
+    assert before_urgent < 500
+    assert before_fair < 500
+    wait_until(lambda: sum(int(count or 0) for count in database.pipeline(counts)) == 1_001, "all are run", timeout=60)
+
+
 def test_a_hosts_policy_refuses_and_limits(tb: Tellback, start_workers: StartWorkers, tmp_path: Path) -> None:
     """Both are records that name the rule; what the policy allows runs."""
     file = tmp_path / "policy.toml"

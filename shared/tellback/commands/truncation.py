@@ -71,7 +71,7 @@ class Truncation:
         """Take the next bytes."""
         self._size += len(chunk)
         position = 0
-        if chunk.count(b"\n") > TAIL_LINES and len(self._head) == HEAD_LINES:
+        if len(self._head) == HEAD_LINES:
             position = self._skip(chunk)
         while (end := chunk.find(b"\n", position)) >= 0:
             self._extend(chunk, position, end)
@@ -95,10 +95,12 @@ class Truncation:
         return Capture("\n".join(lines), cut or self._dropped > 0, redacted, self._size)
 
     def _skip(self, chunk: bytes) -> int:
-        """Count the lines of `chunk` that cannot be among the last ones; return where those begin."""
+        """Count the lines of `chunk` that cannot be among the last ones; return where the others begin."""
         start = len(chunk)
         for _ in range(TAIL_LINES + 1):
             start = chunk.rfind(b"\n", 0, start)
+            if start < 0:  # all of them may be
+                return 0
         first = chunk.find(b"\n")
         self._extend(chunk, 0, first)
         self._end_line()
