@@ -14,17 +14,16 @@ from tellback.state.database import Database
 from tests.support.redis_server import RedisServer
 
 
-def test_a_host_that_starts_while_redis_is_away_knows_the_layout_of_last_time(
-    settings: Settings,
-    database: Database,  # noqa: ARG001 - an empty Redis
-) -> None:
-    with connect(settings=msgspec.structs.replace(settings, shards=7)) as tb:
-        assert tb.context.layout.shards == 7
-    away = msgspec.structs.replace(settings, redis_url="redis://127.0.0.1:1/0")
-    with connect(settings=away) as tb:
-        assert tb.context.layout.shards == 7
-        with pytest.raises(Unavailable):
-            tb.history("s1")
+def test_a_host_that_starts_while_redis_is_away_knows_the_layout_of_last_time(tmp_path: Path) -> None:
+    with RedisServer.start(tmp_path) as server:
+        settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"), shards=7)
+        with connect(settings=settings) as tb:
+            assert tb.context.layout.shards == 7
+        server.kill()
+        with connect(settings=msgspec.structs.replace(settings, shards=4)) as tb:
+            assert tb.context.layout.shards == 7
+            with pytest.raises(Unavailable):
+                tb.history("s1")
 
 
 def test_a_host_that_never_saw_redis_assumes_the_setting(settings: Settings) -> None:

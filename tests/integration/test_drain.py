@@ -213,6 +213,26 @@ def test_a_loop_that_is_not_ready_leaves_everything_in_the_stream(
     assert recorder.batches == [["a"]]
 
 
+def test_an_entry_that_could_not_be_tried_is_never_given_up(
+    database: Database, shard: Shard, intake: Intake, dead: DeadLetters, recorder: Recorder
+) -> None:
+    """What the loop needs is away while it applies: each try is taken back, however often."""
+
+    class Away(Recorder):
+        def apply(self, lease: Lease, entries: Sequence[Entry]) -> None:
+            self.batches.append([f"{lease.fence}", *map(tool_of, entries)])
+            raise Unavailable("the cache is away")
+
+    append(database, shard, "a")
+    away = Drainer(intake, dead, Away(database), lease_seconds=5, batch=3)
+    for _ in range(MAX_DELIVERIES * 2):
+        with pytest.raises(Unavailable):
+            away.drain(shard, FAMILY)
+    Drainer(intake, dead, recorder, lease_seconds=5, batch=3).drain(shard, FAMILY)
+    assert recorder.batches == [["a"]]
+    assert dead.count() == 0
+
+
 def test_of_two_drainers_the_fenced_one_writes_nothing(
     database: Database, shard: Shard, intake: Intake, recorder: Recorder, dead: DeadLetters
 ) -> None:

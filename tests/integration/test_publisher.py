@@ -18,6 +18,7 @@ import pytest
 from tellback import Settings, SpoolFull, connect
 from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import MAX_MESSAGE_BYTES, new_event_id
+from tellback.contracts.signals import SignalBatch, SignalItem
 from tellback.errors import InvalidInput, StateConflict
 from tellback.messaging import spool
 from tellback.messaging.publisher import Publisher
@@ -83,7 +84,7 @@ def test_facts_wait_on_disk_while_redis_is_away_and_follow_in_order(tmp_path: Pa
         publisher.flush()
         assert tools(database, layout) == ["before", *(f"during{n}" for n in range(700)), "last"]
         publisher.close()
-        assert list((tmp_path / "data" / "spool" / "default").iterdir()) == []
+        assert [path for path in (tmp_path / "data" / "spool").rglob("*") if path.is_file()] == []
 
 
 def test_a_full_spool_refuses_the_fact_and_keeps_what_it_took(
@@ -126,13 +127,92 @@ def test_an_intake_at_its_bound_sends_hosts_to_their_disks(database: Database, l
     publisher.close()
 
 
+def test_a_family_at_its_bound_holds_up_no_other(database: Database, layout: Layout, tmp_path: Path) -> None:
+    settings = Settings(data_dir=str(tmp_path / "data"), intake_max=3, publish_batch=5)
+    publisher = Publisher(database, layout, settings)
+    for number in range(20):
+        item = SignalItem(fact_id="f", signal_type="used", query="q", signal_id=f"s{number}")
+        publisher.publish(SignalBatch(event_id=new_event_id(), bank="b", items=[item]))
+        publisher.flush()
+    assert publisher.spooled
+    publisher.publish(call("urgent"))
+    publisher.flush()
+    assert tools(database, layout) == ["urgent"]
+    publisher.publish(call("soon"))
+    wait_until(lambda: tools(database, layout) == ["urgent", "soon"], "a fact is sent beside the lane in trouble")
+    database.command("DEL", stream_of(layout.of("b"), Family.SIGNALS))
+    publisher.close()
+
+
+def test_facts_for_one_redis_never_reach_another(database: Database, layout: Layout, tmp_path: Path) -> None:
+    """Two systems, one data directory: what waits for the first stays until a client of the first comes."""
+    folder = tmp_path / "first"
+    folder.mkdir()
+    with RedisServer.start(folder) as first:
+        ours = Settings(redis_url=first.url, data_dir=str(tmp_path / "data"))
+        with connect(settings=ours) as tb:
+            first.kill()
+            tb.context.publisher.publish(call("for the first"))
+        with connect(settings=ours) as tb:  # begun while it is away
+            tb.context.publisher.publish(call("for the first too"))
+        with connect(settings=Settings(redis_url=database.url, data_dir=str(tmp_path / "data"))) as tb:
+            tb.context.publisher.publish(call("for the second"))
+        assert tools(database, layout) == ["for the second"]
+        first.launch()
+        with connect(settings=ours) as tb:
+            tb.context.publisher.publish(call("last"))
+        arrived = tools(Database(first.url), layout)
+        assert sorted(arrived) == sorted(["for the first", "for the first too", "last"])
+        assert arrived[-1] == "last"
+
+
+def test_a_redis_that_lost_its_data_gets_what_was_kept_for_it(
+    database: Database, layout: Layout, settings: Settings
+) -> None:
+    with connect(settings=settings) as tb:
+        tb.context.publisher._db = Database("redis://127.0.0.1:1/0")  # Redis goes away
+        tb.context.publisher.publish(call("kept"))
+    database.command("FLUSHALL")
+    with connect(settings=settings) as tb:
+        tb.context.publisher.publish(call("new"))
+    assert tools(database, layout) == ["kept", "new"]
+
+
+def test_what_was_kept_before_a_redis_was_ever_reached_is_sent_to_it(tmp_path: Path) -> None:
+    with RedisServer.start(tmp_path) as server:
+        settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"))
+        server.kill()
+        with connect(settings=settings) as tb:
+            tb.context.publisher.publish(call("early"))
+        server.launch()
+        with connect(settings=settings) as tb:
+            tb.context.publisher.publish(call("late"))
+        assert tools(Database(server.url), Layout("default", 4)) == ["early", "late"]
+
+
+def test_a_process_that_just_ends_has_sent_everything(database: Database, layout: Layout, settings: Settings) -> None:
+    script = textwrap.dedent("""
+        import tellback
+        tb = tellback.connect()
+        prompt = tb.prompt("s1", "p")
+        for number in range(50):
+            prompt.tool_invoked(f"t{number}")
+    """)
+    subprocess.run([sys.executable, "-c", script], env=environment(settings), check=True, timeout=60)
+    entries = database.command("XRANGE", stream_of(layout.of("s1"), Family.EVENTS), "-", "+")
+    names = [msgspec.json.decode(fields[1]).get("tool") for _, fields in entries]
+    assert [name for name in names if name] == [f"t{number}" for number in range(50)]
+
+
 def test_the_next_process_sends_what_a_killed_one_left(
     database: Database, layout: Layout, settings: Settings, tmp_path: Path
 ) -> None:
     script = textwrap.dedent("""
         import os, signal, tellback
         from tellback.contracts.guidance import ToolInvoked
-        tb = tellback.connect("redis://127.0.0.1:1/0")
+        from tellback.state.database import Database
+        tb = tellback.connect()
+        tb.context.publisher._db = Database("redis://127.0.0.1:1/0")  # Redis goes away
         for number in range(300):
             call = ToolInvoked(event_id=f"e{number}", session="s1", evaluation="e", tool=f"t{number}")
             tb.context.publisher.publish(call)
@@ -141,7 +221,7 @@ def test_the_next_process_sends_what_a_killed_one_left(
     """)
     done = subprocess.run([sys.executable, "-c", script], env=environment(settings), capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    (left,) = (tmp_path / "data" / "spool" / "default").glob("*.spool")
+    (left,) = (tmp_path / "data" / "spool" / "default").rglob("*.spool")
     with left.open("ab") as file:
         stream = stream_of(layout.of("s1"), Family.EVENTS)
         file.write(f'{int(time.time() * 1000)}\t{stream}\t{{"tool": "to'.encode())  # died in the middle of a line
@@ -158,7 +238,7 @@ def test_a_spool_is_read_again_from_where_it_was_sent(database: Database, layout
     for number in range(5):
         publisher.publish(call(f"t{number}"))
     publisher.flush()
-    spool = publisher._spool._own
+    spool = publisher._lanes[Family.EVENTS]._spool._own
     assert spool is not None
     spool._mark(spool.path.stat().st_size)  # all sent, noted; then more is appended
     publisher.publish(call("later"))
@@ -245,7 +325,7 @@ def test_an_orphan_that_another_process_sent_in_the_meantime_is_left_alone(
     database: Database, layout: Layout, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its name was there, it was opened, and by the time it is locked the other has sent and deleted it."""
-    folder = tmp_path / "data" / "spool" / "default"
+    folder = tmp_path / "data" / "spool" / "default" / "here" / "events"
     folder.mkdir(parents=True)
     orphan = folder / "1-1-a.spool"
     orphan.touch()
@@ -267,7 +347,9 @@ def test_an_orphan_that_another_process_sent_in_the_meantime_is_left_alone(
 def test_an_orphan_that_cannot_be_read_holds_nothing_up(
     database: Database, layout: Layout, settings: Settings, tmp_path: Path
 ) -> None:
-    (tmp_path / "data" / "spool" / "default" / "1-1-a.spool").mkdir(parents=True)  # no user can open it as a file
+    (tmp_path / "data" / "spool" / "default" / "here" / "events" / "1-1-a.spool").mkdir(
+        parents=True
+    )  # no user can open it as a file
     publisher = Publisher(database, layout, settings)
     publisher.publish(call("mine"))
     publisher.flush()

@@ -93,7 +93,10 @@ class Drainer:
             return
         try:
             self._loop.apply(lease, [entry])
-        except (Fenced, Unavailable):
+        except Fenced:
+            raise
+        except Unavailable:
+            self._intake.uncount(lease, entry.id, entry.deliveries)
             raise
         except Exception as error:  # noqa: BLE001 - kept as the dead letter's reason
             _log.exception("drain.entry_failed", stream=lease.stream, entry=entry.id, deliveries=entry.deliveries)

@@ -8,27 +8,21 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
-import structlog
-
 from tellback.client.commands import DEFAULT_TIMEOUT, Job, gate, records, submit
 from tellback.client.context import Context
 from tellback.client.guidance import Prompt, begin_prompt
+from tellback.client.known import find_team
 from tellback.client.outbox import OutboxDelivery, outbox
 from tellback.client.signals import Bank
 from tellback.client.turns import Turn, open_turn
 from tellback.contracts.commands import CommandRecord, OnLost, Priority, Verdict
 from tellback.contracts.guidance import Delivery, ProviderSpec
-from tellback.errors import Unavailable
 from tellback.guidance.provider import FeedbackProviderConfig
 from tellback.messaging.publisher import Publisher
-from tellback.settings import Settings, load, without_secrets
+from tellback.settings import Settings, load
 from tellback.state.database import Database
 from tellback.state.dead import DeadLetters
 from tellback.state.history import read_history
-from tellback.state.keys import Layout
-from tellback.state.team import open_layout
-
-_log = structlog.get_logger("tellback.client")
 
 
 class Tellback:
@@ -239,26 +233,6 @@ def connect(url: str | None = None, *, team: str | None = None, settings: Settin
     """
     settings = settings or load(redis_url=url, team=team)
     database = Database(settings.redis_url)
-    layout = _layout(database, settings)
+    layout, place = find_team(database, settings)
     quick = Database(settings.redis_url, patience=settings.feedback_patience)
-    return Tellback(Context(settings, database, quick, layout, Publisher(database, layout, settings)))
-
-
-def _layout(database: Database, settings: Settings) -> Layout:
-    """The team's layout; what Redis said last time while it is away, so that facts are spooled for the right shard."""
-    known = settings.data_path / "teams" / settings.team
-    try:
-        layout = open_layout(database, settings.team, settings.shards)
-    except Unavailable:
-        _log.warning("connect.redis_away", url=without_secrets(settings.redis_url))
-        try:
-            return Layout(settings.team, int(known.read_text()))
-        except (OSError, ValueError):
-            return Layout(settings.team, settings.shards)
-    try:
-        if not known.exists() or known.read_text() != str(layout.shards):
-            known.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            known.write_text(str(layout.shards))
-    except OSError:
-        _log.debug("connect.layout_not_kept", path=str(known))  # a host without a disk still works, save in an outage
-    return layout
+    return Tellback(Context(settings, database, quick, layout, Publisher(database, layout, settings, place)))

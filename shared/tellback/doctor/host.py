@@ -45,7 +45,7 @@ def _packaged_model() -> Finding:
 def spool(settings: Settings) -> Finding:
     """Facts that could not be sent yet."""
     folder, most = settings.data_path / "spool" / settings.team, settings.spool_max_bytes
-    used = sum(path.stat().st_size for path in folder.glob("*.spool"))
+    used = sum(path.stat().st_size for path in folder.rglob("*.spool"))
     found = f"{used} of {most} bytes in {folder}"
     if used > most * _NEARLY_FULL:
         return wrong("spool", found, "bring Redis back, or raise TELLBACK_SPOOL_MAX_BYTES: then facts are refused")

@@ -1,6 +1,7 @@
 """Publishes facts: buffered by count and a short linger, spooled to disk while Redis is away or an intake is full.
 
-Order holds per process: while anything of this process is spooled, what comes later is spooled behind it.
+Each family has a lane of its own, so that a stream at its bound holds up only its own family. Order holds per process
+and family.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import structlog
-from redis import exceptions
 
 from tellback.contracts.codec import encode
 from tellback.contracts.message import MAX_MESSAGE_BYTES, Message
 from tellback.errors import InvalidInput, SpoolFull, StateConflict, Unavailable
-from tellback.messaging.spool import Fact, Spool
+from tellback.messaging.lane import RETRY_SECONDS, Lane
+from tellback.messaging.spool import Fact, Spool, SpoolPlace
 from tellback.names import Family, shard_of
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -26,7 +27,7 @@ from tellback.state.keys import Layout, stream_of
 from tellback.state.script import Call, Script
 
 BUFFER_MAX: Final = 20_000
-RETRY_SECONDS: Final = 0.5
+BUFFER_BYTES: Final = 64 << 20
 SCRIPT_BYTES: Final = 512 << 10
 
 _append = Script("append_facts")
@@ -36,11 +37,12 @@ _log = structlog.get_logger("tellback.publisher")
 class Publisher:
     """The way in for the facts of one process; safe across threads and forks."""
 
-    def __init__(self, database: Database, layout: Layout, settings: Settings) -> None:
-        """Take the Redis, the team's shards and the limits."""
+    def __init__(self, database: Database, layout: Layout, settings: Settings, place: SpoolPlace | None = None) -> None:
+        """Take the Redis, the team's shards, the limits, and where on disk facts for this Redis are kept."""
         self._db = database
         self._layout = layout
         self._settings = settings
+        self._place = place or SpoolPlace(settings.data_path / "spool" / layout.team, "here")
         self._closed = False
         self._streams: dict[tuple[Family, int], str] = {}
         self._new_process()
@@ -48,19 +50,17 @@ class Publisher:
 
     def _new_process(self) -> None:
         self._pid = os.getpid()
-        self._buffer: list[Fact] = []
-        self._adopted = False
         self._hurried = False
         self._lengths: dict[str, int] = {}
-        self._full: SpoolFull | None = None
         self._guard = threading.Condition()
         self._sending = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._spool = Spool(
-            self._settings.data_path / "spool" / self._layout.team,
-            max_bytes=self._settings.spool_max_bytes,
-            chunk=self._settings.publish_batch,
-        )
+        self._lanes = {family: self._lane(family) for family in Family}
+
+    def _lane(self, family: Family) -> Lane:
+        batch = self._settings.publish_batch
+        spool = Spool(self._place, family, max_bytes=self._settings.spool_max_bytes, chunk=batch)
+        return Lane(spool, self._send, batch)
 
     def _follow_fork(self) -> None:
         """In a forked child begin anew: buffer, spool and locks are the parent's, and its threads are not here."""
@@ -91,17 +91,17 @@ class Publisher:
             raise InvalidInput(f"{type(message).__name__} has {len(raw)} bytes; an entry holds {MAX_MESSAGE_BYTES}")
         self._follow_fork()
         stream = self._stream(message)
+        lane = self._lanes[message.family]
         with self._guard:
             if self._closed:
                 raise StateConflict("this client is closed: connect again")
-            if self._full is not None:
-                raise self._full
-            self._buffer.append((stream, raw))
-            waiting = len(self._buffer)
+            if lane.full is not None:
+                raise lane.full
+            waiting = lane.take((stream, raw))
             if waiting in (1, self._settings.publish_batch):
                 self._start()
                 self._guard.notify()
-        if waiting >= BUFFER_MAX:
+        if waiting >= BUFFER_MAX or lane.bytes >= BUFFER_BYTES:
             self.flush()  # a producer faster than Redis pays here, rather than in memory
 
     def _stream(self, message: Message) -> str:
@@ -119,21 +119,27 @@ class Publisher:
         """
         self._follow_fork()
         with self._sending:
-            self._send_buffer()
-        if self._full is not None:
-            raise self._full
+            for lane in self._lanes.values():
+                if len(lane) or lane.trouble:
+                    self._send_lane(lane)
+        self._raise_full()
+
+    def _raise_full(self) -> None:
+        for lane in self._lanes.values():
+            if lane.full is not None:
+                raise lane.full
 
     def hurry(self) -> None:
         """Have what is buffered sent without the linger; returns at once."""
         self._follow_fork()
         with self._guard:
-            self._hurried = bool(self._buffer)
+            self._hurried = any(map(len, self._lanes.values()))
             self._guard.notify()
 
     @property
     def spooled(self) -> bool:
         """Whether facts of this process wait on disk."""
-        return self._spool.pending
+        return any(lane.spooled for lane in self._lanes.values())
 
     def close(self) -> None:
         """Flush, stop the thread, let go of the spool; safe to call again."""
@@ -145,9 +151,10 @@ class Publisher:
         try:
             self.flush()
         except SpoolFull:
-            _log.exception("publisher.lost", facts=len(self._buffer))
+            _log.exception("publisher.lost", facts=sum(map(len, self._lanes.values())))
         with self._sending:
-            self._spool.close()
+            for lane in self._lanes.values():
+                lane.close()
         atexit.unregister(self.close)
 
     def _start(self) -> None:
@@ -156,62 +163,28 @@ class Publisher:
             self._thread.start()
 
     def _run(self) -> None:
+        lanes = self._lanes.values()
         while not self._closed:
             with self._guard:
-                if self._trouble:
-                    self._guard.wait(timeout=RETRY_SECONDS)
-                else:
-                    if not self._buffer:
-                        self._guard.wait()
-                    if len(self._buffer) < self._settings.publish_batch and not self._hurried and not self._closed:
-                        self._guard.wait(timeout=self._settings.publish_linger)
-            if not self._closed:
-                with self._sending:
-                    self._send_buffer()
+                if not any(lane.due for lane in lanes):
+                    self._guard.wait(timeout=RETRY_SECONDS if any(lane.trouble for lane in lanes) else None)
+                most = max(map(len, lanes))
+                if most < self._settings.publish_batch and not self._hurried and not self._closed:
+                    self._guard.wait(timeout=self._settings.publish_linger)
+                self._hurried = False
+            with self._sending:
+                for lane in lanes:
+                    if lane.due and not self._closed:
+                        self._send_lane(lane)
 
-    @property
-    def _trouble(self) -> bool:
-        return self._full is not None or self._spool.pending
-
-    def _send_buffer(self) -> None:
-        """Move the buffer to Redis, or behind what is spooled already."""
+    def _send_lane(self, lane: Lane) -> None:
         with self._guard:
-            facts, self._buffer = self._buffer, []
-            self._hurried = False
-        sent = 0
-        try:
-            self._send_spool()
-            for start in range(0, len(facts), self._settings.publish_batch):
-                chunk = facts[start : start + self._settings.publish_batch]
-                self._send(chunk)
-                sent += len(chunk)
-            self._full = None
-        except (Unavailable, exceptions.RedisError, OSError) as trouble:  # OSError: of the spool's files
-            self._keep(facts[sent:], trouble)
-
-    def _send_spool(self) -> None:
-        recovered = self._spool.pending
-        if recovered:
-            self._spool.send_own(self._send)
-            _log.info("publisher.recovered")
-        if recovered or not self._adopted:
-            self._spool.send_orphans(self._send)
-            self._adopted = True
-
-    def _keep(self, facts: list[Fact], trouble: Exception) -> None:
-        if not facts:
-            return
-        try:
-            self._spool.append(facts)
+            facts = lane.empty()
+        lane.send(facts)
+        if lane.trouble:
             with self._guard:
-                self._full = None
                 self._start()
                 self._guard.notify()  # the thread may sleep without a limit; from now on it tries again and again
-            _log.warning("publisher.spooled", facts=len(facts), reason=str(trouble))
-        except SpoolFull as full:
-            with self._guard:
-                self._buffer[:0] = facts
-                self._full = full
 
     def _send(self, facts: Sequence[Fact]) -> None:
         """Append to the streams unless one is at its bound; what was sent twice after a fault has no effect."""

@@ -11,6 +11,7 @@ import fcntl
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Self
 
@@ -27,13 +28,31 @@ Send = Callable[[Sequence[Fact]], None]
 _log = structlog.get_logger("tellback.spool")
 
 
-class Spool:
-    """The spool of one process in a folder shared by all processes of the host."""
+@dataclass(frozen=True, slots=True)
+class SpoolPlace:
+    """Where a team's facts for one Redis wait: `team`/`origin`/FAMILY. Facts for another Redis never mix with them.
 
-    def __init__(self, folder: Path, *, max_bytes: int, chunk: int) -> None:
-        """Take the folder, the cap of all its files in bytes, and how many facts are sent at once."""
+    `origin` names the Redis. `others` are further origins whose facts are for it: kept by processes that had not yet
+    reached it, or before it lost its data.
+    """
+
+    team: Path
+    origin: str
+    others: tuple[str, ...] = ()
+
+    def folders(self, family: str) -> tuple[Path, ...]:
+        """The folder of a family, then the others."""
+        return tuple(self.team / origin / family for origin in (self.origin, *self.others))
+
+
+class Spool:
+    """The spool of one process for one family, in a folder shared by all processes of the host."""
+
+    def __init__(self, place: SpoolPlace, family: str, *, max_bytes: int, chunk: int) -> None:
+        """Take the place, the cap of all the team's files in bytes, and how many facts are sent at once."""
         self._chunk = chunk
-        self._folder = folder
+        self._team = place.team
+        self._folder, *self._others = place.folders(family)
         self._max_bytes = max_bytes
         self._own: _SpoolFile | None = None
 
@@ -53,7 +72,7 @@ class Spool:
         used = self.used_bytes()
         if used + len(block) > self._max_bytes:
             raise SpoolFull(
-                f"Redis is away and the spool {self._folder} holds {used} of {self._max_bytes} bytes; "
+                f"Redis is away and the spool {self._team} holds {used} of {self._max_bytes} bytes; "
                 "bring Redis back, or raise TELLBACK_SPOOL_MAX_BYTES"
             )
         try:
@@ -65,8 +84,8 @@ class Spool:
             raise SpoolFull(f"Redis is away and the spool {self._folder} cannot be written: {error}") from error
 
     def used_bytes(self) -> int:
-        """Bytes of all processes' files."""
-        return sum(_size(path) for path in self._folder.glob("*.spool"))
+        """Bytes of all processes' files, of every family."""
+        return sum(_size(path) for path in self._team.rglob("*.spool"))
 
     def send_own(self, send: Send) -> None:
         """Send what this process has kept, in order; whatever `send` raises ends it, and the rest stays."""
@@ -75,7 +94,8 @@ class Spool:
 
     def send_orphans(self, send: Send) -> None:
         """Send what processes that are gone have left, and delete their files; one that cannot be used stays."""
-        for path in sorted(self._folder.glob("*.spool")):
+        found = (path for folder in (self._folder, *self._others) for path in folder.glob("*.spool"))
+        for path in sorted(found, key=lambda path: path.name):
             if self._own is not None and path == self._own.path:
                 continue
             try:

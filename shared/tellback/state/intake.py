@@ -206,6 +206,12 @@ class Intake:
         deliveries = {id_: int(times) for id_, _, _, times in pending}
         return [_raw_entry(item, deliveries.get(item[0], 1)) for item in items]
 
+    def uncount(self, lease: Lease, entry_id: str, deliveries: int) -> None:
+        """Take back the delivery that a reading counted: the entry could not be tried, through no fault of its own."""
+        self._db.command(
+            "XCLAIM", lease.stream, "drain", _CONSUMER, 0, entry_id, "RETRYCOUNT", max(deliveries - 1, 0), "JUSTID"
+        )  # fmt: skip
+
     def _grouped(self, *command: str | int) -> Any:
         try:
             return self._db.command(*command)
