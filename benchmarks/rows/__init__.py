@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-ROWS = ("tool_events", "evaluation_cost", "command_throughput", "command_output")
+ROWS = ("tool_events", "evaluation_cost", "command_throughput", "command_output", "redaction")

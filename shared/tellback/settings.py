@@ -77,6 +77,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "directory; `none`: nowhere."
         ),
     ] = ""
+    redaction_rules: Annotated[
+        str, Meta(description="TOML file with rules that this process redacts by, beside its own; empty: none.")
+    ] = ""
     provider_timeout: Annotated[float, Meta(gt=0, description="Longest time of one custom provider's call.")] = 0.25
     feedback_patience: Annotated[
         float, Meta(gt=0, le=10, description="Longest time that `prompt.feedback` waits for one reply of Redis.")
@@ -148,6 +151,7 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
     """Settings from the environment, then `overrides` that are not None.
 
     Where neither names a Redis, it is that of a `tellback up` which runs on this host for this user, if one does.
+    Rules for redaction that they name are in force in this process from then on.
 
     Raises:
         ConfigurationError: a value is not of its type or range; the message names the variable.
@@ -164,11 +168,23 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
         raise ConfigurationError(f"{_variable(str(error))}: {error}") from error
     _check_teams("TEAM", settings.team)
     _check_teams("TEAMS", *settings.served_teams)
+    if settings.redaction_rules:
+        _add_rules(settings.redaction_rules)
     if "redis_url" not in given:
         running = find_running(settings.data_path)
         if running is not None:
             return msgspec.structs.replace(settings, redis_url=running.redis_url)
     return settings
+
+
+def _add_rules(path: str) -> None:
+    from tellback.redaction import add_rules  # noqa: PLC0415 - only who has such a file pays for reading it
+    from tellback.redaction.custom import load_rules  # noqa: PLC0415 - as above
+
+    try:
+        add_rules(load_rules(Path(path)))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{PREFIX}REDACTION_RULES: {error}") from error
 
 
 def _check_teams(name: str, *teams: str) -> None:

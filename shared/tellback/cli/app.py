@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import typer
 
-from tellback.cli import commands, dead, demo, history, init_runner, records, replay, signals, system, turns, watch
+from tellback.cli import (
+    commands,
+    dead,
+    demo,
+    history,
+    init_runner,
+    records,
+    redact,
+    replay,
+    signals,
+    system,
+    turns,
+    watch,
+)
 
 app = typer.Typer(
     name="tellback",
@@ -14,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,  # locals may hold what must not reach a terminal
     rich_markup_mode="rich",
 )
-for module in (demo, system, commands, records, watch, init_runner, replay, history, turns, signals, dead):
+for module in (demo, system, commands, records, watch, redact, init_runner, replay, history, turns, signals, dead):
     module.register(app)
 
 
