@@ -144,3 +144,18 @@ def test_a_limit_binds_its_own_command_alone(tmp_path: Path) -> None:
     assert limited("open('g', 'wb').write(bytes(1 << 20))", cwd=tmp_path, written=4 * MIB).exit_code == 0
     assert limited(FORK_BOMB, processes=4).error is not None
     assert limited("import os; [os.fork() for _ in range(3)]").exit_code == 0
+
+
+def test_a_program_that_needs_little_starts_under_the_least_limit() -> None:
+    """The limit is set in a copy of this host's own process, which is larger than that."""
+    execution = Execution(argv=["true"], cwd="/", env={}, timeout=5.0, limits=Limits(memory=8 * MIB, cpu=1, file=1))
+    assert (run(execution).exit_code, run(execution).error) == (0, None)
+
+
+def test_a_limited_command_that_times_out_leaves_nothing_alive() -> None:
+    """The end by time and the looks at what it uses do not disturb each other."""
+    tag = uuid.uuid4().hex
+    script = "import os, signal, time; os.fork(); signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(15)"
+    outcome = limited(script, tag, timeout=0.5, processes=8)
+    assert outcome.error == "timed out after 0.5 s"
+    assert alive(tag) == 0

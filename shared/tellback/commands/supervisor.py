@@ -153,6 +153,7 @@ class Supervisor:
         if self.ended and not left:
             self.group = 0
         elif time.monotonic() >= min(self.alive_until, self.kill_at):
+            self.next_watch = float("inf")
             self._signal(signal.SIGKILL)
         elif time.monotonic() >= self.next_watch:
             self._watch()
