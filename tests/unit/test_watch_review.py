@@ -221,6 +221,13 @@ def test_a_page_shows_expectation_outcome_chain_and_the_whole_output() -> None:
     assert [("[redacted: api-key]", "mark")] in lines
 
 
+def test_beside_the_list_long_lines_are_cut_and_their_markers_stay() -> None:
+    """The whole is a key away; a key on the list does not wait for 143 KB."""
+    made = review(record("a", stdout=f"{'x' * 2048}...truncated 7 bytes...\nshort"))
+    assert f"\n{'x' * 9}…...truncated 7 bytes...\nshort\n" in text(page(made, made.rows[0], longest=9))
+    assert "x" * 2048 in text(page(made, made.rows[0]))
+
+
 def test_a_null_exit_says_why_and_a_broken_link_is_told() -> None:
     told = text(page(made := review(record("b", None, "a")), made.rows[0]))
     assert "no exit: timed out after 30 s" in told

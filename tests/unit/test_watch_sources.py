@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 from collections.abc import Generator
@@ -97,6 +98,21 @@ def test_lines_of_a_file_that_are_no_records_are_counted(tmp_path: Path) -> None
 def test_a_file_that_cannot_be_read_is_one_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cannot be read"):
         FileSource(tmp_path).run(Seen(), threading.Event())
+
+
+def test_a_file_that_is_locked_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer may have been stopped while it held the lock."""
+    file = RecordFile(tmp_path / "feedback_record.jsonl")
+    file.append(record("a"))
+    source = FileSource(file.path)
+    monkeypatch.setattr(source._file._journal, "_patience", 0.1)
+    with (tmp_path / "feedback_record.jsonl.lock").open("rb") as lock, running(source) as seen:
+        wait_until(lambda: "a" in seen.ids, "it is loaded")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        wait_until(lambda: "locked" in seen.said, "the lock is told")
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        file.append(record("b"))
+        wait_until(lambda: "b" in seen.ids and not seen.said, "it goes on")
 
 
 def test_many_records_come_in_portions(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from tellback.tui.table import heading
 from tellback.tui.words import Line, one_line
 
 WIDE: Final = 120  # columns from which the record stands beside the list
+LONGEST: Final = 400  # characters of a line of output beside the list: a record may have 143 KB, and keys do not wait
 AHEAD: Final = 2  # deliveries that may wait, so that keys are answered between them
 _OF_THE_LIST: Final = {"latest", "attempt", "filter", "clear", "kind", "help", "list", "quit"}
 
@@ -80,6 +81,7 @@ class WatchApp(App[None]):
     def __init__(self, source: Source, *, slow: float) -> None:
         """Take where records come from, and the seconds from which a command is slow."""
         super().__init__()
+        self.animation_level = "none"  # a key's effect is there at once
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]
         self.review = Review(slow=slow)
         self.error: TellbackError | None = None  # of the source, after the end
@@ -239,7 +241,9 @@ class WatchApp(App[None]):
 
     def _tell_page(self) -> None:
         selected = self._rows.selected
-        lines: list[Line] = page(self.review, selected) if selected else [[("No record is shown.", "dim")]]
+        lines: list[Line] = (
+            page(self.review, selected, longest=LONGEST) if selected else [[("No record is shown.", "dim")]]
+        )
         self._at("#page", Static).update(painted(lines))
 
     def _read(self) -> None:

@@ -14,8 +14,8 @@ MAX_PROBLEM_CHARS: Final = 300
 _MARKER: Final = re.compile(r"\.\.\.truncated \d+ (?:lines|bytes)\.\.\.$|^\[redacted: [^\]]*\]$")
 
 
-def page(review: Review, row: Row) -> list[Line]:
-    """All that is known of one record."""
+def page(review: Review, row: Row, *, longest: int | None = None) -> list[Line]:
+    """All that is known of one record; lines of output are cut after `longest` characters, if that is given."""
     record = row.record
     lines: list[Line] = [[(row.command, "title")], _outcome(row)]
     lines.append(_field("Expected", one_line(record.agent_note) if record.agent_note else "nothing was said"))
@@ -23,8 +23,8 @@ def page(review: Review, row: Row) -> list[Line]:
     lines.append(_field("Directory", one_line(record.cwd) if record.cwd else "it did not run anywhere"))
     if cut := _cut(record):
         lines.append([*_field("Not shown", ""), (cut, "mark")])
-    lines += _stream("stdout", record.stdout_tail)
-    lines += _stream("stderr", record.stderr_tail)
+    lines += _stream("stdout", record.stdout_tail, longest)
+    lines += _stream("stderr", record.stderr_tail, longest)
     return lines + _origin(record)
 
 
@@ -114,17 +114,17 @@ def _streams(flags: StreamFlags) -> str:
     return " and ".join(name for name, is_set in (("stdout", flags.stdout), ("stderr", flags.stderr)) if is_set)
 
 
-def _stream(name: str, text: str) -> list[Line]:
+def _stream(name: str, text: str, longest: int | None) -> list[Line]:
     if not text:
         return [_heading(f"{name}: nothing")]
     lines = [_heading(name)]
     for line in printable(text).removesuffix("\n").split("\n"):
         found = _MARKER.search(line)
-        if found is None:
-            lines.append([(line, "plain")])
-        else:
-            before: Line = [(line[: found.start()], "plain")] if found.start() else []
-            lines.append([*before, (found[0], "mark")])
+        said = line[: found.start()] if found else line
+        if longest is not None and len(said) > longest:
+            said = f"{said[:longest]}…"
+        pieces: Line = [(said, "plain"), (found[0] if found else "", "mark")]
+        lines.append([piece for piece in pieces if piece[0]])
     return lines
 
 

@@ -77,8 +77,17 @@ class FileSource:
 
     def run(self, deliver: Deliver, stopped: Event) -> None:
         """See `Source`. What comes while the file is loaded may be delivered twice."""
-        looks = _Looks(deliver, stopped, lambda: said)
+        while not stopped.is_set():
+            try:
+                self._follow(deliver, stopped)
+            except TimeoutError:  # a writer that was stopped holds the lock
+                deliver([], "the file is locked; asked again")
+            except OSError as error:
+                raise InvalidInput(f"{self._file.path} cannot be read: {error}") from error
+
+    def _follow(self, deliver: Deliver, stopped: Event) -> None:
         said = ""
+        looks = _Looks(deliver, stopped, lambda: said)
 
         def load_first() -> Iterator[None]:
             nonlocal said
@@ -87,12 +96,9 @@ class FileSource:
             _in_chunks(loaded.records, deliver, said)
             yield from looks
 
-        try:
-            for record in self._file.follow(load_first()):
-                if self._session in (None, record.session):
-                    looks.batch.append(record)
-        except OSError as error:
-            raise InvalidInput(f"{self._file.path} cannot be read: {error}") from error
+        for record in self._file.follow(load_first()):
+            if self._session in (None, record.session):
+                looks.batch.append(record)
 
 
 class LineSource:

@@ -79,5 +79,5 @@ def _attempt(row: Row) -> str:
 
 def _fitted(text: str, width: int) -> str:
     """`text` in exactly `width` cells; an ellipsis tells that there is more."""
-    fitted = set_cell_size(text[: width + 1], width)
+    fitted = set_cell_size(text[:width], width)
     return fitted if fitted.rstrip() == text.rstrip() else f"{set_cell_size(text, width - 1)}…"
