@@ -543,6 +543,16 @@ def test_the_command_line(settings: Settings, tb: Tellback) -> None:
     assert tool(settings, "submit", "--session", "s1", "echo", "password=x").returncode == 2
 
 
+def test_submit_without_redis_says_at_once_that_the_command_will_run(settings: Settings) -> None:
+    away = msgspec.structs.replace(settings, redis_url="redis://127.0.0.1:1/0")
+    kept = tool(away, "submit", "--session", "s1", "true")
+    assert kept.returncode == 1
+    assert "waits on this host's disk and runs when Redis is back; do not submit it again" in kept.stderr
+    detached = tool(away, "submit", "--session", "s1", "--detach", "true")
+    assert detached.returncode == 0
+    assert detached.stdout.strip() in detached.stderr
+
+
 def test_run_needs_no_redis(settings: Settings) -> None:
     """`tellback run` makes the same record here; its exit is the command's."""
     away = msgspec.structs.replace(settings, redis_url="redis://127.0.0.1:1/0")

@@ -117,9 +117,17 @@ def submit(
             priority=priority,
         )
         tb.flush()
+        if tb.spooled:
+            typer.echo(
+                f"tellback: Redis is away: command {job.command_id} waits on this host's disk and runs when Redis is "
+                "back; do not submit it again",
+                err=True,
+            )
         if detach:
             _print_id(job.command_id, as_json=as_json)
             return
+        if tb.spooled:
+            raise typer.Exit(1)
         record = _wait(job, wait)
     _end(record, as_json=as_json)
 

@@ -168,6 +168,11 @@ class Tellback:
         return outbox(self.context, channel, wait=wait)
 
     @property
+    def spooled(self) -> bool:
+        """Whether facts of this process wait on the host's disk, for Redis or room in its streams."""
+        return self.context.publisher.spooled
+
+    @property
     def dead(self) -> DeadLetters:
         """The team's dead letters."""
         return DeadLetters(self.context.database, self.context.layout)

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-import structlog
-
 from tellback import clock
 from tellback.client.context import Context
 from tellback.client.plain import plain_name, plain_params, plain_text
@@ -23,6 +21,7 @@ from tellback.contracts.message import new_event_id
 from tellback.errors import InvalidInput, MessageError, Unavailable
 from tellback.guidance.bounds import cut_text
 from tellback.guidance.provider import FeedbackProviderConfig, spec_of
+from tellback.log import get_logger
 from tellback.redaction import redact_value
 from tellback.state.evaluations import EvaluationId, Evaluations
 
@@ -36,7 +35,7 @@ LONGEST_NAP: Final = 0.02
 NAP_GROWTH: Final = 1.25  # a nap is then a small part of the wait so far
 AWAY_SECONDS: Final = 0.5
 
-_log = structlog.get_logger("tellback.guidance")
+_log = get_logger("tellback.guidance")
 
 
 class Prompt:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-import structlog
 
 from tellback.errors import Unavailable
+from tellback.log import get_logger
 from tellback.messaging.spool import SpoolPlace
 from tellback.settings import Settings, without_secrets
 from tellback.state.database import Database
@@ -18,7 +18,7 @@ from tellback.state.team import open_layout, team_id
 
 WAS_MAX: Final = 5
 
-_log = structlog.get_logger("tellback.client")
+_log = get_logger("tellback.client")
 
 
 class _Known(msgspec.Struct, frozen=True):

@@ -12,7 +12,6 @@ from importlib.metadata import entry_points
 from typing import Any, Final
 
 import msgspec
-import structlog
 
 from tellback.contracts.guidance import ProviderSpec
 from tellback.errors import ConfigurationError
@@ -20,12 +19,13 @@ from tellback.guidance.deadline import DeadlineFeedback
 from tellback.guidance.provider import FeedbackProvider, ProviderFailure
 from tellback.guidance.static import StaticFeedback
 from tellback.guidance.usage import ToolUsageMonitor
+from tellback.log import get_logger
 
 GROUP: Final = "tellback.providers"
 CACHE_MAX: Final = 1_000
 BUILT_IN: Final[tuple[type[FeedbackProvider], ...]] = (DeadlineFeedback, StaticFeedback, ToolUsageMonitor)
 
-_log = structlog.get_logger("tellback.providers")
+_log = get_logger("tellback.providers")
 
 
 class Registry:

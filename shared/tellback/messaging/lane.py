@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import structlog
 from redis import exceptions
 
 from tellback import clock
 from tellback.errors import SpoolFull, Unavailable
+from tellback.log import get_logger
 from tellback.messaging.spool import Fact, Spool
 
 RETRY_SECONDS: Final = 0.5
 
-_log = structlog.get_logger("tellback.publisher")
+_log = get_logger("tellback.publisher")
 
 
 class Lane:

@@ -13,11 +13,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import structlog
-
 from tellback.contracts.codec import encode
 from tellback.contracts.message import MAX_MESSAGE_BYTES, Message
 from tellback.errors import InvalidInput, SpoolFull, StateConflict, Unavailable
+from tellback.log import get_logger
 from tellback.messaging.lane import RETRY_SECONDS, Lane
 from tellback.messaging.spool import Fact, Spool, SpoolPlace
 from tellback.names import Family, shard_of
@@ -31,7 +30,7 @@ BUFFER_BYTES: Final = 64 << 20
 SCRIPT_BYTES: Final = 512 << 10
 
 _append = Script("append_facts")
-_log = structlog.get_logger("tellback.publisher")
+_log = get_logger("tellback.publisher")
 
 
 class Publisher:

@@ -15,17 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Self
 
-import structlog
-
 from tellback import clock
 from tellback.errors import SpoolFull
+from tellback.log import get_logger
 
 KEPT_SECONDS: Final = 6 * 86_400  # a day less than event ids are remembered
 
 Fact = tuple[str, bytes]
 Send = Callable[[Sequence[Fact]], None]
 
-_log = structlog.get_logger("tellback.spool")
+_log = get_logger("tellback.spool")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,99 @@
+"""`tellback dead` and `tellback history` as a person types them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from tellback import Settings
+from tellback.names import Family
+from tellback.state.database import Database
+from tellback.state.dead import DeadLetters
+from tellback.state.intake import Intake, RawEntry
+from tellback.state.keys import Layout, stream_of
+from tests.support.keyleaks import undeclared
+from tests.support.up import command as tellback_command
+from tests.support.workers import environment
+
+RAW = '{"type":"ToolInvoked","v":2,"note":"ünïcode"}'.encode()
+
+
+def tool(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        tellback_command(*arguments), env=environment(settings), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.fixture
+def letter(database: Database, layout: Layout) -> str:
+    """The id of a dead letter."""
+    intake, dead, shard = Intake(database, layout), DeadLetters(database, layout), layout.shard(1)
+    intake.ensure_groups()
+    database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", RAW)
+    lease = intake.take_lease(shard, Family.EVENTS, 5)
+    assert lease is not None
+    (entry,) = intake.read_new(lease, 1)
+    dead.bury(lease, RawEntry(entry.id, entry.raw, 1), "UnsupportedVersion: schema version 2")
+    intake.release(lease)
+    return dead.newest()[0].id
+
+
+def test_dead_letters_are_listed_shown_replayed_and_dropped(
+    settings: Settings, database: Database, layout: Layout, letter: str
+) -> None:
+    assert "schema version 2" in tool(settings, "dead", "list").stdout.replace("\n", " ")
+    (listed,) = tool(settings, "dead", "list", "--json").stdout.splitlines()
+    assert json.loads(listed)["id"] == letter
+    assert json.loads(tool(settings, "dead", "show", letter).stdout)["raw"] == RAW.decode()
+    assert tool(settings, "dead", "replay", letter).stdout.startswith("back in the intake as ")
+    assert database.command("XLEN", stream_of(layout.shard(1), Family.EVENTS)) == 1
+    gone = tool(settings, "dead", "drop", letter)
+    assert (gone.returncode, gone.stderr) == (
+        1,
+        f"tellback: no dead letter {letter}; `tellback dead list` shows what there is\n",
+    )
+    assert tool(settings, "dead", "show", "nonsense").returncode == 2
+
+
+def test_a_dropped_letter_is_gone(settings: Settings, letter: str) -> None:
+    assert tool(settings, "dead", "drop", letter).stdout == f"dropped {letter}\n"
+    assert "none" in tool(settings, "dead", "list").stdout
+
+
+def test_history_merges_the_shards_in_time_order(settings: Settings, database: Database, layout: Layout) -> None:
+    """A session's turns and signals live in other shards than its tool calls."""
+    for at, index in ((30, 0), (10, 1), (20, 3), (40, 1)):
+        key = layout.shard(index).key("hist", "s1")
+        database.command("RPUSH", key, json.dumps({"kind": "turn", "at": at, "shard": index}))
+        database.command("PEXPIRE", key, 60_000)
+    lines = tool(settings, "history", "s1", "--json").stdout.splitlines()
+    assert [(json.loads(line)["at"], json.loads(line)["shard"]) for line in lines] == [
+        (10, 1),
+        (20, 3),
+        (30, 0),
+        (40, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        (("SET", "stray", 1), "stray: not a key of ours"),
+        (("SET", "tb:{default.0}:nonsense", 1), "no family 'nonsense' is declared"),
+        (("SET", "tb:{default.0}:hist:s", 1), "is a string, declared a list"),
+        (("RPUSH", "tb:{default.0}:hist:s", 1), "lives -1 ms, declared 604800 s"),
+        (("RPUSH", "tb:{default.0}:hist:s", *range(1_001)), "holds 1001, declared at most 1000"),
+    ],
+    ids=["stray", "undeclared", "type", "lifetime", "cap"],
+)
+def test_the_check_of_every_test_finds_what_it_is_for(
+    database: Database, command: tuple[str | int, ...], problem: str
+) -> None:
+    database.command(*command)
+    if "at most" in problem:
+        database.command("PEXPIRE", str(command[1]), 1_000)
+    (found,) = undeclared(database)
+    database.command("DEL", str(command[1]))
+    assert problem in found
