@@ -177,6 +177,7 @@ def test_filters_by_key() -> None:
         assert "2 of 6" in watch.screen
         await watch.press("e", *"12x")
         assert watch.app.query_one("#exit", Input).has_class("-unreadable")
+        assert "Esc Back to the list" in watch.screen
         assert "2 of 6" in watch.screen
         await watch.press("escape", "x")
         assert "6 records" in watch.screen
@@ -213,6 +214,8 @@ def test_the_mouse_does_it_too(size: tuple[int, int]) -> None:
         await watch.pilot.click("#rows", offset=(10, 1))
         await watch.pilot.pause()
         assert watch.selected == "b"
+        await watch.pilot.click("#rows", offset=(10, 8))  # below the last
+        assert watch.selected == "b"
         await watch.pilot.click("#rows", offset=(10, 3), times=2)
         await watch.pilot.pause()
         assert isinstance(watch.app.screen, RecordScreen)
@@ -226,8 +229,6 @@ def test_the_mouse_does_it_too(size: tuple[int, int]) -> None:
         assert watch.selected == "e"
         await watch.pilot.click("#command")
         await watch.press(*"git")
-        assert watch.selected == "a"
-        await watch.pilot.click("#rows", offset=(10, 8))  # below the last
         assert watch.selected == "a"
 
     watched(scene, RECORDS, size)

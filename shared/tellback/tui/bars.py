@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
@@ -55,6 +56,11 @@ class KindChoice(Static):
 
 class Filters(Horizontal):
     """What directory, command and exit must be."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "app.list", "Back to the list", key_display="Esc"),
+        Binding("tab", "app.focus_next", "Next filter", key_display="Tab"),
+    ]
 
     class Changed(Message):
         """The reader wrote something."""
