@@ -1,0 +1,85 @@
+"""The public surface as a user types it; `make lint` holds it to these types, and nothing here is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, assert_type
+
+import tellback
+from tellback import (
+    Bank,
+    CommandRecord,
+    DeadlineFeedback,
+    FactStats,
+    Feedback,
+    FeedbackProviderConfig,
+    FeedbackTrigger,
+    Job,
+    OutboxDelivery,
+    Prompt,
+    RecallHit,
+    Tellback,
+    Turn,
+    Verdict,
+)
+
+
+def commands(tb: Tellback) -> None:
+    job = tb.submit(
+        ["pytest", "-q"], session="s1", cwd="/srv/app", timeout=60, note="expect two failures",
+        host=None, parent=None, inputs=(), env=None, secret_env=(), on_lost="record", priority="normal",
+    )  # fmt: skip
+    assert_type(job, Job)
+    assert_type(job.command_id, str)
+    record = job.wait(timeout=90)
+    assert_type(record, CommandRecord)
+    assert_type(record.exit_code, int | None)
+    assert_type(record.may_advance, bool)
+    assert_type(tb.records("s1", last=20), list[CommandRecord])
+    assert_type(tb.gate("s1", require=[["pytest", "-q"]]), Verdict)
+    job.cancel()
+    tb.submit(["true"], session="s1", priority="urgent")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # no such priority
+
+
+def guidance(tb: Tellback) -> None:
+    provider = FeedbackProviderConfig(
+        provider=DeadlineFeedback(warning_threshold_seconds=120), trigger=FeedbackTrigger(every_n_calls=5)
+    )
+    prompt = tb.prompt("s1", "ns:prompt", feedback_providers=(provider,), tools=("wikipedia",), question="who?")
+    assert_type(prompt, Prompt)
+    assert_type(prompt.evaluation, str)
+    prompt.tool_invoked("wikipedia", params={"q": 1}, status="success", result="r", duration_ms=12, call_id="c1")
+    assert_type(prompt.feedback(wait=0.0), list[Feedback])
+    assert_type(tb.history("s1"), list[dict[str, Any]])
+
+
+def turns(tb: Tellback) -> None:
+    turn = tb.open_turn(
+        channel="telegram", conversation="c1", message_id="m1", text="hi",
+        language="en", metadata={}, answer_within=30.0,
+    )  # fmt: skip
+    assert_type(turn, Turn)
+    assert_type(turn.id, str)
+    turn.respond(tellback.OutgoingResponse.text_only("hello"))
+    turn.fail(code="llm.timeout")
+    turn.progress()
+    turn.no_reply(reason="asked not to")
+    assert_type(tb.outbox("telegram"), Iterator[OutboxDelivery])
+    for delivery in tb.outbox("telegram"):
+        delivery.settle(tellback.RoutingOutcome(attempted=True, sent_text=True))
+
+
+def signals(tb: Tellback) -> None:
+    bank = tb.bank("my-agent")
+    assert_type(bank, Bank)
+    assert_type(bank.name, str)
+    bank.signal(
+        [tellback.SignalItem(fact_id="f1", signal_type="used", query="...", confidence=1.0, context=None)]
+    )  # fmt: skip
+    hits = bank.recall(
+        "...", candidates=[("f1", 0.80), ("f2", 0.90)],
+        boost_by_usefulness=True, usefulness_weight=0.3, min_usefulness=0.0,
+    )  # fmt: skip
+    assert_type(hits, list[RecallHit])
+    assert_type(bank.fact_stats("f1"), FactStats)
+    tellback.SignalItem(fact_id="f", signal_type="liked", query="q")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # no such type
