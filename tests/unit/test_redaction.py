@@ -48,6 +48,42 @@ def test_prose_and_settings_stay(line: str) -> None:
     assert redact_text(line) == line
 
 
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ('"password" : "swordfish"', "password"),
+        ('<add key="Password" value="swordfish" />', "password"),
+        ("sshpass -p swordfish ssh host", "password"),
+        ("root:swordfish@tcp(10.0.0.1:3306)/shop", "url-credentials"),
+        ("Server=db;Uid=sa;Pwd=sw0rdfish;", "password"),
+        ("tool --db-password sw0rdfish", "password"),
+        ("Cookie: sessionid=0a1b2c3d4e5f6a7b", "secret-assignment"),
+        ('{\\"clientSecret\\": \\"a1b2c3d4e5\\"}', "secret-assignment"),
+        ("fastly_id: a1b2c3d4e5f6a7b8", "issuer-assignment"),
+    ],
+)
+def test_forms_beyond_the_five(line: str, rule: str) -> None:
+    """Some of what each rule for assignments and places is there for; the rates are tested elsewhere."""
+    assert redact_text(f"before\n{line}\nafter") == f"before\n[redacted: {rule}]\nafter"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("PWD=/home/me", "token: null", "token_type=bearer", "secretName: shop-tls-2024", "password: $DB_PASSWORD"),
+        *("run -u 1000:1000 image", "password: str", "token = next(tokens)", "ssh -p 2222 host"),
+    ],
+)
+def test_references_types_and_calls_stay(line: str) -> None:
+    """A name of a secret does not make what follows it one."""
+    assert redact_text(line) == line
+
+
+def test_text_that_is_not_ascii_keeps_its_lines() -> None:
+    """Letters whose small form is longer do not move a marker to another line."""
+    assert redact_text("İİİİİİİİ\nİ DB_PASSWORD=x\nİİ") == "İİİİİİİİ\n[redacted: password]\nİİ"
+
+
 def test_exact_values_are_found_wherever_they_stand() -> None:
     """A value that was handed to the command is not shown, in any line of its own."""
     redactor = Redactor({"TOKEN": "s3cr3t-value", "KEY": "first-half\nsecond-half\nab"})

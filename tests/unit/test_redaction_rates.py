@@ -25,6 +25,13 @@ def test_of_two_hundred_kinds_98_percent_are_caught() -> None:
     assert not [kind for kind, count in missed.items() if count > EACH // 2]
 
 
+def test_a_secret_is_caught_within_a_text_as_in_a_line_of_its_own() -> None:
+    """A text of many lines is searched at once, with the same outcome."""
+    lines = [line for _, line in secrets(seed=5, each=2)]
+    hidden = Redactor().hidden("\n".join(lines))
+    assert set(hidden) == {number for number, line in enumerate(lines) if find_secret(line)}
+
+
 def test_what_only_resembles_secrets_stays() -> None:
     """Hashes, UUIDs, versions, pictures in base64, settings, prose and code that speak of secrets."""
     touched = {line for line in resembling(seed=7, each=20) if find_secret(line)}

@@ -20,7 +20,7 @@ TOO_DEEP: Final = "[redacted: nested too deeply to check]"
 _SHORT: Final = 1_000  # characters
 _ANYTHING: Final = re.compile(
     r"[:=|@>]|[-_./!$~][\w+/=%-]{3}|Bearer |Basic |xox|[0-9A-Za-z+/%]{16}|--[a-z]| -u|,[ \t]?[\"']"
-    r"|(?i:login|env|arg|setx) |PRIVATE KEY"
+    r"|(?i:login|env|arg|setx|password|passwd|sshpass|redis-cli|mysql)[ \t]|PRIVATE KEY"
 )
 # A key is read with its value only if it would give away this one: few do, and a host uses the same ones all the time.
 _PROBE: Final = "x1Y2z3a4B5c6d7e8f9"

@@ -71,7 +71,7 @@ class Scan:
         self._groups = 0
         parts = [self._rule(name, pattern) for name, pattern in rules]
         parts += [f"(?<![0-9A-Za-z]){self._branches(trie)}"] if trie else []
-        self._pattern = re.compile("|".join(parts))
+        self._pattern = re.compile("|".join(parts), re.MULTILINE)
         self._search = self._pattern.search
 
     def _rule(self, name: str, pattern: str) -> str:
@@ -137,7 +137,7 @@ def scans() -> Scans:
             Scan(assignments.FORMS, needs=assignments.FORMS_NEED),
             Scan(assignments.FLAGS, need=assignments.FLAGS_NEED),
             Scan(assignments.PLACES, needs=assignments.PLACES_NEED),
-            Scan(assignments.SPACED, needs=assignments.SPACED_NEED),
+            Scan(assignments.SPACED, need=assignments.SPACED_NEED),
             Scan(assignments.ISSUED, need=assignments.ISSUED_NEED),
         ),
     )
