@@ -141,3 +141,18 @@ def test_the_command_filters_and_reports(rules: Path) -> None:
     done = tellback(data=data, rules=str(rules / "absent"))
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"TELLBACK_REDACTION_RULES" in done.stderr
+
+
+def test_a_command_run_here_shows_no_value_of_a_sensitive_variable() -> None:
+    """`tellback run` hands on the whole environment; the value is hidden also where nothing names it."""
+    value = "q7Zk2Lw9" + "Xv4Tn8Rb"
+    code = "import os; print(os.environ['SHOP_TOKEN'][::1], 'and more'); print('plain')"
+    done = subprocess.run(
+        [sys.executable, "-c", "from tellback.cli.app import main; main()", "run", sys.executable, "-c", code],
+        env={**os.environ, "SHOP_TOKEN": value, "TELLBACK_RECORD_FILE": "none"},
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert value.encode() not in done.stdout + done.stderr
+    assert done.stdout == b"[redacted: secret SHOP_TOKEN]\nplain\n"

@@ -12,7 +12,7 @@ from tellback.commands.supervision import close_idle
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
 from tellback.contracts.message import new_event_id
 from tellback.errors import InvalidInput
-from tellback.redaction import Redactor
+from tellback.redaction import Redactor, sensitive_values
 
 
 def run_here(
@@ -47,7 +47,7 @@ def run_here(
         parent=parent,
     )
     execution = Execution(argv=submitted.argv, cwd=place, env=dict(os.environ), timeout=timeout, grace=grace)
-    redactor = Redactor()
+    redactor = Redactor(sensitive_values(os.environ))
     try:
         outcome = run(execution, redactor=redactor, control=control)
     finally:

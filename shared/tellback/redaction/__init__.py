@@ -15,6 +15,7 @@ from tellback.redaction.redactor import (
     marker,
     redact_text,
     redact_value,
+    sensitive_values,
 )
 from tellback.redaction.rules import SOURCE_RULES, Rule
 
@@ -29,4 +30,5 @@ __all__ = [
     "marker",
     "redact_text",
     "redact_value",
+    "sensitive_values",
 ]

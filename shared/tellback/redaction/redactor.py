@@ -227,6 +227,11 @@ def _is_sequence(value: object) -> TypeGuard[Iterable[object]]:
 _plain = Redactor()
 
 
+def sensitive_values(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the rules take for secrets, by name: their exact values are to be looked for everywhere."""
+    return {name: value for name, value in environ.items() if len(value) >= 8 and find_secret(f'{name}="{value}"')}
+
+
 def find_secret(text: str) -> str | None:
     """The name of a rule that matches a line of `text`."""
     return _plain.find(text)
