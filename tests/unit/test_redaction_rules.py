@@ -148,8 +148,17 @@ def test_a_command_run_here_shows_no_value_of_a_sensitive_variable() -> None:
     value = "q7Zk2Lw9" + "Xv4Tn8Rb"
     code = "import os; print(os.environ['SHOP_TOKEN'][::1], 'and more'); print('plain')"
     done = subprocess.run(
-        [sys.executable, "-c", "from tellback.cli.app import main; main()", "run", sys.executable, "-c", code],
-        env={**os.environ, "SHOP_TOKEN": value, "TELLBACK_RECORD_FILE": "none"},
+        [
+            sys.executable,
+            "-c",
+            "from tellback.cli.app import main; main()",
+            "run",
+            "--no-keep",
+            sys.executable,
+            "-c",
+            code,
+        ],
+        env={**os.environ, "SHOP_TOKEN": value},
         capture_output=True,
         check=False,
         timeout=60,
