@@ -148,7 +148,7 @@ def test_what_answers_no_turn_is_a_dead_letter_and_the_stream_goes_on(
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_answers_given_while_redis_is_away_are_spooled_and_applied(tmp_path: Path) -> None:
-    with RedisServer.start(tmp_path, "--appendfsync", "always") as server:
+    with RedisServer.start(tmp_path) as server:
         settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "host"))
         workers = Workers(settings, tmp_path, queues="turns")
         try:

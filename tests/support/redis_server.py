@@ -75,10 +75,14 @@ class RedisServer:
         return self._process.pid
 
     def launch(self) -> None:
-        """Start the process and wait until it has loaded its data."""
+        """Start the process and wait until it has loaded its data.
+
+        With `appendfsync no` every write is in the system's cache before it is answered, so that the death of the process
+        loses nothing. `everysec` may hold writes back while it syncs, and they die with the process.
+        """
         arguments = [
             *("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)),
-            *("--appendonly", "yes", "--appendfsync", "everysec", "--save", ""),
+            *("--appendonly", "yes", "--appendfsync", "no", "--save", ""),
             *("--maxmemory-policy", "noeviction", "--loglevel", "warning"),
             *self._extra,
         ]

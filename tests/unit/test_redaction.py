@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellback.redaction import Redactor, find_secret, redact_text, redact_value
+from tellback.redaction import Redactor, find_secret, redact_text, redact_value, sensitive_values
 
 
 @pytest.mark.parametrize(
@@ -191,3 +191,8 @@ def test_almost_matches_cost_linear_time(almost: str) -> None:
     few, many = (cost(almost * (size // len(almost))) for size in (40_000, 160_000))
     assert many < 10 * few + 0.005
     assert few < 10 * least + 0.005  # about three at most on a quiet machine, as `make bench` measures
+
+
+def test_the_working_directory_is_no_secret_of_the_environment() -> None:
+    environ = {"PWD": "/srv/project/one", "OLDPWD": "/srv/project/two", "DB_PASSWORD": "correct-horse-9"}
+    assert sensitive_values(environ) == {"DB_PASSWORD": "correct-horse-9"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import typer
 
 from tellback.cli import (
@@ -33,4 +35,5 @@ for module in (demo, system, commands, records, watch, redact, init_runner, repl
 
 def main() -> None:
     """The console script."""
+    logging.getLogger("tellback").setLevel(logging.ERROR)  # a command says in its own words what is wrong, once
     app()

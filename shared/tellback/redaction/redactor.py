@@ -227,9 +227,16 @@ def _is_sequence(value: object) -> TypeGuard[Iterable[object]]:
 _plain = Redactor()
 
 
+_NO_SECRETS: Final = frozenset({"PWD", "OLDPWD"})  # what a shell calls the working directory, and not a password
+
+
 def sensitive_values(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that the rules take for secrets, by name: their exact values are to be looked for everywhere."""
-    return {name: value for name, value in environ.items() if len(value) >= 8 and find_secret(f'{name}="{value}"')}
+    return {
+        name: value
+        for name, value in environ.items()
+        if len(value) >= 8 and name not in _NO_SECRETS and find_secret(f'{name}="{value}"')
+    }
 
 
 def find_secret(text: str) -> str | None:
