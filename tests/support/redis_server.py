@@ -77,7 +77,7 @@ class RedisServer:
     def launch(self) -> None:
         """Start the process and wait until it has loaded its data.
 
-        With `appendfsync no` every write is in the system's cache before it is answered, so that the death of the process
+        With `appendfsync no` every write is in the system's cache before it is answered, so that the process's death
         loses nothing. `everysec` may hold writes back while it syncs, and they die with the process.
         """
         arguments = [
