@@ -84,7 +84,8 @@ class _Bench:
 
     def _entries(self, messages: list[Message]) -> list[Entry]:
         self._ids += len(messages)
-        return [Entry(f"1-{self._ids + n}", message, 1) for n, message in enumerate(messages)]  # type: ignore[arg-type]
+        numbered = enumerate(messages)
+        return [Entry(f"1-{self._ids + n}", m, 1) for n, m in numbered]  # type: ignore[arg-type]  # all of this family
 
     def _call(self, session: str) -> ToolInvoked:
         return ToolInvoked(

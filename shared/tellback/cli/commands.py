@@ -118,11 +118,7 @@ def submit(
         )
         tb.flush()
         if tb.spooled:
-            typer.echo(
-                f"tellback: Redis is away: command {job.command_id} waits on this host's disk and runs when Redis is "
-                "back; do not submit it again",
-                err=True,
-            )
+            _say_spooled(job.command_id)
         if detach:
             _print_id(job.command_id, as_json=as_json)
             return
@@ -130,6 +126,14 @@ def submit(
             raise typer.Exit(1)
         record = _wait(job, wait)
     _end(record, as_json=as_json)
+
+
+def _say_spooled(command_id: str) -> None:
+    typer.echo(
+        f"tellback: Redis is away: command {command_id} waits on this host's disk and runs when Redis is back; "
+        "do not submit it again",
+        err=True,
+    )
 
 
 def _append(record: CommandRecord, path: Path) -> None:

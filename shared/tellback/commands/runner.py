@@ -74,8 +74,8 @@ class Control:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._reader, self._writer = socket.socketpair()
-        self._reader.setblocking(False)  # noqa: FBT003 - the standard library's signature
-        self._writer.setblocking(False)  # noqa: FBT003
+        self._reader.setblocking(False)  # noqa: FBT003 - a socket takes it by position - the standard library's signature
+        self._writer.setblocking(False)  # noqa: FBT003 - a socket takes it by position
         self._reason: str | None = None
         self._ttl: float | None = None
 
