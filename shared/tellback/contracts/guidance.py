@@ -16,9 +16,23 @@ from tellback.names import Family
 
 Severity = Literal["info", "caution", "warning"]
 Delivery = Literal["first", "all"]
+Status = Literal["success", "partial", "error"]
+Code = Literal[
+    "ok",
+    "partial",
+    "no_results",
+    "rate_limited",
+    "unavailable",
+    "unknown_tool",
+    "invalid_arguments",
+    "denied",
+    "error",
+]
 
 MAX_PROVIDERS: Final = 32
 MAX_CONFIG_BYTES: Final = 64 << 10
+MAX_OFFERS: Final = 8
+LONGEST_WAIT: Final = 86_400.0  # seconds of a Retry-After that are believed
 
 SessionName = Annotated[str, Meta(min_length=1, max_length=512)]
 Name = Annotated[str, Meta(max_length=256)]
@@ -123,8 +137,36 @@ class EvaluationBegun(Message, frozen=True, kw_only=True):
         return self.session
 
 
+class Offer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One suggestion as it was offered, for measuring what was taken.
+
+    `kind` says what it asks for: "refine", "alternative", "retry", "answer", ... `arguments` is the fingerprint
+    `attempt_of(tool, arguments)` of the call; None where any arguments will do.
+    """
+
+    kind: Annotated[str, Meta(max_length=64)]
+    tool: ToolName | None = None
+    arguments: Annotated[str, Meta(max_length=64)] | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a tool call came to, as its host classified it. `retry_after` is in seconds.
+
+    Source: actionable-feedback, "Design Principle".
+    """
+
+    status: Status
+    code: Code
+    retryable: bool = False
+    retry_after: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] | None = None
+    offered: Annotated[tuple[Offer, ...], Meta(max_length=MAX_OFFERS)] = ()
+
+
 class ToolInvoked(Message, frozen=True, kw_only=True, gc=False):  # gc: of many at once, none part of a cycle
-    """A tool call has completed, whatever its outcome: denied and failed calls count as calls."""
+    """A tool call has completed, whatever its outcome: denied and failed calls count as calls.
+
+    `outcome` is there where the host had the call observed.
+    """
 
     family: ClassVar[Family] = Family.EVENTS
 
@@ -138,6 +180,7 @@ class ToolInvoked(Message, frozen=True, kw_only=True, gc=False):  # gc: of many 
     error: str | None = None
     duration_ms: int | None = None
     call_id: str | None = None
+    outcome: Outcome | None = None
 
     @property
     def routing(self) -> str:
@@ -164,3 +207,4 @@ class ToolCall(
     error: str | None = None
     duration_ms: int | None = None
     call_id: str | None = None
+    outcome: Outcome | None = None

@@ -67,6 +67,7 @@ def tool_call_json(event: ToolInvoked, at_ms: int, call_index: int) -> bytes:
         error=event.error,
         duration_ms=event.duration_ms,
         call_id=event.call_id,
+        outcome=event.outcome,
     )
     raw = _encode(call)
     if len(raw) <= KEPT_BYTES:  # then no field of it is longer

@@ -1,0 +1,40 @@
+"""When two tool calls are the same attempt: one answer for what failed, what repeats, and what was taken up."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import msgspec
+
+_DEPTH: Final = 32
+_encode = msgspec.json.Encoder(order="deterministic", enc_hook=repr).encode
+
+
+def attempt_of(tool: str, params: Mapping[str, Any]) -> str:
+    """The fingerprint of a call: the same for arguments that differ in case, white space, order or absent values.
+
+    Stable across processes and hosts; whatever the arguments are, it does not raise.
+    """
+    try:
+        text = _encode(_normal(dict(params), 0))
+    except Exception:  # noqa: BLE001 - a user's object may raise anything from its repr
+        text = type(params).__name__.encode()
+    return hashlib.blake2b(tool.encode("utf-8", "replace") + b"\0" + text, digest_size=8).hexdigest()
+
+
+def _normal(value: Any, depth: int) -> Any:
+    """The value as it counts: texts trimmed and in small letters, no entries that are None, 2.0 as 2."""
+    if depth == _DEPTH:
+        return None
+    if isinstance(value, str):
+        return " ".join(value.split()).casefold()
+    if isinstance(value, Mapping):
+        mapping: Mapping[Any, Any] = value
+        return {str(key): _normal(item, depth + 1) for key, item in mapping.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return [_normal(item, depth + 1) for item in cast("list[Any]", value)]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value

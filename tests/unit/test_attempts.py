@@ -1,0 +1,114 @@
+"""What counts as the same attempt."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellback.contracts.codec import decode, encode
+from tellback.contracts.guidance import MAX_OFFERS, Offer, Outcome, ToolCall, ToolInvoked
+from tellback.contracts.message import new_event_id
+from tellback.errors import MessageError
+from tellback.guidance.attempts import attempt_of
+from tellback.guidance.bounds import tool_call_json
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"query": "Ruby Creator"}, {"query": "  ruby   creator\n"}),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        ({"a": 1}, {"a": 1.0}),
+        ({"a": 1}, {"a": 1, "page": None}),
+        ({"a": ["X", {"b": "Y"}]}, {"a": ("x ", {"b": "y"})}),
+        ({"q": "STRASSE"}, {"q": "straße"}),
+    ],
+)
+def test_the_same_attempt(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert attempt_of("t", one) == attempt_of("t", other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"query": "a"}, {"query": "b"}),
+        ({"query": "a"}, {"q": "a"}),
+        ({"n": 1}, {"n": "1"}),
+        ({"n": True}, {"n": 1}),
+        ({"n": 0}, {"n": -1}),
+        ({"a": [1, 2]}, {"a": [2, 1]}),
+        ({}, {"a": ""}),
+    ],
+)
+def test_different_attempts(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert attempt_of("t", one) != attempt_of("t", other)
+
+
+def test_the_tool_is_part_of_the_attempt() -> None:
+    assert attempt_of("a", {"q": 1}) != attempt_of("b", {"q": 1})
+
+
+class _Hostile:
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+def test_no_arguments_make_it_raise() -> None:
+    circular: dict[str, Any] = {}
+    circular["self"] = circular
+    for params in (circular, {"x": _Hostile()}, {"x": float("nan")}, {"\ud800": "\udfff"}, {1: b"\xff"}):
+        assert len(attempt_of("t", params)) == 16  # type: ignore[arg-type]  # keys that are no text, on purpose
+
+
+@given(st.dictionaries(st.text(), st.recursive(st.none() | st.integers() | st.text(), st.lists)))
+def test_upper_case_and_spaces_change_nothing(params: dict[str, Any]) -> None:
+    padded = {key: f" {value}\t" if isinstance(value, str) else value for key, value in params.items()}
+    assert attempt_of("t", params) == attempt_of("t", padded)
+
+
+def test_it_is_the_same_in_another_process() -> None:
+    code = "from tellback.guidance.attempts import attempt_of; print(attempt_of('t', {'q': 'Ä', 'n': [1, 2.5]}))"
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert other.stdout.strip() == attempt_of("t", {"n": [1, 2.5], "q": "ä"})
+
+
+def _invoked(outcome: Outcome | None) -> ToolInvoked:
+    return ToolInvoked(event_id=new_event_id(), session="s", evaluation="e", tool="t", outcome=outcome)
+
+
+def test_an_outcome_travels_and_stands_in_the_history() -> None:
+    outcome = Outcome(
+        status="error",
+        code="rate_limited",
+        retryable=True,
+        retry_after=30.0,
+        offered=(Offer(kind="alternative", tool="wikipedia", arguments=attempt_of("wikipedia", {"query": "x"})),),
+    )
+    event = _invoked(outcome)
+    assert decode(encode(event), event.family) == event
+    assert msgspec.json.decode(tool_call_json(event, 1, 1), type=ToolCall).outcome == outcome
+    assert b"outcome" not in tool_call_json(_invoked(None), 1, 1)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        {"status": "fine", "code": "ok"},
+        {"status": "error", "code": "strange"},
+        {"status": "error", "code": "rate_limited", "retry_after": -1},
+        {"status": "error", "code": "rate_limited", "retry_after": 1e12},
+        {"status": "error", "code": "error", "offered": [{"kind": "retry"}] * (MAX_OFFERS + 1)},
+    ],
+)
+def test_a_worker_refuses_an_outcome_that_is_none(outcome: dict[str, Any]) -> None:
+    event = _invoked(None)
+    raw = msgspec.json.decode(encode(event))
+    raw["outcome"] = outcome
+    with pytest.raises(MessageError):
+        decode(msgspec.json.encode(raw), event.family)
