@@ -5,16 +5,15 @@ The command line and `tellback.connect()` read it when no Redis is named: one fa
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
-from typing import Final
-
-import msgspec
+from typing import Any, Final, NamedTuple, cast
 
 NAME: Final = "up.json"
 
 
-class RunningSystem(msgspec.Struct, frozen=True, kw_only=True):
+class RunningSystem(NamedTuple):
     """What a live `tellback up` says about itself; the addresses carry their passwords."""
 
     pid: int
@@ -30,10 +29,20 @@ def find_running(folder: Path) -> RunningSystem | None:
             status = os.fstat(file.fileno())
             if status.st_uid != os.geteuid() or status.st_mode & 0o077:
                 return None
-            running = msgspec.json.decode(file.read(), type=RunningSystem)
+            running = _read(json.loads(file.read()))
         os.kill(running.pid, 0)
-    except (OSError, OverflowError, msgspec.MsgspecError):
+    except (OSError, OverflowError, ValueError, TypeError, KeyError, RecursionError):
         return None
+    return running
+
+
+def _read(found: Any) -> RunningSystem:
+    """The file's content, checked by hand: `tellback hook` reads it too, and cannot pay for importing more."""
+    values = cast("dict[str, Any]", found)
+    running = RunningSystem(values["pid"], values["redis_url"], values["flower_url"], values["data_dir"])
+    texts = (running.redis_url, running.flower_url or "", running.data_dir)
+    if type(running.pid) is not int or not all(isinstance(text, str) for text in texts):
+        raise TypeError("not what `announce` writes")
     return running
 
 
@@ -48,7 +57,7 @@ def announce(folder: Path, running: RunningSystem) -> None:
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         os.fchmod(descriptor, 0o600)  # a draft that a killed process left may be of any mode
-        file.write(msgspec.json.encode(running))
+        file.write(json.dumps(running._asdict()).encode())
     draft.replace(folder / NAME)
 
 

@@ -7,7 +7,6 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
-from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 from msgspec import Meta
@@ -66,6 +65,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     command_policy: Annotated[
         str, Meta(description="TOML file that says what commands may do on this worker's host; empty: none.")
+    ] = ""
+    command_cgroup: Annotated[
+        str,
+        Meta(
+            description="Directory of cgroup v2 in which limited commands get groups of their own; empty: the worker's "
+            "own, where it is delegated; `off`: none."
+        ),
     ] = ""
     command_secret_env: Annotated[
         str, Meta(description="Variables of the worker's environment that `secret_env` may name, separated by commas.")
@@ -200,12 +206,3 @@ def _variable(message: str) -> str:
         if f"$.{name}`" in message:
             return PREFIX + name.upper()
     return PREFIX + "*"
-
-
-def without_secrets(url: str) -> str:
-    """The URL with its password masked, for logs and terminals."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    place = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{place}"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tellback.errors import ConfigurationError
-from tellback.settings import load, without_secrets
+from tellback.settings import load
+from tellback.urls import without_secrets
 
 
 def test_the_environment_overrides_defaults_and_arguments_override_it() -> None:

@@ -148,7 +148,7 @@ class TerminalReporter:
         """Where everything is, and how it is used."""
         from rich.table import Table
 
-        from tellback.settings import without_secrets
+        from tellback.urls import without_secrets
 
         self._status.stop()
         system = self._system

@@ -11,10 +11,11 @@ import msgspec
 from tellback.errors import Unavailable
 from tellback.log import get_logger
 from tellback.messaging.spool import SpoolPlace
-from tellback.settings import Settings, without_secrets
+from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.team import open_layout, team_id
+from tellback.urls import without_secrets
 
 WAS_MAX: Final = 5
 

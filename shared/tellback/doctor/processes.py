@@ -6,12 +6,14 @@ from typing import Final
 
 from tellback.connection_file import RunningSystem
 from tellback.doctor.finding import Finding, note, ok, wrong
-from tellback.settings import Settings, without_secrets
+from tellback.names import Family
+from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.encoders import EncoderState
 from tellback.state.keys import Layout
 from tellback.state.presence import Presence, Worker
 from tellback.up.answers import http_answers
+from tellback.urls import without_secrets
 
 _MISSED_SWEEPS: Final = 5
 _START_WORKERS: Final = "start some: `tellback up`, or `celery -A tellback_workers.app worker -E`"
@@ -39,6 +41,24 @@ def versions(alive: list[Worker], own: str) -> Finding:
         advice = "a worker older than its hosts dead-letters messages that it does not know: upgrade it first"
         return note("versions", f"{own} here; {', '.join(sorted(others))}", advice)
     return ok("versions", own)
+
+
+def policies(alive: list[Worker]) -> list[Finding]:
+    """What commands may do where workers take them, as each worker has read it."""
+    taking = [worker for worker in alive if worker.policy and any(_takes_commands(name) for name in worker.queues)]
+    return [_policy(worker) for worker in taking]
+
+
+def _policy(worker: Worker) -> Finding:
+    check = f"policy of {worker.name}"
+    if "by looking at processes" in worker.policy:
+        advice = "have its control group delegated (systemd: Delegate=yes), or name one in TELLBACK_COMMAND_CGROUP"
+        return note(check, worker.policy, f"limits hold with a delay of some ms; {advice}")
+    return ok(check, worker.policy)
+
+
+def _takes_commands(queue: str) -> bool:
+    return queue.partition(".")[0] == Family.COMMANDS
 
 
 def beat(presence: Presence, settings: Settings, now_ms: int) -> Finding:

@@ -8,9 +8,9 @@ from redis import exceptions
 
 from tellback.doctor.finding import Finding, note, ok, wrong
 from tellback.errors import ConfigurationError
-from tellback.settings import without_secrets
 from tellback.state.database import Database
 from tellback.up.answers import check_redis
+from tellback.urls import without_secrets
 
 NEARLY_FULL = 0.9
 

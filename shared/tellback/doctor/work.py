@@ -9,11 +9,12 @@ from tellback.broker import KEY_PREFIX
 from tellback.doctor.finding import Finding, note, ok, wrong
 from tellback.errors import Unavailable
 from tellback.names import SWEEPS_QUEUE, Family
-from tellback.settings import Settings, without_secrets
+from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.dead import DeadLetters
 from tellback.state.keys import Layout, stream_of
 from tellback.state.presence import Worker
+from tellback.urls import without_secrets
 
 SLOW_SECONDS: Final = 30.0
 MANY_MESSAGES: Final = 10_000

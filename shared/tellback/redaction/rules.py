@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cache
-from typing import Final
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import cache, cached_property
+from typing import Final, NamedTuple
 
 from tellback.redaction import assignments, tokens
 
@@ -22,20 +21,20 @@ _CHANGES: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]|\d[A-Za-z]|[A-Za-z]\d")
 _VALUE: Final = re.compile(r"[\w+/.~=%-]{12,80}")
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):  # no dataclass: importing those costs a short-lived process more than all of this
     """A rule that a user adds: what a secret looks like within one line."""
 
     name: str
     pattern: re.Pattern[str]
 
 
-@dataclass(frozen=True, slots=True)
 class Trie:
     """Rules by the characters of the prefix that what they look for begins with."""
 
-    rules: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    below: dict[str, Trie] = field(default_factory=dict[str, "Trie"])
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.rules: list[tuple[str, str]] = []
+        self.below: dict[str, Trie] = {}
 
     def add(self, prefix: str, rule: tuple[str, str]) -> None:
         """Put a rule below its prefix."""
@@ -43,6 +42,32 @@ class Trie:
         for character in prefix:
             node = node.below.setdefault(character, Trie())
         node.rules.append(rule)
+
+
+class _Form:
+    """The one expression of a scan, with the rule and the doubt of each group that ends a match."""
+
+    def __init__(self, rules: Iterable[tuple[str, str]], trie: Trie | None) -> None:
+        self.names: dict[int, str] = {}
+        self.doubts: dict[int, int] = {}
+        self._groups = 0
+        parts = [self._rule(name, pattern) for name, pattern in rules]
+        parts += [f"(?<![0-9A-Za-z]){self._branches(trie)}"] if trie else []
+        self.pattern = re.compile("|".join(parts), re.MULTILINE)
+
+    def _rule(self, name: str, pattern: str) -> str:
+        doubtful = pattern.count(assignments.DOUBT)
+        self._groups += doubtful + 1
+        self.names[self._groups] = name
+        if doubtful:
+            self.doubts[self._groups] = self._groups - 1
+        return pattern.replace(assignments.DOUBT, "()") + "()"
+
+    def _branches(self, trie: Trie) -> str:
+        """An alternation that looks at each character of the prefixes once."""
+        parts = [re.escape(first) + self._branches(below) for first, below in sorted(trie.below.items())]
+        parts += [self._rule(name, pattern) for name, pattern in trie.rules]
+        return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
 
 
 class Scan:
@@ -62,31 +87,24 @@ class Scan:
     ) -> None:
         """Take rules as pairs of name and pattern, or as a trie of prefixes.
 
-        A text that has none of the texts `needs`, or no match of the pattern `need`, has no match.
+        A text that has none of the texts `needs`, or no match of the pattern `need`, has no match. Nothing is compiled
+        before a text is searched, and nothing of what a process never needs.
         """
-        self._names: dict[int, str] = {}
-        self._doubts: dict[int, int] = {}
-        needed = need or "|".join(map(re.escape, needs))
-        self._need = re.compile(needed).search if needed else None
-        self._groups = 0
-        parts = [self._rule(name, pattern) for name, pattern in rules]
-        parts += [f"(?<![0-9A-Za-z]){self._branches(trie)}"] if trie else []
-        self._pattern = re.compile("|".join(parts), re.MULTILINE)
-        self._search = self._pattern.search
+        self._rules = tuple(rules)
+        self._trie = trie
+        self._needed = need or "|".join(map(re.escape, needs))
 
-    def _rule(self, name: str, pattern: str) -> str:
-        doubtful = pattern.count(assignments.DOUBT)
-        self._groups += doubtful + 1
-        self._names[self._groups] = name
-        if doubtful:
-            self._doubts[self._groups] = self._groups - 1
-        return pattern.replace(assignments.DOUBT, "()") + "()"
+    @cached_property
+    def _need(self) -> Callable[[str], object] | None:
+        return re.compile(self._needed).search if self._needed else None
 
-    def _branches(self, trie: Trie) -> str:
-        """An alternation that looks at each character of the prefixes once."""
-        parts = [re.escape(first) + self._branches(below) for first, below in sorted(trie.below.items())]
-        parts += [self._rule(name, pattern) for name, pattern in trie.rules]
-        return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
+    @cached_property
+    def _form(self) -> _Form:
+        return _Form(self._rules, self._trie)
+
+    @cached_property
+    def _search(self) -> Callable[[str], object]:
+        return self._form.pattern.search
 
     def clean(self, folded: str) -> bool:
         """Whether no rule matches; False also where one might, for a value in doubt."""
@@ -96,11 +114,12 @@ class Scan:
         """Place and rule of each hit in `folded`; `text` is the same with its capitals, for those in doubt."""
         if self._need and not self._need(folded):
             return
-        for match in self._pattern.finditer(folded):
+        names, doubts = self._form.names, self._form.doubts
+        for match in self._form.pattern.finditer(folded):
             index = match.lastindex or 0
-            doubt = self._doubts.get(index)
+            doubt = doubts.get(index)
             if doubt is None or match.start(doubt) < 0 or looks_random(text, match.start(doubt)):
-                yield match.start(), self._names[index]
+                yield match.start(), names[index]
 
 
 def looks_random(text: str, start: int) -> bool:
@@ -109,8 +128,7 @@ def looks_random(text: str, start: int) -> bool:
     return value is not None and len(_CHANGES.findall(value[0])) >= max(3, len(value[0]) // 7)
 
 
-@dataclass(frozen=True, slots=True)
-class Scans:
+class Scans(NamedTuple):
     """All passes: `plain` over the text, `folded` over it in small letters."""
 
     plain: tuple[Scan, ...]

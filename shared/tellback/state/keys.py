@@ -7,8 +7,7 @@ no part can imitate another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple, Self
 from urllib.parse import quote
 
 from tellback.errors import InvalidInput
@@ -19,8 +18,7 @@ HOUR: Final = 3_600
 DAY: Final = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class KeyFamily:
+class KeyFamily(NamedTuple):  # here no dataclasses: `tellback hook` builds keys, and cannot pay for their import
     """One kind of key. `lifetime` is the longest time to live, in seconds; None: it stays, and `bound` says why."""
 
     name: str
@@ -64,6 +62,9 @@ FAMILIES: Final = {
         KeyFamily("jobaway", "commands", "string", 5 * MINUTE, None, "since when no worker serves a pool's host"),
         KeyFamily("running", "commands", "zset", 7 * DAY, None, "commands under a lease, by its end"),
         KeyFamily("stop", "commands", "list", DAY, 1, "a running command is to be stopped"),
+        KeyFamily(
+            "follow", "commands", "stream", 10 * MINUTE, 2_000, "output to be followed: the newest pieces, 1 MiB"
+        ),
         KeyFamily("done", "commands", "list", HOUR, 1, "a command's record, for those who wait"),
         KeyFamily("records", "commands", "list", 7 * DAY, 200, "the newest records of a session"),
         KeyFamily("recorded", "commands", "string", 7 * DAY, None, "how many records a session has had"),
@@ -94,12 +95,24 @@ FAMILIES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Shard:
     """One shard of one team: what builds every key."""
 
-    team: str
-    index: int
+    __slots__ = ("index", "team")
+
+    def __init__(self, team: str, index: int) -> None:
+        """Take the team and the number of the shard; both stay as they are."""
+        self.team = team
+        self.index = index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shard) and (self.team, self.index) == (other.team, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.team, self.index))
+
+    def __repr__(self) -> str:
+        return f"Shard({self.team!r}, {self.index})"
 
     def key(self, name: str, *parts: str) -> str:
         """The key of family `name` for these parts.
@@ -116,16 +129,23 @@ class Shard:
         return f"tb:{{{self.team}.{self.index}}}:{family.name}{suffix}"
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """A team's shards."""
-
+class _LayoutFields(NamedTuple):
     team: str
     shards: int
 
-    def __post_init__(self) -> None:
-        """Refuse a team name that could reach into another team's keys."""
-        check_team(self.team)
+
+class Layout(_LayoutFields):
+    """A team's shards; a team name that could reach into another team's keys is refused."""
+
+    __slots__ = ()
+
+    def __new__(cls, team: str, shards: int) -> Self:
+        """Take the team and its number of shards.
+
+        Raises:
+            InvalidInput: the team's name is not allowed.
+        """
+        return super().__new__(cls, check_team(team), shards)
 
     def shard(self, index: int) -> Shard:
         """The shard of this number."""

@@ -1,20 +1,14 @@
-"""Named Lua scripts: each lives in `lua/NAME.lua`, which opens with its keys, arguments and return.
-
-A line `-- @include NAME` takes in `lua/lib/NAME.lua`, so that shared lines stand once.
-"""
+"""Named Lua scripts, and calls of them."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.resources import files
 
 from tellback.state.database import Arg
-
-_INCLUDE = re.compile(r"^-- @include (\w+)$", re.MULTILINE)
+from tellback.state.lua_text import script_text
 
 
 class Script:
@@ -27,7 +21,7 @@ class Script:
     @cached_property
     def source(self) -> str:
         """The script with its includes."""
-        return _read(f"{self.name}.lua")
+        return script_text(self.name)
 
     @cached_property
     def sha(self) -> str:
@@ -41,11 +35,6 @@ class Script:
             if key.partition("}")[0] != prefix:
                 raise AssertionError(f"script {self.name}: {key} is not in the shard of {keys[0]}")
         return Call(self, tuple(keys), tuple(args))
-
-
-def _read(path: str) -> str:
-    text = (files("tellback.state") / "lua" / path).read_text("utf-8")
-    return _INCLUDE.sub(lambda match: _read(f"lib/{match[1]}.lua"), text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,12 @@ import redis
 from redis import exceptions
 
 from tellback.errors import ConfigurationError, Unavailable
-from tellback.settings import Settings, without_secrets
+from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.presence import Presence
 from tellback.state.team import open_layout
 from tellback.up.redis_server import OLDEST, parse_version
+from tellback.urls import without_secrets
 
 CONNECT_SECONDS = 3.0
 HTTP_SECONDS = 2.0
