@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard, cast
 
 import msgspec
 
@@ -17,10 +17,19 @@ def attempt_of(tool: str, params: Mapping[str, Any]) -> str:
 
     Stable across processes and hosts; whatever the arguments are, it does not raise.
     """
+    return fingerprint(tool, normal_text(params))
+
+
+def normal_text(params: Mapping[str, Any]) -> bytes:
+    """The arguments in their normal form, as JSON; whatever they are, it does not raise."""
     try:
-        text = _encode(_normal(dict(params), 0))
+        return _encode(_normal(dict(params), 0))
     except Exception:  # noqa: BLE001 - a user's object may raise anything from its repr
-        text = type(params).__name__.encode()
+        return type(params).__name__.encode()
+
+
+def fingerprint(tool: str, text: bytes) -> str:
+    """The fingerprint of a call whose arguments have this normal form."""
     return hashlib.blake2b(tool.encode("utf-8", "replace") + b"\0" + text, digest_size=8).hexdigest()
 
 
@@ -30,11 +39,14 @@ def _normal(value: Any, depth: int) -> Any:
         return None
     if isinstance(value, str):
         return " ".join(value.split()).casefold()
-    if isinstance(value, Mapping):
-        mapping: Mapping[Any, Any] = value
-        return {str(key): _normal(item, depth + 1) for key, item in mapping.items() if item is not None}
+    if _is_mapping(value):
+        return {str(key): _normal(item, depth + 1) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
         return [_normal(item, depth + 1) for item in cast("list[Any]", value)]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value
+
+
+def _is_mapping(value: object) -> TypeGuard[Mapping[object, Any]]:
+    return isinstance(value, Mapping)
