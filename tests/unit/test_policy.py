@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -122,13 +123,26 @@ def test_limits_are_read(decide: Callable[..., Execution]) -> None:
     [
         ("teams = ", "Invalid value"),
         ("program = []", "unknown field `program`"),
-        ("[limits]\nmemory = '1 GB'", "Expected `int | null`, got `str` - at `$.limits.memory`"),
+        ("[limits]\nmemory = '1 GB'", "limits.memory: Expected `int | null`, got `str`"),
         ("[limits]\nmemory = 1024", ">= 1048576"),
         ("[limits]\nfiles = 3", "unknown field `files`"),
-        ("timeout = 0", "`$.timeout`"),
+        ("timeout = 0", "timeout: Expected `float` > 0.0"),
         ("directories = []", "directories is empty"),
         ("directories = ['srv']", "srv is not an absolute path"),
         ("programs = ['./x']", "./x is not an absolute path"),
+        ("sections = {}", "unknown field `sections`"),
+        ("teams = ['a']\nallowed_teams = ['a']", "teams and allowed_teams say the same"),
+        ("[teams.acme]\nprogram = []", "[teams.acme]: Object contains unknown field `program`"),
+        ("[teams.acme.limits]\nmemory = 1", "[teams.acme]: limits.memory: Expected `int` >= 1048576"),
+        ("[teams.acme]\ntimeout = 0", "[teams.acme]: timeout: Expected `float` > 0.0"),
+        ("[teams.acme]\nteams = ['b']", "[teams.acme]: Object contains unknown field `teams`"),
+        ("[teams.acme]\ndirectories = []", "[teams.acme]: directories is empty"),
+        ("[teams.acme]\nprograms = ['./x']", "[teams.acme]: programs: ./x is not an absolute path"),
+        ("[teams.acme]\nmore_directories = ['x']", "[teams.acme]: more_directories: x is not an absolute path"),
+        ("[teams.acme]\nmore_programs = ['x']", "[teams.acme]: more_programs: the file has no programs for all"),
+        ("[teams.ACME]\ntimeout = 1", "[teams.ACME]: a team's name is small letters"),
+        ("[teams]\nacme = 3", "[teams.acme]: Expected `object`, got `int`"),
+        ("allowed_teams = ['b']\n[teams.acme]\ntimeout = 1", "[teams.acme]: the team is not among allowed_teams"),
     ],
 )
 def test_a_bad_file_is_an_error_that_names_it(decide: Callable[..., Execution], toml: str, reason: str) -> None:
@@ -138,6 +152,70 @@ def test_a_bad_file_is_an_error_that_names_it(decide: Callable[..., Execution], 
     assert str(caught.value).startswith("TELLBACK_COMMAND_POLICY: ")
     assert "policy.toml: " in str(caught.value)
     assert reason in str(caught.value)
+
+
+SECTIONS = """
+    directories = ["ROOT/work"]
+    programs = ["true"]
+    environment = ["CI"]
+    timeout = 30
+    [limits]
+    memory = 1_073_741_824
+    processes = 64
+    [teams.acme]
+    programs = ["ROOT/bin/tool"]
+    more_directories = ["ROOT/bin"]
+    more_environment = ["PATH"]
+    timeout = 60
+    limits.processes = 8
+    [teams.beta]
+    more_programs = ["tool"]
+"""
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_teams_section_overrides_and_adds(decide: Callable[..., Execution], tmp_path: Path) -> None:
+    """What it does not name is as for all, as it is for a team that has no section."""
+    tool = str(tmp_path / "bin" / "tool")
+    acme = decide(SECTIONS, argv=(tool,), team="acme", cwd=str(tmp_path / "bin"), timeout=60.0)
+    assert acme.limits == Limits(memory=1 << 30, processes=8)
+    assert acme.env == {"CI": "1", "PATH": "/usr/bin:/bin"}
+    assert decide(SECTIONS, argv=(tool,), team="acme").cwd == str(tmp_path / "work")
+    other = decide(SECTIONS, team="other")
+    assert (other.limits, other.env) == (Limits(memory=1 << 30, processes=64), {"CI": "1"})
+    assert decide(SECTIONS, team="beta").argv
+
+
+SECTION_REFUSALS: list[tuple[str, str, dict[str, object]]] = [
+    ("acme", "teams.acme.programs", {}),
+    ("acme", "teams.acme.directories", {"argv": ["ROOT/bin/tool"], "cwd": "/"}),
+    ("acme", "teams.acme.environment", {"argv": ["ROOT/bin/tool"], "env": {"HOME": "/"}}),
+    ("acme", "teams.acme.timeout", {"argv": ["ROOT/bin/tool"], "timeout": 61.0}),
+    ("beta", "teams.beta.programs", {"argv": ["false"]}),
+    ("beta", "timeout", {"timeout": 31.0}),
+    ("other", "programs", {"argv": ["ROOT/bin/tool"]}),
+]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("team", "rule", "fields"), SECTION_REFUSALS)
+def test_a_refusal_names_the_rule_and_whose_it_is(
+    decide: Callable[..., Execution], tmp_path: Path, team: str, rule: str, fields: dict[str, object]
+) -> None:
+    """A rule of a team's own section is named with the section."""
+    fields = dict(fields)
+    argv = tuple(str(part).replace("ROOT", str(tmp_path)) for part in cast("list[str]", fields.pop("argv", ["true"])))
+    with pytest.raises(Refused, match=f"refused by this host's policy, rule {rule}: "):
+        decide(SECTIONS, argv=argv, team=team, **fields)
+
+
+def test_sections_do_not_say_which_teams_run_here(decide: Callable[..., Execution]) -> None:
+    """That is what `allowed_teams` is for, and a list of `teams` as before."""
+    assert decide("[teams.acme]\ntimeout = 60", team="other").argv
+    with pytest.raises(Refused, match="rule teams: "):
+        decide('allowed_teams = ["acme"]\n[teams.acme]\ntimeout = 60', team="other")
+    with pytest.raises(Refused, match="rule teams: "):
+        decide('allowed_teams = ["acme"]', team="other")
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:

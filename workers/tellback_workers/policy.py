@@ -13,6 +13,7 @@ from tellback.contracts.commands import CommandSubmitted
 from tellback.redaction import MIN_VALUE_CHARS
 from tellback.settings import Settings
 from tellback_workers.policy_file import read_policy
+from tellback_workers.team_policy import of_team
 
 INHERITED: Final = ("PATH", "HOME", "LANG")
 
@@ -34,7 +35,7 @@ class Policy:
         Raises:
             ConfigurationError: the policy file cannot be used.
         """
-        self._file = read_policy(settings.command_policy)
+        self._file = of_team(read_policy(settings.command_policy), team)
         named = self._file.directories or [root for root in settings.command_roots.split(os.pathsep) if root]
         self._roots = [Path(root).resolve() for root in named] or [Path.cwd().resolve()]
         self._secret_names = {name.strip() for name in settings.command_secret_env.split(",") if name.strip()}
@@ -70,7 +71,7 @@ class Policy:
         self._check_program(submitted.argv[0], cwd, env.get("PATH", os.defpath))
         longest = self._file.timeout
         if longest is not None and submitted.timeout > longest:
-            raise Refused("timeout", f"{submitted.timeout:g} s asked for, at most {longest:g} s are allowed here")
+            raise self._refused("timeout", f"{submitted.timeout:g} s asked for, at most {longest:g} s are allowed here")
         return Execution(
             argv=submitted.argv,
             cwd=str(cwd),
@@ -80,6 +81,10 @@ class Policy:
             limits=self._file.limits,
         )
 
+    def _refused(self, rule: str, reason: str) -> Refused:
+        """A refusal that names the table, too, where the rule is the team's own."""
+        return Refused(f"teams.{self._team}.{rule}" if rule in self._file.own else rule, reason)
+
     def _check_team(self) -> None:
         if self._file.teams is not None and self._team not in self._file.teams:
             raise Refused("teams", f"commands of team {self._team} do not run on this host")
@@ -87,14 +92,14 @@ class Policy:
     def _directory(self, submitted: CommandSubmitted) -> Path:
         cwd = (self._roots[0] / (submitted.cwd or "")).resolve()
         if not any(cwd.is_relative_to(root) for root in self._roots):
-            raise Refused("directories", f"{cwd} is outside of the directories that commands may run in")
+            raise self._refused("directories", f"{cwd} is outside of the directories that commands may run in")
         return cwd
 
     def _environment(self, submitted: CommandSubmitted) -> dict[str, str]:
         allowed = self._file.environment
         for name in submitted.env:
             if allowed is not None and name not in allowed:
-                raise Refused("environment", f"{name} is not among the names that pass to commands here")
+                raise self._refused("environment", f"{name} is not among the names that pass to commands here")
         names = INHERITED if allowed is None else allowed
         return {name: self._environ[name] for name in names if name in self._environ} | submitted.env
 
@@ -108,7 +113,7 @@ class Policy:
         own_path = self._environ.get("PATH", os.defpath)
         allowed = {_identity(shutil.which(name, path=own_path)) for name in self._file.programs} - {None}
         if found is None or _identity(found) not in allowed:
-            raise Refused("programs", f"{program} is not among the programs that commands may run here")
+            raise self._refused("programs", f"{program} is not among the programs that commands may run here")
 
 
 def _identity(path: str | None) -> tuple[str, str] | None:
