@@ -43,8 +43,8 @@ def configured(database: Database, name: str, value: str) -> Generator[None]:
         database.command("CONFIG", "SET", name, before)
 
 
-def worker(name: str, *queues: str, version: str = "0.1.0") -> Worker:
-    return Worker(name=name, host="h", pid=1, queues=queues, version=version)
+def worker(name: str, *queues: str, version: str = "0.1.0", policy: str = "") -> Worker:
+    return Worker(name=name, host="h", pid=1, queues=queues, version=version, policy=policy)
 
 
 @pytest.fixture
@@ -222,3 +222,17 @@ def test_neither_celery_nor_torch_is_imported(redis_server: RedisServer) -> None
         "assert not {'celery', 'kombu', 'torch', 'numpy'} & set(sys.modules), sorted(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_the_policy_in_force_is_told_by_those_who_take_commands(settings: Settings, presence: Presence) -> None:
+    """With how its limits are held; a worker of an older release says nothing of it."""
+    watched = "/etc/p.toml; limits of memory and processes: held by looking at processes: no cgroup v2"
+    presence.here(worker("w1@h", "commands", policy="/etc/p.toml; limits of memory and processes: none"))
+    presence.here(worker("w2@h", "commands.h", policy=watched))
+    presence.here(worker("w3@h", "events", policy="no policy file"))
+    presence.here(worker("w4@h", "commands"))
+    findings = {check: finding for check, finding in found(settings).items() if check.startswith("policy of ")}
+    assert sorted(findings) == ["policy of w1@h", "policy of w2@h"]
+    assert findings["policy of w1@h"].state == "ok"
+    assert (findings["policy of w2@h"].state, findings["policy of w2@h"].found) == ("note", watched)
+    assert "Delegate=yes" in findings["policy of w2@h"].advice

@@ -5,18 +5,19 @@ from __future__ import annotations
 from celery import Celery, signals
 
 from tellback.settings import load
-from tellback_workers import lifeline, policy_file, presence, provider_check
+from tellback_workers import groups, lifeline, policy_file, presence, provider_check
 from tellback_workers.config import config
 from tellback_workers.dispatcher import DispatcherStep
 from tellback_workers.log import configure
 
 __all__ = [
     "app",
+    "groups",
     "lifeline",
     "policy_file",
     "presence",
     "provider_check",
-]  # the four connect themselves to Celery's signals
+]  # the five connect themselves to Celery's signals
 
 app = Celery(
     "tellback",

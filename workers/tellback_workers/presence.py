@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final
 
 import structlog
 from celery import signals
 
 from tellback.errors import TellbackError
-from tellback.settings import load
+from tellback.settings import Settings, load
 from tellback.state.presence import PERIOD, Presence, Worker
+from tellback_workers.groups import described
 from tellback_workers.runtime import Runtime
 
 _log = structlog.get_logger("tellback.presence")
@@ -72,9 +74,15 @@ def _ready(sender: Any, **_: object) -> None:
         pid=os.getpid(),
         queues=tuple(sorted(sender.app.amqp.queues.consume_from)),
         version=version("tellback"),
+        policy=_policy(settings),
     )
     _running.append(SignsOfLife(Runtime(settings), worker))
     _running[0].start()
+
+
+def _policy(settings: Settings) -> str:
+    name = settings.command_policy
+    return f"{Path(name).resolve()}; limits of memory and processes: {described()}" if name else "no policy file"
 
 
 @signals.worker_shutdown.connect

@@ -22,6 +22,8 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...]
     version: str
     seen: int = 0
+    policy: str = ""
+    """What commands may do there: the policy's file, and how its limits are held; empty from older workers."""
 
 
 class Presence:
