@@ -54,6 +54,8 @@ FAMILIES: Final = {
         KeyFamily("seen", "guidance", "set", 7 * DAY, 50_500, "event ids, two generations of 50,000"),
         KeyFamily("seen-old", "guidance", "set", 7 * DAY, 50_500, "the generation before"),
         KeyFamily("mail", "guidance", "list", 7 * DAY, 100, "feedback not yet delivered"),
+        KeyFamily("guidestats", "guidance", "hash", 35 * DAY, 5_300, "one day's counters; surplus names count as one"),
+        KeyFamily("health", "guidance", "hash", 2 * HOUR, 1_000, "tools that refused lately; the first to return goes"),
         KeyFamily("job", "commands", "hash", 7 * DAY, 32, "one command's state; a cancelled one's tombstone"),
         KeyFamily("jobs", "commands", "zset", 7 * DAY, None, "queued commands of a pool, by priority and turn"),
         KeyFamily("joborder", "commands", "hash", 7 * DAY, None, "turns of the sessions that a pool has commands of"),
