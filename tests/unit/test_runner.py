@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -196,42 +197,95 @@ def test_two_streams_stay_apart_and_lose_nothing() -> None:
     assert "e" * 50 not in outcome.stdout.text
 
 
+def supervisor_of(tag: str) -> psutil.Process:
+    """The parent of the one process with this tag that leads a session: of the command itself."""
+    found: list[psutil.Process] = []
+
+    def look() -> bool:
+        pids = alive(tag)
+        found[:] = [psutil.Process(pid) for pid in pids if os.getsid(pid) == pid][:1]
+        return len(pids) == PROCESSES and bool(found)
+
+    wait_until(look, "the command runs")
+    parents = found[0].parents()
+    return parents[0]
+
+
+def guardian_of(tag: str) -> psutil.Process:
+    """The parent of the command's supervisor."""
+    return supervisor_of(tag).parents()[0]
+
+
+# The shell itself, a child in its group, and one that has left it.
+LEAVES = "setsid sleep $TAG & sleep $TAG & : $TAG; wait"
+PROCESSES = 3
+
+
 @pytest.mark.faults
-def test_a_dead_supervisor_is_an_outcome() -> None:
-    """Its command dies with it, and the record says that nothing is known."""
+@pytest.mark.parametrize("victim", [supervisor_of, guardian_of])
+def test_a_dead_supervisor_is_an_outcome(victim: Callable[[str], psutil.Process]) -> None:
+    """All that it started dies with it or with its guardian, and the record says that nothing is known."""
     tag = f"44.{os.getpid()}"
     supervision.close_idle()
-
-    def kill() -> None:
-        wait_until(lambda: alive(tag), "the command runs")
-        psutil.Process(alive(tag)[0]).parent().kill()  # type: ignore[union-attr] # it has one
-
-    killer = threading.Thread(target=kill)
+    killer = threading.Thread(target=lambda: victim(tag).kill())
     killer.start()
-    outcome = execute("sleep", tag)
+    outcome = execute("sh", "-c", LEAVES.replace("$TAG", tag))
     killer.join()
     assert outcome.exit_code is None
     assert outcome.error == "the process that watched the command died"
-    wait_until(lambda: not alive(tag), "the command is dead", timeout=1)
+    wait_until(lambda: not alive(tag), "everything is dead", timeout=3)
     assert execute("echo", "next").stdout.text == "next"
 
 
+@pytest.fixture
+def runner_of() -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
+    """Starts a process that runs a command with this tag."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(tag: str) -> subprocess.Popen[bytes]:
+        script = (
+            "import os; from tellback.commands.runner import *; "
+            "run(Execution(argv=['sh', '-c', os.environ['LEAVES']], cwd='/', env=dict(os.environ), timeout=60))"
+        )
+        environ = {**os.environ, "LEAVES": LEAVES.replace("$TAG", tag)}
+        started.append(subprocess.Popen([sys.executable, "-c", script], env=environ))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
 @pytest.mark.faults
-def test_a_command_dies_with_both_of_those_who_watch_it() -> None:
-    """SIGKILL of runner and supervisor at once, as of a whole process tree: nobody is left to clean up."""
+@pytest.mark.parametrize("victim", [supervisor_of, guardian_of])
+def test_a_command_dies_with_two_of_those_who_watch_it(
+    victim: Callable[[str], psutil.Process], runner_of: Callable[[str], subprocess.Popen[bytes]]
+) -> None:
+    """SIGKILL of the runner and, at once, of the supervisor or its guardian: the third ends everything."""
     tag = f"46.{os.getpid()}"
-    script = (
-        "import os; from tellback.commands.runner import *; "
-        "run(Execution(argv=['sleep', os.environ['TAG']], cwd='/', env=dict(os.environ), timeout=60))"
-    )
-    runner = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "TAG": tag})
-    wait_until(lambda: alive(tag), "the command runs")
-    supervisor = psutil.Process(runner.pid).children()[0]
+    runner = runner_of(tag)
+    other = victim(tag)
     runner.send_signal(signal.SIGSTOP)
-    supervisor.kill()
+    other.kill()
     runner.kill()
     runner.wait()
-    wait_until(lambda: not alive(tag), "the command is dead", timeout=3)
+    wait_until(lambda: not alive(tag), "everything is dead", timeout=5)
+
+
+@pytest.mark.faults
+def test_a_supervisor_that_hangs_is_ended_with_its_runner(
+    runner_of: Callable[[str], subprocess.Popen[bytes]],
+) -> None:
+    """It cannot see that the runner is gone; its guardian does."""
+    tag = f"47.{os.getpid()}"
+    runner = runner_of(tag)
+    supervisor = supervisor_of(tag)
+    supervisor.suspend()
+    runner.kill()
+    runner.wait()
+    wait_until(lambda: not alive(tag), "everything is dead", timeout=5)
+    wait_until(lambda: not supervisor.is_running(), "the supervisor is gone too", timeout=5)
 
 
 @pytest.mark.faults

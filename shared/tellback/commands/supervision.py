@@ -15,7 +15,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-_PROGRAM = str(Path(__file__).with_name("supervisor.py"))
+# By path, and with nothing else of this interpreter's: it starts soon, and what shadows a module does not reach it.
+_HOME = str(Path(__file__).parents[2])
+_PROGRAM = (
+    "import sys; sys.path.append(sys.argv[1]); from tellback.commands.supervisor import main; main(int(sys.argv[2]))"
+)
 
 
 class SupervisorProcess:
@@ -26,7 +30,7 @@ class SupervisorProcess:
         self.socket, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - this interpreter, our own file
-                [sys.executable, "-I", "-S", _PROGRAM, str(theirs.fileno())],
+                [sys.executable, "-I", "-S", "-c", _PROGRAM, _HOME, str(theirs.fileno())],
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -73,9 +77,10 @@ class SupervisorProcess:
         return bytes(data)
 
     def kill(self) -> None:
-        """End it at once; on Linux the command that it started dies with it."""
-        self._process.kill()
+        """End it at once; on Linux its guardian then ends all that it started."""
+        self._process.terminate()
         self.close()
+        self._process.kill()
 
     def close(self) -> None:
         """Let it clean up and exit; does not wait for more than a moment."""

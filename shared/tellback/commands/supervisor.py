@@ -1,25 +1,25 @@
-"""A process of its own that starts commands and ends all that they started; run by path, standard library only.
+"""A process of its own that starts commands and ends all that they started; standard library only.
 
 It stands between a runner and its commands so that nothing outlives the runner. It leads its own session, adopts what
 a command's children leave behind (Linux: PR_SET_CHILD_SUBREAPER), and kills everything when its runner's socket closes,
-when its runner's process is gone, or when the runner has let `ttl` pass without saying that it lives. A command dies
-with its supervisor (Linux: PR_SET_PDEATHSIG). Starting a command from this small single-threaded process is also what
-makes code between fork and exec safe. It runs one command at a time.
+when its runner's process is gone, or when the runner has let `ttl` pass without saying that it lives. If it dies, its
+guardian ends everything (guardian.py). Starting a command from this small single-threaded process is also what makes
+code between fork and exec safe. It runs one command at a time.
 
 Both ways, a message is a 4-byte length and a JSON object. From the runner: `{"op": "start", "argv", "cwd", "env",
-"ttl", "limits"}` with the two output descriptors, `{"op": "stop", "grace"}`, `{"op": "alive", "ttl"}`. To the runner:
-`{"error", "errno"}` or `{"pid"}`; `{"over"}` with the rule and the limit when it is killed for passing one; then
-`{"status", "ms", "idle", "overdue"}` when the command has ended, and `{"idle": true}` when nothing that it started is
-alive. On macOS only the command's process group can be found and killed, and only limits of single processes hold.
+"ttl", "limits", "group"}` with the two output descriptors, `{"op": "stop", "grace"}`, `{"op": "alive", "ttl"}`. To
+the runner: `{"error", "errno"}` or `{"pid"}`; `{"over"}` with the rule and the limit when it is killed for passing one;
+then `{"status", "ms", "idle", "overdue"}` when the command has ended, and `{"idle": true}` when nothing that it started
+is alive. On macOS only the command's process group can be found and killed, and only limits of single processes hold.
 
-Limits of single processes are the system's (setrlimit). Those of the whole tree are held by looking at it: the system's
-own limit of processes is one of the user, and does not bind root.
+Limits of single processes are the system's (setrlimit). Those of the whole tree are held by its control group where the
+runner has made one (`group`, a directory; see cgroups.py): the command is in it before it runs. Otherwise they are held
+by looking at the tree: the system's own limit of processes is one of the user, and does not bind root.
 """
 
 from __future__ import annotations
 
 import array
-import ctypes
 import errno
 import json
 import os
@@ -29,23 +29,21 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-PR_SET_PDEATHSIG = 1
-PR_SET_CHILD_SUBREAPER = 36
+from tellback.commands.guardian import guarded
+from tellback.commands.processes import LINUX, adopt_orphans, descendants, freeze, signal_all
+
 TICK = 0.02  # between looks at what is left of a command, in seconds
 WATCH = 0.01  # between looks at what a limited command uses, in seconds; longer where a look takes long
 WATCH_SHARE = 4  # of the time, looking may take a fifth
-FREEZES = 100  # rounds at most to find what forks while it is being stopped
 PAGE = resource.getpagesize()
 LIFE_CHECK = 1.0  # between looks at the runner, in seconds
-LINUX = sys.platform.startswith("linux")
-LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Supervisor:
@@ -53,27 +51,27 @@ class Supervisor:
 
     def __init__(self, runner: socket.socket) -> None:
         self.runner = runner
-        self.runner_pid = os.getppid()
+        self.parent = os.getppid()
         self.wake = self._wake_on_child()
-        self.child: subprocess.Popen[bytes] | None = None
-        self.group = 0  # the command's process group while anything of it may live
+        self.group = 0  # the command's process id and group while anything of it may live
         self.ended = False
         self.started = 0.0
         self.alive_until = float("inf")
         self.kill_at = float("inf")
         self.limits: dict[str, int] = {}
+        self.control_group: Path | None = None
+        self.told_over = False
         self.written_before = 0
         self.next_watch = float("inf")
-        if LINUX:
-            LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        adopt_orphans()
 
     def serve(self) -> None:
-        """Until the runner is gone; nothing is left alive then."""
+        """Until the runner or the guardian is gone; nothing is left alive then."""
         try:
-            while os.getppid() == self.runner_pid:
+            while os.getppid() == self.parent:
                 readable, _, _ = select.select([self.runner, self.wake], [], [], self._patience())
-                if self.wake in readable:
-                    self.wake.recv(4096)
+                if self.wake in readable and signal.SIGTERM in self.wake.recv(4096):
+                    break
                 if self.runner in readable and not self._obey():
                     break
                 self._look()
@@ -85,6 +83,7 @@ class Supervisor:
         writer.settimeout(0)
         reader.settimeout(0)
         signal.signal(signal.SIGCHLD, _nothing)
+        signal.signal(signal.SIGTERM, _nothing)
         signal.set_wakeup_fd(writer.detach(), warn_on_full_buffer=False)
         return reader
 
@@ -111,32 +110,37 @@ class Supervisor:
         return True
 
     def _start(self, message: dict[str, Any], descriptors: list[int]) -> None:
-        stdout, stderr = descriptors
         self.limits = {name: limit for name, limit in message["limits"].items() if limit is not None}
+        group = message.get("group")
+        self.control_group, self.told_over = Path(group) if group else None, False
+        door = None
         try:
-            self.child = subprocess.Popen(  # noqa: S603 - running what it is told is its purpose
+            if self.control_group is not None:
+                door = _open_group(self.control_group)
+            process = subprocess.Popen(  # noqa: S603 - running what it is told is its purpose
                 message["argv"],
                 cwd=message["cwd"],
                 env=message["env"],
                 stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
+                stdout=descriptors[0],
+                stderr=descriptors[1],
                 start_new_session=True,
-                preexec_fn=partial(_prepare, _resource_limits(self.limits)),  # noqa: PLW1509 - one thread here
+                preexec_fn=self._preparation(door),  # noqa: PLW1509 - one thread here
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             _send(self.runner, {"error": str(error), "errno": getattr(error, "errno", None)})
             return
         finally:
-            os.close(stdout)
-            os.close(stderr)
-        self.group, self.ended, self.started = self.child.pid, False, time.monotonic()
+            for descriptor in descriptors if door is None else (*descriptors, door):
+                os.close(descriptor)
+        process.returncode = 0  # the dead are collected below, with those that the command leaves behind
+        self.group, self.ended, self.started = process.pid, False, time.monotonic()
         self.alive_until = time.monotonic() + message["ttl"] if message["ttl"] else float("inf")
         self.kill_at = float("inf")
-        self.written_before = _written("self")
+        self.written_before = _written("self") if "written" in self.limits else 0
         watched = LINUX and not self.limits.keys().isdisjoint(("memory", "processes", "written"))
         self.next_watch = self.started if watched else float("inf")
-        _send(self.runner, {"pid": self.child.pid})
+        _send(self.runner, {"pid": self.group})
 
     def _look(self) -> None:
         """Reap, tell, and kill what has had its time."""
@@ -145,10 +149,12 @@ class Supervisor:
         status, left = self._reap()
         if status is not None:
             self.ended = True
+            self._tell_over(self._group_limit())
             took = round((time.monotonic() - self.started) * 1000)
             overdue = time.monotonic() >= self.alive_until
             _send(self.runner, {"status": status, "ms": took, "idle": not left, "overdue": overdue})
         elif self.ended and not left:
+            self._tell_over(self._group_limit())
             _send(self.runner, {"idle": True})
         if self.ended and not left:
             self.group = 0
@@ -161,19 +167,41 @@ class Supervisor:
     def _watch(self) -> None:
         """Kill it if it uses more than it may."""
         began = time.monotonic()
-        rule = self._passed_limit(_descendants(os.getpid()))
+        rule = self._group_limit() or self._passed_limit()
         if rule is not None:
             self.kill_at = began
             self._signal(signal.SIGKILL)
-            _send(self.runner, {"over": [rule, self.limits[rule]]})
+            self._tell_over(rule)
         ended = time.monotonic()
         self.next_watch = float("inf") if rule else ended + max(WATCH, WATCH_SHARE * (ended - began))
 
-    def _passed_limit(self, pids: list[int]) -> str | None:
-        """The rule that the tree of these processes breaks."""
-        if len(pids) > self.limits.get("processes", len(pids)):
+    def _tell_over(self, rule: str | None) -> None:
+        if rule is not None and not self.told_over:
+            self.told_over = True
+            _send(self.runner, {"over": [rule, self.limits[rule]]})
+
+    def _group_limit(self) -> str | None:
+        """The rule for which the system has refused something to the command's control group, or killed it."""
+        group = self.control_group
+        if group is None:
+            return None
+        if "processes" in self.limits and _counted(group / "pids.events", "max"):
             return "processes"
-        if "memory" in self.limits and sum(map(_resident, pids)) > self.limits["memory"]:
+        # Only with both was it this group's own limit: a fuller one above it kills, too.
+        events = group / "memory.events"
+        return (
+            "memory" if "memory" in self.limits and _counted(events, "oom") and _counted(events, "oom_kill") else None
+        )
+
+    def _passed_limit(self) -> str | None:
+        """The rule that the tree of the command's processes breaks."""
+        grouped = self.control_group is not None
+        if grouped and "written" not in self.limits:
+            return None
+        pids = descendants(os.getpid())
+        if not grouped and len(pids) > self.limits.get("processes", len(pids)):
+            return "processes"
+        if not grouped and "memory" in self.limits and sum(map(_resident, pids)) > self.limits["memory"]:
             return "memory"
         if "written" in self.limits:  # what the dead wrote is counted with who waited for them, in the end with us
             written = sum(map(_written, map(str, pids))) + _written("self") - self.written_before
@@ -190,8 +218,8 @@ class Supervisor:
                 return found, not LINUX and self._group_lives()
             if pid == 0:
                 return found, True
-            if self.child is not None and pid == self.child.pid:
-                found = self.child.returncode = os.waitstatus_to_exitcode(status)
+            if pid == self.group and not self.ended:
+                found = os.waitstatus_to_exitcode(status)
 
     def _group_lives(self) -> bool:
         try:
@@ -204,71 +232,78 @@ class Supervisor:
         if not self.group:
             return
         if number == signal.SIGKILL and LINUX:
-            _freeze(os.getpid())
+            if self.control_group is not None:
+                _kill_group(self.control_group)
+            freeze(os.getpid())  # what has left its group, or has none
         with suppress(OSError):  # nobody may be left in the group
             os.killpg(self.group, number)
-        for pid in _descendants(os.getpid()) if LINUX else []:
-            with suppress(OSError):  # it may have ended meanwhile
-                os.kill(pid, number)
+        if LINUX:
+            signal_all(os.getpid(), number)
 
     def _end_all(self) -> None:
         while self.group:
             self._signal(signal.SIGKILL)
             if not self._reap()[1]:
-                return
+                break
             time.sleep(TICK)
+        if self.control_group is not None:
+            with suppress(OSError):  # its maker was here first; what the command made within it, a worker sweeps
+                self.control_group.rmdir()
+
+    def _preparation(self, door: int | None) -> Callable[[], None] | None:
+        """What is to be done between fork and exec. Without it no copy of this process is made, at half of the cost."""
+        limits = self._resource_limits()
+        return partial(_prepare, limits, door) if limits or door is not None else None
+
+    def _resource_limits(self) -> list[tuple[int, int]]:
+        """What the system holds for each process by itself."""
+        numbers = {"file": resource.RLIMIT_FSIZE, "cpu": resource.RLIMIT_CPU}
+        if self.control_group is None:  # a group counts what is used, not what is asked for
+            numbers["memory"] = resource.RLIMIT_DATA
+        return [(number, self.limits[name]) for name, number in numbers.items() if name in self.limits]
 
 
-def _prepare(limits: list[tuple[int, int]]) -> None:
-    """Runs between fork and exec."""
+def _prepare(limits: list[tuple[int, int]], door: int | None) -> None:
+    """Runs between fork and exec. `door` takes this process into its control group."""
+    if door is not None:
+        try:
+            os.write(door, b"0")
+        except OSError as error:  # not the command's own: it must not read as if its program were wrong
+            raise OSError(errno.ENODEV, error.strerror) from error
     for number, limit in limits:
         hard = resource.getrlimit(number)[1]  # of the worker itself: nobody but root may raise it
         value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(number, (value, value))
-    if LINUX:
-        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() == 1:  # the supervisor died before it could be watched
-            os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _resource_limits(limits: dict[str, int]) -> list[tuple[int, int]]:
-    """What the system holds for each process by itself."""
-    numbers = {"memory": resource.RLIMIT_DATA, "file": resource.RLIMIT_FSIZE, "cpu": resource.RLIMIT_CPU}
-    return [(number, limits[name]) for name, number in numbers.items() if name in limits]
+def _open_group(group: Path) -> int:
+    """Where a process that is to enter the group writes."""
+    try:
+        return os.open(group / "cgroup.procs", os.O_WRONLY)
+    except OSError as error:  # not the command's own: it must not read as if its program were missing
+        raise subprocess.SubprocessError(f"its control group cannot be entered: {error}") from error
+
+
+def _kill_group(group: Path) -> None:
+    with suppress(OSError):  # before Linux 5.14 there is no such file, and each process is killed by itself
+        descriptor = os.open(group / "cgroup.kill", os.O_WRONLY)
+        try:
+            os.write(descriptor, b"1")
+        finally:
+            os.close(descriptor)
+
+
+def _counted(file: Path, name: str) -> int:
+    """A counter of a control group."""
+    with suppress(OSError):  # the group is gone
+        for line in file.read_text("utf-8").splitlines():
+            if line.startswith(f"{name} "):
+                return int(line.split()[1])
+    return 0
 
 
 def _nothing(_number: int, _frame: object) -> None:
     """A handler, so that the signal is written to the wake-up descriptor."""
-
-
-def _descendants(root: int) -> list[int]:
-    """Every process below `root`, by one look at /proc (its `children` files may miss some)."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):  # it may have ended meanwhile
-                stat = (entry / "stat").read_bytes()
-                children.setdefault(int(stat.rpartition(b")")[2].split()[1]), []).append(int(entry.name))
-    found: list[int] = []
-    parents = [root]
-    while parents:
-        below = children.get(parents.pop(), [])
-        found += below
-        parents += below
-    return found
-
-
-def _freeze(root: int) -> None:
-    """Stop every process below `root`: what stands still starts no other while the rest is found and killed."""
-    stopped: set[int] = set()
-    for _ in range(FREEZES):
-        found = set(_descendants(root)) - stopped
-        if not found:
-            return
-        for pid in found:
-            with suppress(OSError):  # it may have ended meanwhile
-                os.kill(pid, signal.SIGSTOP)
-        stopped |= found
 
 
 def _resident(pid: int) -> int:
@@ -291,6 +326,8 @@ def _receive(runner: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 - the standard library's signature
     if not header:
         return None, []
     size = struct.unpack("!I", header)[0]
@@ -309,13 +346,13 @@ def _send(runner: socket.socket, message: dict[str, Any]) -> None:
         runner.sendall(struct.pack("!I", len(body)) + body)
 
 
-def main() -> None:
-    """Serve the socket whose descriptor is the first argument."""
+def main(descriptor: int) -> None:
+    """Serve the socket of this descriptor."""
+    if not guarded(descriptor):
+        return
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN if number == signal.SIGPIPE else signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    Supervisor(socket.socket(fileno=int(sys.argv[1]))).serve()
-
-
-if __name__ == "__main__":
-    main()
+    runner = socket.socket(fileno=descriptor)
+    runner.set_inheritable(False)
+    Supervisor(runner).serve()
