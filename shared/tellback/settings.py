@@ -90,6 +90,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     feedback_patience: Annotated[
         float, Meta(gt=0, le=10, description="Longest time that `prompt.feedback` waits for one reply of Redis.")
     ] = 0.1
+    hook_wait: Annotated[
+        float, Meta(gt=0, le=10, description="Longest time that one `tellback hook` process spends on Redis.")
+    ] = 0.05
+    hook_config: Annotated[
+        str, Meta(description="TOML file with the providers that `tellback hook` asks for; empty: its own.")
+    ] = ""
+    tool_cooldown: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=600,
+            description="Time for which a tool that refused, and did not say for how long, is no alternative for any "
+            "agent of the team; doubles with each further refusal, to ten minutes.",
+        ),
+    ] = 30.0
     providers: Annotated[
         str, Meta(description="Custom providers of the workers, `module:Class` separated by commas.")
     ] = ""
