@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tellback.messaging.publisher import Publisher
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import Layout
+from tellback.state.tool_health import Cooling, ToolHealth
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +20,9 @@ class Context:
     quick: Database
     layout: Layout
     publisher: Publisher
+    health: Cooling = field(init=False)
+    """Which tools the team finds refusing: one memory for all prompts of this client."""
+
+    def __post_init__(self) -> None:
+        """Begin that memory."""
+        object.__setattr__(self, "health", Cooling(ToolHealth(self.quick, self.layout)))

@@ -1,0 +1,74 @@
+"""What a batch of tool calls says of the tools, told to the whole team before the batch is committed.
+
+Telling comes first because it may be repeated: a worker that dies in between tells the same again, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Final
+
+import structlog
+
+from tellback.contracts.guidance import ToolInvoked
+from tellback.errors import Unavailable
+from tellback.state.evaluations import Change
+from tellback.state.tool_health import Cooling, Sighting, ToolHealth
+from tellback_workers.runtime import Runtime
+
+REFUSALS: Final = frozenset({"rate_limited", "unavailable"})
+ANSWERS: Final = frozenset({"ok", "partial", "no_results"})  # the tool did its work, whatever came of it
+
+_log = structlog.get_logger("tellback.guidance")
+
+
+class HealthReport:
+    """Tells the tools of one team."""
+
+    def __init__(self, runtime: Runtime, team: str) -> None:
+        """Take the process's connections; they are made when first used."""
+        self._runtime = runtime
+        self._team = team
+
+    @cached_property
+    def _health(self) -> ToolHealth:
+        return ToolHealth(self._runtime.database, self._runtime.layout(self._team))
+
+    @cached_property
+    def _cooling(self) -> Cooling:
+        return Cooling(self._health)
+
+    def tell(self, changes: Iterable[Change]) -> None:
+        """Note refusals, and answers of tools that are cooling down; costs nothing where calls have no outcome.
+
+        Health is advice: with its shard out of reach this is skipped, and the batch goes on.
+        """
+        seen = [sighting for change in changes for sighting in _sightings(change)]
+        if not seen:
+            return
+        refused = {sighting.tool for sighting in seen if sighting.refused}
+        answered = {sighting.tool for sighting in seen} - refused
+        matter = refused | self._cooling.cooling(answered).keys()
+        wanted = [sighting for sighting in seen if sighting.tool in matter]
+        if not wanted:
+            return
+        try:
+            self._health.note(wanted, self._runtime.settings.tool_cooldown)
+        except Unavailable as away:
+            _log.warning("tool_health.skipped", tools=len(matter), reason=str(away))
+
+
+def _sightings(change: Change) -> Iterator[Sighting]:
+    fresh = set(change.fresh)
+    for entry in change.entries:
+        event = entry.message
+        if not isinstance(event, ToolInvoked) or event.outcome is None or event.event_id not in fresh:
+            continue
+        outcome, at = event.outcome, entry.at_ms
+        began = at - (event.duration_ms or 0)
+        if outcome.code in REFUSALS:
+            wait = None if outcome.retry_after is None else round(outcome.retry_after * 1000)
+            yield Sighting(event.tool, at, began, refused=True, wait_ms=wait)
+        elif outcome.code in ANSWERS:
+            yield Sighting(event.tool, at, began, refused=False)
