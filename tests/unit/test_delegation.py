@@ -10,6 +10,7 @@ import pytest
 from tellback import Settings
 from tellback.commands.cgroups import group_for, sweep
 from tellback.commands.limits import Limits
+from tellback.commands.runner import Execution, run
 from tellback_workers import groups
 from tellback_workers.delegation import LEAF, NotDelegated, claim, own_group
 from tellback_workers.policy_file import PolicyFile, TeamSection, read_policy
@@ -106,6 +107,22 @@ def test_what_is_not_delegated_is_left_alone(fake: Fake, files: dict[str, str | 
 def test_off_is_off(fake: Fake) -> None:
     with pytest.raises(NotDelegated, match="'off'"):
         claim("off", fake.proc)
+
+
+def test_a_group_that_cannot_be_made_leaves_the_limits_to_the_supervisor(tmp_path: Path) -> None:
+    """A parent that is gone, or one that is no control group: the command runs, limited as without."""
+    for parent in (tmp_path / "gone", tmp_path):
+        with group_for(parent, Limits(processes=4)) as group:
+            assert group is None
+        script = "import os, time\nfor _ in range(6): os.fork()\ntime.sleep(9)"
+        limits = Limits(processes=4)
+        outcome = run(
+            Execution(
+                argv=["python3", "-c", script], cwd="/", env=dict(os.environ), timeout=20, limits=limits, groups=parent
+            )
+        )
+        assert outcome.error == "killed by this host's policy, rule processes: over 4"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_limits_of_a_tree_no_group_is_made(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from tellback.commands.runner import Execution
 from tellback.contracts.commands import CommandSubmitted
 from tellback.redaction import MIN_VALUE_CHARS
 from tellback.settings import Settings
+from tellback_workers.groups import groups_parent
 from tellback_workers.policy_file import read_policy
 from tellback_workers.team_policy import of_team
 
@@ -79,6 +80,7 @@ class Policy:
             timeout=submitted.timeout,
             grace=self._grace,
             limits=self._file.limits,
+            groups=groups_parent(),
         )
 
     def _refused(self, rule: str, reason: str) -> Refused:

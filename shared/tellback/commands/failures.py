@@ -44,7 +44,6 @@ def describe(number: int | None, text: str, *, argv: Sequence[str], cwd: str, en
         errno.ENOTDIR: f"program not found: {program}",
         errno.EACCES: f"no permission to execute: {program}",
         errno.ENOEXEC: f"exec format error: this system cannot run {program}",
-        errno.ENODEV: "its control group cannot be entered",
         errno.E2BIG: "argument list too long for this system",
     }
     if path is not None and number == errno.ENOENT:

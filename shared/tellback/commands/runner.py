@@ -18,12 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from tellback import clock
 from tellback.commands import failures
+from tellback.commands.cgroups import group_for
 from tellback.commands.limits import NO_LIMITS, Limits
 from tellback.commands.supervision import SupervisorProcess, borrowed
 from tellback.commands.truncation import Capture, Truncation
@@ -43,7 +45,8 @@ class Execution:
     """What to run. `cwd` is absolute; `env` is the whole environment; `timeout` and `grace` are seconds.
 
     With a `lease`, in seconds, the command is killed when the lease passes without a `Control.renewed`, even if this
-    process hangs. It is killed too when it passes one of the `limits`.
+    process hangs. It is killed too when it passes one of the `limits`; with `groups`, a directory below which control
+    groups may be made (`cgroups`), the system holds those of memory and processes.
     """
 
     argv: Sequence[str]
@@ -53,6 +56,7 @@ class Execution:
     grace: float = GRACE
     lease: float | None = None
     limits: Limits = NO_LIMITS
+    groups: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +145,7 @@ def _run(
 ) -> Outcome:
     running = _Running(execution, control, streams, now)
     try:
-        with borrowed() as supervisor:
+        with group_for(execution.groups, execution.limits) as running.group, borrowed() as supervisor:
             running.loop(supervisor)
     except SupervisorLost as lost:
         running.lost(str(lost))
@@ -161,6 +165,7 @@ class _Running:
     streams: tuple[Truncation, Truncation]
     now: Callable[[], datetime]
     supervisor: SupervisorProcess = field(init=False)
+    group: Path | None = None
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
     pipes: dict[int, Truncation] = field(default_factory=dict[int, Truncation])
     pid: int | None = None
@@ -196,6 +201,7 @@ class _Running:
             message: dict[str, Any] = {"op": "start", "argv": list(self.execution.argv), "cwd": self.execution.cwd}
             message |= {"env": dict(self.execution.env), "ttl": self.execution.lease}
             message |= {"limits": msgspec.structs.asdict(self.execution.limits)}
+            message |= {"group": None if self.group is None else str(self.group)}
             self._tell(message, ends)
         finally:
             for end in ends:

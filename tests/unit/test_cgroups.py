@@ -1,0 +1,239 @@
+"""Limits of a command by a control group of its own, on a real system; each command bounds itself, too.
+
+`TELLBACK_TEST_CGROUP` names a directory of cgroup v2 that may be used, with memory and pids in its `subtree_control`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tellback.commands.cgroups import group_for, sweep
+from tellback.commands.limits import Limits
+from tellback.commands.runner import Execution, Outcome, run
+from tests.support.waiting import wait_until
+from tests.unit.test_limits import DISK_FILLER, FORK_BOMB, MEMORY_HOG, alive
+
+GIVEN = os.environ.get("TELLBACK_TEST_CGROUP", "")
+pytestmark = pytest.mark.skipif(not GIVEN, reason="TELLBACK_TEST_CGROUP names no cgroup v2 directory with controllers")
+MIB = 1 << 20
+
+
+@pytest.fixture
+def parent() -> Iterator[Path]:
+    """A directory for groups, empty before and after."""
+    path = Path(GIVEN) / f"test-{uuid.uuid4().hex}"
+    path.mkdir()
+    (path / "cgroup.subtree_control").write_text("+memory +pids")
+    yield path
+    assert groups(path) == []
+    path.rmdir()
+
+
+def groups(parent: Path) -> list[str]:
+    return sorted(path.name for path in parent.iterdir() if path.is_dir())
+
+
+def limited(
+    parent: Path, script: str, *argv: str, cwd: Path = Path("/"), timeout: float = 30.0, **limits: int
+) -> Outcome:
+    """Run a Python script under these limits, in a group below `parent`."""
+    command = [sys.executable, "-S", "-c", textwrap.dedent(script), *argv]
+    return run(
+        Execution(
+            argv=command,
+            cwd=str(cwd),
+            env={"PATH": os.environ["PATH"]},
+            timeout=timeout,
+            grace=0.5,
+            limits=Limits(**limits),
+            groups=parent,
+        )
+    )
+
+
+def test_the_command_is_in_its_group_before_it_runs(parent: Path) -> None:
+    """So is all that it starts; the group has the limits, and is gone afterwards."""
+    script = """
+        import os
+        group = "/sys/fs/cgroup" + open("/proc/self/cgroup").read().strip().rpartition("::")[2]
+        for name in ("memory.max", "memory.oom.group", "pids.max"):
+            print(open(f"{group}/{name}").read().strip(), flush=True)
+        os.fork() or print(open("/proc/self/cgroup").read().strip().rpartition("::")[2] in group)
+    """
+    outcome = limited(parent, script, memory=64 * MIB, processes=8)
+    assert (outcome.exit_code, outcome.error) == (0, None)
+    assert outcome.stdout.text.split() == [str(64 * MIB), "1", "8", "True"]
+
+
+def test_a_memory_hog_of_many_processes_is_killed_as_a_whole(parent: Path) -> None:
+    tag = uuid.uuid4().hex
+    outcome = limited(parent, MEMORY_HOG, tag, memory=100 * MIB)
+    assert outcome.exit_code is None
+    assert outcome.error == f"killed by this host's policy, rule memory: over {100 * MIB}"
+    assert alive(tag) == 0
+
+
+def test_one_process_that_uses_too_much_is_killed_and_its_record_says_so(parent: Path) -> None:
+    """What is reserved and not used does not count."""
+    outcome = limited(parent, "bytearray(b'x') * (256 << 20)", memory=64 * MIB)
+    assert outcome.error == f"killed by this host's policy, rule memory: over {64 * MIB}"
+    assert outcome.signal == "SIGKILL"
+    reserved = "import mmap; kept = mmap.mmap(-1, 1 << 29); print(len(kept))"
+    assert limited(parent, reserved, memory=64 * MIB).exit_code == 0
+
+
+def test_files_that_are_written_are_no_memory_hog(parent: Path, tmp_path: Path) -> None:
+    """The system gives their pages back first."""
+    script = "import sys\nfor _ in range(8): open('f', 'wb').write(bytes(32 << 20))"
+    assert limited(parent, script, cwd=tmp_path, memory=96 * MIB).error is None
+
+
+def test_a_fork_bomb_stays_inside(parent: Path) -> None:
+    """The system starts no process more; the command is ended, and its record names the rule."""
+    tag = uuid.uuid4().hex
+    outcome = limited(parent, FORK_BOMB, tag, processes=16)
+    assert outcome.exit_code is None
+    assert outcome.error == "killed by this host's policy, rule processes: over 16"
+    assert alive(tag) == 0
+
+
+def test_as_many_processes_as_allowed_may_live(parent: Path) -> None:
+    outcome = limited(parent, "import os, time; [os.fork() for _ in range(2)]; time.sleep(0.3)", processes=4)
+    assert (outcome.exit_code, outcome.error) == (0, None)
+
+
+def test_a_limit_without_a_group_of_its_own_holds_beside_it(parent: Path, tmp_path: Path) -> None:
+    """What is written in all is still looked at."""
+    outcome = limited(parent, DISK_FILLER, "f", cwd=tmp_path, written=4 * MIB, processes=64)
+    assert outcome.error == f"killed by this host's policy, rule written: over {4 * MIB}"
+
+
+def test_nothing_outlives_a_timeout(parent: Path) -> None:
+    """Also what has left the session, forked twice, ignores TERM, and made a group of its own below the command's."""
+    tag = uuid.uuid4().hex
+    script = """
+        import os, signal, time
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        group = "/sys/fs/cgroup" + open("/proc/self/cgroup").read().strip().rpartition("::")[2]
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.mkdir(group + "/own")
+                open(group + "/own/cgroup.procs", "w").write("0")
+        time.sleep(30)
+    """
+    outcome = limited(parent, script, tag, timeout=1.0, processes=8)
+    assert outcome.error == "timed out after 1 s"
+    assert alive(tag) == 0
+
+
+RUNNER = """
+    import sys
+    from pathlib import Path
+    from tellback.commands.limits import Limits
+    from tellback.commands.runner import Execution, run
+    run(Execution(argv=["sleep", sys.argv[2]], cwd="/", env={}, timeout=60, limits=Limits(processes=4),
+                  groups=Path(sys.argv[1])))
+"""
+
+
+def start_runner(parent: Path, seconds: str) -> subprocess.Popen[bytes]:
+    runner = subprocess.Popen([sys.executable, "-c", textwrap.dedent(RUNNER), str(parent), seconds])
+    wait_until(lambda: alive(seconds) == 2, "the command runs")
+    return runner
+
+
+def test_the_group_of_a_killed_runner_is_gone_with_its_command(parent: Path) -> None:
+    """The supervisor sees to it."""
+    runner = start_runner(parent, "31.25")
+    runner.kill()
+    runner.wait()
+    wait_until(lambda: not groups(parent) and alive("31.25") == 0, "nothing is left")
+
+
+def test_what_a_dead_worker_and_its_supervisor_left_is_swept(parent: Path) -> None:
+    """With what lives in it; the groups of a living one stay."""
+    living = start_runner(parent, "33.25")
+    before = groups(parent)
+    dead = start_runner(parent, "32.25")
+    (left,) = set(groups(parent)) - set(before)
+    child = subprocess.Popen(["sleep", "32.5"])  # stands for a process whose supervisor could not kill it any more
+    (parent / left / "cgroup.procs").write_text(str(child.pid))
+    (parent / "command-other").mkdir()
+    (parent / "command-1-1-1-1").mkdir()  # of another process namespace
+    for pid in (dead.pid, supervisor_of(dead.pid)):
+        os.kill(pid, signal.SIGKILL)
+    dead.wait()
+    assert sweep(parent) == 1
+    assert child.wait() == -signal.SIGKILL
+    assert groups(parent) == sorted(["command-1-1-1-1", "command-other", *before])
+    living.terminate()
+    living.wait()
+    (parent / "command-other").rmdir()
+    (parent / "command-1-1-1-1").rmdir()
+    wait_until(lambda: not groups(parent), "the living one's is gone with it")
+
+
+def supervisor_of(pid: int) -> int:
+    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, check=True).stdout
+    return int(children.split()[0])
+
+
+CLAIM = """
+    import os, sys
+    from pathlib import Path
+    from tellback_workers.delegation import NotDelegated, claim, own_group
+    try:
+        print(claim(sys.argv[1]))
+    except NotDelegated as reason:
+        print(reason)
+    print(own_group(Path("/proc")).name)
+"""
+
+
+def test_a_worker_steps_aside_where_the_directory_is_its_own(parent: Path) -> None:
+    """A group that shares out controllers must have no process; a second claim finds it ready."""
+    own = parent / "service"
+    own.mkdir()
+    for _ in range(2):
+        said = claimed_in(own)
+        assert said == [str(own), "tellback-worker"]
+    assert {"memory", "pids"} <= set((own / "cgroup.subtree_control").read_text().split())
+    with group_for(own, Limits(memory=64 * MIB)) as group:
+        assert group is not None
+        assert (group / "memory.max").read_text().strip() == str(64 * MIB)
+    (own / "tellback-worker").rmdir()
+    own.rmdir()
+
+
+def test_a_worker_leaves_strangers_where_they_are(parent: Path) -> None:
+    """Unless the setting names the directory: then it is the worker's to use."""
+    own = parent / "session"
+    own.mkdir()
+    stranger = subprocess.Popen(["sleep", "34"])
+    (own / "cgroup.procs").write_text(str(stranger.pid))
+    said = claimed_in(own)
+    assert said[0] == f"{own} holds processes of others, such as {stranger.pid}, and nothing says it is ours"
+    assert said[1] == "session"
+    assert claimed_in(own, str(own)) == [str(own), "tellback-worker"]
+    stranger.kill()
+    stranger.wait()
+    (own / "tellback-worker").rmdir()
+    own.rmdir()
+
+
+def claimed_in(group: Path, named: str = "") -> list[str]:
+    """What a process that stands in `group` says of its claim, and where it stands then."""
+    where = group / "tellback-worker" if (group / "tellback-worker").is_dir() else group
+    enter = f'echo 0 > {where}/cgroup.procs && exec "$@"'
+    argv = ["sh", "-c", enter, "sh", sys.executable, "-c", textwrap.dedent(CLAIM), named]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
