@@ -10,8 +10,13 @@ from pathlib import Path
 import pytest
 
 from tellback.redaction import SOURCE_RULES, Redactor, find_secret, redact_text
+from tellback.redaction.assignments import SECRET_HAS, SECRETS
+from tellback.redaction.glance import Glance, has_any
+from tellback.redaction.redactor import fold
+from tellback.redaction.rules import scans
 from tests.support.secrets import KINDS, resembling, secrets
 
+PROSE = "The runner keeps what a command printed, and an agent reads it with its next turn.\n"
 EACH = 12  # lines of a kind
 CONVERSATIONS = Path(__file__).parents[3] / "shared" / "data" / "agent_conversations.jsonl"
 _SOURCE = re.compile("|".join(pattern for _, pattern in SOURCE_RULES), re.IGNORECASE)
@@ -32,6 +37,18 @@ def test_a_secret_is_caught_within_a_text_as_in_a_line_of_its_own() -> None:
     found = {number for number, line in enumerate(lines) if find_secret(line)}
     assert set(hidden) == found
     assert {number for number, line in enumerate(lines) if redact_text(line) != line} == found  # the short way, too
+
+
+def test_a_glance_never_misses_what_a_scan_finds() -> None:
+    """A short text is spared a scan only where the scan would find nothing."""
+    assert [word for word in SECRETS if not has_any(word, SECRET_HAS)] == []
+    lines = [line for _, line in secrets(seed=11, each=3)] + list(resembling(seed=12, each=2))
+    for line in lines:
+        for text in (line, f"{PROSE}{line}\n{PROSE}", f"naïve – 鍵 {line}"):
+            spared = [scan for scan in scans().plain if scan.clean_by(Glance(text), text) and not scan.clean(text)]
+            small = fold(text)
+            spared += [scan for scan in scans().folded if scan.clean_by(Glance(text), small) and not scan.clean(small)]
+            assert not spared, text
 
 
 def test_what_only_resembles_secrets_stays() -> None:

@@ -57,6 +57,11 @@ SECRETS: Final = (
         "cookie",
     ),
 )
+# Each of SECRETS contains one of these, which are searched for one by one: so few, and short.
+SECRET_HAS: Final = (
+    *("cre", "key", "ken", "auth", "session", "signature", "client", "connection", "ook", "salt", "_dsn", "_pat"),
+    "contribsys",
+)
 # Issuers whose keys have no form of their own: their name before a separator and a long, mixed value is taken for one.
 ISSUERS: Final = (
     *("adafruit", "adobe", "airtable", "algolia", "alibaba", "aliyun", "asana", "atlassian", "confluence", "jira"),
@@ -177,6 +182,8 @@ ISSUED: Final = (
     ),
 )
 FORMS_NEED: Final = ("apikey=", "api_key=", "api-key=", "authorization", "dapi", "4b1d", "cmvmd", "oy2", "hook", "sig=")
+FORMS_HAVE_SHORT: Final = ("key=", "authorization")
+FORMS_HAVE: Final = (*FORMS_HAVE_SHORT, "dapi", "4b1d", "cmvmd", "oy2", "hook", "sig=")
 FORMS: Final = (
     ("api-key", "api[_-]?key="),
     ("bearer", rf"authorization{_HEADER}bearer "),
@@ -231,6 +238,7 @@ PLACES: Final = (
 SPACED_NEED: Final = (
     r"env[ \t]|setx[ \t]|arg[ \t]|login[ \t]|password[ \t]|passwd[ \t]|token[ \t]|secret[ \t]|api[_ -]?key[ \t]"
 )
+SPACED_HAVE: Final = ("passw", "token", "secret", "key")
 _VARIABLE: Final = (
     r"[ \t]{1,8}+[a-z0-9_]{0,30}(?:passw|token|secret|_key|apikey)[a-z0-9_]{0,40}+[ \t]{1,8}"
     rf"[\"']?{_NO_VALUE}{_PATH}(?:{_MIXED}{_long(8)})"

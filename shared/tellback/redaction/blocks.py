@@ -60,6 +60,12 @@ class KeyBlocks:
         """Whether a key ends in this line, and none begins in it."""
         return "PRIVATE KEY" in line and _last(_END, line) >= 0 > _last(_BEGIN, line)
 
+    def copy(self) -> KeyBlocks:
+        """As it is now."""
+        copy = KeyBlocks()
+        copy._lines = self._lines
+        return copy
+
     def leave(self) -> None:
         """Forget the key: what comes next does not follow what came before."""
         self._lines = 0

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from itertools import accumulate
 from typing import Any, Final, TypeGuard
 
 from tellback.redaction.blocks import RULE as PRIVATE_KEY
 from tellback.redaction.blocks import KeyBlocks, body_before
-from tellback.redaction.rules import Rule, scans
+from tellback.redaction.glance import MAX_CHARS, Glance
+from tellback.redaction.rules import Rule, Scans, scans, scans_within
 
 MIN_VALUE_CHARS: Final = 4  # shorter values stand in ordinary text too often to be searched for
 MAX_DEPTH: Final = 64
 TOO_DEEP: Final = "[redacted: nested too deeply to check]"
-# A short text without any of these, in small letters, and without a long word is clean: it is not worth ten scans.
-_SHORT: Final = 1_000  # characters
+# A very short text without any of these, in small letters, and without a long word is not even worth a glance.
+_SHORT: Final = 60  # characters
 _TELLING: Final = re.compile(
     r":|=|\||@|>|xox|bearer |basic |--|-u|-p|-a |login|env|arg|setx|pass|pwd|token|secret|key|mysql"
 )
@@ -44,11 +45,13 @@ def marker(rule: str) -> str:
 class Redactor:
     """The rules, and the exact values that must not be shown."""
 
-    def __init__(self, values: Mapping[str, str] | None = None) -> None:
+    def __init__(self, values: Mapping[str, str] | None = None, *, within: str | None = None) -> None:
         """Take secret `values` by name; each of their lines is looked for as it stands.
 
-        Lines shorter than `MIN_VALUE_CHARS` are not looked for: who accepts a secret refuses such values first.
+        Lines shorter than `MIN_VALUE_CHARS` are not looked for: who accepts a secret refuses such values first. A
+        redactor that is given `within` is for parts of that text alone, keys of values included, and is sooner ready.
         """
+        self._scans = scans if within is None else partial(_same, scans_within(within))
         self._values = [
             (f"secret {name}", line)
             for name, value in (values or {}).items()
@@ -58,7 +61,7 @@ class Redactor:
 
     def rule_of(self, line: str) -> str | None:
         """The name of the first rule that matches this line."""
-        return next((rule for _, rule in self._found(line)), None)
+        return None if self._clean(line) else next((rule for _, rule in self._found(line)), None)
 
     def find(self, text: str) -> str | None:
         """The name of a rule that matches a line of `text`."""
@@ -112,7 +115,7 @@ class Redactor:
             return False
         if any(value in text for _, value in self._values):
             return False
-        return _without_form(text)
+        return _without_form(text, self._scans)
 
     def _found(self, text: str) -> Generator[tuple[int, str]]:
         """Place and rule of what matches; the rules of each scan in the order of their places."""
@@ -122,7 +125,7 @@ class Redactor:
                 yield place, name
                 place = text.find(value, place + len(value))
         if len(text) >= _SHORTEST:
-            ready = scans()
+            ready = self._scans()
             spaced = _unescaped(text)
             for scan in ready.plain:
                 yield from scan.found(spaced, text)
@@ -148,15 +151,29 @@ class Redactor:
         return value
 
 
-def _without_form(text: str) -> bool:
+def _same(ready: Scans) -> Scans:
+    return ready
+
+
+def _without_form(text: str, scans: Callable[[], Scans] = scans) -> bool:
     """Whether no rule of ours matches in `text`."""
     if len(text) < _SHORTEST:
         return True
     folded = fold(text)
-    if len(text) <= _SHORT and not _TELLING.search(folded) and not _LONG_WORD.search(text):
+    if (
+        len(text) <= _SHORT
+        and not _LONG_WORD.search(text)
+        and not _TELLING.search(folded)
+        and not _LONG_WORD.search(text)
+    ):
         return True
     ready = scans()
     plain = _unescaped(text)
+    if len(text) <= MAX_CHARS:
+        glance = Glance(text)
+        return all(scan.clean_by(glance, plain) for scan in ready.plain) and all(
+            scan.clean_by(glance, folded) for scan in ready.folded
+        )
     if not all(scan.clean(plain) for scan in ready.plain):
         return False
     return all(scan.clean(folded) for scan in ready.folded)

@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from typing import Final, NamedTuple
 
 from tellback.redaction import assignments, tokens
+from tellback.redaction.glance import Glance, has_any
 
 # The source document's five (runtime-feedback-loops, "Redact at write, not at read"), as it has them.
 SOURCE_RULES: Final = (
@@ -84,14 +85,24 @@ class Scan:
         trie: Trie | None = None,
         needs: Sequence[str] = (),
         need: str = "",
+        gate: Sequence[str] = (),
+        gate_without_runs: Sequence[str] | None = None,
+        mixed: bool = False,
+        else_needs: Sequence[str] | None = None,
     ) -> None:
         """Take rules as pairs of name and pattern, or as a trie of prefixes.
 
-        A text that has none of the texts `needs`, or no match of the pattern `need`, has no match. Nothing is compiled
-        before a text is searched, and nothing of what a process never needs.
+        A text that has none of the texts `needs`, or no match of the pattern `need`, has no match. It has to have a
+        text of the `gate`, too, or of `gate_without_runs` where it has no run of token characters; with `mixed`, a run
+        with digits. With `else_needs` the whole match lies in such a run, unless the text has one of those. Nothing is
+        compiled before a text is searched, and nothing of what a process never needs.
         """
         self._rules = tuple(rules)
         self._trie = trie
+        self._gate = gate
+        self._gate_without_runs = gate if gate_without_runs is None else gate_without_runs
+        self._mixed = mixed
+        self._else_needs = else_needs
         self._needed = need or "|".join(map(re.escape, needs))
 
     @cached_property
@@ -103,12 +114,25 @@ class Scan:
         return _Form(self._rules, self._trie)
 
     @cached_property
-    def _search(self) -> Callable[[str], object]:
+    def _search(self) -> Callable[..., object]:
         return self._form.pattern.search
 
     def clean(self, folded: str) -> bool:
         """Whether no rule matches; False also where one might, for a value in doubt."""
         return (self._need is not None and not self._need(folded)) or not self._search(folded)
+
+    def clean_by(self, glance: Glance, folded: str) -> bool:
+        """As `clean`, of a short text that was looked at."""
+        if self._mixed and not glance.mixed():
+            return True
+        gate = self._gate if glance.runs else self._gate_without_runs
+        if gate and not has_any(folded, gate):
+            return True
+        if self._else_needs is None or has_any(folded, self._else_needs):
+            return self.clean(folded)
+        if glance.few:
+            return not any(self._search(folded, start, end) for start, end in glance.runs)
+        return self.clean(folded)
 
     def found(self, folded: str, text: str) -> Generator[tuple[int, str]]:
         """Place and rule of each hit in `folded`; `text` is the same with its capitals, for those in doubt."""
@@ -137,25 +161,39 @@ class Scans(NamedTuple):
 
 @cache
 def scans() -> Scans:
-    """Compiled at first use: it takes some tens of milliseconds, which an import must not."""
+    """Every rule; one that no text calls for is never compiled."""
+    return scans_within(None)
+
+
+def scans_within(text: str | None) -> Scans:
+    """Every rule that can match in `text` or a part of it: a process that reads no other text saves compiling the rest.
+
+    Only the rules of tokens by their prefix are many enough for that to matter.
+    """
     prefixed = Trie()
     for name, rest, prefixes in tokens.PREFIXED:
         for prefix in prefixes.split():
-            prefixed.add(prefix, (name, rest))
+            if text is None or prefix in text:
+                prefixed.add(prefix, (name, rest))
     return Scans(
         plain=(
-            Scan((*tokens.HEADERS, *tokens.CAPITAL)),
-            Scan(tokens.SLACK, needs=("xox",)),
-            Scan(tokens.MARKED),
-            Scan(trie=prefixed, need=tokens.PREFIXED_NEED),
+            Scan((*tokens.HEADERS, *tokens.CAPITAL), else_needs=tokens.NO_RUN),
+            Scan(tokens.SLACK, needs=("xox",), gate=("xox",)),
+            Scan(tokens.MARKED, else_needs=()),
+            *((Scan(trie=prefixed, need=tokens.PREFIXED_NEED, else_needs=()),) if prefixed.below else ()),
         ),
         folded=(
             Scan(assignments.PASSWORD),
-            Scan(assignments.SECRET),
-            Scan(assignments.FORMS, needs=assignments.FORMS_NEED),
-            Scan(assignments.FLAGS, need=assignments.FLAGS_NEED),
-            Scan(assignments.PLACES, needs=assignments.PLACES_NEED),
-            Scan(assignments.SPACED, need=assignments.SPACED_NEED),
-            Scan(assignments.ISSUED, need=assignments.ISSUED_NEED),
+            Scan(assignments.SECRET, gate=assignments.SECRET_HAS),
+            Scan(
+                assignments.FORMS,
+                needs=assignments.FORMS_NEED,
+                gate=assignments.FORMS_HAVE,
+                gate_without_runs=assignments.FORMS_HAVE_SHORT,
+            ),
+            Scan(assignments.FLAGS, need=assignments.FLAGS_NEED, gate=("--", " -")),
+            Scan(assignments.PLACES, needs=assignments.PLACES_NEED, gate=("@",)),
+            Scan(assignments.SPACED, need=assignments.SPACED_NEED, gate=assignments.SPACED_HAVE),
+            Scan(assignments.ISSUED, need=assignments.ISSUED_NEED, mixed=True),
         ),
     )

@@ -151,6 +151,8 @@ CAPITAL: Final = (
     ("private-key", r"PuTTY-User-Key-File-\d"),
     ("private-key", r"Private-(?:Lines|MAC): [0-9a-f]{20}"),
 )
+NO_RUN: Final = ("Bearer ", "Basic ", "PRIVATE KEY", "Private-")
+"""What a match of the two has that does not lie in one run of token characters."""
 SLACK: Final = (("slack-token", "xox[baprs]-"),)
 # Header forms; the first is the source document's, at the start of a line. Case counts: "bearer of bad news" stays.
 HEADERS: Final = (
