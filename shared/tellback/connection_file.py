@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAME: Final = "up.json"
 
@@ -24,8 +26,13 @@ class RunningSystem(NamedTuple):
 
 def find_running(folder: Path) -> RunningSystem | None:
     """The live system that `folder` names; None where there is none, or another user could have written the file."""
+    return find_running_in(str(folder))
+
+
+def find_running_in(folder: str) -> RunningSystem | None:
+    """As `find_running`, for who does without pathlib."""
     try:
-        with (folder / NAME).open("rb") as file:
+        with open(f"{folder}/{NAME}", "rb") as file:  # noqa: PTH123 - without pathlib
             status = os.fstat(file.fileno())
             if status.st_uid != os.geteuid() or status.st_mode & 0o077:
                 return None

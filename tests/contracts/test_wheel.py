@@ -72,7 +72,7 @@ def test_the_extras_are_those_that_the_documentation_names(metadata: email.messa
 def test_the_wheel_brings_the_command(built: Path) -> None:
     with zipfile.ZipFile(next(built.glob("*.whl"))) as archive:
         name = next(name for name in archive.namelist() if name.endswith("entry_points.txt"))
-        assert "tellback = tellback.cli.app:main" in archive.read(name).decode()
+        assert "tellback = tellback.cli.entry:main" in archive.read(name).decode()
 
 
 def _package_files() -> list[tuple[Path, str]]:

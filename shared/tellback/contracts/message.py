@@ -5,15 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import msgspec
 
+from tellback.contracts.limits import MAX_FIELD_BYTES, MAX_MESSAGE_BYTES, SCHEMA_VERSION
 from tellback.names import Family
 
-SCHEMA_VERSION: Final = 1
-MAX_MESSAGE_BYTES: Final = 1 << 20
-MAX_FIELD_BYTES: Final = 64 << 10
+__all__ = ["MAX_FIELD_BYTES", "MAX_MESSAGE_BYTES", "SCHEMA_VERSION", "Message", "new_event_id"]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):

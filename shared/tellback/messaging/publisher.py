@@ -18,7 +18,8 @@ from tellback.contracts.message import MAX_MESSAGE_BYTES, Message
 from tellback.errors import InvalidInput, SpoolFull, StateConflict, Unavailable
 from tellback.log import get_logger
 from tellback.messaging.lane import RETRY_SECONDS, Lane
-from tellback.messaging.spool import Fact, Spool, SpoolPlace
+from tellback.messaging.places import SpoolPlace
+from tellback.messaging.spool import Fact, Spool
 from tellback.names import Family, shard_of
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -41,7 +42,7 @@ class Publisher:
         self._db = database
         self._layout = layout
         self._settings = settings
-        self._place = place or SpoolPlace(settings.data_path / "spool" / layout.team, "here")
+        self._place = place or SpoolPlace(str(settings.data_path / "spool" / layout.team), "here")
         self._closed = False
         self._streams: dict[tuple[Family, int], str] = {}
         self._new_process()

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Self
 
 from tellback import clock
 from tellback.errors import SpoolFull
 from tellback.log import get_logger
+from tellback.messaging.places import SpoolPlace
 
 KEPT_SECONDS: Final = 6 * 86_400  # a day less than event ids are remembered
 
@@ -27,31 +26,14 @@ Send = Callable[[Sequence[Fact]], None]
 _log = get_logger("tellback.spool")
 
 
-@dataclass(frozen=True, slots=True)
-class SpoolPlace:
-    """Where a team's facts for one Redis wait: `team`/`origin`/FAMILY. Facts for another Redis never mix with them.
-
-    `origin` names the Redis. `others` are further origins whose facts are for it: kept by processes that had not yet
-    reached it, or before it lost its data.
-    """
-
-    team: Path
-    origin: str
-    others: tuple[str, ...] = ()
-
-    def folders(self, family: str) -> tuple[Path, ...]:
-        """The folder of a family, then the others."""
-        return tuple(self.team / origin / family for origin in (self.origin, *self.others))
-
-
 class Spool:
     """The spool of one process for one family, in a folder shared by all processes of the host."""
 
     def __init__(self, place: SpoolPlace, family: str, *, max_bytes: int, chunk: int) -> None:
         """Take the place, the cap of all the team's files in bytes, and how many facts are sent at once."""
         self._chunk = chunk
-        self._team = place.team
-        self._folder, *self._others = place.folders(family)
+        self._team = Path(place.team)
+        self._folder, *self._others = map(Path, place.folders(family))
         self._max_bytes = max_bytes
         self._own: _SpoolFile | None = None
 
@@ -139,7 +121,7 @@ class _SpoolFile:
     @classmethod
     def create(cls, folder: Path) -> _SpoolFile:
         """A new file of this process."""
-        path = folder / f"{int(clock.wall() * 1000):014d}-{os.getpid()}-{secrets.token_hex(4)}.spool"
+        path = folder / f"{int(clock.wall() * 1000):014d}-{os.getpid()}-{os.urandom(4).hex()}.spool"
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b", buffering=0)
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return cls(path, file)

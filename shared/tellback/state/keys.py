@@ -8,7 +8,6 @@ no part can imitate another.
 from __future__ import annotations
 
 from typing import Final, NamedTuple, Self
-from urllib.parse import quote
 
 from tellback.errors import InvalidInput
 from tellback.names import Family, check_team, shard_of, turn_routing
@@ -56,6 +55,9 @@ FAMILIES: Final = {
         KeyFamily("mail", "guidance", "list", 7 * DAY, 100, "feedback not yet delivered"),
         KeyFamily("guidestats", "guidance", "hash", 35 * DAY, 5_300, "one day's counters; surplus names count as one"),
         KeyFamily("health", "guidance", "hash", 2 * HOUR, 1_000, "tools that refused lately; the first to return goes"),
+        KeyFamily("due-eval", "guidance", "zset", 7 * DAY, None, "evaluations by when time makes a provider due"),
+        KeyFamily("changes", "guidance", "list", 7 * DAY, 100, "the newest changes told to a whole session"),
+        KeyFamily("asking", "guidance", "string", 10 * MINUTE, None, "the custom provider that a process asks now"),
         KeyFamily("job", "commands", "hash", 7 * DAY, 32, "one command's state; a cancelled one's tombstone"),
         KeyFamily("jobs", "commands", "zset", 7 * DAY, None, "queued commands of a pool, by priority and turn"),
         KeyFamily("joborder", "commands", "hash", 7 * DAY, None, "turns of the sessions that a pool has commands of"),
@@ -97,6 +99,15 @@ FAMILIES: Final = {
 }
 
 
+_PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~")
+_CODES: Final = tuple(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in range(256))
+
+
+def _quoted(part: str) -> str:
+    """As `urllib.parse.quote(part, safe="")`, whose import costs more than a short-lived process has for it."""
+    return "".join([_CODES[byte] for byte in part.encode()])
+
+
 class Shard:
     """One shard of one team: what builds every key."""
 
@@ -125,8 +136,8 @@ class Shard:
         """
         family = FAMILIES[name]
         try:
-            suffix = "".join(f":{quote(part, safe='-_.')}" for part in parts)
-        except (TypeError, UnicodeEncodeError):
+            suffix = "".join(f":{_quoted(part)}" for part in parts)
+        except (AttributeError, UnicodeEncodeError):
             raise InvalidInput(f"{name} of {parts!r}: a name is not valid Unicode text") from None
         return f"tb:{{{self.team}.{self.index}}}:{family.name}{suffix}"
 

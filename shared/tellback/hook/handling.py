@@ -1,0 +1,111 @@
+"""One event, from its JSON to the answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tellback import clock
+from tellback.errors import TellbackError
+from tellback.hook.config import Config, read_config
+from tellback.hook.event import TOOL_EVENTS, Event, encode_json, read_event, tool_invoked
+from tellback.hook.exchange import Asked, Exchange
+from tellback.hook.options import PROMPT, Options, read_options
+from tellback.hook.troubles import note
+from tellback.hook.unanswered import Unanswered
+from tellback.messaging.places import HostMemory
+from tellback.names import Family
+
+DELIVERING: Final = frozenset({*TOOL_EVENTS, "UserPromptSubmit"})  # what an agent's program shows the answer of
+_FAMILY: Final = str(Family.EVENTS)
+
+
+def handle(raw: bytes, name: str, arguments: Sequence[str]) -> None:
+    """Publish what happened, and print the feedback that waits.
+
+    Raises:
+        TellbackError: the input, an argument or a setting is wrong.
+        OSError: the answer was not read; it is given to the next event.
+    """
+    options = read_options(arguments, os.environ)
+    if options.redaction_rules:
+        _add_rules(options.redaction_rules)
+    event = read_event(raw, name)
+    memory = HostMemory(options.data, options.team, options.redis_url)
+    prompt = options.prompt or (options.config and read_config(options.config).prompt) or PROMPT
+    delivers = event.name in DELIVERING
+    unanswered = Unanswered(options.data, f"{options.team}\n{event.session}\n{prompt}\n{event.evaluation}")
+    operations = [*unanswered.claim(), os.urandom(12).hex()] if delivers else []
+    fact = (event.call["event_id"], tool_invoked(event, prompt)) if event.call else None
+    asked = Asked(event, prompt, lambda: _begun(options, event, prompt), fact, operations)
+    exchange = Exchange(options, asked, memory, clock.monotonic() + options.wait)
+    exchange.start()
+    _finish(exchange, options, event, memory, unanswered)
+
+
+def _finish(exchange: Exchange, options: Options, event: Event, memory: HostMemory, unanswered: Unanswered) -> None:
+    exchange.done.acquire(timeout=options.wait)
+    exchange.guard.acquire()  # and never given back: what is not known now comes with a later event
+    left = list(exchange.unanswered)
+    try:
+        if exchange.texts:
+            _print(event.name, exchange.texts)
+            left = []
+    finally:
+        if left:
+            unanswered.keep(left)
+        if not exchange.published:
+            _spool(exchange, options, memory)
+            note(os.environ, f"{event.name}: kept on disk: {exchange.trouble}")
+    if exchange.connection is not None:
+        _send_spooled(exchange, options, memory)
+
+
+def _print(name: str, texts: Sequence[str]) -> None:
+    answer = encode_json({"hookSpecificOutput": {"hookEventName": name, "additionalContext": "\n\n".join(texts)}})
+    while answer:
+        answer = answer[os.write(1, answer) :]
+
+
+def _begun(options: Options, event: Event, prompt: str) -> bytes:
+    config: Config = read_config(options.config)
+    begun: dict[str, Any] = config.evaluation_begun(event.session, event.evaluation, prompt)
+    return encode_json(begun)
+
+
+def _add_rules(path: str) -> None:
+    from pathlib import Path  # noqa: PLC0415 - only who has such a file pays for reading it
+
+    from tellback.redaction import add_rules  # noqa: PLC0415 - as above
+    from tellback.redaction.custom import load_rules  # noqa: PLC0415 - as above
+
+    add_rules(load_rules(Path(path)))
+
+
+def _spool(exchange: Exchange, options: Options, memory: HostMemory) -> None:
+    """Keep what was not published, or not known to be: what comes twice has no effect."""
+    from tellback.messaging.spool import Spool  # noqa: PLC0415 - only in an outage
+
+    spool = Spool(memory.place(exchange.known), _FAMILY, max_bytes=options.spool_max_bytes, chunk=100)
+    spool.append([(exchange.stream(), raw) for raw in exchange.facts()])
+
+
+def _send_spooled(exchange: Exchange, options: Options, memory: HostMemory) -> None:
+    """Send what earlier processes of this host have kept, in the time that is left."""
+    place = memory.place(exchange.known)
+    if not any(_has_spool(folder) for folder in place.folders(_FAMILY)):
+        return
+    from tellback.messaging.spool import Spool  # noqa: PLC0415 - only after an outage
+
+    try:
+        Spool(place, _FAMILY, max_bytes=options.spool_max_bytes, chunk=20).send_orphans(exchange.send)
+    except TellbackError:
+        return  # the rest goes with the next event
+
+
+def _has_spool(folder: str) -> bool:
+    try:
+        return any(name.endswith(".spool") for name in os.listdir(folder))  # noqa: PTH208 - without pathlib
+    except OSError:
+        return False
