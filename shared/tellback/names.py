@@ -32,6 +32,7 @@ class Task(StrEnum):
     DRAIN = "tellback.drain"
     RUN_JOB = "tellback.run_job"
     RING = "tellback.ring"
+    LOOK = "tellback.look"
     SWEEP_TURNS = "tellback.sweep_turns"
     SWEEP_JOBS = "tellback.sweep_jobs"
 

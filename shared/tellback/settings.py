@@ -108,6 +108,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     providers: Annotated[
         str, Meta(description="Custom providers of the workers, `module:Class` separated by commas.")
     ] = ""
+    guidance_idle: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=604_800,
+            description="Time without an event after which time triggers nothing more in an evaluation.",
+        ),
+    ] = 3_600.0
     turn_limit: Annotated[
         float, Meta(gt=0, le=86_400, description="Longest time a user may wait for a turn's answer, progress included.")
     ] = 3_600.0

@@ -119,7 +119,7 @@ def test_two_custom_providers_of_one_name_are_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "fields", "reason"),
     [
-        ("Nobody", {}, "no provider Nobody on this worker; it has DeadlineFeedback, StaticFeedback"),
+        ("Nobody", {}, "no provider Nobody on this worker; it has BudgetFeedback, ContextChangeFeedback, "),
         ("DeadlineFeedback", {"warning_threshold_seconds": "soon"}, "cannot be made from these fields"),
         ("DeadlineFeedback", {"threshold": 1}, "has no field threshold"),
         ("StaticFeedback", {}, "missing required field"),

@@ -23,6 +23,7 @@ app = Celery(
     "tellback",
     include=[
         "tellback_workers.tasks",
+        "tellback_workers.looks",
         "tellback_workers.sweep_turns",
         "tellback_workers.jobs",
         "tellback_workers.sweep_jobs",

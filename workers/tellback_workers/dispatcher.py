@@ -17,7 +17,7 @@ from tellback.errors import TellbackError
 from tellback.settings import load
 from tellback.state.keys import Layout, Shard
 from tellback_workers.runtime import Runtime
-from tellback_workers.wakeups import wake, wake_idle
+from tellback_workers.wakeups import wake, wake_idle, wake_looks
 
 BLOCK_MS: Final = 1_000
 PAUSE: Final = 0.5
@@ -73,6 +73,7 @@ class Dispatcher:
                 wake(self._app, intake, *place)
             if shard in (None, layout.shard(0)) and clock.monotonic() >= next_look:
                 wake_idle(self._app, intake)
+                wake_looks(self._app, intake, self._runtime.database, layout)
                 next_look = clock.monotonic() + self._runtime.settings.beat_period
 
     def _split(self, layout: Layout) -> tuple[Shard, ...]:

@@ -12,7 +12,7 @@ from tellback_workers.app import app
 from tellback_workers.drain import Drainer
 from tellback_workers.loops import loop_of
 from tellback_workers.runtime import Runtime, runtime
-from tellback_workers.wakeups import wake, wake_idle
+from tellback_workers.wakeups import wake, wake_idle, wake_looks
 
 _log = structlog.get_logger("tellback.tasks")
 
@@ -49,4 +49,5 @@ def ring(team: str) -> None:
     """Wake a team's streams that nobody drains: the safety net for lost wake-ups and dead drainers."""
     process = runtime()
     wake_idle(app, process.intake(team))
+    wake_looks(app, process.intake(team), process.database, process.layout(team))
     Presence(process.database, process.layout(team)).rung()

@@ -7,8 +7,10 @@ from typing import Any, Final
 from celery import Celery
 
 from tellback.names import Family, Task
+from tellback.state.database import Database
+from tellback.state.evaluations import due_shards
 from tellback.state.intake import Intake
-from tellback.state.keys import Shard
+from tellback.state.keys import Layout, Shard
 
 QUEUED: Final = 1_000  # in a family's queue at most for a round to add one: nobody may read it for days
 
@@ -26,6 +28,16 @@ def wake_idle(app: Celery, intake: Intake) -> None:
     for shard, family in idle:
         if family not in long:
             wake(app, intake, shard, family)
+
+
+def wake_looks(app: Celery, intake: Intake, database: Database, layout: Layout) -> None:
+    """Have evaluations looked at whose time has come, on the queue of those who have the providers."""
+    due = due_shards(database, layout)
+    if not due or pending(app, Family.EVENTS.value) >= QUEUED:
+        return
+    for shard in due:
+        if intake.ring_looks(shard):
+            app.send_task(Task.LOOK, (shard.team, shard.index), queue=Family.EVENTS.value, ignore_result=True)
 
 
 def pending(app: Celery, queue: str) -> int:

@@ -5,18 +5,31 @@ from __future__ import annotations
 import msgspec
 
 from tellback.contracts.commands import CommandSubmitted
-from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
+from tellback.contracts.guidance import BudgetSpent, ContextChanged, EvaluationBegun, FileSeen, ToolInvoked
 from tellback.contracts.message import MAX_MESSAGE_BYTES, SCHEMA_VERSION, Message
 from tellback.contracts.signals import RecallRequested, SignalBatch
 from tellback.contracts.turns import TurnFinished
 from tellback.errors import MalformedMessage, MessageTooLarge, TellbackError, UnsupportedVersion
 from tellback.names import Family
 
-AnyMessage = CommandSubmitted | EvaluationBegun | ToolInvoked | TurnFinished | SignalBatch | RecallRequested
+AnyMessage = (
+    CommandSubmitted
+    | EvaluationBegun
+    | ToolInvoked
+    | BudgetSpent
+    | ContextChanged
+    | FileSeen
+    | TurnFinished
+    | SignalBatch
+    | RecallRequested
+)
 MESSAGES: tuple[type[Message], ...] = (
     CommandSubmitted,
     EvaluationBegun,
     ToolInvoked,
+    BudgetSpent,
+    ContextChanged,
+    FileSeen,
     TurnFinished,
     SignalBatch,
     RecallRequested,

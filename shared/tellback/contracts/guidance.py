@@ -5,17 +5,21 @@ Sources: feedback-providers, actionable-feedback.
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
+from tellback.contracts.feedback_text import feedback_text, one_line, shown_name
 from tellback.contracts.message import Message
 from tellback.errors import InvalidInput
 from tellback.names import Family
 
 Severity = Literal["info", "caution", "warning"]
 Delivery = Literal["first", "all"]
+Form = Literal["text", "xml"]
 Status = Literal["success", "partial", "error"]
 Code = Literal[
     "ok",
@@ -33,9 +37,18 @@ MAX_PROVIDERS: Final = 32
 MAX_CONFIG_BYTES: Final = 64 << 10
 MAX_OFFERS: Final = 8
 LONGEST_WAIT: Final = 86_400.0  # seconds of a Retry-After that are believed
+MOST_TOKENS: Final = 10**12  # in one report
+MOST_COST: Final = Decimal(10**9)  # in one report, of any currency
+COST_PLACES: Final = 12  # digits after the point; what is finer is refused, so that every sum is exact
+CHANGE_NAME_MAX: Final = 512
+CHANGE_DETAIL_MAX: Final = 1_000
+FILE_MAX: Final = 1_024
+
+_NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 SessionName = Annotated[str, Meta(min_length=1, max_length=512)]
 Name = Annotated[str, Meta(max_length=256)]
+FileName = Annotated[str, Meta(min_length=1, max_length=FILE_MAX)]
 ToolName = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
@@ -61,41 +74,65 @@ class Feedback(msgspec.Struct, frozen=True, omit_defaults=True):
     prompt_name: str = ""
     at: int = 0
 
-    def render(self) -> str:
-        """The text form that an agent reads: `[Feedback - Deadline]`, a blank line, the summary, then lists.
+    def render(self, form: Form = "text") -> str:
+        """What an agent reads. As text: `[Feedback - Deadline]`, a blank line, the summary, then lists.
 
         What a provider took from a tool's output cannot begin a section of its own: labels, values and suggestions
-        are one line each, and a line of the summary that looks like a heading is quoted.
+        are one line each, and a line of the summary that looks like a heading is quoted. `form="xml"` gives one
+        `<feedback>` element, in which everything that was said is escaped.
+
+        Raises:
+            InvalidInput: `form` is neither.
         """
-        name = _one_line(self.provider_name)
-        lines = [f"[Feedback - {name.removesuffix('Feedback') or name}]", "", *_quoted(self.summary)]
-        if self.observations:
-            lines += ["", *(f"- {_one_line(o.label)}: {_one_line(o.value)}" for o in self.observations)]
-        if self.suggestions:
-            lines += ["", *(f"→ {_one_line(suggestion)}" for suggestion in self.suggestions)]
-        return "\n".join(lines)
+        if form == "xml":
+            return _xml(self)
+        if form != "text":
+            raise InvalidInput(f"form is {form!r}; use 'text' or 'xml'")
+        observations = ((seen.label, seen.value) for seen in self.observations)
+        return feedback_text(self.provider_name, self.summary, observations, self.suggestions)
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _xml(feedback: Feedback) -> str:
+    provider = _escaped(shown_name(feedback.provider_name))
+    lines = [f'<feedback provider="{provider}" severity="{_escaped(feedback.severity)}">']
+    lines.append(f"  <summary>{_escaped(feedback.summary)}</summary>")
+    lines += [
+        f'  <observation label="{_escaped(one_line(seen.label))}">{_escaped(seen.value)}</observation>'
+        for seen in feedback.observations
+    ]
+    lines += [f"  <suggestion>{_escaped(suggestion)}</suggestion>" for suggestion in feedback.suggestions]
+    return "\n".join([*lines, "</feedback>"])
 
 
-def _quoted(summary: str) -> list[str]:
-    return [f"> {line}" if line.lstrip().startswith("[Feedback") else line for line in summary.splitlines()]
+def _escaped(text: str) -> str:
+    """The text as the content of an element or attribute; characters that XML does not have become U+FFFD."""
+    text = _NO_XML.sub("\ufffd", text)
+    for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&apos;")):
+        text = text.replace(sign, entity)
+    return text
 
 
-class FeedbackTrigger(msgspec.Struct, frozen=True):
-    """When a provider runs: conditions are OR'd, and an empty trigger never fires."""
+class FeedbackTrigger(msgspec.Struct, frozen=True, omit_defaults=True):
+    """When a provider runs: conditions are OR'd, and an empty trigger never fires.
+
+    `file_created` fires once in an evaluation, with the first tool call at which a file of that name exists. The agent
+    host looks, where `tb.prompt` was given the trigger: workers do not see its files. A relative name counts from the
+    working directory of that process.
+    """
 
     every_n_calls: int | None = None
     every_n_seconds: float | None = None
+    file_created: FileName | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what would always fire."""
+        """Refuse what would always fire, or could never."""
         if self.every_n_calls is not None and self.every_n_calls < 1:
             raise InvalidInput(f"FeedbackTrigger.every_n_calls is {self.every_n_calls}; use 1 or more")
         if self.every_n_seconds is not None and not self.every_n_seconds > 0:
             raise InvalidInput(f"FeedbackTrigger.every_n_seconds is {self.every_n_seconds}; use more than 0")
+        file: Any = self.file_created
+        if file is not None and not (isinstance(file, str) and 0 < len(file) <= FILE_MAX):
+            raise InvalidInput(f"FeedbackTrigger.file_created is no name of 1 to {FILE_MAX} characters")
 
 
 class ProviderSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,6 +223,86 @@ class ToolInvoked(Message, frozen=True, kw_only=True, gc=False):  # gc: of many 
     def routing(self) -> str:
         """The session."""
         return self.session
+
+
+class BudgetSpent(Message, frozen=True, kw_only=True):
+    """A host tells what an evaluation has used since it told so last; reports add up, exactly.
+
+    `cost` is in the host's own currency, a decimal number as text.
+    """
+
+    family: ClassVar[Family] = Family.EVENTS
+
+    session: SessionName
+    evaluation: Name
+    prompt: Name = ""
+    tokens: int = 0
+    cost: Decimal = Decimal(0)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be added up."""
+        if not 0 <= self.tokens <= MOST_TOKENS:
+            raise InvalidInput(f"tokens is {self.tokens}; use 0 to {MOST_TOKENS:,}")
+        if not self.cost.is_finite() or not 0 <= self.cost <= MOST_COST:
+            raise InvalidInput(f"cost is {self.cost}; use 0 to {MOST_COST:,}")
+        exponent = self.cost.as_tuple().exponent
+        if isinstance(exponent, int) and exponent < -COST_PLACES:
+            raise InvalidInput(f"cost is {self.cost}; use at most {COST_PLACES} digits after the point")
+
+    @property
+    def routing(self) -> str:
+        """The session."""
+        return self.session
+
+
+class ContextChanged(Message, frozen=True, kw_only=True):
+    """Something changed that an agent may not have noticed: a file, a branch, its instructions.
+
+    With an `evaluation` it is told to that one, without to every evaluation of the session but the one that `by` names:
+    whoever made the change.
+    """
+
+    family: ClassVar[Family] = Family.EVENTS
+
+    session: SessionName
+    kind: Annotated[str, Meta(min_length=1, max_length=64)]
+    name: Annotated[str, Meta(min_length=1, max_length=CHANGE_NAME_MAX)]
+    evaluation: Name = ""
+    prompt: Name = ""
+    detail: Annotated[str, Meta(max_length=CHANGE_DETAIL_MAX)] | None = None
+    by: Name = ""
+
+    @property
+    def routing(self) -> str:
+        """The session."""
+        return self.session
+
+
+class FileSeen(Message, frozen=True, kw_only=True):
+    """A file that a trigger of this evaluation waits for exists on the agent's host."""
+
+    family: ClassVar[Family] = Family.EVENTS
+
+    session: SessionName
+    evaluation: Name
+    name: FileName
+    prompt: Name = ""
+
+    @property
+    def routing(self) -> str:
+        """The session."""
+        return self.session
+
+
+class ContextChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A change as an evaluation knows it. `index` counts them from 1; `at` is milliseconds, server time."""
+
+    index: int
+    at: int
+    kind: str
+    name: str
+    detail: str | None = None
+    by: str = ""
 
 
 class ToolCall(

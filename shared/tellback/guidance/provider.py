@@ -49,6 +49,10 @@ class ProviderFailure(TellbackError):
     """A provider raised, hung, returned what is no feedback, or is not known to this worker; says which."""
 
 
+class ProviderTimeout(ProviderFailure):
+    """A provider did not return in time."""
+
+
 def spec_of(config: FeedbackProviderConfig | ProviderSpec) -> ProviderSpec:
     """The provider as it travels: the name of its class and its fields.
 

@@ -15,15 +15,27 @@ import msgspec
 
 from tellback.contracts.guidance import ProviderSpec
 from tellback.errors import ConfigurationError
+from tellback.guidance.budget import BudgetFeedback
+from tellback.guidance.changes import ContextChangeFeedback
 from tellback.guidance.deadline import DeadlineFeedback
+from tellback.guidance.failures import FailureStreakFeedback
 from tellback.guidance.provider import FeedbackProvider, ProviderFailure
+from tellback.guidance.repeated import RepeatedCallFeedback
 from tellback.guidance.static import StaticFeedback
 from tellback.guidance.usage import ToolUsageMonitor
 from tellback.log import get_logger
 
 GROUP: Final = "tellback.providers"
 CACHE_MAX: Final = 1_000
-BUILT_IN: Final[tuple[type[FeedbackProvider], ...]] = (DeadlineFeedback, StaticFeedback, ToolUsageMonitor)
+BUILT_IN: Final[tuple[type[FeedbackProvider], ...]] = (
+    BudgetFeedback,
+    ContextChangeFeedback,
+    DeadlineFeedback,
+    FailureStreakFeedback,
+    RepeatedCallFeedback,
+    StaticFeedback,
+    ToolUsageMonitor,
+)
 
 _log = get_logger("tellback.providers")
 
@@ -59,6 +71,10 @@ class Registry:
     def is_custom(self, name: str) -> bool:
         """Whether a provider of this name is code of others."""
         return name in self._custom
+
+    def asks_changes(self, name: str) -> bool:
+        """Whether a provider of this name may ask what has changed: others are spared the reading."""
+        return name == ContextChangeFeedback.__name__ or name in self._custom
 
     def build(self, spec: ProviderSpec) -> FeedbackProvider:
         """The provider that a host asked for; the same spec gives the same object.

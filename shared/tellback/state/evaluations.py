@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 
+from tellback import clock
 from tellback.contracts.guidance import Feedback
+from tellback.guidance.cadence import forget_taken, next_look, period_ms
 from tellback.guidance.evaluation import Effects, EvaluationState
 from tellback.state.database import Arg, Database
+from tellback.state.guidance_stats import bucket
 from tellback.state.intake import Entry, Lease, committed
-from tellback.state.keys import FAMILIES, Shard
+from tellback.state.keys import FAMILIES, Layout, Shard
 from tellback.state.script import Call, Script
 
 _MAIL_CAP: Final = FAMILIES["mail"].cap or 0
 _HISTORY_CAP: Final = FAMILIES["hist"].cap or 0
 
 _commit = Script("commit_evaluation")
+_commit_look = Script("commit_look")
+_claim = Script("claim_looks")
 _take = Script("take_feedback")
 _decode_state = msgspec.json.Decoder(EvaluationState).decode
 _decode_feedback = msgspec.json.Decoder(Feedback).decode
@@ -42,6 +48,7 @@ class _Keys(NamedTuple):
     seen_old: str
     mail: str
     hist: str
+    due: str
 
 
 @lru_cache(maxsize=4096)
@@ -49,16 +56,31 @@ def _keys(shard: Shard, id_: EvaluationId) -> _Keys:
     """Built once for each evaluation that is at work: quoting names for each batch would cost more than a step."""
     names = ("eval", "seen", "seen-old", "mail")
     evaluation, seen, seen_old, mail = (shard.key(name, *id_) for name in names)
-    return _Keys(evaluation, seen, seen_old, mail, shard.key("hist", id_.session))
+    return _Keys(evaluation, seen, seen_old, mail, shard.key("hist", id_.session), shard.key("due-eval"))
+
+
+def due_member(shard: Shard, id_: EvaluationId) -> str:
+    """What stands for an evaluation in the due set: the parts of its key."""
+    return _keys(shard, id_).eval.partition("}:eval:")[2]
+
+
+def due_id(member: str) -> EvaluationId:
+    """The evaluation that this member of the due set stands for."""
+    session, prompt, evaluation = map(unquote, member.split(":"))
+    return EvaluationId(session, prompt, evaluation)
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """An evaluation as Redis has it, and which of the event ids asked for it has seen."""
+    """An evaluation as Redis has it, and which of the event ids asked for it has seen.
+
+    `generation` counts how often its mailbox was emptied.
+    """
 
     version: bytes
     state: EvaluationState | None
     seen: frozenset[str]
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +93,17 @@ class Change:
     entries: Sequence[Entry]
     fresh: Sequence[str]
     effects: Effects
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What the passing of time makes of one evaluation, as it was loaded."""
+
+    id: EvaluationId
+    loaded: Loaded
+    state: EvaluationState
+    effects: Effects
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +120,15 @@ class Counts:
 class Evaluations:
     """The evaluations of one shard."""
 
-    def __init__(self, database: Database, shard: Shard) -> None:
-        """Take the Redis and the shard of their sessions."""
+    def __init__(self, database: Database, shard: Shard, *, idle: float = 3_600.0) -> None:
+        """Take the Redis and the shard of their sessions.
+
+        `idle`: seconds after which time triggers nothing any more in an evaluation where nothing happens.
+        """
         self._db = database
         self._shard = shard
+        self._due = shard.key("due-eval")
+        self._idle_ms = round(idle * 1000)
 
     def load(self, wanted: Mapping[EvaluationId, Sequence[str]]) -> dict[EvaluationId, Loaded]:
         """Each evaluation with what it has seen of these event ids, all in one round trip."""
@@ -98,16 +136,40 @@ class Evaluations:
         for id_, events in wanted.items():
             keys = _keys(self._shard, id_)
             commands += [
-                ("HMGET", keys.eval, "version", "state"),
+                ("HMGET", keys.eval, "version", "state", "takes", "taken_at"),
                 ("SMISMEMBER", keys.seen, *events),
                 ("SMISMEMBER", keys.seen_old, *events),
             ]
         replies = iter(self._db.pipeline(commands))
         loaded: dict[EvaluationId, Loaded] = {}
-        for (id_, events), (version, state), new, old in zip(wanted.items(), replies, replies, replies, strict=True):
+        for (id_, events), fields, new, old in zip(wanted.items(), replies, replies, replies, strict=True):
             seen = frozenset(event for event, in_new, in_old in zip(events, new, old, strict=True) if in_new or in_old)
-            loaded[id_] = Loaded(version or b"0", None if state is None else _decode_state(state), seen)
+            loaded[id_] = _loaded(fields, seen)
         return loaded
+
+    def claim_due(self, limit: int, lease: float) -> list[tuple[EvaluationId, bool]]:
+        """Evaluations that are to be looked at, longest due first; nobody else gets them for `lease` seconds.
+
+        True beside one whose earlier look never committed: it may have killed its process.
+        """
+        flat = self._db.run(_claim.call([self._due], [round(lease * 1000), limit]))
+        pairs = zip(flat[::2], flat[1::2], strict=True)
+        return [(due_id(member.decode()), died == b"1") for member, died in pairs]
+
+    def give_back(self, ids: Iterable[EvaluationId]) -> None:
+        """Let others look at evaluations that were claimed, at once."""
+        now = self._db.now_ms()
+        self._db.pipeline([("ZADD", self._due, "XX", now, due_member(self._shard, id_)) for id_ in ids])
+
+    def forget_due(self, ids: Iterable[EvaluationId]) -> None:
+        """Take evaluations out of the due set that have gone after their lifetime."""
+        self._db.pipeline([("ZREM", self._due, due_member(self._shard, id_)) for id_ in ids])
+
+    def load_due(self, ids: Sequence[EvaluationId]) -> list[Loaded]:
+        """Evaluations that are to be looked at."""
+        fields = ("version", "state", "takes", "taken_at")
+        replies = self._db.pipeline([("HMGET", _keys(self._shard, id_).eval, *fields) for id_ in ids])
+        return [_loaded(reply, frozenset()) for reply in replies]
 
     def commit(self, lease: Lease, changes: Sequence[Change]) -> list[Change]:
         """Commit each change in a script of its own, all in one round trip; those that came too late are returned.
@@ -117,6 +179,10 @@ class Evaluations:
         """
         replies = self._db.run_all([self._call(lease, change) for change in changes])
         return [change for change, reply in zip(changes, replies, strict=True) if not committed(reply)]
+
+    def commit_look(self, look: Looked) -> bool:
+        """Commit a look; False where an event, a taker or another look was faster, and nothing was written."""
+        return bool(self._db.run(self._look_call(look)) == b"ok")
 
     def counts(self, id_: EvaluationId) -> Counts:
         """The counters; zeros for an evaluation that is not known."""
@@ -132,17 +198,87 @@ class Evaluations:
     def take_feedback(self, id_: EvaluationId, operation: str) -> list[Feedback]:
         """The feedback that waits, which nobody else will get; the same operation gets the same answer again."""
         keys = _keys(self._shard, id_)
-        call = _take.call([self._shard.key("op", operation), keys.mail, keys.eval])
+        call = _take.call(
+            [
+                self._shard.key("op", operation),
+                keys.mail,
+                keys.eval,
+                bucket(self._shard, int(clock.wall() * 1000)),
+                keys.due,
+            ],
+            [due_member(self._shard, id_)],
+        )
         reply = msgspec.json.decode(self._db.run(call))
         return [_decode_feedback(item) for item in reply["feedback"]]
 
     def _call(self, lease: Lease, change: Change) -> Call:
         state, effects = change.state, change.effects
-        keys = [*lease.keys, *_keys(self._shard, change.id)]
         feedback = [_encode(item) for item in effects.feedback[-_MAIL_CAP:]]
-        history = effects.history[-_HISTORY_CAP:]
-        counts = (change.version, _encode(state), state.calls, len(change.fresh), len(feedback))
-        return _commit.call(keys, [*lease.args(change.entries), *counts, *change.fresh, *feedback, *history])
+        outdated = _encode(sorted(effects.outdated)) if effects.outdated else b""
+        sizes = (len(change.fresh), len(feedback), len(effects.tallies))
+        return _commit.call(
+            [*lease.keys, *_keys(self._shard, change.id), bucket(self._shard, change.entries[-1].at_ms)],
+            [
+                *lease.args(change.entries),
+                *(change.version, _encode(state), state.calls, *self._schedule(change.id, state), outdated, *sizes),
+                *change.fresh,
+                *feedback,
+                *_flat(effects.tallies),
+                *effects.history[-_HISTORY_CAP:],
+            ],
+        )
+
+    def _look_call(self, look: Looked) -> Call:
+        keys, state, effects = _keys(self._shard, look.id), look.state, look.effects
+        mails = [_timed(state, place, feedback) for place, feedback in effects.timed.items()]
+        return _commit_look.call(
+            [keys.eval, keys.mail, keys.hist, keys.due, bucket(self._shard, look.at_ms)],
+            [
+                *(look.loaded.version, look.loaded.generation, _encode(state), state.calls),
+                *(*self._schedule(look.id, state), len(mails), len(effects.tallies)),
+                *mails,
+                *_flat(effects.tallies),
+                *effects.history[-_HISTORY_CAP:],
+            ],
+        )
+
+    def _schedule(self, id_: EvaluationId, state: EvaluationState) -> tuple[str, str]:
+        """Its member of the due set and when it is to be looked at, as lib/evaluation.lua takes them."""
+        if all(slot.spec.trigger.every_n_seconds is None for slot in state.slots):
+            return "", ""
+        at = next_look(state, self._idle_ms)
+        return due_member(self._shard, id_), "-" if at is None else str(at)
+
+
+def _loaded(fields: Sequence[Any], seen: frozenset[str]) -> Loaded:
+    """The reply for version, state, takes and taken_at; slots whose waiting feedback was taken know it."""
+    version, raw, takes, taken_at = fields
+    state = None if raw is None else _decode_state(raw)
+    generation = int(takes or 0)
+    if state is not None and taken_at is not None:
+        forget_taken(state, generation, int(taken_at))
+    return Loaded(version or b"0", state, seen, generation)
+
+
+def _timed(state: EvaluationState, place: int, feedback: Feedback) -> bytes:
+    """A feedback that came without a tool call, as it waits: with its slot, and the period until it is due again."""
+    slot = state.slots[place]
+    spoke_last = state.deadline_at is not None and feedback.at >= state.deadline_at
+    every = "" if spoke_last else f',"every":{period_ms(slot)}'
+    return _encode(feedback)[:-1] + f',"slot":{place}{every}}}'.encode()
+
+
+def _flat(tallies: Mapping[str, int]) -> list[Arg]:
+    return [part for pair in tallies.items() for part in pair]
+
+
+def due_shards(database: Database, layout: Layout) -> list[Shard]:
+    """The shards that have evaluations to look at."""
+    now = database.now_ms()
+    replies = database.pipeline(
+        [("ZRANGE", shard.key("due-eval"), "-inf", now, "BYSCORE", "LIMIT", 0, 1) for shard in layout.all]
+    )
+    return [shard for shard, found in zip(layout.all, replies, strict=True) if found]
 
 
 def _counts(state: bytes | None, delivered: bytes | None, expired: bytes | None) -> Counts:

@@ -157,6 +157,14 @@ class Intake:
         """Whether the caller is to publish a wake-up: False while one is pending."""
         return self._db.command("SET", shard.key("ring", family), 1, "NX", "PX", RING_MS) is not None
 
+    def ring_looks(self, shard: Shard) -> bool:
+        """The same for evaluations of a shard that are to be looked at."""
+        return self._db.command("SET", shard.key("ring", "looks"), 1, "NX", "PX", RING_MS) is not None
+
+    def answer_looks(self, shard: Shard) -> None:
+        """The wake-up has come; a further one may be published."""
+        self._db.command("DEL", shard.key("ring", "looks"))
+
     def lengths(self) -> dict[tuple[Shard, Family], int]:
         """Entries that wait in each stream."""
         replies = self._db.pipeline([("XLEN", stream) for stream in self._streams])

@@ -1,0 +1,88 @@
+"""When calls repeat each other: identical in their normal form, or nearly so.
+
+Nearly: of the same tool, with the same numbers in the same order (another page is another call), and texts that share
+nine tenths of their trigrams.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from tellback.contracts.guidance import ToolCall
+from tellback.guidance.attempts import fingerprint, normal_text
+
+LEVELS: Final = (3, 5, 8)
+NEAR: Final = 0.9
+COMPARED_BYTES: Final = 2_048  # longer arguments repeat each other only where they are identical
+COMPARED_CALLS: Final = 8  # the newest that may be nearly the same; comparing costs more than all else here
+
+_NUMBERS: Final = re.compile(rb"\d+")
+_WORDS: Final = re.compile(rb'[a-z_\x80-\xff]++(?!":)')  # not the arguments' names, which every call has
+_decode_call = msgspec.json.Decoder(ToolCall).decode
+
+Marks = tuple[str, tuple[int, int]]
+
+
+def marks_of(tool: str, text: bytes) -> Marks:
+    """The fingerprint of a call, and the hashes of its words; calls that differ in both hashes are not alike."""
+    print_ = fingerprint(tool, text)
+    if len(text) > COMPARED_BYTES:
+        exact = int(print_[:8], 16)
+        return print_, (exact, exact)
+    numbers = zlib.crc32(b" ".join(_NUMBERS.findall(text)), zlib.crc32(tool.encode("utf-8", "replace")))
+    words = [zlib.crc32(word, numbers) for word in _WORDS.findall(text)] or [numbers]
+    return print_, (min(words), max(words))
+
+
+def near(one: bytes, other: bytes) -> bool:
+    """Whether two normal forms share nine tenths of their trigrams, and all of their numbers."""
+    if max(len(one), len(other)) > COMPARED_BYTES or _NUMBERS.findall(one) != _NUMBERS.findall(other):
+        return False
+    left, right = _trigrams(one), _trigrams(other)
+    return len(left & right) >= NEAR * len(left | right)
+
+
+def _trigrams(text: bytes) -> set[bytes]:
+    return {text[place : place + 3] for place in range(max(1, len(text) - 2))}
+
+
+def alike(
+    tool: str, text: bytes, newest: Marks, marks: Sequence[Marks], recent: Sequence[msgspec.Raw | ToolCall]
+) -> list[int]:
+    """The places in `recent` of the calls that repeat this one; `marks` are theirs, in the same order."""
+    print_, (low, high) = newest
+    found = [place for place, (other, _) in enumerate(marks) if other == print_]
+    maybe = [
+        place for place, (other, words) in enumerate(marks) if other != print_ and (words[0] == low or words[1] == high)
+    ]
+    for place in maybe[-COMPARED_CALLS:]:
+        call = read_call(recent[place])
+        if call.tool == tool and near(text, normal_text(call.params)):
+            found.append(place)
+    return sorted(found)
+
+
+def read_call(call: msgspec.Raw | ToolCall) -> ToolCall:
+    """A call as it is kept, decoded."""
+    return _decode_call(call) if isinstance(call, msgspec.Raw) else call
+
+
+def similar_calls(recent: Sequence[msgspec.Raw | ToolCall]) -> tuple[int, ...]:
+    """The call indexes of those in `recent` that repeat the newest of them, itself included."""
+    calls = [read_call(call) for call in recent]
+    if not calls:
+        return ()
+    newest, text = calls[-1], normal_text(calls[-1].params)
+    marks = [marks_of(call.tool, normal_text(call.params)) for call in calls]
+    places = alike(newest.tool, text, marks[-1], marks, calls)
+    return tuple(calls[place].call_index for place in places)
+
+
+def level_of(count: int, levels: Sequence[int] = LEVELS) -> int:
+    """The highest level that a count has reached; 0 below the first."""
+    return max((level for level in levels if level <= count), default=0)
