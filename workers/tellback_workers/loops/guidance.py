@@ -17,6 +17,7 @@ from tellback.state.evaluations import Change, EvaluationId, Evaluations, Loaded
 from tellback.state.intake import Entry, Lease
 from tellback_workers.isolation import Asking, IsolatedPanel
 from tellback_workers.runtime import Runtime
+from tellback_workers.tool_health import HealthReport
 
 TRIES: Final = 5
 CUSTOM_SHARE: Final = 0.25  # of a lease, for the custom providers of one batch
@@ -36,6 +37,7 @@ class GuidanceLoop:
         self._runtime = runtime
         self._team = team
         self.registry = load_registry(runtime.settings.providers)
+        self._health = HealthReport(runtime, team)
 
     def ready(self) -> None:
         """Always: providers need nothing but this process."""
@@ -61,6 +63,7 @@ class GuidanceLoop:
                 }
             )
             made = [_evaluate(id_, group, loaded[id_], panel, shared) for id_, group in waiting.items()]
+            self._health.tell(made)
             waiting = {change.id: change.entries for change in store.commit(lease, made)}
             if not waiting:
                 return

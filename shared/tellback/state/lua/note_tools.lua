@@ -16,7 +16,7 @@ local known, changed = {}, {}
 local function state_of(tool)
   if known[tool] == nil then
     local raw = redis.call('HGET', KEYS[1], tool)
-    known[tool] = raw and cjson.decode(raw) or {ends = 0, last = 0, strikes = 0, cleared = 0}
+    known[tool] = raw and cjson.decode(raw) or {ends = 0, began = 0, last = 0, strikes = 0, cleared = 0}
   end
   return known[tool]
 end
@@ -29,10 +29,13 @@ local function refused(state, at, told)
     if at - math.max(state.ends, state.last) > FORGOTTEN then
       state.strikes = 0
     end
-    state.strikes = state.strikes + 1
+    state.strikes, state.began = state.strikes + 1, at
   end
   local wait = told
   if wait < 0 then
+    if at < state.began then
+      return false -- it was part of an earlier crowd, and must not wait as long as this one
+    end
     wait = math.min(default * 2 ^ math.min(state.strikes - 1, 20), math.max(default, GROWN))
   end
   wait = math.min(math.max(wait, SHORTEST), LONGEST)

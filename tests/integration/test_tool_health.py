@@ -1,0 +1,310 @@
+"""Fleet-wide tool health: what begins, prolongs and ends a cool-down, on a real Redis."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from tellback import Prompt, Tellback, connect
+from tellback.contracts.guidance import Code, Offer, Outcome, ToolInvoked
+from tellback.contracts.message import new_event_id
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.keys import FAMILIES, Layout
+from tellback.state.tool_health import Cooling, Sighting, ToolHealth
+from tellback_workers.runtime import Runtime
+from tellback_workers.tasks import drainer
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
+
+DEFAULT = 30.0
+HOUR = 3_600
+
+
+@pytest.fixture
+def health(database: Database, layout: Layout) -> ToolHealth:
+    return ToolHealth(database, layout)
+
+
+@pytest.fixture
+def now(database: Database) -> int:
+    return database.now_ms()
+
+
+def refusal(at: int, wait: float | None = None, tool: str = "t") -> Sighting:
+    return Sighting(tool, at, at, refused=True, wait_ms=None if wait is None else round(wait * 1000))
+
+
+def answer(at: int, began: int | None = None, tool: str = "t") -> Sighting:
+    return Sighting(tool, at, at if began is None else began, refused=False)
+
+
+def left(health: ToolHealth, tool: str = "t") -> float:
+    return health.cooling([tool]).get(tool, 0.0)
+
+
+def test_a_refusal_holds_until_its_retry_after(health: ToolHealth, now: int) -> None:
+    health.note([refusal(now, 90), refusal(now, 7, "u")], DEFAULT)
+    found = health.cooling(["t", "u", "never-seen"])
+    assert found.keys() == {"t", "u"}
+    assert 85 < found["t"] <= 90
+    assert 2 < found["u"] <= 7
+
+
+def test_the_longest_wait_of_many_counts_whatever_their_order(health: ToolHealth, now: int) -> None:
+    health.note([refusal(now, 20), refusal(now + 1, 90), refusal(now + 2, 5)], DEFAULT)
+    health.note([refusal(now - 5, 10)], DEFAULT)
+    assert 85 < left(health) <= 90.1
+
+
+def test_a_crowd_that_is_refused_at_once_is_one_refusal(health: ToolHealth, now: int) -> None:
+    health.note([refusal(now + n % 7) for n in range(2_000)], DEFAULT)
+    (one,) = health.in_force()
+    assert one.refusals == 1
+    assert 25 < one.seconds_left <= 30.01
+
+
+def test_repeated_refusals_without_a_time_wait_longer_up_to_ten_minutes(health: ToolHealth, now: int) -> None:
+    waits: list[float] = []
+    at = now - HOUR * 1000
+    for _ in range(10):
+        health.note([refusal(at)], DEFAULT)
+        ends = round(kept(health)["ends"])
+        waits.append((ends - at) / 1000)
+        at = ends
+    assert waits == [30, 60, 120, 240, 480, 600, 600, 600, 600, 600]
+
+
+def kept(health: ToolHealth, tool: str = "t") -> dict[str, float]:
+    """What is stored of a tool; nothing if it is not known."""
+    raw = health._db.command("HGET", health._layout.of(tool).key("health"), tool)
+    return {} if raw is None else msgspec.json.decode(raw, type=dict[str, float])
+
+
+def test_a_tool_that_was_long_in_peace_begins_anew(health: ToolHealth, now: int) -> None:
+    health.note([refusal(now - HOUR * 1000), refusal(now - HOUR * 1000 + 31_000), refusal(now)], DEFAULT)
+    (one,) = health.in_force()
+    assert one.refusals == 1
+
+
+def test_no_wait_is_longer_than_an_hour_or_shorter_than_a_second(health: ToolHealth, now: int) -> None:
+    health.note([refusal(now, 86_400), refusal(now + 1_000, 0, "u")], DEFAULT)
+    assert HOUR - 5 < left(health) <= HOUR
+    assert kept(health, "u")["ends"] == now + 2_000
+
+
+def test_an_answer_to_a_call_that_began_after_the_refusal_ends_it(health: ToolHealth, now: int) -> None:
+    health.note([refusal(now, 90), answer(now + 50, began=now - 10)], DEFAULT)
+    assert left(health) > 80, "that call was under way before the refusal"
+    health.note([answer(now + 60, began=now + 1)], DEFAULT)
+    assert left(health) == 0
+    health.note([refusal(now, 90)], DEFAULT)
+    assert left(health) == 0, "a refusal from before the answer, told late"
+    health.note([refusal(now + 100)], DEFAULT)
+    assert [each.refusals for each in health.in_force()] == [1], "an answer forgets the refusals before it"
+
+
+SIGHTINGS = st.lists(
+    st.builds(
+        lambda at, refused, wait: Sighting("t", at, at, refused, wait if refused else None),
+        st.integers(0, 200_000),
+        st.booleans(),
+        st.none() | st.integers(0, 100_000),
+    ),
+    max_size=12,
+)
+
+
+@hypothesis_settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(SIGHTINGS)
+def test_noting_the_same_again_changes_nothing(health: ToolHealth, seen: list[Sighting]) -> None:
+    """A worker that died after it had told, and before it committed, tells the whole batch again."""
+    start = health._db.now_ms() - 100_000
+    batch = [s._replace(at=s.at + start, began=s.began + start) for s in sorted(seen, key=lambda s: s.at)]
+    health._db.command("DEL", health._layout.of("t").key("health"))
+    health.note(batch, DEFAULT)
+    once = kept(health)
+    health.note(batch, DEFAULT)
+    assert kept(health) == once
+
+
+def test_a_flood_of_tool_names_is_capped_and_the_longest_waits_stay(
+    health: ToolHealth, layout: Layout, database: Database, now: int
+) -> None:
+    health.note([refusal(now, 3_000, "kept")], DEFAULT)
+    health.note([refusal(now, 60, f"flood-{n}") for n in range(10_000)], DEFAULT)
+    cap = FAMILIES["health"].cap or 0
+    lengths = [database.command("HLEN", shard.key("health")) for shard in layout.all]
+    assert max(lengths) <= cap
+    assert sum(lengths) > cap
+    assert left(health, "kept") > 2_900
+
+
+def test_the_script_takes_little_of_the_server(health: ToolHealth, database: Database, now: int) -> None:
+    """No call over 10 ms, measured by the server itself: at its fullest, and with a full batch."""
+    health.note([refusal(now, 60, f"flood-{n}") for n in range(4_000)], DEFAULT)
+    database.command("CONFIG", "RESETSTAT")
+    health.note([refusal(now + 1, 61, f"flood-{n}") for n in range(500)], DEFAULT)
+    line = next(
+        line for line in database.command("INFO", "commandstats").decode().splitlines() if "cmdstat_evalsha" in line
+    )
+    per_call = float(line.partition("usec_per_call=")[2].partition(",")[0])
+    assert per_call < 10_000
+
+
+# --- what workers tell -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def drain(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], None]:
+    """Publish what is buffered and apply it, here."""
+    runtime = Runtime(settings)
+    runtime.intake("default").ensure_groups()
+
+    def run() -> None:
+        tb.flush()
+        for shard in layout.all:
+            drainer(runtime, "default", Family.EVENTS).drain(shard, Family.EVENTS)
+
+    return run
+
+
+def call(code: Code | None, *, tool: str = "t", wait: float | None = None, session: str = "s") -> ToolInvoked:
+    status = "error" if code in ("rate_limited", "unavailable", "error") else "success"
+    outcome = None if code is None else Outcome(status=status, code=code, retry_after=wait, offered=(Offer("retry"),))  # type: ignore[arg-type]  # a literal
+    return ToolInvoked(
+        event_id=new_event_id(), session=session, prompt="p", evaluation="e", tool=tool, status=status, outcome=outcome
+    )
+
+
+@pytest.mark.parametrize("code", ["rate_limited", "unavailable"])
+def test_a_refusal_that_one_agent_saw_is_known_to_another(
+    tb: Tellback, settings: Settings, drain: Callable[[], None], code: Code
+) -> None:
+    tb.context.publisher.publish(call(code, tool="search", wait=45))
+    drain()
+    with connect(settings=settings) as other:
+        assert 40 < other.context.health.cooling(["search", "wikipedia"])["search"] <= 45
+        assert other.context.health.cooling(["wikipedia"]) == {}
+
+
+def test_an_answer_of_a_cooling_tool_ends_its_cool_down_for_all(
+    tb: Tellback, health: ToolHealth, drain: Callable[[], None]
+) -> None:
+    tb.context.publisher.publish(call("rate_limited", wait=45))
+    drain()
+    assert left(health) > 40
+    tb.context.publisher.publish(call("ok", session="another"))
+    drain()
+    assert left(health) == 0
+
+
+@pytest.mark.parametrize("code", [None, "ok", "no_results", "error", "denied", "invalid_arguments", "unknown_tool"])
+def test_other_calls_leave_no_trace(
+    tb: Tellback, database: Database, layout: Layout, drain: Callable[[], None], code: Code | None
+) -> None:
+    tb.context.publisher.publish(call(code))
+    drain()
+    assert [database.command("EXISTS", shard.key("health")) for shard in layout.all] == [0] * len(layout.all)
+
+
+def test_a_duplicate_that_comes_when_the_tool_answers_again_is_no_refusal(
+    tb: Tellback, health: ToolHealth, drain: Callable[[], None]
+) -> None:
+    event = call("rate_limited", wait=45)
+    for message in (event, call("ok"), event):
+        tb.context.publisher.publish(message)
+        drain()
+    assert left(health) == 0
+
+
+# --- what agents read --------------------------------------------------------------------------------------------
+
+
+class Asked(ToolHealth):
+    """Counts the questions."""
+
+    questions = 0
+
+    def cooling(self, tools: object) -> dict[str, float]:
+        self.questions += 1
+        return super().cooling(tools)  # type: ignore[arg-type]  # passed on
+
+
+def test_a_process_asks_once_a_second_whatever_its_threads_do(
+    database: Database, layout: Layout, now: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Asked(database, layout)
+    asked.note([refusal(now, 600)], DEFAULT)
+    cooling = Cooling(asked)
+    assert cooling.cooling(["t"])
+    threads = [threading.Thread(target=lambda: [cooling.cooling(["t", "t"]) for _ in range(200)]) for _ in range(4)]
+    at = [time.monotonic()]
+    monkeypatch.setattr("tellback.clock.monotonic", lambda: at[0])
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert asked.questions == 1
+    at[0] += 2.0
+    assert 590 < cooling.cooling(["t"])["t"] <= 600
+    assert asked.questions == 2
+
+
+def test_names_that_nobody_can_call_are_passed_over(health: ToolHealth, now: int) -> None:
+    health.note([refusal(now, 60)], DEFAULT)
+    assert Cooling(health).cooling(["\udcff", "t", ""]).keys() == {"t"}
+    assert Cooling(health).cooling([]) == {}
+
+
+def test_the_memory_of_a_process_is_bounded(health: ToolHealth) -> None:
+    cooling = Cooling(health)
+    for start in range(0, 20_000, 500):
+        cooling.cooling([f"tool-{n}" for n in range(start, start + 500)])
+    assert len(cooling._known) <= 4_096
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server that this test may stop; the shared one would take others with it."""
+    with RedisServer.start(tmp_path) as server:
+        yield server
+
+
+@pytest.mark.faults
+def test_an_agent_is_not_held_up_when_redis_is_stopped_or_gone(own_redis: RedisServer, tmp_path: Path) -> None:
+    settings = Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"), feedback_patience=0.3)
+    with connect(settings=settings) as tb:
+        health = tb.context.health
+        store = ToolHealth(tb.context.database, tb.context.layout)
+        store.note([refusal(tb.context.database.now_ms(), 600)], DEFAULT)
+        own_redis.pause()
+        try:
+            assert _seconds(lambda: health.cooling(["t"]) == {}) < 1.0
+            assert _seconds(lambda: health.cooling(["t"]) == {}) < 0.25, "the patience is not paid again at once"
+        finally:
+            own_redis.resume()
+        wait_until(lambda: health.cooling(["t"]), "what is known when Redis answers again")
+        own_redis.kill()
+        assert _seconds(lambda: "t" in health.cooling(["t", "u"])) < 0.3, "what was known holds"
+        own_redis.launch()
+
+
+def _seconds(do: Callable[[], bool]) -> float:
+    start = time.monotonic()
+    assert do()
+    return time.monotonic() - start
+
+
+def test_each_client_has_one_memory_for_its_prompts(tb: Tellback) -> None:
+    prompts: list[Prompt] = [tb.prompt("s", "p"), tb.prompt("s", "q")]
+    assert len({id(prompt._context.health) for prompt in prompts}) == 1
