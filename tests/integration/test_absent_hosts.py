@@ -8,7 +8,7 @@ from tellback import Tellback
 from tellback.names import host_queue
 from tellback.state.absent_hosts import AbsentHosts
 from tellback.state.database import Database
-from tellback.state.jobs import Jobs, pool_of
+from tellback.state.jobs import Claimant, Jobs, pool_of
 from tellback.state.keys import Layout
 from tellback.state.presence import Presence, Worker
 from tellback.state.records import Records
@@ -67,7 +67,7 @@ def test_a_command_that_was_leased_meanwhile_keeps_its_own_end(tb: Tellback, dat
     queue, jobs = Queue(database, layout, Jobs(database, layout)), Jobs(database, layout)
     session = next(f"s{n}" for n in range(99) if layout.of(f"s{n}").index == 0)
     queue.put(session, "job", host="h")
-    lease = jobs.lease("h", seconds=60, worker="w@h", host="h")
+    lease = jobs.lease(Claimant("h", seconds=60, worker="w@h", host="h"))
     assert lease is not None
     assert pool_of(lease.submitted) == "h"
     member = f"{1:015d}:job"

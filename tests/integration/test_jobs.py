@@ -12,7 +12,7 @@ import pytest
 from tellback.commands.record import record_without_run
 from tellback.contracts.commands import CommandRecord
 from tellback.state.database import Database
-from tellback.state.jobs import ANY_POOL, MAX_ATTEMPTS, JobLease, Jobs
+from tellback.state.jobs import ANY_POOL, MAX_ATTEMPTS, Claimant, JobLease, Jobs
 from tellback.state.keys import Layout
 from tellback.state.records import KEPT, Records
 from tests.support.jobs import Queue
@@ -41,7 +41,7 @@ def queue(database: Database, layout: Layout, jobs: Jobs) -> Queue:
 
 
 def take(jobs: Jobs, pool: str = ANY_POOL, seconds: float = 60.0) -> JobLease | None:
-    return jobs.lease(pool, seconds=seconds, worker="w@test", host="h")
+    return jobs.lease(Claimant(pool, seconds=seconds, worker="w@test", host="h"))
 
 
 def taken(jobs: Jobs) -> JobLease:

@@ -9,7 +9,7 @@ from tellback.commands.chains import chains
 from tellback.commands.record import record_without_run
 from tellback.contracts.commands import CommandRecord
 from tellback.state.database import Database
-from tellback.state.jobs import ANY_POOL, Jobs
+from tellback.state.jobs import ANY_POOL, Claimant, Jobs
 from tellback.state.keys import Layout
 from tellback.state.records import KEPT, Records
 from tests.support.jobs import Queue
@@ -29,7 +29,7 @@ class Session:
     def end(self, id_: str, exit_code: int | None, parent: str | None = None, text: str = "") -> None:
         """Submit, lease and finish one command."""
         self._queue.put("s", id_, parent=parent)
-        lease = self._jobs.lease(ANY_POOL, seconds=60, worker="w", host="h")
+        lease = self._jobs.lease(Claimant(ANY_POOL, seconds=60, worker="w", host="h"))
         assert lease is not None
         record = record_without_run(lease.submitted, "lost")
         error = "lost" if exit_code is None else None

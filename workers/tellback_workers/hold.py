@@ -15,7 +15,7 @@ from tellback_workers.shutdown import shutting_down
 
 # Of the lease: when to renew, when to stop what could not be renewed, when it is killed whatever happens here.
 RENEW_AT, STOP_AT, KILL_AT = 0.3, 0.6, 0.85
-QUICK: Final = 0.2  # seconds; most commands have ended by then and cost no connection that listens for a cancellation
+QUICK: Final = 0.2  # seconds; most commands have ended by then and cost no thread and no connection for cancellations
 LISTEN: Final = 0.5  # seconds of one blocking read; a cancellation ends it at once
 PAUSE: Final = 0.2
 SHUTDOWN_PATIENCE: Final = 3.0  # seconds that commands have to end by themselves when their worker is to stop
@@ -23,7 +23,7 @@ STOPPED: Final = "stopped: its worker was shut down"
 
 
 class Hold:
-    """A thread beside one command, for as long as the `with` block runs; nobody waits for the thread's end."""
+    """A thread beside one command that is not quick, to the end of the `with` block; nobody waits for its end."""
 
     def __init__(self, jobs: Jobs, lease: JobLease, cwd: str, seconds: float) -> None:
         """Take the lease, where the command runs, and the lease's length."""
@@ -34,11 +34,10 @@ class Hold:
         self._renewed_at = lease.asked
         self._stop_at = math.inf
         self._ended = threading.Event()
-        self._control = Control()
+        self._control = Control(after=QUICK, begin=self._begin)
 
     def __enter__(self) -> Control:
         """What reaches the command."""
-        threading.Thread(target=self._run, name="job-lease", daemon=True).start()
         return self._control
 
     def __exit__(
@@ -48,8 +47,10 @@ class Hold:
         self._ended.set()
         self._control.close()
 
+    def _begin(self) -> None:
+        threading.Thread(target=self._run, name="job-lease", daemon=True).start()
+
     def _run(self) -> None:
-        self._ended.wait(QUICK)
         while not self._ended.is_set():
             try:
                 self._heed_shutdown()

@@ -6,7 +6,8 @@ urgent one is not held up by wake-ups of others that stand before its own in the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -24,9 +25,9 @@ from tellback.contracts.commands import CommandRecord
 from tellback.errors import Unavailable
 from tellback.names import Family, Task
 from tellback.redaction import Redactor
-from tellback.state.jobs import JobLease, Jobs
+from tellback.state.jobs import Claimant, JobLease, Jobs
 from tellback.state.keys import Shard
-from tellback_workers.hold import KILL_AT, STOPPED, Hold
+from tellback_workers.hold import KILL_AT, RENEW_AT, STOPPED, Hold
 from tellback_workers.job_wakeups import wake_pool
 from tellback_workers.policy import Policy, Refused
 from tellback_workers.runtime import Runtime, runtime
@@ -35,7 +36,6 @@ from tellback_workers.shutdown import shutting_down
 TIME_LIMIT: Final = int(MAX_TIMEOUT) + 600  # of the task: a command's own limits end it long before
 BUDGET: Final = 5.0  # seconds in which a task begins further jobs
 FINISH_PATIENCE: Final = 120.0  # seconds in which a record is offered to a Redis that is away
-PAUSE: Final = 0.2
 
 _log = structlog.get_logger("tellback.jobs")
 
@@ -44,53 +44,76 @@ _log = structlog.get_logger("tellback.jobs")
 def run_job(self: CeleryTask[[str, int, str], None], team: str, shard_index: int, pool: str) -> None:
     """Run the jobs of a pool that are ready, for a few seconds or the length of one."""
     process = runtime()
-    worker = JobWorker(process, team, str(self.request.hostname))
+    worker = JobWorker(process, team, str(self.request.hostname), pool)
     end = clock.monotonic() + BUDGET
     try:
-        while not shutting_down() and worker.run_next(pool):
-            if clock.monotonic() >= end:
-                wake_pool(process.layout(team).shard(shard_index), pool, 1)  # whatever is left
-                return
+        worker.run(lambda: not shutting_down() and clock.monotonic() < end)
+        if clock.monotonic() >= end:
+            wake_pool(process.layout(team).shard(shard_index), pool, 1)  # whatever is left
     except Unavailable as away:
         _log.warning("job.postponed", team=team, pool=pool, reason=str(away))
 
 
 class JobWorker:
-    """Runs the jobs of one team in this process."""
+    """Runs the jobs of one team's pool in this process."""
 
-    def __init__(self, process: Runtime, team: str, worker: str) -> None:
-        """Take the process's connections, the team, and the worker's name as it stands in records."""
+    def __init__(self, process: Runtime, team: str, worker: str, pool: str) -> None:
+        """Take the process's connections, the team, the worker's name as it stands in records, and the pool."""
         self._process = process
         self._team = team
         self._worker = worker
         self._settings = process.settings
         self._jobs = Jobs(process.database, process.layout(team))
         self._policy = Policy(process.settings, team)
+        self._claimant = Claimant(
+            pool,
+            seconds=self._settings.job_lease,
+            worker=worker,
+            host=self._settings.host_name,
+            apply=self._apply_waiting,
+        )
 
-    def run_next(self, pool: str) -> bool:
-        """Run one job to its record; False when none is ready.
+    def run(self, further: Callable[[], bool]) -> None:
+        """Run jobs to their records, one after the other, until none is ready or `further` says that it is enough.
 
         Raises:
             Unavailable: Redis is away.
         """
-        lease = self._jobs.lease(
-            pool,
-            seconds=self._settings.job_lease,
-            worker=self._worker,
-            host=self._settings.host_name,
-            apply=self._apply_waiting,
-        )
-        if lease is None:
-            return False
-        record = self._run(lease)
+        lease = self._jobs.lease(self._claimant) if further() else None
+        while lease is not None:
+            record = self._run(self._renewed(lease))
+            try:
+                following = self._settle(lease, record, further())
+            finally:
+                self._append(record)
+            lease = following
+
+    def _renewed(self, lease: JobLease) -> JobLease:
+        """The lease, renewed if it has waited: for the disk, on which the record before this one was kept."""
+        asked, seconds = clock.monotonic(), self._settings.job_lease
+        if asked >= lease.asked + seconds * RENEW_AT:
+            with suppress(Unavailable):  # what is left of it may be enough
+                if self._jobs.renew(lease, seconds):
+                    return replace(lease, asked=asked)
+        return lease
+
+    def _settle(self, lease: JobLease, record: CommandRecord, further: bool) -> JobLease | None:  # noqa: FBT001 - private
+        """Store the record, also when Redis comes back only after a while: until then it exists nowhere else."""
+        if record.error == STOPPED and lease.submitted.on_lost == "retry":
+            self._jobs.renew(lease, 0)  # the next sweep finds it lost, and queues the next attempt
+            return None
+        following = None
         try:
-            if record.error == STOPPED and lease.submitted.on_lost == "retry":
-                self._jobs.renew(lease, 0)  # the next sweep finds it lost, and queues the next attempt
+            if further:
+                stored, following = self._jobs.finish_and_lease(lease, record, self._claimant, patience=FINISH_PATIENCE)
             else:
-                self._finish(lease, record)
-        finally:
-            self._append(record)
-        return True
+                stored = self._jobs.finish(lease, record, patience=FINISH_PATIENCE)
+        except Unavailable as away:
+            _log.exception("job.record_lost", command_id=lease.command_id, reason=str(away))
+            raise
+        if not stored:
+            _log.warning("job.superseded", command_id=lease.command_id, attempt=lease.attempt)
+        return following
 
     def _apply_waiting(self, shards: Sequence[Shard]) -> None:
         from tellback_workers.tasks import drainer  # noqa: PLC0415 - it imports the app, which includes this module
@@ -120,21 +143,6 @@ class JobWorker:
         with Hold(self._jobs, lease, execution.cwd, self._settings.job_lease) as control:
             outcome = run(execution, redactor=redactor, control=control, now=server_now)
         return record_of(submitted, outcome, redactor=redactor, cwd=execution.cwd, attempt=attempt)
-
-    def _finish(self, lease: JobLease, record: CommandRecord) -> None:
-        """Store the record, also when Redis comes back only after a while: until then it exists nowhere else."""
-        end = clock.monotonic() + FINISH_PATIENCE
-        while True:
-            try:
-                if not self._jobs.finish(lease, record):
-                    _log.warning("job.superseded", command_id=lease.command_id, attempt=lease.attempt)
-            except Unavailable as away:
-                if clock.monotonic() >= end:
-                    _log.exception("job.record_lost", command_id=lease.command_id, reason=str(away))
-                    raise
-                clock.sleep(PAUSE)
-            else:
-                return
 
     def _append(self, record: CommandRecord) -> None:
         """Add the record to this host's file, last, so that nobody waits for a disk; a full one is told in the log."""

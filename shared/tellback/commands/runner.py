@@ -8,6 +8,7 @@ same holds for what it left in the background, which has at most the grace perio
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import selectors
 import signal
@@ -75,11 +76,15 @@ class Outcome:
 class Control:
     """Reaches a running command from other threads."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._reader, self._writer = socket.socketpair()
-        self._reader.setblocking(False)  # noqa: FBT003 - a socket takes it by position - the standard library's signature
-        self._writer.setblocking(False)  # noqa: FBT003 - a socket takes it by position
+    def __init__(self, *, after: float = 0.0, begin: Callable[[], None] | None = None) -> None:
+        """Heed what is asked from `after` seconds into the command, when `begin` is called once, by its own thread.
+
+        So that most commands, which end sooner, cost neither a thread nor descriptors for those who may ask.
+        """
+        self.after = after
+        self.begin = begin
+        self._lock = threading.RLock()  # a signal handler may stop the command of its own thread
+        self._ends: tuple[socket.socket, socket.socket] | None = None
         self._reason: str | None = None
         self._ttl: float | None = None
 
@@ -87,34 +92,44 @@ class Control:
         """End the command; `reason` becomes the record's error. The first reason stays."""
         with self._lock:
             self._reason = self._reason or reason
-        self._wake()
+            self._wake()
 
     def renewed(self, ttl: float) -> None:
         """The lease holds for `ttl` more seconds."""
         with self._lock:
             self._ttl = ttl
-        self._wake()
+            self._wake()
 
     def _wake(self) -> None:
-        with suppress(OSError):  # full: it will wake anyway; closed: nothing runs any more
-            self._writer.send(b"!")
+        if self._ends is not None:
+            with suppress(OSError):  # full: it will wake anyway; closed: nothing runs any more
+                self._ends[1].send(b"!")
 
-    def fileno(self) -> int:
-        """Readable when something was asked."""
-        return self._reader.fileno()
+    def open(self) -> int:
+        """A descriptor that is readable when something was asked."""
+        with self._lock:
+            if self._ends is None:
+                self._ends = socket.socketpair()
+                for end in self._ends:
+                    end.setblocking(False)  # noqa: FBT003 - a socket takes it by position
+            if self._reason is not None or self._ttl is not None:
+                self._wake()
+            return self._ends[0].fileno()
 
     def taken(self) -> tuple[str | None, float | None]:
         """What was asked since the last call: a reason to stop, a renewal."""
-        with suppress(BlockingIOError):
-            self._reader.recv(4096)
         with self._lock:
+            if self._ends is not None:
+                with suppress(BlockingIOError):
+                    self._ends[0].recv(4096)
             ttl, self._ttl = self._ttl, None
             return self._reason, ttl
 
     def close(self) -> None:
         """Free the descriptors."""
-        self._reader.close()
-        self._writer.close()
+        with self._lock:
+            for end in self._ends or ():
+                end.close()
 
 
 class SupervisorLost(Exception):
@@ -132,12 +147,7 @@ def run(
     streams = (Truncation(redactor or Redactor()), Truncation(redactor or Redactor()))
     if reason := failures.invalid(execution.argv, execution.cwd, execution.env):
         return Outcome(stdout=streams[0].finish(), stderr=streams[1].finish(), exit_code=None, error=reason)
-    own = control or Control()
-    try:
-        return _run(execution, streams, own, now)
-    finally:
-        if control is None:
-            own.close()
+    return _run(execution, streams, control or Control(after=math.inf), now)
 
 
 def _run(
@@ -179,16 +189,21 @@ class _Running:
     idle: bool = False
     output_until: float | None = None  # after the command's end: how long its children may still write
     give_up_at: float | None = None
+    listen_at: float = math.inf
+    asked: int | None = None  # the descriptor on which the control tells that something was asked
 
     def loop(self, supervisor: SupervisorProcess) -> None:
         """Until nothing of the command is alive."""
         self.supervisor = supervisor
         self.give_up_at = clock.monotonic() + _START_PATIENCE
         self._start()
+        self.listen_at = clock.monotonic() + self.control.after
+        self._listen()
         while not self.idle:
             for key, _ in self.selector.select(self._patience()):
                 self._handle(key.fd)
             self._watch_time()
+            self._listen()
         self._drain()
 
     def _start(self) -> None:
@@ -207,7 +222,16 @@ class _Running:
             for end in ends:
                 os.close(end)
         self.selector.register(self.supervisor.socket, selectors.EVENT_READ)
-        self.selector.register(self.control.fileno(), selectors.EVENT_READ)
+
+    def _listen(self) -> None:
+        """Heed what is asked of the command, once it is time."""
+        if clock.monotonic() < self.listen_at:
+            return
+        self.listen_at = math.inf
+        self.asked = self.control.open()
+        self.selector.register(self.asked, selectors.EVENT_READ)
+        if self.control.begin is not None:
+            self.control.begin()
 
     def _open_pipe(self, reader: int, stream: Truncation) -> None:
         self.pipes[reader] = stream
@@ -225,13 +249,13 @@ class _Running:
 
     def _patience(self) -> float:
         due = [self.began + self.execution.timeout] if self.pid is not None and self.stop_reason is None else []
-        due += [at for at in (self.output_until, self.give_up_at) if at is not None]
+        due += [at for at in (self.output_until, self.give_up_at, self.listen_at) if at is not None]
         return max(0.0, min([_LONGEST_SELECT, *(at - clock.monotonic() for at in due)]))
 
     def _handle(self, descriptor: int) -> None:
         if descriptor in self.pipes:
             self._read(descriptor)
-        elif descriptor == self.control.fileno():
+        elif descriptor == self.asked:
             reason, ttl = self.control.taken()
             if ttl is not None:
                 self._tell({"op": "alive", "ttl": ttl})
@@ -265,9 +289,13 @@ class _Running:
         os.close(descriptor)
 
     def _hear(self) -> None:
-        message = self.supervisor.receive()
-        if message is None:
+        messages = self.supervisor.receive()
+        if messages is None:
             raise SupervisorLost("the process that watched the command died")
+        for message in messages:
+            self._heard(message)
+
+    def _heard(self, message: dict[str, Any]) -> None:
         if "pid" in message:
             self.pid, self.began, self.started_at = message["pid"], clock.monotonic(), self.now()
             self.give_up_at = None if self.stop_reason is None else self.give_up_at

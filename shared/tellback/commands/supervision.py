@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+_HEADER = struct.Struct("!I")
+_READ = 1 << 16
 # By path, and with nothing else of this interpreter's: it starts soon, and what shadows a module does not reach it.
 _HOME = str(Path(__file__).parents[2])
 _PROGRAM = (
@@ -27,6 +29,7 @@ class SupervisorProcess:
 
     def __init__(self) -> None:
         """Start it, in a session of its own: what kills this process group does not kill the one who cleans up."""
+        self._received = bytearray()
         self.socket, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - this interpreter, our own file
@@ -54,27 +57,27 @@ class SupervisorProcess:
         Raises:
             OSError: the supervisor is gone.
         """
-        body = json.dumps(message).encode()
-        socket.send_fds(self.socket, [struct.pack("!I", len(body))], list(descriptors))
-        self.socket.sendall(body)
+        body = json.dumps(message).encode()  # not msgspec, which refuses the bytes of names that are no Unicode
+        data = _HEADER.pack(len(body)) + body
+        self.socket.sendall(data[socket.send_fds(self.socket, [data], list(descriptors)) :])
 
-    def receive(self) -> dict[str, Any] | None:
-        """The next message; None when the supervisor is gone."""
+    def receive(self) -> list[dict[str, Any]] | None:
+        """Wait for messages, if none has come, and return those that are complete; None when the supervisor is gone."""
         try:
-            header = self._read(4)
-            body = self._read(struct.unpack("!I", header)[0]) if header else None
+            data = self.socket.recv(_READ)
         except OSError:
             return None
-        return json.loads(body) if body else None
-
-    def _read(self, size: int) -> bytes | None:
-        data = bytearray()
-        while len(data) < size:
-            part = self.socket.recv(size - len(data))
-            if not part:
-                return None
-            data += part
-        return bytes(data)
+        if not data:
+            return None
+        self._received += data
+        messages: list[dict[str, Any]] = []
+        while len(self._received) >= _HEADER.size:
+            end = _HEADER.size + _HEADER.unpack_from(self._received)[0]
+            if len(self._received) < end:
+                break
+            messages.append(json.loads(self._received[_HEADER.size : end]))
+            del self._received[:end]
+        return messages
 
     def kill(self) -> None:
         """End it at once; on Linux its guardian then ends all that it started."""

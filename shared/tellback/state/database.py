@@ -84,12 +84,12 @@ class Database:
         """The reply of one named script."""
         return self.run_all([call])[0]
 
-    def run_all(self, calls: Sequence[Call]) -> list[Any]:
-        """The replies of several scripts in one round trip; each is atomic, the whole is not.
+    def run_all(self, calls: Sequence[Call], also: Sequence[Command] = ()) -> list[Any]:
+        """The replies of several scripts, then of other commands, in one round trip; each is atomic, the whole is not.
 
         A server that has forgotten the scripts (a restart) is taught them again, and only what it refused runs again.
         """
-        replies = self.pipeline([call.evalsha for call in calls], raise_on_error=False)
+        replies = self.pipeline([*(call.evalsha for call in calls), *also], raise_on_error=False)
         unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
         if unknown:
             scripts = {calls[i].script for i in unknown}

@@ -9,19 +9,21 @@ Every transition is one script on the shard of the command's session.
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from tellback import clock
 from tellback.commands.record import Attempt, history_entry, record_without_run
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
+from tellback.errors import Unavailable
 from tellback.names import Family, host_queue
-from tellback.state.database import Arg, Database
+from tellback.state.database import Arg, Command, Database
 from tellback.state.decision import Decision
 from tellback.state.intake import Entry, Lease
 from tellback.state.keys import Layout, Shard, stream_of
@@ -30,6 +32,10 @@ from tellback.state.script import Call, Script
 ANY_POOL: Final = "*"  # no host has this name
 MAX_ATTEMPTS: Final = 3
 SWEEP_BATCH: Final = 100
+LATELY: Final = 0.1  # seconds
+APPLY_EVERY: Final = 0.02  # seconds
+CANDIDATES: Final = 4  # commands of a queue that a claim names, since others claim at the same time
+PAUSE: Final = 0.2  # seconds between attempts at a Redis that is away
 _PRIORITIES: Final = {"interactive": 0, "normal": 1, "batch": 2}
 _TURNS: Final = 1 << 40
 
@@ -71,6 +77,76 @@ class JobLease:
         return self.submitted.command_id
 
 
+class Head(NamedTuple):
+    """The first commands of one shard's queue."""
+
+    priority: int
+    shard: Shard
+    members: list[str]
+
+
+@dataclass(slots=True)
+class Claimant:
+    """Who leases commands of a pool, for how many seconds each, and what it saw last of the pool's queues.
+
+    `apply` takes shards in whose intake submissions wait, and queues them.
+    """
+
+    pool: str
+    _: KW_ONLY
+    seconds: float
+    worker: str
+    host: str
+    apply: Callable[[Sequence[Shard]], None] | None = None
+    unapplied: list[Shard] = field(default_factory=list[Shard])
+    heads: list[Head] = field(default_factory=list[Head])
+    seen_at: float = -math.inf
+    applied_at: float = -math.inf
+
+    def saw(self, shards: Sequence[Shard], replies: Sequence[Any], at: float) -> None:
+        """Take the replies to a look at each shard."""
+        lengths, firsts = replies[: len(shards)], replies[len(shards) :]
+        self.unapplied = [shard for shard, length in zip(shards, lengths, strict=True) if length]
+        self.heads = [
+            Head(int(float(first[1])) // _TURNS, shard, [member.decode() for member in first[::2]])
+            for shard, first in zip(shards, firsts, strict=True)
+            if first
+        ]
+        self.seen_at = at
+
+    def saw_lately(self) -> bool:
+        """Whether what it saw can be acted on; an urgent command that came since then waits for one other at most."""
+        return clock.monotonic() < self.seen_at + LATELY
+
+    def should_apply(self) -> bool:
+        """Whether to apply submissions before leasing: where nothing is queued, and every now and then.
+
+        Another may be applying them, and keep whoever tries before each command waiting for nothing.
+        """
+        due = not self.heads or clock.monotonic() >= self.applied_at + APPLY_EVERY
+        return self.apply is not None and bool(self.unapplied) and due
+
+
+class Claim:
+    """One attempt at leasing one of the commands that a claimant saw first."""
+
+    def __init__(self, claimant: Claimant) -> None:
+        """Choose the shard."""
+        head = min(claimant.heads, key=lambda head: (head.priority, random.random()))  # noqa: S311 - not a secret
+        self._shard, self._token = head.shard, secrets.token_hex(8)
+        ids = [member.partition(":")[2] for member in head.members]
+        keys = [*queue_keys(head.shard, claimant.pool), head.shard.key("running")]
+        args: list[Arg] = [claimant.pool, self._token, _milliseconds(claimant.seconds), claimant.worker, claimant.host]
+        self.call = _lease.call([*keys, *(head.shard.key("job", id_) for id_ in ids)], [*args, *head.members])
+
+    def lease(self, reply: Any, asked: float) -> JobLease | None:
+        """What the script's reply gives."""
+        if reply is None:
+            return None
+        submitted = msgspec.json.decode(reply[0], type=CommandSubmitted)
+        return JobLease(self._shard, submitted, int(reply[1]), self._token, int(reply[2]), asked)
+
+
 @dataclass(frozen=True, slots=True)
 class Lost:
     """A running command whose lease has run out."""
@@ -88,6 +164,7 @@ class Jobs:
         """Take the Redis and the team's shards."""
         self._db = database
         self._layout = layout
+        self._known_views: dict[str, list[Command]] = {}
 
     def enqueue(self, lease: Lease, entry: Entry, submitted: CommandSubmitted, refusal: str | None) -> Call:
         """The call that applies a submission under the drainer's lease; `refusal` says why it is not to be run."""
@@ -106,53 +183,39 @@ class Jobs:
         ]
         return _enqueue.call(keys, [*args, spec, *refused, *cancelled])
 
-    def lease(
-        self,
-        pool: str,
-        *,
-        seconds: float,
-        worker: str,
-        host: str,
-        apply: Callable[[Sequence[Shard]], None] | None = None,
-    ) -> JobLease | None:
+    def lease(self, claimant: Claimant) -> JobLease | None:
         """The next command of a pool: by priority, then in turn over its sessions; None when nothing is queued.
 
         Of several shards with equally urgent commands one is chosen by lot, so that none can keep the others waiting.
-        `apply` is called first with the shards in whose intake submissions wait, if there are any.
+        Submissions that wait in an intake are applied first, if the claimant can.
         """
-        unapplied, heads = self._look(pool)
-        if apply is not None and unapplied:
-            apply(unapplied)
-            heads = self._look(pool)[1]
-        while heads:
-            _, _, shard, member = min(heads)
-            command_id = member.partition(":")[2]
-            token = secrets.token_hex(8)
-            keys = [shard.key("job", command_id), *queue_keys(shard, pool), shard.key("running")]
-            args: list[Arg] = [command_id, member, pool, token, _milliseconds(seconds), worker, host]
+        if not claimant.saw_lately():
+            self._look(claimant)
+        if claimant.apply is not None and claimant.should_apply():
+            claimant.apply(claimant.unapplied)
+            claimant.applied_at = clock.monotonic()
+            self._look(claimant)
+        while claimant.heads:
+            claim = Claim(claimant)
             asked = clock.monotonic()
-            reply = self._db.run(_lease.call(keys, args))
-            if reply is not None:
-                submitted = msgspec.json.decode(reply[0], type=CommandSubmitted)
-                return JobLease(shard, submitted, int(reply[1]), token, int(reply[2]), asked)
-            heads = self._look(pool)[1]
+            lease = claim.lease(self._db.run(claim.call), asked)
+            if lease is not None:
+                return lease
+            self._look(claimant)
         return None
 
-    def _look(self, pool: str) -> tuple[list[Shard], list[tuple[int, float, Shard, str]]]:
-        """Shards with submissions in the intake; the first of each shard's queue: priority, lot, shard, member."""
-        shards = self._layout.all
-        lengths = [("XLEN", stream_of(shard, Family.COMMANDS)) for shard in shards]
-        firsts = [("ZRANGE", shard.key("jobs", pool), 0, 0, "WITHSCORES") for shard in shards]
-        replies = self._db.pipeline([*lengths, *firsts])
-        unapplied = [shard for shard, length in zip(shards, replies[: len(shards)], strict=True) if length]
-        return (
-            unapplied,
-            [
-                (int(float(reply[1])) // _TURNS, random.random(), shard, reply[0].decode())  # noqa: S311 - not a secret
-                for shard, reply in zip(shards, replies[len(shards) :], strict=True)
-                if reply
-            ],
-        )
+    def _look(self, claimant: Claimant) -> None:
+        asked = clock.monotonic()
+        claimant.saw(self._layout.all, self._db.pipeline(self._views(claimant.pool)), asked)
+
+    def _views(self, pool: str) -> list[Command]:
+        """What shows the submissions in each shard's intake, and the first commands of each shard's queue."""
+        if pool not in self._known_views:
+            shards = self._layout.all
+            views: list[Command] = [("XLEN", stream_of(shard, Family.COMMANDS)) for shard in shards]
+            views += [("ZRANGE", shard.key("jobs", pool), 0, CANDIDATES - 1, "WITHSCORES") for shard in shards]
+            self._known_views[pool] = views
+        return self._known_views[pool]
 
     def starts_in(self, lease: JobLease, cwd: str) -> None:
         """Note the directory, for the record of a loss."""
@@ -168,12 +231,42 @@ class Jobs:
         key = lease.shard.key("stop", lease.command_id)
         return self._db.command("BLMOVE", key, key, "LEFT", "LEFT", f"{wait:.3f}") is not None
 
-    def finish(self, lease: JobLease, record: CommandRecord) -> bool:
-        """Store the record of the command; False when it came too late and is kept as superseded."""
-        shard, id_ = lease.shard, lease.command_id
-        keys = [shard.key("job", id_), shard.key("running"), *record_keys(shard, lease.submitted)]
-        keys += [shard.key("superseded", lease.submitted.session), shard.key("stop", id_)]
-        return bool(self._db.run(_finish.call(keys, [id_, lease.token, *stored_record(record)])) == b"ok")
+    def finish(self, lease: JobLease, record: CommandRecord, *, patience: float = 0.0) -> bool:
+        """Store the record of the command; False when it came too late and is kept as superseded.
+
+        Raises:
+            Unavailable: Redis is away, after `patience` seconds in which it was tried again.
+        """
+        return bool(self._insist([_finishing(lease, record)], (), patience)[0] == b"ok")
+
+    def finish_and_lease(
+        self, lease: JobLease, record: CommandRecord, claimant: Claimant, *, patience: float = 0.0
+    ) -> tuple[bool, JobLease | None]:
+        """As `finish`, then as `lease`; one round trip where the queues were seen a moment ago and hold commands.
+
+        Raises:
+            Unavailable: as `finish`. A lease whose reply was lost is asked for again, under the same token.
+        """
+        calls = [_finishing(lease, record)]
+        claim = None
+        if claimant.saw_lately() and claimant.heads and not claimant.should_apply():
+            claim = Claim(claimant)
+            calls.append(claim.call)
+        asked = clock.monotonic()
+        replies = self._insist(calls, self._views(claimant.pool), patience)
+        claimant.saw(self._layout.all, replies[len(calls) :], asked)
+        following = claim.lease(replies[1], asked) if claim is not None else None
+        return bool(replies[0] == b"ok"), following or self.lease(claimant)
+
+    def _insist(self, calls: Sequence[Call], also: Sequence[Command], patience: float) -> list[Any]:
+        end = clock.monotonic() + patience
+        while True:
+            try:
+                return self._db.run_all(calls, also)
+            except Unavailable:
+                if clock.monotonic() >= end:
+                    raise
+                clock.sleep(PAUSE)
 
     def overdue(self) -> list[Lost]:
         """Commands whose lease has run out, a bounded number of each shard."""
@@ -257,6 +350,13 @@ def _next_attempt(lost: Lost) -> CommandSubmitted | None:
         return None
     base = submitted.command_id.removesuffix(f".{number}") if number > 1 else submitted.command_id
     return msgspec.structs.replace(submitted, command_id=f"{base}.{number + 1}", parent=submitted.command_id)
+
+
+def _finishing(lease: JobLease, record: CommandRecord) -> Call:
+    shard, id_ = lease.shard, lease.command_id
+    keys = [shard.key("job", id_), shard.key("running"), *record_keys(shard, lease.submitted)]
+    keys += [shard.key("superseded", lease.submitted.session), shard.key("stop", id_)]
+    return _finish.call(keys, [id_, lease.token, *stored_record(record)])
 
 
 def stored_record(record: CommandRecord) -> tuple[bytes, bytes]:

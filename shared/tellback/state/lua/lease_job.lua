@@ -1,28 +1,36 @@
--- Moves a queued command to running under a lease, if it is still in its queue: of two workers one gets it.
--- KEYS: 1 job, 2 jobs of the pool, 3 joborder of the pool, 4 pools, 5 running
--- ARGV: 1 command id, 2 member of the queue, 3 pool, 4 token, 5 lease in ms, 6 worker, 7 host
--- Returns {submitted message, attempt, now in ms}, or nil if it is gone
+-- Moves the first of some queued commands that is still in its queue to running under a lease: of two workers one gets
+-- it. Whoever asks again with the same token, since the reply was lost, gets the same command.
+-- KEYS: 1 jobs of the pool, 2 joborder of the pool, 3 pools, 4 running, 5 and on: job of each command
+-- ARGV: 1 pool, 2 token, 3 lease in ms, 4 worker, 5 host, 6 and on: member of the queue, ending in the id, of each command
+-- Returns {submitted message, attempt, now in ms}, or nil if all are gone
 -- @include jobs
-local keys = { job = KEYS[1], jobs = KEYS[2], order = KEYS[3], pools = KEYS[4] }
-local score = redis.call('ZSCORE', keys.jobs, ARGV[2])
-if not score then
-  return false
+local keys = { jobs = KEYS[1], order = KEYS[2], pools = KEYS[3] }
+
+local function take_turn(score, session)
+  local priority = math.floor(score / TURNS)
+  local turn = score % TURNS
+  local last = 'last:' .. priority .. ':' .. (session or '')
+  redis.call('HSET', keys.order, 'now:' .. priority, turn)
+  if tonumber(redis.call('HGET', keys.order, last) or -1) <= turn then
+    redis.call('HDEL', keys.order, last) -- nothing of this session waits: it begins at the present turn again
+  end
 end
-local job = redis.call('HMGET', keys.job, 'state', 'session', 'spec', 'attempt')
-local priority = math.floor(score / TURNS)
-local turn = score % TURNS
-local last = 'last:' .. priority .. ':' .. (job[2] or '')
-redis.call('HSET', keys.order, 'now:' .. priority, turn)
-if tonumber(redis.call('HGET', keys.order, last) or -1) <= turn then
-  redis.call('HDEL', keys.order, last) -- nothing of this session waits: it begins at the present turn again
+
+for place = 6, #ARGV do
+  local member = ARGV[place]
+  local job = redis.call('HMGET', KEYS[place - 1], 'state', 'session', 'spec', 'attempt', 'token')
+  local score = redis.call('ZSCORE', keys.jobs, member)
+  if score then
+    take_turn(score, job[2])
+    dequeue(keys, member, ARGV[1])
+  end
+  if (score and job[1] == 'queued') or (job[1] == 'running' and job[5] == ARGV[2]) then
+    local now = now_ms()
+    redis.call('HSET', KEYS[place - 1], 'state', 'running', 'token', ARGV[2], 'worker', ARGV[4], 'host', ARGV[5])
+    redis.call('PEXPIRE', KEYS[place - 1], WEEK)
+    redis.call('ZADD', KEYS[4], now + ARGV[3], string.sub(member, string.find(member, ':', 1, true) + 1))
+    redis.call('PEXPIRE', KEYS[4], WEEK)
+    return { job[3], tonumber(job[4]), now }
+  end
 end
-dequeue(keys, ARGV[2], ARGV[3])
-if job[1] ~= 'queued' then
-  return false
-end
-local now = now_ms()
-redis.call('HSET', keys.job, 'state', 'running', 'token', ARGV[4], 'worker', ARGV[6], 'host', ARGV[7])
-redis.call('PEXPIRE', keys.job, WEEK)
-redis.call('ZADD', KEYS[5], now + ARGV[5], ARGV[1])
-redis.call('PEXPIRE', KEYS[5], WEEK)
-return { job[3], tonumber(job[4]), now }
+return false

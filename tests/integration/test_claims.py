@@ -1,0 +1,175 @@
+"""Going from one command to the next: the record and the next lease in one round trip, by what was seen just before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import pytest
+
+from tellback import clock
+from tellback.commands.record import record_without_run
+from tellback.contracts.commands import CommandRecord
+from tellback.names import Family
+from tellback.state import jobs as jobs_module
+from tellback.state.database import Arg, Command, Database
+from tellback.state.jobs import ANY_POOL, Claim, Claimant, JobLease, Jobs
+from tellback.state.keys import Layout, Shard, stream_of
+from tellback.state.records import Records
+from tellback.state.script import Call
+from tests.support.jobs import Queue
+
+
+@pytest.fixture
+def layout(database: Database) -> Layout:  # noqa: ARG001 - emptied
+    """One shard, so that the order is that of one queue."""
+    return Layout("default", 1)
+
+
+@pytest.fixture
+def jobs(database: Database, layout: Layout) -> Jobs:
+    return Jobs(database, layout)
+
+
+@pytest.fixture
+def queue(database: Database, layout: Layout, jobs: Jobs) -> Queue:
+    return Queue(database, layout, jobs)
+
+
+@pytest.fixture(autouse=True)
+def lately(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow this machine is, what was seen at the last command is acted on."""
+    monkeypatch.setattr(jobs_module, "LATELY", 60.0)
+
+
+def claimant(seconds: float = 60.0) -> Claimant:
+    return Claimant(ANY_POOL, seconds=seconds, worker="w@test", host="h")
+
+
+def ended(lease: JobLease) -> CommandRecord:
+    record = record_without_run(lease.submitted, "not run at all")
+    return msgspec.structs.replace(record, exit_code=0, error=None)
+
+
+def first(jobs: Jobs, who: Claimant) -> JobLease:
+    lease = jobs.lease(who)
+    assert lease is not None
+    return lease
+
+
+class Counted(Database):
+    """Counts round trips."""
+
+    trips = 0
+
+    def run_all(self, calls: Sequence[Call], also: Sequence[Command] = ()) -> list[object]:
+        self.trips += 1
+        return super().run_all(calls, also)
+
+    def command(self, *parts: Arg) -> object:
+        self.trips += 1
+        return super().command(*parts)
+
+
+def test_a_record_and_the_next_lease_are_one_round_trip(database: Database, layout: Layout, queue: Queue) -> None:
+    """Of many queued commands each costs one, and the last one another look."""
+    ids = [queue.put("s") for _ in range(30)]
+    counted = Counted(database.url)
+    jobs, who = Jobs(counted, layout), claimant()
+    lease: JobLease | None = first(jobs, who)
+    taken: list[str] = []
+    before = counted.trips
+    while lease is not None:
+        taken.append(lease.command_id)
+        stored, lease = jobs.finish_and_lease(lease, ended(lease), who)
+        assert stored
+    assert taken == ids
+    assert counted.trips - before <= len(ids) + 1
+    assert len(Records(counted, layout).last("s")) == 30
+    counted.close()
+
+
+def test_each_command_is_leased_once_however_many_go_on(database: Database, layout: Layout, queue: Queue) -> None:
+    """Workers that saw the same queue take different commands of it, and none is left."""
+    ids = {queue.put(f"s{number % 7}") for number in range(300)}
+
+    def work(_worker: int) -> list[str]:
+        own, who, found = Jobs(database, layout), claimant(), []
+        lease = own.lease(who)
+        while lease is not None:
+            found.append(lease.command_id)
+            stored, lease = own.finish_and_lease(lease, ended(lease), who)
+            assert stored
+        return found
+
+    with ThreadPoolExecutor(8) as pool:
+        taken = Counter(id_ for found in pool.map(work, range(8)) for id_ in found)
+    assert set(taken) == ids
+    assert set(taken.values()) == {1}
+    assert sum(len(Records(database, layout).last(f"s{number}")) for number in range(7)) == 300
+
+
+def test_an_urgent_command_waits_for_one_other_at_most(jobs: Jobs, queue: Queue) -> None:
+    """What came while a command ran was not seen before it; after the next one it is."""
+    for _ in range(10):
+        queue.put("s", priority="batch")
+    who = claimant()
+    lease = first(jobs, who)
+    queue.put("s", "urgent", priority="interactive")
+    order: list[str] = []
+    for _ in range(2):
+        _, following = jobs.finish_and_lease(lease, ended(lease), who)
+        assert following is not None
+        lease = following
+        order.append(lease.command_id)
+    assert "urgent" in order
+
+
+def test_what_was_seen_long_ago_is_looked_at_again(jobs: Jobs, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a command that took its time, what is urgent now comes first."""
+    for _ in range(3):
+        queue.put("s", priority="batch")
+    who = claimant()
+    lease = first(jobs, who)
+    queue.put("s", "urgent", priority="interactive")
+    monkeypatch.setattr(who, "seen_at", clock.monotonic() - 61)
+    _, following = jobs.finish_and_lease(lease, ended(lease), who)
+    assert following is not None
+    assert following.command_id == "urgent"
+
+
+def test_a_lease_whose_reply_was_lost_is_given_again(database: Database, jobs: Jobs, queue: Queue) -> None:
+    """Under the same token, for its whole length, and to nobody else."""
+    queue.put("s", "c1")
+    queue.put("s", "c2")
+    who = claimant(seconds=30.0)
+    jobs.finish(running := first(jobs, who), ended(running))  # it has looked, and saw both
+    claim = Claim(who)
+    given = claim.lease(database.run(claim.call), 0.0)
+    again = claim.lease(database.run(claim.call), 0.0)
+    assert given is not None
+    assert again is not None
+    assert (given.command_id, given.token) == (again.command_id, again.token)
+    assert database.run(Claim(who).call) is None
+    assert jobs.finish(again, ended(again))
+    assert database.run(claim.call) is None, "it has its record"
+
+
+def test_waiting_submissions_are_applied_between_commands(
+    database: Database, layout: Layout, jobs: Jobs, queue: Queue
+) -> None:
+    """Whoever goes on lets none stand in the intake behind what is queued."""
+    applied: list[Shard] = []
+    queue.put("s")
+    queue.put("s")
+    who = claimant()
+    who.apply = applied.extend
+    lease = first(jobs, who)
+    assert applied == []
+    database.command("XADD", stream_of(layout.shard(0), Family.COMMANDS), "*", "m", "{}")
+    for _ in range(2):
+        _, following = jobs.finish_and_lease(lease, ended(lease), who)
+        lease = following or lease
+    assert applied == [layout.shard(0)]
