@@ -66,7 +66,8 @@ def test_an_agent_host_gets_neither_celery_nor_torch(metadata: email.message.Mes
 
 
 def test_the_extras_are_those_that_the_documentation_names(metadata: email.message.Message) -> None:
-    assert set(metadata.get_all("Provides-Extra", [])) == {"workers", "embedded", "flower", "tui", "all", "docs", "dev"}
+    extras = {"workers", "embedded", "flower", "tui", "plot", "all", "docs", "dev"}
+    assert set(metadata.get_all("Provides-Extra", [])) == extras
 
 
 def test_the_wheel_brings_the_command(built: Path) -> None:

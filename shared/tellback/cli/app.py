@@ -16,6 +16,7 @@ from tellback.cli import (
     redact,
     replay,
     signals,
+    stats,
     system,
     turns,
     watch,
@@ -29,7 +30,8 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,  # locals may hold what must not reach a terminal
     rich_markup_mode="rich",
 )
-for module in (demo, system, commands, records, watch, redact, init_runner, replay, history, turns, signals, dead):
+_modules = (demo, system, commands, records, watch, redact, init_runner, replay, history, turns, signals, stats, dead)
+for module in _modules:
     module.register(app)
 
 

@@ -108,11 +108,12 @@ class Moment:
         slot.streak += 1
         name = slot.spec.name
         self._effects.tally(counter("provider", name, "failures"))
-        if isinstance(failure, ProviderTimeout):
+        late = isinstance(failure, ProviderTimeout)
+        if late:
             self._effects.tally(counter("provider", name, "timeouts"))
         if slot.disabled:
             self._effects.tally(counter("provider", name, "disabled"))
-        what = {"provider_name": name, "reason": str(failure)[:500], "disabled": slot.disabled}
+        what = {"provider_name": name, "reason": str(failure)[:500], "timeout": late, "disabled": slot.disabled}
         self._enter("provider_failure", what)
 
     def _tell(self, feedback: Feedback, **marks: bool) -> None:

@@ -1,0 +1,202 @@
+"""The measures of guidance on a terminal: tables, and bars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from tellback.client.stats import moment
+
+if TYPE_CHECKING:
+    from tellback.client.stats import GuidanceStats
+    from tellback.guidance.summary import Summary, Totals
+
+BAR: Final = 32
+TOP: Final = 20
+
+
+def print_page(stats: GuidanceStats, console: Console | None = None) -> None:
+    """Everything, in tables; what has no rows is left out."""
+    console = console or Console()
+    if stats.since is None and not stats.cooling:
+        _print_nothing(stats, console)
+        return
+    console.print(_heading(stats), highlight=False)
+    for table in _tables(stats):
+        console.print()
+        console.print(table)
+
+
+def print_bars(stats: GuidanceStats, console: Console | None = None) -> None:
+    """The plot: calls and errors by day and by tool, and how much of each kind of suggestion was taken."""
+    console = console or Console()
+    if stats.since is None:
+        _print_nothing(stats, console)
+        return
+    console.print(_heading(stats), highlight=False)
+    summary = stats.summary
+    tools = [(tool.tool, tool.calls, tool.errors) for tool in summary.tools[:TOP]]
+    for chart in (
+        _days(stats) if stats.by_day else None,
+        _chart("Tool calls by tool", tools) if tools else None,
+        _suggestions(summary) if summary.suggestions else None,
+    ):
+        if chart is not None:
+            console.print()
+            console.print(chart)
+
+
+def _print_nothing(stats: GuidanceStats, console: Console) -> None:
+    if stats.session is not None:
+        text = f"Session {stats.session}: its history holds no tool calls."
+    else:
+        text = (
+            f"Team {stats.team}: guidance has counted nothing yet. It counts what `prompt.observe(...)` and "
+            "`prompt.tool_invoked(...)` publish, once a worker has taken it: `tellback doctor` tells whether one runs."
+        )
+    console.print(text, markup=False, highlight=False)
+
+
+def _heading(stats: GuidanceStats) -> str:
+    whose = f"Team {stats.team}" if stats.session is None else f"Session {stats.session}"
+    since = "" if stats.since is None else f", {moment(stats.since)} to {moment(stats.until)} UTC"
+    kept = "counters are kept 35 days" if stats.session is None else "from its newest 1,000 history entries"
+    return f"[bold]Guidance[/] · {escape(whose)}{since} · {kept}\n{_totals(stats.summary.totals)}"
+
+
+def _totals(totals: Totals) -> str:
+    loops = ", ".join(f"{count:,} at {level}" for level, count in totals.loops.items() if count) or "none"
+    return (
+        f"{totals.calls:,} tool calls, {totals.errors:,} errors{_share(totals.error_rate)} · "
+        f"{totals.offered:,} suggestions, {totals.taken:,} taken{_share(totals.taken_rate)} · "
+        f"loops: {loops} · repeated failures: {totals.repeated_failures:,} · feedback: {totals.fires:,}"
+    )
+
+
+def _tables(stats: GuidanceStats) -> Iterable[Group]:
+    summary, delivery = stats.summary, stats.summary.delivery
+    if stats.cooling:
+        cooling = [(cool.tool, f"{cool.seconds_left:,.0f} s", f"{cool.refusals:,}") for cool in stats.cooling[:TOP]]
+        yield _table("Cooling down, for every agent of the team", ("tool", "left", "refusals"), cooling)
+    if summary.tools:
+        yield _tools(summary)
+    if summary.suggestions:
+        yield _suggestions(summary)
+    if summary.providers:
+        yield _providers(summary)
+    if delivery.same_call or delivery.late or delivery.timed or delivery.expired:
+        fates = (delivery.same_call, delivery.late, delivery.timed, delivery.expired)
+        same, *rest = (f"{count:,}" for count in fates)
+        columns = ("same call", "", "later call", "by time alone", "expired")
+        yield _table("Feedback delivered with", columns, [(same, _percent(delivery.same_call_rate), *rest)])
+    if len(stats.by_day) > 1:
+        yield _days(stats)
+
+
+def _days(stats: GuidanceStats) -> Group:
+    return _chart("Tool calls by day", [(day.day, day.totals.calls, day.totals.errors) for day in stats.by_day])
+
+
+def _suggestions(summary: Summary) -> Group:
+    most = max(kind.offered for kind in summary.suggestions)
+    return _table(
+        "Suggestions",
+        ("suggestion", "offered", "taken", "", ""),
+        [
+            (
+                kind.kind,
+                f"{kind.offered:,}",
+                f"{kind.taken:,}",
+                _percent(kind.taken_rate),
+                _bar(kind.offered, kind.taken, most, ("green", "bright_black")),
+            )
+            for kind in summary.suggestions[:TOP]
+        ],
+    )
+
+
+def _providers(summary: Summary) -> Group:
+    counts = ("fires", "timed", "failures", "timeouts", "disabled")
+    return _table(
+        "Feedback providers",
+        ("provider", *counts),
+        [(each.provider, *(f"{getattr(each, count):,}" for count in counts)) for each in summary.providers[:TOP]],
+    )
+
+
+def _tools(summary: Summary) -> Group:
+    columns = ("tool", "calls", "errors", "", "outcomes", "offered", "taken", "", "loops", "repeated failures")
+    return _table(
+        f"Tools{'' if len(summary.tools) <= TOP else f', {TOP} of {len(summary.tools)}; --json has all'}",
+        columns,
+        [
+            (
+                tool.tool,
+                f"{tool.calls:,}",
+                f"{tool.errors:,}",
+                _percent(tool.error_rate),
+                ", ".join(f"{code} {count:,}" for code, count in tool.codes.items()),
+                f"{tool.offered:,}",
+                f"{tool.taken:,}",
+                _percent(tool.taken_rate),
+                f"{tool.loops:,}",
+                f"{tool.repeated_failures:,}",
+            )
+            for tool in summary.tools[:TOP]
+        ],
+    )
+
+
+def _chart(title: str, rows: Sequence[tuple[str, int, int]]) -> Group:
+    """A bar for each name with its calls and the errors among them."""
+    most = max(calls for _, calls, _ in rows)
+    cells = [
+        (
+            name,
+            f"{calls:,}",
+            f"{errors:,}",
+            _percent(errors / calls if calls else None),
+            _bar(calls, calls - errors, most, ("green", "red")),
+        )
+        for name, calls, errors in rows
+    ]
+    return _table(title, ("", "calls", "errors", "", ""), cells)
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Group:
+    """Rows under a title, which may be longer than they are; words and bars to the left, numbers to the right."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for place, column in enumerate(columns):
+        words = place == 0 or column == "outcomes"
+        bars = isinstance(rows[0][place], Text)
+        table.add_column(column, justify="left" if words or bars else "right", overflow="fold", no_wrap=not words)
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else escape(_visible(cell)) for cell in row))
+    return Group(Text(title, "bold"), table)
+
+
+def _bar(whole: int, part: int, most: int, styles: tuple[str, str]) -> Text:
+    """A bar as long as `whole` is of `most`; `part` of it in the first style. What is not nothing is seen."""
+    cells = max(1, round(BAR * whole / most)) if whole else 0
+    begin = round(cells * part / whole) if whole else 0
+    if cells > 1 and 0 < part < whole:
+        begin = min(max(begin, 1), cells - 1)
+    return Text.assemble(("█" * begin, styles[0]), ("▒" * (cells - begin), styles[1]))
+
+
+def _percent(rate: float | None) -> str:
+    return "" if rate is None else f"{rate:.0%}"
+
+
+def _share(rate: float | None) -> str:
+    return "" if rate is None else f" ({rate:.0%})"
+
+
+def _visible(text: str) -> str:
+    """Names come from outside: no control character of theirs reaches the terminal."""
+    return "".join(sign if sign.isprintable() else "�" for sign in text)

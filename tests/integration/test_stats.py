@@ -1,0 +1,349 @@
+"""What guidance counts, and `tellback stats`: exact, merged over shards and days, bounded, and readable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tellback import FeedbackProviderConfig, FeedbackTrigger, Tellback
+from tellback.cli.app import app
+from tellback.guidance.summary import count_history
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.guidance_stats import bucket, read_stats
+from tellback.state.keys import FAMILIES, Layout
+from tellback_workers.runtime import Runtime
+from tellback_workers.tasks import drainer
+from tests.support import providers
+from tests.support.measures import CALLS, call, counted, play, script, times
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def drain(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], None]:
+    """Publish what is buffered and apply it, here, with the misbehaving providers at hand."""
+    runtime = Runtime(Settings(redis_url=settings.redis_url, providers=providers.SETTING, provider_timeout=0.05))
+    runtime.intake("default").ensure_groups()
+
+    def run() -> None:
+        tb.flush()
+        for shard in layout.all:
+            drainer(runtime, "default", Family.EVENTS).drain(shard, Family.EVENTS)
+
+    return run
+
+
+def run(settings: Settings, *arguments: str, columns: int = 200) -> Result:
+    given = ["stats", *arguments, "--redis-url", settings.redis_url]
+    return CliRunner().invoke(app, given, env={"COLUMNS": str(columns)})
+
+
+def answer(settings: Settings, *arguments: str) -> dict[str, Any]:
+    done = run(settings, *arguments, "--json")
+    assert done.exit_code == 0, done.output
+    (line,) = done.stdout.splitlines()
+    return dict(json.loads(line))
+
+
+def test_counters_of_many_sessions_add_up_over_the_shards(
+    tb: Tellback, database: Database, layout: Layout, drain: Callable[[], None]
+) -> None:
+    for n in range(12):
+        play(tb, f"s{n}")
+    drain()
+    assert counted(database, layout) == times(12)
+    keys = [bucket(shard, database.now_ms()) for shard in layout.all]
+    assert sum(database.command("EXISTS", key) for key in keys) == len(layout.all), "every shard has its part"
+
+
+def test_an_event_that_comes_again_counts_nothing(
+    tb: Tellback, database: Database, layout: Layout, drain: Callable[[], None]
+) -> None:
+    prompt = play(tb, "s")
+    drain()
+    events = script(prompt)
+    for _ in range(3):
+        for event in events:
+            tb.context.publisher.publish(event)
+        drain()
+    once = counted(database, layout)
+    assert once["tool:search:calls"] == 4
+    assert once["tool:fetch:calls"] == 6
+    assert once["suggestion:alternative:offered"] == 4
+
+
+def test_how_feedback_was_delivered_is_counted_once(
+    tb: Tellback, database: Database, layout: Layout, drain: Callable[[], None]
+) -> None:
+    """Three pieces of feedback, at calls 2, 4 and 6: taken at call 7, the first is too old; then one in its call."""
+    prompt = play(tb, "s")
+    drain()
+    assert len(prompt.feedback()) == 2
+    assert prompt.feedback() == []
+    tb.context.publisher.publish(call(prompt, "t", {}, None))
+    drain()
+    assert len(prompt.feedback()) == 1
+    fates = {name: count for name, count in counted(database, layout).items() if name.startswith("delivery:")}
+    assert fates == {"delivery:expired": 1, "delivery:late": 2, "delivery:same_call": 1}
+
+
+def test_the_page_as_json(tb: Tellback, settings: Settings, database: Database, drain: Callable[[], None]) -> None:
+    before = database.now_ms()
+    for n in range(3):
+        play(tb, f"s{n}").feedback()
+    drain()
+    found = answer(settings)
+    assert before <= found["since"] <= found["until"]
+    summary = found["summary"]
+    assert summary["totals"] == {
+        "calls": 3 * CALLS,
+        "errors": 6,
+        "error_rate": 0.2857,
+        "offered": 12,
+        "taken": 6,
+        "taken_rate": 0.5,
+        "loops": {"3": 3, "5": 0, "8": 0},
+        "repeated_failures": 3,
+        "fires": 9,
+    }
+    tools = {tool["tool"]: tool for tool in summary["tools"]}
+    assert list(tools) == ["fetch", "search", "bare", "wiki"], "the most used first"
+    assert tools["search"] == {
+        "tool": "search",
+        "calls": 6,
+        "errors": 6,
+        "error_rate": 1.0,
+        "codes": {"rate_limited": 3, "unavailable": 3},
+        "offered": 9,
+        "taken": 3,
+        "taken_rate": 0.3333,
+        "loops": 0,
+        "repeated_failures": 3,
+    }
+    assert tools["fetch"]["loops"] == 3
+    assert tools["bare"]["taken_rate"] is None, "no rate of nothing"
+    kinds = {kind["kind"]: (kind["offered"], kind["taken"], kind["taken_rate"]) for kind in summary["suggestions"]}
+    assert kinds == {"alternative": (6, 3, 0.5), "retry": (3, 0, 0.0), "detail": (3, 3, 1.0)}
+    (provider,) = summary["providers"]
+    assert (provider["provider"], provider["fires"], provider["failures"]) == ("StaticFeedback", 9, 0)
+    assert [(cool["tool"], cool["refusals"]) for cool in found["cooling"]] == [("search", 1)]
+    (day,) = found["by_day"]
+    assert day["day"] == datetime.fromtimestamp(before / 1000, UTC).date().isoformat()
+    assert day["totals"] == summary["totals"]
+
+
+def test_a_provider_that_fails_is_shown_with_its_failures(
+    tb: Tellback, settings: Settings, drain: Callable[[], None]
+) -> None:
+    bad = [providers.Raises(), providers.Hangs(), providers.Nonsense()]
+    configs = [FeedbackProviderConfig(provider, FeedbackTrigger(every_n_calls=1)) for provider in bad]
+    prompt = tb.prompt("s", "p", feedback_providers=configs)
+    for _ in range(5):
+        prompt.tool_invoked("t")
+    drain()
+    expected = {
+        "Hangs": (0, 3, 3, 1),
+        "Nonsense": (0, 3, 0, 1),
+        "Raises": (0, 3, 0, 1),
+    }
+    for arguments in ((), ("--session", "s")):
+        found = answer(settings, *arguments)["summary"]["providers"]
+        counts = {
+            each["provider"]: (each["fires"], each["failures"], each["timeouts"], each["disabled"]) for each in found
+        }
+        assert counts == expected
+    page = run(settings).stdout
+    assert "Feedback providers" in page
+    assert "Hangs" in page
+
+
+def test_days_are_kept_apart_added_up_and_left_out(
+    tb: Tellback, settings: Settings, database: Database, layout: Layout, drain: Callable[[], None]
+) -> None:
+    play(tb, "s")
+    drain()
+    now, shard = database.now_ms(), layout.of("s")
+    for ago, calls in ((1, 10), (20, 5), (34, 1), (35, 1_000)):
+        key = bucket(shard, now - ago * DAY_MS)
+        database.command("HSET", key, "tool:old:calls", calls, "since", now - ago * DAY_MS)
+        database.command("EXPIRE", key, 3_600)
+    found = answer(settings)
+    assert [day["totals"]["calls"] for day in found["by_day"]] == [1, 5, 10, CALLS]
+    assert found["summary"]["totals"]["calls"] == 16 + CALLS
+    assert found["since"] == now - 34 * DAY_MS
+    assert answer(settings, "--days", "2")["summary"]["totals"]["calls"] == 10 + CALLS
+    assert [day["totals"]["calls"] for day in answer(settings, "--days", "1")["by_day"]] == [CALLS]
+    assert "Tool calls by day" in run(settings).stdout
+    assert "Tool calls by day" not in run(settings, "--days", "1").stdout
+
+
+def test_a_bucket_lives_35_days_from_its_first_count_and_no_longer(
+    tb: Tellback, database: Database, layout: Layout, drain: Callable[[], None]
+) -> None:
+    play(tb, "s")
+    drain()
+    key = bucket(layout.of("s"), database.now_ms())
+    first = int(database.command("PEXPIRETIME", key))
+    assert 0 < int(database.command("PTTL", key)) <= 35 * DAY_MS
+    play(tb, "s")
+    drain()
+    assert int(database.command("PEXPIRETIME", key)) == first
+
+
+def test_a_flood_of_names_is_capped_and_what_is_left_over_is_one(
+    tb: Tellback, settings: Settings, database: Database, layout: Layout, drain: Callable[[], None]
+) -> None:
+    """10,000 tools and as many kinds of suggestions: no call is lost, and a known tool keeps its own counters."""
+    from tellback.contracts.guidance import Offer
+
+    play(tb, "s")
+    drain()
+    prompt = tb.prompt("s", "p")
+    for n in range(10_000):
+        tb.context.publisher.publish(call(prompt, f"tool-{n}", {}, "ok", offers=(Offer(f"kind-{n}"),)))
+    for event in script(prompt):
+        tb.context.publisher.publish(event)
+    drain()
+    for shard in layout.all:
+        assert database.command("HLEN", bucket(shard, database.now_ms())) <= (FAMILIES["guidestats"].cap or 0)
+    found = answer(settings)["summary"]
+    assert found["totals"]["calls"] == 10_000 + 2 * CALLS
+    assert found["totals"]["offered"] == 10_000 + 8
+    tools = {tool["tool"]: tool["calls"] for tool in found["tools"]}
+    assert tools["other"] > 9_000
+    assert tools["search"] == 4
+    assert len(tools) <= 250
+    assert len(found["suggestions"]) <= 250
+
+
+def test_names_come_back_as_they_were_and_reach_no_terminal_as_commands(
+    tb: Tellback, settings: Settings, drain: Callable[[], None]
+) -> None:
+    prompt = tb.prompt("s", "p")
+    names = ["a:b", "übersetzen", "[bold]x[/]", "esc\x1b[31m", "$x^2$", "a%3Ab"]
+    for name in names:
+        prompt.tool_invoked(name)
+    drain()
+    assert {tool["tool"] for tool in answer(settings)["summary"]["tools"]} == set(names)
+    page = run(settings).stdout
+    assert "\x1b" not in page
+    assert "[bold]x[/]" in page
+    assert "übersetzen" in page
+
+
+def test_a_session_is_counted_from_its_history_as_it_was_counted_when_it_came(
+    tb: Tellback, settings: Settings, database: Database, layout: Layout, drain: Callable[[], None]
+) -> None:
+    play(tb, "s")
+    play(tb, "s")
+    drain()
+    assert count_history(tb.history("s")) == times(2) == counted(database, layout)
+    play(tb, "another")
+    drain()
+    found = answer(settings, "--session", "s")
+    assert (found["session"], found["summary"]["totals"]["calls"]) == ("s", 2 * CALLS)
+    assert "history" in run(settings, "--session", "s").stdout
+    nothing = run(settings, "--session", "nobody")
+    assert (nothing.exit_code, nothing.stdout) == (0, "Session nobody: its history holds no tool calls.\n")
+
+
+@pytest.mark.parametrize("arguments", [(), ("--plot", "-")])
+def test_before_anything_is_counted_it_says_so(settings: Settings, layout: Layout, arguments: tuple[str, ...]) -> None:
+    assert layout
+    done = run(settings, *arguments)
+    assert done.exit_code == 0
+    assert done.stdout.startswith("Team default: guidance has counted nothing yet.")
+    found = answer(settings)
+    assert (found["since"], found["summary"]["tools"], found["by_day"]) == (None, [], [])
+
+
+def test_the_page_shows_every_measure(tb: Tellback, settings: Settings, drain: Callable[[], None]) -> None:
+    play(tb, "s").feedback()
+    drain()
+    tb.prompt("s", "p")
+    page = run(settings).stdout
+    for words in ("search", "rate_limited 1", "50%", "alternative", "StaticFeedback", "Cooling down", "1 at 3"):
+        assert words in page
+    narrow = run(settings, columns=60)
+    assert narrow.exit_code == 0
+
+
+def test_bars_in_the_terminal(tb: Tellback, settings: Settings, drain: Callable[[], None]) -> None:
+    play(tb, "s")
+    drain()
+    page = run(settings, "--plot", "-").stdout
+    for title in ("Tool calls by day", "Tool calls by tool", "Suggestions"):
+        assert title in page
+    (search,) = [line for line in page.splitlines() if line.startswith("search")]
+    assert "▒" in search
+    assert "█" not in search, "every call of it was an error"
+
+
+@pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.PDF", b"%PDF")])
+def test_a_picture(
+    tb: Tellback, settings: Settings, drain: Callable[[], None], tmp_path: Path, name: str, begins: bytes
+) -> None:
+    prompt = play(tb, "s")
+    tb.context.publisher.publish(call(prompt, "検索 $x_1$ \x1b", {}, None))
+    drain()
+    for arguments in ((), ("--session", "s"), ("--session", "nobody")):
+        path = tmp_path / "new" / name
+        done = run(settings, *arguments, "--plot", str(path))
+        assert (done.exit_code, done.stdout) == (0, ""), done.output
+        assert path.read_bytes().startswith(begins)
+        path.unlink()
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a", "png"])
+def test_a_picture_of_another_kind_is_refused(settings: Settings, layout: Layout, name: str) -> None:
+    assert layout
+    done = run(settings, "--plot", name)
+    assert done.exit_code == 2
+    assert ".png, .svg, .pdf" in done.stderr
+
+
+def test_a_picture_without_matplotlib_names_what_is_missing(
+    settings: Settings, layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    assert layout
+    monkeypatch.setitem(sys.modules, "tellback.cli.stats_plot", None)
+    done = run(settings, "--plot", str(tmp_path / "a.png"))
+    assert done.exit_code == 2
+    assert "pip install 'tellback[plot]'" in done.stderr
+
+
+def test_a_picture_where_nothing_may_be_written_is_one_line(settings: Settings, layout: Layout, tmp_path: Path) -> None:
+    assert layout
+    (tmp_path / "file").write_text("")
+    done = run(settings, "--plot", str(tmp_path / "file" / "a.png"))
+    assert done.exit_code == 2
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_reading_asks_redis_twice_whatever_was_counted(
+    tb: Tellback, database: Database, layout: Layout, drain: Callable[[], None]
+) -> None:
+    play(tb, "s")
+    drain()
+    asked = 0
+
+    class Counting(Database):
+        def pipeline(self, *arguments: Any, **more: Any) -> list[Any]:
+            nonlocal asked
+            asked += 1
+            return super().pipeline(*arguments, **more)
+
+    counting = Counting(database.url)
+    assert read_stats(counting, layout)
+    counting.close()
+    assert asked == 1
