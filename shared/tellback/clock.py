@@ -30,6 +30,11 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def utc_day() -> str:
+    """This host's day in UTC, as YYYYMMDD."""
+    return time.strftime("%Y%m%d", time.gmtime())
+
+
 def sleep(seconds: float) -> None:
     """Block this thread."""
     time.sleep(seconds)

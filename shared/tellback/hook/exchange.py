@@ -22,6 +22,8 @@ from tellback.state.lua_text import script_text
 FIRST_NAP: Final = 0.001
 LONGEST_NAP: Final = 0.008
 NAP_GROWTH: Final = 1.25
+SPOOL_CHUNK: Final = 20  # facts of at most some 200 KB each
+EVENTS: Final = str(Family.EVENTS)
 
 
 class Asked(NamedTuple):
@@ -51,7 +53,6 @@ class Exchange:
         self.guard = _thread.allocate_lock()
         self.done = _thread.allocate_lock()
         self.known = memory.read()
-        self.connection: Connection | None = None
         self.begun = False
         self.published = False
         self.unanswered: Sequence[str] = ()
@@ -71,17 +72,6 @@ class Exchange:
     def stream(self) -> str:
         """The intake stream of the session, as far as this host knows."""
         return stream_of(self._shard(self._shards()), Family.EVENTS)
-
-    def send(self, facts: Sequence[tuple[str, bytes]]) -> None:
-        """Append facts that were spooled; see `Spool.send_orphans`.
-
-        Raises:
-            Unavailable: not all of them were taken.
-        """
-        if self.connection is None:
-            raise Unavailable("there is no connection")
-        for stream, raw in facts:
-            _sound(self.connection.ask([_append(stream, [raw])]))
 
     def _run(self) -> None:
         try:
@@ -103,9 +93,24 @@ class Exchange:
         self._ask(connection, shard, [_append(stream_of(shard, Family.EVENTS), facts)] if facts else [])
         if full:
             raise Unavailable(f"the intake is at its bound of {self._options.intake_max} entries")
+        self._send_spooled(connection)
         if self._asked.fact and self._asked.operations:
             self._wait(connection, shard, self._asked.fact[0])
-        self.connection = connection
+
+    def _send_spooled(self, connection: Connection) -> None:
+        """Send what earlier processes of this host have kept, as much as time allows; the next event sends the rest."""
+        place = self._memory.place(self.known)
+        if not any(map(_has_spool, place.folders(EVENTS))):
+            return
+        from tellback.messaging.spool import Spool  # noqa: PLC0415 - only after an outage
+
+        def send(facts: Sequence[tuple[str, bytes]]) -> None:
+            _sound(connection.ask([_append(stream, [raw]) for stream, raw in facts]))
+
+        try:
+            Spool(place, EVENTS, max_bytes=self._options.spool_max_bytes, chunk=SPOOL_CHUNK).send_orphans(send)
+        except Unavailable:
+            return
 
     def _wait(self, connection: Connection, shard: Shard, event_id: str) -> None:
         """Until there is feedback, or the call was evaluated and has earned none: then nobody waits for it."""
@@ -153,12 +158,16 @@ class Exchange:
     def _ask(self, connection: Connection, shard: Shard, commands: Sequence[Sequence[Arg]]) -> list[Any]:
         """The replies of `commands`; in the same round trip the feedback that waits is taken."""
         take = script_text("take_feedback")
-        keys = (self._key(shard, "mail"), self._key(shard, "eval"))
-        takes = [("EVAL", take, 3, shard.key("op", name), *keys) for name in self._asked.operations]
+        keys = [self._key(shard, "mail"), self._key(shard, "eval"), shard.key("guidestats", clock.utc_day())]
+        keys.append(shard.key("due-eval"))
+        member = keys[1].partition("}:eval:")[2]
+        takes: list[Sequence[Arg]] = [
+            ("EVAL", take, 5, shard.key("op", name), *keys, member) for name in self._asked.operations
+        ]
         replies = connection.ask([*commands, *takes])
         first, taken = replies[: len(commands)], replies[len(commands) :]
         with self.guard:
-            self.published = self.published or not any(isinstance(reply, Unavailable) for reply in first)
+            self.published = self.published or (bool(first) and not any(isinstance(one, Unavailable) for one in first))
             for reply in _sound(taken):
                 self.texts += map(_render, json.loads(reply)["feedback"])
             self.unanswered = () if not self.texts else self.unanswered
@@ -172,6 +181,13 @@ class Exchange:
 
     def _key(self, shard: Shard, name: str) -> str:
         return shard.key(name, self._asked.event.session, self._asked.prompt, self._asked.event.evaluation)
+
+
+def _has_spool(folder: str) -> bool:
+    try:
+        return any(name.endswith(".spool") for name in os.listdir(folder))  # noqa: PTH208 - without pathlib
+    except OSError:
+        return False
 
 
 def _append(stream: str, facts: Sequence[bytes]) -> tuple[Arg, ...]:

@@ -7,18 +7,15 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tellback import clock
-from tellback.errors import TellbackError
 from tellback.hook.config import Config, read_config
 from tellback.hook.event import TOOL_EVENTS, Event, encode_json, read_event, tool_invoked
-from tellback.hook.exchange import Asked, Exchange
+from tellback.hook.exchange import EVENTS, Asked, Exchange
 from tellback.hook.options import PROMPT, Options, read_options
 from tellback.hook.troubles import note
 from tellback.hook.unanswered import Unanswered
 from tellback.messaging.places import HostMemory
-from tellback.names import Family
 
 DELIVERING: Final = frozenset({*TOOL_EVENTS, "UserPromptSubmit"})  # what an agent's program shows the answer of
-_FAMILY: Final = str(Family.EVENTS)
 
 
 def handle(raw: bytes, name: str, arguments: Sequence[str]) -> None:
@@ -58,8 +55,6 @@ def _finish(exchange: Exchange, options: Options, event: Event, memory: HostMemo
         if not exchange.published:
             _spool(exchange, options, memory)
             note(os.environ, f"{event.name}: kept on disk: {exchange.trouble}")
-    if exchange.connection is not None:
-        _send_spooled(exchange, options, memory)
 
 
 def _print(name: str, texts: Sequence[str]) -> None:
@@ -87,25 +82,5 @@ def _spool(exchange: Exchange, options: Options, memory: HostMemory) -> None:
     """Keep what was not published, or not known to be: what comes twice has no effect."""
     from tellback.messaging.spool import Spool  # noqa: PLC0415 - only in an outage
 
-    spool = Spool(memory.place(exchange.known), _FAMILY, max_bytes=options.spool_max_bytes, chunk=100)
+    spool = Spool(memory.place(exchange.known), EVENTS, max_bytes=options.spool_max_bytes, chunk=100)
     spool.append([(exchange.stream(), raw) for raw in exchange.facts()])
-
-
-def _send_spooled(exchange: Exchange, options: Options, memory: HostMemory) -> None:
-    """Send what earlier processes of this host have kept, in the time that is left."""
-    place = memory.place(exchange.known)
-    if not any(_has_spool(folder) for folder in place.folders(_FAMILY)):
-        return
-    from tellback.messaging.spool import Spool  # noqa: PLC0415 - only after an outage
-
-    try:
-        Spool(place, _FAMILY, max_bytes=options.spool_max_bytes, chunk=20).send_orphans(exchange.send)
-    except TellbackError:
-        return  # the rest goes with the next event
-
-
-def _has_spool(folder: str) -> bool:
-    try:
-        return any(name.endswith(".spool") for name in os.listdir(folder))  # noqa: PTH208 - without pathlib
-    except OSError:
-        return False

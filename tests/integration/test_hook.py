@@ -1,0 +1,239 @@
+"""`tellback hook`: real processes, real workers, a real Redis."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellback import FeedbackProviderConfig, FeedbackTrigger, StaticFeedback, Tellback
+from tellback.contracts.codec import decode
+from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
+from tellback.contracts.message import Message
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.evaluations import EvaluationId, Evaluations
+from tellback.state.keys import Layout, stream_of
+from tests.support.hooks import context_of, run_hook, start_hook, tool_event, troubles
+from tests.support.waiting import wait_until
+from tests.support.workers import StartWorkers
+
+CONFIG = """
+prompt = "coding"
+deadline = 600
+question = "Make the tests pass"
+tools = ["Bash", "Read"]
+
+[[providers]]
+name = "StaticFeedback"
+every_n_calls = 2
+fields = { summary = "Mind the goal.", label = "Goal" }
+"""
+PATIENT = "--wait=10"  # for tests of what comes, not of when
+UNANSWERED = "--wait=1"  # where no worker runs, all of it is spent
+
+
+def published(database: Database, layout: Layout, session: str = "s1") -> list[Message]:
+    """The facts in the intake of a session, while no worker runs."""
+    entries = database.command("XRANGE", stream_of(layout.of(session), Family.EVENTS), "-", "+")
+    return [decode(fields[1], Family.EVENTS) for _, fields in entries]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    path = tmp_path / "hooks.toml"
+    path.write_text(CONFIG)
+    return f"--config={path}"
+
+
+def test_feedback_comes_as_additional_context_after_the_call_that_earned_it(
+    database: Database,  # noqa: ARG001 - an emptied Redis
+    settings: Settings,
+    start_workers: StartWorkers,
+    config: str,
+) -> None:
+    start_workers(1, queues="events")
+    assert run_hook(settings, tool_event("toolu_1"), config, PATIENT) == b""
+    answer = run_hook(settings, tool_event("toolu_2"), config, PATIENT)
+    assert json.loads(answer)["hookSpecificOutput"]["hookEventName"] == "PostToolUse"
+    assert context_of(answer) == "[Feedback - Goal]\n\nMind the goal."
+    assert run_hook(settings, tool_event("toolu_3"), config, PATIENT) == b"", "delivered once"
+    assert troubles(settings) == ""
+
+
+def test_a_failed_call_is_counted_as_one_and_its_answer_names_its_event(
+    tb: Tellback, settings: Settings, start_workers: StartWorkers, config: str
+) -> None:
+    start_workers(1, queues="events")
+    run_hook(settings, tool_event("toolu_1"), config, PATIENT)
+    failed = tool_event("toolu_2", hook_event_name="PostToolUseFailure", tool_response=None, error="exit code 1")
+    answer = run_hook(settings, failed, config, PATIENT, event="post-tool-use-failure")
+    assert json.loads(answer)["hookSpecificOutput"]["hookEventName"] == "PostToolUseFailure"
+    calls = [entry for entry in tb.history("s1") if entry["kind"] == "tool_call"]
+    assert [(call.get("status", "success"), call.get("error")) for call in calls] == [
+        ("success", None),
+        ("error", "exit code 1"),
+    ]
+
+
+def test_the_facts_are_those_that_a_client_publishes(
+    database: Database, layout: Layout, settings: Settings, config: str
+) -> None:
+    run_hook(settings, tool_event(duration_ms=12.4), config, UNANSWERED)
+    begun, call = published(database, layout)
+    assert isinstance(begun, EvaluationBegun)
+    assert isinstance(call, ToolInvoked)
+    assert (begun.session, begun.prompt, begun.evaluation) == ("s1", "coding", "s1")
+    assert (begun.deadline_in, begun.question, begun.tools) == (600, "Make the tests pass", ["Bash", "Read"])
+    assert begun.providers[0].fields == {"summary": "Mind the goal.", "label": "Goal"}
+    assert (call.session, call.prompt, call.evaluation) == ("s1", "coding", "s1")
+    assert (call.tool, call.status, call.duration_ms, call.call_id) == ("Bash", "success", 12, "toolu_1")
+    assert call.params == {"command": "pytest -q", "description": "Run the tests"}
+    assert json.loads(call.result or "") == tool_event()["tool_response"]
+
+
+def test_the_session_start_begins_the_evaluation_and_says_nothing(
+    database: Database, layout: Layout, settings: Settings, config: str
+) -> None:
+    started = {"session_id": "s1", "hook_event_name": "SessionStart", "source": "startup"}
+    assert run_hook(settings, started, config, UNANSWERED, event="session-start") == b""
+    assert [type(fact) for fact in published(database, layout)] == [EvaluationBegun]
+
+
+def test_an_evaluation_begins_once_and_a_call_that_two_settings_files_report_counts_once(
+    tb: Tellback, settings: Settings, start_workers: StartWorkers, config: str
+) -> None:
+    start_workers(1, queues="events")
+    for _ in range(3):
+        run_hook(settings, tool_event("toolu_1"), config, PATIENT)
+    mailbox = Evaluations(tb.context.database, tb.context.layout.of("s1"))
+    assert mailbox.counts(EvaluationId("s1", "coding", "s1")).calls == 1
+
+
+def test_waiting_feedback_comes_with_the_users_next_prompt_too(
+    tb: Tellback, settings: Settings, start_workers: StartWorkers
+) -> None:
+    start_workers(1, queues="events")
+    reminder = FeedbackProviderConfig(StaticFeedback("Mind the goal."), FeedbackTrigger(every_n_calls=1))
+    prompt = tb.prompt("s1", "agent", evaluation="s1", feedback_providers=[reminder])
+    prompt.tool_invoked("search")
+    mailbox = tb.context.layout.of("s1").key("mail", "s1", "agent", "s1")
+    wait_until(lambda: tb.context.database.command("LLEN", mailbox), "feedback waits")
+    typed = {"session_id": "s1", "hook_event_name": "UserPromptSubmit", "prompt": "go on"}
+    answer = run_hook(settings, typed, PATIENT, event="user-prompt-submit")
+    assert json.loads(answer)["hookSpecificOutput"]["hookEventName"] == "UserPromptSubmit"
+    assert "Mind the goal." in context_of(answer)
+
+
+def test_secrets_leave_neither_for_redis_nor_for_the_disk(
+    database: Database, layout: Layout, settings: Settings, config: str
+) -> None:
+    secret = "ghp_" + "a1B2c3D4e5" * 4
+    leaking = tool_event(
+        tool_use_id=secret,
+        tool_input={
+            "command": f"curl -H 'Authorization: Bearer {secret}' x",
+            "nested": [{"password": "hunter2hunter2"}],
+        },
+        tool_response={
+            "stdout": f"fine\n{secret}\nfine",
+            "env": {"AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMIK7MDENGbPxRfiCY"},
+        },
+    )
+    run_hook(settings, leaking, config, UNANSWERED)
+    _, call = published(database, layout)
+    assert isinstance(call, ToolInvoked)
+    kept = json.loads(call.result or "")["stdout"]
+    assert kept == "fine\n[redacted: github-token]\nfine"
+    run_hook(settings, leaking, config, "--redis-url=redis://127.0.0.1:1/0")
+    seen = repr(published(database, layout)) + "".join(
+        path.read_text() for path in settings.data_path.rglob("*") if path.is_file()
+    )
+    for leak in (secret, "hunter2hunter2", "wJalrXUtnFEMI"):
+        assert leak not in seen
+
+
+@pytest.mark.slow
+def test_parallel_tool_calls_deliver_each_feedback_once(
+    tb: Tellback, settings: Settings, start_workers: StartWorkers, config: str
+) -> None:
+    """60 hook processes, six at a time, one feedback every two calls: 30 earned, each delivered once, none lost."""
+    start_workers(1, queues="events")
+    answers: list[bytes] = []
+    for start in range(0, 60, 6):
+        running = [start_hook(settings, config, "--wait=2") for _ in range(6)]
+        for number, process in enumerate(running):
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(tool_event(f"toolu_{start + number}")).encode())
+            process.stdin.close()
+            process.stdin = None
+        answers += [process.communicate(timeout=60)[0] for process in running]
+    store, id_ = Evaluations(tb.context.database, tb.context.layout.of("s1")), EvaluationId("s1", "coding", "s1")
+    wait_until(lambda: store.counts(id_).calls == 60, "every call is counted")
+    answers.append(run_hook(settings, tool_event("last"), config, PATIENT))
+    counts = store.counts(id_)
+    texts = Counter(part for answer in answers for part in context_of(answer).split("\n\n") if "Mind" in part)
+    assert counts.fires == 30
+    assert counts.delivered == sum(texts.values())
+    assert counts.delivered + counts.expired == 30
+
+
+def test_what_was_spooled_by_hooks_is_sent_by_the_next_one(
+    tb: Tellback, settings: Settings, layout: Layout, config: str
+) -> None:
+    assert run_hook(settings, tool_event("toolu_0"), config, UNANSWERED) == b""
+    for number in range(1, 4):
+        run_hook(settings, tool_event(f"toolu_{number}"), config, UNANSWERED, env={"TELLBACK_INTAKE_MAX": "1"})
+    spool = settings.data_path / "spool"
+    assert len(list(spool.rglob("*.spool"))) == 3
+    run_hook(settings, tool_event("toolu_4"), config, UNANSWERED)
+    assert not list(spool.rglob("*.spool"))
+    calls = [fact for fact in published(tb.context.database, layout) if isinstance(fact, ToolInvoked)]
+    assert sorted(call.call_id or "" for call in calls) == [f"toolu_{n}" for n in range(5)]
+
+
+def test_a_client_sends_what_hooks_have_spooled(settings: Settings, database: Database, config: str) -> None:
+    from tellback import connect
+
+    run_hook(settings, tool_event("toolu_1"), config, UNANSWERED)
+    run_hook(settings, tool_event("toolu_2"), config, UNANSWERED, env={"TELLBACK_INTAKE_MAX": "1"})
+    with connect(settings=settings) as tb:
+        tb.prompt("s2", "p")
+        tb.flush()
+        calls = [fact for fact in published(database, tb.context.layout) if isinstance(fact, ToolInvoked)]
+        assert {call.call_id for call in calls} == {"toolu_1", "toolu_2"}
+
+
+def test_the_same_take_is_sent_as_by_a_client(tb: Tellback, settings: Settings) -> None:
+    """The hook builds the call of the script by itself; both must name the same keys in the same order."""
+    from tellback.hook.event import read_event
+    from tellback.hook.exchange import Asked, Exchange
+    from tellback.hook.options import read_options
+    from tellback.messaging.places import HostMemory
+    from tellback.state.script import Call
+
+    sent: list[Any] = []
+
+    class Recorder:
+        def run(self, call: Call) -> bytes:
+            sent.append([len(call.keys), *call.keys, *call.args])
+            return b'{"feedback":[]}'
+
+        def ask(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
+            sent.append(list(commands[0][2:]))
+            return [b'{"feedback":[]}']
+
+    recorder: Any = Recorder()
+    shard = tb.context.layout.of("s 1")
+    Evaluations(recorder, shard).take_feedback(EvaluationId("s 1", "p:1", "s 1"), "op1")
+    options = read_options([], {"TELLBACK_DATA_DIR": settings.data_dir})
+    event = read_event(b'{"session_id":"s 1"}', "UserPromptSubmit")
+    asked = Asked(event, "p:1", lambda: b"", None, ["op1"])
+    exchange = Exchange(options, asked, HostMemory(settings.data_dir, "default", settings.redis_url), 0.0)
+    exchange._ask(recorder, shard, [])
+    assert sent[0] == sent[1]
