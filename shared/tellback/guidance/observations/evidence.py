@@ -1,0 +1,107 @@
+"""What a classifier sees of a tool call, and what it may say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from tellback.contracts.guidance import LONGEST_WAIT, Code, Outcome, Status
+from tellback.guidance.observations.values import TEXT_MAX, is_dict, is_list, is_row, json_of
+
+STATUS_OF: Final[Mapping[Code, Status]] = {
+    "ok": "success",
+    "partial": "partial",
+    "no_results": "partial",
+    "rate_limited": "error",
+    "unavailable": "error",
+    "unknown_tool": "error",
+    "invalid_arguments": "error",
+    "denied": "error",
+    "error": "error",
+}
+_RETRYABLE: Final = frozenset({"rate_limited", "unavailable"})
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """A tool call as its host reports it.
+
+    `result` and `error` are what the host passed; `text` and `error_text` are the same as text, bounded and without
+    known secrets. `headers` have names in small letters. `status` is the host's own word for it. `now` is what an
+    HTTP-date is compared with.
+    """
+
+    tool: str
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    result: object = None
+    error: object = None
+    text: str = ""
+    error_text: str = ""
+    status: str | None = None
+    http_status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    now: datetime = _EPOCH
+
+    @property
+    def failed(self) -> bool:
+        """Whether the host itself says that the call failed."""
+        return self.error is not None or (self.status or "").lower() in FAILED
+
+    @property
+    def message(self) -> str:
+        """What the tool said of its failure: the error, else the result."""
+        return self.error_text or self.text
+
+    @cached_property
+    def data(self) -> object:
+        """The result as JSON-like data: the object that was passed, or what its text decodes to; else None."""
+        return self.result if (is_dict(self.result) or is_row(self.result)) else json_of(self.text)
+
+    @cached_property
+    def error_data(self) -> object:
+        """The error as JSON-like data, as `data` is for the result."""
+        return self.error if (is_dict(self.error) or is_list(self.error)) else json_of(self.error_text)
+
+
+FAILED: Final = frozenset({"error", "failed", "failure", "exception", "timeout"})
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What a call came to. `message` is what the tool said of it; `retryable` is by the code unless it is given."""
+
+    code: Code
+    message: str = ""
+    retry_after: float | None = None
+    retryable: bool | None = None
+
+    def outcome(self) -> Outcome:
+        """As it travels, with nothing offered yet."""
+        return Outcome(
+            status=STATUS_OF[self.code],
+            code=self.code,
+            retryable=self.code in _RETRYABLE if self.retryable is None else self.retryable,
+            retry_after=seconds(self.retry_after),
+        )
+
+
+Classifier = Callable[[Evidence], Finding | Code | None]
+"""Says what a call came to, or None where it cannot tell; the first that can decides."""
+
+
+def seconds(value: object) -> float | None:
+    """A time to wait that can be believed: within a day, not negative; else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
+        return None
+    return min(max(0.0, float(value)), LONGEST_WAIT) if value != float("inf") else None
+
+
+def first_line(text: str) -> str:
+    """The beginning of a message, for patterns."""
+    return text[:TEXT_MAX]

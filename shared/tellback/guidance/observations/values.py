@@ -1,0 +1,178 @@
+"""Whatever a host passes, as bounded text without known secrets. Nothing here raises.
+
+A text of any size costs the time of its two ends: the middle is cut before it is searched for secrets, and more is
+cut afterwards on both sides, so that half a secret at an edge is not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeGuard, TypeVar, cast
+
+import msgspec
+
+from tellback.guidance.bounds import cut_params
+from tellback.redaction import redact_text, redact_value
+
+TEXT_MAX: Final = 4_000  # characters of a message that patterns look at
+SHOWN_BYTES: Final = 48 << 10  # a text in an observation, and as it is published
+_HEAD_PART: Final = 0.75
+WHOLE: Final = "…"  # the one key of arguments that could not be taken as they are
+_MARGIN: Final = 16 << 10  # what is cut once more beyond each edge
+_JSON_MAX: Final = 1 << 20
+_DEPTH: Final = 16
+_WIDTH: Final = 2_000
+
+_T = TypeVar("_T")
+
+
+def text_of(value: object) -> str:
+    """The value as text: itself, or its JSON, or its repr; decoded bytes; "" for None."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        text = value
+    elif isinstance(value, bytes | bytearray):
+        text = bytes(value).decode("utf-8", "replace")
+    elif isinstance(value, BaseException):
+        text = _exception(value)
+    else:
+        text = safely(lambda: msgspec.json.encode(value, enc_hook=repr).decode(), "") or represent(value)
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def shown(value: object, limit: int = SHOWN_BYTES) -> str:
+    """The value as an agent may read it: redacted, its two ends kept, with a marker that counts what is left out.
+
+    Structured values are redacted field by field; a text in which a secret stands loses that line.
+    """
+    if is_dict(value) or is_row(value):
+        value = safely(lambda: redact_value(cast("Any", value)), "[redacted: it cannot be read]")
+    text = text_of(value)
+    window = limit + 2 * _MARGIN
+    if len(text) > window:
+        head = int(window * _HEAD_PART)
+        first, last = text[:head], text[len(text) - (window - head) :]
+        return _joined(redact_text(first), redact_text(last), len(text.encode()) - window, limit)
+    clean = _redacted(text)
+    if len(clean) * 4 <= limit or len(clean.encode()) <= limit:
+        return clean
+    return _joined(clean, clean, None, limit)
+
+
+def _redacted(text: str) -> str:
+    """JSON on one line keeps what is no secret of it; other text loses whole lines."""
+    clean = redact_text(text)
+    if clean == text:
+        return text
+    data = json_of(text)
+    if isinstance(data, dict | list):
+        return safely(lambda: msgspec.json.encode(redact_value(cast("Any", data))).decode(), clean)
+    return clean
+
+
+def _joined(first: str, last: str, left_out: int | None, limit: int) -> str:
+    room = limit - 64  # what the marker takes
+    head = first.encode()[: int(room * _HEAD_PART)].decode("utf-8", "ignore")
+    tail = last.encode()[-(room - int(room * _HEAD_PART)) :].decode("utf-8", "ignore")
+    whole = len(first.encode()) if left_out is None else left_out + len(first.encode()) + len(last.encode())
+    return f"{head}\n…[{whole - len(head.encode()) - len(tail.encode())} bytes left out]…\n{tail}"
+
+
+def json_text(value: object) -> str:
+    """A value's JSON, for a text."""
+    return safely(lambda: msgspec.json.encode(value).decode(), "…")
+
+
+def words_of_error(error: BaseException) -> str:
+    """What an exception says of itself."""
+    return safely(lambda: str(error), "")
+
+
+def params_of(params: object) -> dict[str, Any]:
+    """The arguments as JSON values, redacted, then cut so that their JSON has at most 64 KB."""
+    try:
+        return cut_params(redact_value(msgspec.to_builtins(dict(cast("Any", params)), str_keys=True, enc_hook=repr)))
+    except Exception:  # noqa: BLE001 - a user's object may raise anything from its repr
+        return cut_params({WHOLE: shown(represent(params))})
+
+
+def represent(value: object) -> str:
+    """Its repr, or that it has none."""
+    return safely(lambda: repr(value), f"<{type(value).__name__} without a repr>")
+
+
+def is_dict(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether it is a dict; its keys are taken for texts."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Whether it is a list."""
+    return isinstance(value, list)
+
+
+def is_row(value: object) -> TypeGuard[Sequence[Any]]:
+    """Whether it is a list or a tuple."""
+    return isinstance(value, list | tuple)
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    """Whether it is a mapping."""
+    return isinstance(value, Mapping)
+
+
+def safely(do: Callable[[], _T], otherwise: _T) -> _T:
+    """What it gives, or `otherwise` if it raises: the objects of others may do anything when they are looked at."""
+    try:
+        return do()
+    except Exception:  # noqa: BLE001 - as the docstring says
+        return otherwise
+
+
+def attribute(value: object, name: str) -> Any:
+    """An attribute of somebody's object; None if there is none, or it cannot be read."""
+    return safely(lambda: getattr(value, name, None), None)
+
+
+def _exception(error: BaseException) -> str:
+    said = words_of_error(error).strip()
+    name = type(error).__name__
+    return f"{name}: {said}" if said else name
+
+
+def json_of(text: str) -> object:
+    """What a text decodes to if it is a JSON object, list or text of them; None otherwise."""
+    if len(text) > _JSON_MAX or text.lstrip()[:1] not in ("{", "[", '"'):
+        return None
+    data: object = safely(lambda: msgspec.json.decode(text), None)
+    if isinstance(data, str) and data.lstrip()[:1] in ("{", "["):
+        return json_of(data)
+    return data
+
+
+def fields_of(value: object) -> Mapping[str, Any]:
+    """A mapping with its text keys; nothing for what is no mapping."""
+    if not is_mapping(value):
+        return {}
+    return safely(lambda: {key: item for key, item in value.items() if isinstance(key, str)}, {})
+
+
+def items_of(value: object) -> list[Any]:
+    """A list's first items; nothing for what is no list."""
+    return list(value[:_WIDTH]) if is_row(value) else []
+
+
+def leaves(value: object, depth: int = 0) -> Iterable[str]:
+    """The texts within JSON-like data, to a depth."""
+    if isinstance(value, str):
+        yield value
+    elif depth < _DEPTH:
+        for item in [*fields_of(value).values(), *items_of(value)]:
+            yield from leaves(item, depth + 1)
+
+
+def one_line(text: str, limit: int = 240) -> str:
+    """The text on one line of at most `limit` characters."""
+    line = " ".join(text[: limit * 8].split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
