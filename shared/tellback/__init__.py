@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tellback.commands.recordfile import load_records as load_records
     from tellback.contracts.commands import CommandRecord as CommandRecord
     from tellback.contracts.commands import Verdict as Verdict
+    from tellback.contracts.guidance import ContextChange as ContextChange
     from tellback.contracts.guidance import Feedback as Feedback
     from tellback.contracts.guidance import FeedbackTrigger as FeedbackTrigger
     from tellback.contracts.guidance import Observation as Observation
@@ -40,10 +41,14 @@ if TYPE_CHECKING:
     from tellback.errors import TellbackError as TellbackError
     from tellback.errors import Timeout as Timeout
     from tellback.errors import Unavailable as Unavailable
+    from tellback.guidance.budget import BudgetFeedback as BudgetFeedback
+    from tellback.guidance.changes import ContextChangeFeedback as ContextChangeFeedback
     from tellback.guidance.context import FeedbackContext as FeedbackContext
     from tellback.guidance.deadline import DeadlineFeedback as DeadlineFeedback
+    from tellback.guidance.failures import FailureStreakFeedback as FailureStreakFeedback
     from tellback.guidance.provider import FeedbackProvider as FeedbackProvider
     from tellback.guidance.provider import FeedbackProviderConfig as FeedbackProviderConfig
+    from tellback.guidance.repeated import RepeatedCallFeedback as RepeatedCallFeedback
     from tellback.guidance.static import StaticFeedback as StaticFeedback
     from tellback.guidance.usage import ToolUsageMonitor as ToolUsageMonitor
     from tellback.settings import Settings as Settings
@@ -52,11 +57,15 @@ if TYPE_CHECKING:
 _EXPORTS: Final = {
     "Bank": "tellback.client.signals",
     "BankStats": "tellback.contracts.signals",
+    "BudgetFeedback": "tellback.guidance.budget",
     "Candidate": "tellback.contracts.signals",
     "CommandRecord": "tellback.contracts.commands",
     "ConfigurationError": "tellback.errors",
+    "ContextChange": "tellback.contracts.guidance",
+    "ContextChangeFeedback": "tellback.guidance.changes",
     "DeadlineFeedback": "tellback.guidance.deadline",
     "FactStats": "tellback.contracts.signals",
+    "FailureStreakFeedback": "tellback.guidance.failures",
     "Feedback": "tellback.contracts.guidance",
     "FeedbackContext": "tellback.guidance.context",
     "FeedbackProvider": "tellback.guidance.provider",
@@ -72,6 +81,7 @@ _EXPORTS: Final = {
     "Prompt": "tellback.client.guidance",
     "ProviderSpec": "tellback.contracts.guidance",
     "RecallHit": "tellback.contracts.signals",
+    "RepeatedCallFeedback": "tellback.guidance.repeated",
     "RoutingOutcome": "tellback.contracts.turns",
     "Settings": "tellback.settings",
     "SignalItem": "tellback.contracts.signals",

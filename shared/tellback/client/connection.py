@@ -10,9 +10,10 @@ from typing import Any, Self
 
 from tellback.client.commands import DEFAULT_TIMEOUT, Job, gate, records, submit
 from tellback.client.context import Context
-from tellback.client.guidance import Prompt, begin_prompt
+from tellback.client.guidance import Prompt, begin_prompt, checked_session
 from tellback.client.known import find_team
 from tellback.client.outbox import OutboxDelivery, outbox
+from tellback.client.reports import context_changed
 from tellback.client.signals import Bank
 from tellback.client.turns import Turn, open_turn
 from tellback.contracts.commands import CommandRecord, OnLost, Priority, Verdict
@@ -210,6 +211,22 @@ class Tellback:
             evaluation=evaluation,
             delivery=delivery,
         )
+
+    def context_changed(
+        self, session: str, kind: str, name: str, detail: str | None = None, *, by: Prompt | str | None = None
+    ) -> None:
+        """Tell every evaluation of a session that something changed, each once; not the one that `by` names.
+
+        `kind` is "file", "branch", "instructions" or one of your own. `by` is the prompt that made the change, or the
+        name of its evaluation. Evaluations that begin later are not told.
+
+        Raises:
+            InvalidInput: the session, the kind or the name is no text, or empty.
+            SpoolFull: Redis is away and so is the room to keep facts.
+        """
+        maker = by.evaluation if isinstance(by, Prompt) else by or ""
+        change = context_changed(checked_session(session), kind, name, detail, by=maker)
+        self.context.publisher.publish(change)
 
     def bank(self, name: str) -> Bank:
         """The bank of this name; it begins with its first signal.

@@ -10,11 +10,13 @@ import math
 import secrets
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final
 
 from tellback import clock
 from tellback.client.context import Context
 from tellback.client.plain import plain_name, plain_params, plain_text
+from tellback.client.reports import FileWatch, budget_spent, context_changed, without_secrets
 from tellback.contracts.codec import decode, encode
 from tellback.contracts.guidance import Delivery, EvaluationBegun, Feedback, ProviderSpec, ToolInvoked
 from tellback.contracts.message import new_event_id
@@ -41,10 +43,11 @@ _log = get_logger("tellback.guidance")
 class Prompt:
     """One evaluation of a prompt. Safe across threads; other processes join it by its `evaluation`."""
 
-    def __init__(self, context: Context, id_: EvaluationId) -> None:
-        """Take the client's context and what names the evaluation."""
+    def __init__(self, context: Context, id_: EvaluationId, files: FileWatch | None = None) -> None:
+        """Take the client's context, what names the evaluation, and the files that its triggers wait for."""
         self._context = context
         self._id = id_
+        self._files = files or FileWatch(id_, ())
         self._mailbox = Evaluations(context.quick, context.layout.of(id_.session))
         self._unanswered: list[str] = []  # operations whose reply did not come: asked again, they give the same answer
         self._away_until = -math.inf
@@ -97,6 +100,34 @@ class Prompt:
             duration_ms=_milliseconds(duration_ms),
             call_id=None if call_id is None else plain_text(call_id)[:NAME_MAX],
         )
+        self._publish_call(event)
+
+    def spent(self, *, tokens: int = 0, cost: Decimal | float | str = 0) -> None:
+        """Tell what this evaluation has used since the last report, in tokens and in money of one currency.
+
+        Reports of all processes add up exactly; `BudgetFeedback` speaks of the sum with the next tool call. A float is
+        rounded to 12 digits after the point.
+
+        Raises:
+            InvalidInput: no amount, negative, or too fine or large to be added up.
+            SpoolFull: Redis is away and so is the room to keep facts.
+        """
+        self._context.publisher.publish(budget_spent(self._id, tokens, cost))
+
+    def context_changed(self, kind: str, name: str, detail: str | None = None) -> None:
+        """Tell this evaluation that something changed: kind "file", "branch", "instructions" or one of your own.
+
+        `ContextChangeFeedback` tells the agent with its next tool call. `tb.context_changed` tells a whole session.
+
+        Raises:
+            InvalidInput: the kind or the name is no text, or empty.
+            SpoolFull: Redis is away and so is the room to keep facts.
+        """
+        self._context.publisher.publish(context_changed(self._id.session, kind, name, detail, id_=self._id))
+
+    def _publish_call(self, event: ToolInvoked) -> None:
+        """Publish a tool call; before it the files that exist by now, so that this call can fire their triggers."""
+        self._files.look(self._context.publisher.publish)
         self._context.publisher.publish(event)
 
     def feedback(self, wait: float = 0.0) -> list[Feedback]:
@@ -161,11 +192,12 @@ def begin_prompt(
     if delivery not in ("first", "all"):
         raise InvalidInput(f"delivery is {delivery!r}; use 'first' or 'all'")
     id_ = EvaluationId(
-        _named(session, "session", SESSION_MAX),
+        checked_session(session),
         _named(name, "prompt", NAME_MAX),
         secrets.token_hex(8) if evaluation is None else _named(evaluation, "evaluation", NAME_MAX),
     )
-    specs = [spec_of(config) for config in feedback_providers]
+    asked = [spec_of(config) for config in feedback_providers]
+    specs = [without_secrets(spec) for spec in asked]
     begun = EvaluationBegun(
         event_id=new_event_id(),
         session=id_.session,
@@ -184,7 +216,16 @@ def begin_prompt(
     except MessageError as error:  # a worker would refuse it, where the caller does not see it
         raise InvalidInput(f"the prompt's configuration cannot be sent: {error.reason}") from error
     context.publisher.publish(begun)
-    return Prompt(context, id_)
+    return Prompt(context, id_, FileWatch(id_, asked))
+
+
+def checked_session(session: object) -> str:
+    """The session's name.
+
+    Raises:
+        InvalidInput: no text of 1 to 512 characters.
+    """
+    return _named(session, "session", SESSION_MAX)
 
 
 def _named(value: object, what: str, longest: int | None = None) -> str:

@@ -14,7 +14,7 @@ class RepeatedCallFeedback:
     """Tells of identical or nearly identical calls, more firmly at each level; give it the trigger `every_n_calls=1`.
 
     Counted among the newest 32 calls: case, white space and the order of arguments do not matter; another number does.
-    It speaks when a level is reached, and is silent between levels.
+    It speaks when a level is reached, and is silent between levels; in a loop without end once in about 25 calls.
     """
 
     levels: tuple[int, ...] = LEVELS
