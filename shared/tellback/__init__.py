@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tellback.client.turns import Turn as Turn
     from tellback.commands.recordfile import load_records as load_records
     from tellback.contracts.commands import CommandRecord as CommandRecord
+    from tellback.contracts.commands import OutputPiece as OutputPiece
     from tellback.contracts.commands import Verdict as Verdict
     from tellback.contracts.guidance import ContextChange as ContextChange
     from tellback.contracts.guidance import Feedback as Feedback
@@ -78,6 +79,7 @@ _EXPORTS: Final = {
     "Observation": "tellback.contracts.guidance",
     "OutboxDelivery": "tellback.client.outbox",
     "OutgoingResponse": "tellback.contracts.turns",
+    "OutputPiece": "tellback.contracts.commands",
     "Prompt": "tellback.client.guidance",
     "ProviderSpec": "tellback.contracts.guidance",
     "RecallHit": "tellback.contracts.signals",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 import tellback
 from tellback import (
@@ -16,6 +16,7 @@ from tellback import (
     FeedbackTrigger,
     Job,
     OutboxDelivery,
+    OutputPiece,
     Prompt,
     RecallHit,
     Tellback,
@@ -33,6 +34,11 @@ def commands(tb: Tellback) -> None:
     assert_type(job.command_id, str)
     record = job.wait(timeout=90)
     assert_type(record, CommandRecord)
+    followed = tb.submit(["make"], session="s1", follow=True)
+    assert_type(followed.follow(timeout=90), Iterator[OutputPiece])
+    for piece in followed.follow():
+        assert_type(piece.stream, Literal["stdout", "stderr"])
+        assert_type((piece.command_id, piece.text, piece.dropped, piece.recorded), tuple[str, str, int, bool])
     assert_type(record.exit_code, int | None)
     assert_type(record.may_advance, bool)
     assert_type(tb.records("s1", last=20), list[CommandRecord])

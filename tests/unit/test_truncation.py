@@ -8,7 +8,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellback.commands.truncation import HEAD_LINES, MAX_LINE_BYTES, TAIL_LINES, Capture, Truncation
+from tellback.commands.lines import MAX_LINE_BYTES
+from tellback.commands.truncation import HEAD_LINES, TAIL_LINES, Capture, Truncation
 from tellback.redaction import Redactor
 
 

@@ -27,6 +27,7 @@ from tellback.names import Family, Task
 from tellback.redaction import Redactor
 from tellback.state.jobs import Claimant, JobLease, Jobs
 from tellback.state.keys import Shard
+from tellback_workers.follow import followed
 from tellback_workers.hold import KILL_AT, RENEW_AT, STOPPED, Hold
 from tellback_workers.job_wakeups import wake_pool
 from tellback_workers.policy import Policy, Refused
@@ -140,8 +141,9 @@ class JobWorker:
         if left <= 0:
             return record_without_run(submitted, "its lease ran out before it could be started", attempt)
         execution = replace(execution, lease=left)
-        with Hold(self._jobs, lease, execution.cwd, self._settings.job_lease) as control:
-            outcome = run(execution, redactor=redactor, control=control, now=server_now)
+        hold = Hold(self._jobs, lease, execution.cwd, self._settings.job_lease)
+        with hold as control, followed(self._process, self._team, lease, redactor) as tap:
+            outcome = run(execution, redactor=redactor, control=control, now=server_now, tap=tap)
         return record_of(submitted, outcome, redactor=redactor, cwd=execution.cwd, attempt=attempt)
 
     def _append(self, record: CommandRecord) -> None:

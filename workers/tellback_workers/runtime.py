@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cache, lru_cache
+from typing import Final
 
 from tellback.settings import Settings, load
 from tellback.state.database import Database
@@ -11,6 +12,8 @@ from tellback.state.dead import DeadLetters
 from tellback.state.intake import Intake
 from tellback.state.keys import Layout
 from tellback.state.team import open_layout
+
+BRIEF: Final = 1.0  # seconds that a call may take for what a command must not wait for
 
 
 class Runtime:
@@ -20,6 +23,7 @@ class Runtime:
         """Take the settings; connections are made when first used."""
         self.settings = settings
         self.database = Database(settings.redis_url)
+        self.brief = Database(settings.redis_url, patience=BRIEF)
         self.layout = cache(self._layout)
         self.intake = cache(self._intake)
         self.dead = cache(self._dead)

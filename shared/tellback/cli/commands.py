@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from tellback.cli.common import COMMANDS, JsonOption, TeamOption, UrlOption, client, print_json, reported
+from tellback.cli.following import follow_job, interrupted, print_output
+from tellback.cli.records import visible
+from tellback.errors import InvalidInput
 from tellback.names import RECORD_FILE
 
 if TYPE_CHECKING:
@@ -94,13 +97,22 @@ def submit(
     priority: Annotated[
         Literal["interactive", "normal", "batch"], typer.Option(help="What is more urgent runs first.")
     ] = "normal",
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Print the output while the command runs, with --json as JSON lines.")
+    ] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Print the command's id and do not wait.")] = False,
     wait: Annotated[float | None, typer.Option(help="Seconds to wait for the record; default: no limit.")] = None,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Hand a command to the workers and wait for its record. Exits as the command does, 1 on a null exit."""
+    """Hand a command to the workers and wait for its record. Exits as the command does, 1 on a null exit.
+
+    Interrupting it (Ctrl-C) ends the waiting or following with exit code 130; the command goes on.
+    """
+    with reported():
+        if follow and detach:
+            raise InvalidInput("--follow and --detach exclude each other")
     with client(redis_url, team) as tb:
         job = tb.submit(
             argv,
@@ -115,6 +127,7 @@ def submit(
             secret_env=secret_env or (),
             on_lost=on_lost,
             priority=priority,
+            follow=follow,
         )
         tb.flush()
         if tb.spooled:
@@ -124,8 +137,8 @@ def submit(
             return
         if tb.spooled:
             raise typer.Exit(1)
-        record = _wait(job, wait)
-    _end(record, as_json=as_json)
+        record = follow_job(job, wait, as_json=as_json) if follow else _wait(job, wait)
+    _end(record, as_json=as_json, told=follow)
 
 
 def _say_spooled(command_id: str) -> None:
@@ -157,29 +170,23 @@ def _wait(job: Job, seconds: float | None) -> CommandRecord:
         with console.status(f"waiting for the record of {job.command_id}"):
             return job.wait(timeout=seconds)
     except KeyboardInterrupt:
-        typer.echo(f"tellback: not waiting any longer; command {job.command_id} goes on", err=True)
-        raise typer.Exit(130) from None
+        raise interrupted(job, "waiting") from None
 
 
-def _end(record: CommandRecord, *, as_json: bool) -> None:
-    """Print the record and exit as its command did."""
+def _end(record: CommandRecord, *, as_json: bool, told: bool = False) -> None:
+    """Print the record, without the output if that has been `told`, and exit as its command did."""
     import msgspec
 
     if as_json:
         print_json(msgspec.to_builtins(record))
     else:
-        _print_tail(record.stdout_tail, sys.stdout.buffer)
-        _print_tail(record.stderr_tail, sys.stderr.buffer)
-        typer.echo(_summary(record), err=True)
+        for text, stream in ((record.stdout_tail, sys.stdout), (record.stderr_tail, sys.stderr)):
+            if text and not told:
+                print_output(f"{text}\n", stream)
+        typer.echo(visible(_summary(record)), err=True)
     if record.exit_code is None:
         raise typer.Exit(1)
     raise typer.Exit(record.exit_code if record.exit_code >= 0 else 128 - record.exit_code)
-
-
-def _print_tail(text: str, stream: Any) -> None:
-    if text:
-        stream.write(f"{text}\n".encode())
-        stream.flush()
 
 
 def _summary(record: CommandRecord) -> str:
@@ -198,8 +205,6 @@ def _summary(record: CommandRecord) -> str:
 
 
 def _environment(pairs: list[str]) -> dict[str, str]:
-    from tellback.errors import InvalidInput
-
     found: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -210,8 +215,6 @@ def _environment(pairs: list[str]) -> dict[str, str]:
 
 
 def _positive(timeout: float) -> float:
-    from tellback.errors import InvalidInput
-
     if not timeout > 0:
         raise InvalidInput(f"timeout is {timeout:g} s; use more than 0")
     return timeout

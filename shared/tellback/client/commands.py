@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,9 +15,10 @@ import msgspec
 
 from tellback import clock
 from tellback.client.context import Context
+from tellback.client.follow import follow as follow_output
 from tellback.commands.checks import problem, unaddressable
 from tellback.commands.gate import judge
-from tellback.contracts.commands import CommandRecord, CommandSubmitted, OnLost, Priority, Verdict
+from tellback.contracts.commands import CommandRecord, CommandSubmitted, OnLost, OutputPiece, Priority, Verdict
 from tellback.contracts.message import new_event_id
 from tellback.errors import InvalidInput, Timeout
 from tellback.state.jobs import Jobs
@@ -60,6 +61,21 @@ class Job:
                 return record
             command_id = again
 
+    def follow(self, timeout: float | None = None) -> Iterator[OutputPiece]:
+        """What the command prints while it runs, as it comes, redacted; ends when the record is there for `wait`.
+
+        Of a command that was submitted with `follow=True`: whole lines, from its beginning, within a fraction of a
+        second. Of any other, and where the end of the output could not be told, what the record keeps at the end
+        (`OutputPiece.recorded`). With `on_lost="retry"`: of each attempt. Many may follow at once.
+
+        Raises:
+            Timeout: no record within `timeout` seconds; the command goes on.
+            NotFound: it ended long ago, and so many newer records of its session have replaced its own.
+            Unavailable: Redis is away for long; begin again later.
+        """
+        self._context.publisher.flush()
+        return follow_output(self._context, self.submitted, self._next_attempt, timeout)
+
     def cancel(self) -> bool:
         """End it, queued or running, with a record that says so; False when it has its record already.
 
@@ -99,6 +115,7 @@ def submit(
     secret_env: Sequence[str] = (),
     on_lost: OnLost = "record",
     priority: Priority = "normal",
+    follow: bool = False,
 ) -> Job:
     """Hand a command to the workers. See `tellback.Tellback.submit`."""
     if isinstance(argv, str | bytes):
@@ -121,6 +138,7 @@ def submit(
             "secret_env": list(secret_env),
             "on_lost": on_lost,
             "priority": priority,
+            "follow": follow,
         }
         submitted = msgspec.convert(fields, CommandSubmitted)
     except (msgspec.ValidationError, TypeError, ValueError) as error:

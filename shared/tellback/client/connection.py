@@ -72,6 +72,7 @@ class Tellback:
         secret_env: Sequence[str] = (),
         on_lost: OnLost = "record",
         priority: Priority = "normal",
+        follow: bool = False,
     ) -> Job:
         """Hand a command to the workers; it ends in exactly one record. There is never a shell.
 
@@ -80,7 +81,7 @@ class Tellback:
         one host's workers. A retry names the attempt before as `parent`; `inputs` are commands whose output this one
         used. `env` is added to a minimal environment; `secret_env` names variables that the worker's host resolves and
         the record never shows. `on_lost="retry"` runs a command whose worker died again, at most twice, as a linked
-        attempt.
+        attempt. With `follow` its output can be followed while it runs: `Job.follow`.
 
         Raises:
             InvalidInput: an argument is wrong, or carries a secret that the rules know; the message names it.
@@ -100,6 +101,7 @@ class Tellback:
             secret_env=secret_env,
             on_lost=on_lost,
             priority=priority,
+            follow=follow,
         )
 
     def records(self, session: str, last: int = 20) -> list[CommandRecord]:

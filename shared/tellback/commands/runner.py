@@ -27,6 +27,7 @@ import msgspec
 from tellback import clock
 from tellback.commands import failures
 from tellback.commands.cgroups import group_for
+from tellback.commands.follow import Tap
 from tellback.commands.limits import NO_LIMITS, Limits
 from tellback.commands.supervision import SupervisorProcess, borrowed
 from tellback.commands.truncation import Capture, Truncation
@@ -142,18 +143,26 @@ def run(
     redactor: Redactor | None = None,
     control: Control | None = None,
     now: Callable[[], datetime] = clock.utc_now,
+    tap: Tap | None = None,
 ) -> Outcome:
-    """Run it to its end. Whatever keeps it from running is an `Outcome` too, with an error that says which thing."""
+    """Run it to its end. Whatever keeps it from running is an `Outcome` too, with an error that says which thing.
+
+    A `tap` is given the output as it comes.
+    """
     streams = (Truncation(redactor or Redactor()), Truncation(redactor or Redactor()))
     if reason := failures.invalid(execution.argv, execution.cwd, execution.env):
         return Outcome(stdout=streams[0].finish(), stderr=streams[1].finish(), exit_code=None, error=reason)
-    return _run(execution, streams, control or Control(after=math.inf), now)
+    return _run(execution, streams, control or Control(after=math.inf), now, tap)
 
 
 def _run(
-    execution: Execution, streams: tuple[Truncation, Truncation], control: Control, now: Callable[[], datetime]
+    execution: Execution,
+    streams: tuple[Truncation, Truncation],
+    control: Control,
+    now: Callable[[], datetime],
+    tap: Tap | None,
 ) -> Outcome:
-    running = _Running(execution, control, streams, now)
+    running = _Running(execution, control, streams, now, tap)
     try:
         with group_for(execution.groups, execution.limits) as running.group, borrowed() as supervisor:
             running.loop(supervisor)
@@ -174,6 +183,7 @@ class _Running:
     control: Control
     streams: tuple[Truncation, Truncation]
     now: Callable[[], datetime]
+    tap: Tap | None
     supervisor: SupervisorProcess = field(init=False)
     group: Path | None = None
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
@@ -271,7 +281,10 @@ class _Running:
         except BlockingIOError:
             return False
         if data:
-            self.pipes[descriptor].feed(data)
+            stream = self.pipes[descriptor]
+            if self.tap is not None:
+                self.tap.take(self.streams.index(stream), data, stream)
+            stream.feed(data)
             self._count(len(data))
         else:
             self._close_pipe(descriptor)

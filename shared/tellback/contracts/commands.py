@@ -14,10 +14,14 @@ from tellback.names import Family
 
 OnLost = Literal["record", "retry"]
 Priority = Literal["interactive", "normal", "batch"]
+Stream = Literal["stdout", "stderr"]
 
 
 class CommandSubmitted(Message, frozen=True, kw_only=True):
-    """A host asks for one command. `argv` is exact: there is never a shell."""
+    """A host asks for one command. `argv` is exact: there is never a shell.
+
+    With `follow` its output can be followed while it runs.
+    """
 
     family: ClassVar[Family] = Family.COMMANDS
 
@@ -34,6 +38,7 @@ class CommandSubmitted(Message, frozen=True, kw_only=True):
     secret_env: list[str] = []
     on_lost: OnLost = "record"
     priority: Priority = "normal"
+    follow: bool = False
 
     @property
     def routing(self) -> str:
@@ -86,6 +91,21 @@ class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
     def succeeded(self) -> bool:
         """Whether the exit code is 0."""
         return self.exit_code == 0
+
+
+class OutputPiece(msgspec.Struct, frozen=True, kw_only=True):
+    """Output of a command that is followed: whole lines of one stream, each redacted and cut as the record shows it.
+
+    `dropped` bytes of output just before it, of either stream, are not shown: they came faster than they could be told,
+    or were read too late. A piece that is `recorded` is what the record keeps of a stream, as the output itself could
+    not be followed to its end. Of a command that is tried again each attempt has its own `command_id`.
+    """
+
+    command_id: str
+    stream: Stream
+    text: str
+    dropped: int = 0
+    recorded: bool = False
 
 
 class Verdict(msgspec.Struct, frozen=True):

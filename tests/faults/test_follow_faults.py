@@ -1,0 +1,172 @@
+"""Following a command while its worker, or Redis, goes away: the command and its record are not the worse for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tellback import Job, OutputPiece, Tellback
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
+from tests.support.workers import StartWorkers, Workers, environment
+
+TOOL = [sys.executable, "-c", "from tellback.cli.app import main; main()"]
+LEASE = 4.0
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """Leases that outlast a short absence of Redis, and are soon over."""
+    return msgspec.structs.replace(settings, job_lease=LEASE, beat_period=0.5, command_grace=0.5)
+
+
+@pytest.fixture
+def beat(settings: Settings, database: Database, tmp_path: Path) -> Iterator[None]:
+    """A real beat, which sends the sweeps."""
+    del database
+    command = [sys.executable, "-m", "celery", "-A", "tellback_beat.app", "beat", "-s", str(tmp_path / "schedule")]
+    with (tmp_path / "beat.log").open("wb") as log:
+        process = subprocess.Popen(command, env=environment(settings), stdout=log, stderr=log)
+    yield
+    process.terminate()
+    process.wait(timeout=15)
+
+
+@pytest.fixture
+def workers(start_workers: StartWorkers, tmp_path: Path) -> Workers:
+    return start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
+
+
+class Follower:
+    """Follows a job in a thread of its own."""
+
+    def __init__(self, job: Job) -> None:
+        self.pieces: list[OutputPiece] = []
+        self._job = job
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def text(self) -> str:
+        return "".join(piece.text for piece in self.pieces)
+
+    def ended(self, timeout: float) -> bool:
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        for piece in self._job.follow(timeout=60):
+            self.pieces.append(piece)
+
+
+def until(path: str) -> str:
+    """Shell: go on when this file exists."""
+    return f"until [ -e {path} ]; do sleep 0.02; done"
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("beat")
+def test_a_follower_of_a_lost_worker_ends_with_the_record_that_says_so(tb: Tellback, workers: Workers) -> None:
+    """What was printed before stands; then the loss is told."""
+    job = tb.submit(["sh", "-c", "echo begun; sleep 60"], session="s1", timeout=90, follow=True)
+    follower = Follower(job)
+    wait_until(lambda: follower.text == "begun\n", "the output is followed", timeout=20)
+    workers.kill()
+    workers.start()
+    assert follower.ended(timeout=30)
+    record = job.wait(timeout=0.0)
+    assert (record.error or "").startswith("lost: ")
+    assert follower.text == "begun\n"
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("beat")
+def test_a_second_attempt_is_told_and_followed(
+    settings: Settings, tb: Tellback, workers: Workers, tmp_path: Path
+) -> None:
+    """With `on_lost="retry"`: on the command line, between the outputs of the two."""
+    script = f"echo attempt; if [ -e again ]; then {until('go')}; echo done; else touch again; sleep 60; fi"
+    command = [
+        *TOOL,
+        "submit",
+        "--follow",
+        "--session",
+        "s1",
+        "--timeout",
+        "90",
+        "--on-lost",
+        "retry",
+        "sh",
+        "-c",
+        script,
+    ]
+    process = subprocess.Popen(
+        command, env=environment(settings), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "attempt\n"
+        for child in workers.children():
+            child.kill()
+        assert process.stdout.readline() == "attempt\n"
+        (tmp_path / "go").touch()
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (process.returncode, out) == (0, "done\n")
+    told, summary = err.splitlines()
+    first, second = tb.records("s1")
+    assert told == f"tellback: it was lost and runs again as {second.command_id}"
+    assert (first.exit_code, second.attempt) == (None, 2)
+    assert summary.startswith("✓ exit 0")
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("workers")
+def test_redis_restarts_while_a_command_is_followed(tb: Tellback, redis_server: RedisServer, tmp_path: Path) -> None:
+    """The command goes on; what it printed meanwhile is told afterwards, and the record is whole."""
+    script = f"echo begun; {until('away')}; echo meanwhile; {until('back')}; echo end of it"
+    job = tb.submit(["sh", "-c", script], session="s1", timeout=60, follow=True)
+    follower = Follower(job)
+    wait_until(lambda: follower.text == "begun\n", "the output is followed", timeout=20)
+    redis_server.kill()
+    (tmp_path / "away").touch()
+    redis_server.launch()
+    (tmp_path / "back").touch()
+    assert follower.ended(timeout=30)
+    assert follower.text == "begun\nmeanwhile\nend of it\n"
+    record = job.wait(timeout=20)
+    assert (record.exit_code, record.stdout_tail) == (0, "begun\nmeanwhile\nend of it")
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("workers")
+def test_a_redis_that_hangs_delays_neither_command_nor_output(
+    tb: Tellback, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    """The command prints a lot while Redis does not answer: it is not held up, and what is lost is counted."""
+    flood = "yes 0123456789abcdefghijklmnopqrstuvwxyz | head -c 50000000; echo; touch printed"
+    script = f"echo begun; {until('away')}; {flood}; {until('back')}"
+    job = tb.submit(["sh", "-c", script], session="s1", timeout=60, follow=True)
+    follower = Follower(job)
+    wait_until(lambda: follower.text == "begun\n", "the output is followed", timeout=20)
+    redis_server.pause()
+    try:
+        (tmp_path / "away").touch()
+        wait_until((tmp_path / "printed").exists, "the command has printed all", timeout=20)
+    finally:
+        redis_server.resume()
+    (tmp_path / "back").touch()
+    assert follower.ended(timeout=30)
+    record = job.wait(timeout=20)
+    assert record.exit_code == 0, record.error
+    told = sum(len(piece.text) for piece in follower.pieces) + sum(piece.dropped for piece in follower.pieces)
+    assert told == record.output_bytes == 50_000_007

@@ -1,0 +1,268 @@
+"""What a follower sees of a command's output: what the record shows, and all of it, within bounds."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tellback.commands.follow import BURST, HEAD_BYTES, INCOME, LINE_COST, MAX_PENDING, Piece, Tap
+from tellback.commands.lines import MAX_LINE_BYTES, Line
+from tellback.commands.truncation import Truncation
+from tellback.redaction import Redactor, find_secret
+from tests.support.secrets import secrets
+
+SECRET = "correct-horse-9"
+REDACTOR = Redactor({"DEPLOY_KEY": SECRET})
+HIDDEN = "[redacted: private-key]"
+BODY = b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n"
+LAST = b"c2hvcnQ=\n"
+BEGUN = b"-----BEGIN PRIV" + b"ATE KEY-----\n"
+ENDED = b"-----END PRIV" + b"ATE KEY-----\n"
+LEAKS = [line.encode() for _, line in secrets(seed=41, each=1) if find_secret(line)]
+
+
+class Command:
+    """A command that prints, as the runner reads it."""
+
+    def __init__(self) -> None:
+        self.tap = Tap(REDACTOR)
+        self.streams = (Truncation(REDACTOR), Truncation(REDACTOR))
+        self.seen: list[Piece] = []
+
+    def prints(self, chunk: bytes, number: int = 0) -> None:
+        self.tap.take(number, chunk, self.streams[number])
+        self.streams[number].feed(chunk)
+
+    def look(self, *, final: bool = False) -> str:
+        """What was not seen before."""
+        pieces = self.tap.pieces(final=final)
+        self.seen += pieces
+        return "".join(piece.text for piece in pieces)
+
+    def shown(self, stream: str = "stdout") -> str:
+        return "".join(piece.text for piece in self.seen if piece.stream == stream)
+
+    def accounted(self) -> int:
+        """Bytes that are shown or said to be dropped."""
+        return sum(piece.raw + piece.dropped for piece in self.seen) + self.tap.dropped
+
+
+def whole(data: bytes) -> str:
+    """A second, simple reading of what is to be seen: every line as a record shows it."""
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    states: list[Line] = []
+    for line in lines:
+        states.append(Line())
+        states[-1].extend(([state for state in line.split(b"\r") if state] or [b""])[-1])
+    redacted = REDACTOR.text("\n".join(state.text() for state in states)).split("\n") if states else []
+    pairs = zip(states, redacted, strict=True)
+    return "".join(f"{state.shown() if state.text() == text else text}\n" for state, text in pairs)
+
+
+def cut(data: bytes, cuts: list[int]) -> list[bytes]:
+    borders = sorted({0, len(data), *(at % (len(data) + 1) for at in cuts)})
+    return [data[start:end] for start, end in pairwise(borders)]
+
+
+texts = st.lists(
+    st.sampled_from(
+        [
+            *(b"\n", b"\n\n\n", b"\r", b"a", b"done\n", b"b" * 1500),
+            *("🐢".encode(), b"\xff\xe2\x82", b"password=x", b"Bearer "),
+            *(BEGUN, BODY, BODY * 3, LAST, ENDED, BEGUN + BODY + ENDED, BODY * 2 + LAST + ENDED, LAST + ENDED),
+            *(SECRET.encode(), f"key {SECRET}\n".encode(), b"prose comes here, as it does\n", b"1%\r50%\r100%\n"),
+            *(line + b"\n" for line in LEAKS),
+        ]
+    ),
+    max_size=80,
+).map(b"".join)  # fmt: skip
+cuttings = st.lists(st.integers(0, 20_000), max_size=30)
+
+
+@settings(max_examples=150)
+@given(texts, cuttings, st.sets(st.integers(0, 30)))
+@example(BODY * 2 + LAST + ENDED, [3, 70, 140, 147, 150], {0, 1, 2, 3, 4})
+@example(BODY[:-1] + b"\r" + ENDED, [66, 67], {0, 1, 2})
+def test_a_follower_sees_each_line_as_the_record_would(data: bytes, cuts: list[int], looks: set[int]) -> None:
+    """Whatever the chunks, and whenever it is looked at; so nothing that is redacted is seen for a moment."""
+    command = Command()
+    expected = whole(data)
+    for number, chunk in enumerate(cut(data, cuts)):
+        command.prints(chunk)
+        if number in looks:
+            command.look()
+            assert expected.startswith(command.shown())
+    command.look(final=True)
+    assert command.shown() == expected
+    assert command.accounted() == len(data)
+
+
+@settings(max_examples=60)
+@given(texts, cuttings)
+def test_a_short_output_is_followed_as_it_is_recorded(data: bytes, cuts: list[int]) -> None:
+    """Of an output that a record keeps whole, its text."""
+    command = Command()
+    for chunk in cut(data, cuts):
+        command.prints(chunk)
+        command.look()
+    command.look(final=True)
+    kept = command.streams[0].finish()
+    if "...truncated" not in kept.text:
+        assert command.shown() == (f"{kept.text}\n" if data else "")
+
+
+def test_secrets_of_every_kind_are_not_seen() -> None:
+    """Two streams that interleave, in chunks of any size."""
+    dice = random.Random(5)
+    command = Command()
+    lines = [b"%s\n" % line for line in LEAKS] * 2
+    dice.shuffle(lines)
+    for chunk in cut(b"".join(lines), [dice.randrange(1 << 30) for _ in range(2000)]):
+        command.prints(chunk)
+        command.prints(f"export TOKEN={SECRET}\n".encode(), 1)
+        command.look()
+    command.look(final=True)
+    assert len(LEAKS) > 200
+    assert command.shown("stdout").count("[redacted: ") == len(lines)
+    assert set(command.shown("stderr").split("\n")) == {"[redacted: secret DEPLOY_KEY]", ""}
+
+
+def test_what_may_be_a_key_is_held_until_it_is_known() -> None:
+    """Of a key that is printed slowly, without its first line, nothing is seen."""
+    command = Command()
+    for line in (BODY, BODY, LAST):
+        command.prints(line)
+        assert [command.look() for _ in range(20)] == [""] * 20, "however long the next line takes"
+    command.prints(ENDED)
+    assert command.look() == f"{HIDDEN}\n" * 4
+
+
+def test_what_was_no_key_is_shown_then() -> None:
+    """A hash stands alone on a line as a key's text does; the next line tells."""
+    command = Command()
+    digest = b"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\n"
+    command.prints(digest)
+    assert command.look() == ""
+    command.prints(b"that was it, and prose follows\n")
+    assert command.look() == digest.decode() + "that was it, and prose follows\n"
+
+
+def test_a_single_word_is_shown_soon() -> None:
+    """`ready` is not held until something else is printed, unless a key's end is about to stand below it."""
+    command = Command()
+    command.prints(b"ready\n")
+    assert [command.look() for _ in range(4)] == ["", "", "", "ready\n"]
+    command.prints(LAST + ENDED[:12])
+    assert [command.look() for _ in range(20)] == [""] * 20
+    command.prints(ENDED[12:])
+    assert command.look() == f"{HIDDEN}\n" * 2
+
+
+def test_a_line_that_has_not_ended_is_not_shown() -> None:
+    """What comes next may make a secret of it."""
+    command = Command()
+    command.prints(b"password=")
+    assert command.look() == ""
+    command.prints(b"hunter2 and more\n")
+    assert command.look() == "[redacted: password]\n"
+
+
+def flood(lines: int) -> bytes:
+    return b"".join(b"line %07d of a build that says too much\n" % number for number in range(lines))
+
+
+@pytest.mark.parametrize("looks", [{0, 3}, set[int](), {7}, set(range(8))])
+def test_a_flood_loses_its_middle_and_says_how_much(looks: set[int]) -> None:
+    """The beginning and the end are there, and each byte is shown or counted."""
+    command = Command()
+    data = flood(20_000)
+    for number in range(8):
+        command.prints(data)
+        if number in looks:
+            command.look()
+    command.prints(b"the last line\n")
+    command.look(final=True)
+    assert command.seen[0].text.startswith("line 0000000 ")
+    assert command.seen[-1].text.endswith("the last line\n")
+    assert any(piece.dropped > len(data) // 2 for piece in command.seen[1:])
+    assert command.accounted() == 8 * len(data) + 14
+    assert all(line in {"the last line", ""} or line.startswith("line ") for line in command.shown().split("\n"))
+
+
+def test_a_key_that_begins_in_what_is_dropped_is_hidden() -> None:
+    """Dropped unseen since nobody looked, or passed over since it was too much at once."""
+    for looks in ({0, 60}, {60}, set(range(61))):
+        command = Command()
+        for number in range(60):
+            command.prints(flood(5_000) + (BEGUN if number == 59 else b""))
+            if number in looks:
+                command.look()
+        for _ in range(3):
+            command.prints(BODY * 100)
+            command.look()
+        command.prints(LAST)
+        assert command.look() in {f"{HIDDEN}\n", ""}
+        command.prints(ENDED + b"after that, prose\n")
+        command.look(final=True)
+        assert "MII" not in command.shown()
+        assert "c2hvcnQ" not in command.shown()
+        assert command.shown().endswith(f"{HIDDEN}\nafter that, prose\n")
+
+
+def test_the_rest_of_a_key_whose_other_lines_were_dropped_is_held() -> None:
+    """Lines without a first one, then a gap, then the key's short last line: it is not taken for a word."""
+    command = Command()
+    command.prints(b"prose\n" + BODY * 3)
+    command.look()
+    for _ in range(3):  # what comes in between is no key, and is dropped with what was held
+        command.prints(b"x" * MAX_PENDING + b"\n" + BODY)
+    command.prints(LAST)
+    assert "".join(command.look() for _ in range(20)).count("c2hvcnQ") == 0
+    command.prints(ENDED)
+    command.look(final=True)
+    assert "MII" not in command.shown()
+    assert "c2hvcnQ" not in command.shown()
+
+
+@pytest.mark.parametrize(
+    "chunk", [b"line\n" * 13_000, b"x" * 65_536, b"50%\r" * 16_000, BODY * 1_000, b"\n" * 65_536, b"y\n"]
+)
+def test_memory_is_bounded_while_nobody_looks(chunk: bytes) -> None:
+    """Redis may be away for as long as the command runs."""
+    command = Command()
+    command.prints(chunk)
+    tracemalloc.start()
+    for _ in range((16 << 20) // max(1024, len(chunk))):
+        command.prints(chunk)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6 << 20
+
+
+def test_the_work_of_a_look_is_bounded() -> None:
+    """Beside a flood there is no more to do than for a few megabytes."""
+    command = Command()
+    for _ in range(20):
+        command.prints(b"y\n" * (MAX_PENDING // 2))
+        command.look()
+    assert len(command.shown()) // 2 * (2 + LINE_COST) < BURST + 20 * INCOME + HEAD_BYTES * (2 + LINE_COST)
+
+
+def test_lines_longer_than_a_record_shows_are_cut_alike() -> None:
+    """Also when a line is longer than what may be worked on at once."""
+    command = Command()
+    for _ in range(5):
+        command.prints(b"x" * MAX_PENDING)
+        command.look()
+    command.prints(b"\nend\n")
+    command.look(final=True)
+    assert command.shown().startswith("x" * MAX_LINE_BYTES + "...truncated ")
+    assert command.shown().endswith(" bytes...\nend\n")
+    assert command.accounted() == 5 * MAX_PENDING + 5
