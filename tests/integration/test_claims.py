@@ -162,8 +162,8 @@ def test_waiting_submissions_are_applied_between_commands(
 ) -> None:
     """Whoever goes on lets none stand in the intake behind what is queued."""
     applied: list[Shard] = []
-    queue.put("s")
-    queue.put("s")
+    for _ in range(4):
+        queue.put("s")
     who = claimant()
     who.apply = applied.extend
     lease = first(jobs, who)

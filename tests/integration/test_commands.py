@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import psutil
 import pytest
 
 import tellback
@@ -25,31 +21,22 @@ from tellback.contracts.commands import CommandSubmitted
 from tellback.contracts.message import new_event_id
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.records import Records
-from tests.support.redis_server import RedisServer
+from tests.support.commands import alive, brisk, everything, running_beat
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
-
-LEASE = 1.5
-TOOL = [sys.executable, "-c", "from tellback.cli.app import main; main()"]
 
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
     """Short leases, so that a lost worker is noticed soon."""
-    return msgspec.structs.replace(settings, job_lease=LEASE, beat_period=0.5, command_grace=0.5, host="alpha")
+    return brisk(settings)
 
 
 @pytest.fixture
-def beat(settings: Settings, database: Database, tmp_path: Path) -> Iterator[None]:
+def beat(settings: Settings, database: Database, tmp_path: Path) -> Iterator[None]:  # noqa: ARG001 - an emptied Redis
     """A real beat, which sends the sweeps."""
-    del database
-    command = [sys.executable, "-m", "celery", "-A", "tellback_beat.app", "beat", "-s", str(tmp_path / "schedule")]
-    with (tmp_path / "beat.log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment(settings), stdout=log, stderr=log)
-    yield
-    process.terminate()
-    process.wait(timeout=15)
+    with running_beat(settings, tmp_path):
+        yield
 
 
 @pytest.fixture
@@ -148,7 +135,7 @@ def test_a_secret_reaches_the_command_and_not_the_record(run: Callable[..., Comm
     assert lines[:2] == ["17", "[redacted: secret DEPLOY_KEY]"]
     assert record.redacted.stdout
     assert not any("OTHER_SECRET" in line for line in lines), "the environment is minimal"
-    dumped = b"".join(_everything(database))
+    dumped = b"".join(everything(database))
     assert b"s3cr3t-deploy-key" not in dumped
     assert b"DEPLOY_KEY" in dumped
 
@@ -164,7 +151,7 @@ def test_output_is_redacted_and_truncated(run: Callable[..., CommandRecord], tmp
     assert (record.redacted.stdout, record.redacted.stderr) == (True, True)
 
 
-def test_nothing_of_a_timed_out_command_is_alive(run: Callable[..., CommandRecord]) -> None:
+def test_nothing_of_a_timed_out_command_isalive(run: Callable[..., CommandRecord]) -> None:
     """Children that ignore TERM, that called setsid, or that were forked twice are dead when the record is there."""
     tag = f"31.{os.getpid()}"
     script = (
@@ -172,7 +159,7 @@ def test_nothing_of_a_timed_out_command_is_alive(run: Callable[..., CommandRecor
     )
     record = run("sh", "-c", script, timeout=0.5)
     assert (record.exit_code, record.error) == (None, "timed out after 0.5 s")
-    assert not _alive(tag)
+    assert not alive(tag)
 
 
 @pytest.mark.usefixtures("workers")
@@ -180,13 +167,13 @@ def test_a_cancelled_command_is_recorded(tb: Tellback) -> None:
     """Cancelling a running command ends it at once, with a record that says so."""
     tag = f"32.{os.getpid()}"
     job = tb.submit(["sleep", tag], session="s1")
-    wait_until(lambda: _alive(tag), "the command runs")
+    wait_until(lambda: alive(tag), "the command runs")
     asked = time.monotonic()
     assert job.cancel()
     record = job.wait(timeout=10)
     assert time.monotonic() - asked < 2
     assert (record.exit_code, record.error, record.signal) == (None, "cancelled", "SIGTERM")
-    assert not _alive(tag)
+    assert not alive(tag)
     assert not job.cancel()
     assert tb.records("s1") == [record]
 
@@ -300,50 +287,6 @@ def test_commands_run_in_other_pools(tb: Tellback, start_workers: StartWorkers, 
     assert [job.wait(timeout=20).stdout_tail for job in jobs] == [str(n) for n in range(6)]
 
 
-@pytest.mark.faults
-@pytest.mark.usefixtures("beat")
-@pytest.mark.parametrize("victim", ["pool child", "worker"])
-def test_a_killed_worker_leaves_one_record_and_no_command(
-    tb: Tellback, workers: Workers, start_workers: StartWorkers, victim: str
-) -> None:
-    """SIGKILL in the middle of a command: within the lease and a sweep there is one record, and the command is dead."""
-    tag = f"33.{os.getpid()}"
-    job = tb.submit(["sh", "-c", f"setsid sleep {tag} & sleep {tag}"], session="s1")
-    wait_until(lambda: len(_alive(tag)) == 3, "the command runs")
-    if victim == "worker":
-        workers.kill()
-        start_workers()
-    else:
-        busy = [child for child in workers.children() if child.children()]
-        assert len(busy) == 1
-        busy[0].kill()
-    wait_until(lambda: not _alive(tag), "the command is dead", timeout=3)
-    record = job.wait(timeout=LEASE + 4)
-    assert record.exit_code is None
-    assert record.error is not None
-    assert record.error.startswith("lost: the lease of worker w0-")
-    assert tb.records("s1") == [record]
-    assert not tb.gate("s1").passed
-
-
-@pytest.mark.faults
-@pytest.mark.usefixtures("beat")
-def test_a_lost_command_is_tried_again_where_that_was_asked(tb: Tellback, workers: Workers, tmp_path: Path) -> None:
-    """With `on_lost="retry"` the loss has its record, and `wait` returns that of the linked attempt."""
-    script = "if [ -e first ]; then echo second; else touch first; sleep 30; fi"
-    job = tb.submit(["sh", "-c", script], session="s1", on_lost="retry")
-    wait_until((tmp_path / "first").exists, "the command runs")
-    next(child for child in workers.children() if child.children()).kill()
-    record = job.wait(timeout=LEASE + 8)
-    assert (record.exit_code, record.stdout_tail, record.attempt) == (0, "second", 2)
-    lost, again = tb.records("s1")
-    assert (lost.command_id, lost.exit_code) == (job.command_id, None)
-    assert again.parent_command_id == job.command_id
-    verdict = tb.gate("s1", require=[["sh", "-c", script]])
-    assert verdict.passed
-    assert verdict.reasons[0].startswith("passed over:")
-
-
 @pytest.mark.usefixtures("beat", "workers")
 def test_wake_ups_for_an_absent_host_do_not_pile_up(tb: Tellback, database: Database) -> None:
     """The sweep repeats lost wake-ups, and adds none to those that nobody takes."""
@@ -357,88 +300,6 @@ def test_wake_ups_for_an_absent_host_do_not_pile_up(tb: Tellback, database: Data
         wait_until(lambda: database.command("EXISTS", ring), "swept again")
     assert database.command("LLEN", queue) <= 4
     assert job.cancel()
-
-
-@pytest.mark.faults
-@pytest.mark.usefixtures("beat")
-def test_a_frozen_worker_loses_its_command_and_is_superseded(tb: Tellback, workers: Workers) -> None:
-    """SIGSTOP: the command is dead when the lease ends; what the worker says when it wakes is kept apart."""
-    tag = f"37.{os.getpid()}"
-    job = tb.submit(["sleep", tag], session="s1")
-    wait_until(lambda: _alive(tag), "the command runs")
-    busy = next(child for child in workers.children() if child.children())
-    busy.suspend()
-    try:
-        wait_until(lambda: not _alive(tag), "the command is dead", timeout=LEASE + 1)
-        record = job.wait(timeout=LEASE + 4)
-    finally:
-        busy.resume()
-    assert (record.error or "").startswith("lost: ")
-    records = Records(tb.context.database, tb.context.layout)
-    late = wait_until(lambda: records.superseded("s1"), "the late record is kept")
-    assert [(each.command_id, each.exit_code) for each in late] == [(job.command_id, None)]
-    assert "lease" in (late[0].error or "")
-    assert tb.records("s1") == [record]
-
-
-@pytest.mark.usefixtures("beat")
-def test_a_worker_that_is_shut_down_ends_its_commands(
-    tb: Tellback, start_workers: StartWorkers, tmp_path: Path
-) -> None:
-    """SIGTERM: a short command ends by itself, a long one is ended with a record, one to retry runs elsewhere."""
-    tag = f"36.{os.getpid()}"
-    env = {"TELLBACK_COMMAND_ROOTS": str(tmp_path)}
-    first = start_workers(concurrency=3, env=env)
-    short = tb.submit(["sh", "-c", "touch short; sleep 1; echo done"], session="s1")
-    long = tb.submit(["sh", "-c", f"touch long; sleep {tag}"], session="s1")
-    again = tb.submit(["sh", "-c", f"[ -e again ] && exit 0; touch again; sleep {tag}"], session="s1", on_lost="retry")
-    wait_until(lambda: all((tmp_path / name).exists() for name in ("short", "long", "again")), "all three run")
-    process = first.processes.pop()
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=10) == 0
-    assert not _alive(tag)
-    assert (short.wait(1).exit_code, short.wait(1).stdout_tail) == (0, "done")
-    assert (long.wait(1).exit_code, long.wait(1).error) == (None, "stopped: its worker was shut down")
-    start_workers(env=env)
-    record = again.wait(timeout=20)
-    assert (record.exit_code, record.attempt) == (0, 2)
-
-
-@pytest.mark.faults
-@pytest.mark.usefixtures("beat")
-def test_redis_killed_in_the_middle_of_a_command(
-    tb: Tellback, workers: Workers, redis_server: RedisServer, tmp_path: Path
-) -> None:
-    """A short absence: the command finishes, and its one record reaches whoever waits for it."""
-    job = tb.submit(["sh", "-c", "touch began; sleep 0.8; echo done"], session="s1")
-    wait_until((tmp_path / "began").exists, "the command runs")
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(job.wait, 20)
-        redis_server.restart()
-        record = waiting.result()
-    assert (record.exit_code, record.stdout_tail) == (0, "done"), workers.log()
-    assert len(tb.records("s1")) == 1
-
-
-@pytest.mark.faults
-@pytest.mark.usefixtures("beat")
-def test_a_worker_that_cannot_renew_kills_its_command(
-    tb: Tellback, workers: Workers, redis_server: RedisServer
-) -> None:
-    """Redis away for longer than the lease: the command is dead before the lease ends, and there is one record."""
-    tag = f"34.{os.getpid()}"
-    job = tb.submit(["sleep", tag], session="s1")
-    wait_until(lambda: _alive(tag), "the command runs")
-    redis_server.pause()
-    try:
-        wait_until(lambda: not _alive(tag), "the command is dead", timeout=LEASE + 1)
-    finally:
-        redis_server.resume()
-    record = job.wait(timeout=20)
-    assert record.exit_code is None
-    assert record.error is not None
-    assert "lease" in record.error, workers.log()
-    wait_until(lambda: len(tb.records("s1")) == 1, "there is one record")
 
 
 @pytest.mark.usefixtures("workers")
@@ -463,7 +324,7 @@ def test_a_submission_of_a_host_in_another_language_is_checked_too(tb: Tellback,
         "timeout is -1 s",
         "env['API_KEY'] carries a secret ",
     ]
-    dumped = b"".join(_everything(database))
+    dumped = b"".join(everything(database))
     assert b"hunter2" not in dumped
     assert b"k3y-of-somebody" not in dumped
 
@@ -508,99 +369,7 @@ def test_waiting_ends_with_timeout_and_never_a_guess(tb: Tellback) -> None:
         job.wait(timeout=0.2)
 
 
-def tool(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `tellback` as a user does."""
-    return subprocess.run(
-        [*TOOL, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment(settings, {"COLUMNS": "250"}),
-        check=False,
-    )
-
-
-@pytest.mark.usefixtures("workers")
-def test_the_command_line(settings: Settings, tb: Tellback) -> None:
-    """`submit` exits as its command does; `records` and `gate` tell what happened."""
-    passed = tool(settings, "submit", "--session", "s1", "sh", "-c", "echo out; echo err >&2")
-    assert (passed.returncode, passed.stdout) == (0, "out\n")
-    assert passed.stderr.startswith("err\n✓ exit 0 · ")
-    failed = tool(settings, "submit", "--session", "s1", "--json", "--", "sh", "-c", "exit 4")
-    assert failed.returncode == 4
-    assert json.loads(failed.stdout)["exit_code"] == 4
-    assert tool(settings, "submit", "--session", "s1", "no-such-program").returncode == 1
-    assert tool(settings, "submit", "--session", "s1", "sh", "-c", "kill -9 $$").returncode == 137
-    detached = tool(settings, "submit", "--session", "s2", "--detach", "true").stdout.strip()
-    wait_until(lambda: [record.command_id for record in tb.records("s2")] == [detached], "the detached command ended")
-    listed = [json.loads(line) for line in tool(settings, "records", "s1", "--json").stdout.splitlines()]
-    assert [record["exit_code"] for record in listed] == [0, 4, None, -9]
-    assert "no-such-program" in tool(settings, "records", "s1").stdout
-    refused = tool(settings, "gate", "s1", "--require", "pytest -q")
-    assert refused.returncode == 1
-    assert refused.stdout.startswith("refused\n- required and never run: pytest -q\n")
-    assert tool(settings, "gate", "s2", "--require", "true").returncode == 0
-    assert tool(settings, "submit", "--session", "s1", "echo", "password=x").returncode == 2
-
-
-def test_submit_without_redis_says_at_once_that_the_command_will_run(settings: Settings) -> None:
-    away = msgspec.structs.replace(settings, redis_url="redis://127.0.0.1:1/0")
-    kept = tool(away, "submit", "--session", "s1", "true")
-    assert kept.returncode == 1
-    assert "waits on this host's disk and runs when Redis is back; do not submit it again" in kept.stderr
-    detached = tool(away, "submit", "--session", "s1", "--detach", "true")
-    assert detached.returncode == 0
-    assert detached.stdout.strip() in detached.stderr
-
-
-def test_run_needs_no_redis(settings: Settings) -> None:
-    """`tellback run` makes the same record here; its exit is the command's."""
-    away = msgspec.structs.replace(settings, redis_url="redis://127.0.0.1:1/0")
-    done = tool(
-        away, "run", "--no-keep", "--json", "--note", "expect  3", "--", "sh", "-c", "echo DB_PASSWORD=x; exit 3"
-    )
-    record = json.loads(done.stdout)
-    assert (done.returncode, record["exit_code"]) == (3, 3)
-    assert record["stdout_tail"] == "[redacted: password]"
-    assert record["agent_note"] == "expect 3"
-    assert record["host"] == "alpha"
-    assert tool(away, "run", "--no-keep", "no-such-program").returncode == 1
-
-
-def test_run_stopped_by_ctrl_c_ends_its_command(settings: Settings) -> None:
-    """The record says so, and nothing is left alive."""
-    tag = f"35.{os.getpid()}"
-    process = subprocess.Popen(
-        [*TOOL, "run", "--no-keep", "--json", "sleep", tag], stdout=subprocess.PIPE, env=environment(settings)
-    )
-    wait_until(lambda: [pid for pid in _alive(tag) if pid != process.pid], "the command runs")
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=10)
-    assert process.returncode == 1
-    assert json.loads(out)["error"] == "stopped by SIGINT"
-    assert not _alive(tag)
-
-
-def _everything(database: Database) -> list[bytes]:
-    """The content of every key, as far as it is text."""
-    found: list[bytes] = []
-    for key in database.command("KEYS", "*"):
-        found.append(key)
-        found.append(database.command("DUMP", key) or b"")
-    return found
-
-
 def _state(tb: Tellback, job: tellback.Job) -> bytes | None:
     shard = tb.context.layout.of(job.submitted.session)
     state: bytes | None = tb.context.database.command("HGET", shard.key("job", job.command_id), "state")
     return state
-
-
-def _alive(tag: str) -> list[int]:
-    """Processes of this test's commands."""
-    return [
-        process.pid
-        for process in psutil.process_iter(["cmdline", "status"])
-        if any(tag in argument for argument in process.info["cmdline"] or ())
-        and process.info["status"] != psutil.STATUS_ZOMBIE
-    ]

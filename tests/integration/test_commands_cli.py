@@ -1,0 +1,91 @@
+"""Commands on the command line: `submit`, `records`, `gate` and `run`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tellback import Tellback
+from tellback.settings import Settings
+from tests.support.commands import TOOL, alive, brisk, tool
+from tests.support.waiting import wait_until
+from tests.support.workers import StartWorkers, Workers, environment
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """Short leases, so that a lost worker is noticed soon."""
+    return brisk(settings)
+
+
+@pytest.fixture
+def workers(start_workers: StartWorkers, tmp_path: Path) -> Workers:
+    """One worker that may run commands below the test's folder."""
+    return start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
+
+
+@pytest.mark.usefixtures("workers")
+def test_the_command_line(settings: Settings, tb: Tellback) -> None:
+    """`submit` exits as its command does; `records` and `gate` tell what happened."""
+    passed = tool(settings, "submit", "--session", "s1", "sh", "-c", "echo out; echo err >&2")
+    assert (passed.returncode, passed.stdout) == (0, "out\n")
+    assert passed.stderr.startswith("err\n✓ exit 0 · ")
+    failed = tool(settings, "submit", "--session", "s1", "--json", "--", "sh", "-c", "exit 4")
+    assert failed.returncode == 4
+    assert json.loads(failed.stdout)["exit_code"] == 4
+    assert tool(settings, "submit", "--session", "s1", "no-such-program").returncode == 1
+    assert tool(settings, "submit", "--session", "s1", "sh", "-c", "kill -9 $$").returncode == 137
+    detached = tool(settings, "submit", "--session", "s2", "--detach", "true").stdout.strip()
+    wait_until(lambda: [record.command_id for record in tb.records("s2")] == [detached], "the detached command ended")
+    listed = [json.loads(line) for line in tool(settings, "records", "s1", "--json").stdout.splitlines()]
+    assert [record["exit_code"] for record in listed] == [0, 4, None, -9]
+    assert "no-such-program" in tool(settings, "records", "s1").stdout
+    refused = tool(settings, "gate", "s1", "--require", "pytest -q")
+    assert refused.returncode == 1
+    assert refused.stdout.startswith("refused\n- required and never run: pytest -q\n")
+    assert tool(settings, "gate", "s2", "--require", "true").returncode == 0
+    assert tool(settings, "submit", "--session", "s1", "echo", "password=x").returncode == 2
+
+
+def test_submit_without_redis_says_at_once_that_the_command_will_run(settings: Settings) -> None:
+    away = msgspec.structs.replace(settings, redis_url="redis://127.0.0.1:1/0")
+    kept = tool(away, "submit", "--session", "s1", "true")
+    assert kept.returncode == 1
+    assert "waits on this host's disk and runs when Redis is back; do not submit it again" in kept.stderr
+    detached = tool(away, "submit", "--session", "s1", "--detach", "true")
+    assert detached.returncode == 0
+    assert detached.stdout.strip() in detached.stderr
+
+
+def test_run_needs_no_redis(settings: Settings) -> None:
+    """`tellback run` makes the same record here; its exit is the command's."""
+    away = msgspec.structs.replace(settings, redis_url="redis://127.0.0.1:1/0")
+    done = tool(
+        away, "run", "--no-keep", "--json", "--note", "expect  3", "--", "sh", "-c", "echo DB_PASSWORD=x; exit 3"
+    )
+    record = json.loads(done.stdout)
+    assert (done.returncode, record["exit_code"]) == (3, 3)
+    assert record["stdout_tail"] == "[redacted: password]"
+    assert record["agent_note"] == "expect 3"
+    assert record["host"] == "alpha"
+    assert tool(away, "run", "--no-keep", "no-such-program").returncode == 1
+
+
+def test_run_stopped_by_ctrl_c_ends_its_command(settings: Settings) -> None:
+    """The record says so, and nothing is left alive."""
+    tag = f"35.{os.getpid()}"
+    process = subprocess.Popen(
+        [*TOOL, "run", "--no-keep", "--json", "sleep", tag], stdout=subprocess.PIPE, env=environment(settings)
+    )
+    wait_until(lambda: [pid for pid in alive(tag) if pid != process.pid], "the command runs")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=10)
+    assert process.returncode == 1
+    assert json.loads(out)["error"] == "stopped by SIGINT"
+    assert not alive(tag)
