@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tellback.client.connection import Tellback as Tellback
     from tellback.client.connection import connect as connect
     from tellback.client.guidance import Prompt as Prompt
+    from tellback.client.observing import Observations as Observations
     from tellback.client.outbox import OutboxDelivery as OutboxDelivery
     from tellback.client.signals import Bank as Bank
     from tellback.client.turns import Turn as Turn
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from tellback.contracts.guidance import Feedback as Feedback
     from tellback.contracts.guidance import FeedbackTrigger as FeedbackTrigger
     from tellback.contracts.guidance import Observation as Observation
+    from tellback.contracts.guidance import Offer as Offer
+    from tellback.contracts.guidance import Outcome as Outcome
     from tellback.contracts.guidance import ProviderSpec as ProviderSpec
     from tellback.contracts.guidance import ToolCall as ToolCall
     from tellback.contracts.signals import BankStats as BankStats
@@ -47,6 +50,15 @@ if TYPE_CHECKING:
     from tellback.guidance.context import FeedbackContext as FeedbackContext
     from tellback.guidance.deadline import DeadlineFeedback as DeadlineFeedback
     from tellback.guidance.failures import FailureStreakFeedback as FailureStreakFeedback
+    from tellback.guidance.observations.completion import AnswerCheck as AnswerCheck
+    from tellback.guidance.observations.envelope import Suggestion as Suggestion
+    from tellback.guidance.observations.envelope import ToolEnvelope as ToolEnvelope
+    from tellback.guidance.observations.evidence import Evidence as Evidence
+    from tellback.guidance.observations.evidence import Finding as Finding
+    from tellback.guidance.observations.feedback import ToolFeedback as ToolFeedback
+    from tellback.guidance.observations.memory import ObservationMemory as ObservationMemory
+    from tellback.guidance.observations.suggesters import suggester as suggester
+    from tellback.guidance.observations.tools import Tool as Tool
     from tellback.guidance.provider import FeedbackProvider as FeedbackProvider
     from tellback.guidance.provider import FeedbackProviderConfig as FeedbackProviderConfig
     from tellback.guidance.repeated import RepeatedCallFeedback as RepeatedCallFeedback
@@ -56,6 +68,7 @@ if TYPE_CHECKING:
 
 # Public name -> the module that defines it; the imports above tell type checkers the same, and a test compares the two.
 _EXPORTS: Final = {
+    "AnswerCheck": "tellback.guidance.observations.completion",
     "Bank": "tellback.client.signals",
     "BankStats": "tellback.contracts.signals",
     "BudgetFeedback": "tellback.guidance.budget",
@@ -65,6 +78,7 @@ _EXPORTS: Final = {
     "ContextChange": "tellback.contracts.guidance",
     "ContextChangeFeedback": "tellback.guidance.changes",
     "DeadlineFeedback": "tellback.guidance.deadline",
+    "Evidence": "tellback.guidance.observations.evidence",
     "FactStats": "tellback.contracts.signals",
     "FailureStreakFeedback": "tellback.guidance.failures",
     "Feedback": "tellback.contracts.guidance",
@@ -72,12 +86,17 @@ _EXPORTS: Final = {
     "FeedbackProvider": "tellback.guidance.provider",
     "FeedbackProviderConfig": "tellback.guidance.provider",
     "FeedbackTrigger": "tellback.contracts.guidance",
+    "Finding": "tellback.guidance.observations.evidence",
     "InvalidInput": "tellback.errors",
     "Job": "tellback.client.commands",
     "MessageError": "tellback.errors",
     "NotFound": "tellback.errors",
     "Observation": "tellback.contracts.guidance",
+    "ObservationMemory": "tellback.guidance.observations.memory",
+    "Observations": "tellback.client.observing",
+    "Offer": "tellback.contracts.guidance",
     "OutboxDelivery": "tellback.client.outbox",
+    "Outcome": "tellback.contracts.guidance",
     "OutgoingResponse": "tellback.contracts.turns",
     "OutputPiece": "tellback.contracts.commands",
     "Prompt": "tellback.client.guidance",
@@ -90,16 +109,21 @@ _EXPORTS: Final = {
     "SpoolFull": "tellback.errors",
     "StateConflict": "tellback.errors",
     "StaticFeedback": "tellback.guidance.static",
+    "Suggestion": "tellback.guidance.observations.envelope",
     "Tellback": "tellback.client.connection",
     "TellbackError": "tellback.errors",
     "Timeout": "tellback.errors",
+    "Tool": "tellback.guidance.observations.tools",
     "ToolCall": "tellback.contracts.guidance",
+    "ToolEnvelope": "tellback.guidance.observations.envelope",
+    "ToolFeedback": "tellback.guidance.observations.feedback",
     "ToolUsageMonitor": "tellback.guidance.usage",
     "Turn": "tellback.client.turns",
     "Unavailable": "tellback.errors",
     "Verdict": "tellback.contracts.commands",
     "connect": "tellback.client.connection",
     "load_records": "tellback.commands.recordfile",
+    "suggester": "tellback.guidance.observations.suggesters",
 }
 
 

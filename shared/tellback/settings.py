@@ -116,6 +116,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="Time without an event after which time triggers nothing more in an evaluation.",
         ),
     ] = 3_600.0
+    observation_language: Annotated[
+        str, Meta(description="Language of observations of tool calls: en, de or ru; a prompt may say another.")
+    ] = "en"
+    observation_templates: Annotated[
+        str, Meta(description="TOML file with templates of your own for observations; empty: ours.")
+    ] = ""
     turn_limit: Annotated[
         float, Meta(gt=0, le=86_400, description="Longest time a user may wait for a turn's answer, progress included.")
     ] = 3_600.0

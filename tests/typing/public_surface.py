@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, assert_type
 
 import tellback
 from tellback import (
+    AnswerCheck,
     Bank,
     CommandRecord,
     DeadlineFeedback,
@@ -15,11 +16,15 @@ from tellback import (
     FeedbackProviderConfig,
     FeedbackTrigger,
     Job,
+    Observations,
     OutboxDelivery,
     OutputPiece,
     Prompt,
     RecallHit,
     Tellback,
+    Tool,
+    ToolEnvelope,
+    ToolFeedback,
     Turn,
     Verdict,
 )
@@ -56,7 +61,21 @@ def guidance(tb: Tellback) -> None:
     assert_type(prompt.evaluation, str)
     prompt.tool_invoked("wikipedia", params={"q": 1}, status="success", result="r", duration_ms=12, call_id="c1")
     assert_type(prompt.feedback(wait=0.0), list[Feedback])
+    seen = prompt.observe(
+        "wikipedia", params={"q": 1}, result="r", error=None, status=None, duration_ms=12, call_id="c1"
+    )
+    assert_type(seen, ToolFeedback)
+    assert_type(seen.to_observation(), str)
+    assert_type(seen.envelope, ToolEnvelope | None)
+    assert_type(prompt.check_answer("Osaka", todo=["write it down"]), AnswerCheck)
+    assert_type(prompt.verification_prompt(), str)
+    how = Observations(required_tools=("tests",), suggesters={"wikipedia": _next_steps}, language="de")
+    tb.prompt("s1", "p", tools=[Tool("wikipedia"), {"name": "news", "input_schema": {}}], observations=how)
     assert_type(tb.history("s1"), list[dict[str, Any]])
+
+
+def _next_steps(*, query: str, results: Sequence[Any], original_question: str) -> list[str]:
+    return [f"{query} {len(results)} {original_question}"]
 
 
 def turns(tb: Tellback) -> None:

@@ -12,12 +12,14 @@ from tellback.client.commands import DEFAULT_TIMEOUT, Job, gate, records, submit
 from tellback.client.context import Context
 from tellback.client.guidance import Prompt, begin_prompt, checked_session
 from tellback.client.known import find_team
+from tellback.client.observing import Observations
 from tellback.client.outbox import OutboxDelivery, outbox
 from tellback.client.reports import context_changed
 from tellback.client.signals import Bank
 from tellback.client.turns import Turn, open_turn
 from tellback.contracts.commands import CommandRecord, OnLost, Priority, Verdict
 from tellback.contracts.guidance import Delivery, ProviderSpec
+from tellback.guidance.observations.tools import ToolDeclaration
 from tellback.guidance.provider import FeedbackProviderConfig
 from tellback.messaging.publisher import Publisher
 from tellback.settings import Settings, load
@@ -187,19 +189,23 @@ class Tellback:
         *,
         feedback_providers: Iterable[FeedbackProviderConfig | ProviderSpec] = (),
         deadline: datetime | timedelta | float | None = None,
-        tools: Iterable[str] = (),
+        tools: Iterable[ToolDeclaration] = (),
         question: str | None = None,
         evaluation: str | None = None,
         delivery: Delivery = "first",
+        observations: Observations | None = None,
     ) -> Prompt:
         """Begin an evaluation of a prompt, with counters of its own; or join the one that `evaluation` names.
 
         `deadline` is an aware datetime, a timedelta, or seconds from now. Of several processes that join, the first
         configuration counts. With `delivery="first"` the first provider that is due wins a tool call and the others
-        wait for the next one; with "all" each gives its own feedback.
+        wait for the next one; with "all" each gives its own feedback. `tools` are names or definitions (a
+        `tellback.Tool`, or the forms of OpenAI, Anthropic and MCP); from them and the `question` `prompt.observe` makes
+        its suggestions, in the way that `observations` says.
 
         Raises:
             InvalidInput: an argument is wrong; the message names it.
+            ConfigurationError: the templates of observations are wrong, or there is no such language.
             SpoolFull: Redis is away and so is the room to keep facts.
         """
         return begin_prompt(
@@ -212,6 +218,7 @@ class Tellback:
             question=question,
             evaluation=evaluation,
             delivery=delivery,
+            observations=observations,
         )
 
     def context_changed(

@@ -15,13 +15,19 @@ from typing import Any, Final
 
 from tellback import clock
 from tellback.client.context import Context
+from tellback.client.observing import Observations, invocation, observer_of
 from tellback.client.plain import plain_name, plain_params, plain_text
 from tellback.client.reports import FileWatch, budget_spent, context_changed, without_secrets
 from tellback.contracts.codec import decode, encode
 from tellback.contracts.guidance import Delivery, EvaluationBegun, Feedback, ProviderSpec, ToolInvoked
 from tellback.contracts.message import new_event_id
-from tellback.errors import InvalidInput, MessageError, Unavailable
+from tellback.errors import InvalidInput, MessageError, TellbackError, Unavailable
 from tellback.guidance.bounds import cut_text
+from tellback.guidance.observations.completion import AnswerCheck
+from tellback.guidance.observations.feedback import ToolFeedback
+from tellback.guidance.observations.gathering import evidence_of
+from tellback.guidance.observations.observer import Observer
+from tellback.guidance.observations.tools import ToolDeclaration, announced
 from tellback.guidance.provider import FeedbackProviderConfig, spec_of
 from tellback.log import get_logger
 from tellback.redaction import redact_value
@@ -43,10 +49,13 @@ _log = get_logger("tellback.guidance")
 class Prompt:
     """One evaluation of a prompt. Safe across threads; other processes join it by its `evaluation`."""
 
-    def __init__(self, context: Context, id_: EvaluationId, files: FileWatch | None = None) -> None:
-        """Take the client's context, what names the evaluation, and the files that its triggers wait for."""
+    def __init__(
+        self, context: Context, id_: EvaluationId, files: FileWatch | None = None, observer: Observer | None = None
+    ) -> None:
+        """Take the client's context, what names the evaluation, the files that its triggers wait for, its observer."""
         self._context = context
         self._id = id_
+        self._observer = observer or observer_of(context, id_.evaluation, (), None, Observations())
         self._files = files or FileWatch(id_, ())
         self._mailbox = Evaluations(context.quick, context.layout.of(id_.session))
         self._unanswered: list[str] = []  # operations whose reply did not come: asked again, they give the same answer
@@ -101,6 +110,64 @@ class Prompt:
             call_id=None if call_id is None else plain_text(call_id)[:NAME_MAX],
         )
         self._publish_call(event)
+
+    def observe(
+        self,
+        tool: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        result: object = None,
+        error: object = None,
+        status: str | None = None,
+        duration_ms: float | None = None,
+        call_id: str | None = None,
+        http_status: int | None = None,
+        headers: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> ToolFeedback:
+        """What a completed tool call came to, and what to do next; tells the workers of it, as `tool_invoked` does.
+
+        `result` and `error` are whatever the tool gave: text, JSON, an exception, an HTTP response, an MCP, OpenAI or
+        Anthropic tool result. `seen.to_observation()` is what the agent reads in their place, `seen.envelope` the same
+        for programs. `status` is the host's own word, if it has one; `http_status` and `headers` (or those two in
+        `metadata`) are those of the call. Returns at once, and raises nothing over what a tool returned: with no Redis
+        and no room in the spool the call goes unreported, and a log line says so.
+        """
+        evidence = evidence_of(
+            tool,
+            params,
+            result,
+            error,
+            status=status,
+            http_status=http_status,
+            headers=headers,
+            metadata=metadata,
+        )
+        seen = self._observer.see(evidence)
+        try:
+            named = None if call_id is None else plain_text(call_id)[:NAME_MAX]
+            duration = _milliseconds(duration_ms)
+            self._publish_call(invocation(self._id, seen, evidence, duration_ms=duration, call_id=named))
+        except TellbackError as error_of_ours:
+            _log.warning("observation.not_published", evaluation=self.evaluation, reason=str(error_of_ours))
+        return seen
+
+    def check_answer(self, answer: object, *, todo: Iterable[str] = (), max_refusals: int = 2) -> AnswerCheck:
+        """What is missing before `answer` may end the task; for a Stop hook or before a final answer is sent on.
+
+        Missing are: an answer; open items of `todo`; tools that `Observations.required_tools` names and that have not
+        succeeded; tools whose last call failed; words of the question that neither a result nor the answer mentions.
+        It refuses at most `max_refusals` times in a row: then `passed` is True, whatever is missing.
+        """
+        return self._observer.check_answer(answer, todo=todo, max_refusals=max_refusals)
+
+    def verification_prompt(self, *, todo: Iterable[str] = ()) -> str:
+        """What to ask the agent before its final answer: the question, the results in hand, what is missing."""
+        return self._observer.verification(todo=todo)
+
+    def observation_memory(self) -> bytes:
+        """What was tried, as JSON: `Observations(memory=ObservationMemory.from_bytes(...))` goes on with it."""
+        return self._observer.snapshot()
 
     def spent(self, *, tokens: int = 0, cost: Decimal | float | str = 0) -> None:
         """Tell what this evaluation has used since the last report, in tokens and in money of one currency.
@@ -178,15 +245,17 @@ def begin_prompt(
     *,
     feedback_providers: Iterable[FeedbackProviderConfig | ProviderSpec] = (),
     deadline: datetime | timedelta | float | None = None,
-    tools: Iterable[str] = (),
+    tools: Iterable[ToolDeclaration] = (),
     question: str | None = None,
     evaluation: str | None = None,
     delivery: Delivery = "first",
+    observations: Observations | None = None,
 ) -> Prompt:
     """Begin an evaluation with counters of its own, or join the one named `evaluation`.
 
     Raises:
         InvalidInput: an argument is wrong; the message names it.
+        ConfigurationError: the templates of observations are wrong, or there is no such language.
         SpoolFull: Redis is away and so is the room to keep facts.
     """
     if delivery not in ("first", "all"):
@@ -198,6 +267,7 @@ def begin_prompt(
     )
     asked = [spec_of(config) for config in feedback_providers]
     specs = [without_secrets(spec) for spec in asked]
+    observer = observer_of(context, id_.evaluation, tools, question, observations or Observations())
     begun = EvaluationBegun(
         event_id=new_event_id(),
         session=id_.session,
@@ -208,7 +278,7 @@ def begin_prompt(
         ],
         delivery=delivery,
         deadline_in=_seconds_left(deadline),
-        tools=[_named(tool, "tools", NAME_MAX) for tool in tools],
+        tools=announced(observer.tools),
         question=None if question is None else cut_text(plain_text(question), QUESTION_BYTES),
     )
     try:
@@ -216,7 +286,7 @@ def begin_prompt(
     except MessageError as error:  # a worker would refuse it, where the caller does not see it
         raise InvalidInput(f"the prompt's configuration cannot be sent: {error.reason}") from error
     context.publisher.publish(begun)
-    return Prompt(context, id_, FileWatch(id_, asked))
+    return Prompt(context, id_, FileWatch(id_, asked), observer)
 
 
 def checked_session(session: object) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from tellback import clock
 from tellback.contracts.guidance import Code
 from tellback.guidance.observations import completion
 from tellback.guidance.observations.catalog import Catalog, catalog_of
@@ -20,22 +19,20 @@ from tellback.guidance.observations.emptiness import count_of, looks_up, query_o
 from tellback.guidance.observations.envelope import Suggestion, ToolEnvelope
 from tellback.guidance.observations.evidence import Classifier, Evidence, Finding
 from tellback.guidance.observations.feedback import ToolFeedback
+from tellback.guidance.observations.gathering import evidence_of
 from tellback.guidance.observations.health import Health, NoHealth
-from tellback.guidance.observations.http import body_of, headers_of, plain_headers, status_of
 from tellback.guidance.observations.layout import body_text, title_of
 from tellback.guidance.observations.memory import Held, ObservationMemory
 from tellback.guidance.observations.missing import missing_words, prose_of
-from tellback.guidance.observations.shapes import unwrapped
 from tellback.guidance.observations.situation import SHOWN_QUERY, Situation
 from tellback.guidance.observations.suggesters import DEFAULT_PATIENCE, Suggesters, Suggesting
 from tellback.guidance.observations.suggesting import bounded, is_encyclopedia, next_steps
-from tellback.guidance.observations.tools import NAME_MAX, Tool, ToolDeclaration, tools_of
-from tellback.guidance.observations.values import fields_of, is_dict, one_line, params_of, shown, text_of
+from tellback.guidance.observations.tools import Tool, ToolDeclaration, tools_of
+from tellback.guidance.observations.values import one_line, shown, text_of
 from tellback.guidance.observations.words import Word, carried, content_words
 from tellback.log import get_logger
 from tellback.redaction import redact_text
 
-UNNAMED: Final = "(unnamed)"
 COOLING_CALLS: Final = 3  # calls for which a tool is left alone that did not say for how long
 _MISSING_MAX: Final = 8
 _QUESTION_MAX: Final = 8_000
@@ -100,24 +97,26 @@ class Observer:
 
         `now` is what an HTTP-date of Retry-After is compared with; this host's clock by default.
         """
-        name = _name(tool)
-        arguments = params_of(params) if params else {}
-        evidence = _evidence(
-            name,
-            arguments,
+        evidence = evidence_of(
+            tool,
+            params,
             result,
             error,
             status=status,
             http_status=http_status,
             headers=headers,
-            metadata=fields_of(metadata),
-            now=clock.utc_now() if now is None else now,
+            metadata=metadata,
+            now=now,
         )
+        return self.see(evidence)
+
+    def see(self, evidence: Evidence) -> ToolFeedback:
+        """As `observe`, of evidence that is gathered already."""
         with self._lock:
             try:
                 return self._seen(evidence)
             except Exception:  # noqa: BLE001 - an agent must not fail over it
-                _log.exception("observation.failed", tool=name)
+                _log.exception("observation.failed", tool=evidence.tool)
                 return self._plain(evidence)
 
     def check_answer(self, answer: object, *, todo: Iterable[str] = (), max_refusals: int = 2) -> AnswerCheck:
@@ -311,46 +310,3 @@ class Observer:
 def title_count(evidence: Evidence) -> int | None:
     """How many results a text has, by its headings."""
     return sum(line.startswith("## ") for line in evidence.text[:200_000].splitlines()) or None
-
-
-def _name(tool: object) -> str:
-    text = redact_text(text_of(tool)[:NAME_MAX]).strip()[:NAME_MAX]
-    return text or UNNAMED
-
-
-def _evidence(
-    tool: str,
-    params: dict[str, Any],
-    result: object,
-    error: object,
-    *,
-    status: str | None,
-    http_status: int | None,
-    headers: Mapping[str, Any] | None,
-    metadata: Mapping[str, Any],
-    now: datetime,
-) -> Evidence:
-    """The call with what wraps its result taken off; what the wrapper says of failure counts as the host's word."""
-    number: Any = metadata.get("http_status", metadata.get("status_code")) if http_status is None else http_status
-    response = body_of(result)
-    if response is not None:
-        number = status_of(result) if number is None else number
-        headers = headers_of(result) if headers is None else headers
-        result = response
-    inner, failed = unwrapped(result)
-    wrapped, error_failed = unwrapped(error) if is_dict(error) else (error, False)
-    if failed or error_failed:
-        status = "error" if status in (None, "success") else status
-    return Evidence(
-        tool=tool,
-        params=params,
-        result=inner,
-        error=wrapped,
-        text=shown(inner),
-        error_text="" if wrapped is None else shown(wrapped),
-        status=status if isinstance(status, str) else None,
-        http_status=number if isinstance(number, int) and not isinstance(number, bool) else None,
-        headers=plain_headers(metadata.get("headers") if headers is None else headers),
-        metadata=metadata,
-        now=now,
-    )
