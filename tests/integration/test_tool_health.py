@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,13 +17,17 @@ from hypothesis import strategies as st
 from tellback import Prompt, Tellback, connect
 from tellback.contracts.guidance import Code, Offer, Outcome, ToolInvoked
 from tellback.contracts.message import new_event_id
+from tellback.guidance.evaluation import Effects, begin
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
+from tellback.state.evaluations import Change, EvaluationId
+from tellback.state.intake import Entry
 from tellback.state.keys import FAMILIES, Layout
 from tellback.state.tool_health import Cooling, Sighting, ToolHealth
 from tellback_workers.runtime import Runtime
 from tellback_workers.tasks import drainer
+from tellback_workers.tool_health import HealthReport
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
@@ -58,6 +63,8 @@ def test_a_refusal_holds_until_its_retry_after(health: ToolHealth, now: int) -> 
     assert found.keys() == {"t", "u"}
     assert 85 < found["t"] <= 90
     assert 2 < found["u"] <= 7
+    health.note([refusal(now, 40, "v")], DEFAULT)
+    assert [each.tool for each in health.in_force()] == ["t", "v", "u"], "the longest first"
 
 
 def test_the_longest_wait_of_many_counts_whatever_their_order(health: ToolHealth, now: int) -> None:
@@ -203,6 +210,10 @@ def test_an_answer_of_a_cooling_tool_ends_its_cool_down_for_all(
     tb.context.publisher.publish(call("rate_limited", wait=45))
     drain()
     assert left(health) > 40
+    under_way = msgspec.structs.replace(call("ok", session="another"), duration_ms=20_000)
+    tb.context.publisher.publish(under_way)
+    drain()
+    assert left(health) > 30, "a call that began before the refusal says nothing of what came after"
     tb.context.publisher.publish(call("ok", session="another"))
     drain()
     assert left(health) == 0
@@ -225,6 +236,36 @@ def test_a_duplicate_that_comes_when_the_tool_answers_again_is_no_refusal(
         tb.context.publisher.publish(message)
         drain()
     assert left(health) == 0
+
+
+def test_answers_of_tools_that_are_well_cost_no_script(
+    tb: Tellback, drain: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[Sequence[Sighting]] = []
+    monkeypatch.setattr(ToolHealth, "note", lambda _self, seen, _cooldown: noted.append(seen))
+    for code in ("ok", "no_results", "error", None):
+        tb.context.publisher.publish(call(code))
+    drain()
+    assert noted == []
+    tb.context.publisher.publish(call("rate_limited"))
+    drain()
+    assert [[each.tool for each in seen] for seen in noted] == [["t"]]
+
+
+def test_a_batch_goes_on_where_only_the_tools_shard_is_away(layout: Layout) -> None:
+    runtime = Runtime(Settings(redis_url="redis://127.0.0.1:1/0"))
+    patched: Any = runtime
+    patched.layout = lambda _team: layout
+    event = call("rate_limited")
+    change = Change(
+        EvaluationId("s", "p", "e"),
+        b"0",
+        begin("s", "p", "e", 1),
+        [Entry("1-1", event, 1)],
+        [event.event_id],
+        Effects(),
+    )
+    HealthReport(runtime, "default").tell([change])
 
 
 # --- what agents read --------------------------------------------------------------------------------------------

@@ -1,0 +1,101 @@
+"""A thousand agents meet one rate-limited tool: real host processes, real workers, no stampede onto one fallback.
+
+Source: actionable-feedback, "ERROR - Rate Limited"; what users of its peers ask for: one health of a tool for a fleet.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from tellback import Tellback
+from tellback.settings import Settings
+from tellback.state.tool_health import ToolHealth
+from tests.support.waiting import wait_until
+from tests.support.workers import StartWorkers, environment
+
+AGENTS = 1_000
+HOSTS = 4
+TOOLS = ("duckduckgo_search", "wikipedia", "news_search", "paper_search", "map_search", "archive_search")
+# A host with many agents. Each asks the same of the same tool, is refused, and does what it is told first.
+HOST = """
+import json, sys
+from collections import Counter
+from tellback import connect
+host, refused = sys.argv[1:3]
+agents, status, tools = int(sys.argv[3]), int(sys.argv[4]), sys.argv[5].split(",")
+first, told = Counter(), Counter()
+with connect() as tb:
+    for n in range(agents):
+        prompt = tb.prompt(f"agent-{host}-{n}", "p", tools=tools, question="Who made Ruby?")
+        headers = {"Retry-After": "60"} if status == 429 else {}
+        seen = prompt.observe(
+            refused, params={"query": "Ruby creator"}, error="not now", http_status=status, headers=headers
+        )
+        others = [step.tool for step in seen.envelope.suggestions if step.kind == "alternative"]
+        told.update(others)
+        first[others[0]] += 1
+        prompt.observe(others[0], params={"query": "Ruby creator"}, result="Yukihiro Matsumoto made Ruby.")
+print(json.dumps([first, told]))
+"""
+
+
+def fleet(settings: Settings, refused: str, status: int, run: str) -> tuple[Counter[str], Counter[str]]:
+    """What the agents of all hosts did, and all that they were told of: how often each tool."""
+    hosts = [
+        subprocess.Popen(
+            [sys.executable, "-c", HOST, f"{run}-{n}", refused, str(AGENTS // HOSTS), str(status), ",".join(TOOLS)],
+            env=environment(settings),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+        )
+        for n in range(HOSTS)
+    ]
+    first, told = Counter[str](), Counter[str]()
+    for host in hosts:
+        out, _ = host.communicate(timeout=60)
+        assert host.returncode == 0
+        one, all_ = json.loads(out)
+        first.update(one)
+        told.update(all_)
+    return first, told
+
+
+def spread(counts: Counter[str], among: int) -> float:
+    """The largest share, in fair shares."""
+    return max(counts.values()) / (counts.total() / among)
+
+
+@pytest.mark.slow
+def test_a_thousand_agents_spread_over_the_alternatives_and_leave_a_cooling_tool_alone(
+    tb: Tellback, settings: Settings, start_workers: StartWorkers
+) -> None:
+    start_workers(2, queues="events")
+    health = ToolHealth(tb.context.database, tb.context.layout)
+
+    first, told = fleet(settings, "duckduckgo_search", 429, "a")
+    assert first.total() == AGENTS
+    assert first.keys() == told.keys() == set(TOOLS) - {"duckduckgo_search"}
+    assert spread(first, among=5) <= 1.5
+    assert spread(told, among=5) <= 1.5
+
+    wait_until(lambda: "duckduckgo_search" in health.cooling(TOOLS), "the team knows that search is rate limited")
+    first, told = fleet(settings, "wikipedia", 503, "b")
+    assert first.keys() == told.keys() == set(TOOLS) - {"duckduckgo_search", "wikipedia"}, (
+        "nobody is sent to the tool that cools down"
+    )
+    assert spread(first, among=4) <= 1.5
+    assert spread(told, among=4) <= 1.5
+
+    wait_until(lambda: "wikipedia" in health.cooling(TOOLS), "the team knows that wiki is away")
+    lucky = tb.prompt("lucky", "p", tools=TOOLS, question="Who made Ruby?")
+    lucky.observe("duckduckgo_search", params={"query": "Ruby"}, result="Yukihiro Matsumoto made Ruby.")
+    tb.flush()
+    wait_until(lambda: "duckduckgo_search" not in health.cooling(TOOLS), "an answer of search ends its cool-down")
+    first, told = fleet(settings, "wikipedia", 503, "c")
+    assert told["duckduckgo_search"] > 0
+    assert spread(first, among=5) <= 1.5
