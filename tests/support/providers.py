@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from tellback import Feedback, FeedbackContext
 
-ALL = "Monitor,Raises,Mute,Leaks,Hangs,Stubborn,Nonsense,Exits,KillsOnce,Forever"
+ALL = "Monitor,Raises,Mute,Leaks,Hangs,Stubborn,Nonsense,Exits,KillsOnce,Kills,Forever,Hog,Floods,Deep,Outside,Endless"
 SETTING = ",".join(f"tests.support.providers:{name}" for name in ALL.split(","))
 
 
@@ -128,3 +130,52 @@ class Forever(Always):
     def provide(self, *, context: FeedbackContext) -> Feedback:
         time.sleep(0.15)
         return super().provide(context=context)
+
+
+class Kills(Always):
+    """Kills its own process each time."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("still alive")
+
+
+class Hog(Always):
+    """Takes all the memory that it gets."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        return Feedback(self.name, str(len(bytearray(4 << 30))))
+
+
+class Floods(Always):
+    """Prints without end."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        while True:
+            print("x" * 10_000)  # noqa: T201 - just this is under test
+
+
+class Deep(Always):
+    """Calls itself without end, twice as deep as is usual."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        sys.setrecursionlimit(2_000)
+        return self.provide(context=context)
+
+
+class OutsideError(BaseException):
+    """No Exception."""
+
+
+class Outside(Always):
+    """Raises what an `except Exception` does not catch."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        raise OutsideError("broken on purpose")
+
+
+class Endless(Always):
+    """Answers with what never ends."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        return Feedback(self.name, "x", suggestions=itertools.repeat("again"))  # type: ignore[arg-type]  # wrong on purpose

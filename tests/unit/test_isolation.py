@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import resource
 import signal
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -12,7 +14,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tellback import Feedback, FeedbackContext, FeedbackTrigger, ProviderSpec, ToolCall, clock
-from tellback.guidance.provider import ProviderFailure
+from tellback.guidance.provider import ProviderFailure, ProviderTimeout
 from tellback.guidance.registry import Registry
 from tellback_workers.isolation import IsolatedPanel, call_within
 from tests.support import providers
@@ -30,6 +32,11 @@ CUSTOM = (
     providers.Nonsense,
     providers.Exits,
     providers.Forever,
+    providers.Hog,
+    providers.Floods,
+    providers.Deep,
+    providers.Outside,
+    providers.Endless,
 )
 
 
@@ -51,6 +58,11 @@ def spec(name: str) -> ProviderSpec:
         ("Stubborn", "did not return within 0.1 s"),
         ("Nonsense", "returned dict, not Feedback"),
         ("Exits", "raised SystemExit: 3"),
+        ("Hog", "raised MemoryError"),
+        ("Floods", "did not return within 0.1 s"),
+        ("Deep", "raised RecursionError"),
+        ("Outside", "raised OutsideError: broken on purpose"),
+        ("Endless", "returned a Feedback that is not valid"),
         ("Unknown", "no provider Unknown on this worker"),
     ],
 )
@@ -76,6 +88,27 @@ def test_the_timer_and_the_handler_are_as_before_afterwards() -> None:
     assert panel(timeout=5).ask(spec("Forever"), CONTEXT) is not None
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGALRM) is before
+
+
+def test_the_limits_of_the_process_are_as_before_afterwards() -> None:
+    before = resource.getrlimit(resource.RLIMIT_AS), sys.getrecursionlimit(), sys.stdout, sys.stderr
+    for name in ("Deep", "Hog", "Floods"):
+        with pytest.raises(ProviderFailure):
+            panel().ask(spec(name), CONTEXT)
+    assert (resource.getrlimit(resource.RLIMIT_AS), sys.getrecursionlimit(), sys.stdout, sys.stderr) == before
+
+
+def test_what_a_provider_prints_goes_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ProviderFailure):
+        panel().ask(spec("Floods"), CONTEXT)
+    assert "xxx" not in "".join(capfd.readouterr())
+
+
+def test_only_a_provider_that_ran_out_of_time_counts_as_timed_out() -> None:
+    for name, kind in (("Hangs", ProviderTimeout), ("Raises", ProviderFailure)):
+        with pytest.raises(ProviderFailure) as failed:
+            panel().ask(spec(name), CONTEXT)
+        assert type(failed.value) is kind
 
 
 def test_what_the_function_returns_is_returned() -> None:

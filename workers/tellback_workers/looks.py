@@ -61,7 +61,7 @@ class Looker:
             if clock.monotonic() >= end:
                 late.append(id_)
                 continue
-            absorb(found.state, shared.get(id_.session, ()), now)
+            absorb(found.state, shared.get(id_.session, ()), now * 1000)
             self._one(id_, found, now, died=died)
         self._store.give_back(late)
         return len(claimed)

@@ -18,7 +18,7 @@ _LINE: Final = ("kind", "name", "detail", "by")
 
 
 class SharedChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One of them; `n` grows within the session, and says when it arrived: in microseconds, by the server's clock."""
+    """One of them; `n` grows within the session, and is the order of its entry: microseconds of its arrival."""
 
     n: int
     kind: str
@@ -55,7 +55,7 @@ class Changes:
         for entry, change in zip(entries, changes, strict=True):
             told = {name: value for name in _LINE if (value := getattr(change, name))}
             line = {"at": entry.at_ms, **told, "kind": "context_changed", "what": change.kind}
-            args += [change.event_id, entry.at_ms, msgspec.json.encode(told)[1:], msgspec.json.encode(line)]
+            args += [change.event_id, entry.order, msgspec.json.encode(told)[1:], msgspec.json.encode(line)]
         committed(self._db.run(_share.call(keys, args)))
 
     def read(self, sessions: Iterable[str]) -> dict[str, list[SharedChange]]:

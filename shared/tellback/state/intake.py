@@ -83,6 +83,12 @@ class Entry:
         """When it arrived, by the server's clock."""
         return int(self.id.partition("-")[0])
 
+    @property
+    def order(self) -> int:
+        """A number that grows with each entry of its stream: microseconds of its arrival, in small steps."""
+        milliseconds, _, sequence = self.id.partition("-")
+        return int(milliseconds) * 1000 + min(int(sequence), 999)
+
 
 def committed(reply: Any) -> bool:
     """Whether a commit took effect; False means that its compare-and-set lost ('stale').

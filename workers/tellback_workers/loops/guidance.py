@@ -87,10 +87,10 @@ class GuidanceLoop:
         return IsolatedPanel(self.registry, timeout=timeout, budget=budget, asking=asking, fallen=fallen)
 
 
-def absorb(state: EvaluationState, shared: Sequence[SharedChange], now_ms: int) -> None:
-    """Take what was told to the whole session up to now, and not by this evaluation itself."""
+def absorb(state: EvaluationState, shared: Sequence[SharedChange], order: int) -> None:
+    """Take what was told to the whole session up to this entry's order, and not by this evaluation itself."""
     for change in shared:
-        if state.changes_read < change.n and change.at_ms <= now_ms:
+        if state.changes_read < change.n <= order:
             state.changes_read = change.n
             if change.by != state.evaluation:
                 note_change(
@@ -131,7 +131,10 @@ def _by_evaluation(entries: Iterable[Entry]) -> dict[EvaluationId, list[Entry]]:
 def _evaluate(
     id_: EvaluationId, entries: Sequence[Entry], loaded: Loaded, panel: IsolatedPanel, shared: Shared
 ) -> Change:
-    state = loaded.state or begin(*id_, entries[0].at_ms)
+    state = loaded.state
+    if state is None:
+        state = begin(*id_, entries[0].at_ms)
+        state.changes_read = entries[0].order
     effects = Effects()
     told = shared.get(id_.session, ())
     fresh: dict[str, None] = {}  # in order; a batch may hold the same event twice
@@ -141,6 +144,6 @@ def _evaluate(
             fresh[event_id] = None
             panel.about = event_id
             if told:
-                absorb(state, told, entry.at_ms)
+                absorb(state, told, entry.order)
             step(state, cast("Event", entry.message), entry.at_ms, panel, effects)
     return Change(id_, loaded.version, state, entries, list(fresh), effects)

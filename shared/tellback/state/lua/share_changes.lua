@@ -1,9 +1,9 @@
 -- Keeps changes that were published to a whole session, for every evaluation of it to read, and acknowledges them.
 -- Atomic with the acknowledgement and the ids that were seen, so that a change is told once.
 -- KEYS: intake stream, lease, changes of the session, seen ids, seen ids of the generation before, history.
--- ARGV: fence, entry ids (JSON); then for each change its event id, when it arrived (ms), the change (JSON without its
--- first brace), and its line of the history (JSON).
--- Each is kept with an `n` that grows within the session: microseconds of its arrival, or one more than the last.
+-- ARGV: fence, entry ids (JSON); then for each change its event id, its entry's order, the change (JSON without its first
+-- brace), and its line of the history (JSON).
+-- Each is kept with an `n` that grows within the session: the entry's order, or one more than the last.
 -- Returns 'ok' or 'fenced'.
 -- @include intake
 -- @include history
@@ -20,7 +20,7 @@ for index = 3, #ARGV, 4 do
   local id = ARGV[index]
   if redis.call('SISMEMBER', KEYS[4], id) == 0 and redis.call('SISMEMBER', KEYS[5], id) == 0 then
     see(KEYS[4], KEYS[5], id)
-    n = math.max(ARGV[index + 1] * 1000, n + 1)
+    n = math.max(tonumber(ARGV[index + 1]), n + 1)
     redis.call('RPUSH', KEYS[3], string.format('{"n":%.0f,', n) .. ARGV[index + 2])
     remember(KEYS[6], ARGV[index + 3])
   end

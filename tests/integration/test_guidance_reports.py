@@ -1,0 +1,235 @@
+"""What hosts report beside tool calls: budgets, changes, files; on a real Redis, drained in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tellback import (
+    BudgetFeedback,
+    ContextChangeFeedback,
+    FeedbackProvider,
+    FeedbackProviderConfig,
+    FeedbackTrigger,
+    InvalidInput,
+    Prompt,
+    StaticFeedback,
+    Tellback,
+    connect,
+)
+from tellback.client.reports import budget_spent, context_changed
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.state.evaluations import EvaluationId, Evaluations
+from tellback.state.keys import Layout
+from tellback_workers.runtime import Runtime
+from tellback_workers.tasks import drainer
+
+ID = EvaluationId("s", "p", "e")
+
+
+@pytest.fixture
+def drain(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], None]:
+    """Publish what is buffered and apply it, here."""
+    runtime = Runtime(settings)
+    runtime.intake("default").ensure_groups()
+
+    def run() -> None:
+        tb.flush()
+        for shard in layout.all:
+            drainer(runtime, "default", Family.EVENTS).drain(shard, Family.EVENTS)
+
+    return run
+
+
+def each_call(provider: FeedbackProvider) -> FeedbackProviderConfig:
+    return FeedbackProviderConfig(provider, FeedbackTrigger(every_n_calls=1))
+
+
+def said(prompt: Prompt) -> list[str]:
+    return [observation.value for feedback in prompt.feedback() for observation in feedback.observations]
+
+
+def test_reports_of_several_processes_add_up_and_a_duplicate_counts_once(
+    tb: Tellback, settings: Settings, drain: Callable[[], None]
+) -> None:
+    budget = BudgetFeedback(max_tokens=100, max_cost=1, thresholds=(1.0,))
+    prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[each_call(budget)])
+    with connect(settings=settings) as other:
+        joined = other.prompt("s", "p", evaluation="e")
+        for _ in range(5):
+            prompt.spent(tokens=3, cost=0.1)
+            joined.spent(tokens=3, cost=Decimal("0.1"))
+    again = budget_spent(ID, 0, "0.000000000001")
+    for _ in range(3):
+        tb.context.publisher.publish(again)
+        drain()
+    prompt.tool_invoked("t")
+    drain()
+    assert said(prompt) == ["30 of 100", "1.000000000001 of 1"]
+
+
+def test_a_budget_speaks_once_for_each_threshold_whoever_reports(tb: Tellback, drain: Callable[[], None]) -> None:
+    prompt = tb.prompt("s", "p", feedback_providers=[each_call(BudgetFeedback(max_tokens=10))])
+    for _ in range(12):
+        prompt.spent(tokens=1)
+        prompt.tool_invoked("t")
+        drain()
+    shares = [entry["summary"] for entry in tb.history("s") if entry["kind"] == "feedback"]
+    assert shares == [f"You have used {share}% of the budget." for share in (50, 80, 100)]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "cost"),
+    [
+        (-1, 0),
+        (1.5, 0),
+        (True, 0),
+        (10**13, 0),
+        (0, -0.1),
+        (0, "nan"),
+        (0, "inf"),
+        (0, "much"),
+        (0, Decimal("1e-13")),
+        (0, 10**10),
+        (0, None),
+    ],
+)
+def test_amounts_that_cannot_be_added_up_are_refused(tb: Tellback, tokens: Any, cost: Any) -> None:
+    with pytest.raises(InvalidInput, match="tokens" if tokens else "cost"):
+        tb.prompt("s", "p").spent(tokens=tokens, cost=cost)
+
+
+def test_a_session_is_told_of_a_change_once_in_each_evaluation_but_the_makers(
+    tb: Tellback, settings: Settings, drain: Callable[[], None]
+) -> None:
+    """The second agent is on another host, and publishes what it changed."""
+    watch = each_call(ContextChangeFeedback())
+    first = tb.prompt("s", "agent-1", feedback_providers=[watch])
+    maker = tb.prompt("s", "agent-2", feedback_providers=[watch])
+    elsewhere = tb.prompt("other", "agent-3", feedback_providers=[watch])
+    drain()
+    with connect(settings=settings) as other:
+        other.context_changed("s", "file", "src/app.py", "rewritten", by=maker)
+        other.context_changed("s", "branch", "main")
+    drain()
+    for _ in range(3):
+        for prompt in (first, maker, elsewhere):
+            prompt.tool_invoked("t")
+        drain()
+    assert said(first) == [f"src/app.py: rewritten (by {maker.evaluation})", "main"]
+    assert said(maker) == ["main"]
+    assert said(elsewhere) == []
+    told = [(entry["what"], entry["name"]) for entry in tb.history("s") if entry["kind"] == "context_changed"]
+    assert told == [("file", "src/app.py"), ("branch", "main")]
+
+
+def test_a_change_told_twice_by_a_retry_is_one_change(tb: Tellback, drain: Callable[[], None]) -> None:
+    prompt = tb.prompt("s", "p", feedback_providers=[each_call(ContextChangeFeedback())])
+    drain()
+    whole = context_changed("s", "file", "a", None)
+    own = context_changed("s", "file", "b", None, id_=EvaluationId("s", "p", prompt.evaluation))
+    for _ in range(3):
+        tb.context.publisher.publish(whole)
+        tb.context.publisher.publish(own)
+        drain()
+    prompt.tool_invoked("t")
+    drain()
+    assert sorted(said(prompt)) == ["a", "b"]
+
+
+def test_who_begins_later_is_not_told_of_what_was_before(tb: Tellback, drain: Callable[[], None]) -> None:
+    tb.context_changed("s", "file", "old")
+    tb.flush()
+    prompt = tb.prompt("s", "p", feedback_providers=[each_call(ContextChangeFeedback())])
+    tb.flush()
+    tb.context_changed("s", "file", "new")
+    prompt.tool_invoked("t")
+    drain()
+    prompt.tool_invoked("t")
+    drain()
+    assert said(prompt) == ["new"]
+
+
+def test_changes_are_redacted_and_cut(tb: Tellback, drain: Callable[[], None]) -> None:
+    prompt = tb.prompt("s", "p", feedback_providers=[each_call(ContextChangeFeedback())])
+    prompt.context_changed("file", "config.py", "password=hunter22")
+    prompt.context_changed("file", "n" * 9_000, "d" * 9_000)
+    prompt.tool_invoked("t")
+    drain()
+    first, second = said(prompt)
+    assert first == "config.py: [redacted: password]"
+    assert len(second) == 500
+    for wrong in ("", None, 7):
+        with pytest.raises(InvalidInput, match="name is"):
+            prompt.context_changed("file", cast("str", wrong))
+        with pytest.raises(InvalidInput, match="kind is"):
+            tb.context_changed("s", cast("str", wrong), "x")
+        with pytest.raises(InvalidInput, match="session is"):
+            tb.context_changed(cast("str", wrong), "file", "x")
+
+
+def test_a_session_keeps_a_hundred_changes(tb: Tellback, drain: Callable[[], None], layout: Layout) -> None:
+    prompt = tb.prompt("s", "p", feedback_providers=[each_call(ContextChangeFeedback())])
+    drain()
+    for n in range(150):
+        tb.context_changed("s", "file", f"f{n}")
+    drain()
+    assert tb.context.database.command("LLEN", layout.of("s").key("changes", "s")) == 100
+    prompt.tool_invoked("t")
+    drain()
+    assert said(prompt)[-1] == "f149"
+
+
+def test_a_file_fires_once_in_an_evaluation_however_many_processes_see_it(
+    tb: Tellback, settings: Settings, drain: Callable[[], None], tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.md"
+    when = FeedbackTrigger(file_created=str(plan))
+    config = FeedbackProviderConfig(StaticFeedback("Follow the plan."), when)
+    prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[config])
+    with connect(settings=settings) as other:
+        joined = other.prompt("s", "p", evaluation="e", feedback_providers=[config])
+        for one in (prompt, joined):
+            one.tool_invoked("t")
+        other.flush()
+        drain()
+        assert prompt.feedback() == []
+        plan.touch()
+        for _ in range(3):
+            for one in (prompt, joined):
+                one.tool_invoked("t")
+            other.flush()
+            drain()
+    assert Evaluations(tb.context.database, tb.context.layout.of("s")).counts(ID).fires == 1
+
+
+def test_a_file_in_the_working_directory_may_be_named_relatively(
+    tb: Tellback, drain: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = FeedbackProviderConfig(StaticFeedback("Seen."), FeedbackTrigger(file_created="out.txt"))
+    prompt = tb.prompt("s", "p", feedback_providers=[config])
+    prompt.tool_invoked("t")
+    Path("out.txt").touch()
+    prompt.tool_invoked("t")
+    drain()
+    assert [feedback.call_index for feedback in prompt.feedback()] == [2]
+
+
+@pytest.mark.parametrize("name", ["", "x" * 2_000, 7])
+def test_a_file_without_a_sensible_name_is_refused(name: Any) -> None:
+    with pytest.raises(InvalidInput, match="file_created"):
+        FeedbackTrigger(file_created=name)
+
+
+def test_a_name_that_no_file_can_have_breaks_no_tool_call(tb: Tellback, drain: Callable[[], None]) -> None:
+    config = FeedbackProviderConfig(StaticFeedback("x"), FeedbackTrigger(file_created="a\0b"))
+    prompt = tb.prompt("s", "p", feedback_providers=[config])
+    prompt.tool_invoked("t")
+    drain()
+    assert prompt.feedback() == []
