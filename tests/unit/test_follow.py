@@ -184,16 +184,19 @@ def test_a_flood_loses_its_middle_and_says_how_much(looks: set[int]) -> None:
     command = Command()
     data = flood(20_000)
     for number in range(8):
-        command.prints(data)
+        command.prints(data if number else b"the first line\n" + data)
         if number in looks:
             command.look()
     command.prints(b"the last line\n")
     command.look(final=True)
-    assert command.seen[0].text.startswith("line 0000000 ")
+    assert command.seen[0].text.startswith("the first line\nline 0000000 ")
     assert command.seen[-1].text.endswith("the last line\n")
     assert any(piece.dropped > len(data) // 2 for piece in command.seen[1:])
-    assert command.accounted() == 8 * len(data) + 14
-    assert all(line in {"the last line", ""} or line.startswith("line ") for line in command.shown().split("\n"))
+    assert command.accounted() == 8 * len(data) + 29
+    assert all(
+        line in {"the first line", "the last line", ""} or line.startswith("line ")
+        for line in command.shown().split("\n")
+    )
 
 
 def test_a_key_that_begins_in_what_is_dropped_is_hidden() -> None:
@@ -214,6 +217,31 @@ def test_a_key_that_begins_in_what_is_dropped_is_hidden() -> None:
         assert "MII" not in command.shown()
         assert "c2hvcnQ" not in command.shown()
         assert command.shown().endswith(f"{HIDDEN}\nafter that, prose\n")
+
+
+LONG = BODY[:-1] * 3 + b"\n"  # no line of a key unless one has begun
+OF_A_KEY = b"Comment: nobody else's\n"  # likewise
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        (flood(17_000), BEGUN, LONG * 1_900 + OF_A_KEY),  # the key's first line is dropped unseen
+        (flood(20_000), flood(20_000) + BEGUN + LONG * 1_900 + OF_A_KEY),  # and passed over
+    ],
+)
+def test_what_stands_behind_a_gap_is_known_to_be_within_a_key(chunks: tuple[bytes, ...]) -> None:
+    """By what was printed, and not by what was looked at."""
+    command = Command()
+    for chunk in chunks:
+        command.prints(chunk)
+    command.look()
+    command.prints(OF_A_KEY + b"and prose follows\n")
+    command.look(final=True)
+    assert "nobody" not in command.shown()
+    assert "MII" not in command.shown()
+    assert command.shown().endswith(f"{HIDDEN}\nand prose follows\n")
+    assert command.accounted() == sum(map(len, chunks)) + len(OF_A_KEY) + 18
 
 
 def test_the_rest_of_a_key_whose_other_lines_were_dropped_is_held() -> None:

@@ -8,6 +8,7 @@ it is clear. Memory and work are bounded: of what comes faster than it can be sh
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -50,7 +51,7 @@ class Shown:
         self._redactor = redactor
         self._current = CurrentLine()
         self._blocks = KeyBlocks()
-        self._held: list[Line] = []  # whole lines of what may be a key's text, and perhaps its short last line
+        self._held: deque[Line] = deque()  # whole lines of what may be a key's text, and perhaps its short last line
         self._after_gap = False  # what was dropped may have been the beginning of what is held
         self._quiet = 0
         self._ready: list[Line] = []
@@ -125,34 +126,27 @@ class Shown:
         if line.key:
             self._release()
             self._ready.append(line)
-        elif is_whole_body(text):
-            self._hold_body(line)
-        elif is_last_body(text):
-            self._hold_last(line)
+        elif is_last_body(text):  # and so may be any other
+            self._hold(line)
         else:
             self._release()
             self._ready.append(line)
 
-    def _hold_body(self, line: Line) -> None:
-        if self._held and not is_whole_body(self._held[-1].text()):
+    def _hold(self, line: Line) -> None:
+        if self._held and not is_whole_body(self._held[-1].text()):  # a short line was not the last one
             self._release()
         self._held.append(line)
         if len(self._held) > MAX_HELD:
-            self._ready.append(self._held.pop(0))
-
-    def _hold_last(self, line: Line) -> None:
-        if self._held and not is_whole_body(self._held[-1].text()):
-            self._release()
-        self._held.append(line)
+            self._ready.append(self._held.popleft())
 
     def _release(self) -> None:
         self._ready += self._held
-        self._held = []
+        self._held.clear()
         self._after_gap = False
 
     def _drop_held(self) -> None:
         self.dropped += sum(line.raw for line in self._held)
-        self._held = []
+        self._held.clear()
         self._after_gap = True
 
     def _text(self, lines: Sequence[Line]) -> str:
