@@ -11,6 +11,7 @@ from tellback.cli import (
     dead,
     demo,
     history,
+    hook,
     init_runner,
     records,
     redact,
@@ -30,7 +31,8 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,  # locals may hold what must not reach a terminal
     rich_markup_mode="rich",
 )
-_modules = (demo, system, commands, records, watch, redact, init_runner, replay, history, turns, signals, stats, dead)
+_begin = (demo, system, commands, records, watch, redact, init_runner)
+_modules = (*_begin, hook, replay, history, turns, signals, stats, dead)
 for module in _modules:
     module.register(app)
 

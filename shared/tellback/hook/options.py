@@ -80,7 +80,10 @@ def _flags(arguments: Sequence[str]) -> dict[str, str]:
         flag, sign, value = argument.partition("=")
         if flag not in FLAGS:
             raise ConfigurationError(f"no option {flag!r}; there are {', '.join(FLAGS)}")
-        given[FLAGS[flag]] = value if sign else next(rest, "")
+        value = value if sign else next(rest, "")
+        if not value:
+            raise ConfigurationError(f"{flag} has no value")
+        given[FLAGS[flag]] = value
     return given
 
 

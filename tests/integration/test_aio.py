@@ -1,0 +1,240 @@
+"""`tellback.aio`: the client's surface for asyncio, which never holds the event loop up."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+import tellback
+from tellback import FeedbackProviderConfig, FeedbackTrigger, OutgoingResponse, RoutingOutcome, StaticFeedback, aio
+from tellback.aio import proxy, stubs
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.evaluations import EvaluationId, Evaluations
+from tellback.state.team import open_layout
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
+from tests.support.workers import StartWorkers
+
+T = TypeVar("T")
+LAG = 0.5  # seconds: far above what a loaded machine does, far below what one blocking call would do
+
+
+@asynccontextmanager
+async def measured_lag() -> AsyncIterator[list[float]]:
+    """How late the loop wakes its sleepers, the worst first."""
+    worst = [0.0]
+
+    async def watch() -> None:
+        while True:
+            start = time.monotonic()
+            await asyncio.sleep(0.01)
+            worst[0] = max(worst[0], time.monotonic() - start - 0.01)
+
+    task = asyncio.create_task(watch())
+    try:
+        yield worst
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def run(scene: Callable[[aio.Tellback], Awaitable[T]], settings: Settings, **options: Any) -> T:
+    async def main() -> T:
+        async with aio.connect(settings=settings, **options) as tb:
+            return await scene(tb)
+
+    return asyncio.run(main())
+
+
+def test_the_stub_is_what_the_clients_classes_say() -> None:
+    """After a change there: python -m tellback.aio.stubs shared/tellback/aio/__init__.pyi."""
+    written = Path(inspect.getfile(aio)).with_suffix(".pyi").read_text("utf-8")
+    assert ast.dump(ast.parse(written)) == ast.dump(ast.parse(stubs.stub()))
+
+
+def test_each_public_method_of_the_client_has_its_counterpart() -> None:
+    for cls in proxy.WRAPPED:
+        public = {name for name in vars(cls) if name[0] != "_" and (cls, name) not in proxy.LEFT_OUT}
+        made = proxy.CLASSES[cls]
+        assert {name for name in vars(made) if name[0] != "_"} >= public
+        for name in public:
+            if inspect.isfunction(vars(cls)[name]):
+                function = getattr(made, name)
+                assert inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+def test_what_a_method_of_the_client_returns_is_wrapped_or_plain() -> None:
+    """An object that still talks to Redis would block the loop: those of the client are the wrapped ones."""
+    for cls in proxy.WRAPPED:
+        for name, member in vars(cls).items():
+            if inspect.isfunction(member) and name[0] != "_":
+                returned = str(inspect.signature(member).return_annotation)
+                for named in ("Tellback", "Prompt", "Job", "Turn", "Bank", "OutboxDelivery", "DeadLetters"):
+                    assert returned != named or named in {wrapped.__name__ for wrapped in proxy.WRAPPED}
+
+
+def test_guidance(database: Database, settings: Settings, start_workers: StartWorkers) -> None:  # noqa: ARG001 - an emptied Redis
+    start_workers(1, queues="events")
+
+    async def scene(tb: aio.Tellback) -> tuple[list[str], int]:
+        reminder = FeedbackProviderConfig(StaticFeedback("Mind the goal."), FeedbackTrigger(every_n_calls=1))
+        prompt = await tb.prompt("s1", "p", feedback_providers=[reminder])
+        await prompt.tool_invoked("search", params={"q": "x"})
+        given = await prompt.feedback(wait=20)
+        assert prompt.session == "s1"
+        return [feedback.summary for feedback in given], len(await tb.history("s1"))
+
+    assert run(scene, settings) == (["Mind the goal."], 2)
+
+
+def test_turns_and_the_outbox(database: Database, settings: Settings) -> None:  # noqa: ARG001 - an emptied Redis
+    async def scene(tb: aio.Tellback) -> tuple[str, list[str | None], str]:
+        turn = await tb.open_turn(channel="c", conversation="1", message_id="m", text="hi")
+        before = await turn.state
+        await turn.respond(OutgoingResponse.text_only("hello"))
+        sent: list[str | None] = []
+        async for delivery in tb.outbox("c"):
+            sent.append(delivery.response.text)
+            await delivery.settle(RoutingOutcome(attempted=True, sent_text=True))
+        return before, sent, await turn.state
+
+    assert run(scene, settings) == ("open", ["hello"], "responded")
+
+
+def test_errors_are_those_of_the_client(database: Database, settings: Settings) -> None:  # noqa: ARG001 - an emptied Redis
+    async def scene(tb: aio.Tellback) -> None:
+        with pytest.raises(tellback.InvalidInput, match="session"):
+            await tb.prompt("", "p")
+        prompt = await tb.prompt("s", "p")
+        with pytest.raises(tellback.InvalidInput, match="wait"):
+            await prompt.feedback(wait=-1)
+        with pytest.raises(tellback.NotFound):
+            await (await tb.bank("b")).fact_stats("f")
+        job = await tb.submit(["true"], session="s")
+        with pytest.raises(tellback.Timeout, match=r"after 0\.05 s"):
+            await job.wait(timeout=0.05)
+        await tb.context_changed("s", "file", "a.py", by=prompt)
+
+    run(scene, settings)
+    with pytest.raises(tellback.InvalidInput, match="threads"):
+        aio.connect(threads=0)
+
+
+def test_a_thousand_tasks_that_wait_hold_up_neither_the_loop_nor_each_other(
+    database: Database,  # noqa: ARG001 - an emptied Redis
+    settings: Settings,
+) -> None:
+    async def scene(tb: aio.Tellback) -> tuple[float, float, set[int]]:
+        prompt = await tb.prompt("s", "p")
+        start = time.monotonic()
+        async with measured_lag() as worst:
+            given = await asyncio.gather(*(prompt.feedback(wait=1.0) for _ in range(1_000)))
+        return worst[0], time.monotonic() - start, {len(one) for one in given}
+
+    lag, seconds, sizes = run(scene, settings, threads=8)
+    assert sizes == {0}
+    assert lag < LAG
+    assert seconds < 30, "one after the other on eight threads they would take two minutes"
+
+
+def test_a_thousand_calls_are_all_counted(database: Database, settings: Settings, start_workers: StartWorkers) -> None:
+    start_workers(1, queues="events")
+
+    async def scene(tb: aio.Tellback) -> str:
+        prompt = await tb.prompt("s", "p")
+        await asyncio.gather(*(prompt.tool_invoked("t", call_id=str(n)) for n in range(1_000)))
+        await tb.flush()
+        return prompt.evaluation
+
+    evaluation = run(scene, settings)
+    layout = open_layout(database, settings.team, settings.shards)
+    store, id_ = Evaluations(database, layout.of("s")), EvaluationId("s", "p", evaluation)
+    wait_until(lambda: store.counts(id_).calls == 1_000, "every call is counted")
+
+
+@pytest.mark.faults
+def test_the_loop_goes_on_while_redis_is_stopped(tmp_path: Path) -> None:
+    with RedisServer.start(tmp_path) as server:
+        settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"), feedback_patience=0.5)
+
+        async def scene(tb: aio.Tellback) -> float:
+            prompt = await tb.prompt("s", "p")
+            server.pause()
+            try:
+                async with measured_lag() as worst:
+                    calls: list[Awaitable[Any]] = [prompt.feedback(wait=0.5) for _ in range(20)]
+                    calls += [asyncio.wait_for(tb.history("s"), 0.5)]
+                    calls += [prompt.tool_invoked("t") for _ in range(20)]
+                    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+                assert isinstance(outcomes[20], TimeoutError)
+                assert outcomes[:20] == [[]] * 20
+            finally:
+                server.resume()
+            return worst[0]
+
+        assert run(scene, settings) < LAG
+
+
+@pytest.mark.faults
+def test_connecting_to_a_stopped_redis_holds_nobody_up(tmp_path: Path) -> None:
+    with RedisServer.start(tmp_path) as server:
+        settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"))
+        server.pause()
+
+        async def main() -> float:
+            async with measured_lag() as worst:
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.5), aio.connect(settings=settings):
+                        pass
+            return worst[0]
+
+        try:
+            lag = asyncio.run(main())
+        finally:
+            server.resume()
+        assert lag < LAG
+
+
+def test_what_a_cancelled_call_had_taken_comes_with_the_next_one(database: Database, settings: Settings) -> None:
+    async def scene(tb: aio.Tellback) -> list[str]:
+        prompt = await tb.prompt("s", "p", evaluation="e")
+        client: Any = prompt
+        take, begun = client._target.feedback, asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def slow(wait: float = 0.0) -> Any:
+            loop.call_soon_threadsafe(begun.set)
+            time.sleep(0.3)
+            return take(wait)
+
+        client._target.feedback = slow
+        key = client._target._context.layout.of("s").key("mail", "s", "p", "e")
+        database.command("RPUSH", key, b'{"provider_name":"X","summary":"kept"}')
+        task = asyncio.create_task(prompt.feedback(wait=5))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return [feedback.summary for feedback in await prompt.feedback(wait=5)]
+
+    assert run(scene, settings) == ["kept"]
+
+
+def test_a_closed_connection_says_so_and_can_be_awaited(database: Database, settings: Settings) -> None:  # noqa: ARG001 - an emptied Redis
+    async def main() -> None:
+        tb = await aio.connect(settings=settings)
+        await tb.close()
+        with pytest.raises(tellback.StateConflict, match="closed"):
+            await tb.history("s")
+
+    asyncio.run(main())
