@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tellback.client.stats import GuidanceStats
     from tellback.guidance.summary import Summary, Totals
 
-BAR: Final = 32
+BAR: Final = 30
 TOP: Final = 20
 
 
@@ -85,6 +85,9 @@ def _tables(stats: GuidanceStats) -> Iterable[Group]:
         yield _table("Cooling down, for every agent of the team", ("tool", "left", "refusals"), cooling)
     if summary.tools:
         yield _tools(summary)
+    outcomes = _outcomes(summary)
+    if outcomes is not None:
+        yield outcomes
     if summary.suggestions:
         yield _suggestions(summary)
     if summary.providers:
@@ -130,17 +133,16 @@ def _providers(summary: Summary) -> Group:
 
 
 def _tools(summary: Summary) -> Group:
-    columns = ("tool", "calls", "errors", "", "outcomes", "offered", "taken", "", "loops", "repeated failures")
+    more = len(summary.tools) - TOP
     return _table(
-        f"Tools{'' if len(summary.tools) <= TOP else f', {TOP} of {len(summary.tools)}; --json has all'}",
-        columns,
+        "Tools" if more <= 0 else f"Tools, the {TOP} most used; --json has {more:,} more",
+        ("tool", "calls", "errors", "", "offered", "taken", "", "loops", "failed again"),
         [
             (
                 tool.tool,
                 f"{tool.calls:,}",
                 f"{tool.errors:,}",
                 _percent(tool.error_rate),
-                ", ".join(f"{code} {count:,}" for code, count in tool.codes.items()),
                 f"{tool.offered:,}",
                 f"{tool.taken:,}",
                 _percent(tool.taken_rate),
@@ -150,6 +152,16 @@ def _tools(summary: Summary) -> Group:
             for tool in summary.tools[:TOP]
         ],
     )
+
+
+def _outcomes(summary: Summary) -> Group | None:
+    """What observed calls came to; none if no host has its calls observed."""
+    rows = [
+        (tool.tool, ", ".join(f"{code} {count:,}" for code, count in tool.codes.items()))
+        for tool in summary.tools[:TOP]
+        if tool.codes
+    ]
+    return _table("Outcomes of observed calls", ("tool", "outcomes"), rows) if rows else None
 
 
 def _chart(title: str, rows: Sequence[tuple[str, int, int]]) -> Group:
@@ -170,7 +182,7 @@ def _chart(title: str, rows: Sequence[tuple[str, int, int]]) -> Group:
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Group:
     """Rows under a title, which may be longer than they are; words and bars to the left, numbers to the right."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
+    table = Table(box=None, padding=(0, 1, 0, 0))
     for place, column in enumerate(columns):
         words = place == 0 or column == "outcomes"
         bars = isinstance(rows[0][place], Text)
