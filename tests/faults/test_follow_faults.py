@@ -130,8 +130,9 @@ def test_a_second_attempt_is_told_and_followed(
 
 
 @pytest.mark.faults
-@pytest.mark.usefixtures("workers")
-def test_redis_restarts_while_a_command_is_followed(tb: Tellback, redis_server: RedisServer, tmp_path: Path) -> None:
+def test_redis_restarts_while_a_command_is_followed(
+    tb: Tellback, workers: Workers, redis_server: RedisServer, tmp_path: Path
+) -> None:
     """The command goes on; what it printed meanwhile is told afterwards, and the record is whole."""
     script = f"echo begun; {until('away')}; echo meanwhile; {until('back')}; echo end of it"
     job = tb.submit(["sh", "-c", script], session="s1", timeout=60, follow=True)
@@ -139,6 +140,7 @@ def test_redis_restarts_while_a_command_is_followed(tb: Tellback, redis_server: 
     wait_until(lambda: follower.text == "begun\n", "the output is followed", timeout=20)
     redis_server.kill()
     (tmp_path / "away").touch()
+    wait_until(lambda: "follow.postponed" in workers.log(), "its output could not be published")
     redis_server.launch()
     (tmp_path / "back").touch()
     assert follower.ended(timeout=30)

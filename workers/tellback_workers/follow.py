@@ -48,6 +48,7 @@ class _Publishing:
         self._output = output
         self._ended = threading.Event()
         self._given_up_at = 0.0
+        self._away = False
         self._thread = threading.Thread(target=self._run, name="job-output", daemon=True)
         self._thread.start()
 
@@ -77,6 +78,10 @@ class _Publishing:
     def _send(self) -> bool:
         try:
             self._output.send()
-        except Unavailable:
+        except Unavailable as away:
+            if not self._away:  # told once
+                _log.warning("follow.postponed", reason=str(away))
+            self._away = True
             return False
+        self._away = False
         return True
