@@ -169,6 +169,16 @@ ALMOST = (
         "a:b@",
         "\\n",
     ),
+    *(
+        "key=" + "a" * 19 + " ",
+        "name: a_token\n value",
+        "password is ",
+        "x:5432:a:b:",
+        "$2b$10$",
+        "identified by ",
+        "login -p ",
+    ),
+    *("secret=", "zip -p ", "_key ", 'auth": "aa', "value"),
     *("sk-ant-", "EAA" * 20 + " ", "0123456789abcdef" * 4 + "-", "password", "api-key", "KEY-----", "M" * 30 + "."),
 )
 

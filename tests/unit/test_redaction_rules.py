@@ -165,3 +165,12 @@ def test_a_command_run_here_shows_no_value_of_a_sensitive_variable() -> None:
     )
     assert value.encode() not in done.stdout + done.stderr
     assert done.stdout == b"[redacted: secret SHOP_TOKEN]\nplain\n"
+
+
+def test_a_value_is_hidden_with_its_name_in_the_line_before_whatever_the_chunks() -> None:
+    """As in a manifest of Kubernetes; the name stays."""
+    text = "env:\n  - name: SHOP_TOKEN\n    value: a1b2c3\n  - name: MODE\n    value: abcdef\n"
+    hidden = "env:\n  - name: SHOP_TOKEN\n[redacted: secret-assignment]\n  - name: MODE\n    value: abcdef\n"
+    assert redact_text(text) == hidden
+    for size in (1, 5, 34, 100):
+        assert shown(text, size) == hidden

@@ -13,7 +13,7 @@ from typing import Final
 DOUBT: Final = "\0"  # in a pattern: here begins a value that only its capitals tell from a word
 
 # What a name of a secret contains. A name that only speaks of one (`token_count`, `secret_name`) is told by its end.
-PASSWORDS: Final = ("passw", "passphrase", "passcode", "pwd", "pass")
+PASSWORDS: Final = ("passw", "passphrase", "passcode", "pwd", "pass", "psk")
 SECRETS: Final = (
     *(
         "secret",
@@ -53,13 +53,32 @@ SECRETS: Final = (
         "functions_key",
         "x-amz-credential",
         "contribsys__com",
+        "_pw",
+        "instrumentationkey",
+        "fernet_key",
+        "fernetkey",
+        "fastly_key",
         "authorization",
         "cookie",
     ),
 )
 # Each of SECRETS contains one of these, which are searched for one by one: so few, and short.
 SECRET_HAS: Final = (
-    *("cre", "key", "ken", "auth", "session", "signature", "client", "connection", "ook", "salt", "_dsn", "_pat"),
+    *(
+        "cre",
+        "key",
+        "ken",
+        "auth",
+        "session",
+        "signature",
+        "client",
+        "connection",
+        "ook",
+        "salt",
+        "_dsn",
+        "_pat",
+        "_pw",
+    ),
     "contribsys",
 )
 # Issuers whose keys have no form of their own: their name before a separator and a long, mixed value is taken for one.
@@ -118,7 +137,7 @@ _SEPARATOR: Final = (
 )
 _OPEN: Final = r"""[\\"'`=]{0,4}+"""
 # References, placeholders, calls, masks.
-_NO_VALUE: Final = (
+NO_VALUE: Final = (
     r"(?!\$[\w({]|<|\{|%[(\w]|\*{3}|x{4}|\.{3}|\[|(?:null|none|nil|true|false|str|string|text|int|bool|boolean|bytes|required"
     r"|optional|redacted|hidden|any|object|undefined|self|os|env|process|config|settings|getpass|input|values?|secrets|vars)\b"
     r"(?![!@#%^&*+?~-]))"
@@ -127,14 +146,23 @@ _NO_VALUE: Final = (
 _MIXED: Final = r"(?=[a-z_+/.~=%:-]{0,60}+[0-9][a-z_+/.~=%:-]{0,60}+[0-9])(?=[0-9_+/.~=%:-]{0,60}+[a-z])"
 _LONG_AS: Final = r"[\w+/~%-][\w+/.~=%:-]{MIN,400}+(?![(\[\w])"
 _END: Final = r"""(?=[\\"'`]|[ \t]*+(?:[,;#&|<})\]]|$)|[ \t])"""
-_PATH: Final = r"(?!\.{1,2}/|~/|/[a-z_.-]{1,20}/|[a-z]:\\|https?:|file:)"
+PATH: Final = r"(?!\.{1,2}/|~/|/[a-z_.-]{1,20}/|[a-z]:\\|https?:|file:)"
 _QUOTED: Final = r"""(?<=["'`])[^"'`\s\\]{4,200}+\\?["'`]"""
 _PHRASE: Final = r"""(?<=")[^"\\\n]{4,100}+"[ \t]*+(?:[,}]|$)"""  # a pass phrase: only where the key is quoted, too
 _SYMBOLS: Final = r"""(?=[a-z]{0,60}+[0-9!@#%^&*+?~_-])[^\s"'`()\[\]{}<>$,;:/\\=.]{6,200}+[^\s"'`()\[\]{}<>]{0,100}+"""
-_VALUE: Final = _OPEN + _NO_VALUE
+# A word that ends the line behind a colon, as in YAML; not one that tells what became of a password.
+_WORD_ALONE: Final = (
+    r"(?<=:[ \t])(?!(?:required|incorrect|invalid|wrong|missing|changed|disabled|enabled|expired|empty|default|failed"
+    r"|unknown|accepted|rejected|reset|unset|redacted|hidden|masked|prompt|please|varchar|char|boolean|secretstr|unicode|number"
+    r"|optional|example|changeme|placeholder|never|always|plain|plaintext|encrypted|hashed|password|passwd|value|update)\b)"
+    r"[a-z]{6,40}+[ \t]*+$"
+)
+_LETTERS: Final = r"[a-z]{8,100}+(?![\w(.\[])"  # that only its capitals tell from a word
+_VALUE: Final = _OPEN + NO_VALUE
 
 
-def _long(least: int) -> str:
+def long_value(least: int) -> str:
+    """A value of at least so many characters, which no call or index follows."""
     return _LONG_AS.replace("MIN", str(least - 1))
 
 
@@ -158,7 +186,17 @@ PASSWORD: Final = (
         "password",
         (
             f"{_trie(PASSWORDS)}{_TAIL}{_NOT_NAMED}{_CLOSE}{_TYPE}(?:{_SEPARATOR}{_VALUE}"
-            f"(?:{_QUOTED}|{_PHRASE}|{_PATH}{_SYMBOLS}{_END})|value=[\"'][^\"'\\s]{{4}})"
+            f"(?:{_QUOTED}|{_PHRASE}|{_WORD_ALONE}|{PATH}{_SYMBOLS}{_END}|{DOUBT}{_LETTERS})|value=[\"'][^\"'\\s]{{4}})"
+        ),
+    ),
+)
+NAMED_SECRET: Final = (
+    # A name that ends so is a secret's whatever the value, as a password's is.
+    (
+        "secret-assignment",
+        (
+            rf"secret(?=[\\\"'`\])}}]{{0,4}}+[ \t]{{0,8}}+[:=]){_CLOSE}{_TYPE}{_SEPARATOR}{_VALUE}"
+            rf"(?:{_QUOTED}|{PATH}(?![0-9]{{1,20}}+\b){_SYMBOLS}{_END})"
         ),
     ),
 )
@@ -167,8 +205,8 @@ SECRET: Final = (
         "secret-assignment",
         (
             f"{_trie(SECRETS)}{_LONG_TAIL}{_CLOSE}{_TYPE}{_SEPARATOR}"
-            f"(?:(?:basic|bearer|token|apikey|digest)[ \\t]{{1,8}}+)?+{_VALUE}{_PATH}"
-            f"(?:{_MIXED}{_long(8)}|{DOUBT}{_long(12)})"
+            f"(?:(?:basic|bearer|token|apikey|digest)[ \\t]{{1,8}}+)?+{_VALUE}{PATH}"
+            f"(?![0-9.]{{1,20}}+e[+-]?[0-9]{{1,3}}(?![\\w-]))(?:{_MIXED}{long_value(8)}|{DOUBT}{long_value(12)})"
         ),
     ),
 )
@@ -177,7 +215,7 @@ ISSUED: Final = (
         "issuer-assignment",
         (
             rf"(?<![a-z]){_trie(ISSUERS)}[\w.-]{{0,40}}+(?:[ \t][\w.-]{{1,20}}+)?+{_AHEAD_LONG}{_NOT_NAMED}"
-            rf"{_CLOSE}{_TYPE}{_SEPARATOR}{_VALUE}{_PATH}(?:{_MIXED}{_long(13)}|[0-9]{{15,20}}+(?![\w.-]))"
+            rf"{_CLOSE}{_TYPE}{_SEPARATOR}{_VALUE}{PATH}(?:{_MIXED}{long_value(13)}|[0-9]{{15,20}}+(?![\w.-]))"
         ),
     ),
 )
@@ -205,15 +243,15 @@ FLAGS: Final = (
     (
         "password",
         (
-            rf"{_FLAG}(?:(?<=password)|(?<=passwd)|(?<=passphrase)|(?<=-pass))[ =][\"']?{_NO_VALUE}"
-            rf"(?=\S{{0,60}}?[0-9!@#%^&*+?~_\"'])\S"
+            rf"{_FLAG}(?:(?<=password)|(?<=passwd)|(?<=passphrase)|(?<=-pass))[ =][\"']?{NO_VALUE}"
+            rf"(?:(?=\S{{0,60}}?[0-9!@#%^&*+?~_\"'])\S|{DOUBT}{_LETTERS})"
         ),
     ),
     (
         "secret-flag",
         (
-            rf"{_FLAG}(?:(?<=token)|(?<=secret)|(?<=key)|(?<=credential)|(?<=credentials)|(?<=key-id))[ =][\"']?{_NO_VALUE}"  # noqa: E501 - one expression
-            rf"{_PATH}{_MIXED}{_long(8)}"
+            rf"{_FLAG}(?:(?<=token)|(?<=secret)|(?<=key)|(?<=credential)|(?<=credentials)|(?<=key-id))[ =][\"']?{NO_VALUE}"  # noqa: E501 - one expression
+            rf"{PATH}{_MIXED}{long_value(8)}"
         ),
     ),
     (
@@ -237,16 +275,21 @@ PLACES: Final = (
 )
 SPACED_NEED: Final = (
     r"env[ \t]|setx[ \t]|arg[ \t]|login[ \t]|password[ \t]|passwd[ \t]|token[ \t]|secret[ \t]|api[_ -]?key[ \t]"
+    r"|(?:_|account|private)key[ \t]|configure set"
 )
 SPACED_HAVE: Final = ("passw", "token", "secret", "key")
 _VARIABLE: Final = (
-    r"[ \t]{1,8}+[a-z0-9_]{0,30}(?:passw|token|secret|_key|apikey)[a-z0-9_]{0,40}+[ \t]{1,8}"
-    rf"[\"']?{_NO_VALUE}{_PATH}(?:{_MIXED}{_long(8)})"
+    r"[ \t]{1,8}+[a-z0-9_]{0,30}(?:passw|token|secret|_key|apikey|writekey|authkey|_pat(?![a-z]))"
+    r"[a-z0-9_]{0,40}+[ \t]{1,8}"
+    rf"[\"']?{NO_VALUE}{PATH}(?:{_MIXED}{long_value(8)}|{DOUBT}{long_value(12)})"
 )
-_SPACE: Final = rf"[ \t]{{1,8}}+[\"']?{_PATH}{_MIXED}[\w+/=-]{{16,400}}+(?![\w.(\[])"
+_SPACE: Final = rf"[ \t]{{1,8}}+[\"']?{PATH}(?:{_MIXED}|{DOUBT})[\w+/=-]{{16,400}}+(?![\w.(\[])"
 # A word before each, and no group around the words: a scan that knows which characters to stop at is the faster.
 SPACED: Final = (
     ("password", r"login[ \t]{1,8}+\S{1,100}+[ \t]{1,8}+password[ \t]{1,8}+\S{3}"),
-    *(("secret-assignment", word + _VARIABLE) for word in ("env", "setx", "arg")),
-    *(("secret-assignment", word + _SPACE) for word in ("password", "passwd", "token", "secret", "api[_-]?key")),
+    *(("secret-assignment", word + _VARIABLE) for word in ("env", "setx", "arg", "configure[ ]set")),
+    *(
+        ("secret-assignment", word + _SPACE)
+        for word in ("password", "passwd", "token", "secret", "api[_-]?key", "_key", "accountkey", "privatekey")
+    ),
 )

@@ -29,11 +29,13 @@ _LAST: Final = re.compile(rf"""[\s>|"'+-]{{0,40}}+[0-9A-Za-z+/]{{2,100}}+{_REST}
 class KeyBlocks:
     """Follows the lines of one stream; `inside` says whether the next one may belong to a key."""
 
-    __slots__ = ("_lines",)
+    __slots__ = ("_lines", "named")
 
     def __init__(self) -> None:
         """Begin outside of any key."""
         self._lines = 0
+        self.named = ""
+        """The last line, if it names what the next may give a value to."""
 
     @property
     def inside(self) -> bool:
@@ -63,7 +65,7 @@ class KeyBlocks:
     def copy(self) -> KeyBlocks:
         """As it is now."""
         copy = KeyBlocks()
-        copy._lines = self._lines
+        copy._lines, copy.named = self._lines, self.named
         return copy
 
     def leave(self) -> None:

@@ -20,11 +20,13 @@ TOO_DEEP: Final = "[redacted: nested too deeply to check]"
 # A very short text without any of these, in small letters, and without a long word is not even worth a glance.
 _SHORT: Final = 60  # characters
 _TELLING: Final = re.compile(
-    r":|=|\||@|>|xox|bearer |basic |--|-u|-p|-a |login|env|arg|setx|pass|pwd|token|secret|key|mysql"
+    r":|=|\||@|>|xox|bearer |basic |--|-u|-p|-a |login|env|arg|setx|pass|pwd|token|secret|key|mysql|pw|auth|cred|hook"
 )
 _LONG_WORD: Final = re.compile(r"\S{14}")
 # A key is read with its value only if it would give away this one: few do, and a host uses the same ones all the time.
 _PROBE: Final = "x1Y2z3a4B5c6d7e8f9"
+_NEWLINE: Final = "\n"
+_LONGEST_NAMING: Final = 200  # characters
 _SHORTEST: Final = 5  # characters of the shortest text that any rule of ours matches
 
 _added: tuple[Rule, ...] = ()
@@ -79,8 +81,19 @@ class Redactor:
     def hidden(self, text: str, blocks: KeyBlocks | None = None) -> dict[int, str]:
         """The rule of each line of `text` that is not to be shown, by its number from 0.
 
-        `blocks` carries a private key over from the text before, and on to the next.
+        `blocks` carries over from the text before, and on to the next, a private key and a name that waits for its
+        value.
         """
+        if blocks is None:
+            return self._hidden(text, None)
+        before, blocks.named = blocks.named, _naming(text)
+        hidden = self._hidden(text, blocks)
+        if before and 0 not in hidden:  # a value whose name stands in the line before
+            rule = self._hidden(f"{before}\n{text.partition(_NEWLINE)[0]}", None).get(1)
+            return hidden if rule is None else hidden | {0: rule}
+        return hidden
+
+    def _hidden(self, text: str, blocks: KeyBlocks | None) -> dict[int, str]:
         keys = "PRIVATE KEY" in text or (blocks is not None and blocks.inside)
         if not keys and self._clean(text):
             return {}
@@ -149,6 +162,12 @@ class Redactor:
         if _is_sequence(value):
             return TOO_DEEP if depth >= MAX_DEPTH else [self._value(item, key, depth + 1) for item in value]
         return value
+
+
+def _naming(text: str) -> str:
+    """The last line, if it may name what the next gives a value to."""
+    last = text[text.rfind(_NEWLINE) + 1 :]
+    return last if len(last) <= _LONGEST_NAMING and "name" in last.lower() else ""
 
 
 def _same(ready: Scans) -> Scans:

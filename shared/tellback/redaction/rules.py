@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import cache, cached_property
 from typing import Final, NamedTuple
 
-from tellback.redaction import assignments, tokens
+from tellback.redaction import assignments, forms, tokens
 from tellback.redaction.glance import Glance, has_any
 
 # The source document's five (runtime-feedback-loops, "Redact at write, not at read"), as it has them.
@@ -19,6 +19,7 @@ SOURCE_RULES: Final = (
     ("slack-token", "xox[baprs]-"),
 )
 _CHANGES: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]|\d[A-Za-z]|[A-Za-z]\d")
+_NOTHING: Final = ("\0",)  # a gate for what is not to be looked for
 _VALUE: Final = re.compile(r"[\w+/.~=%-]{12,80}")
 
 
@@ -51,6 +52,7 @@ class _Form:
     def __init__(self, rules: Iterable[tuple[str, str]], trie: Trie | None) -> None:
         self.names: dict[int, str] = {}
         self.doubts: dict[int, int] = {}
+        self.at_end: set[int] = set()
         self._groups = 0
         parts = [self._rule(name, pattern) for name, pattern in rules]
         parts += [f"(?<![0-9A-Za-z]){self._branches(trie)}"] if trie else []
@@ -62,7 +64,9 @@ class _Form:
         self.names[self._groups] = name
         if doubtful:
             self.doubts[self._groups] = self._groups - 1
-        return pattern.replace(assignments.DOUBT, "()") + "()"
+        if forms.AT_END in pattern:
+            self.at_end.add(self._groups)
+        return pattern.replace(assignments.DOUBT, "()").replace(forms.AT_END, "") + "()"
 
     def _branches(self, trie: Trie) -> str:
         """An alternation that looks at each character of the prefixes once."""
@@ -103,7 +107,8 @@ class Scan:
         self._gate_without_runs = gate if gate_without_runs is None else gate_without_runs
         self._mixed = mixed
         self._else_needs = else_needs
-        self._needed = need or "|".join(map(re.escape, needs))
+        self._needs = needs
+        self._needed = need
 
     @cached_property
     def _need(self) -> Callable[[str], object] | None:
@@ -119,7 +124,12 @@ class Scan:
 
     def clean(self, folded: str) -> bool:
         """Whether no rule matches; False also where one might, for a value in doubt."""
-        return (self._need is not None and not self._need(folded)) or not self._search(folded)
+        return not self._may(folded) or not self._search(folded)
+
+    def _may(self, folded: str) -> bool:
+        if self._needs and not has_any(folded, self._needs):
+            return False
+        return self._need is None or self._need(folded) is not None
 
     def clean_by(self, glance: Glance, folded: str) -> bool:
         """As `clean`, of a short text that was looked at."""
@@ -136,14 +146,14 @@ class Scan:
 
     def found(self, folded: str, text: str) -> Generator[tuple[int, str]]:
         """Place and rule of each hit in `folded`; `text` is the same with its capitals, for those in doubt."""
-        if self._need and not self._need(folded):
+        if not self._may(folded):
             return
         names, doubts = self._form.names, self._form.doubts
         for match in self._form.pattern.finditer(folded):
             index = match.lastindex or 0
             doubt = doubts.get(index)
             if doubt is None or match.start(doubt) < 0 or looks_random(text, match.start(doubt)):
-                yield match.start(), names[index]
+                yield match.end() - 1 if index in self._form.at_end else match.start(), names[index]
 
 
 def looks_random(text: str, start: int) -> bool:
@@ -178,12 +188,13 @@ def scans_within(text: str | None) -> Scans:
     return Scans(
         plain=(
             Scan((*tokens.HEADERS, *tokens.CAPITAL), else_needs=tokens.NO_RUN),
-            Scan(tokens.SLACK, needs=("xox",), gate=("xox",)),
+            Scan(tokens.SLACK, needs=("xox",)),
             Scan(tokens.MARKED, else_needs=()),
             *((Scan(trie=prefixed, need=tokens.PREFIXED_NEED, else_needs=()),) if prefixed.below else ()),
         ),
         folded=(
             Scan(assignments.PASSWORD),
+            Scan(assignments.NAMED_SECRET),
             Scan(assignments.SECRET, gate=assignments.SECRET_HAS),
             Scan(
                 assignments.FORMS,
@@ -194,6 +205,14 @@ def scans_within(text: str | None) -> Scans:
             Scan(assignments.FLAGS, need=assignments.FLAGS_NEED, gate=("--", " -")),
             Scan(assignments.PLACES, needs=assignments.PLACES_NEED, gate=("@",)),
             Scan(assignments.SPACED, need=assignments.SPACED_NEED, gate=assignments.SPACED_HAVE),
+            Scan(forms.WORDS, gate=("pass",)),
+            Scan(forms.PAIRS, needs=forms.PAIR_HAS),
+            Scan(forms.BARE, needs=forms.BARE_NEED, gate_without_runs=_NOTHING),
+            Scan(forms.SPOKEN, needs=forms.SPOKEN_NEED),
+            Scan(forms.RARE, needs=forms.RARE_NEED),
+            Scan(forms.LONG, needs=forms.LONG_NEED, gate_without_runs=_NOTHING),
+            Scan(forms.PGPASS, need=forms.PGPASS_NEED, gate=(":",)),
+            Scan(forms.COMMANDS, needs=forms.COMMANDS_NEED, gate=(" -", "pass")),
             Scan(assignments.ISSUED, need=assignments.ISSUED_NEED, mixed=True),
         ),
     )

@@ -123,6 +123,9 @@ MARKED: Final = (
     ("telegram-token", r":A(?<=\d{8}:A)[\w-]{33}"),
     ("asana-token", r":(?<=\d/\d{15}:)[0-9a-f]{32}(?![0-9a-f])"),
     ("asana-token", r":(?<=\d/\d{16}:)[0-9a-f]{32}(?![0-9a-f])"),
+    ("password-hash", r"\$(?:apr1|1|5|6|y|7)\$(?:rounds=\d{1,9}\$)?[\w./]{1,22}\$[\w./]{20}"),
+    ("password-hash", r"\$2[abxy]\$\d\d\$[\w./]{50}"),
+    ("password-hash", r"\$argon2(?:id|i|d)\$[\w=,$+/]{30}"),
     ("facebook-token", r"\|(?<=\d{15}\|)[\w-]{27}"),
 )
 # Rule, pattern; each begins with a capital letter, which a scan of prose rarely stops at.
@@ -144,6 +147,7 @@ CAPITAL: Final = (
     ("twilio-key", "SK[0-9a-f]{32}(?![0-9a-f])"),
     ("instagram-token", r"IG(?:QV|QW|AA)[\w-]{60}"),
     ("json-web-token", r"J(?<=eyJ)(?:(?<![\w-]eyJ)|(?<=\\[nrt]eyJ))[\w-]{12,2000}+\.[\w-]{2}"),
+    ("private-key", "LS0tLS1CRUdJTi(?:BQUklW|BSU0Eg|BFQyBQ|BPUEVOU1NI|BFTkNSWVBU|BEU0Eg)"),
     ("json-web-token", "ZXlK[0-9A-Za-z+/]{50}"),
     ("grafana-token", "JrIjoi(?<=eyJrIjoi)[0-9A-Za-z+/]{50}"),
     ("openai-key", r"T3BlbkFJ[\w-]{16}"),
