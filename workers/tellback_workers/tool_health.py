@@ -60,8 +60,11 @@ class HealthReport:
 
 
 def _sightings(change: Change) -> Iterator[Sighting]:
+    observed = [entry for entry in change.entries if getattr(entry.message, "outcome", None) is not None]
+    if not observed:
+        return
     fresh = set(change.fresh)
-    for entry in change.entries:
+    for entry in observed:
         event = entry.message
         if not isinstance(event, ToolInvoked) or event.outcome is None or event.event_id not in fresh:
             continue
