@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tellback import Feedback, FeedbackContext, FeedbackTrigger, InvalidInput, ProviderSpec
 from tellback.contracts.guidance import Delivery, EvaluationBegun, ToolCall, ToolInvoked
-from tellback.guidance.context import RECENT_CALLS
 from tellback.guidance.evaluation import FAILURES_MAX, Effects, EvaluationState, begin, step
 from tellback.guidance.provider import ProviderFailure
+from tellback.guidance.state import RECENT_CALLS
 
 START = 1_000_000
 

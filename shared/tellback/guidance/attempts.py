@@ -9,6 +9,7 @@ from typing import Any, Final, TypeGuard, cast
 import msgspec
 
 _DEPTH: Final = 32
+_PLAIN: Final = frozenset({int, bool})
 _encode = msgspec.json.Encoder(order="deterministic", enc_hook=repr).encode
 
 
@@ -35,10 +36,10 @@ def fingerprint(tool: str, text: bytes) -> str:
 
 def _normal(value: Any, depth: int) -> Any:
     """The value as it counts: texts trimmed and in small letters, no entries that are None, 2.0 as 2."""
-    if depth == _DEPTH:
-        return None
     if isinstance(value, str):
         return " ".join(value.split()).casefold()
+    if depth == _DEPTH or type(value) in _PLAIN:  # before all that costs more to ask
+        return None if depth == _DEPTH else value
     if _is_mapping(value):
         return {str(key): _normal(item, depth + 1) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
@@ -49,4 +50,4 @@ def _normal(value: Any, depth: int) -> Any:
 
 
 def _is_mapping(value: object) -> TypeGuard[Mapping[object, Any]]:
-    return isinstance(value, Mapping)
+    return type(value) is dict or isinstance(value, Mapping)  # asking an abstract class costs more than all else

@@ -13,7 +13,6 @@ import msgspec
 from tellback.contracts.guidance import ContextChange, Feedback, ToolCall, ToolInvoked
 from tellback.guidance.repeats import read_call, similar_calls
 
-RECENT_CALLS: Final = 32
 FAILED: Final = frozenset({"error", "failed", "failure", "denied"})
 
 
@@ -68,7 +67,7 @@ class FeedbackContext:
         return self.tool_call_count - (self.last_feedback.call_index if self.last_feedback else 0)
 
     def recent_tool_calls(self, n: int) -> tuple[ToolCall, ...]:
-        """The last `n` tool calls, oldest first; the newest `RECENT_CALLS` are kept, so there are never more."""
+        """The last `n` tool calls, oldest first; the newest 32 are kept, so there are never more."""
         return tuple(read_call(call) for call in self.recent[-n:]) if n > 0 else ()
 
     def similar_calls(self) -> tuple[int, ...]:

@@ -18,12 +18,12 @@ from tellback.contracts.guidance import (
 from tellback.guidance.asking import Moment, Panel
 from tellback.guidance.bounds import tool_call_json
 from tellback.guidance.cadence import FARTHEST, is_due, slot_look
-from tellback.guidance.context import RECENT_CALLS
 from tellback.guidance.measures import note_call
 from tellback.guidance.state import (
     FAILURES_MAX,
     KEPT_CHANGES,
     KEPT_FILES,
+    RECENT_CALLS,
     Effects,
     EvaluationState,
     Slot,
@@ -84,14 +84,12 @@ def _call(state: EvaluationState, event: ToolInvoked, now_ms: int, panel: Panel,
     if len(state.recent) > RECENT_CALLS:
         del state.recent[0]
     similar = note_call(state, event, effects)
+    due = [place for place, slot in enumerate(state.slots) if is_due(slot, state, now_ms) and not slot.disabled]
+    if not due:
+        return
     moment = Moment(state, now_ms, panel, effects)
-    for place, slot in enumerate(state.slots):
-        if (
-            is_due(slot, state, now_ms)
-            and not slot.disabled
-            and moment.fire(place, similar)
-            and state.delivery == "first"
-        ):
+    for place in due:
+        if moment.fire(place, similar) and state.delivery == "first":
             return
 
 

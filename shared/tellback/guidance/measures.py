@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from tellback.contracts.guidance import MAX_OFFERS, ToolInvoked
 from tellback.guidance.attempts import normal_text
-from tellback.guidance.context import RECENT_CALLS, has_failed
+from tellback.guidance.context import has_failed
 from tellback.guidance.repeats import LEVELS, alike, marks_of
 from tellback.guidance.state import Effects, EvaluationState, PendingOffer, Trail
 
@@ -34,34 +34,25 @@ def note_call(state: EvaluationState, event: ToolInvoked, effects: Effects) -> t
     """Count a call, the last of `state.recent`; returns the call indexes of those that it repeats, itself last."""
     trail, tool = state.trail, event.tool
     text = normal_text(event.params)
-    newest = marks_of(tool, text)
-    trail.attempts.append(newest[0])
-    trail.words.append(newest[1])
-    if len(trail.attempts) > RECENT_CALLS:
-        del trail.attempts[0], trail.words[0]
+    marks = marks_of(tool, text)
+    trail.add(marks)
     effects.tally(counter("tool", tool, "calls"))
-    similar = _repeats(state, tool, text, effects)
-    _offers(trail, event, newest[0], state.calls, effects)
-    failed = has_failed(event)
-    trail.failing = trail.failing + 1 if failed else 0
-    if failed:
-        effects.tally(counter("tool", tool, "errors"))
-        _failed(trail, tool, newest[0], effects)
-    if event.outcome is not None:
-        effects.tally(counter("tool", tool, f"code.{event.outcome.code}"))
-    return similar
-
-
-def _repeats(state: EvaluationState, tool: str, text: bytes, effects: Effects) -> tuple[int, ...]:
-    trail = state.trail
-    marks = list(zip(trail.attempts, trail.words, strict=True))
-    places = alike(tool, text, marks[-1], marks, state.recent)
+    places = alike(tool, text, marks, trail, state.recent)
     if len(places) in LEVELS:
         effects.tally(f"loop:{len(places)}")
         if len(places) == LEVELS[0]:
             effects.tally(counter("tool", tool, "loops"))
-    first = state.calls - len(marks) + 1
-    return tuple(first + place for place in places)
+    if trail.offers or event.outcome is not None:
+        _offers(trail, event, marks.attempt, state.calls, effects)
+    failed = has_failed(event)
+    trail.failing = trail.failing + 1 if failed else 0
+    if failed:
+        effects.tally(counter("tool", tool, "errors"))
+        _failed(trail, tool, marks.attempt, effects)
+    if event.outcome is not None:
+        effects.tally(counter("tool", tool, f"code.{event.outcome.code}"))
+    first = state.calls - len(trail.attempts) + 1
+    return tuple([first + place for place in places])
 
 
 def _offers(trail: Trail, event: ToolInvoked, attempt: str, calls: int, effects: Effects) -> None:

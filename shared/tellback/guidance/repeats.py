@@ -15,28 +15,28 @@ import msgspec
 
 from tellback.contracts.guidance import ToolCall
 from tellback.guidance.attempts import fingerprint, normal_text
+from tellback.guidance.state import Marks, Trail
 
 LEVELS: Final = (3, 5, 8)
 NEAR: Final = 0.9
 COMPARED_BYTES: Final = 2_048  # longer arguments repeat each other only where they are identical
 COMPARED_CALLS: Final = 8  # the newest that may be nearly the same; comparing costs more than all else here
 
+_NO_DIGITS: Final = bytes(set(range(256)) - set(b"0123456789"))
 _NUMBERS: Final = re.compile(rb"\d+")
 _WORDS: Final = re.compile(rb'[a-z_\x80-\xff]++(?!":)')  # not the arguments' names, which every call has
 _decode_call = msgspec.json.Decoder(ToolCall).decode
 
-Marks = tuple[str, tuple[int, int]]
-
 
 def marks_of(tool: str, text: bytes) -> Marks:
-    """The fingerprint of a call, and the hashes of its words; calls that differ in both hashes are not alike."""
-    print_ = fingerprint(tool, text)
+    """The marks of a call whose arguments have this normal form."""
+    attempt = fingerprint(tool, text)
     if len(text) > COMPARED_BYTES:
-        exact = int(print_[:8], 16)
-        return print_, (exact, exact)
-    numbers = zlib.crc32(b" ".join(_NUMBERS.findall(text)), zlib.crc32(tool.encode("utf-8", "replace")))
-    words = [zlib.crc32(word, numbers) for word in _WORDS.findall(text)] or [numbers]
-    return print_, (min(words), max(words))
+        exact = int(attempt[:8], 16)
+        return Marks(attempt, exact, exact)
+    numbers = zlib.crc32(text.translate(None, _NO_DIGITS), zlib.crc32(tool.encode("utf-8", "replace")))
+    words = list(map(zlib.crc32, _WORDS.findall(text))) or [0]
+    return Marks(attempt, min(words) ^ numbers, max(words) ^ numbers)
 
 
 def near(one: bytes, other: bytes) -> bool:
@@ -51,14 +51,17 @@ def _trigrams(text: bytes) -> set[bytes]:
     return {text[place : place + 3] for place in range(max(1, len(text) - 2))}
 
 
-def alike(
-    tool: str, text: bytes, newest: Marks, marks: Sequence[Marks], recent: Sequence[msgspec.Raw | ToolCall]
-) -> list[int]:
-    """The places in `recent` of the calls that repeat this one; `marks` are theirs, in the same order."""
-    print_, (low, high) = newest
-    found = [place for place, (other, _) in enumerate(marks) if other == print_]
+def alike(tool: str, text: bytes, marks: Marks, trail: Trail, recent: Sequence[msgspec.Raw | ToolCall]) -> list[int]:
+    """The places in `recent` of the calls that repeat the last of them; `trail` has the marks of all."""
+    attempt, low, high = marks
+    last = len(trail.attempts) - 1
+    if trail.attempts.count(attempt) == trail.lows.count(low) == trail.highs.count(high) == 1:
+        return [last]
+    found = [place for place, other in enumerate(trail.attempts) if other == attempt]
     maybe = [
-        place for place, (other, words) in enumerate(marks) if other != print_ and (words[0] == low or words[1] == high)
+        place
+        for place, (one, other) in enumerate(zip(trail.lows, trail.highs, strict=True))
+        if (one == low or other == high) and trail.attempts[place] != attempt
     ]
     for place in maybe[-COMPARED_CALLS:]:
         call = read_call(recent[place])
@@ -77,9 +80,11 @@ def similar_calls(recent: Sequence[msgspec.Raw | ToolCall]) -> tuple[int, ...]:
     calls = [read_call(call) for call in recent]
     if not calls:
         return ()
+    trail = Trail()
+    for call in calls:
+        trail.add(marks_of(call.tool, normal_text(call.params)))
     newest, text = calls[-1], normal_text(calls[-1].params)
-    marks = [marks_of(call.tool, normal_text(call.params)) for call in calls]
-    places = alike(newest.tool, text, marks[-1], marks, calls)
+    places = alike(newest.tool, text, marks_of(newest.tool, text), trail, calls)
     return tuple(calls[place].call_index for place in places)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from tellback.contracts.guidance import ContextChange, Delivery, Feedback, Offer, ProviderSpec
 
 FAILURES_MAX: Final = 3
+RECENT_CALLS: Final = 32
 KEPT_CHANGES: Final = 20
 KEPT_FILES: Final = 32
 
@@ -51,17 +52,34 @@ class PendingOffer(msgspec.Struct, omit_defaults=True):
     until: int
 
 
-class Trail(msgspec.Struct, omit_defaults=True):
-    """What of the newest calls is needed to see a loop: `RECENT_CALLS` of each, oldest first, and failed attempts.
+class Marks(NamedTuple):
+    """The fingerprint of a call, and two hashes of its words; calls that differ in both hashes are not alike."""
 
-    `words` are two hashes of a call's words and numbers: calls that differ in both are not alike.
+    attempt: str
+    low: int
+    high: int
+
+
+class Trail(msgspec.Struct, omit_defaults=True):
+    """What of the newest calls is needed to see a loop: the marks of `RECENT_CALLS`, oldest first.
+
+    `failed` are failed attempts, `failing` counts failures in a row, `offers` may still be taken up.
     """
 
     attempts: list[str] = []
-    words: list[tuple[int, int]] = []
+    lows: list[int] = []
+    highs: list[int] = []
     failed: list[str] = []
     failing: int = 0
     offers: list[PendingOffer] = []
+
+    def add(self, marks: Marks) -> None:
+        """Note a call, and forget the one that is too old."""
+        self.attempts.append(marks.attempt)
+        self.lows.append(marks.low)
+        self.highs.append(marks.high)
+        if len(self.attempts) > RECENT_CALLS:
+            del self.attempts[0], self.lows[0], self.highs[0]
 
 
 class EvaluationState(msgspec.Struct, omit_defaults=True):

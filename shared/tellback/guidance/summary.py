@@ -12,10 +12,9 @@ from urllib.parse import unquote
 import msgspec
 
 from tellback.contracts.guidance import ToolCall, ToolInvoked
-from tellback.guidance.context import RECENT_CALLS
 from tellback.guidance.measures import counter, note_call
 from tellback.guidance.repeats import LEVELS
-from tellback.guidance.state import Effects, EvaluationState, begin
+from tellback.guidance.state import RECENT_CALLS, Effects, EvaluationState, begin
 
 _CODE: Final = "code."
 
