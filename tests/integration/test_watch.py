@@ -14,7 +14,7 @@ import sys
 import termios
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -23,6 +23,11 @@ import pytest
 from tellback import Settings, Tellback
 from tellback.commands.recordfile import RecordFile
 from tellback.contracts.commands import CommandRecord
+from tellback.state.database import Database
+from tellback.state.jobs import Jobs
+from tellback.state.team import open_layout
+from tests.support.jobs import Queue
+from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, environment
 
@@ -104,6 +109,44 @@ def test_a_session_is_watched_live(tb: Tellback, settings: Settings, start_worke
         wait_until(lambda: seen.shows("live-output"), "the next one comes by itself", timeout=10)
         seen.press("q")
         assert seen.ends() == 0
+
+
+@pytest.mark.parametrize("away", ["kill", "pause"])
+def test_a_redis_that_stops_while_it_is_open_is_told_and_asked_again(tmp_path: Path, away: str) -> None:
+    """Gone or only silent: the records stay in sight, keys are answered, and what comes afterwards is shown."""
+    with RedisServer.start(tmp_path) as server, closing(Database(server.url)) as database:
+        settings = Settings(redis_url=server.url, shards=1)
+        layout = open_layout(database, settings.team, settings.shards)
+        queue = Queue(database, layout, Jobs(database, layout))
+        queue.put("s1", refusal="first-reason")
+        with terminal(settings, "s1") as seen:
+            wait_until(lambda: seen.shows("first-reason"), "the record is shown", timeout=20)
+            server.kill() if away == "kill" else server.pause()
+            wait_until(lambda: seen.shows("Redis is away"), "it is told", timeout=30)
+            seen.press("?")
+            wait_until(lambda: seen.shows("clears all"), "a key is answered while Redis is away")
+            seen.press("?")
+            wait_until(lambda: seen.shows("first-reason"), "the record is still there")
+            server.launch() if away == "kill" else server.resume()
+            queue.put("s1", refusal="second-reason")
+            wait_until(lambda: seen.shows("second-reason"), "the next record comes by itself", timeout=30)
+            seen.press("q")
+            assert seen.ends() == 0
+
+
+def test_it_ends_while_redis_is_away(tmp_path: Path) -> None:
+    """At once: who closes it does not wait for a Redis that hangs."""
+    with RedisServer.start(tmp_path) as server, closing(Database(server.url)) as database:
+        settings = Settings(redis_url=server.url, shards=1)
+        layout = open_layout(database, settings.team, settings.shards)
+        Queue(database, layout, Jobs(database, layout)).put("s1", refusal="first-reason")
+        with terminal(settings, "s1") as seen:
+            wait_until(lambda: seen.shows("first-reason"), "the record is shown", timeout=20)
+            server.pause()
+            wait_until(lambda: seen.shows("Redis is away"), "it is told", timeout=30)
+            seen.press("q")
+            assert seen.ends() == 0
+        server.resume()
 
 
 def test_a_file_needs_no_redis(tmp_path: Path) -> None:
