@@ -96,7 +96,8 @@ def test_each_command_is_leased_once_however_many_go_on(database: Database, layo
     ids = {queue.put(f"s{number % 7}") for number in range(300)}
 
     def work(_worker: int) -> list[str]:
-        own, who, found = Jobs(database, layout), claimant(), []
+        own, who = Jobs(database, layout), claimant()
+        found: list[str] = []
         lease = own.lease(who)
         while lease is not None:
             found.append(lease.command_id)
