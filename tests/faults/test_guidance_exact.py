@@ -1,0 +1,82 @@
+"""Counts, sums and fires are exact: many processes, events delivered twice, workers that die in between."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from functools import partial
+
+import pytest
+
+from tellback import Tellback
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.evaluations import Counts, EvaluationId, Evaluations
+from tellback.state.guidance_stats import read_stats
+from tellback.state.intake import Intake
+from tests.support.waiting import wait_until
+from tests.support.workers import StartWorkers, environment
+
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
+
+ID = EvaluationId("fleet", "p", "shared")
+HOST = """
+import sys
+from tellback import BudgetFeedback, FeedbackProviderConfig, FeedbackTrigger, StaticFeedback, connect
+from tellback.client.reports import budget_spent
+from tellback.contracts.guidance import ToolInvoked
+from tellback.contracts.message import new_event_id
+from tellback.state.evaluations import EvaluationId
+
+ten = FeedbackProviderConfig(StaticFeedback("Mind the goal."), FeedbackTrigger(every_n_calls=10))
+budget = FeedbackProviderConfig(BudgetFeedback(max_tokens=12_000), FeedbackTrigger(every_n_calls=1))
+id_ = EvaluationId("fleet", "p", "shared")
+with connect() as tb:
+    tb.prompt("fleet", "p", evaluation="shared", feedback_providers=[ten, budget], delivery="all")
+    for n in range(500):
+        facts = [
+            budget_spent(id_, 3, "0.001"),
+            ToolInvoked(event_id=new_event_id(), session="fleet", prompt="p", evaluation="shared", tool="search"),
+        ]
+        for fact in facts * 2:  # each of them arrives twice
+            tb.context.publisher.publish(fact)
+        if n % 100 == 99:
+            tb.flush()
+"""
+
+
+def counts(tb: Tellback) -> Counts:
+    return Evaluations(tb.context.database, tb.context.layout.of("fleet")).counts(ID)
+
+
+def _more(tb: Tellback, calls: int) -> bool:
+    return counts(tb).calls > calls
+
+
+@pytest.mark.timeout(180)
+def test_eight_processes_with_every_event_twice_and_workers_killed_are_counted_exactly(
+    tb: Tellback, settings: Settings, start_workers: StartWorkers, database: Database
+) -> None:
+    """8 × 500 calls at one feedback every 10: 400; 12,000 tokens cross each of four thresholds once."""
+    workers = start_workers(3, queues="events", concurrency=1, env={"TELLBACK_DRAIN_LEASE": "1"})
+    hosts = [
+        subprocess.Popen([sys.executable, "-c", HOST], env=environment(settings), stdin=subprocess.DEVNULL)
+        for _ in range(8)
+    ]
+    for _ in range(2):
+        before = counts(tb).calls
+        wait_until(partial(_more, tb, before), "events are applied", timeout=40)
+        workers.kill(0)
+    assert [host.wait(60) for host in hosts] == [0] * 8
+    intake = Intake(database, tb.context.layout)
+    wait_until(lambda: not any(intake.lengths().values()), "the intake is empty", timeout=60)
+    time.sleep(0.5)
+    assert (counts(tb).calls, counts(tb).fires) == (4_000, 404)
+    state = Evaluations(database, tb.context.layout.of("fleet")).load({ID: ["x"]})[ID].state
+    assert state is not None
+    assert (state.tokens, str(state.cost)) == (12_000, "4.000")
+    (day,) = read_stats(database, tb.context.layout, 1)
+    assert day.counters["tool:search:calls"] == 4_000
+    assert day.counters["provider:StaticFeedback:fires"] == 400
+    assert day.counters["provider:BudgetFeedback:fires"] == 4
