@@ -11,8 +11,9 @@ from tellback.contracts.guidance import Code
 from tellback.guidance.attempts import attempt_of
 from tellback.guidance.observations.calls import broader, call_text, fitting
 from tellback.guidance.observations.catalog import Catalog
-from tellback.guidance.observations.emptiness import looks_up
+from tellback.guidance.observations.emptiness import looks_up, words_of_name
 from tellback.guidance.observations.envelope import Suggestion
+from tellback.guidance.observations.lexicon import lexicon
 from tellback.guidance.observations.memory import ObservationMemory
 from tellback.guidance.observations.tools import Tool, answer_argument, final_tool, is_final
 from tellback.guidance.observations.values import one_line
@@ -109,7 +110,7 @@ class Situation:
             args = self.fresh(tool, queries)
             if args is not None:
                 key = hashlib.blake2b(f"{self.seed}\0{self.attempt}\0{tool.name}".encode("utf-8", "replace")).digest()
-                found.append((not looks_up(tool.name, {}), key, tool, args))
+                found.append((not _searches(tool.name, args), key, tool, args))
         found.sort(key=lambda item: item[:2])
         return [(tool, args) for _, _, tool, args in found]
 
@@ -117,3 +118,8 @@ class Situation:
     def own_queries(self) -> list[str]:
         """This search, and fewer words of it where it was tried elsewhere."""
         return [] if self.query is None else [self.query[1], *broader(self.query[1], self.question)]
+
+
+def _searches(tool: str, args: Mapping[str, Any]) -> bool:
+    """Whether a tool finds things: by its name, or since it takes a query and no word of its name speaks against it."""
+    return looks_up(tool, {} if lexicon().no_search & set(words_of_name(tool)) else args)
