@@ -20,7 +20,7 @@ from tests.support.workers import StartWorkers, environment
 
 AGENTS = 1_000
 HOSTS = 4
-TOOLS = ("duckduckgo_search", "wikipedia", "news_search", "paper_search", "map_search", "archive_search")
+TOOLS = ("search", "wiki", "news", "papers", "maps", "archive")
 # A host with many agents. Each asks the same of the same tool, is refused, and does what it is told first.
 HOST = """
 import json, sys
@@ -77,25 +77,23 @@ def test_a_thousand_agents_spread_over_the_alternatives_and_leave_a_cooling_tool
     start_workers(2, queues="events")
     health = ToolHealth(tb.context.database, tb.context.layout)
 
-    first, told = fleet(settings, "duckduckgo_search", 429, "a")
+    first, told = fleet(settings, "search", 429, "a")
     assert first.total() == AGENTS
-    assert first.keys() == told.keys() == set(TOOLS) - {"duckduckgo_search"}
+    assert first.keys() == told.keys() == set(TOOLS) - {"search"}
     assert spread(first, among=5) <= 1.5
     assert spread(told, among=5) <= 1.5
 
-    wait_until(lambda: "duckduckgo_search" in health.cooling(TOOLS), "the team knows that search is rate limited")
-    first, told = fleet(settings, "wikipedia", 503, "b")
-    assert first.keys() == told.keys() == set(TOOLS) - {"duckduckgo_search", "wikipedia"}, (
-        "nobody is sent to the tool that cools down"
-    )
+    wait_until(lambda: "search" in health.cooling(TOOLS), "the team knows that search is rate limited")
+    first, told = fleet(settings, "wiki", 503, "b")
+    assert first.keys() == told.keys() == set(TOOLS) - {"search", "wiki"}, "nobody is sent to the tool that cools down"
     assert spread(first, among=4) <= 1.5
     assert spread(told, among=4) <= 1.5
 
-    wait_until(lambda: "wikipedia" in health.cooling(TOOLS), "the team knows that wiki is away")
+    wait_until(lambda: "wiki" in health.cooling(TOOLS), "the team knows that wiki is away")
     lucky = tb.prompt("lucky", "p", tools=TOOLS, question="Who made Ruby?")
-    lucky.observe("duckduckgo_search", params={"query": "Ruby"}, result="Yukihiro Matsumoto made Ruby.")
+    lucky.observe("search", params={"query": "Ruby"}, result="Yukihiro Matsumoto made Ruby.")
     tb.flush()
-    wait_until(lambda: "duckduckgo_search" not in health.cooling(TOOLS), "an answer of search ends its cool-down")
-    first, told = fleet(settings, "wikipedia", 503, "c")
-    assert told["duckduckgo_search"] > 0
+    wait_until(lambda: "search" not in health.cooling(TOOLS), "an answer of search ends its cool-down")
+    first, told = fleet(settings, "wiki", 503, "c")
+    assert told["search"] > 0
     assert spread(first, among=5) <= 1.5
