@@ -32,7 +32,7 @@ first, told = Counter(), Counter()
 with connect() as tb:
     for n in range(agents):
         prompt = tb.prompt(f"agent-{host}-{n}", "p", tools=tools, question="Who made Ruby?")
-        headers = {"Retry-After": "60"} if status == 429 else {}
+        headers = {"Retry-After": "600"} if status == 429 else {}
         seen = prompt.observe(
             refused, params={"query": "Ruby creator"}, error="not now", http_status=status, headers=headers
         )
