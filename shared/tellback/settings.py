@@ -44,6 +44,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     spool_max_bytes: Annotated[int, Meta(ge=4096, description="Cap of the disk spool, in bytes.")] = 256 << 20
     drain_batch: Annotated[int, Meta(ge=1, le=2_000, description="Entries that a drain reads at once.")] = 500
     drain_lease: Annotated[float, Meta(gt=0, description="Lease of a drainer; half of it is spent draining.")] = 5.0
+    standby: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Time that one process of a worker stays with drained streams of tool events for what comes "
+            "next, if nothing else needs it; 0: none.",
+        ),
+    ] = 0.5
     embed_lease: Annotated[
         float, Meta(gt=0, description="Lease of a drainer that embeds texts (signals, recalls).")
     ] = 30.0

@@ -108,8 +108,8 @@ def test_an_idle_stream_is_one_with_entries_and_neither_drainer_nor_wakeup(
     shard = layout.shard(2)
     append(database, shard, b"a")
     assert intake.idle() == [(shard, FAMILY)]
-    assert intake.ring(shard, FAMILY)
-    assert not intake.ring(shard, FAMILY)
+    assert intake.ring(shard, FAMILY) == "due"
+    assert intake.ring(shard, FAMILY) == "pending"
     assert intake.idle() == []
     lease = lease_of(intake, shard)  # takes the wake-up with it
     assert intake.idle() == []

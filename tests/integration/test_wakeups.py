@@ -65,7 +65,7 @@ def test_a_wakeup_that_the_broker_lost_is_published_again(
 ) -> None:
     start_workers(queues="events")
     shard = tb.context.layout.of("s")
-    assert Intake(database, tb.context.layout).ring(shard, Family.EVENTS)  # a token, and no message behind it
+    assert Intake(database, tb.context.layout).ring(shard, Family.EVENTS) == "due"  # a token, and no message behind it
     publish(tb, 3)
     wait_until(lambda: calls(tb) == 3, "the entries are applied", timeout=20)
 

@@ -15,11 +15,13 @@ from celery import Celery, bootsteps
 from tellback import clock
 from tellback.errors import TellbackError
 from tellback.settings import load
+from tellback.state.intake import Place
 from tellback.state.keys import Layout, Shard
 from tellback_workers.runtime import Runtime
 from tellback_workers.wakeups import wake, wake_idle, wake_looks
 
 BLOCK_MS: Final = 1_000
+DEAF_MS: Final = 25  # what comes when the attending drainer has just gone waits for as long
 PAUSE: Final = 0.5
 STOP_SECONDS: Final = 3.0
 
@@ -68,9 +70,12 @@ class Dispatcher:
         intake.ensure_groups()
         shards = self._split(layout) if shard is None else (shard,)
         next_look = 0.0
+        deaf: dict[Place, float] = {}  # until when: whoever attends to a stream hears of what comes without us
         while not self._stopping.is_set():
-            for place in intake.listen(shards, BLOCK_MS):
-                wake(self._app, intake, *place)
+            deaf = {place: until for place, until in deaf.items() if until > clock.monotonic()}
+            for place in intake.listen(shards, DEAF_MS if deaf else BLOCK_MS, deaf):
+                if wake(self._app, intake, *place) == "attended":
+                    deaf[place] = clock.monotonic() + DEAF_MS / 1000
             if shard in (None, layout.shard(0)) and clock.monotonic() >= next_look:
                 wake_idle(self._app, intake)
                 wake_looks(self._app, intake, self._runtime.database, layout)

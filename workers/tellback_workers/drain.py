@@ -5,7 +5,7 @@ lease ── pending, one by one ── new, in batches ──▶ release ──
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import structlog
@@ -48,7 +48,7 @@ class Drainer:
             return False
         end = clock.monotonic() + self._lease_seconds / 2
         try:
-            self._pending(lease, end)
+            self.recover(lease, end)
             while clock.monotonic() < end and self._fresh(lease, end):
                 pass
         except Fenced:
@@ -61,6 +61,16 @@ class Drainer:
     def _fresh(self, lease: Lease, end: float) -> bool:
         """Apply one batch of new entries; False when there was none."""
         raws = self._intake.read_new(lease, self._batch)
+        self.apply(lease, raws, end)
+        return bool(raws)
+
+    def apply(self, lease: Lease, raws: Sequence[RawEntry], end: float) -> None:
+        """Apply new entries as one batch, and each alone where that fails.
+
+        Raises:
+            Fenced: the lease has passed on.
+            Unavailable: Redis or what the loop needs is away.
+        """
         entries = list(self._decoded(lease, raws))
         if entries:
             try:
@@ -69,10 +79,9 @@ class Drainer:
                 raise
             except Exception:  # noqa: BLE001 - a loop's fault costs one entry, found below, and no other
                 _log.exception("drain.batch_failed", stream=lease.stream, entries=len(entries))
-                self._pending(lease, end)
-        return bool(raws)
+                self.recover(lease, end)
 
-    def _pending(self, lease: Lease, end: float) -> None:
+    def recover(self, lease: Lease, end: float) -> None:
         """Apply entries that were read before and not applied, each alone, so that one cannot take others with it.
 
         They are read one by one too, since each reading counts as a delivery: one that was never tried must not
@@ -104,7 +113,7 @@ class Drainer:
                 reason = redact_text(f"{type(error).__name__}: {error}")[:2000]
                 self._bury(lease, raw, f"failed {entry.deliveries} times; last: {reason}")
 
-    def _decoded(self, lease: Lease, raws: list[RawEntry]) -> Iterator[Entry]:
+    def _decoded(self, lease: Lease, raws: Sequence[RawEntry]) -> Iterator[Entry]:
         for raw in raws:
             try:
                 if raw.raw is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Final
 
 from tellback.settings import Settings, load
@@ -27,6 +27,11 @@ class Runtime:
         self.layout = cache(self._layout)
         self.intake = cache(self._intake)
         self.dead = cache(self._dead)
+
+    @cached_property
+    def is_cluster(self) -> bool:
+        """Whether a call of Redis must stay in one slot."""
+        return self.database.is_cluster()
 
     def _layout(self, team: str) -> Layout:
         return open_layout(self.database, team, self.settings.shards)

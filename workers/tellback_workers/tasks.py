@@ -7,12 +7,14 @@ from celery import shared_task
 
 from tellback.errors import Unavailable
 from tellback.names import Family, Task
+from tellback.state.keys import Shard
 from tellback.state.presence import Presence
 from tellback_workers.app import app
 from tellback_workers.drain import Drainer
 from tellback_workers.loops import loop_of
 from tellback_workers.runtime import Runtime, runtime
-from tellback_workers.wakeups import wake, wake_idle, wake_looks
+from tellback_workers.standby import Standby, place
+from tellback_workers.wakeups import messages_wait, wake, wake_idle, wake_looks
 
 _log = structlog.get_logger("tellback.tasks")
 
@@ -37,11 +39,31 @@ def drain(team: str, shard_index: int, family_name: str) -> None:
     shard = process.layout(team).shard(shard_index)
     try:
         again = drainer(process, team, family).drain(shard, family)
+        shards = [shard] if again else _stand_by(process, team, shard, family)
     except Unavailable as away:
         _log.warning("drain.postponed", stream=f"{shard.team}.{shard.index}:{family}", reason=str(away))
         return
-    if again:
-        wake(app, process.intake(team), shard, family)
+    for each in shards:
+        wake(app, process.intake(team), each, family)
+
+
+def _stand_by(process: Runtime, team: str, shard: Shard, family: Family) -> list[Shard]:
+    """Stay with the family's streams where an agent awaits what comes of them, and nothing else needs this process."""
+    settings = process.settings
+    if family is not Family.EVENTS or not settings.standby:
+        return []
+    with place.taken() as free:
+        if not free:
+            return []
+        standby = Standby(
+            process.intake(team),
+            drainer(process, team, family),
+            lambda: place.closing or messages_wait(app),
+            lease_seconds=settings.drain_lease,
+            quiet=settings.standby,
+            batch=settings.drain_batch,
+        )
+        return standby.attend((shard,) if process.is_cluster else process.layout(team).all, family)
 
 
 @shared_task(name=Task.RING)

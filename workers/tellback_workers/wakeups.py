@@ -9,16 +9,18 @@ from celery import Celery
 from tellback.names import Family, Task
 from tellback.state.database import Database
 from tellback.state.evaluations import due_shards
-from tellback.state.intake import Intake
+from tellback.state.intake import Intake, Ring
 from tellback.state.keys import Layout, Shard
 
 QUEUED: Final = 1_000  # in a family's queue at most for a round to add one: nobody may read it for days
 
 
-def wake(app: Celery, intake: Intake, shard: Shard, family: Family) -> None:
-    """Publish a wake-up, unless one is pending. Lost ones cost time only: idle streams are rung again."""
-    if intake.ring(shard, family):
+def wake(app: Celery, intake: Intake, shard: Shard, family: Family) -> Ring:
+    """Publish a wake-up, if one is due. Lost ones cost time only: idle streams are rung again."""
+    ring = intake.ring(shard, family)
+    if ring == "due":
         app.send_task(Task.DRAIN, (shard.team, shard.index, family.value), queue=family.value, ignore_result=True)
+    return ring
 
 
 def wake_idle(app: Celery, intake: Intake) -> None:
@@ -46,3 +48,13 @@ def pending(app: Celery, queue: str) -> int:
         channel: Any = connection.channel()  # kombu's stubs know only what all transports share
         # Not passive: kombu looks for the queue without the prefix of its keys, and never finds it.
         return int(channel.queue_declare(queue).message_count)
+
+
+def messages_wait(app: Celery) -> bool:
+    """Whether a message waits in any queue that this worker reads."""
+    with app.pool.acquire(block=True) as held:
+        connection: Any = held  # kombu's stubs know only what all transports share
+        pipe = connection.default_channel.client.pipeline(transaction=False)  # this client prefixes the keys
+        for queue in app.amqp.queues.consume_from:
+            pipe.llen(queue)
+        return any(pipe.execute())

@@ -214,13 +214,25 @@ class Prompt:
         if wait:
             self._context.publisher.hurry()
         nap = FIRST_NAP
-        while True:
+        while (left := end - clock.monotonic()) > 0:
+            rung = self._await_bell(left)
             taken = self._take()
-            left = end - clock.monotonic()
-            if taken or left <= 0:
+            if taken:
                 return taken
-            clock.sleep(min(nap, left))
-            nap = min(NAP_GROWTH * nap, LONGEST_NAP)
+            if not rung:
+                clock.sleep(max(0, min(nap, end - clock.monotonic())))
+                nap = min(NAP_GROWTH * nap, LONGEST_NAP)
+        return self._take()
+
+    def _await_bell(self, seconds: float) -> bool:
+        """Whether it was possible to wait for the mailbox to have something, rather than to ask again and again."""
+        if clock.monotonic() < self._away_until:
+            return False
+        try:
+            return self._context.doorbell.wait(self._mailbox.mailbox(self._id), seconds)
+        except Unavailable as away:
+            self._postpone(away)
+            return False
 
     def _take(self) -> list[Feedback]:
         if clock.monotonic() < self._away_until:
@@ -233,9 +245,12 @@ class Prompt:
             return self._mailbox.take_feedback(self._id, operation)
         except Unavailable as away:
             self._unanswered.append(operation)
-            self._away_until = clock.monotonic() + AWAY_SECONDS
-            _log.warning("feedback.postponed", evaluation=self.evaluation, reason=str(away))
+            self._postpone(away)
             return []
+
+    def _postpone(self, away: Unavailable) -> None:
+        self._away_until = clock.monotonic() + AWAY_SECONDS
+        _log.warning("feedback.postponed", evaluation=self.evaluation, reason=str(away))
 
 
 def begin_prompt(

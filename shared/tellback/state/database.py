@@ -11,6 +11,7 @@ from redis import exceptions
 from redis.backoff import ExponentialBackoff, NoBackoff
 from redis.retry import Retry
 
+from tellback import clock
 from tellback.errors import ConfigurationError, Unavailable
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ Command = Sequence[Arg]
 
 CONNECT_TIMEOUT = 2.0
 SOCKET_TIMEOUT = 5.0  # above every blocking read that we make (1 s)
+SHORTEST = 0.001  # of a blocking command, in seconds: 0 would be for ever
 NOT_A_URL = (
     "not the URL of a Redis: use redis://[user:password@]host:port/number, rediss://... or unix://path, "
     "with special characters of a password percent-encoded"
@@ -64,6 +66,7 @@ class Database:
             raise ConfigurationError(NOT_A_URL) from None
         self._redis.response_callbacks.clear()  # replies raw: one shape whatever redis-py does with a command's reply
         self.url = url
+        self._patience = patience or SOCKET_TIMEOUT
 
     def command(self, *parts: Arg) -> Any:
         """The reply of one command."""
@@ -79,6 +82,25 @@ class Database:
             for command in commands:
                 pipe.execute_command(*command)
             return cast("list[Any]", pipe.execute(raise_on_error=raise_on_error))
+
+    def blocking(self, seconds: float, *parts: Arg) -> Any:
+        """The reply of a command whose last argument, its timeout, is added here, after at most `seconds`.
+
+        A reply may be late by as long as this client waits for any other.
+        """
+        end = clock.monotonic() + seconds
+        pool = self._redis.connection_pool
+        with _away():
+            connection = pool.get_connection()
+            try:
+                left = max(SHORTEST, end - clock.monotonic())
+                connection.send_command(*parts, f"{left:.3f}")
+                return connection.read_response(timeout=left + self._patience)
+            except BaseException:
+                connection.disconnect()  # what it answers later must not be read as the reply to something else
+                raise
+            finally:
+                pool.release(connection)
 
     def run(self, call: Call) -> Any:
         """The reply of one named script."""

@@ -211,6 +211,10 @@ class Evaluations:
         reply = msgspec.json.decode(self._db.run(call))
         return [_decode_feedback(item) for item in reply["feedback"]]
 
+    def mailbox(self, id_: EvaluationId) -> str:
+        """The list in which feedback waits."""
+        return _keys(self._shard, id_).mail
+
     def _call(self, lease: Lease, change: Change) -> Call:
         state, effects = change.state, change.effects
         feedback = [_encode(item) for item in effects.feedback[-_MAIL_CAP:]]

@@ -6,9 +6,9 @@ entry stays pending until the script that stores its effect acknowledges and del
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from redis import exceptions
@@ -16,16 +16,20 @@ from redis import exceptions
 from tellback.contracts.codec import AnyMessage
 from tellback.errors import TellbackError, Unavailable
 from tellback.names import Family
-from tellback.state.database import Database
+from tellback.state.database import Arg, Database
 from tellback.state.keys import Layout, Shard, stream_of
-from tellback.state.script import Script
+from tellback.state.script import Call, Script
 
 FIELD: Final = "m"
 RING_MS: Final = 3_000
 READ_BYTES: Final = 16 << 20  # of one read, by the average size in the stream: bounds a drainer's memory
 _CONSUMER: Final = "drainer"  # one name for all: what a dead drainer left pending is its successor's to read
 
+Place = tuple[Shard, Family]  # of a stream
+Ring = Literal["due", "pending", "attended"]
+
 _take_lease = Script("take_lease")
+_extend_lease = Script("extend_lease")
 _release_lease = Script("release_lease")
 
 
@@ -125,13 +129,14 @@ class Intake:
             if isinstance(reply, Exception) and not str(reply).startswith("BUSYGROUP"):
                 raise reply
 
-    def listen(self, shards: Iterable[Shard], block_ms: int) -> list[tuple[Shard, Family]]:
+    def listen(self, shards: Iterable[Shard], block_ms: int, without: Container[Place] = frozenset()) -> list[Place]:
         """The streams of these shards in which something new came, after waiting for at most `block_ms`.
 
         Each entry is told to one listener only. One entry of a stream says it; the group then passes over the others
         unread, so that a listener carries and holds none of what the drainers read. What comes after that rings again.
         """
-        streams = [stream_of(shard, family) for shard in shards for family in Family]
+        places = [(shard, family) for shard in shards for family in Family]
+        streams = [stream_of(*place) for place in places if place not in without]
         reply = self._grouped(
             "XREADGROUP", "GROUP", "bell", "bell", "COUNT", 1, "BLOCK", block_ms, "NOACK",
             "STREAMS", *streams, *([">"] * len(streams)),
@@ -140,7 +145,7 @@ class Intake:
         self._db.pipeline([("XGROUP", "SETID", stream, "bell", "$") for stream in rung])
         return [self._streams[stream] for stream in rung]
 
-    def idle(self) -> list[tuple[Shard, Family]]:
+    def idle(self) -> list[Place]:
         """Streams that have entries, no drainer and no wake-up pending."""
         places = list(self._streams.values())
         replies = self._db.pipeline(
@@ -159,9 +164,12 @@ class Intake:
             if length and not held
         ]
 
-    def ring(self, shard: Shard, family: Family) -> bool:
-        """Whether the caller is to publish a wake-up: False while one is pending."""
-        return self._db.command("SET", shard.key("ring", family), 1, "NX", "PX", RING_MS) is not None
+    def ring(self, shard: Shard, family: Family) -> Ring:
+        """Whether the caller is to publish a wake-up: it is `pending`, or `attended` to by a drainer, or `due`."""
+        token = self._db.command("SET", shard.key("ring", family), 1, "NX", "GET", "PX", RING_MS)
+        if token is None:
+            return "due"
+        return "attended" if token == b"attended" else "pending"
 
     def ring_looks(self, shard: Shard) -> bool:
         """The same for evaluations of a shard that are to be looked at."""
@@ -178,13 +186,24 @@ class Intake:
 
     def take_lease(self, shard: Shard, family: Family, seconds: float) -> Lease | None:
         """The lease of a stream, or None while another drainer holds it."""
-        keys = [shard.key("lease", family), shard.key("fence", family), shard.key("ring", family)]
-        fence = self._db.run(_take_lease.call(keys, [int(seconds * 1000)]))
+        fence = self._db.run(_lease_call(shard, family, seconds, attend=False))
         return None if fence is None else Lease(shard, family, int(fence))
 
-    def release(self, lease: Lease) -> None:
-        """Give the stream back."""
-        self._db.run(_release_lease.call([lease.key], [lease.fence]))
+    def attend(self, shards: Iterable[Shard], family: Family, seconds: float) -> list[Lease]:
+        """The leases of those streams that nobody drains; no wake-up is published for them until they are released."""
+        places = list(shards)
+        fences = self._db.run_all([_lease_call(shard, family, seconds, attend=True) for shard in places])
+        found = zip(places, fences, strict=True)
+        return [Lease(shard, family, int(fence)) for shard, fence in found if fence is not None]
+
+    def extend(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
+        """The leases that are still ours, from now on for `seconds`; we still attend to their streams."""
+        calls = [_extend_lease.call(_lease_keys(lease), [lease.fence, int(seconds * 1000)]) for lease in leases]
+        return [lease for lease, ours in zip(leases, self._db.run_all(calls), strict=True) if ours]
+
+    def release(self, *leases: Lease) -> None:
+        """Give the streams back."""
+        self._db.run_all([_release_lease.call(_lease_keys(lease), [lease.fence]) for lease in leases])
 
     def has_new(self, lease: Lease) -> bool:
         """Whether entries wait that no drainer has read."""
@@ -208,6 +227,18 @@ class Intake:
         )  # fmt: skip
         return [_raw_entry(item, 1) for item in reply[0][1]] if reply else []
 
+    def read_next(self, leases: Sequence[Lease], count: int, block_ms: int) -> dict[Lease, list[RawEntry]]:
+        """At most `count` new entries of each stream that has some, after waiting for at most `block_ms`.
+
+        On a cluster the streams must share a slot.
+        """
+        by_stream = {lease.stream.encode(): lease for lease in leases}
+        reply = self._grouped(
+            "XREADGROUP", "GROUP", "drain", _CONSUMER, "COUNT", count, "BLOCK", block_ms,
+            "STREAMS", *by_stream, *([">"] * len(by_stream)),
+        )  # fmt: skip
+        return {by_stream[stream]: [_raw_entry(item, 1) for item in items] for stream, items in reply or ()}
+
     def read_pending(self, lease: Lease, after: str, count: int) -> list[RawEntry]:
         """Entries after id `after` that were read before and never applied; reading counts as a delivery."""
         reply = self._grouped(
@@ -226,14 +257,23 @@ class Intake:
             "XCLAIM", lease.stream, "drain", _CONSUMER, 0, entry_id, "RETRYCOUNT", max(deliveries - 1, 0), "JUSTID"
         )  # fmt: skip
 
-    def _grouped(self, *command: str | int) -> Any:
+    def _grouped(self, *command: Arg) -> Any:
         try:
             return self._db.command(*command)
         except exceptions.ResponseError as error:
-            if not str(error).startswith("NOGROUP"):
+            if not str(error).startswith(("NOGROUP", "UNBLOCKED")):
                 raise
             self.ensure_groups()  # the database was emptied while we ran
             return None
+
+
+def _lease_keys(lease: Lease) -> tuple[str, str]:
+    return lease.key, lease.shard.key("ring", lease.family)
+
+
+def _lease_call(shard: Shard, family: Family, seconds: float, *, attend: bool) -> Call:
+    keys = [shard.key("lease", family), shard.key("fence", family), shard.key("ring", family)]
+    return _take_lease.call(keys, [int(seconds * 1000), int(attend)])
 
 
 def _raw_entry(item: Any, deliveries: int) -> RawEntry:

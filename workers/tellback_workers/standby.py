@@ -1,0 +1,183 @@
+"""Standing by: a process that has drained a stream stays with its family's streams, and takes what comes at once.
+
+A wake-up goes through a dispatcher, the broker and a worker's main process, and costs more than most of the batches
+that it announces. While somebody attends to a stream, none is published for it.
+
+leases, tokens ── read, blocking ── apply ──▶ quiet, a backlog, needed elsewhere, a minute ──▶ release, look once more
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from tempfile import TemporaryFile
+from typing import IO, Any, Final
+
+import structlog
+from billiard.process import current_process
+from celery import signals
+
+from tellback import clock
+from tellback.contracts.message import MAX_MESSAGE_BYTES
+from tellback.names import Family
+from tellback.state.intake import READ_BYTES, Fenced, Intake, Lease
+from tellback.state.keys import Shard
+from tellback_workers.drain import Drainer
+
+LONGEST: Final = 60.0  # seconds, below the time limit of a task
+LOOK: Final = 0.025  # seconds between two looks for messages: what waits at both needs this process
+STREAMS: Final = 16  # at once: a read asks for each
+
+_log = structlog.get_logger("tellback.standby")
+
+
+class Standby:
+    """Attends to streams of one family of one team, for one task."""
+
+    def __init__(
+        self,
+        intake: Intake,
+        drainer: Drainer,
+        needed: Callable[[], bool],
+        *,
+        lease_seconds: float,
+        quiet: float,
+        batch: int,
+    ) -> None:
+        """Take the streams, what applies their entries, and what says that this process is needed elsewhere.
+
+        It ends after `quiet` seconds without an entry, and when more than `batch` wait in a stream.
+        """
+        self._intake = intake
+        self._drainer = drainer
+        self._needed = needed
+        self._lease_seconds = lease_seconds
+        self._quiet = quiet
+        self._batch = batch
+        self._held: list[Lease] = []
+        self._extend_at = 0.0
+
+    def attend(self, shards: Sequence[Shard], family: Family) -> list[Shard]:
+        """Apply what comes until it is quiet, at most for a minute; returns where a further wake-up is due.
+
+        Streams that others drain are taken when they are free. With a backlog it ends too: then several processes are
+        to drain, a stream each.
+
+        Raises:
+            Unavailable: Redis or what the loop needs is away; everything waits in the streams.
+        """
+        self._extend_at = clock.monotonic() + self._lease_seconds / 4
+        try:
+            self._attend(shards[:STREAMS], family)
+        finally:
+            self._intake.release(*self._held)
+        return [lease.shard for lease in self._held if self._intake.has_new(lease)]
+
+    def _attend(self, shards: Sequence[Shard], family: Family) -> None:
+        now = look_at = clock.monotonic()
+        end, quiet_at = now + LONGEST, now + self._quiet
+        waits = False
+        while now < min(end, quiet_at):
+            if now >= look_at:
+                waited, waits = waits, self._needed()
+                if waited and waits:  # it is not just on its way: no other process takes it
+                    return
+                self._join(shards, family)
+                look_at = now + LOOK
+            self._extend()
+            if not self._held:
+                return
+            came = self._serve()
+            if came > self._batch:
+                return
+            now = clock.monotonic()
+            if came:
+                quiet_at = now + self._quiet
+
+    def _join(self, shards: Sequence[Shard], family: Family) -> None:
+        """Take the streams that are free, and apply what a dead drainer left in them."""
+        held = {lease.shard for lease in self._held}
+        missing = [shard for shard in shards if shard not in held]
+        if not missing:
+            return
+        joined = self._intake.attend(missing, family, self._lease_seconds)
+        self._held += joined
+        for lease in joined:
+            with self._unless_fenced(lease):
+                self._drainer.recover(lease, self._soon())
+
+    def _serve(self) -> int:
+        """Apply what comes next; returns the most that came in one stream."""
+        few = max(1, READ_BYTES // (MAX_MESSAGE_BYTES * len(self._held)))  # however large, memory is bounded
+        most = 0
+        for lease, raws in self._intake.read_next(self._held, few, round(LOOK * 1000)).items():
+            more = self._intake.read_new(lease, self._batch) if len(raws) == few else []
+            most = max(most, len(raws) + len(more))
+            with self._unless_fenced(lease):
+                self._drainer.apply(lease, [*raws, *more], self._soon())
+            self._extend()  # the streams that follow have waited for this one's providers
+        return most
+
+    def _extend(self) -> None:
+        if clock.monotonic() >= self._extend_at:
+            self._held = self._intake.extend(self._held, self._lease_seconds)
+            self._extend_at = self._soon()
+
+    def _soon(self) -> float:
+        return clock.monotonic() + self._lease_seconds / 4
+
+    @contextmanager
+    def _unless_fenced(self, lease: Lease) -> Generator[None]:
+        try:
+            yield
+        except Fenced:
+            _log.warning("standby.fenced", stream=lease.stream, fence=lease.fence)
+            if lease in self._held:
+                self._held.remove(lease)
+
+
+class Place:
+    """The one place of a worker to stand by in: a lock on a file that its processes have from their parent.
+
+    A worker of one process has none: that must be there for whatever comes. The lock ends with its holder, and a byte
+    in the file says that the worker shuts down.
+    """
+
+    def __init__(self) -> None:
+        """Open the file with the worker, before its pool."""
+        self._file: IO[bytes] | None = None
+        signals.worker_init.connect(self._open, weak=False)
+        signals.worker_shutting_down.connect(self._close, weak=False)
+
+    @property
+    def closing(self) -> bool:
+        """Whether the worker shuts down: a warm shutdown waits for what its processes do."""
+        return self._file is None or os.fstat(self._file.fileno()).st_size > 0
+
+    @contextmanager
+    def taken(self) -> Generator[bool]:
+        """Whether it was free; it is the caller's until the context ends."""
+        if self._file is None or self.closing or current_process().name == "MainProcess":  # other pools run tasks there
+            yield False
+            return
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):  # which of them, depends on the system
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            fcntl.lockf(self._file, fcntl.LOCK_UN)
+
+    def _open(self, sender: Any, **_: object) -> None:
+        self._file = TemporaryFile(buffering=0) if sender.concurrency > 1 else None  # noqa: SIM115 - open until the process ends
+
+    def _close(self, **_: object) -> None:
+        if self._file is not None:
+            self._file.write(b"x")
+
+
+place: Final = Place()
