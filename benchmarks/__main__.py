@@ -29,9 +29,11 @@ def main() -> None:
     results: list[Result] = []
     for name in arguments.names or ROWS:
         with system() as fresh:
-            results.append(import_module(f"benchmarks.rows.{name}").measure(fresh))
+            measured: Result | tuple[Result, ...] = import_module(f"benchmarks.rows.{name}").measure(fresh)
+        fresh_results = measured if isinstance(measured, tuple) else (measured,)
+        results += fresh_results
         if not arguments.json:
-            print("\n".join(results[-1].lines()), flush=True)
+            print("\n".join(line for result in fresh_results for line in result.lines()), flush=True)
     draw(results, arguments.plot)
     if arguments.json:
         rows = [

@@ -10,12 +10,14 @@ from typing import Any, cast
 import redis
 from celery import Celery
 
+from benchmarks.arrivals import arrivals
 from benchmarks.measure import Work
 from benchmarks.system import System, cpu_seconds, wait
 from tellback.settings import load
 
 QUEUE = "bare"
 COUNTER = "bare:count"
+TIMES = "bare:times"
 
 app = Celery("bare", broker=load().redis_url)
 app.conf.update(
@@ -46,6 +48,13 @@ def command() -> None:
     _client().incr(COUNTER)
 
 
+@app.task(name="bare.timed")
+def timed(published: int | None = None) -> None:
+    _client().incr(COUNTER)
+    if published is not None:
+        _client().rpush(TIMES, time.time_ns() - published)
+
+
 class Bare:
     """B's work, at its best: what is measured is the work alone, all messages lie in the queue before."""
 
@@ -68,6 +77,15 @@ class Bare:
         wait(lambda: self._done() >= tasks, 120)
         amount, seconds = tasks - begun, time.perf_counter() - start
         return Work(amount / seconds, (cpu_seconds() - cpu) / amount * 1e6)
+
+    def latencies(self, rate: float, tasks: int, seed: int) -> list[float]:
+        """Seconds from when each task was due to be published until its INCR is done; arrival is open-loop."""
+        self._db.command("DEL", TIMES)
+        with app.producer_pool.acquire(block=True) as producer:
+            for due in arrivals(rate, tasks, seed):
+                self._task.apply_async((due,), producer=producer)
+        wait(lambda: int(self._db.command("LLEN", TIMES)) >= tasks, 60)
+        return [int(time) / 1e9 for time in self._db.command("LRANGE", TIMES, 0, -1)]
 
     def _done(self) -> int:
         return int(self._db.command("GET", COUNTER) or 0)

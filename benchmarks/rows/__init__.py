@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-ROWS = ("tool_events", "evaluation_cost", "command_throughput", "command_output", "redaction")
+ROWS = ("tool_events", "evaluation_cost", "feedback_latency", "command_throughput", "command_output", "redaction", "hook")

@@ -25,11 +25,11 @@ def measure(system: System) -> Result:
     ours: list[Work] = []
     theirs: list[Work] = []
     with connect(settings=system.settings) as tb:
-        _events(tb, EVENTS // 8)
+        work(tb, EVENTS // 8)
         bare.run(TASKS // 4)
         for _ in range(RUNS):
             theirs.append(bare.run(TASKS))
-            ours.append(_events(tb, EVENTS))
+            ours.append(work(tb, EVENTS))
     return Result(
         name="tool_events",
         what="tool events published, evaluated and counted exactly once, against a bare Celery task's rate",
@@ -44,7 +44,7 @@ def measure(system: System) -> Result:
     )
 
 
-def _events(tb: Tellback, events: int) -> Work:
+def work(tb: Tellback, events: int) -> Work:
     """The work from the first publish until the last is counted; each tenth call of a prompt earns feedback."""
     reminder = FeedbackProviderConfig(StaticFeedback("Mind the goal."), FeedbackTrigger(every_n_calls=EVERY))
     stamp = time.time_ns()
