@@ -120,14 +120,12 @@ def test_an_answer_to_a_call_that_began_after_the_refusal_ends_it(health: ToolHe
     assert [each.refusals for each in health.in_force()] == [1], "an answer forgets the refusals before it"
 
 
+def seen_at(at: int, refused: bool, wait: int | None) -> Sighting:  # noqa: FBT001 - as hypothesis passes it
+    return Sighting("t", at, at, refused, wait if refused else None)
+
+
 SIGHTINGS = st.lists(
-    st.builds(
-        lambda at, refused, wait: Sighting("t", at, at, refused, wait if refused else None),
-        st.integers(0, 200_000),
-        st.booleans(),
-        st.none() | st.integers(0, 100_000),
-    ),
-    max_size=12,
+    st.builds(seen_at, st.integers(0, 200_000), st.booleans(), st.none() | st.integers(0, 100_000)), max_size=12
 )
 
 
@@ -243,7 +241,11 @@ def test_answers_of_tools_that_are_well_cost_no_script(
     tb: Tellback, drain: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noted: list[Sequence[Sighting]] = []
-    monkeypatch.setattr(ToolHealth, "note", lambda _self, seen, _cooldown: noted.append(seen))
+
+    def note(_health: ToolHealth, seen: Sequence[Sighting], _cooldown: float) -> None:
+        noted.append(seen)
+
+    monkeypatch.setattr(ToolHealth, "note", note)
     for code in ("ok", "no_results", "error", None):
         tb.context.publisher.publish(call(code))
     drain()
@@ -256,7 +258,7 @@ def test_answers_of_tools_that_are_well_cost_no_script(
 def test_a_batch_goes_on_where_only_the_tools_shard_is_away(layout: Layout) -> None:
     runtime = Runtime(Settings(redis_url="redis://127.0.0.1:1/0"))
     patched: Any = runtime
-    patched.layout = lambda _team: layout
+    patched.layout = {"default": layout}.__getitem__
     event = call("rate_limited")
     change = Change(
         EvaluationId("s", "p", "e"),
