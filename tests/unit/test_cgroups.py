@@ -152,12 +152,14 @@ def start_runner(parent: Path, seconds: str) -> subprocess.Popen[bytes]:
     return runner
 
 
-def test_the_group_of_a_killed_runner_is_gone_with_its_command(parent: Path) -> None:
-    """The supervisor sees to it."""
+def test_the_command_of_a_killed_runner_ends_and_its_group_is_removed(parent: Path) -> None:
+    """By the supervisor, or by the next worker's sweep if the supervisor did not come to it."""
     runner = start_runner(parent, "31.25")
     runner.kill()
     runner.wait()
-    wait_until(lambda: not groups(parent) and alive("31.25") == 0, "nothing is left")
+    wait_until(lambda: alive("31.25") == 0, "the command has ended")
+    sweep(parent)
+    assert groups(parent) == []
 
 
 def test_what_a_dead_worker_and_its_supervisor_left_is_swept(parent: Path) -> None:
@@ -180,7 +182,8 @@ def test_what_a_dead_worker_and_its_supervisor_left_is_swept(parent: Path) -> No
     living.wait()
     (parent / "command-other").rmdir()
     (parent / "command-1-1-1-1").rmdir()
-    wait_until(lambda: not groups(parent), "the living one's is gone with it")
+    wait_until(lambda: alive("33.25") == 0, "the living one's command has ended with it")
+    sweep(parent)
 
 
 def supervisor_of(pid: int) -> int:
