@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
+import os
+import subprocess
+import sys
 
 import pytest
 
-from tellback import FeedbackContext, FeedbackProvider, ToolCall
+from tellback import FeedbackTrigger, ProviderSpec, Tellback
 from tellback.settings import Settings
-from tests.support.pages import blocks, examples
+from tests.support.pages import ROOT, blocks, examples
+from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
 
 PAGE = "docs/loops/guidance.md"
+TEMPLATE = "examples/feedback_provider.py"
 
 
 def test_the_example_prints_what_the_page_says(
@@ -28,14 +31,55 @@ def test_the_example_prints_what_the_page_says(
     assert capsys.readouterr().out == printed
 
 
-def test_the_custom_provider_of_the_page_works() -> None:
+def test_the_reports_of_the_page_arrive(tb: Tellback, start_workers: StartWorkers) -> None:
+    start_workers(1, queues="events")
     (code,) = [text for language, text in blocks(PAGE) if language == "py"]
-    defined: dict[str, Any] = {"__name__": __name__}
-    exec(compile(code, PAGE, "exec"), defined)
-    provider: FeedbackProvider = defined["SameToolMonitor"](times=3)
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    calls = [ToolCall(at=1, tool="search", call_index=n) for n in range(3)]
-    context = FeedbackContext(session="s", prompt="p", now=now, began_at=now, recent=calls)
-    assert provider.should_run(context=context)
-    assert provider.provide(context=context).summary == "The last 3 calls all went to search."
-    assert not provider.should_run(context=FeedbackContext(session="s", prompt="p", now=now, began_at=now))
+    each = FeedbackTrigger(every_n_calls=1)
+    specs = [ProviderSpec(name="ContextChangeFeedback", trigger=each)]
+    maker, other = (tb.prompt("s1", name, feedback_providers=specs) for name in ("maker", "other"))
+    tb.flush()
+    wait_until(lambda: _known(tb, "other", other.evaluation), "the evaluations have begun")
+    exec(compile(code, PAGE, "exec"), {"tb": tb, "prompt": maker})
+    told: dict[str, list[str]] = {}
+    for prompt in (maker, other):
+        prompt.tool_invoked("t")
+        (feedback,) = prompt.feedback(wait=10)
+        told[prompt.name] = [observation.value for observation in feedback.observations]
+    assert told == {
+        "maker": ["src/app.py: edited by the user"],
+        "other": [f"main: force-pushed (by {maker.evaluation})"],
+    }
+
+
+def _known(tb: Tellback, prompt: str, evaluation: str) -> bool:
+    key = tb.context.layout.of("s1").key("eval", "s1", prompt, evaluation)
+    return bool(tb.context.database.command("EXISTS", key))
+
+
+def test_the_template_of_a_provider_passes_its_own_tests() -> None:
+    assert f'--8<-- "{TEMPLATE}"' in (ROOT / PAGE).read_text("utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", TEMPLATE],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "3 passed" in done.stdout
+
+
+def test_the_template_works_on_a_worker(tb: Tellback, start_workers: StartWorkers) -> None:
+    env = {"TELLBACK_PROVIDERS": "feedback_provider:SameToolMonitor", "PYTHONPATH": _path("examples")}
+    start_workers(1, queues="events", env=env)
+    spec = ProviderSpec(name="SameToolMonitor", trigger=FeedbackTrigger(every_n_calls=1), fields={"times": 3})
+    prompt = tb.prompt("s1", "p", feedback_providers=[spec])
+    for _ in range(3):
+        prompt.tool_invoked("search")
+    (feedback,) = prompt.feedback(wait=10)
+    assert feedback.summary == "The last 3 calls all went to search."
+
+
+def _path(folder: str) -> str:
+    return os.pathsep.join([str(ROOT / folder), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import Any, Literal, assert_type
 
 import tellback
@@ -27,6 +28,7 @@ from tellback import (
     ToolFeedback,
     Turn,
     Verdict,
+    testing,
 )
 
 
@@ -60,7 +62,13 @@ def guidance(tb: Tellback) -> None:
     assert_type(prompt, Prompt)
     assert_type(prompt.evaluation, str)
     prompt.tool_invoked("wikipedia", params={"q": 1}, status="success", result="r", duration_ms=12, call_id="c1")
+    prompt.spent(tokens=1_000, cost=0.01)
+    prompt.spent(cost=Decimal("0.01"))
+    prompt.context_changed("file", "src/app.py", "edited by the user")
+    tb.context_changed("s1", "branch", "main", by=prompt)
     assert_type(prompt.feedback(wait=0.0), list[Feedback])
+    assert_type(prompt.feedback()[0].render(form="xml"), str)
+    prompt.feedback()[0].render(form="html")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # no such form
     seen = prompt.observe(
         "wikipedia", params={"q": 1}, result="r", error=None, status=None, duration_ms=12, call_id="c1"
     )
@@ -76,6 +84,20 @@ def guidance(tb: Tellback) -> None:
 
 def _next_steps(*, query: str, results: Sequence[Any], original_question: str) -> list[str]:
     return [f"{query} {len(results)} {original_question}"]
+
+
+def built_in_providers(context: tellback.FeedbackContext) -> None:
+    each = FeedbackTrigger(every_n_calls=1, every_n_seconds=30, file_created="plan.md")
+    for provider in (
+        tellback.RepeatedCallFeedback(levels=(3, 5, 8)),
+        tellback.FailureStreakFeedback(),
+        tellback.BudgetFeedback(max_tokens=10_000, max_cost=Decimal("0.50"), currency="USD"),
+        tellback.ContextChangeFeedback(kinds=("file",)),
+    ):
+        FeedbackProviderConfig(provider, each)
+    assert_type(context.new_changes(), tuple[tellback.ContextChange, ...])
+    assert_type(context.cost_spent, Decimal)
+    assert_type(testing.run(DeadlineFeedback(), 3, every_n_calls=2, deadline=60), list[testing.Fire])
 
 
 def turns(tb: Tellback) -> None:
