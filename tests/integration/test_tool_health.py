@@ -271,6 +271,19 @@ def test_a_batch_goes_on_where_only_the_tools_shard_is_away(layout: Layout) -> N
     HealthReport(runtime, "default").tell([change])
 
 
+@pytest.mark.parametrize("code", ["rate_limited", "ok"])
+def test_a_key_that_is_not_as_we_wrote_it_costs_no_event(
+    tb: Tellback, database: Database, layout: Layout, drain: Callable[[], None], code: Code
+) -> None:
+    key = layout.of("t").key("health")
+    database.command("HSET", key, "t", "not JSON")
+    tb.context.publisher.publish(call(code))
+    drain()
+    assert [entry["tool"] for entry in tb.history("s")] == ["t"]
+    assert tb.context.health.cooling(["t"]) == {}
+    database.command("DEL", key)
+
+
 # --- what agents read --------------------------------------------------------------------------------------------
 
 

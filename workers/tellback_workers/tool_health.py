@@ -12,7 +12,6 @@ from typing import Final
 import structlog
 
 from tellback.contracts.guidance import ToolInvoked
-from tellback.errors import Unavailable
 from tellback.state.evaluations import Change
 from tellback.state.tool_health import Cooling, Sighting, ToolHealth
 from tellback_workers.runtime import Runtime
@@ -42,7 +41,7 @@ class HealthReport:
     def tell(self, changes: Iterable[Change]) -> None:
         """Note refusals, and answers of tools that are cooling down; costs nothing where calls have no outcome.
 
-        Health is advice: with its shard out of reach this is skipped, and the batch goes on.
+        Health is advice: with its shard out of reach or out of order this is skipped, and the batch goes on.
         """
         seen = [sighting for change in changes for sighting in _sightings(change)]
         if not seen:
@@ -55,8 +54,8 @@ class HealthReport:
             return
         try:
             self._health.note(wanted, self._runtime.settings.tool_cooldown)
-        except Unavailable as away:
-            _log.warning("tool_health.skipped", tools=len(matter), reason=str(away))
+        except Exception as error:  # noqa: BLE001 - as the docstring says
+            _log.warning("tool_health.skipped", tools=len(matter), reason=f"{type(error).__name__}: {error}"[:500])
 
 
 def _sightings(change: Change) -> Iterator[Sighting]:

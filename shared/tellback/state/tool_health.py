@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from tellback import clock
-from tellback.errors import InvalidInput, Unavailable
+from tellback.errors import InvalidInput
 from tellback.log import get_logger
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
@@ -170,9 +170,9 @@ class Cooling:
     def _ask(self, names: Sequence[str]) -> None:
         try:
             found = self._health.cooling(names)
-        except Unavailable as away:
+        except Exception as error:  # noqa: BLE001 - no right to read, or not what we wrote: advice must not cost a call
             self._away_until = clock.monotonic() + AWAY_SECONDS  # an agent must not pay the patience for each call
-            _log.warning("tool_health.unknown", reason=str(away))
+            _log.warning("tool_health.unknown", reason=f"{type(error).__name__}: {error}"[:500])
             return
         now = clock.monotonic()
         with self._lock:
