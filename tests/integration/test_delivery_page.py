@@ -1,0 +1,56 @@
+"""docs/loops/delivery.md shows what really happens."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tellback.settings import Settings
+from tests.support.hooks import PROGRAM, run_hook
+from tests.support.pages import blocks, console, examples
+from tests.support.workers import StartWorkers
+
+PAGE = "docs/loops/delivery.md"
+
+
+@pytest.mark.parametrize("number", range(len(examples(PAGE))))
+def test_each_example_prints_what_the_page_says(
+    number: int,
+    settings: Settings,
+    start_workers: StartWorkers,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    start_workers(1, queues="events")
+    monkeypatch.setenv("TELLBACK_REDIS_URL", settings.redis_url)
+    code, printed = examples(PAGE)[number]
+    exec(compile(code, PAGE, "exec"), {})
+    assert capsys.readouterr().out == printed
+
+
+def test_the_hook_of_the_page_answers_as_the_page_says(
+    settings: Settings, start_workers: StartWorkers, tmp_path: Path
+) -> None:
+    """Two calls with the page's configuration, after the page's installation."""
+    start_workers(1, queues="events")
+    (configuration,) = [text for language, text in blocks(PAGE) if language == "toml"]
+    (tmp_path / "hooks.toml").write_text(configuration)
+    ((line, _),) = console(PAGE).items()
+    subprocess.run([PROGRAM, *shlex.split(line)[1:]], cwd=tmp_path, check=True, capture_output=True)
+    installed = json.loads((tmp_path / ".claude" / "settings.json").read_text())
+    command = shlex.split(installed["hooks"]["PostToolUse"][0]["hooks"][0]["command"])
+    given, answer = [json.loads(text) for language, text in blocks(PAGE) if language == "json"]
+    patient = [*command[3:], "--wait=10"]
+    assert run_hook(settings, {**given, "tool_use_id": "toolu_1"}, *patient) == b""
+    assert json.loads(run_hook(settings, given, *patient)) == answer
+
+
+@pytest.mark.parametrize("code", [text for language, text in blocks(PAGE) if language == "py"])
+def test_the_frameworks_examples_name_what_there_is(code: str) -> None:
+    imports = "\n".join(line for line in code.splitlines() if line.startswith("from "))
+    exec(compile(imports, PAGE, "exec"), {})
+    compile(code, PAGE, "exec", flags=0x2000)  # ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
