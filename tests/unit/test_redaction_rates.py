@@ -13,7 +13,7 @@ from tellback.redaction import SOURCE_RULES, Redactor, find_secret, redact_text
 from tellback.redaction.assignments import SECRET_HAS, SECRETS
 from tellback.redaction.glance import Glance, has_any
 from tellback.redaction.redactor import fold
-from tellback.redaction.rules import scans
+from tellback.redaction.rules import Scan, scans
 from tests.support.leaks import KINDS as LEAK_KINDS
 from tests.support.leaks import leaks
 from tests.support.secrets import KINDS, resembling, secrets
@@ -71,6 +71,20 @@ def test_a_glance_never_misses_what_a_scan_finds() -> None:
             small = fold(text)
             spared += [scan for scan in scans().folded if scan.clean_by(Glance(text), small) and not scan.clean(small)]
             assert not spared, text
+
+
+def test_a_glance_spares_clean_prose_most_scans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is what a short text's cost hangs on."""
+    searched: list[Scan] = []
+    search = Scan.clean
+
+    def counted(scan: Scan, folded: str) -> bool:
+        searched.append(scan)
+        return search(scan, folded)
+
+    monkeypatch.setattr(Scan, "clean", counted)
+    assert find_secret(PROSE * 12) is None
+    assert len(searched) < (len(scans().plain) + len(scans().folded)) / 2
 
 
 def test_what_only_resembles_secrets_stays() -> None:
