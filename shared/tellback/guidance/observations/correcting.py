@@ -31,7 +31,7 @@ def corrections(s: Situation, tool: Tool) -> Iterator[Suggestion]:
         step = s.call("correct", "fix_arguments", s.tool, args)
         if step is not None:
             yield step
-    for problem in found[:2]:
+    for problem in sorted(found, key=lambda problem: problem.kind != "missing")[:2]:
         step = _change(s, tool, problem)
         if step is not None:
             yield step

@@ -29,6 +29,13 @@ class Suggestion(msgspec.Struct, frozen=True, omit_defaults=True):
         arguments = attempt_of(self.tool, self.args) if self.tool is not None and self.args is not None else None
         return Offer(kind=self.kind[:64], tool=self.tool, arguments=arguments)
 
+    @property
+    def key(self) -> str:
+        """What makes two of them the same: the kind and the call; the words where a tool's own line has none."""
+        offer = self.offer
+        words = attempt_of(self.text, {}) if self.kind == "custom" and self.tool is None else ""
+        return f"{self.kind} {offer.arguments or self.tool or words}"
+
 
 class ToolEnvelope(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a tool call came to, for programs.

@@ -11,7 +11,7 @@ from typing import Final
 
 from tellback.contracts.guidance import Code
 from tellback.guidance.observations.evidence import Evidence, Finding
-from tellback.guidance.observations.http import headers_of, status_of
+from tellback.guidance.observations.http import headers_of, seconds_of, status_of
 from tellback.guidance.observations.lexicon import lexicon
 from tellback.guidance.observations.statuses import code_of, wait_of
 from tellback.guidance.observations.texts import NOTHING, RATE, code_of_error, said_wait
@@ -47,7 +47,7 @@ def by_exception(evidence: Evidence) -> Finding | None:
     for number, error in enumerate(_chain(evidence.error)):
         code = _code(error, evidence.error_text if number == 0 else words_of_error(error))
         if code is not None:
-            wait = wait_of(headers_of(error), evidence.now, _wait_of(error, evidence.error_text))
+            wait = wait_of(headers_of(error), evidence.now, seconds_of(error) or said_wait(evidence.error_text))
             return Finding(code, evidence.error_text, wait)
     return None
 
@@ -119,8 +119,3 @@ def _rpc(error: BaseException, text: str) -> Code | None:
         return None
     found = code_of_error(text)
     return found if found != "error" else rpc_code(code)
-
-
-def _wait_of(error: BaseException, text: str) -> float | None:
-    wait = attribute(error, "retry_after")
-    return float(wait) if isinstance(wait, int | float) and not isinstance(wait, bool) else said_wait(text)

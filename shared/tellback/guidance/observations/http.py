@@ -39,13 +39,22 @@ def from_status(status: int, evidence: Evidence, more: Mapping[str, str] | None 
         code = "rate_limited"
     spent = code == "rate_limited" and "insufficient_quota" in message
     return Finding(
-        code, message, wait_of(headers, evidence.now, said_wait(message)), retryable=False if spent else None
+        code,
+        message,
+        wait_of(headers, evidence.now, seconds_of(evidence.error) or said_wait(message)),
+        retryable=False if spent else None,
     )
 
 
 def _accepted(evidence: Evidence) -> bool:
     data = evidence.data
     return bool(fields_of(data)) and not is_empty(data)
+
+
+def seconds_of(error: object) -> float | None:
+    """The `retry_after` that an exception carries."""
+    wait = attribute(error, "retry_after")
+    return float(wait) if isinstance(wait, int | float) and not isinstance(wait, bool) else None
 
 
 def status_of(source: object) -> int | None:

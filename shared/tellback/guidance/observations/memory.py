@@ -36,7 +36,8 @@ class ObservationMemory(msgspec.Struct):
     """The tried attempts, what they gave, and what was offered. Not safe across threads: its observer locks.
 
     `failed` and `succeeded` count by the attempt's fingerprint; `worked` has the names of the arguments with which a
-    tool has worked; `last` is how each tool's last call ended; `ignored` counts offers that were not taken up.
+    tool has worked; `last` is how each tool's last call ended; `ignored` counts, by their keys, suggestions
+    that were not taken up.
     """
 
     calls: int = 0
@@ -49,7 +50,7 @@ class ObservationMemory(msgspec.Struct):
     cooling: dict[str, Cooling] = {}
     held: list[Held] = []
     carried: list[str] = []
-    offered: list[Offer] = []
+    offered: dict[str, Offer] = {}
     ignored: dict[str, int] = {}
     refusals: int = 0
 
@@ -68,13 +69,12 @@ class ObservationMemory(msgspec.Struct):
     def called(self, tool: str, attempt: str) -> None:
         """A call has come: offers that it does not take up were ignored."""
         self.calls += 1
-        for offer in self.offered:
-            key = key_of(offer)
+        for key, offer in self.offered.items():
             if taken(offer, tool, attempt):
                 self.ignored.pop(key, None)
             else:
                 _count(self.ignored, key, ATTEMPTS_MAX)
-        self.offered = []
+        self.offered = {}
 
     def ended(self, tool: str, attempt: str, code: Code, arguments: list[str], held: Held | None) -> None:
         """How it ended."""
@@ -107,14 +107,9 @@ class ObservationMemory(msgspec.Struct):
         """Results have mentioned these words of the question."""
         self.carried = sorted({*self.carried, *stems})[:WORDS_MAX]
 
-    def tired_of(self, offer: Offer) -> bool:
-        """Whether this offer was ignored twice already."""
-        return self.ignored.get(key_of(offer), 0) >= IGNORED_ENOUGH
-
-
-def key_of(offer: Offer) -> str:
-    """What makes two offers the same."""
-    return f"{offer.kind} {offer.arguments or offer.tool or ''}"
+    def tired_of(self, key: str) -> bool:
+        """Whether what has this key was ignored twice already."""
+        return self.ignored.get(key, 0) >= IGNORED_ENOUGH
 
 
 def taken(offer: Offer, tool: str, attempt: str) -> bool:

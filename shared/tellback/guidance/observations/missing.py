@@ -16,6 +16,7 @@ from tellback.guidance.observations.words import Word, carried, content_words
 PROSE_WORDS: Final = 4
 _LEAF_WORDS: Final = 8
 _QUESTION_WORDS: Final = 24  # of meaning; what is longer is a briefing
+_QUESTION_CHARS: Final = 600
 _TEXT: Final = 64 << 10
 _NAME: Final = re.compile(r"\b[A-Z][\w'\u2019.-]+ (?:[a-z]{1,3} )?[A-Z][\w'\u2019.-]+")
 _WHO: Final = re.compile(r"\b(?:who|whom|whose|wer|qui|quién|chi|кто|quem)\b", re.IGNORECASE)
@@ -43,7 +44,7 @@ def missing_words(
     `asked` is what was searched for, `known` the stems that earlier results mention. Where the search led to something
     under another name (it asked for "Ruby creator" and found Yukihiro Matsumoto), its own words are not missed.
     """
-    words = content_words(question)
+    words = content_words(question) if len(question) <= _QUESTION_CHARS else ()
     if not prose or not words or len(words) > _QUESTION_WORDS or not looks_up(tool, params):
         return []
     here = carried(words, prose)

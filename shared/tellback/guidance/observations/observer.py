@@ -224,7 +224,7 @@ class Observer:
         if s.code in ("rate_limited", "unavailable"):
             until = None if s.retry_after is None else evidence.now.timestamp() + s.retry_after
             self.memory.cools(s.tool, until)
-        words = content_words(self.question) if self.question and (prose or gained) else []
+        words = content_words(self.question) if self.question and (prose or gained) else ()
         if words:
             self.memory.mentions(carried(words, prose or evidence.text[:_QUESTION_MAX]))
 
@@ -255,7 +255,7 @@ class Observer:
             missing=tuple(one_line(word.text, 60) for word in s.missing),
             suggestions=tuple(steps),
         )
-        self.memory.offered = list(envelope.outcome.offered)
+        self.memory.offered = {step.key: step.offer for step in steps}
         return ToolFeedback(
             tool_name=s.tool,
             status=outcome.status,

@@ -25,6 +25,7 @@ from tellback.guidance.observations.values import (
     is_mapping,
     is_row,
     items_of,
+    json_of,
     text_of,
 )
 
@@ -67,6 +68,8 @@ def unwrapped(value: object) -> tuple[object, bool]:
     """What a wrapper of a protocol holds, and whether it says that the call failed; else the value itself."""
     if is_mapping(value):
         return _of_fields(value, fields_of(value))
+    if isinstance(value, str):
+        return _of_fields(value, fields_of(json_of(value)))
     content = attribute(value, "content")
     if (
         not isinstance(value, str | BaseException)

@@ -56,7 +56,7 @@ def next_steps(situation: Situation) -> list[Suggestion]:
 
 def bounded(situation: Situation, steps: list[Suggestion]) -> list[Suggestion]:
     """Those of `steps` that are not worn out, the most important of them, in their order."""
-    left = [step for step in steps if not situation.memory.tired_of(step.offer)]
+    left = [step for step in steps if not situation.memory.tired_of(step.key)]
     if not left and situation.code not in ("ok", "partial"):
         left = [situation.answer("report", "report", "what_failed")]
     limit = SUCCESS_MAX if situation.code == "ok" else SUGGESTIONS_MAX

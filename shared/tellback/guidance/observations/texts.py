@@ -82,7 +82,8 @@ UNAVAILABLE: Final = _pattern(
     r"(?:could not|couldn't|cannot|can't|failed to|unable to) (?:connect|reach|resolve|establish)",
     r"unreachable|name or service not known|name resolution|no route to host|nodename nor servname",
     r"bad gateway|service unavailable|internal server error|\boverloaded(?:_error)?\b|under maintenance|server error",
-    r"econnre(?:fused|set)|enotfound|eai_again|getaddrinfo|broken pipe|socket hang up|network (?:error|is down)",
+    r"\b(?:econnre(?:fused|set)|enotfound|eai_again)\b|getaddrinfo|broken pipe|socket hang up|network (?:error"
+    r"|is down)",
     r"fetch failed|remote end closed|server disconnected|econnaborted|ssl(?:error|: )",
 )
 _ANYTHING: Final = (
@@ -105,7 +106,7 @@ _IS_NOTHING: Final = re.compile(
     rf"(?:no (?:\w+ ){{0,4}}?{_ANYTHING}\b(?:\W*$| found| were| was| available| match| returned| for\b| in\b)"
     rf"|none found|"
     rf"nothing (?:was )?found|(?:found|returned) (?:no|0|zero) {_ANYTHING}|0 (?:results|matches|hits)|not? found\W*$|"
-    rf"(?:could|did) ?n[o']t find any|(?:did|does) not match any|no results\b|no good \w* ?\w* ?results?)",
+    rf"(?:could|did) ?n[o']t find any|(?:did|does) not match any|no good \w* ?\w* ?results?)",
     re.IGNORECASE,
 )
 _SAYS_ERROR: Final = re.compile(
@@ -121,7 +122,10 @@ _WARNS: Final = re.compile(r"\W*\w*(?:warning|exit)\b", re.IGNORECASE)
 _TRACE: Final = re.compile(r"\s*(?:Error\S*\s+)?Traceback \(most recent call last\)", re.IGNORECASE)
 _LAST: Final = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Warning|Timeout|Exit|\w+))(?::\s*(.*))?$", re.DOTALL)
 _SAYS_FAILED: Final = re.compile(
-    r"\s*(?:an? (?:\w+ )?error (?:has )?occurred|(?:the )?(?:tool|request|call|command|operation|search|query"
+    r"\s*(?:the user (?:doesn't|does not|did not|has|denied|rejected|declined)\b.{0,40}(?:proceed|denied"
+    r"|rejected|declined|tool)|"
+    r"permission to use .{1,80} (?:has been |was )?denied|an? (?:\w+ )?error (?:has )?occurred|(?:the )?(?:tool"
+    r"|request|call|command|operation|search|query"
     r"|fetch|execution) "
     r"(?:has )?(?:failed|errored|timed out|was (?:denied|rejected|blocked))|(?:failed|unable) to \w+"
     r"|(?:could not|couldn't) "
@@ -303,8 +307,12 @@ def _of_short(head: str, tool: str) -> Code | None:
 
 
 def _begins_with_status(head: str) -> bool:
-    match = _STATUS.search(head[:120])
-    return match is not None and match.start() <= 24 and status_in(head[:120]) is not None
+    """Whether it opens with a status, and is neither a bare number nor a sentence about one."""
+    start = head[:120].lstrip(" \t\n\"'<*")
+    match = _STATUS.match(start)
+    if match is None or start.strip(" .").isdigit() or status_in(start) is None:
+        return False
+    return re.match(r"\s*(?:is|are|was|means?|status|response|errors?|codes?)\b", start[match.end() :]) is None
 
 
 def last_error(text: str) -> tuple[str, str] | None:

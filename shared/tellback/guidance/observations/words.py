@@ -25,6 +25,7 @@ _FUNCTION_RUNS: Final = re.compile(
     "什么|什麼|哪里|哪裡|哪儿|哪个|哪些|谁|誰|多少|怎么|怎麼|怎样|为什么|為什麼|何时|什么时候|请|問|吗|嗎|呢|的|了|是|在|和|与|與|有|何|いつ|どこ|です"
 )
 _STEM_MIN: Final = 4
+_WORDS_MAX: Final = 48
 _NUMBERED: Final = frozenset(["year", "date", "day", "month", "time", "number", "amount", "century", "age"])
 
 
@@ -37,8 +38,9 @@ class Word(msgspec.Struct, frozen=True):
     phrase: int = 0  # words with nothing between them have the same
 
 
-def content_words(text: str, limit: int = 48) -> list[Word]:
-    """The words of a question that carry meaning, in order, each once."""
+@lru_cache(maxsize=512)
+def content_words(text: str) -> tuple[Word, ...]:
+    """The words of a question that carry meaning, in order, each once; cached, since questions come again."""
     found: dict[str, Word] = {}
     phrase = 0
     first = True
@@ -57,7 +59,7 @@ def content_words(text: str, limit: int = 48) -> list[Word]:
             stem = stem_of(word)
             name = (word[:1].isupper() and not begins) or (len(word) > 1 and word.isupper())
             found.setdefault(stem, Word(word, stem, name, phrase))
-    return list(found.values())[:limit]
+    return tuple(found.values())[:_WORDS_MAX]
 
 
 def _parts(word: str) -> Iterable[str]:

@@ -1,0 +1,183 @@
+"""Whatever is passed, observing neither raises nor grows without bound."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tellback.guidance.observations.observer import Observer
+from tellback.guidance.observations.values import SHOWN_BYTES, shown
+from tests.support.waiting import wait_until
+
+LONGEST = SHOWN_BYTES + 8_000
+TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+@dataclass
+class Point:
+    x: int
+    y: float = math.nan
+
+
+class Hostile:
+    def __repr__(self) -> NoReturn:
+        raise RuntimeError("no repr")
+
+    def __str__(self) -> NoReturn:
+        raise RuntimeError("no str")
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise RuntimeError("no comparison")
+
+    __hash__ = None  # type: ignore[assignment]  # on purpose: it cannot be a key
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise RuntimeError(name)
+
+
+class HostileError(Exception):
+    def __str__(self) -> NoReturn:
+        raise RuntimeError("no str")
+
+
+def _circular() -> dict[str, Any]:
+    made: dict[str, Any] = {"a": 1}
+    made["self"] = made
+    return made
+
+
+def _deep() -> list[Any]:
+    made: list[Any] = []
+    for _ in range(5_000):
+        made = [made]
+    return made
+
+
+WEIRD: list[Any] = [
+    b"\xff\xfe bytes", bytearray(b"x"), memoryview(b"x"), Point(1), math.nan, math.inf, _circular(), _deep(), Hostile(),
+    {1: 2, (3,): 4}, {"\ud800": "\udfff"}, "\ud800 lone", object(), ..., {1, 2}, range(9), Exception, ValueError("v"),
+    HostileError(), lambda: 1, 10**5_000, "\x00\x1b[31m", [Hostile()], {"error": Hostile()}, {"results": _circular()},
+    {"isError": True, "content": [Hostile(), 3, None]}, {"content": _deep(), "is_error": True}, -0.0, "{" * 50_000,
+    "[" * 50_000, "<" * 50_000, "<script" * 20_000, '"' * 50_000, "error" * 30_000, "no " * 30_000, " " * 200_000 + "x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(WEIRD)))
+def test_weird_objects(number: int) -> None:
+    observer = Observer(tools=["search", "other_search"], question="What is the street address?")
+    weird = WEIRD[number]
+    for given_ in ({"result": weird}, {"error": weird}, {"params": {"query": weird}}, {"metadata": {"headers": weird}}):
+        seen = observer.observe("search", **given_)
+        text = seen.to_observation()
+        text.encode()
+        assert len(text.encode()) <= LONGEST
+        assert len(json.dumps(seen.suggestions)) < 8_000
+    hostile: Any = weird
+    observer.observe(hostile, params=hostile, status=hostile, http_status=hostile, headers=hostile, metadata=hostile)
+    observer.check_answer(weird)
+
+
+FIELDS = ("error", "results", "isError", "content", "code", "status", "detail", "data")
+
+_json: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=60) | st.binary(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.text(max_size=8)
+            | st.sampled_from(["error", "results", "isError", "content", "code", "status", "detail", "data"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.text(max_size=20), _json, _json, _json, st.integers() | st.none(), st.text(max_size=30))
+def test_no_input_raises_or_prints_an_unbounded_text(
+    tool: str, params: Any, result: Any, error: Any, status: int | None, header: str
+) -> None:
+    observer = Observer(tools=["search", "wiki_search", "final_answer"], question="Where is the street?")
+    headers = {"Retry-After": header, header: header}
+    seen = observer.observe(tool, params=params, result=result, error=error, http_status=status, headers=headers)
+    text = seen.to_observation()
+    assert text[0] in "✓⚠✗"
+    assert len(text.encode()) <= LONGEST
+    assert seen.envelope is not None
+    assert seen.envelope.outcome.code
+    assert (
+        Observer().observe("t", result=result).to_observation()
+        == Observer().observe("t", result=result).to_observation()
+    )
+
+
+def test_ten_megabytes_keep_head_and_tail_with_a_marker() -> None:
+    big = "HEAD " + "word " * 2_000_000 + " TAIL"
+    text = Observer().observe("read", result=big).to_observation()
+    assert len(text.encode()) <= LONGEST
+    assert text.split("\n\n")[1].startswith("HEAD word")
+    assert "bytes left out]…" in text
+    assert "TAIL" in text
+    same = Observer().observe("read", result=big).to_observation()
+    assert same == text
+
+
+@pytest.mark.parametrize(
+    "piece", ["x", "é", "€uro ", "a\n", '{"a": "b"}\n', "<p>", "no results ", "https://a.b/c?d=e&"]
+)
+def test_ten_megabytes_of_anything_cost_little_more_than_the_part_that_is_kept(piece: str) -> None:
+    """Measured against the same text cut to what is looked at: no work may grow with the middle."""
+    big = piece * (10_000_000 // len(piece))
+    done = threading.Event()
+    texts: list[str] = []
+
+    def work() -> None:
+        texts.append(
+            Observer(question="Where is it?").observe("read", params={"query": "x"}, result=big).to_observation()
+        )
+        done.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    wait_until(done.is_set, "ten megabytes are observed", timeout=20)
+    assert len(texts[0].encode()) <= LONGEST
+
+
+def test_a_secret_at_an_edge_of_what_is_kept_is_not_shown_in_part() -> None:
+    for offset in range(0, 40_000, 1_999):
+        filler = "z" * 80 + "\n"
+        big = filler * (offset // 81) + f"token = {TOKEN}\n" * 400 + filler * 9_000 + f"password={TOKEN}\n" * 400
+        text = shown(big)
+        assert TOKEN[:12] not in text
+        assert len(text.encode()) <= SHOWN_BYTES
+
+
+def test_a_text_of_exactly_the_limit_is_whole() -> None:
+    text = "a b\n" * (SHOWN_BYTES // 4)
+    assert shown(text) == text
+    assert "left out" in shown(text + "more")
+
+
+def test_threads_share_an_observer() -> None:
+    observer = Observer(tools=["search", "other_search"], question="Where is it?")
+
+    def work(number: int) -> None:
+        for step in range(50):
+            observer.observe(
+                "search", params={"query": f"{number} {step}"}, result=[] if step % 2 else "some words here"
+            )
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert observer.memory.calls == 400
