@@ -22,7 +22,9 @@ from tellback.state.keys import FAMILIES, Layout
 from tellback_workers.runtime import Runtime
 from tellback_workers.tasks import drainer
 from tests.support import providers
+from tests.support.hooks import context_of, run_hook, tool_event
 from tests.support.measures import CALLS, call, counted, play, script, times
+from tests.support.workers import StartWorkers
 
 DAY_MS = 86_400_000
 
@@ -94,6 +96,22 @@ def test_how_feedback_was_delivered_is_counted_once(
     assert len(prompt.feedback()) == 1
     fates = {name: count for name, count in counted(database, layout).items() if name.startswith("delivery:")}
     assert fates == {"delivery:expired": 1, "delivery:late": 2, "delivery:same_call": 1}
+
+
+def test_what_a_hook_delivers_is_counted_as_any_other_delivery(
+    settings: Settings, database: Database, layout: Layout, start_workers: StartWorkers, tmp_path: Path
+) -> None:
+    config = tmp_path / "hooks.toml"
+    config.write_text('[[providers]]\nname = "StaticFeedback"\nevery_n_calls = 2\nfields = { summary = "Mind." }\n')
+    start_workers(1, queues="events")
+    events = [tool_event(f"toolu_{n}", tool_input={"command": f"make {n}"}) for n in range(2)]
+    silent, answer = (run_hook(settings, event, f"--config={config}", "--wait=10") for event in events)
+    assert silent == b""
+    assert context_of(answer) == "[Feedback - Static]\n\nMind."
+    found = counted(database, layout)
+    assert found["tool:Bash:calls"] == 2
+    assert found["provider:StaticFeedback:fires"] == 1
+    assert {name: count for name, count in found.items() if name.startswith("delivery:")} == {"delivery:same_call": 1}
 
 
 def test_the_page_as_json(tb: Tellback, settings: Settings, database: Database, drain: Callable[[], None]) -> None:
