@@ -73,7 +73,10 @@ WEIRD: list[Any] = [
 def test_weird_objects(number: int) -> None:
     observer = Observer(tools=["search", "other_search"], question="What is the street address?")
     weird = WEIRD[number]
-    for given_ in ({"result": weird}, {"error": weird}, {"params": {"query": weird}}, {"metadata": {"headers": weird}}):
+    ways: list[dict[str, Any]] = [
+        {"result": weird}, {"error": weird}, {"params": {"query": weird}}, {"metadata": {"headers": weird}}
+    ]  # fmt: skip
+    for given_ in ways:
         seen = observer.observe("search", **given_)
         text = seen.to_observation()
         text.encode()

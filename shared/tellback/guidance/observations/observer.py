@@ -37,6 +37,7 @@ COOLING_CALLS: Final = 3  # calls for which a tool is left alone that did not sa
 _MISSING_MAX: Final = 8
 _QUESTION_MAX: Final = 8_000
 _SUGGESTED: Final = frozenset({"ok", "partial", "no_results"})
+_HELPED: Final = frozenset({"rate_limited", "unavailable", "no_results", "unknown_tool", "partial", "denied"})
 _ALTERNATIVES: Final = frozenset({"rate_limited", "unavailable", "unknown_tool"})
 _BARE: Final = frozenset({"rate_limited", "unavailable", "no_results"})  # a status line says it all
 
@@ -188,7 +189,7 @@ class Observer:
             question=self.question,
             title=title_of(evidence.text, evidence.data) if code == "ok" else "",
             missing=tuple(lacking[:_MISSING_MAX]),
-            cooling=self._cooling(list(tools), evidence.now),
+            cooling=self._cooling(list(tools), evidence.now) if code in _HELPED else {},
             seed=self._seed,
         )
 
