@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -241,6 +242,25 @@ def test_a_flood_of_names_is_capped_and_what_is_left_over_is_one(
     assert tools["search"] == 4
     assert len(tools) <= 250
     assert len(found["suggestions"]) <= 250
+
+
+def test_a_flood_of_names_costs_the_server_one_look_at_each(
+    tb: Tellback, database: Database, drain: Callable[[], None]
+) -> None:
+    """500 new names when there is no room for any: what is left over is added up before it is written."""
+    prompt = tb.prompt("s", "p")
+    for n in range(300):
+        tb.context.publisher.publish(call(prompt, f"tool-{n}", {}, "ok"))
+    drain()
+    database.command("CONFIG", "RESETSTAT")
+    for n in range(500):
+        tb.context.publisher.publish(call(prompt, f"more-{n}", {}, "ok"))
+    drain()
+    told = database.command("INFO", "commandstats").decode()
+    calls = {name: int(count) for name, count in re.findall(r"cmdstat_(\w+):calls=(\d+)", told)}
+    batches = calls["xreadgroup"]
+    assert calls["hincrby"] <= 2 * batches
+    assert calls["hmget"] <= 10 * batches
 
 
 def test_names_come_back_as_they_were_and_reach_no_terminal_as_commands(

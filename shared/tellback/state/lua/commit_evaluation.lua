@@ -42,8 +42,6 @@ if mails > 0 then
   deliver(keys, unpack(ARGV, place, place + mails - 1))
 end
 place = place + mails
-for index = place, place + 2 * counters - 1, 2 do
-  tally(KEYS[9], ARGV[index], ARGV[index + 1])
-end
+tally_given(KEYS[9], place, counters)
 remember(KEYS[7], unpack(ARGV, place + 2 * counters))
 return 'ok'

@@ -27,8 +27,6 @@ if mails > 0 then
   deliver(keys, unpack(ARGV, FIRST, FIRST + mails - 1))
 end
 local place = FIRST + mails
-for index = place, place + 2 * counters - 1, 2 do
-  tally(KEYS[5], ARGV[index], ARGV[index + 1])
-end
+tally_given(KEYS[5], place, counters)
 remember(KEYS[3], unpack(ARGV, place + 2 * counters))
 return 'ok'

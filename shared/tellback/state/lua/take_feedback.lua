@@ -45,11 +45,13 @@ if redis.call('EXISTS', KEYS[3]) == 1 then
     redis.call('PEXPIRE', KEYS[5], 604800000)
   end
 end
+local tallies = {}
 for fate, count in pairs(counts) do
   if count > 0 then
-    tally(KEYS[4], 'delivery:' .. fate, count)
+    tallies['delivery:' .. fate] = count
   end
 end
+tally(KEYS[4], tallies)
 if #taken == 0 then
   return '{"feedback":[]}'
 end

@@ -4,21 +4,67 @@
 -- @include clock
 local NAMES = 200
 local DAYS_35 = 3024000000
+local FIELDS_AT_ONCE = 1000 -- what `unpack` can surely hold
 
-local function tally(key, field, by)
-  if redis.call('HINCRBY', key, field, by) ~= tonumber(by) then
-    return
+-- The marks of those names in `marks`, mark -> WHAT, that count under their own; as long as there is room, new ones too.
+local function admitted(key, marks)
+  local order, own, room = {}, {}, {}
+  for mark in pairs(marks) do
+    order[#order + 1] = mark
   end
-  if redis.call('HSETNX', key, 'since', now_ms()) == 1 then
+  for from = 1, #order, FIELDS_AT_ONCE do
+    local known = redis.call('HMGET', key, unpack(order, from, math.min(from + FIELDS_AT_ONCE - 1, #order)))
+    for i, mark in ipairs(known) do
+      own[order[from + i - 1]] = mark or nil
+    end
+  end
+  for _, mark in ipairs(order) do
+    local what = marks[mark]
+    if not own[mark] then
+      room[what] = room[what] or NAMES - tonumber(redis.call('HGET', key, 'names:' .. what) or '0')
+      if room[what] > 0 then
+        room[what] = room[what] - 1
+        redis.call('HSET', key, mark, 1)
+        redis.call('HINCRBY', key, 'names:' .. what, 1)
+        own[mark] = '1'
+      end
+    end
+  end
+  return own
+end
+
+-- Adds `counts`, counter -> how many. A flood of names costs one look at each, so that no call takes long.
+local function tally(key, counts)
+  local parts, marks, sums = {}, {}, {}
+  for counter in pairs(counts) do
+    local what, name, measure = string.match(counter, '^(%w+):([^:]*):(.*)$')
+    if what and name ~= 'other' then
+      local mark = 'name:' .. what .. ':' .. name
+      marks[mark] = what
+      parts[counter] = {mark, what .. ':other:' .. measure}
+    end
+  end
+  local own = admitted(key, marks)
+  for counter, by in pairs(counts) do
+    local part = parts[counter]
+    if part and not own[part[1]] then
+      counter = part[2]
+    end
+    sums[counter] = (sums[counter] or 0) + by
+  end
+  for counter, by in pairs(sums) do
+    redis.call('HINCRBY', key, counter, by)
+  end
+  if next(sums) and redis.call('HSETNX', key, 'since', now_ms()) == 1 then
     redis.call('PEXPIRE', key, DAYS_35)
   end
-  local what, name, measure = string.match(field, '^(%w+):([^:]*):(.*)$')
-  if not what or name == 'other' or redis.call('HSETNX', key, 'name:' .. what .. ':' .. name, 1) == 0 then
-    return
+end
+
+-- The same for `n` pairs of counter and increment in ARGV, from `place` on.
+local function tally_given(key, place, n)
+  local counts = {}
+  for index = place, place + 2 * n - 1, 2 do
+    counts[ARGV[index]] = tonumber(ARGV[index + 1])
   end
-  if redis.call('HINCRBY', key, 'names:' .. what, 1) > NAMES then
-    redis.call('HINCRBY', key, 'names:' .. what, -1)
-    redis.call('HDEL', key, 'name:' .. what .. ':' .. name, field)
-    redis.call('HINCRBY', key, what .. ':other:' .. measure, by)
-  end
+  tally(key, counts)
 end
