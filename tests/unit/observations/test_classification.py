@@ -295,6 +295,15 @@ def test_a_response_object_as_the_result() -> None:
         ("Permission denied", "denied"),
         ("Error: 401 Unauthorized", "denied"),
         ("The user doesn't want to proceed with this tool use. The tool use was rejected", "denied"),
+        ("bash: foo: command not found", "error"),
+        ("cat: /x: No such file or directory", "error"),
+        ("fatal: not a git repository", "error"),
+        ("<tool_use_error>File does not exist.</tool_use_error>", "error"),
+        ("AssertionError", "error"),
+        ("TimeoutError", "unavailable"),
+        ("{'error': 'user not found'}", "error"),
+        ("I'm sorry, I could not find any flights", "no_results"),
+        ("There are no flights available for this route.", "no_results"),
         ("No results found for x", "no_results"),
         ("No results found! Try a less restrictive/shorter query.", "no_results"),
         ("No good Wikipedia Search Result was found", "no_results"),
@@ -373,7 +382,7 @@ def test_a_good_result_that_only_speaks_of_failures_is_good(text: str) -> None:
     [
         [], (), {}, "", "  \n", None, "null", "[]", "{}", {"results": []}, {"results": None}, {"total": 0},
         {"count": 0, "results": []}, {"hits": {"total": 0, "hits": []}}, {"query": "x", "items": [], "page": 1},
-        '{"results": []}', "No results found", "none", "[[]]", {"RelatedTopics": []},
+        '{"results": []}', "No results found", "none", "[[]]", {"RelatedTopics": []}, "{'results': []}",
     ],
 )  # fmt: skip
 def test_nothing_found(result: object) -> None:

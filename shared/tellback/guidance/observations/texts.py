@@ -101,12 +101,13 @@ NOTHING: Final = _pattern(
     r"|page id .{1,120} does not match",
 )
 _IS_NOTHING: Final = re.compile(
-    rf"^\W*(?:(?:sorry|oops|unfortunately|result|results|exception|error|note|info)\W+)*"
+    rf"^\W*(?:(?:(?:i'?m |we'?re |i am |we are )?sorry|oops|unfortunately|result|results|exception|error|note"
+    rf"|info)\W+)*"
     rf"(?:(?:i|we|there|it|the (?:search|query|tool)|your (?:search|query))\s.{{0,80}}?)?"
     rf"(?:no (?:\w+ ){{0,4}}?{_ANYTHING}\b(?:\W*$| found| were| was| available| match| returned| for\b| in\b)"
     rf"|none found|"
     rf"nothing (?:was )?found|(?:found|returned) (?:no|0|zero) {_ANYTHING}|0 (?:results|matches|hits)|not? found\W*$|"
-    rf"(?:could|did) ?n[o']t find any|(?:did|does) not match any|no good \w* ?\w* ?results?)",
+    rf"(?:could|can|did)(?: ?not|n't) find any|(?:did|does) not match any|no good \w* ?\w* ?results?)",
     re.IGNORECASE,
 )
 _SAYS_ERROR: Final = re.compile(
@@ -119,12 +120,17 @@ _SAYS_ERROR: Final = re.compile(
     re.IGNORECASE,
 )
 _WARNS: Final = re.compile(r"\W*\w*(?:warning|exit)\b", re.IGNORECASE)
+_MARKED: Final = re.compile(r"\s*<(?:tool_use_|tool_)?error>", re.IGNORECASE)
 _TRACE: Final = re.compile(r"\s*(?:Error\S*\s+)?Traceback \(most recent call last\)", re.IGNORECASE)
 _LAST: Final = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Warning|Timeout|Exit|\w+))(?::\s*(.*))?$", re.DOTALL)
 _SAYS_FAILED: Final = re.compile(
     r"\s*(?:the user (?:doesn't|does not|did not|has|denied|rejected|declined)\b.{0,40}(?:proceed|denied"
     r"|rejected|declined|tool)|"
-    r"permission to use .{1,80} (?:has been |was )?denied|an? (?:\w+ )?error (?:has )?occurred|(?:the )?(?:tool"
+    r"permission to use .{1,80} (?:has been |was )?denied|your request (?:was|has been) (?:blocked|denied"
+    r"|rejected)|fatal: |"
+    r"[\w./-]{1,80}: .{1,200}\b(?:no such file or directory|permission denied|command not found)\s*$|"
+    r"(?:[a-z_][\w.]{0,80})?(?:error|exception)\W*$|"
+    r"an? (?:\w+ )?error (?:has )?occurred|(?:the )?(?:tool"
     r"|request|call|command|operation|search|query"
     r"|fetch|execution) "
     r"(?:has )?(?:failed|errored|timed out|was (?:denied|rejected|blocked))|(?:failed|unable) to \w+"
@@ -293,7 +299,7 @@ def report_in(text: str, tool: str = "") -> Code | None:
     head = visible[:TEXT_MAX]
     if page and len(visible) > _PAGE:
         return None
-    if _TRACE.match(head) or (_SAYS_ERROR.match(head[:600]) and not _WARNS.match(head[:60])):
+    if _TRACE.match(head) or _MARKED.match(head) or (_SAYS_ERROR.match(head[:600]) and not _WARNS.match(head[:60])):
         return code_of_error(head, tool)
     return _of_short(head, tool) if len(visible.strip()) <= _SHORT else None
 

@@ -6,6 +6,7 @@ cut afterwards on both sides, so that half a secret at an edge is not shown.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeGuard, TypeVar, cast
 
@@ -20,6 +21,7 @@ _HEAD_PART: Final = 0.75
 WHOLE: Final = "…"  # the one key of arguments that could not be taken as they are
 _MARGIN: Final = 16 << 10  # what is cut once more beyond each edge
 _JSON_MAX: Final = 1 << 20
+_PYTHON_MAX: Final = 20_000
 _DEPTH: Final = 16
 _WIDTH: Final = 2_000
 
@@ -146,6 +148,11 @@ def json_of(text: str) -> object:
     if len(text) > _JSON_MAX or text.lstrip()[:1] not in ("{", "[", '"'):
         return None
     data: object = safely(lambda: msgspec.json.decode(text), None)
+    if (
+        data is None and len(text) <= _PYTHON_MAX and "'" in text and "\\" not in text
+    ):  # `str` of a dict; escapes may warn
+        data = safely(lambda: ast.literal_eval(text.strip()), None)
+        data = data if is_dict(data) or is_list(data) else None
     if isinstance(data, str) and data.lstrip()[:1] in ("{", "["):
         return json_of(data)
     return data
