@@ -47,7 +47,7 @@ def _read(found: Any) -> RunningSystem:
     """The file's content, checked by hand: `tellback hook` reads it too, and cannot pay for importing more."""
     values = cast("dict[str, Any]", found)
     running = RunningSystem(values["pid"], values["redis_url"], values["flower_url"], values["data_dir"])
-    texts = (running.redis_url, running.flower_url or "", running.data_dir)
+    texts: tuple[Any, ...] = (running.redis_url, running.flower_url or "", running.data_dir)
     if type(running.pid) is not int or not all(isinstance(text, str) for text in texts):
         raise TypeError("not what `announce` writes")
     return running

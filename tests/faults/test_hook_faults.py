@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -215,7 +215,7 @@ def test_a_host_that_swallows_every_packet_holds_nobody_up(settings: Settings) -
 
 
 @contextmanager
-def server_of(serve: Callable[[socket.socket], None]) -> Iterator[str]:
+def server_of(serve: Callable[[socket.socket], None]) -> Generator[str]:
     """A listener that treats each connection so, and its address."""
     with socket.create_server(("127.0.0.1", free_port())) as listener:
 
@@ -318,7 +318,7 @@ def test_a_unix_socket_and_a_user_with_a_password_that_must_be_quoted(tmp_path: 
 
 
 @contextmanager
-def slow_proxy(port: int, delay: Callable[[], float]) -> Iterator[str]:
+def slow_proxy(port: int, delay: Callable[[], float]) -> Generator[str]:
     """What comes from the server is handed on after a delay."""
 
     def serve(line: socket.socket) -> None:
@@ -364,7 +364,8 @@ def test_a_full_disk(own_redis: RedisServer, tmp_path: Path) -> None:
     own_redis.kill()
     done = subprocess.run(
         ["sh", "-c", 'ulimit -f 0; exec "$0" hook post-tool-use', str(PROGRAM)],
-        input=json.dumps(tool_event()).encode(), env=environment(settings), capture_output=True, check=False, timeout=30,
+        input=json.dumps(tool_event()).encode(), env=environment(settings), capture_output=True,
+        check=False, timeout=30,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 

@@ -72,7 +72,11 @@ class FakeCli(Transport):
         if message["type"] == "control_request":
             if message["request"]["subtype"] == "initialize":
                 self.initialized = message["request"]
-            reply = {"subtype": "success", "request_id": message["request_id"], "response": {"commands": []}}
+            reply: dict[str, Any] = {
+                "subtype": "success",
+                "request_id": message["request_id"],
+                "response": {"commands": []},
+            }
             await self._out.put({"type": "control_response", "response": reply})
         elif message["type"] == "control_response":
             self._answers[message["response"]["request_id"]].set_result(message["response"])

@@ -6,7 +6,7 @@ import ast
 import asyncio
 import inspect
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,7 +29,7 @@ LAG = 0.5  # seconds: far above what a loaded machine does, far below what one b
 
 
 @asynccontextmanager
-async def measured_lag() -> AsyncIterator[list[float]]:
+async def measured_lag() -> AsyncGenerator[list[float]]:
     """How late the loop wakes its sleepers, the worst first."""
     worst = [0.0]
 

@@ -29,7 +29,7 @@ def appended(message: Message, text: str, *, in_place: bool = False) -> Message:
         content = _content(given.get(key), text, "input_text" if key == "output" else "text")
         if in_place and isinstance(message, MutableMapping):
             given[key] = content
-            return message
+            return cast("Message", given)
         return cast("Message", {**given, key: content})
     if not hasattr(given, "content"):
         raise InvalidInput(f"{type(message).__name__} is no tool message: it has no content")

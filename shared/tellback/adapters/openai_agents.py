@@ -47,10 +47,10 @@ class GuidanceHooks(RunHooks[Any]):
         return ModelInputData(input=items, instructions=data.model_data.instructions)
 
     def _with_text(self, item: Any) -> Any:
-        given = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
-        if given.get("type") != "function_call_output":
-            return item
-        return appended(item, self._texts.get(given.get("call_id", ""), ""))
+        given: Any = item
+        if not isinstance(item, dict) or given.get("type") != "function_call_output":
+            return given
+        return appended(given, self._texts.get(given.get("call_id", ""), ""))
 
 
 def _params(context: object) -> dict[str, Any] | None:

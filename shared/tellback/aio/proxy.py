@@ -12,7 +12,7 @@ import functools
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from tellback import clock
 from tellback.client.commands import Job
@@ -105,7 +105,7 @@ class Proxy:
 
 def wrapped(value: Any, threads: Threads) -> Any:
     """The value, or its counterpart for asyncio where there is one."""
-    cls = CLASSES.get(type(value))
+    cls = CLASSES.get(cast("Any", type(value)))
     return value if cls is None else cls(value, threads)
 
 
@@ -118,7 +118,7 @@ def _bare(value: Any) -> Any:
     """What the client itself works with, also within a list."""
     if isinstance(value, Proxy):
         return value._target  # noqa: SLF001 - of this module
-    return [_bare(item) for item in value] if type(value) is list else value
+    return [_bare(item) for item in cast("Sequence[Any]", value)] if isinstance(value, list) else value
 
 
 def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

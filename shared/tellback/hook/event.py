@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from tellback.contracts.limits import NAME_MAX, SCHEMA_VERSION, SESSION_MAX
@@ -111,7 +112,7 @@ def _limited(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _limited(item) for key, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_limited(item) for item in value]
+        return [_limited(item) for item in cast("Sequence[Any]", value)]
     return value
 
 

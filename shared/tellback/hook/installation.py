@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableSequence, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -43,10 +43,10 @@ def installed(path: Path, program: str, arguments: Sequence[str]) -> Change:
     for name, event in EVENTS.items():
         command = shlex.join([program, "hook", name, *arguments])
         entry: dict[str, Any] = {"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT}]}
-        groups = hooks.setdefault(event, [])
+        groups: Any = hooks.setdefault(event, [])
         if not isinstance(groups, list):
             raise ConfigurationError(f"{path}: hooks.{event} is no list; nothing was changed")
-        groups.append({"matcher": "*", **entry} if event in _WITH_MATCHER else entry)
+        cast("MutableSequence[Any]", groups).append({"matcher": "*", **entry} if event in _WITH_MATCHER else entry)
     return Change(path, before, before if settings == original else _dumps(settings, before))
 
 
@@ -219,8 +219,9 @@ def _groups(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def _hooks(group: object) -> list[dict[str, Any]]:
-    hooks: object = cast("dict[str, Any]", group).get("hooks") if isinstance(group, dict) else None
-    return [hook for hook in hooks if isinstance(hook, dict)] if isinstance(hooks, list) else []
+    hooks: Any = cast("dict[str, Any]", group).get("hooks") if isinstance(group, dict) else None
+    listed = cast("Sequence[Any]", hooks) if isinstance(hooks, list) else ()
+    return [hook for hook in listed if isinstance(hook, dict)]
 
 
 def _is_ours(hook: Mapping[str, Any]) -> bool:
