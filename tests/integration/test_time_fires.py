@@ -164,6 +164,7 @@ def test_sweepers_that_loaded_the_same_state_commit_once(
     monkeypatch.setattr(Evaluations, "load_due", load_late)
     look(runtime)
     assert counts(tb, prompt) == 1
+    assert [entry["kind"] for entry in tb.history("s")] == ["feedback"], "what the slower one said is nowhere"
     assert len(prompt.feedback()) == 1
 
 
@@ -209,13 +210,27 @@ def test_what_came_by_time_does_not_expire_with_calls(
 ) -> None:
     """Six calls follow, and none of them fires."""
     prompt = tb.prompt("s", "p", feedback_providers=[timed(1.0)])
+    prompt.tool_invoked("t")
     drain()
     wait_due(database, layout)
     look(runtime)
     for _ in range(6):
         prompt.tool_invoked("t")
     drain()
-    assert [feedback.call_index for feedback in prompt.feedback()] == [0]
+    assert [feedback.call_index for feedback in prompt.feedback()] == [1]
+
+
+def test_taking_makes_it_due_a_period_later_however_far_its_renewal_was(
+    tb: Tellback, runtime: Runtime, drain: Callable[[], None], database: Database, layout: Layout
+) -> None:
+    prompt = tb.prompt("s", "p", feedback_providers=[timed()])
+    drain()
+    wait_due(database, layout)
+    look(runtime)
+    due, member = layout.of("s").key("due-eval"), f"s:p:{prompt.evaluation}"
+    database.command("ZADD", due, database.now_ms() + 3_600_000, member)
+    assert len(prompt.feedback()) == 1
+    assert float(database.command("ZSCORE", due, member)) <= database.now_ms() + 1000 * SOON
 
 
 def test_the_due_set_holds_only_evaluations_that_time_can_move(
