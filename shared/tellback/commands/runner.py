@@ -384,13 +384,12 @@ class _Running:
     def outcome(self) -> Outcome:
         """What is known now."""
         error = self.error or self.stop_reason
-        ended_by = self.status is not None and self.status < 0
         took = round((clock.monotonic() - self.began) * 1000) if self.duration_ms is None else self.duration_ms
         return Outcome(
             stdout=self.streams[0].finish(),
             stderr=self.streams[1].finish(),
             exit_code=None if error else self.status,
-            signal=signal.Signals(-self.status).name if self.status is not None and ended_by else None,
+            signal=signal.Signals(-self.status).name if self.status is not None and self.status < 0 else None,
             error=error,
             started_at=self.started_at,
             duration_ms=took if self.started_at else 0,
