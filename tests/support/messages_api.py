@@ -87,12 +87,11 @@ def _answer(body: dict[str, Any], tool: str, arguments: dict[str, Any], calls: i
 
 def _streamed(message: dict[str, Any]) -> bytes:
     content: Any = message["content"][0]
-    empty: dict[str, Any]
+    empty: dict[str, Any] = dict(content)
     if content["type"] == "text":
-        empty, delta = {**content, "text": ""}, {"type": "text_delta", "text": content["text"]}
+        empty["text"], delta = "", {"type": "text_delta", "text": content["text"]}
     else:
-        arguments = json.dumps(content["input"])
-        empty, delta = {**content, "input": {}}, {"type": "input_json_delta", "partial_json": arguments}
+        empty["input"], delta = {}, {"type": "input_json_delta", "partial_json": json.dumps(content["input"])}
     events: list[tuple[str, dict[str, Any]]] = [
         ("message_start", {"message": {**message, "content": [], "stop_reason": None}}),
         ("content_block_start", {"index": 0, "content_block": empty}),

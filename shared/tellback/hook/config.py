@@ -22,7 +22,13 @@ from tellback.errors import ConfigurationError
 
 KEYS: Final = frozenset({"prompt", "deadline", "question", "delivery", "tools", "providers"})
 TRIGGER: Final = frozenset({"every_n_calls", "every_n_seconds", "file_created"})
-DEFAULT: Final[dict[str, Any]] = {"providers": []}
+DEFAULT: Final[dict[str, Any]] = {  # what `tellback.guidance.recommended` has; a test compares them
+    "providers": [
+        {"name": "FailureStreakFeedback", "every_n_calls": 1},
+        {"name": "RepeatedCallFeedback", "every_n_calls": 1},
+        {"name": "ToolUsageMonitor", "every_n_calls": 20, "fields": {"max_calls_without_progress": 20}},
+    ]
+}
 
 
 class Config(NamedTuple):
