@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from tellback import Prompt, Tellback, connect
 from tellback.contracts.guidance import Code, Offer, Outcome, ToolInvoked
 from tellback.contracts.message import new_event_id
+from tellback.errors import Unavailable
 from tellback.guidance.evaluation import Effects, begin
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.evaluations import Change, EvaluationId
+from tellback.state.evaluations import Change, EvaluationId, Evaluations
 from tellback.state.intake import Entry
 from tellback.state.keys import FAMILIES, Layout
 from tellback.state.script import Call
@@ -230,6 +231,25 @@ def test_other_calls_leave_no_trace(
     tb.context.publisher.publish(call(code))
     drain()
     assert [database.command("EXISTS", shard.key("health")) for shard in layout.all] == [0] * len(layout.all)
+
+
+def test_what_was_told_before_a_commit_that_never_came_counts_once(
+    tb: Tellback, health: ToolHealth, drain: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as dying:
+
+        def dies(*_: object) -> None:
+            raise Unavailable("the worker is gone")
+
+        dying.setattr(Evaluations, "commit", dies)
+        tb.context.publisher.publish(call("rate_limited", wait=45))
+        with pytest.raises(Unavailable):
+            drain()
+    before = kept(health)
+    assert before["strikes"] == 1, "told, though nothing is committed"
+    drain()
+    assert kept(health) == before
+    assert len(tb.history("s")) == 1
 
 
 def test_a_duplicate_that_comes_when_the_tool_answers_again_is_no_refusal(
