@@ -12,8 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tellback.guidance.observations import gathering
 from tellback.guidance.observations.observer import Observer
+from tellback.guidance.observations.trimming import BUDGET, trimmed
 from tellback.guidance.observations.values import SHOWN_BYTES, shown
+from tellback.redaction import redact_value
 from tests.support.waiting import wait_until
 
 LONGEST = SHOWN_BYTES + 8_000
@@ -152,6 +155,53 @@ def test_ten_megabytes_of_anything_cost_little_more_than_the_part_that_is_kept(p
     threading.Thread(target=work, daemon=True).start()
     wait_until(done.is_set, "ten megabytes are observed", timeout=20)
     assert len(texts[0].encode()) <= LONGEST
+
+
+BIG: dict[str, Any] = {
+    "items": [{"title": f"t{n}", "text": "some words in a row " * 5} for n in range(80_000)],
+    "a list under a field": {"results": [{"title": f"t{n}", "v": n} for n in range(300_000)]},
+    "one long text": {"text": "word " * 2_000_000, "last": "TAIL"},
+    "fields": {f"field {n}": "x" * 50 for n in range(150_000)},
+    "nested": [[[["x" * 100] * 50] * 50] * 40],
+}
+
+
+@pytest.mark.parametrize("kind", BIG)
+def test_ten_megabytes_of_data_are_trimmed_before_they_are_searched_for_secrets(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[int] = []
+    whole = redact_value
+
+    def counted(value: Any) -> Any:
+        searched.append(len(json.dumps(value)))
+        return whole(value)
+
+    monkeypatch.setattr(gathering, "redact_value", counted)
+    text = Observer().observe("read", params={"query": BIG[kind]}, result=BIG[kind]).to_observation()
+    assert len(text.encode()) <= LONGEST
+    assert "left out" in text
+    assert len(searched) == 2
+    assert max(searched) < 4 * BUDGET
+
+
+def test_of_a_long_list_head_tail_and_number_are_kept() -> None:
+    results = [{"title": f"title {n}", "text": "some words in a row " * 5} for n in range(80_000)]
+    seen = Observer().observe("search", params={"query": "x"}, result=results)
+    text = seen.to_observation()
+    assert text.startswith('✓ search found 80000 results for "x"\n\n## title 0\n')
+    assert "## title 79999" in text
+
+
+@given(_json)
+def test_what_is_small_is_not_trimmed(value: Any) -> None:
+    assert json.dumps(trimmed(value), default=repr) == json.dumps(value, default=repr)
+
+
+def test_a_secret_in_a_title_is_not_shown() -> None:
+    results = [{"title": f"token={TOKEN}", "text": "words"}, {"title": TOKEN, "text": "words"}]
+    seen = Observer(tools=["search"], question="What now?").observe("search", params={"query": "x"}, result=results)
+    assert TOKEN not in seen.to_observation()
 
 
 def test_a_secret_at_an_edge_of_what_is_kept_is_not_shown_in_part() -> None:

@@ -105,8 +105,10 @@ def count_of(data: object) -> int | None:
     """How many results there are, where the data tells."""
     if is_row(data):
         return len(data)
-    fields = {name.lower(): value for name, value in fields_of(data).items()}
-    return next((len(value) for name, value in fields.items() if name in lexicon().lists and is_list(value)), None)
+    known = lexicon().lists
+    return next(
+        (len(value) for name, value in fields_of(data).items() if is_list(value) and name.lower() in known), None
+    )
 
 
 def results_of(data: object) -> list[Any] | None:

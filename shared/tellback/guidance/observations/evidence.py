@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import Any, Final
 
 import msgspec
 
 from tellback.contracts.guidance import LONGEST_WAIT, Code, Outcome, Status
-from tellback.guidance.observations.values import TEXT_MAX, is_dict, is_list, is_row, json_of
+from tellback.guidance.observations.values import TEXT_MAX
 
 STATUS_OF: Final[Mapping[Code, Status]] = {
     "ok": "success",
@@ -32,9 +31,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class Evidence:
     """A tool call as its host reports it.
 
-    `result` and `error` are what the host passed; `text` and `error_text` are the same as text, bounded and without
-    known secrets. `headers` have names in small letters. `status` is the host's own word for it. `now` is what an
-    HTTP-date is compared with.
+    `result` and `error` are what the host passed, without a protocol's wrapper. `text` and `error_text` are the same as
+    text, `data` and `error_data` as JSON-like data where they are such: all bounded, and without known secrets.
+    `headers` have names in small letters. `status` is the host's own word for it. `now` is what an HTTP-date is compared
+    with.
     """
 
     tool: str
@@ -43,6 +43,8 @@ class Evidence:
     error: object = None
     text: str = ""
     error_text: str = ""
+    data: object = None
+    error_data: object = None
     status: str | None = None
     http_status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -58,16 +60,6 @@ class Evidence:
     def message(self) -> str:
         """What the tool said of its failure: the error, else the result."""
         return self.error_text or self.text
-
-    @cached_property
-    def data(self) -> object:
-        """The result as JSON-like data: the object that was passed, or what its text decodes to; else None."""
-        return self.result if (is_dict(self.result) or is_row(self.result)) else json_of(self.text)
-
-    @cached_property
-    def error_data(self) -> object:
-        """The error as JSON-like data, as `data` is for the result."""
-        return self.error if (is_dict(self.error) or is_list(self.error)) else json_of(self.error_text)
 
 
 FAILED: Final = frozenset({"error", "failed", "failure", "exception", "timeout"})

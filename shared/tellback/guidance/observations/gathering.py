@@ -7,17 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
+
+import msgspec
 
 from tellback import clock
+from tellback.guidance.bounds import cut_params
 from tellback.guidance.observations.evidence import Evidence
 from tellback.guidance.observations.http import body_of, headers_of, plain_headers, status_of
 from tellback.guidance.observations.shapes import unwrapped
 from tellback.guidance.observations.tools import NAME_MAX
-from tellback.guidance.observations.values import fields_of, is_dict, params_of, shown, text_of
-from tellback.redaction import redact_text
+from tellback.guidance.observations.trimming import trimmed
+from tellback.guidance.observations.values import (
+    fields_of,
+    is_dict,
+    is_row,
+    json_of,
+    represent,
+    safely,
+    shown,
+    text_of,
+)
+from tellback.redaction import redact_text, redact_value
 
 UNNAMED: Final = "(unnamed)"
+WHOLE: Final = "…"  # the one key of arguments that could not be taken as they are
 
 
 def _name(tool: object) -> str:
@@ -49,16 +63,40 @@ def evidence_of(
     wrapped, error_failed = unwrapped(error) if is_dict(error) else (error, False)
     if failed or error_failed:
         status = "error" if status in (None, "success") else status
+    clean, clean_error = readable(inner), readable(wrapped)
+    text, error_text = shown(clean), "" if wrapped is None else shown(clean_error)
     return Evidence(
         tool=_name(tool),
         params=params_of(params) if params else {},
         result=inner,
         error=wrapped,
-        text=shown(inner),
-        error_text="" if wrapped is None else shown(wrapped),
+        text=text,
+        error_text=error_text,
+        data=_data(clean, text),
+        error_data=_data(clean_error, error_text),
         status=status if isinstance(status, str) else None,
         http_status=number if isinstance(number, int) and not isinstance(number, bool) else None,
         headers=plain_headers(more.get("headers") if headers is None else headers),
         metadata=more,
         now=clock.utc_now() if now is None else now,
     )
+
+
+def params_of(params: object) -> dict[str, Any]:
+    """The arguments as JSON values, redacted, then cut so that their JSON has at most 64 KB."""
+    try:
+        plain: Any = msgspec.to_builtins(dict(cast("Any", params)), str_keys=True, enc_hook=represent)
+        return cut_params(redact_value(trimmed(plain)))
+    except Exception:  # noqa: BLE001 - a user's object may raise anything from its repr
+        return cut_params({WHOLE: shown(represent(params))})
+
+
+def readable(value: object) -> object:
+    """Structured values trimmed and redacted field by field; anything else as it is."""
+    if not (is_dict(value) or is_row(value)):
+        return value
+    return safely(lambda: redact_value(trimmed(value)), "[redacted: it cannot be read]")
+
+
+def _data(clean: object, text: str) -> object:
+    return clean if is_dict(clean) or is_row(clean) else json_of(text)

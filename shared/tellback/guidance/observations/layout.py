@@ -21,9 +21,7 @@ def body_text(text: str, data: object) -> str:
     results = results_of(data)
     if not results:
         return text
-    if all(isinstance(result, str) for result in results):
-        return shown("\n\n".join(results))
-    parts = [_section(fields_of(result)) for result in results]
+    parts = [result if isinstance(result, str) else _section(fields_of(result)) for result in results]
     return text if any(part is None for part in parts) else shown("\n\n".join(part for part in parts if part))
 
 

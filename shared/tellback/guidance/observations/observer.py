@@ -231,7 +231,7 @@ class Observer:
 
     def _steps(self, s: Situation, evidence: Evidence) -> list[Suggestion]:
         if s.code in _SUGGESTED and not evidence.failed:
-            results = results_of(evidence.data)
+            results = results_of(evidence.data if isinstance(evidence.result, str) else evidence.result)
             if results is None:
                 results = [evidence.text] if evidence.text.strip() and s.code != "no_results" else []
             own = self._suggesters.ask(s, results)
@@ -242,7 +242,8 @@ class Observer:
 
     def _feedback(self, s: Situation, finding: Finding, evidence: Evidence, steps: list[Suggestion]) -> ToolFeedback:
         outcome = Finding(s.code, s.message, s.retry_after, s.retryable).outcome()
-        count = count_of(evidence.data) if s.code in ("ok", "partial") else None
+        whole = evidence.data if isinstance(evidence.result, str) else evidence.result
+        count = count_of(whole) if s.code in ("ok", "partial") else None
         count = title_count(evidence) if count is None and s.code == "ok" else count
         envelope = ToolEnvelope(
             tool=s.tool,

@@ -12,13 +12,11 @@ from typing import Any, Final, TypeGuard, TypeVar, cast
 
 import msgspec
 
-from tellback.guidance.bounds import cut_params
 from tellback.redaction import redact_text, redact_value
 
 TEXT_MAX: Final = 4_000  # characters of a message that patterns look at
 SHOWN_BYTES: Final = 48 << 10  # a text in an observation, and as it is published
 _HEAD_PART: Final = 0.75
-WHOLE: Final = "…"  # the one key of arguments that could not be taken as they are
 _MARGIN: Final = 16 << 10  # what is cut once more beyond each edge
 _JSON_MAX: Final = 1 << 20
 _PYTHON_MAX: Final = 20_000
@@ -89,14 +87,6 @@ def json_text(value: object) -> str:
 def words_of_error(error: BaseException) -> str:
     """What an exception says of itself."""
     return safely(lambda: str(error), "")
-
-
-def params_of(params: object) -> dict[str, Any]:
-    """The arguments as JSON values, redacted, then cut so that their JSON has at most 64 KB."""
-    try:
-        return cut_params(redact_value(msgspec.to_builtins(dict(cast("Any", params)), str_keys=True, enc_hook=repr)))
-    except Exception:  # noqa: BLE001 - a user's object may raise anything from its repr
-        return cut_params({WHOLE: shown(represent(params))})
 
 
 def represent(value: object) -> str:
