@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from celery import Celery
 
 from tellback import (
     DeadlineFeedback,
@@ -18,16 +19,20 @@ from tellback import (
     StaticFeedback,
     Tellback,
 )
+from tellback.broker import KEY_PREFIX
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.evaluations import EvaluationId, Evaluations, due_shards
 from tellback.state.guidance_stats import read_stats
+from tellback.state.intake import Intake
 from tellback.state.keys import Layout
+from tellback_workers.config import config
 from tellback_workers.looks import Looker
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
 from tellback_workers.tasks import drainer
+from tellback_workers.wakeups import wake_looks
 from tests.support import providers
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
@@ -231,6 +236,26 @@ def test_taking_makes_it_due_a_period_later_however_far_its_renewal_was(
     database.command("ZADD", due, database.now_ms() + 3_600_000, member)
     assert len(prompt.feedback()) == 1
     assert float(database.command("ZSCORE", due, member)) <= database.now_ms() + 1000 * SOON
+
+
+def test_a_due_shard_is_rung_once_until_its_wake_up_is_taken(
+    tb: Tellback, settings: Settings, drain: Callable[[], None], database: Database, layout: Layout
+) -> None:
+    """Beat's ring and every worker's dispatcher do so; nothing is sent while nothing is due."""
+    intake, queue = Intake(database, layout), f"{KEY_PREFIX}{Family.EVENTS}"
+    tb.prompt("s", "p", feedback_providers=[timed()])
+    drain()
+    with Celery("test", set_as_current=False) as app:
+        app.conf.update(config(settings))
+        tb.prompt("other", "p", feedback_providers=[timed(3_600)])
+        drain()
+        wait_due(database, layout)
+        for _ in range(3):
+            wake_looks(app, intake, database, layout)
+        assert database.command("LLEN", queue) == 1
+        intake.answer_looks(layout.of("s"))
+        wake_looks(app, intake, database, layout)
+        assert database.command("LLEN", queue) == 2
 
 
 def test_the_due_set_holds_only_evaluations_that_time_can_move(
