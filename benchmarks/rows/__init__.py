@@ -2,4 +2,13 @@
 
 from __future__ import annotations
 
-ROWS = ("tool_events", "evaluation_cost", "feedback_latency", "command_throughput", "command_output", "redaction", "hook")
+ROWS = (
+    "tool_events",
+    "evaluation_cost",
+    "feedback_latency",
+    "command_throughput",
+    "command_output",
+    "redaction",
+    "hook",
+    "weakincentives",
+)

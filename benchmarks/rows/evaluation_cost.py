@@ -28,7 +28,7 @@ def measure(system: System) -> Result:
     intake.ensure_groups()
     loop = GuidanceLoop(runtime, "default")
     shard = runtime.layout("default").shard(0)
-    bench = _Bench(loop, shard, runtime)
+    bench = Bench(loop, shard, runtime)
     ratios: list[float] = []
     few: list[float] = []
     many: list[float] = []
@@ -50,7 +50,7 @@ def measure(system: System) -> Result:
     )
 
 
-class _Bench:
+class Bench:
     def __init__(self, loop: GuidanceLoop, shard: Shard, runtime: Runtime) -> None:
         self._loop = loop
         self._lease = Lease(shard, Family.EVENTS, 1)

@@ -59,10 +59,10 @@ def work(tb: Tellback, events: int) -> Work:
     wait(lambda: not any(tb.context.database.pipeline(streams)), 60)  # an entry leaves with the commit that counts it
     seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu
     due = [Counts(events // SESSIONS, events // SESSIONS // EVERY, 0, 0)] * SESSIONS
-    assert [_counts(tb, prompt) for prompt in prompts] == due, "an event was lost or counted twice"
+    assert [counts_of(tb, prompt) for prompt in prompts] == due, "an event was lost or counted twice"
     return Work(events / seconds, cpu / events * 1e6)
 
 
-def _counts(tb: Tellback, prompt: Prompt) -> Counts:
+def counts_of(tb: Tellback, prompt: Prompt) -> Counts:
     store = Evaluations(tb.context.database, tb.context.layout.of(prompt.session))
     return store.counts(EvaluationId(prompt.session, prompt.name, prompt.evaluation))
