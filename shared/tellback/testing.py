@@ -40,11 +40,11 @@ from tellback.guidance.evaluation import Effects, EvaluationState, Event, begin,
 from tellback.guidance.provider import FeedbackProvider, FeedbackProviderConfig, ProviderFailure, ask, spec_of
 from tellback.guidance.registry import Registry
 
-START: Final = datetime(2026, 1, 1, tzinfo=UTC)
-SESSION: Final = "session"
-PROMPT: Final = "prompt"
-EVALUATION: Final = "evaluation"
-IDLE_MS: Final = 3_600_000
+_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_SESSION: Final = "session"
+_PROMPT: Final = "prompt"
+_EVALUATION: Final = "evaluation"
+_IDLE_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +118,17 @@ def context(
     `calls` are the recent tool calls, oldest first, or their tools' names. `elapsed` and `remaining` are seconds since
     the beginning and to the deadline; without `remaining` there is none.
     """
-    now: datetime = fields.pop("now", START + timedelta(seconds=elapsed))
+    now: datetime = fields.pop("now", _START + timedelta(seconds=elapsed))
     recent = tuple(
-        ToolCall(at=_ms(now), tool=call, call_index=index, prompt=PROMPT, evaluation=EVALUATION)
+        ToolCall(at=_ms(now), tool=call, call_index=index, prompt=_PROMPT, evaluation=_EVALUATION)
         if isinstance(call, str)
         else call
         for index, call in enumerate(calls, 1)
     )
     default = FeedbackContext(
-        session=SESSION,
-        prompt=PROMPT,
-        evaluation=EVALUATION,
+        session=_SESSION,
+        prompt=_PROMPT,
+        evaluation=_EVALUATION,
         now=now,
         began_at=now - timedelta(seconds=elapsed),
         deadline=None if remaining is None else now + timedelta(seconds=remaining),
@@ -180,9 +180,9 @@ def run_all(
     player.apply(
         EvaluationBegun(
             event_id="begun",
-            session=SESSION,
-            prompt=PROMPT,
-            evaluation=EVALUATION,
+            session=_SESSION,
+            prompt=_PROMPT,
+            evaluation=_EVALUATION,
             providers=specs,
             delivery=delivery,
             deadline_in=deadline,
@@ -217,8 +217,8 @@ class _Player:
 
     def __init__(self, panel: _Panel) -> None:
         self._panel = panel
-        self._began = self._now = _ms(START)
-        self._state: EvaluationState = begin(SESSION, PROMPT, EVALUATION, self._now)
+        self._began = self._now = _ms(_START)
+        self._state: EvaluationState = begin(_SESSION, _PROMPT, _EVALUATION, self._now)
         self._taken = 0
         self.fires: list[Fire] = []
 
@@ -227,11 +227,13 @@ class _Player:
             case Pause(seconds, take):
                 self._pass(seconds, take=take)
             case Spent(tokens, cost):
-                self.apply(BudgetSpent(event_id="e", session=SESSION, evaluation=EVALUATION, tokens=tokens, cost=cost))
+                self.apply(
+                    BudgetSpent(event_id="e", session=_SESSION, evaluation=_EVALUATION, tokens=tokens, cost=cost)
+                )
             case Changed(kind, name, detail, by):
                 self.apply(_changed(kind, name, detail, by))
             case FileCreated(name):
-                self.apply(FileSeen(event_id="e", session=SESSION, evaluation=EVALUATION, name=name))
+                self.apply(FileSeen(event_id="e", session=_SESSION, evaluation=_EVALUATION, name=name))
             case Call():
                 self._now += round(what.after * 1000)
                 self.apply(_invoked(what))
@@ -244,11 +246,11 @@ class _Player:
     def _pass(self, seconds: float, *, take: bool) -> None:
         """Look whenever a look is due, as the sweep does, if at the very moment."""
         end = self._now + round(seconds * 1000)
-        while (at := next_look(self._state, IDLE_MS)) is not None and at <= end:
+        while (at := next_look(self._state, _IDLE_MS)) is not None and at <= end:
             self._now = max(at, self._now + 1)
             before = [slot.fires for slot in self._state.slots]
             effects = Effects()
-            look(self._state, self._now, self._panel, effects, generation=self._taken, idle_ms=IDLE_MS)
+            look(self._state, self._now, self._panel, effects, generation=self._taken, idle_ms=_IDLE_MS)
             renewed = {place for place in effects.timed if self._state.slots[place].fires == before[place]}
             self._keep(effects, renewed)
         self._now = end
@@ -268,9 +270,9 @@ class _Player:
 def _invoked(call: Call) -> ToolInvoked:
     return ToolInvoked(
         event_id="e",
-        session=SESSION,
-        prompt=PROMPT,
-        evaluation=EVALUATION,
+        session=_SESSION,
+        prompt=_PROMPT,
+        evaluation=_EVALUATION,
         tool=call.tool,
         params=msgspec.to_builtins(dict(call.params or {}), str_keys=True),
         status=call.status,
@@ -282,7 +284,7 @@ def _invoked(call: Call) -> ToolInvoked:
 
 def _changed(kind: str, name: str, detail: str | None, by: str) -> ContextChanged:
     return ContextChanged(
-        event_id="e", session=SESSION, evaluation=EVALUATION, kind=kind, name=name, detail=detail, by=by
+        event_id="e", session=_SESSION, evaluation=_EVALUATION, kind=kind, name=name, detail=detail, by=by
     )
 
 
