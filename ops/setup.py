@@ -62,6 +62,8 @@ def _build(wanted: str, lock: int) -> None:
     _forget_torn_packages()
     _say("installing Tellback and what its development needs (minutes, the first time)")
     _pip("install", "--build-constraint", "constraints.txt", "--progress-bar", "raw", "--editable", WANTED, lock=lock)
+    # pip compiles all but an editable package, and `tellback hook` starts with each of an agent's tool calls
+    _run([str(VENV_PYTHON), "-m", "compileall", "-q", "shared/tellback"], lock)
     _stamp(FINISHED, wanted)
     _say("finished .venv")
 

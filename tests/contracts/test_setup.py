@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ALL = ["create", "upgrade", "install"]
+ALL = ["create", "upgrade", "install", "compile"]
 
 
 class Checkout:
@@ -32,7 +32,8 @@ class Checkout:
         return self.ran
 
     def _run(self, command: list[str], _lock: int) -> None:
-        step = "create" if "venv" in command else "upgrade" if "--upgrade" in command else "install"
+        steps = {"venv": "create", "--upgrade": "upgrade", "--editable": "install", "compileall": "compile"}
+        (step,) = [step for word, step in steps.items() if word in command]
         self.ran.append(step)
         if step == "create":
             (self.venv / "bin").mkdir()
@@ -66,11 +67,12 @@ def test_a_half_made_environment_is_made_anew(checkout: Checkout, step: str) -> 
     assert checkout.main() == []
 
 
-def test_an_installation_that_was_cut_off_is_finished(checkout: Checkout) -> None:
-    checkout.dies_at = "install"
+@pytest.mark.parametrize("step", ["install", "compile"])
+def test_an_installation_that_was_cut_off_is_finished(checkout: Checkout, step: str) -> None:
+    checkout.dies_at = step
     checkout.main()
     checkout.dies_at = ""
-    assert checkout.main() == ["install"]
+    assert checkout.main() == ["install", "compile"]
     assert checkout.main() == []
 
 
@@ -78,7 +80,7 @@ def test_other_versions_are_installed_into_the_same_environment(checkout: Checko
     checkout.main()
     with (checkout.root / "constraints.txt").open("a") as constraints:
         constraints.write("another==1.0\n")
-    assert checkout.main() == ["install"]
+    assert checkout.main() == ["install", "compile"]
 
 
 def test_settings_of_tools_install_nothing(checkout: Checkout) -> None:

@@ -206,6 +206,15 @@ def test_a_disk_that_takes_nothing_leaves_the_file_as_it_was(tmp_path: Path) -> 
     assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
 
 
+def test_an_installation_leaves_what_a_hook_imports_compiled(tmp_path: Path) -> None:
+    """As pip does, save for an editable package; `PYTHONDONTWRITEBYTECODE` speaks of imports."""
+    env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "compiled"), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [str(PROGRAM), "hook", "install", "--settings", str(tmp_path / "settings.json")]
+    subprocess.run(command, env=env, check=True, capture_output=True)
+    found = {path.name.partition(".")[0] for path in (tmp_path / "compiled").rglob("*.pyc")}
+    assert found >= {"entry", "process", "handling", "exchange", "resp", "redactor", "keys"}
+
+
 def test_each_event_has_its_help(tmp_path: Path) -> None:
     for event in ("post-tool-use", "post-tool-use-failure", "session-start", "user-prompt-submit", "stop"):
         shown = run(event, "--help", cwd=tmp_path)

@@ -91,7 +91,7 @@ def install(
     The file is replaced at once and whole, and a copy of it is kept beside it. Running this again changes nothing, or
     replaces the hooks where options differ.
     """
-    from tellback.hook.installation import installed, keep_backup, write
+    from tellback.hook.installation import compile_modules, installed, keep_backup, write
 
     with reported():
         name = _checked(config, prompt)
@@ -105,6 +105,7 @@ def install(
             return
         backup = keep_backup(change)
         write(change)
+        compile_modules()
     typer.echo(f"{change.path}: hooks installed" + (f"; it was kept as {backup}" if backup and change.before else ""))
 
 

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import py_compile
 import shlex
+import sys
 from collections.abc import Mapping, MutableSequence, Sequence
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -97,6 +101,15 @@ def write(change: Change) -> None:
             raise
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}; nothing was changed") from error
+
+
+def compile_modules() -> None:
+    """Compile what a hook process imports, where that can be kept: else each tool call would pay for it."""
+    import_module("tellback.hook.handling")
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "tellback" and getattr(module, "__file__", None):
+            with suppress(OSError, py_compile.PyCompileError):
+                py_compile.compile(str(module.__file__), doraise=True)
 
 
 def keep_backup(change: Change) -> Path | None:
