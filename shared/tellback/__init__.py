@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from tellback.guidance.observations.tools import Tool as Tool
     from tellback.guidance.provider import FeedbackProvider as FeedbackProvider
     from tellback.guidance.provider import FeedbackProviderConfig as FeedbackProviderConfig
+    from tellback.guidance.recommended import recommended_providers as recommended_providers
     from tellback.guidance.repeated import RepeatedCallFeedback as RepeatedCallFeedback
     from tellback.guidance.static import StaticFeedback as StaticFeedback
     from tellback.guidance.usage import ToolUsageMonitor as ToolUsageMonitor
@@ -123,6 +124,7 @@ _EXPORTS: Final = {
     "Verdict": "tellback.contracts.commands",
     "connect": "tellback.client.connection",
     "load_records": "tellback.commands.recordfile",
+    "recommended_providers": "tellback.guidance.recommended",
     "suggester": "tellback.guidance.observations.suggesters",
 }
 

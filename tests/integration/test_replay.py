@@ -12,12 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
 from tellback import Tellback
 from tellback.cli.app import app
+from tellback.replay.accounts import Analyst, Observed
+from tellback.replay.analysis import toolbox_of
 from tellback.replay.player import CHANNEL
+from tellback.replay.reading import read
 from tellback.replay.run import Outcome, Replay
 from tellback.replay.transcript import BadLine, Counts
 from tellback.settings import Settings
@@ -236,3 +240,42 @@ def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(settings: Settin
     assert done.exit_code == 2
     assert done.stderr.count("\n") == 1
     assert "cannot read" in done.stderr
+
+
+@needs_data
+def test_workers_give_the_nudges_that_the_report_tells(tb: Tellback, start_workers: StartWorkers) -> None:
+    """Conversation by conversation: who speaks, at which call, in which words; and what each call came to."""
+    start_workers(queues="events")
+    raw = b"".join(DATA.read_bytes().splitlines(keepends=True)[:60])
+    expected: dict[str, list[tuple[object, ...]]] = {}
+    file = io.BytesIO(raw)
+    toolbox = toolbox_of(file)
+    file.seek(0)
+    for each in read(file):
+        assert not isinstance(each, BadLine)
+        account = Analyst().account(each, toolbox.of(each))
+        expected[each.label] = [
+            *((call.index, call.code, offers_of(call)) for call in account.calls),
+            *((nudge.call_index, nudge.provider_name, nudge.summary) for nudge in account.nudges),
+        ]
+
+    outcome = Replay(tb, Quiet()).run(io.BytesIO(raw))
+
+    assert outcome.matches
+    told: dict[str, list[tuple[object, ...]]] = {}
+    for label in expected:
+        history = tb.history(f"replay-{outcome.run}/{label}")
+        calls = [entry for entry in history if entry["kind"] == "tool_call"]
+        nudges = [entry for entry in history if entry["kind"] == "feedback"]
+        told[label] = [
+            *((e["call_index"], e["outcome"]["code"], e["outcome"].get("offered", [])) for e in calls),
+            *((e["call_index"], e["provider_name"], e["summary"]) for e in nudges),
+        ]
+    assert told == expected
+    assert sum(len(entry) == 3 and isinstance(entry[2], str) for each in told.values() for entry in each) >= 5
+
+
+def offers_of(call: Observed) -> list[object]:
+    assert call.seen.envelope is not None
+    offered: list[object] = msgspec.to_builtins(call.seen.envelope.outcome.offered)
+    return list(offered)

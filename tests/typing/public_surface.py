@@ -95,6 +95,7 @@ def built_in_providers(context: tellback.FeedbackContext) -> None:
         tellback.ContextChangeFeedback(kinds=("file",)),
     ):
         FeedbackProviderConfig(provider, each)
+    assert_type(tellback.recommended_providers(), list[FeedbackProviderConfig])
     assert_type(context.new_changes(), tuple[tellback.ContextChange, ...])
     assert_type(context.cost_spent, Decimal)
     assert_type(testing.run(DeadlineFeedback(), 3, every_n_calls=2, deadline=60), list[testing.Fire])

@@ -36,18 +36,43 @@ def register(app: typer.Typer) -> None:
 
 def replay(
     file: Annotated[str, typer.Argument(help="JSON lines, each an object with `messages`; - reads standard input.")],
+    *,
     patience: Annotated[
         float, typer.Option(min=0.1, help="Seconds that the workers may take without any progress.")
     ] = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    report: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Write a guidance report: *.html is a page with timelines, *.md Markdown. Repeatable; offline."
+        ),
+    ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Only analyse: nothing is played, and no Redis is needed.")
+    ] = False,
+    top: Annotated[
+        int, typer.Option(min=0, max=100_000, help="Conversations that a report shows, those with most nudges first.")
+    ] = 200,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Play chat transcripts at full speed; exit code 1 if what Redis then holds differs from the file."""
+    """Play chat transcripts at full speed; exit code 1 if what Redis then holds differs from the file.
+
+    With --report or --offline it tells instead which guidance each conversation would have been given, and when.
+    """
+    if report or offline:
+        from tellback.cli.replay_report import analyse_file
+
+        analyse_file(file, report or [], top, as_json=as_json)
+        return
+    _play(file, patience, as_json=as_json, redis_url=redis_url, team=team)
+
+
+def _play(file: str, patience: float, *, as_json: bool, redis_url: str | None, team: str | None) -> None:
     from tellback.replay.run import Replay
 
     try:
-        with _opened(file) as source, client(redis_url, team) as tb, _Bars(file, source) as bars:
+        with opened(file) as source, client(redis_url, team) as tb, _Bars(file, source) as bars:
             outcome = Replay(tb, bars, patience=patience).run(source)
     except KeyboardInterrupt:
         typer.echo("tellback: interrupted; what was played stays, and nothing was compared", err=True)
@@ -76,7 +101,7 @@ class _Bars:
         console = Console(stderr=True)
         columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
         self._progress: Progress = Progress(*columns, console=console, disable=not console.is_terminal)
-        self._playing = self._progress.add_task("playing", total=_size(source))
+        self._playing = self._progress.add_task("playing", total=size_of(source))
         self._counting = self._progress.add_task("counted by the workers", total=None, start=False)
 
     def __enter__(self) -> Self:
@@ -105,7 +130,8 @@ class _Bars:
 
 
 @contextmanager
-def _opened(name: str) -> Generator[BinaryIO, None, None]:
+def opened(name: str) -> Generator[BinaryIO, None, None]:
+    """The file, or standard input for `-`; what cannot be read is one line and exit code 2."""
     from tellback.errors import InvalidInput
 
     if name == "-":
@@ -120,7 +146,8 @@ def _opened(name: str) -> Generator[BinaryIO, None, None]:
         yield source
 
 
-def _size(source: BinaryIO) -> int | None:
+def size_of(source: BinaryIO) -> int | None:
+    """How many bytes a file has; None for a pipe."""
     import os
 
     try:

@@ -46,7 +46,7 @@ class _Calls:
             self._waiting.append(_Call(_name(function), self._params(function.get("arguments")), _id(id_)))
         return bool(bodies)
 
-    def returned(self, message: dict[str, Any]) -> ToolReturned:
+    def returned(self, message: dict[str, Any], position: int) -> ToolReturned:
         """The step of a tool's message: with its call by id, else by name, else the oldest."""
         call = self._take(_id(message.get("tool_call_id")), message.get("name"))
         if call is None:
@@ -54,7 +54,7 @@ class _Calls:
             call = _Call(_name(message), {}, _id(message.get("tool_call_id")))
         text = text_of(message.get("content"))
         failed = is_error(text) or message.get("is_error") is True
-        return ToolReturned(call.tool, call.params, text, "error" if failed else "success", call.id)
+        return ToolReturned(call.tool, call.params, text, "error" if failed else "success", call.id, position)
 
     def end(self) -> None:
         """Nothing comes any more."""
@@ -104,7 +104,7 @@ def _steps(messages: Sequence[object], oddities: Oddities) -> Iterator[Step]:
             if text.strip() and (answer is None or answer[0] or not beside):
                 answer = (beside, text)
         elif role in CALL_ROLES:
-            yield calls.returned(message)
+            yield calls.returned(message, position)
         elif role not in SILENT_ROLES:
             oddities.messages_skipped += 1
     yield from _ended(user, answer, "the transcript ends without an answer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -9,6 +10,9 @@ from tellback import clock
 from tellback.contracts.message import MAX_FIELD_BYTES
 from tellback.contracts.turns import OutgoingResponse
 from tellback.errors import InvalidInput, StateConflict
+from tellback.guidance.observations.tools import ToolDeclaration
+from tellback.guidance.recommended import recommended_providers
+from tellback.replay.accounts import PROMPT, reported
 from tellback.replay.transcript import AgentAnswers, Conversation, Counts, NobodyAnswers, ToolReturned, UserSays
 from tellback.state.evaluations import EvaluationId
 from tellback.state.turns import Turns, excerpt
@@ -19,7 +23,6 @@ if TYPE_CHECKING:
     from tellback.client.turns import Turn
 
 CHANNEL: Final = "replay"
-PROMPT: Final = "transcript"
 ANSWER_WITHIN: Final = 300.0  # seconds; far above what a replay takes, so that no fallback overtakes its answers
 AHEAD: Final = 250  # answers of one conversation that the transport may be behind; its outbox holds 1,000
 AHEAD_SECONDS: Final = 10.0
@@ -37,8 +40,10 @@ class Played:
     failure: str | None = None
 
 
-def play(tb: Tellback, conversation: Conversation, run: str) -> Played:
+def play(tb: Tellback, conversation: Conversation, run: str, tools: Sequence[ToolDeclaration] = ()) -> Played:
     """Play a conversation in the order of its messages; it is a session and a prompt evaluation of its own.
+
+    Its agent has these tools and the recommended providers: workers give the guidance that `Analyst` works out.
 
     `run` stands in its name, so that the same file can be played again. What the client refuses is kept as `failure`.
 
@@ -46,8 +51,14 @@ def play(tb: Tellback, conversation: Conversation, run: str) -> Played:
         Unavailable: Redis is away.
     """
     name = f"replay-{run}/{conversation.label}"
-    first = next((step.text for step in conversation.steps if isinstance(step, UserSays)), None)
-    prompt = tb.prompt(name, PROMPT, question=first)
+    prompt = tb.prompt(
+        name,
+        PROMPT,
+        feedback_providers=recommended_providers(),
+        tools=tools,
+        question=conversation.question,
+        evaluation=conversation.label,
+    )
     played = Played(conversation.line, conversation.counts, EvaluationId(name, PROMPT, prompt.evaluation))
     try:
         _play(tb, conversation, prompt, played)
@@ -97,15 +108,7 @@ def _let_transport_follow(tb: Tellback, answered: list[str]) -> None:
 
 
 def _tool(prompt: Prompt, step: ToolReturned) -> None:
-    failed = step.status == "error"
-    prompt.tool_invoked(
-        step.tool,
-        params=step.params,
-        status=step.status,
-        result=None if failed else step.result,
-        error=step.result if failed else None,
-        call_id=step.call_id,
-    )
+    prompt.observe(step.tool, **reported(step), call_id=step.call_id)
 
 
 def _close(turn: Turn, reason: str) -> None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import codecs
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final, cast
 
+from tellback.errors import InvalidInput
+from tellback.guidance.observations.tools import tool_of
 from tellback.replay.messages import steps_of
 from tellback.replay.transcript import BadLine, Conversation
 
 LINE_BYTES: Final = 64 << 20  # what one line may hold; memory while replaying is a few of these
 LABEL_CHARS: Final = 80
+TOOLS_MAX: Final = 512  # definitions of one conversation
+DOMAINS: Final = ("domain", "env", "environment")
 
 
 def read(file: BinaryIO) -> Iterator[Conversation | BadLine]:
@@ -39,7 +44,42 @@ def parse(number: int, raw: bytes, labels: _Labels | None = None) -> Conversatio
     if not isinstance(messages, list) or not messages:
         return BadLine(number, "no list of `messages` in it")
     steps, oddities = steps_of(cast("list[object]", messages))
-    return Conversation(number, (labels or _Labels()).unique(number, fields), steps, oddities)
+    return Conversation(
+        number,
+        (labels or _Labels()).unique(number, fields),
+        steps,
+        oddities,
+        reward=_reward(fields.get("reward")),
+        domain=next((_name(value) for name in DOMAINS if (value := fields.get(name))), ""),
+        tools=_tools(fields.get("tools")),
+    )
+
+
+def _reward(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:  # JSON has whole numbers of any length
+        return None
+
+
+def _name(value: object) -> str:
+    return value[:LABEL_CHARS].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+
+def _tools(value: object) -> tuple[dict[str, Any], ...]:
+    """The definitions of tools that have a name; what is none is passed over."""
+    found: list[dict[str, Any]] = []
+    for each in cast("list[object]", value)[:TOOLS_MAX] if isinstance(value, list) else []:
+        if not isinstance(each, dict):
+            continue
+        try:
+            tool_of(cast("dict[str, Any]", each))
+        except InvalidInput:
+            continue
+        found.append(cast("dict[str, Any]", each))
+    return tuple(found)
 
 
 class _Labels:

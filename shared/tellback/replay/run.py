@@ -14,9 +14,11 @@ from tellback import clock
 from tellback.contracts.turns import RoutingOutcome
 from tellback.errors import Unavailable
 from tellback.names import Family
+from tellback.replay.analysis import toolbox_of, twice
 from tellback.replay.player import CHANNEL, Played, play
 from tellback.replay.reading import read
 from tellback.replay.tally import Tally
+from tellback.replay.toolbox import Toolbox
 from tellback.replay.transcript import BadLine, Conversation, Counts, Oddities
 from tellback.state.presence import Presence
 
@@ -99,6 +101,12 @@ class Replay:
 
     def _play_all(self, file: BinaryIO) -> None:
         """A few conversations at once; no more of the file is in memory than is being played."""
+        with twice(file) as again:
+            toolbox = toolbox_of(again)
+            again.seek(0)
+            self._play_each(again, toolbox)
+
+    def _play_each(self, file: BinaryIO, toolbox: Toolbox) -> None:
         running: set[Future[Played]] = set()
         pool = ThreadPoolExecutor(THREADS, thread_name_prefix="replay")
         try:
@@ -108,7 +116,7 @@ class Replay:
                     self._reporter.bad(item)
                     continue
                 self._note(item)
-                running.add(pool.submit(play, self._tb, item, self._outcome.run))
+                running.add(pool.submit(play, self._tb, item, self._outcome.run, toolbox.of(item)))
                 while len(running) >= 2 * THREADS:
                     running = self._collect(running)
             while running:

@@ -17,13 +17,14 @@ class UserSays:
 
 @dataclass(frozen=True, slots=True)
 class ToolReturned:
-    """A tool's result, with the call that asked for it where there is one."""
+    """A tool's result, with the call that asked for it where there is one; `position` is that of its message."""
 
     tool: str
     params: dict[str, Any]
     result: str
     status: Literal["success", "error"]
     call_id: str | None
+    position: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +81,29 @@ class Oddities:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One conversation; `label` is unique within its file."""
+    """One conversation; `label` is unique within its file.
+
+    `reward` is 1.0 where the transcript says that the task was solved. `domain` names whose tools it had, `tools` are
+    their definitions, as far as the transcript gives them.
+    """
 
     line: int
     label: str
     steps: tuple[Step, ...]
     oddities: Oddities = field(default_factory=Oddities)
+    reward: float | None = None
+    domain: str = ""
+    tools: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def question(self) -> str | None:
+        """What the user asked first."""
+        return next((step.text for step in self.steps if isinstance(step, UserSays)), None)
+
+    @property
+    def solved(self) -> bool | None:
+        """Whether the task was solved; None where the transcript does not say."""
+        return None if self.reward is None else self.reward >= 1
 
     @property
     def counts(self) -> Counts:
