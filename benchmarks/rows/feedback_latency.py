@@ -18,14 +18,15 @@ from benchmarks.arrivals import each
 from benchmarks.bare import Bare, timed
 from benchmarks.measure import Result
 from benchmarks.rows.tool_events import work
-from benchmarks.system import System
+from benchmarks.system import System, wait
 from tellback import FeedbackProviderConfig, FeedbackTrigger, Prompt, StaticFeedback, Tellback, connect
+from tellback.names import Family
+from tellback.state.keys import stream_of
 
 RUNS = 5
-SAMPLES = 400
-PROMPTS = 32
+SAMPLES = 300
 SHARE = 0.1
-LONGEST = 2.0
+LONGEST = 30.0
 
 
 def measure(system: System) -> tuple[Result, Result]:
@@ -39,8 +40,9 @@ def measure(system: System) -> tuple[Result, Result]:
         tasks, events = SHARE * bare.run(1_500).rate, SHARE * work(tb, 24_000).rate
         for run in range(RUNS):
             theirs.append(_tail(bare.latencies(tasks, SAMPLES, run)))
-            with _load(system, events - tasks, 3 * SAMPLES / tasks):
-                ours.append(_tail(_feedback(tb, tasks, run)))
+            prompts = _begun(tb)
+            with _load(system, events - tasks, 20 * SAMPLES / tasks):
+                ours.append(_tail(_feedback(prompts, tasks, run)))
     loads = f"a tenth of capacity: {events:,.0f} calls a second ({tasks:.0f} await feedback), {tasks:.0f} bare tasks"
     return _result("p50", 0, ours, theirs, loads), _result("p99", 1, ours, theirs, loads)
 
@@ -67,17 +69,23 @@ def _tail(seconds: Sequence[float]) -> tuple[float, float]:
     return median(seconds), quantiles(seconds, n=100)[98]
 
 
-def _feedback(tb: Tellback, rate: float, seed: int) -> list[float]:
-    """Seconds of each call: every one of them earns feedback."""
+def _begun(tb: Tellback) -> list[Prompt]:
+    """A prompt for each call, so that none takes what another has earned; workers know all of them."""
     reminder = FeedbackProviderConfig(StaticFeedback("Mind the goal."), FeedbackTrigger(every_n_calls=1))
     stamp = time.time_ns()
-    prompts = [tb.prompt(f"bench-{stamp}-{n}", "p", feedback_providers=[reminder]) for n in range(PROMPTS)]
+    prompts = [tb.prompt(f"bench-{stamp}-{n}", "p", feedback_providers=[reminder]) for n in range(SAMPLES)]
     tb.flush()
+    streams = [("XLEN", stream_of(shard, Family.EVENTS)) for shard in tb.context.layout.all]
+    wait(lambda: not any(tb.context.database.pipeline(streams)), 60)
+    return prompts
+
+
+def _feedback(prompts: Sequence[Prompt], rate: float, seed: int) -> list[float]:
+    """Seconds of each call: every one of them earns feedback."""
 
     def call(number: int, due: int) -> float:
-        prompt: Prompt = prompts[number % PROMPTS]
-        prompt.tool_invoked("search", params={"query": "ruby creator", "page": number}, result="found")
-        assert prompt.feedback(wait=LONGEST), "a call earned no feedback in time"
+        prompts[number].tool_invoked("search", params={"query": "ruby creator", "page": number}, result="found")
+        assert prompts[number].feedback(wait=LONGEST), "a call earned no feedback"
         return (time.time_ns() - due) / 1e9
 
     return each(rate, SAMPLES, seed, call)
