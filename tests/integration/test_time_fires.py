@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from celery import Celery
@@ -20,6 +21,8 @@ from tellback import (
     Tellback,
 )
 from tellback.broker import KEY_PREFIX
+from tellback.guidance import evaluation
+from tellback.guidance.evaluation import EvaluationState
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -27,6 +30,7 @@ from tellback.state.evaluations import EvaluationId, Evaluations, due_shards
 from tellback.state.guidance_stats import read_stats
 from tellback.state.intake import Intake
 from tellback.state.keys import Layout
+from tellback_workers import looks
 from tellback_workers.config import config
 from tellback_workers.looks import Looker
 from tellback_workers.loops.guidance import GuidanceLoop
@@ -236,6 +240,25 @@ def test_taking_makes_it_due_a_period_later_however_far_its_renewal_was(
     database.command("ZADD", due, database.now_ms() + 3_600_000, member)
     assert len(prompt.feedback()) == 1
     assert float(database.command("ZSCORE", due, member)) <= database.now_ms() + 1000 * SOON
+
+
+def test_a_look_that_fails_costs_the_others_nothing(
+    tb: Tellback, runtime: Runtime, drain: Callable[[], None], database: Database, layout: Layout,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    prompts = [tb.prompt("s", name, feedback_providers=[timed()]) for name in ("first", "bad", "last")]
+    drain()
+    due = layout.of("s").key("due-eval")
+    wait_until(lambda: database.command("ZCOUNT", due, "-inf", database.now_ms()) == 3, "all are due")
+    def look_or_fail(state: EvaluationState, *args: Any, **options: Any) -> None:
+        if state.prompt == "bad":
+            raise RuntimeError("broken on purpose")
+        evaluation.look(state, *args, **options)
+
+    monkeypatch.setattr(looks, "look", look_or_fail)
+    assert look(runtime) == 3
+    assert [counts(tb, prompt) for prompt in prompts] == [1, 0, 1]
+    assert database.command("ZCARD", due) == 3, "it is tried again"
 
 
 def test_a_due_shard_is_rung_once_until_its_wake_up_is_taken(

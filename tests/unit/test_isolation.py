@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tellback import Feedback, FeedbackContext, FeedbackTrigger, ProviderSpec, ToolCall, clock
+from tellback import Feedback, FeedbackContext, FeedbackTrigger, ProviderSpec, StaticFeedback, ToolCall, clock
 from tellback.guidance.provider import ProviderFailure, ProviderTimeout
 from tellback.guidance.registry import Registry
 from tellback_workers.isolation import IsolatedPanel, call_within
@@ -71,6 +71,34 @@ def test_misbehaviour_becomes_a_failure_that_says_what_happened(name: str, reaso
     with pytest.raises(ProviderFailure, match=f"^{reason}"):
         panel().ask(spec(name), CONTEXT)
     assert time.monotonic() - before < 1
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("BudgetFeedback", {"max_cost": "NaN"}),
+        ("BudgetFeedback", {}),
+        ("RepeatedCallFeedback", {"levels": []}),
+        ("DeadlineFeedback", {"warning_threshold_seconds": []}),
+        ("ContextChangeFeedback", {"kinds": 7}),
+    ],
+    ids=str,
+)
+def test_a_built_in_provider_that_fails_over_its_fields_costs_nothing_else(
+    name: str, fields: dict[str, object]
+) -> None:
+    """They come from a host, which may be of another release."""
+    with pytest.raises(ProviderFailure):
+        panel().ask(ProviderSpec(name=name, trigger=FeedbackTrigger(1), fields=fields), CONTEXT)
+
+
+def test_whatever_a_built_in_provider_raises_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_self: object, *, context: FeedbackContext) -> Feedback:
+        raise ArithmeticError(context.session)
+
+    monkeypatch.setattr(StaticFeedback, "provide", broken)
+    with pytest.raises(ProviderFailure, match="raised ArithmeticError: s"):
+        panel().ask(ProviderSpec(name="StaticFeedback", trigger=FeedbackTrigger(1), fields={"summary": "x"}), CONTEXT)
 
 
 def test_what_a_provider_says_is_redacted() -> None:

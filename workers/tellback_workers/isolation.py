@@ -184,7 +184,7 @@ class IsolatedPanel:
         """
         try:
             if not self._registry.is_custom(spec.name):
-                return self._ask(spec, context)
+                return self._ask_built_in(spec, context)
             if spec == self._killer:
                 self._killer = None
                 raise ProviderFailure("its worker died, or was stopped, while it was asked")  # noqa: TRY301 - logged below, as all
@@ -192,6 +192,15 @@ class IsolatedPanel:
         except ProviderFailure as failure:
             _log.warning("provider.failed", provider=spec.name, prompt=context.prompt, reason=str(failure))
             raise
+
+    def _ask_built_in(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
+        """Its fields are a host's, and may be such that it fails over them."""
+        try:
+            return self._ask(spec, context)
+        except ProviderFailure:
+            raise
+        except Exception as error:
+            raise ProviderFailure(f"raised {type(error).__name__}: {_told(error)}") from error
 
     def _ask_custom(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
         if self._asking is not None:

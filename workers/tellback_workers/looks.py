@@ -62,7 +62,12 @@ class Looker:
                 late.append(id_)
                 continue
             absorb(found.state, shared.get(id_.session, ()), now * 1000)
-            self._one(id_, found, now, died=died)
+            try:
+                self._one(id_, found, now, died=died)
+            except Unavailable:
+                raise
+            except Exception:  # noqa: BLE001 - costs the others nothing; it is due again when the claim ends
+                _log.exception("look.failed", session=id_.session, prompt=id_.prompt)
         self._store.give_back(late)
         return len(claimed)
 

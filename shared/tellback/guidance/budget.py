@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
@@ -28,10 +29,10 @@ class BudgetFeedback:
 
     def __post_init__(self) -> None:
         """Refuse a budget of nothing, and a share that is none."""
-        limits = [limit for limit in (self.max_tokens, self.max_cost) if limit is not None]
-        if not limits or not all(limit > 0 for limit in limits):
+        limits = [_exact(limit) for limit in (self.max_tokens, self.max_cost) if limit is not None]
+        if not limits or not all(limit.is_finite() and limit > 0 for limit in limits):
             raise ValueError("max_tokens and max_cost: give one of them or both, above 0")
-        if not self.thresholds or not all(share > 0 for share in self.thresholds):
+        if not self.thresholds or not all(math.isfinite(share) and share > 0 for share in self.thresholds):
             raise ValueError(f"thresholds is {self.thresholds}; use shares of the budget above 0")
 
     @property
