@@ -250,6 +250,7 @@ def test_a_look_that_fails_costs_the_others_nothing(
     drain()
     due = layout.of("s").key("due-eval")
     wait_until(lambda: database.command("ZCOUNT", due, "-inf", database.now_ms()) == 3, "all are due")
+
     def look_or_fail(state: EvaluationState, *args: Any, **options: Any) -> None:
         if state.prompt == "bad":
             raise RuntimeError("broken on purpose")
