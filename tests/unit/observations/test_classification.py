@@ -401,6 +401,20 @@ def test_a_tool_that_acts_may_say_nothing_when_all_is_well(tool: str, result: ob
     assert (seen.status, seen.status_line) == ("success", f"✓ {tool} succeeded")
 
 
+def test_an_error_without_words_is_none_and_a_flag_is_one() -> None:
+    assert code("all is fine here", error="") == "ok"
+    assert code("all is fine here", error=False) == "ok"
+    assert code("it went wrong", error=True) == "error"
+    assert code("rate limit exceeded", error=True) == "rate_limited"
+
+
+def test_a_tool_that_works_on_a_text_is_no_search() -> None:
+    seen = Observer(question="What is the street address?").observe(
+        "translate", params={"text": "hello"}, result="Guten Tag und hallo allerseits"
+    )
+    assert seen.status_line == "✓ translate succeeded"
+
+
 def test_the_hosts_word_counts() -> None:
     assert code("all fine", status="error") == "error"
     assert code("all fine", status="denied") == "denied"

@@ -84,6 +84,22 @@ def test_a_tool_that_cools_down_here_is_no_alternative() -> None:
     assert "search_news" in named(later)
 
 
+@pytest.mark.parametrize(
+    "query", ["SELECT id FROM users WHERE id = 3", "select * from t where x", "https://a.b/c d", "a | b c"]
+)
+def test_a_query_in_a_language_is_not_broken_into_fewer_words(query: str) -> None:
+    seen = Observer(tools=["query_database"]).observe("query_database", params={"query": query}, result=[])
+    assert named(seen) == []
+
+
+def test_arguments_may_come_as_the_text_that_a_model_wrote() -> None:
+    text: Any = '{"query": "Ruby creator"}'
+    seen = Observer(tools=["search_web", "search_b"]).observe("search_web", params=text, http_status=429)
+    assert seen.suggestions[0] == 'Try search_b instead → search_b(query: "Ruby creator")'
+    broken: Any = '{"query": "Rub'
+    assert Observer().observe("search_web", params=broken, error="it broke").status == "error"
+
+
 class _Fleet:
     def __init__(self, seconds: dict[str, float]) -> None:
         self.seconds = seconds

@@ -38,6 +38,10 @@ _QUERY_NAMES: Final = (
 _CALL: Final = re.compile(r"(?<![\w.])([A-Za-z_][\w.:/-]{0,255})\(")
 _ARGUMENT: Final = re.compile(r"\s*([A-Za-z_][\w.-]{0,100})\s*[:=]\s*")
 _BREAKS: Final = re.compile("[\u2028\u2029\u0085\u200b-\u200f\u202a-\u202e]")
+# A query, an address or a path: with a word less it would be broken, not broader.
+_CODE: Final = re.compile(
+    r"[{}<>=;|\\$]|//|\w\(|^\s*(?:select|with|match|from|insert)\s.*\s(?:from|where|return)\b", re.IGNORECASE
+)
 _decode = json.JSONDecoder().raw_decode
 
 
@@ -146,6 +150,8 @@ def _takes_text(schema: object) -> bool:
 
 def broader(query: str, question: str) -> list[str]:
     """Other words for a search that found nothing: fewer of its own, then those of the question."""
+    if _CODE.search(query):
+        return []
     words = re.findall(r"\S+", query[:2_000])
     names = [word.text for word in content_words(question) if word.name]
     meaning = [word.text for word in content_words(question)]
@@ -155,6 +161,8 @@ def broader(query: str, question: str) -> list[str]:
 
 def narrower(query: str, question: str, missing: Iterable[Word]) -> list[str]:
     """The search again with what is missing: the question's names, the search's own words, then the missing ones."""
+    if _CODE.search(query):
+        return []
     lacking = [word.text for word in missing]
     names = [word.text for word in content_words(question) if word.name]
     own = [word.text for word in content_words(query)]

@@ -16,6 +16,7 @@ _DEPTH: Final = 4
 _NOTHING_TEXTS: Final = frozenset(
     {"", "[]", "{}", "null", "none", "n/a", '""', "()", "undefined", "nil", "[[]]", "nan"}
 )
+_SEARCHES: Final = ("query", "q", "search_query", "search", "keywords", "keyword", "search_term")
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _QUERIES: Final = (
     "query",
@@ -45,7 +46,7 @@ def looks_up(tool: str, params: Mapping[str, Any]) -> bool:
             return True
         if word in lexicon().acts:
             return False
-    return query_of(params) is not None
+    return any(isinstance(params.get(name), str) and params[name].strip() for name in _SEARCHES)
 
 
 def acts(tool: str) -> bool:

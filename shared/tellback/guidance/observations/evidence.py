@@ -33,8 +33,7 @@ class Evidence:
 
     `result` and `error` are what the host passed, without a protocol's wrapper. `text` and `error_text` are the same as
     text, `data` and `error_data` as JSON-like data where they are such: all bounded, and without known secrets.
-    `headers` have names in small letters. `status` is the host's own word for it. `now` is what an HTTP-date is compared
-    with.
+    `headers` have names in small letters. `status` is the host's own word for it. An HTTP-date is compared with `now`.
     """
 
     tool: str

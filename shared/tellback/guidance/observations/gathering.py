@@ -60,6 +60,8 @@ def evidence_of(
         headers = headers_of(result) if headers is None else headers
         result = response
     inner, failed = unwrapped(result)
+    error, said = _said(error)
+    failed = failed or said
     wrapped, error_failed = unwrapped(error) if is_dict(error) else (error, False)
     if failed or error_failed:
         status = "error" if status in (None, "success") else status
@@ -82,8 +84,20 @@ def evidence_of(
     )
 
 
+def _said(error: object) -> tuple[object, bool]:
+    """An error without words is none, or a bare flag."""
+    if isinstance(error, bool):
+        return None, error
+    return (None if isinstance(error, str) and not error.strip() else error), False
+
+
 def params_of(params: object) -> dict[str, Any]:
-    """The arguments as JSON values, redacted, then cut so that their JSON has at most 64 KB."""
+    """The arguments as JSON values, redacted, then cut so that their JSON has at most 64 KB.
+
+    They may come as the JSON text that a model wrote.
+    """
+    if isinstance(params, str):
+        params = json_of(params) or {WHOLE: params}
     try:
         plain: Any = msgspec.to_builtins(dict(cast("Any", params)), str_keys=True, enc_hook=represent)
         return cut_params(redact_value(trimmed(plain)))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tellback.guidance.observations.values import is_mapping, is_row
+from tellback.guidance.observations.values import ends_of, is_mapping, is_row
 
 BUDGET: Final = 256 << 10  # characters of all texts together, and as much again for what holds them
 _ITEM: Final = 16  # what a number or an entry counts
 _DEPTH: Final = 48
 _LEAST: Final = 64
+_KEY: Final = 1_000
 _HEAD_PART: Final = 0.75
 
 
@@ -41,7 +42,8 @@ class _Trimming:
         if len(text) <= room:
             return text
         head = int(room * _HEAD_PART)
-        return f"{text[:head]}\n…[{len(text) - room} characters left out]…\n{text[len(text) - (room - head) :]}"
+        first, last = ends_of(text, head, room - head)
+        return f"{first}\n…[{len(text) - room} characters left out]…\n{last}"
 
     def _fields(self, fields: Mapping[Any, Any], room: int, depth: int) -> dict[Any, Any]:
         kept: dict[Any, Any] = {}
@@ -50,7 +52,7 @@ class _Trimming:
             if self._left <= max(end, 0):
                 kept["…"] = f"{len(fields) - number} fields left out"
                 break
-            name = key[:1_000] if isinstance(key, str) else key
+            name = "…" if isinstance(key, str) and len(key) > _KEY else key
             self._left -= len(name) if isinstance(name, str) else _ITEM
             kept[name] = self.of(item, room, depth + 1)
         return kept

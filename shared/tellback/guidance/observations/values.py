@@ -49,15 +49,35 @@ def shown(value: object, limit: int = SHOWN_BYTES) -> str:
     if is_dict(value) or is_row(value):
         value = safely(lambda: redact_value(cast("Any", value)), "[redacted: it cannot be read]")
     text = text_of(value)
-    window = limit + 2 * _MARGIN
-    if len(text) > window:
-        head = int(window * _HEAD_PART)
-        first, last = text[:head], text[len(text) - (window - head) :]
-        return _joined(redact_text(first), redact_text(last), len(text.encode()) - window, limit)
+    if len(text) > limit + 2 * _MARGIN:
+        head = int(limit * _HEAD_PART)
+        first, last = ends_of(text, head, limit - head)
+        left_out = len(text.encode()) - len(first.encode()) - len(last.encode())
+        return _joined(first, last, max(left_out, 0), limit)
     clean = _redacted(text)
     if len(clean) * 4 <= limit or len(clean.encode()) <= limit:
         return clean
     return _joined(clean, clean, None, limit)
+
+
+def ends_of(text: str, head: int, tail: int) -> tuple[str, str]:
+    """The first `head` and last `tail` characters of a long text, redacted, with no half of a secret at the cuts.
+
+    What is searched goes beyond each cut by more than a secret has; what then stands at the edge of that is dropped.
+    """
+    if len(text) <= head + tail + 2 * _MARGIN:
+        clean = redact_text(text)
+        return clean[:head], clean[max(head, len(clean) - tail) :]
+    first, last = text[: head + _MARGIN], text[len(text) - tail - _MARGIN :]
+    lines, ending = redact_text(first).split("\n"), first.rpartition("\n")[2]
+    if lines[-1] == ending:  # it may end within a secret
+        lines[-1] = ending[:-_MARGIN]
+    before = "\n".join(lines)[:head]
+    lines, beginning = redact_text(last).split("\n"), last.partition("\n")[0]
+    if lines[0] == beginning:
+        lines[0] = beginning[_MARGIN:]
+    after = "\n".join(lines)
+    return before, after[max(0, len(after) - tail) :]
 
 
 def _redacted(text: str) -> str:
