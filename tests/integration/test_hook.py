@@ -130,6 +130,25 @@ def test_waiting_feedback_comes_with_the_users_next_prompt_too(
     assert "Mind the goal." in context_of(answer)
 
 
+def test_an_agent_that_stops_without_a_required_file_is_told_once(settings: Settings, tmp_path: Path) -> None:
+    config = tmp_path / "hooks.toml"
+    config.write_text('required_files = ["report.md", "hooks.toml", "sub/plan.md"]')
+    stop = {"session_id": "s1", "hook_event_name": "Stop", "cwd": str(tmp_path), "stop_hook_active": False}
+
+    def answer(**fields: Any) -> bytes:
+        return run_hook(settings, {**stop, **fields}, f"--config={config}", UNANSWERED, event="stop")
+
+    told = json.loads(answer())
+    assert told == {"decision": "block", "reason": "Before you finish, this is missing:\n- report.md\n- sub/plan.md"}
+    assert answer(stop_hook_active=True) == b"", "it must be able to stop"
+    assert answer(stop_hook_active=None) == b""
+    assert answer(cwd=5)
+    (tmp_path / "report.md").touch()
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "plan.md").touch()
+    assert answer() == b""
+
+
 def test_secrets_leave_neither_for_redis_nor_for_the_disk(
     database: Database, layout: Layout, settings: Settings, config: str
 ) -> None:

@@ -5,6 +5,7 @@ deadline = 3600              # seconds from the beginning of the agent's session
 question = "What is asked"   # what providers and observations keep in view
 delivery = "first"
 tools = ["Bash", "Read"]
+required_files = ["report.md"]  # an agent that stops without them is told so, once
 
 [[providers]]
 name = "DeadlineFeedback"
@@ -20,8 +21,8 @@ from typing import Any, Final, NamedTuple, cast
 from tellback.contracts.limits import SCHEMA_VERSION
 from tellback.errors import ConfigurationError
 
-KEYS: Final = frozenset({"prompt", "deadline", "question", "delivery", "tools", "providers"})
-TRIGGER: Final = frozenset({"every_n_calls", "every_n_seconds", "file_created"})
+KEYS: Final = frozenset({"prompt", "deadline", "question", "delivery", "tools", "providers", "required_files"})
+TRIGGER: Final = frozenset({"every_n_calls", "every_n_seconds"})
 DEFAULT: Final[dict[str, Any]] = {  # what `tellback.guidance.recommended` has; a test compares them
     "providers": [
         {"name": "FailureStreakFeedback", "every_n_calls": 1},
@@ -36,6 +37,7 @@ class Config(NamedTuple):
 
     prompt: str | None
     begun: dict[str, Any]
+    required_files: tuple[str, ...] = ()
 
     def evaluation_begun(self, session: str, evaluation: str, prompt: str) -> dict[str, Any]:
         """The fact that begins an agent's evaluation; its id is the same in every process, so that it counts once."""
@@ -74,7 +76,10 @@ def _config(path: str, found: dict[str, Any]) -> Config:
     begun |= {key: found[key] for key in ("delivery", "tools", "question") if key in found}
     if "deadline" in found:
         begun["deadline_in"] = found["deadline"]
-    return Config(prompt, begun)
+    files = found.get("required_files", [])
+    if not isinstance(files, list) or not all(isinstance(name, str) and name for name in cast("list[object]", files)):
+        raise ConfigurationError(f"{path}: required_files is no list of names")
+    return Config(prompt, begun, tuple(cast("list[str]", files)))
 
 
 def _provider(path: str, item: object) -> dict[str, Any]:

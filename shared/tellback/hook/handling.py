@@ -32,6 +32,8 @@ def handle(raw: bytes, name: str, arguments: Sequence[str]) -> None:
     memory = HostMemory(options.data, options.team, options.redis_url)
     prompt = options.prompt or (options.config and read_config(options.config).prompt) or PROMPT
     delivers = event.name in DELIVERING
+    if event.name == "Stop" and (missing := _missing(options, event)):
+        _write({"decision": "block", "reason": missing})
     unanswered = Unanswered(options.data, f"{options.team}\n{event.session}\n{prompt}\n{event.evaluation}")
     operations = [*unanswered.claim(), os.urandom(12).hex()] if delivers else []
     fact = (event.call["event_id"], tool_invoked(event, prompt)) if event.call else None
@@ -57,10 +59,25 @@ def _finish(exchange: Exchange, options: Options, event: Event, memory: HostMemo
             note(os.environ, f"{event.name}: kept on disk: {exchange.trouble}")
 
 
+def _missing(options: Options, event: Event) -> str:
+    """What an agent is to do before it stops; nothing where it was told before, so that it can stop at all."""
+    if event.given.get("stop_hook_active") is not False or not options.config:
+        return ""
+    folder = event.given.get("cwd")
+    start = folder if isinstance(folder, str) else os.curdir
+    names = read_config(options.config).required_files
+    lacking = [name for name in names if not os.path.exists(os.path.join(start, name))]  # noqa: PTH110, PTH118 - without pathlib
+    return "\n".join(["Before you finish, this is missing:", *(f"- {name}" for name in lacking)]) if lacking else ""
+
+
 def _print(name: str, texts: Sequence[str]) -> None:
-    answer = encode_json({"hookSpecificOutput": {"hookEventName": name, "additionalContext": "\n\n".join(texts)}})
-    while answer:
-        answer = answer[os.write(1, answer) :]
+    _write({"hookSpecificOutput": {"hookEventName": name, "additionalContext": "\n\n".join(texts)}})
+
+
+def _write(answer: dict[str, Any]) -> None:
+    left = encode_json(answer)
+    while left:
+        left = left[os.write(1, left) :]
 
 
 def _begun(options: Options, event: Event, prompt: str) -> bytes:
