@@ -58,9 +58,7 @@ def spec(name: str) -> ProviderSpec:
         ("Stubborn", "did not return within 0.1 s"),
         ("Nonsense", "returned dict, not Feedback"),
         ("Exits", "raised SystemExit: 3"),
-        ("Hog", "raised MemoryError"),
         ("Floods", "did not return within 0.1 s"),
-        ("Deep", "raised RecursionError"),
         ("Outside", "raised OutsideError: broken on purpose"),
         ("Endless", "returned a Feedback that is not valid"),
         ("Unknown", "no provider Unknown on this worker"),
@@ -116,6 +114,12 @@ def test_the_timer_and_the_handler_are_as_before_afterwards() -> None:
     assert panel(timeout=5).ask(spec("Forever"), CONTEXT) is not None
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGALRM) is before
+
+
+@pytest.mark.parametrize(("name", "reason"), [("Hog", "raised MemoryError"), ("Deep", "raised RecursionError")])
+def test_what_takes_too_much_is_stopped_by_its_limit_and_not_by_time(name: str, reason: str) -> None:
+    with pytest.raises(ProviderFailure, match=f"^{reason}"):
+        panel(timeout=20).ask(spec(name), CONTEXT)
 
 
 def test_the_limits_of_the_process_are_as_before_afterwards() -> None:
