@@ -16,7 +16,8 @@ from tellback.client.plain import plain_params, plain_text
 from tellback.contracts.codec import decode
 from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
 from tellback.errors import ConfigurationError
-from tellback.guidance.registry import BUILT_IN
+from tellback.guidance.recommended import recommended_providers
+from tellback.guidance.registry import BUILT_IN, Registry
 from tellback.hook.config import read_config
 from tellback.hook.event import READ_MAX, encode_json, read_event, tool_invoked
 from tellback.hook.options import DEFAULTS, read_options
@@ -145,6 +146,14 @@ def test_the_default_providers_are_known_to_workers() -> None:
     begun = decode(encode_json(read_config("").evaluation_begun("s", "e", "p")), Family.EVENTS)
     assert isinstance(begun, EvaluationBegun)
     assert {spec.name for spec in begun.providers} <= {cls.__name__ for cls in BUILT_IN}
+
+
+def test_the_default_providers_are_those_that_are_recommended() -> None:
+    begun = decode(encode_json(read_config("").evaluation_begun("s", "e", "p")), Family.EVENTS)
+    assert isinstance(begun, EvaluationBegun)
+    registry = Registry()
+    asked = [(registry.build(spec), spec.trigger) for spec in begun.providers]
+    assert asked == [(config.provider, config.trigger) for config in recommended_providers()]
 
 
 @pytest.mark.parametrize("text", ["providers = 1", "providers = [1]", "prompt = ''", "x = 1", "\x00"])

@@ -25,9 +25,9 @@ KEYS: Final = frozenset({"prompt", "deadline", "question", "delivery", "tools", 
 TRIGGER: Final = frozenset({"every_n_calls", "every_n_seconds"})
 DEFAULT: Final[dict[str, Any]] = {  # what `tellback.guidance.recommended` has; a test compares them
     "providers": [
-        {"name": "FailureStreakFeedback", "every_n_calls": 1},
+        {"name": "FailureStreakFeedback", "every_n_calls": 1, "fields": {"levels": (2, 4, 8)}},
         {"name": "RepeatedCallFeedback", "every_n_calls": 1},
-        {"name": "ToolUsageMonitor", "every_n_calls": 20, "fields": {"max_calls_without_progress": 20}},
+        {"name": "ToolUsageMonitor", "every_n_calls": 16, "fields": {"max_calls_without_progress": 15}},
     ]
 }
 
