@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellback.guidance.observations import gathering
+from tellback.guidance.observations import gathering, trimming
 from tellback.guidance.observations.observer import Observer
-from tellback.guidance.observations.trimming import BUDGET, trimmed
+from tellback.guidance.observations.trimming import BUDGET, readable, trimmed
 from tellback.guidance.observations.values import SHOWN_BYTES, shown
 from tellback.redaction import redact_value
 from tests.support.waiting import wait_until
@@ -179,6 +179,7 @@ def test_ten_megabytes_of_data_are_trimmed_before_they_are_searched_for_secrets(
         return whole(value)
 
     monkeypatch.setattr(gathering, "redact_value", counted)
+    monkeypatch.setattr(trimming, "redact_value", counted)
     text = Observer().observe("read", params={"query": BIG[kind]}, result=BIG[kind]).to_observation()
     assert len(text.encode()) <= LONGEST
     assert "left out" in text
@@ -220,7 +221,7 @@ def test_a_secret_at_an_edge_of_what_is_kept_is_not_shown_in_part() -> None:
             assert KEY[:20] not in text
             assert KEY[-20:] not in text
             assert len(text.encode()) <= SHOWN_BYTES
-        data = gathering.readable({"text": lines, "more": [words, "x"]})
+        data = readable({"text": lines, "more": [words, "x"]})
         assert KEY[:20] not in str(data)
         assert KEY[-20:] not in str(data)
 

@@ -17,14 +17,13 @@ from tellback.guidance.observations.evidence import Evidence
 from tellback.guidance.observations.http import body_of, headers_of, plain_headers, status_of
 from tellback.guidance.observations.shapes import unwrapped
 from tellback.guidance.observations.tools import NAME_MAX
-from tellback.guidance.observations.trimming import trimmed
+from tellback.guidance.observations.trimming import readable, trimmed
 from tellback.guidance.observations.values import (
     fields_of,
     is_dict,
     is_row,
     json_of,
     represent,
-    safely,
     shown,
     text_of,
 )
@@ -103,13 +102,6 @@ def params_of(params: object) -> dict[str, Any]:
         return cut_params(redact_value(trimmed(plain)))
     except Exception:  # noqa: BLE001 - a user's object may raise anything from its repr
         return cut_params({WHOLE: shown(represent(params))})
-
-
-def readable(value: object) -> object:
-    """Structured values trimmed and redacted field by field; anything else as it is."""
-    if not (is_dict(value) or is_row(value)):
-        return value
-    return safely(lambda: redact_value(trimmed(value)), "[redacted: it cannot be read]")
 
 
 def _data(clean: object, text: str) -> object:

@@ -28,6 +28,7 @@ from tellback.guidance.observations.situation import SHOWN_QUERY, Situation
 from tellback.guidance.observations.suggesters import DEFAULT_PATIENCE, Suggesters, Suggesting
 from tellback.guidance.observations.suggesting import bounded, is_encyclopedia, next_steps
 from tellback.guidance.observations.tools import Tool, ToolDeclaration, tools_of
+from tellback.guidance.observations.trimming import readable
 from tellback.guidance.observations.values import one_line, shown, text_of
 from tellback.guidance.observations.words import Word, carried, content_words
 from tellback.log import get_logger
@@ -124,7 +125,7 @@ class Observer:
         """What is missing before `answer` may end the task; refuses at most `max_refusals` times in a row."""
         with self._lock:
             return completion.check(
-                shown(answer),
+                shown(readable(answer)),
                 question=self.question,
                 memory=self.memory,
                 catalog=self.catalog,

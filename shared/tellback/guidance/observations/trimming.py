@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tellback.guidance.observations.values import ends_of, is_mapping, is_row
+from tellback.guidance.observations.values import ends_of, is_dict, is_mapping, is_row, safely
+from tellback.redaction import redact_value
 
 BUDGET: Final = 256 << 10  # characters of all texts together, and as much again for what holds them
 _ITEM: Final = 16  # what a number or an entry counts
@@ -18,6 +19,13 @@ _HEAD_PART: Final = 0.75
 def trimmed(value: Any, budget: int = BUDGET) -> Any:
     """The value itself where it is small; else a copy of at most about `budget` characters, head and tail kept."""
     return _Trimming(budget).of(value, budget, 0)
+
+
+def readable(value: object) -> object:
+    """Structured values trimmed and redacted field by field; anything else as it is."""
+    if not (is_dict(value) or is_row(value)):
+        return value
+    return safely(lambda: redact_value(trimmed(value)), "[redacted: it cannot be read]")
 
 
 class _Trimming:
