@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -209,12 +210,12 @@ def test_what_a_cancelled_call_had_taken_comes_with_the_next_one(database: Datab
     async def scene(tb: aio.Tellback) -> list[str]:
         prompt = await tb.prompt("s", "p", evaluation="e")
         client: Any = prompt
-        take, begun = client._target.feedback, asyncio.Event()
-        loop = asyncio.get_running_loop()
+        take, release = client._target.feedback, threading.Event()
+        loop, begun = asyncio.get_running_loop(), asyncio.Event()
 
         def slow(wait: float = 0.0) -> Any:
             loop.call_soon_threadsafe(begun.set)
-            time.sleep(0.3)
+            release.wait(20)
             return take(wait)
 
         client._target.feedback = slow
@@ -225,6 +226,9 @@ def test_what_a_cancelled_call_had_taken_comes_with_the_next_one(database: Datab
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        release.set()
+        client._target.feedback = take
+        await asyncio.to_thread(wait_until, lambda: not database.command("EXISTS", key), "the cancelled call took it")
         return [feedback.summary for feedback in await prompt.feedback(wait=5)]
 
     assert run(scene, settings) == ["kept"]
