@@ -59,6 +59,11 @@ def test_what_is_missing_is_named(question: str, query: str, result: str, expect
             "Ruby creator",
             "Yukihiro Matsumoto is a Japanese computer scientist, born April 14, 1965 in Osaka, Japan.",
         ),
+        (
+            "Where was the creator of Ruby born?",
+            "Ruby creator",
+            "Yukihiro Matsumoto, well known for Ruby, was born in Osaka.",
+        ),
         ("Who created Ruby?", "Ruby creator", "Yukihiro Matsumoto is a Japanese computer scientist and programmer."),
         ("How tall is Mount Everest?", "Mount Everest", "Mount Everest has an elevation of 8,849 m above the sea."),
         ("When did the war end, in which year?", "war end", "The war ended on 2 September 1945 in Tokyo Bay."),

@@ -100,6 +100,14 @@ def test_arguments_may_come_as_the_text_that_a_model_wrote() -> None:
     assert Observer().observe("search_web", params=broken, error="it broke").status == "error"
 
 
+def test_a_tool_that_answered_again_does_not_cool_down_any_more() -> None:
+    observer = Observer(tools=["search_web", "search_news"])
+    limited(observer, "search_news", query="a")
+    assert "search_news" not in named(limited(observer, "search_web", query="b"))
+    observer.observe("search_news", params={"query": "c"}, result="news of many things at last")
+    assert "search_news" in named(limited(observer, "search_web", query="d"))
+
+
 class _Fleet:
     def __init__(self, seconds: dict[str, float]) -> None:
         self.seconds = seconds
