@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import threading
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tellback import Evidence
 from tellback.guidance.observations import gathering, trimming
 from tellback.guidance.observations.observer import Observer
 from tellback.guidance.observations.trimming import BUDGET, readable, trimmed
@@ -232,8 +234,16 @@ def test_a_text_of_exactly_the_limit_is_whole() -> None:
     assert "left out" in shown(text + "more")
 
 
-def test_threads_share_an_observer() -> None:
-    observer = Observer(tools=["search", "other_search"], question="Where is it?")
+def test_threads_share_an_observer_one_at_a_time() -> None:
+    within: list[int] = []
+    most: list[int] = []
+
+    def dwells(_evidence: Evidence) -> None:
+        within.append(1)
+        most.append(sum(1 for _ in range(200) if within) and len(within))
+        within.pop()
+
+    observer = Observer(tools=["search", "other_search"], question="Where is it?", classifiers=[dwells])
 
     def work(number: int) -> None:
         for step in range(50):
@@ -241,9 +251,15 @@ def test_threads_share_an_observer() -> None:
                 "search", params={"query": f"{number} {step}"}, result=[] if step % 2 else "some words here"
             )
 
+    interval = sys.getswitchinterval()
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        sys.setswitchinterval(1e-6)
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
     assert observer.memory.calls == 400
+    assert max(most) == 1
