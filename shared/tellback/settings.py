@@ -137,6 +137,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(gt=0, le=600, description="Time an answer may be on its way to the workers before the sweep answers."),
     ] = 10.0
+    late_within: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=604_800,
+            description="Time after a fallback in which an answer that comes late is still sent; after it the answer "
+            "is stale, and only kept in the history. 0: no late answer is sent.",
+        ),
+    ] = 3_600.0
     sweep_batch: Annotated[int, Meta(ge=1, le=10_000, description="Overdue turns that one sweep takes.")] = 500
     outbox_lease: Annotated[
         float, Meta(gt=0, le=86_400, description="Time a transport has to settle a delivery before it returns.")

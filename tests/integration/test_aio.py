@@ -112,6 +112,21 @@ def test_turns_and_the_outbox(database: Database, settings: Settings) -> None:  
     assert run(scene, settings) == ("open", ["hello"], "responded")
 
 
+def test_turns_that_change_hands(database: Database, settings: Settings) -> None:  # noqa: ARG001 - an emptied Redis
+    async def scene(tb: aio.Tellback) -> tuple[str, str, list[str], str]:
+        one, two = [await tb.open_turn(channel="c", conversation="1", message_id=m, text="hi") for m in ("a", "b")]
+        await tb.merge_turns((one,), into=two)
+        await two.hand_over(to="host-2")
+        (mine,) = await tb.handed_over(to="host-2")
+        await mine.defer(seconds=5)
+        answered = await mine.respond(OutgoingResponse.text_only("hello"))
+        return await one.state, answered, [mine.id, two.id], (await tb.turn(one.id)).message_id
+
+    state, answered, ids, message = run(scene, settings)
+    assert (state, answered, message) == ("merged", "accepted", "a")
+    assert ids[0] == ids[1]
+
+
 def test_errors_are_those_of_the_client(database: Database, settings: Settings) -> None:  # noqa: ARG001 - an emptied Redis
     async def scene(tb: aio.Tellback) -> None:
         with pytest.raises(tellback.InvalidInput, match="session"):

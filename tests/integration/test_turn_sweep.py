@@ -12,7 +12,7 @@ import pytest
 
 from tellback import OutgoingResponse, Tellback, connect
 from tellback.settings import Settings
-from tellback.state.turns import TurnRef, Turns
+from tellback.state.turns import Answer, Origin, TurnRef, Turns
 from tellback_workers.sweep_turns import sweep
 from tests.support.turns import HELLO, drained, opened, overdue, state, store
 from tests.support.waiting import wait_until
@@ -93,7 +93,8 @@ def _answer_all(settings: Settings, refs: list[TurnRef], barrier: Barrier, resul
         turns = Turns(tb.context.database, tb.context.layout)
         barrier.wait()
         for ref in refs:
-            results.put(turns.answer(ref, OutgoingResponse.text_only(f"answer {os.getpid()}")))
+            answer = Answer(OutgoingResponse.text_only(f"answer {os.getpid()}"), 60_000)
+            results.put(turns.answer(ref, answer, Origin("", "", 0, auto=False)))
 
 
 @pytest.mark.slow

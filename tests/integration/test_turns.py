@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, cast
 
 import msgspec
@@ -22,12 +23,8 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.turns.text import feedback_text
 from tests.support.redis_server import RedisServer
-from tests.support.turns import HELLO, SENT, drained, opened, overdue, sent, state, store, swept
+from tests.support.turns import HELLO, SENT, drained, events, opened, overdue, sent, state, store, swept
 from tests.support.waiting import wait_until
-
-
-def events(tb: Tellback, session: str = "c1") -> list[str]:
-    return [entry["event"] for entry in tb.history(session)]
 
 
 def test_an_answer_reaches_the_outbox_once(tb: Tellback) -> None:
@@ -305,13 +302,44 @@ def test_a_turn_that_is_gone_is_said_to_be(tb: Tellback, database: Database) -> 
     turn = opened(tb)
     database.command("DEL", store(tb).shard(turn.id).key("turn", turn.id))
     with pytest.raises(NotFound):
-        turn.respond(HELLO)
-    with pytest.raises(NotFound):
         state(turn)
+    with pytest.raises(NotFound):
+        tb.turn(turn.id)
+    with pytest.raises(NotFound):
+        turn.defer(seconds=5)
+    with pytest.raises(NotFound):
+        turn.hand_over(to="host-2")
     with pytest.raises(NotFound):
         turn.progress()
     with pytest.raises(NotFound):
         turn.no_reply(reason="x")
+    store(tb).forget_due([turn.id])
+
+
+def test_an_answer_brings_back_a_turn_that_a_failover_lost(tb: Tellback, database: Database) -> None:
+    """The user waits, and the host has the answer: that Redis lost the opening is no reason for silence."""
+    turn, failed = opened(tb, language="de", session="s1"), opened(tb, conversation="c2", language="de")
+    quiet = opened(tb, conversation="c3", metadata={"auto.mode": True})
+    database.command("FLUSHALL")
+    assert turn.respond(HELLO) == "accepted"
+    assert turn.respond(HELLO) == "duplicate"
+    assert failed.fail(code="x") == "accepted"
+    assert quiet.fail(code="x") == "closed"
+    assert (state(turn), state(failed), state(quiet)) == ("responded", "responded", "no_reply")
+    assert opened(tb, message_id=turn.message_id).duplicate
+    assert sorted(sent(tb)) == sorted([(turn.id, "answer", "hello"), (failed.id, "answer", feedback_text("de"))])
+    assert events(tb, "s1") == ["restored", "answered", "delivered"]
+
+
+def test_a_turn_whose_days_are_over_is_not_answered_again(tb: Tellback, database: Database) -> None:
+    turn = opened(tb)
+    database.command("DEL", store(tb).shard(turn.id).key("turn", turn.id))
+    old = dataclasses.replace(turn, _opened_at=database.now_ms() - 7 * 86_400_000)
+    with pytest.raises(NotFound):
+        old.respond(HELLO)
+    with pytest.raises(NotFound):
+        old.fail(code="x")
+    assert sent(tb) == []
     store(tb).forget_due([turn.id])
 
 

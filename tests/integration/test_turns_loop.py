@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from tellback import OutgoingResponse, Tellback
@@ -12,9 +13,10 @@ from tellback.contracts.turns import TurnFinished
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.intake import Entry, Fenced, Intake, Lease
+from tellback.state.turns import Answer
 from tellback_workers.loops.turns import TurnsLoop
 from tellback_workers.runtime import Runtime
-from tests.support.turns import HELLO, opened, sent, state, store
+from tests.support.turns import HELLO, fallback_was, opened, overdue, sent, state, store, swept, view
 
 
 @pytest.fixture
@@ -93,7 +95,7 @@ def test_a_turn_that_goes_between_two_looks_keeps_its_answer_in_the_stream(tb: T
     turn = opened(tb)
     intake, lease, entries = published(tb, runtime, finished(turn.id))
     runtime.database.command("DEL", lease.shard.key("turn", turn.id))
-    assert not store(tb).apply_finished(lease, entries[0], turn.ref, HELLO)
+    assert not store(tb).apply_finished(lease, entries[0], turn.ref, Answer(HELLO, 0))
     assert intake.lengths()[lease.shard, Family.TURNS] == 1
     store(tb).forget_due([turn.id])
 
@@ -109,3 +111,30 @@ def test_a_failures_code_is_redacted_and_stays_with_operators(tb: Tellback, runt
     assert "Traceback" not in (text or "")
     assert "hunter2" not in str(tb.history("c1"))
     assert "Traceback" in str(tb.history("c1"))
+
+
+def test_an_answer_says_itself_how_late_it_may_be(tb: Tellback, runtime: Runtime, loop: TurnsLoop) -> None:
+    """A finished turn carries its own policy; without one the setting of the workers counts."""
+    turns = [overdue(tb) for _ in range(3)]
+    swept(tb)
+    assert len(sent(tb)) == 3
+    for turn in turns:
+        fallback_was(tb, turn, seconds_ago=7_200)
+    hasty, patient, unsaid = (
+        msgspec.structs.replace(finished(turn.id, str(number)), late_within=late)
+        for number, (turn, late) in enumerate(zip(turns, (60.0, 86_400.0, None), strict=True))
+    )
+    _, lease, entries = published(tb, runtime, hasty, patient, unsaid)
+    loop.apply(lease, entries)
+    assert [turn for turn, _, _ in sent(tb)] == [turns[1].id]
+    assert [view(tb, turn).late_delivery for turn in turns] == ["dropped", "delivered", "dropped"]
+
+
+def test_the_answer_of_a_turn_that_another_covers_says_nothing(tb: Tellback, runtime: Runtime, loop: TurnsLoop) -> None:
+    """Its host wrote it while Redis was away; meanwhile another host merged the turn."""
+    turn, into = opened(tb), opened(tb)
+    tb.merge_turns([turn], into=into)
+    intake, lease, entries = published(tb, runtime, finished(turn.id))
+    loop.apply(lease, entries)
+    assert intake.lengths()[lease.shard, Family.TURNS] == 0
+    assert (state(turn), state(into), sent(tb)) == ("merged", "open", [])

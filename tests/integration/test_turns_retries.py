@@ -73,3 +73,14 @@ def test_closing_and_progress_come_to_the_same(tb: Tellback, monkeypatch: pytest
     assert state(turn) == "no_reply"
     assert [entry["event"] for entry in tb.history("c1")] == ["opened", "no_reply"]
     assert store(tb).overdue(10) == []
+
+
+def test_deferring_handing_over_and_merging_come_to_the_same(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
+    turn, covered = opened(tb), opened(tb)
+    with replies_lost(monkeypatch):
+        assert turn.defer(seconds=60) == 60
+        turn.hand_over(to="host-2")
+        tb.merge_turns([covered], into=turn)
+    story = [entry["event"] for entry in tb.history("c1")]
+    assert story == ["opened", "opened", "deferred", "handed_over", "merged", "covers"]
+    assert [found.id for found in tb.handed_over(to="host-2")] == [turn.id]

@@ -8,7 +8,7 @@ from typing import Any
 from tellback import OutgoingResponse, RoutingOutcome, Tellback
 from tellback.client.outbox import OutboxDelivery
 from tellback.client.turns import Turn
-from tellback.state.turns import Turns
+from tellback.state.turns import Turns, TurnView
 from tellback_workers.sweep_turns import sweep
 from tests.support.waiting import wait_until
 
@@ -34,6 +34,31 @@ def overdue(tb: Tellback, **changes: Any) -> Turn:
     turn = opened(tb, **{"answer_within": 0.001, **changes})
     wait_until(lambda: turn.id in store(tb).overdue(100_000), "the turn is overdue")
     return turn
+
+
+def deadline_passes(tb: Tellback, turn: Turn) -> None:
+    """The server's time goes by, as far as this open turn can tell."""
+    shard = store(tb).shard(turn.id)
+    tb.context.database.command("HSET", shard.key("turn", turn.id), "deadline", 1)
+    tb.context.database.command("ZADD", shard.key("due"), "XX", 1, turn.id)
+
+
+def fallback_was(tb: Tellback, turn: Turn, seconds_ago: float) -> None:
+    """The turn's fallback was written that long ago."""
+    key = store(tb).shard(turn.id).key("turn", turn.id)
+    tb.context.database.command("HSET", key, "closed_at", tb.context.database.now_ms() - round(seconds_ago * 1000))
+
+
+def view(tb: Tellback, turn: Turn) -> TurnView:
+    """The turn as it stands in Redis."""
+    found = store(tb).load([turn.id])[0]
+    assert found is not None
+    return found
+
+
+def events(tb: Tellback, session: str = "c1") -> list[str]:
+    """The story that the history tells."""
+    return [entry["event"] for entry in tb.history(session)]
 
 
 def state(turn: Turn) -> str:

@@ -111,7 +111,13 @@ def turns(tb: Tellback) -> None:
     turn.respond(tellback.OutgoingResponse.text_only("hello"))
     turn.fail(code="llm.timeout")
     turn.progress()
+    assert_type(turn.defer(seconds=60), float)
     turn.no_reply(reason="asked not to")
+    turn.hand_over(to="host-2")
+    assert_type(tb.handed_over(), list[Turn])
+    assert_type(tb.turn(turn.id), Turn)
+    tb.merge_turns([turn, tb.turn("t0-...")], into=tb.turn("t0-..."))
+    turn.respond(tellback.OutgoingResponse(text="hello", reply_to=turn.message_id), late_within=600)
     assert_type(tb.outbox("telegram"), Iterator[OutboxDelivery])
     for delivery in tb.outbox("telegram"):
         delivery.settle(tellback.RoutingOutcome(attempted=True, sent_text=True))

@@ -104,7 +104,9 @@ class Proxy:
 
 
 def wrapped(value: Any, threads: Threads) -> Any:
-    """The value, or its counterpart for asyncio where there is one."""
+    """The value, or its counterpart for asyncio where there is one; also within a list."""
+    if isinstance(value, list):
+        return [wrapped(item, threads) for item in cast("Sequence[Any]", value)]
     cls = CLASSES.get(cast("Any", type(value)))
     return value if cls is None else cls(value, threads)
 
@@ -115,10 +117,10 @@ def _call(self: Proxy, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 
 
 def _bare(value: Any) -> Any:
-    """What the client itself works with, also within a list."""
+    """What the client itself works with, also within a list or tuple."""
     if isinstance(value, Proxy):
         return value._target  # noqa: SLF001 - of this module
-    return [_bare(item) for item in cast("Sequence[Any]", value)] if isinstance(value, list) else value
+    return [_bare(item) for item in cast("Sequence[Any]", value)] if isinstance(value, list | tuple) else value
 
 
 def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from tellback.client.known import find_team
 from tellback.client.observing import Observations
 from tellback.client.outbox import OutboxDelivery, outbox
 from tellback.client.reports import context_changed
+from tellback.client.shared_turns import handed_over, join_turn, merge_turns
 from tellback.client.signals import Bank
 from tellback.client.turns import Turn, open_turn
 from tellback.contracts.commands import CommandRecord, OnLost, Priority, Verdict
@@ -159,6 +160,42 @@ class Tellback:
             answer_within=answer_within,
             session=session,
         )
+
+    def turn(self, turn_id: str) -> Turn:
+        """The turn of this id, from any process: to answer it, tell of progress, or look at its state.
+
+        Raises:
+            InvalidInput: not the id of a turn.
+            NotFound: turns are kept for seven days.
+            Unavailable: Redis is away.
+        """
+        return join_turn(self.context, turn_id)
+
+    def handed_over(self, *, to: str | None = None) -> list[Turn]:
+        """Open turns that were handed over to a host and are with it still, the longest there first, at most 100.
+
+        `to` is this host, where nothing is said. A turn stays in the list until it is closed or handed on.
+
+        Raises:
+            InvalidInput: `to` is not text of 1 to 512 bytes.
+            Unavailable: Redis is away.
+        """
+        return handed_over(self.context, to)
+
+    def merge_turns(self, turns: Iterable[Turn], *, into: Turn) -> None:
+        """Let the turn `into` cover others of its conversation: its answer is the answer to all of them.
+
+        They close as `merged`, in one step, all or none. What becomes of `into` becomes of them: its fallback is
+        theirs, and so is its `no_reply`. It takes the nearest deadline of all, so a merge makes no user wait longer.
+        Turns that are merged into it already stay so.
+
+        Raises:
+            InvalidInput: no turn or more than 100, not turns, `into` itself, or a turn of another conversation.
+            NotFound: turns are kept for seven days.
+            StateConflict: one of them is not open; nothing was merged.
+            Unavailable: Redis is away; whether they were merged is unknown, and the call may be repeated.
+        """
+        merge_turns(self.context, turns, into=into)
 
     def outbox(self, channel: str, *, wait: float = 0.0) -> Iterator[OutboxDelivery]:
         """Deliveries of a channel for a transport to send and settle, in order within each conversation.

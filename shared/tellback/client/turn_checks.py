@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from tellback.contracts.turns import OutgoingResponse
+from tellback.contracts.turns import MAX_LATE, OutgoingResponse
 from tellback.errors import InvalidInput
 from tellback.redaction import redact_text
 
@@ -54,10 +54,19 @@ def check_language(language: object) -> str:
     return text
 
 
-def check_seconds(value: object, limit: float) -> float:
+def check_seconds(name: str, value: object, limit: float) -> float:
     """Seconds in which a user is to be answered."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= limit:
-        raise InvalidInput(f"answer_within: seconds above 0 and up to turn_limit ({limit:g}), not {value!r}")
+        raise InvalidInput(f"{name}: seconds above 0 and up to turn_limit ({limit:g}), not {value!r}")
+    return float(value)
+
+
+def check_late(value: object) -> float | None:
+    """Seconds after a fallback in which a late answer is still sent; None leaves it to the setting."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_LATE:
+        raise InvalidInput(f"late_within: seconds, 0 to {MAX_LATE}, or None for the setting, not {value!r}")
     return float(value)
 
 

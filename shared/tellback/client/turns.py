@@ -11,8 +11,10 @@ from typing import Any, Final, Literal
 
 from tellback.client.context import Context
 from tellback.client.turn_checks import (
+    MAX_NAME_BYTES,
     check_code,
     check_language,
+    check_late,
     check_metadata,
     check_name,
     check_response,
@@ -24,7 +26,7 @@ from tellback.contracts.message import MAX_FIELD_BYTES, new_event_id
 from tellback.contracts.turns import Answered, OutgoingResponse, TurnFinished, TurnState
 from tellback.errors import InvalidInput, NotFound, StateConflict, Unavailable
 from tellback.redaction import redact_text
-from tellback.state.turns import NewTurn, TurnRef, Turns, excerpt, turn_id
+from tellback.state.turns import Answer, NewTurn, Origin, TurnRef, Turns, excerpt, turn_id
 from tellback.turns.text import feedback_text
 
 AUTO_MODE: Final = "auto.mode"
@@ -34,20 +36,24 @@ AUTO_MODE: Final = "auto.mode"
 class Turn:
     """What one user message is owed: exactly one first answer.
 
-    `duplicate` tells that this message had been opened before; the turn is the one that was opened then.
+    `duplicate` tells that this message had been opened before, here or elsewhere; the turn is the one that was opened
+    then. Any process of any host that has the turn may answer it: the first answer counts.
     """
 
     id: str
     channel: str
     conversation: str
+    message_id: str
     session: str
     language: str | None
     duplicate: bool
+    _opened_at: int = field(repr=False, compare=False)
+    _auto: bool = field(repr=False, compare=False)
     _context: Context = field(repr=False, compare=False)
 
     @property
     def state(self) -> TurnState:
-        """The state at this moment: open, finishing, auto, responded, fallback, or no_reply.
+        """The state at this moment: open, finishing, auto, responded, fallback, no_reply, or merged.
 
         Raises:
             NotFound: turns are kept for seven days.
@@ -58,20 +64,23 @@ class Turn:
             raise NotFound(f"turn {self.id}: no such turn; turns are kept for seven days")
         return found.state
 
-    def respond(self, response: OutgoingResponse) -> Answered:
+    def respond(self, response: OutgoingResponse, *, late_within: float | None = None) -> Answered:
         """Give the answer. While Redis is away it is kept on this host's disk and applied later: `spooled`.
+
+        Where the user has had a fallback, the answer follows it, if that was at most `late_within` seconds ago (None:
+        as the setting `late_within` says). A turn that Redis lost in a failover is made again, and answered.
 
         Raises:
             InvalidInput: not an `OutgoingResponse`, a blank one, or one above the limits of the outbox.
             NotFound: turns are kept for seven days.
             SpoolFull: Redis is away and so is the room on disk.
         """
-        response = check_response(response)
+        response, late = check_response(response), check_late(late_within)
         shown = redact_text(response.text or response.voice or "")
         try:
-            return self._turns.answer(self.ref, response, shown=shown)
+            return self._answer(Answer(response, self._late_ms(late), shown=shown))
         except Unavailable:
-            return self._spool(response=response)
+            return self._spool(response=response, late_within=late)
 
     def fail(self, *, code: str) -> Answered:
         """Say that there will be no answer: the user gets the generic feedback, in the turn's language.
@@ -81,11 +90,17 @@ class Turn:
         code = check_code(code)
         response = OutgoingResponse.text_only(feedback_text(self.language, self._context.settings.fallback_language))
         try:
-            return self._turns.answer(self.ref, response, code=code, shown=response.text or "")
+            return self._answer(Answer(response, 0, code=code, shown=response.text or ""))
         except Unavailable:
             return self._spool(error_code=code)
 
-    def finish(self, response: OutgoingResponse | None = None, *, error_code: str | None = None) -> None:
+    def finish(
+        self,
+        response: OutgoingResponse | None = None,
+        *,
+        error_code: str | None = None,
+        late_within: float | None = None,
+    ) -> None:
         """Leave the answer, or the failure, to the workers: marked as on its way, then published like any fact.
 
         For the grace of `finish_grace` seconds no fallback overtakes it; after that the sweep answers if it was lost.
@@ -100,12 +115,13 @@ class Turn:
         if response is not None:
             response = check_response(response)
         code = None if error_code is None else check_code(error_code)
+        late = check_late(late_within)
         try:
             self._turns.mark_finishing(self.ref, milliseconds(self._context.settings.finish_grace))
         except Unavailable:
-            self._spool(response=response, error_code=code)
+            self._spool(response=response, error_code=code, late_within=late)
         else:
-            self._context.publisher.publish(self._fact(response, code))
+            self._context.publisher.publish(self._fact(response, code, late))
 
     def progress(self) -> float:
         """Tell that work goes on: the user may wait `answer_within` again, up to `turn_limit` from the opening.
@@ -117,6 +133,36 @@ class Turn:
             Unavailable: Redis is away; the deadline stands.
         """
         return self._turns.progress(self.ref) / 1000
+
+    def defer(self, *, seconds: float = 60.0) -> float:
+        """Put the work off: the user is owed an answer `seconds` from now, at most `turn_limit` after the opening.
+
+        The new deadline may be sooner or later than the old one. Nothing is said to the user; once the deadline has
+        passed, the sweep answers. Returns the seconds left; 0.0 where the turn is no longer open.
+
+        Raises:
+            InvalidInput: not seconds above 0 and up to `turn_limit`.
+            NotFound: turns are kept for seven days.
+            Unavailable: Redis is away; whether the new deadline holds is unknown.
+        """
+        seconds = check_seconds("seconds", seconds, self._context.settings.turn_limit)
+        return self._turns.defer(self.ref, milliseconds(seconds)) / 1000
+
+    def hand_over(self, *, to: str) -> None:
+        """Give the turn to another host, which finds it by `Tellback.handed_over`; or in any way of yours, by its id.
+
+        The user is owed the same by the same deadline, and the sweep answers if the other host does not. The first
+        answer counts all the same: one that this host gives after all is accepted, if the other has not been faster.
+
+        Raises:
+            InvalidInput: `to` is not text of 1 to 512 bytes.
+            NotFound: turns are kept for seven days.
+            StateConflict: the turn is not open.
+            Unavailable: Redis is away; whether the turn was handed over is unknown.
+        """
+        handed, state = self._turns.hand_over(self.ref, check_name("to", to))
+        if not handed:
+            raise StateConflict(f"turn {self.id} is {state}: only an open turn can be handed over")
 
     def no_reply(self, *, reason: str) -> None:
         """Close the turn without a reply, on purpose; `reason` is kept for operators.
@@ -140,7 +186,16 @@ class Turn:
         """Where the turn stands."""
         return TurnRef(self.id, self.channel, self.conversation, self.session)
 
-    def _fact(self, response: OutgoingResponse | None, error_code: str | None) -> TurnFinished:
+    def _answer(self, given: Answer) -> Answered:
+        origin = Origin(self.message_id, self.language or "", self._opened_at, self._auto)
+        return self._turns.answer(self.ref, given, origin)
+
+    def _late_ms(self, late_within: float | None) -> int:
+        return round((self._context.settings.late_within if late_within is None else late_within) * 1000)
+
+    def _fact(
+        self, response: OutgoingResponse | None, error_code: str | None, late_within: float | None
+    ) -> TurnFinished:
         return TurnFinished(
             event_id=new_event_id(),
             turn=self.id,
@@ -148,10 +203,16 @@ class Turn:
             conversation=self.conversation,
             response=response,
             error_code=error_code,
+            late_within=late_within,
         )
 
-    def _spool(self, response: OutgoingResponse | None = None, error_code: str | None = None) -> Literal["spooled"]:
-        self._context.publisher.publish(self._fact(response, error_code))
+    def _spool(
+        self,
+        response: OutgoingResponse | None = None,
+        error_code: str | None = None,
+        late_within: float | None = None,
+    ) -> Literal["spooled"]:
+        self._context.publisher.publish(self._fact(response, error_code, late_within))
         self._context.publisher.flush()  # on disk before the caller goes on: an answer must not die with the host
         return "spooled"
 
@@ -188,9 +249,21 @@ def open_turn(
             message_id=message_id,
             text=excerpt(redact_text(check_text("text", text, None)), MAX_FIELD_BYTES),
             language=check_language(language),
-            within_ms=milliseconds(check_seconds(answer_within, context.settings.turn_limit)),
+            within_ms=milliseconds(check_seconds("answer_within", answer_within, context.settings.turn_limit)),
             limit_ms=milliseconds(context.settings.turn_limit),
             auto=metadata.get(AUTO_MODE) is True,
+            host=excerpt(context.settings.host_name, MAX_NAME_BYTES),
         )
     )
-    return Turn(turn, channel, conversation, opened.session, opened.language or None, not opened.new, context)
+    return Turn(
+        id=turn,
+        channel=channel,
+        conversation=conversation,
+        message_id=message_id,
+        session=opened.session,
+        language=opened.language or None,
+        duplicate=not opened.new,
+        _opened_at=opened.opened_at,
+        _auto=opened.state == "auto",
+        _context=context,
+    )

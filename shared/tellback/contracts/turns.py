@@ -5,7 +5,7 @@ Source: feedback-guarantee.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
 
@@ -15,16 +15,21 @@ from tellback.names import Family, turn_routing
 
 MAX_ATTACHMENTS: Final = 32
 MAX_ATTACHMENT_BYTES: Final = 2048
+MAX_REFERENCE_BYTES: Final = 512
+MAX_LATE: Final = 604_800  # seconds: as long as a turn is kept
 
-TurnState = Literal["open", "finishing", "auto", "responded", "fallback", "no_reply"]
-"""`auto` is a turn of an auto-mode message: nobody waits for it, and it may be answered or closed all the same."""
+TurnState = Literal["open", "finishing", "auto", "responded", "fallback", "no_reply", "merged"]
+"""`auto` is a turn of an auto-mode message: nobody waits for it, and it may be answered or closed all the same.
+`merged` is a turn that another one covers: what the user gets there is the answer to both."""
 
-Answered = Literal["accepted", "replaced", "late", "duplicate", "closed", "spooled"]
+Answered = Literal["accepted", "replaced", "late", "stale", "duplicate", "closed", "merged", "spooled"]
 """What became of an answer.
 
 accepted: the turn's first answer. replaced: it took the place of a fallback that no transport had taken yet.
-late: the fallback was out; the answer follows it. duplicate: the turn has its answer; no effect.
+late: the fallback was out; the answer follows it. stale: the fallback has been out for longer than late answers are
+sent; only the history has it. duplicate: the turn has its answer; no effect.
 closed: the turn ends without a reply, as no_reply or the failure of an auto-mode turn said.
+merged: the turn is covered by another one, which owes the answer; no effect.
 spooled: Redis is away; the workers will apply it.
 """
 
@@ -35,11 +40,16 @@ Settlement = Literal["delivered", "retry", "ambiguous", "dead"]
 
 
 class OutgoingResponse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a transport sends: text, voice (the words to speak), attachments (references, never bytes)."""
+    """What a transport sends: text, voice (the words to speak), attachments (references, never bytes).
+
+    `reply_to` is the platform's id of the message that this is shown as a reply to. A late answer always has one: that
+    of the user's message, where the host gave none.
+    """
 
     text: str | None = None
     voice: str | None = None
     attachments: tuple[str, ...] = ()
+    reply_to: str | None = None
 
     @classmethod
     def text_only(cls, text: str) -> OutgoingResponse:
@@ -55,7 +65,8 @@ class OutgoingResponse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         """Refuse what an outbox cannot hold.
 
         Raises:
-            InvalidInput: text or voice above 64 KB as UTF-8, more than 32 attachments, one above 2 KB.
+            InvalidInput: text or voice above 64 KB as UTF-8, more than 32 attachments, one above 2 KB, a `reply_to`
+                that is empty or above 512 bytes.
         """
         for name, value in (("text", self.text), ("voice", self.voice)):
             if value is not None and _bytes(f"response.{name}", value) > MAX_FIELD_BYTES:
@@ -66,6 +77,8 @@ class OutgoingResponse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             name = f"response.attachments[{index}]"
             if not 0 < _bytes(name, reference) <= MAX_ATTACHMENT_BYTES:
                 raise InvalidInput(f"{name}: a reference of 1 to {MAX_ATTACHMENT_BYTES} bytes")
+        if self.reply_to is not None and not 0 < _bytes("response.reply_to", self.reply_to) <= MAX_REFERENCE_BYTES:
+            raise InvalidInput(f"response.reply_to: a message's id of 1 to {MAX_REFERENCE_BYTES} bytes")
 
 
 class RoutingOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,7 +113,10 @@ class RoutingOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class TurnFinished(Message, frozen=True, kw_only=True):
-    """A host has an answer, or knows that there will be none: exactly one of `response` and `error_code` is set."""
+    """A host has an answer, or knows that there will be none: exactly one of `response` and `error_code` is set.
+
+    `late_within`: seconds after a fallback in which the answer is still sent; None: as the workers are set.
+    """
 
     family: ClassVar[Family] = Family.TURNS
 
@@ -109,6 +125,7 @@ class TurnFinished(Message, frozen=True, kw_only=True):
     conversation: str
     response: OutgoingResponse | None = None
     error_code: str | None = None
+    late_within: Annotated[float, msgspec.Meta(ge=0, le=MAX_LATE)] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a fact that says nothing, or two things at once."""

@@ -74,6 +74,7 @@ FAMILIES: Final = {
         KeyFamily("recorded", "commands", "string", 7 * DAY, None, "how many records a session has had"),
         KeyFamily("superseded", "commands", "list", 7 * DAY, 50, "records that came when the command had one"),
         KeyFamily("turn", "turns", "hash", 7 * DAY, 32, "one turn"),
+        KeyFamily("handed", "turns", "zset", 7 * DAY, 10_000, "turns handed over to a host; the longest there goes"),
         KeyFamily("due", "turns", "zset", 7 * DAY, None, "open turns by deadline"),
         KeyFamily("turns", "turns", "zset", 7 * DAY, 1_000, "the newest turns by time of opening, for listings"),
         KeyFamily("out", "outbox", "zset", 7 * DAY, None, "conversations of a channel that have deliveries"),

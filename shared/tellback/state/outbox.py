@@ -28,7 +28,8 @@ _settle = Decision("settle_delivery")
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """One response on its way. `attempt` counts attempts, `waits` the times that the transport was down.
 
-    `key` is the idempotency key: it stays the same however often the delivery is taken.
+    `key` is the idempotency key: it stays the same however often the delivery is taken. `reply_to` is the message that
+    a late answer refers to, where the host named none.
     """
 
     key: str
@@ -42,11 +43,15 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     token: str | None = None
     unsure: bool = False
     final: bool = False
+    reply_to: str | None = None
 
     @property
     def outgoing(self) -> OutgoingResponse:
         """What to send."""
-        return msgspec.json.decode(self.response, type=OutgoingResponse)
+        response = msgspec.json.decode(self.response, type=OutgoingResponse)
+        if response.reply_to is None and self.reply_to is not None:
+            return msgspec.structs.replace(response, reply_to=self.reply_to)
+        return response
 
     @property
     def status(self) -> Literal["waiting", "taken", "ambiguous"]:

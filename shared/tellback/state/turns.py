@@ -11,7 +11,7 @@ from typing import Final, cast
 import msgspec
 
 from tellback.contracts.turns import Answered, OutgoingResponse, TurnState
-from tellback.errors import InvalidInput, NotFound
+from tellback.errors import InvalidInput, NotFound, StateConflict
 from tellback.names import turn_routing
 from tellback.state.database import Arg, Database
 from tellback.state.decision import Decision
@@ -20,6 +20,8 @@ from tellback.state.keys import Layout, Shard
 from tellback.state.script import Call, Script
 
 EXCERPT_BYTES: Final = 2048
+MAX_MERGED: Final = 100
+MAX_HANDED: Final = 10_000  # of one host in one shard
 _ID: Final = re.compile(r"t(\d{1,4})-[0-9a-f]{24}")
 
 _open = Decision("open_turn")
@@ -27,6 +29,10 @@ _answer = Decision("answer_turn")
 _mark_finishing = Decision("mark_finishing")
 _progress = Decision("progress_turn")
 _close = Decision("close_turn")
+_defer = Decision("defer_turn")
+_hand_over = Decision("hand_over_turn")
+_merge = Decision("merge_turns")
+_forget_handed = Script("forget_handed")
 _finish = Script("finish_turn")
 _fallback = Script("fallback_turn")
 
@@ -63,6 +69,42 @@ class NewTurn:
     within_ms: int
     limit_ms: int
     auto: bool
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a host still knows of a turn that its Redis has lost; `opened_at` is in milliseconds, server time."""
+
+    message_id: str
+    language: str
+    opened_at: int
+    auto: bool
+
+    def args(self, ref: TurnRef) -> list[Arg]:
+        """As `answer_turn` takes them."""
+        state = "auto" if self.auto else "open"
+        return [
+            ref.id, ref.channel, ref.conversation, ref.session, self.message_id, self.language, self.opened_at, state,
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a host says: the response, for a failure its `code`, and `shown`, the redacted text for the history.
+
+    `late_ms` is how long after a fallback it is still sent.
+    """
+
+    response: OutgoingResponse
+    late_ms: int
+    code: str = ""
+    shown: str = ""
+
+    @property
+    def args(self) -> list[Arg]:
+        """As the scripts take them."""
+        return [msgspec.json.encode(self.response), self.code, excerpt(self.shown), self.late_ms]
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -72,12 +114,14 @@ class Opened(msgspec.Struct, frozen=True):
     state: TurnState
     session: str
     language: str
+    opened_at: int
 
 
 class TurnView(msgspec.Struct, frozen=True, kw_only=True):
     """A turn as it stands. Times are milliseconds since the epoch, server time.
 
-    `delivery` is what is known of the first answer: waiting, sending (taken, or unknown), delivered, ambiguous, dead.
+    `delivery` is what is known of the first answer: waiting, sending (taken, or unknown), delivered, ambiguous, dead;
+    of a late one also dropped: it was stale. `host` is who is to answer. `covers` counts turns merged into this one.
     """
 
     id: str
@@ -96,6 +140,11 @@ class TurnView(msgspec.Struct, frozen=True, kw_only=True):
     late_at: int | None = None
     late_delivery: str | None = None
     late_outcome: str | None = None
+    host: str = ""
+    handed_at: int | None = None
+    deferred_at: int | None = None
+    merged_into: str | None = None
+    covers: int = 0
 
     @property
     def ref(self) -> TurnRef:
@@ -146,20 +195,19 @@ class Turns:
         ref, shard = turn.ref, self.shard(turn.ref.id)
         args: list[Arg] = [
             ref.id, ref.channel, ref.conversation, turn.message_id, ref.session, turn.language, turn.text,
-            excerpt(turn.text), turn.within_ms, turn.limit_ms, int(turn.auto),
+            excerpt(turn.text), turn.within_ms, turn.limit_ms, int(turn.auto), turn.host,
         ]  # fmt: skip
         reply = _open.run(self._db, shard, [*ref.keys(shard), shard.key("turns")], args)
         return msgspec.convert(reply, Opened)
 
-    def answer(self, ref: TurnRef, response: OutgoingResponse, *, code: str = "", shown: str = "") -> Answered:
-        """The answer of a turn; `code` says that it stands for a failure, `shown` is its redacted text for the history.
+    def answer(self, ref: TurnRef, given: Answer, origin: Origin) -> Answered:
+        """The answer of a turn. One that Redis has lost is made again from its origin.
 
         Raises:
-            NotFound: there is no such turn (any more).
+            NotFound: its seven days are over.
         """
         shard = self.shard(ref.id)
-        args: list[Arg] = [msgspec.json.encode(response), code, excerpt(shown)]
-        reply = _answer.run(self._db, shard, ref.keys(shard), args)
+        reply = _answer.run(self._db, shard, ref.keys(shard), [*given.args, *origin.args(ref)])
         return cast("Answered", _known(ref, reply["result"]))
 
     def mark_finishing(self, ref: TurnRef, grace_ms: int) -> TurnState:
@@ -183,6 +231,62 @@ class Turns:
         _known(ref, reply["state"])
         return int(reply["left"])
 
+    def defer(self, ref: TurnRef, ms: int) -> int:
+        """Set the deadline anew, up to the hard limit; milliseconds left, 0 where the turn is not open.
+
+        Raises:
+            NotFound: there is no such turn (any more).
+        """
+        shard = self.shard(ref.id)
+        reply = _defer.run(self._db, shard, ref.keys(shard), [ms])
+        _known(ref, reply["state"])
+        return int(reply["left"])
+
+    def hand_over(self, ref: TurnRef, host: str) -> tuple[bool, TurnState]:
+        """Give an open turn to another host; whether it has it now, and the turn's state.
+
+        Raises:
+            NotFound: there is no such turn (any more).
+        """
+        shard = self.shard(ref.id)
+        keys = [*ref.keys(shard), shard.key("handed", host)]
+        reply = _hand_over.run(self._db, shard, keys, [host, MAX_HANDED])
+        return bool(reply["handed"]), cast("TurnState", _known(ref, reply["state"]))
+
+    def merge(self, turns: Sequence[TurnRef], into: TurnRef) -> None:
+        """Let one open turn cover others of its conversation: all of them, or none.
+
+        Raises:
+            NotFound: one of them is not there (any more).
+            StateConflict: one of them is not open.
+        """
+        shard = self.shard(into.id)
+        keys = into.keys(shard)
+        for turn in turns:
+            keys += [shard.key("turn", turn.id), shard.key("hist", turn.session)]
+        reply = _merge.run(self._db, shard, keys, [into.id, *(turn.id for turn in turns)])
+        if reply["result"] == "gone":
+            raise NotFound(f"turn {reply['turn']}: no such turn; turns are kept for seven days; nothing was merged")
+        if reply["result"] == "refused":
+            where = f" into {reply['into']}" if reply.get("into") else ""
+            raise StateConflict(f"turn {reply['turn']} is {reply['state']}{where}, not open: nothing was merged")
+
+    def handed_to(self, host: str, limit: int) -> list[TurnView]:
+        """Open turns that were handed over to this host and are with it still, the longest there first."""
+        commands = [("ZRANGE", shard.key("handed", host), 0, limit - 1) for shard in self._layout.all]
+        while True:
+            ids = [turn.decode() for reply in self._db.pipeline(commands) for turn in reply]
+            found = [turn for turn in self.load(ids) if turn is not None and turn.is_open and turn.host == host]
+            past = set(ids) - {turn.id for turn in found}
+            if not past:
+                waiting = [turn for turn in found if turn.state == "open"]
+                return sorted(waiting, key=lambda turn: turn.handed_at or 0)[:limit]
+            self._db.run_all([self._forget_call(turn, host) for turn in sorted(past)])
+
+    def _forget_call(self, turn: str, host: str) -> Call:
+        shard = self.shard(turn)
+        return _forget_handed.call([shard.key("handed", host), shard.key("turn", turn)], [turn, host])
+
     def close(self, ref: TurnRef, reason: str) -> tuple[bool, TurnState]:
         """Close a turn without a reply; whether it is so now, and its state.
 
@@ -193,16 +297,14 @@ class Turns:
         reply = _close.run(self._db, shard, ref.keys(shard), [excerpt(reason)])
         return bool(reply["closed"]), cast("TurnState", _known(ref, reply["state"]))
 
-    def apply_finished(
-        self, lease: Lease, entry: Entry, ref: TurnRef, response: OutgoingResponse, *, code: str = "", shown: str = ""
-    ) -> bool:
+    def apply_finished(self, lease: Lease, entry: Entry, ref: TurnRef, given: Answer) -> bool:
         """Apply the answer of an intake entry and acknowledge it. False, and nothing done, if there is no such turn.
 
         Raises:
             Fenced: the lease has passed on.
         """
-        args: list[Arg] = [*lease.args([entry]), msgspec.json.encode(response), code, excerpt(shown)]
-        reply = self._db.run(_finish.call([*lease.keys, *ref.keys(lease.shard)], args))
+        call = _finish.call([*lease.keys, *ref.keys(lease.shard)], [*lease.args([entry]), *given.args])
+        reply = self._db.run(call)
         return reply != b"gone" and committed(reply)
 
     def overdue(self, limit: int) -> list[str]:

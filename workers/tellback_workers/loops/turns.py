@@ -12,7 +12,7 @@ from tellback.contracts.turns import OutgoingResponse, TurnFinished
 from tellback.errors import InvalidInput
 from tellback.redaction import redact_text
 from tellback.state.intake import Entry, Lease, RawEntry
-from tellback.state.turns import Turns, TurnView
+from tellback.state.turns import Answer, Turns, TurnView
 from tellback.turns.text import feedback_text
 from tellback_workers.runtime import Runtime
 
@@ -30,6 +30,7 @@ class TurnsLoop:
         self._turns = Turns(runtime.database, runtime.layout(team))
         self._dead = runtime.dead(team)
         self._language = runtime.settings.fallback_language
+        self._late_within = runtime.settings.late_within
 
     def ready(self) -> None:
         """Nothing is needed but Redis."""
@@ -68,6 +69,8 @@ class TurnsLoop:
         except InvalidInput as error:
             return str(error)
         shown = redact_text(response.text or response.voice or "")
-        if not self._turns.apply_finished(lease, entry, turn.ref, response, code=redact_text(code), shown=shown):
+        late = self._late_within if fact.late_within is None else fact.late_within
+        given = Answer(response, round(late * 1000), code=redact_text(code), shown=shown)
+        if not self._turns.apply_finished(lease, entry, turn.ref, given):
             return "no such turn: its seven days are over"
         return None

@@ -2,8 +2,8 @@
 -- script, so that no turn exists without its deadline.
 -- KEYS: operation, turn, due set, outbox, queue, channels, history, newest turns.
 -- ARGV: id, channel, conversation, message id, session, language, text, excerpt for the history, answer within (ms),
---       hard limit (ms), 1 if the message is of auto mode.
--- Returns {"new", "state", "session", "language"}.
+--       hard limit (ms), 1 if the message is of auto mode, the host that opens it.
+-- Returns {"new", "state", "session", "language", "opened_at"}.
 -- @include decision
 -- @include turn
 local replayed = replay()
@@ -13,7 +13,8 @@ end
 local keys = turn_keys(2)
 local found = load_turn(keys)
 if found then
-  return answer({new = false, state = found.state, session = found.session, language = found.language})
+  return answer({new = false, state = found.state, session = found.session, language = found.language,
+    opened_at = tonumber(found.opened_at)})
 end
 local now = now_ms()
 local within = tonumber(ARGV[9])
@@ -21,7 +22,7 @@ local turn = {id = ARGV[1], channel = ARGV[2], conversation = ARGV[3], session =
 turn.state = ARGV[11] == '1' and 'auto' or 'open'
 write_turn(keys, 'id', turn.id, 'channel', turn.channel, 'conversation', turn.conversation, 'message_id', ARGV[4],
   'session', turn.session, 'language', turn.language, 'text', ARGV[7], 'state', turn.state, 'opened_at', now,
-  'within', within)
+  'within', within, 'host', ARGV[12])
 if turn.state == 'open' then
   write_turn(keys, 'deadline', now + within, 'limit', now + tonumber(ARGV[10]))
   set_due(keys, turn.id, now + within)
@@ -30,4 +31,4 @@ redis.call('ZADD', KEYS[8], now, turn.id)
 redis.call('ZREMRANGEBYRANK', KEYS[8], 0, -1001)
 redis.call('PEXPIRE', KEYS[8], TURN_LIFE)
 tell(keys, turn, 'opened', now, {text = ARGV[8], state = turn.state})
-return answer({new = true, state = turn.state, session = turn.session, language = turn.language})
+return answer({new = true, state = turn.state, session = turn.session, language = turn.language, opened_at = now})

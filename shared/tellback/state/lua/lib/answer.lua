@@ -2,8 +2,9 @@
 -- @include turn
 
 -- `response` is JSON text, `code` is empty for a response and names the error of a failure, `excerpt` is what the history
--- shows. Returns what became of it: accepted, replaced, late, duplicate, closed, or gone where there is no such turn.
-local function answer_turn(keys, response, code, excerpt, now)
+-- shows, `late_within` the milliseconds after a fallback in which an answer is still sent. Returns what became of it:
+-- accepted, replaced, late, stale, duplicate, closed, merged, or gone where there is no such turn.
+local function answer_turn(keys, response, code, excerpt, late_within, now)
   local turn = load_turn(keys)
   if not turn then
     return 'gone'
@@ -24,6 +25,9 @@ local function answer_turn(keys, response, code, excerpt, now)
   if turn.state == 'no_reply' then
     return 'closed'
   end
+  if turn.state == 'merged' then
+    return 'merged'
+  end
   if turn.state ~= 'fallback' or failed or turn.late_at then
     return 'duplicate'
   end
@@ -32,6 +36,11 @@ local function answer_turn(keys, response, code, excerpt, now)
     return 'replaced'
   end
   write_turn(keys, 'late_at', now)
+  if now - tonumber(turn.closed_at) >= tonumber(late_within) then
+    write_turn(keys, 'late_delivery', 'dropped')
+    tell(keys, turn, 'stale', now, told)
+    return 'stale'
+  end
   post(keys, turn, 'late', response, now)
   tell(keys, turn, 'late', now, told)
   return 'late'

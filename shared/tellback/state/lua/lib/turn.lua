@@ -51,7 +51,8 @@ local function tell(keys, turn, event, now, fields)
   remember(keys.history, cjson.encode(entry))
 end
 
--- Puts one response into the outbox: the first answer of a turn (answer, fallback) or a late one. A conversation whose
+-- Puts one response into the outbox: the first answer of a turn (answer, fallback) or a late one, which refers to the
+-- user's message. A conversation whose
 -- queue is full loses its second oldest delivery (the oldest may be on its way), and the history says so.
 local function post(keys, turn, kind, response, now)
   local suffix, field = ':first', 'delivery'
@@ -66,7 +67,7 @@ local function post(keys, turn, kind, response, now)
   end
   append(keys.out, keys.queue, turn.conversation, {
     key = turn.id .. suffix, turn = turn.id, session = turn.session, kind = kind, response = response, at = now,
-    attempt = 0, waits = 0,
+    attempt = 0, waits = 0, reply_to = kind == 'late' and turn.message_id or nil,
   }, now)
   use_channel(keys.channels, turn.channel, now)
   write_turn(keys, field, 'waiting')
