@@ -6,9 +6,11 @@ import argparse
 import json
 import os
 import platform
+import sys
 from importlib import import_module
 from pathlib import Path
 
+from benchmarks.failure_modes import __main__ as failure_modes
 from benchmarks.measure import Result
 from benchmarks.plot import draw
 from benchmarks.rows import ROWS
@@ -16,6 +18,9 @@ from benchmarks.system import CONCURRENCY, system
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["failure_modes"]:  # figures of another kind: no ratios, no budgets
+        failure_modes.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"rows to measure, default all: {', '.join(ROWS)}")
     parser.add_argument("--plot", type=Path, default=Path("build/bench.png"), help="where the plot goes")

@@ -1,0 +1,106 @@
+"""The named failure modes: which tools there are, which fault they have, and how the agent begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from benchmarks.failure_modes.tasks import NOISE, Task
+from benchmarks.failure_modes.tools import ARCHIVE, FINAL, RESERVE, SEARCH, Fault, World
+
+SEARCHES: Final = ("wikipedia", "duckduckgo_search", "news_search", "map_search")
+Begin = Callable[[Task, Random], tuple[str, dict[str, Any]]]
+
+
+def _search(tool: str, words: Callable[[Task, Random], list[str]]) -> Begin:
+    return lambda task, random: (tool, {"query": " ".join(words(task, random))})
+
+
+def _whole(task: Task, _: Random) -> list[str]:
+    return task.words
+
+
+def _subject(task: Task, _: Random) -> list[str]:
+    return task.subject.split()
+
+
+def _first(task: Task, _: Random) -> list[str]:
+    return [*task.subject.split(), next(iter(task.values))]
+
+
+def _noisy(task: Task, random: Random) -> list[str]:
+    return [*task.words, *random.sample(NOISE, 2)]
+
+
+def _numbered(task: Task, _: Random) -> list[str]:
+    return [*task.words, "2019"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """A way to fail. `agents` above 1 share one world, which counts their calls; `alike`: in one order of tools."""
+
+    name: str
+    what: str
+    begin: Begin
+    faults: Mapping[str, Fault] | None = None
+    aspects: int = 1
+    agents: int = 1
+    capacity: int | None = None
+    seats: bool = False
+    archive: bool = False
+    alike: bool = False
+
+    def world(self, random: Random) -> World:
+        schemas: dict[str, dict[str, Any]] = dict.fromkeys(SEARCHES, SEARCH)
+        if self.archive:
+            schemas = {"archive_search": ARCHIVE, "wikipedia": SEARCH}
+        if self.seats:
+            schemas = {"reserve": RESERVE}
+        faults: dict[str, Fault] = dict(self.faults or {})
+        if self.archive:
+            faults["wikipedia"] = "down"
+        free = tuple(random.sample(range(1, 9), 2)) if self.seats else ()
+        limits = {name: self.capacity for name in schemas if name != "duckduckgo_search"} if self.capacity else {}
+        return World({**schemas, "final_answer": FINAL}, faults, limits, free)
+
+
+def _wrong_name(task: Task, random: Random) -> tuple[str, dict[str, Any]]:
+    return random.choice(("wikipedia_search", "web_search", "search")), {"query": " ".join(task.words)}
+
+
+def _wrong_arguments(task: Task, random: Random) -> tuple[str, dict[str, Any]]:
+    return "archive_search", {random.choice(("query", "q", "title")): " ".join(task.words), "limit": "5"}
+
+
+def _seat(_: Task, random: Random) -> tuple[str, dict[str, Any]]:
+    return "reserve", {"seat": random.randrange(1, 9)}
+
+
+_ALL_STRICT: Final[dict[str, Fault]] = dict.fromkeys(SEARCHES, "strict")
+_ALL_PICKY: Final[dict[str, Fault]] = dict.fromkeys(SEARCHES, "picky")
+
+MODES: Final = (
+    Mode("success", "the first search has the answer", _search("wikipedia", _whole)),
+    Mode("partial", "the search leaves out what is asked; the page is about the place", _search("wikipedia", _subject)),
+    Mode("rate_limited", "the tool is limited for 30 s",
+         _search("duckduckgo_search", _whole), {"duckduckgo_search": "limited"}),
+    Mode("no_results", "words too many in the search, and every tool is strict",
+         _search("wikipedia", _noisy), _ALL_STRICT),
+    Mode("unavailable", "the tool answers 503 throughout",
+         _search("duckduckgo_search", _whole), {"duckduckgo_search": "down"}),
+    Mode("other_error", "a number in the search makes every tool raise", _search("wikipedia", _numbered), _ALL_PICKY),
+    Mode("unknown_tool", "the agent calls a tool that does not exist", _wrong_name),
+    Mode("invalid_arguments", "a name and a type are wrong; the other tool is down", _wrong_arguments, archive=True),
+    Mode("search_loops", "two things are asked, vague searches give the same page again",
+         _search("wikipedia", _subject), {"wikipedia": "vague", "news_search": "vague"}, aspects=2),
+    Mode("repeated_failures", "of eight seats two are free", _seat, seats=True),
+    Mode("premature_answer", "two things are asked, the first result has one", _search("wikipedia", _first), aspects=2),
+    Mode("stampede", "60 agents at once lose one tool; each other takes 20 calls a second",
+         _search("duckduckgo_search", _whole), {"duckduckgo_search": "limited"}, agents=60, capacity=20),
+    Mode("stampede_alike", "the same, and left alone all would take the same one next",
+         _search("duckduckgo_search", _whole), {"duckduckgo_search": "limited"}, agents=60, capacity=20, alike=True),
+)  # fmt: skip
+BY_NAME: Final = {mode.name: mode for mode in MODES}

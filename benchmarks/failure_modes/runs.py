@@ -1,0 +1,168 @@
+"""One run of a mode: agents act in turns of one second, in one world, with guidance or without."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Final
+
+from benchmarks.failure_modes.agent import Agent, Move
+from benchmarks.failure_modes.modes import Mode
+from benchmarks.failure_modes.tasks import Task, task
+from benchmarks.failure_modes.tools import Reply, World
+from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
+from tellback.guidance.attempts import attempt_of
+from tellback.guidance.evaluation import Effects, begin, step
+from tellback.guidance.observations.feedback import ToolFeedback
+from tellback.guidance.observations.observer import Observer
+from tellback.guidance.provider import spec_of
+from tellback.guidance.recommended import recommended_providers
+from tellback.replay.accounts import Panel
+
+CALLS_MAX: Final = 12
+START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class Run:
+    """What became of one agent: `solved` at which call; loops of three identical calls, failures repeated."""
+
+    solved: bool = False
+    calls: int = 0
+    loops: int = 0
+    repeated: int = 0
+    premature: bool = False
+    offered: int = 0
+    taken: int = 0
+    limited: int = 0
+    nudges: int = 0
+
+
+@dataclass(slots=True)
+class Fleet:
+    """The cooling tools that a fleet knows of, as its Redis would: until the time that the tool named, or 30 s."""
+
+    world: World
+    until: dict[str, float] = field(default_factory=dict[str, float])
+
+    def cooling(self, tools: object) -> dict[str, float]:  # noqa: ARG002 - the protocol's form
+        return {name: at - self.world.now for name, at in self.until.items() if at > self.world.now}
+
+    def note(self, seen: ToolFeedback) -> None:
+        assert seen.envelope is not None
+        if seen.envelope.code in ("rate_limited", "unavailable"):
+            wait = 30.0 if seen.envelope.retry_after is None else seen.envelope.retry_after
+            self.until[seen.tool_name] = max(self.until.get(seen.tool_name, 0.0), self.world.now + wait)
+
+
+class _Guide:
+    """Observations and nudges for one agent."""
+
+    def __init__(self, world: World, fleet: Fleet, asked: Task, seed: str) -> None:
+        self._world = world
+        self._fleet = fleet
+        self.observer = Observer(tools=world.definitions(), question=asked.question, health=fleet, seed=seed)
+        self._panel = Panel()
+        self._state = begin("s", "p", seed, self._ms())
+        specs = [spec_of(config) for config in recommended_providers()]
+        begun = EvaluationBegun(event_id="e", session="s", evaluation=seed, prompt="p", providers=specs)
+        step(self._state, begun, self._ms(), self._panel, Effects())
+
+    def see(self, move: Move, reply: Reply) -> tuple[ToolFeedback, bool]:
+        seen = self.observer.observe(
+            move.tool,
+            params=move.args,
+            result=None if reply.error else reply.text,
+            error=reply.text if reply.error else None,
+            http_status=reply.http_status,
+            headers=reply.headers,
+            now=START + timedelta(seconds=self._world.now),
+        )
+        self._fleet.note(seen)
+        assert seen.envelope is not None
+        event = ToolInvoked(
+            event_id="e", session="s", evaluation="e", tool=move.tool, params=move.args, outcome=seen.envelope.outcome
+        )
+        effects = Effects()
+        step(self._state, event, self._ms(), self._panel, effects)
+        return seen, bool(effects.feedback)
+
+    def _ms(self) -> int:
+        return round((START.timestamp() + self._world.now) * 1000)
+
+
+class _Player:
+    """One agent in a world, one call at a time."""
+
+    def __init__(self, mode: Mode, world: World, fleet: Fleet | None, seed: str, compliance: float) -> None:
+        random = Random(f"task {seed}")
+        self._task = task(random, mode.aspects)
+        self._faults = Random(f"faults {seed}")
+        self._world = world
+        self._agent = Agent(self._task, list(world.schemas), seed, compliance, alike=mode.alike)
+        self._guide = None if fleet is None else _Guide(world, fleet, self._task, seed)
+        self._move = self._agent.begin(Move(*mode.begin(self._task, random)))
+        self._attempts: Counter[str] = Counter()
+        self._failed: set[str] = set()
+        self.run = Run()
+
+    def turn(self) -> float | None:
+        """Make the call, and say after how many seconds the next one comes; None: it has ended."""
+        run, move = self.run, self._move
+        reply = self._world.call(move.tool, move.args, self._task, self._faults)
+        helped = reply.text.startswith(("##", "Reserved"))
+        self._count(move, helped=helped, reply=reply)
+        text, nudged = reply.text, False
+        if self._guide is not None:
+            seen, nudged = self._guide.see(move, reply)
+            text = seen.to_observation()
+            run.offered += len(seen.suggestions)
+            run.nudges += nudged
+        following = self._agent.next(move, text, helped=helped, nudged=nudged)
+        if following.answer is not None:
+            following = self._answered(following, move)
+        run.taken = self._agent.taken
+        if following.answer is not None or run.calls >= CALLS_MAX:
+            return None
+        self._move = following
+        return 1.0 + following.wait
+
+    def _count(self, move: Move, *, helped: bool, reply: Reply) -> None:
+        run, attempt = self.run, attempt_of(move.tool, move.args)
+        run.calls += 1
+        self._attempts[attempt] += 1
+        run.loops += self._attempts[attempt] == 3
+        run.repeated += attempt in self._failed
+        run.limited += reply.http_status in (202, 429) or "rate limit" in reply.text
+        if not helped:
+            self._failed.add(attempt)
+
+    def _answered(self, answer: Move, last: Move) -> Move:
+        """An answer goes through, unless the check before it refuses and the agent heeds that."""
+        right = all(value in str(answer.answer) for value in self._task.values.values())
+        if self._guide is not None and not self._guide.observer.check_answer(answer.answer).passed:
+            instead = self._agent.refused(last)
+            if instead is not None and self.run.calls < CALLS_MAX:
+                return instead
+        self.run.solved, self.run.premature = right, not right
+        return answer
+
+
+def play(mode: Mode, seed: int, *, guided: bool, compliance: float = 0.0) -> list[Run]:
+    """All agents of a mode with this seed; the same seed has the same tasks, faults and agents."""
+    world = mode.world(Random(f"world {mode.name} {seed}"))
+    fleet = Fleet(world) if guided else None
+    players = [
+        _Player(mode, world, fleet, f"{mode.name} {seed} {number}", compliance if guided else 0.0)
+        for number in range(mode.agents)
+    ]
+    due = [(0.0, number) for number in range(len(players))]
+    while due:
+        world.now, number = heapq.heappop(due)
+        after = players[number].turn()
+        if after is not None:
+            heapq.heappush(due, (world.now + after, number))
+    return [player.run for player in players]
