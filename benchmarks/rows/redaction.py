@@ -25,6 +25,7 @@ HOSTILE = (
     "eyJhbGciOiJIUzI1NiJ9 ",
     "xoxz-1234 ghp_short sk-short ",
     "token: secret: password: ",
+    "secret=",
     "://a:b://a:b",
 )
 

@@ -136,15 +136,15 @@ _SEPARATOR: Final = (
     r"(?::=|=>|->|={1,3}+>?|:{1,2}+|(?<=[\w\"'])>|\|\||,(?=[ \t]?[\"']))[ \t]{0,8}+(?:[fbru@$]{1,2}(?=[\"']))?+"
 )
 _OPEN: Final = r"""[\\"'`=]{0,4}+"""
-# References, placeholders, calls, masks.
+# References, placeholders, calls, masks, versions.
 NO_VALUE: Final = (
-    r"(?!\$[\w({]|<|\{|%[(\w]|\*{3}|x{4}|\.{3}|\[|(?:null|none|nil|true|false|str|string|text|int|bool|boolean|bytes|required"
+    r"(?!\$[\w({]|<|[~^v]?[0-9]{1,5}\.[0-9]{1,5}\.[0-9]|\{|%[(\w]|\*{3}|x{4}|\.{3}|\[|(?:null|none|nil|true|false|str|string|text|int|bool|boolean|bytes|required"
     r"|optional|redacted|hidden|any|object|undefined|self|os|env|process|config|settings|getpass|input|values?|secrets|vars)\b"
     r"(?![!@#%^&*+?~-]))"
 )
 # Two digits and a letter within the first characters: what words of a language or of a program seldom are.
 _MIXED: Final = r"(?=[a-z_+/.~=%:-]{0,60}+[0-9][a-z_+/.~=%:-]{0,60}+[0-9])(?=[0-9_+/.~=%:-]{0,60}+[a-z])"
-_LONG_AS: Final = r"[\w+/~%-][\w+/.~=%:-]{MIN,400}+(?![(\[\w])"
+_LONG_AS: Final = r"[\w+/~%-](?:[\w+/.~=%:-]{100}|[\w+/.~=%:-]{MIN,100}+(?![(\[\w]))"  # a name is shorter
 _END: Final = r"""(?=[\\"'`]|[ \t]*+(?:[,;#&|<})\]]|$)|[ \t])"""
 PATH: Final = r"(?!\.{1,2}/|~/|/[a-z_.-]{1,20}/|[a-z]:\\|https?:|file:)"
 _QUOTED: Final = r"""(?<=["'`])[^"'`\s\\]{4,200}+\\?["'`]"""
@@ -157,8 +157,17 @@ _WORD_ALONE: Final = (
     r"|optional|example|changeme|placeholder|never|always|plain|plaintext|encrypted|hashed|password|passwd|value|update)\b)"
     r"[a-z]{6,40}+[ \t]*+$"
 )
-_LETTERS: Final = r"[a-z]{8,100}+(?![\w(.\[])"  # that only its capitals tell from a word
+_LETTERS: Final = r"[a-z]{8,100}+(?![\w(.:=\[])"  # that only its capitals tell from a word
+_BASE64: Final = r"(?=[a-z0-9]{0,60}+[+/=])(?:[0-9a-z+/]{100}|[0-9a-z+/]{12,100}+={0,2}(?![\w.(\[:/-]))"
 _VALUE: Final = _OPEN + NO_VALUE
+# Words that only begin or end as the name of a password does.
+_OTHER_WORDS: Final = (
+    "(?<!compass)(?<!bypass)(?<!minipass)(?<!multipass)(?<!surpass)"
+    "(?!(?<=pass)(?:ed|es|ing|iv|age|eng|ion|port|thr|-thr|_thr|able|ant|back|by))"
+)
+_PW: Final = "pw(?![a-z])(?:(?<=[_-]pw)|(?<=bindpw)|(?<=userpw)|(?<=adminpw)|(?<=rootpw)|(?<=dbpw))"
+# What only a generated value has: signs that neither names nor paths are made of, and digits.
+SIGNS: Final = r"(?=[\w+/.~=%:$-]{0,30}+[!@#^*&])(?=[^\s\"'`0-9]{0,40}+[0-9])"
 
 
 def long_value(least: int) -> str:
@@ -185,10 +194,15 @@ PASSWORD: Final = (
     (
         "password",
         (
-            f"{_trie(PASSWORDS)}{_TAIL}{_NOT_NAMED}{_CLOSE}{_TYPE}(?:{_SEPARATOR}{_VALUE}"
-            f"(?:{_QUOTED}|{_PHRASE}|{_WORD_ALONE}|{PATH}{_SYMBOLS}{_END}|{DOUBT}{_LETTERS})|value=[\"'][^\"'\\s]{{4}})"
+            f"(?:{_trie(PASSWORDS)}{_OTHER_WORDS}|{_PW}){_TAIL}{_NOT_NAMED}{_CLOSE}{_TYPE}(?:{_SEPARATOR}{_VALUE}"
+            f"(?:{_QUOTED}|{_PHRASE}|{_WORD_ALONE}|{PATH}{_SYMBOLS}{_END}|{DOUBT}{_LETTERS}|{PATH}{DOUBT}{_BASE64})"
+            "|value=[\"'][^\"'\\s]{4})"
         ),
     ),
+)
+_SIGNED: Final = (
+    rf"{_CLOSE}{_TYPE}{_SEPARATOR}{_VALUE}{PATH}(?:(?<=[\"'`])(?=[^\"'`\s]{{0,60}}?[0-9])[^\"'`\s\\]{{16,200}}+[\"'`]"
+    rf"|{SIGNS}[\w+/.~=%:!@#^*&$-]{{12,200}}+)"
 )
 NAMED_SECRET: Final = (
     # A name that ends so is a secret's whatever the value, as a password's is.
@@ -199,7 +213,16 @@ NAMED_SECRET: Final = (
             rf"(?:{_QUOTED}|{PATH}(?![0-9]{{1,20}}+\b){_SYMBOLS}{_END})"
         ),
     ),
+    ("secret-assignment", rf"secret[_-]?key(?:[_-]?base)?{_SIGNED}"),
 )
+# As long as such a name ends so, the value may have signs. Each list is a scan: all of it begins with the same letters.
+NAMED_TOKEN: Final = (
+    (
+        "secret-assignment",
+        rf"token(?:(?<=auth.token)|(?<=authtoken)|(?<=access.token)|(?<=accesstoken)|(?<=api.token)|(?<=apitoken)){_SIGNED}",
+    ),
+)
+NAMED_KEY: Final = (("secret-assignment", rf"key(?:(?<=api.key)|(?<=apikey)){_SIGNED}"),)
 SECRET: Final = (
     (
         "secret-assignment",
@@ -224,7 +247,7 @@ FORMS_HAVE_SHORT: Final = ("key=", "authorization")
 FORMS_HAVE: Final = (*FORMS_HAVE_SHORT, "dapi", "4b1d", "cmvmd", "oy2", "hook", "sig=")
 FORMS: Final = (
     ("api-key", "api[_-]?key="),
-    ("bearer", rf"authorization{_HEADER}bearer "),
+    ("bearer", rf"authorization{_HEADER}bearer (?!\$|<|\{{|\*{{3}}|\.{{3}}|your)"),
     ("basic-auth", rf"authorization{_HEADER}(?:basic|digest|token|negotiate|apikey) [^\s\"'<>$*][^\s\"'<>]{{3}}"),
     ("databricks-token", "dapi[0-9a-f]{32}"),
     ("clickhouse-key", "4b1d[0-9a-z]{38}(?![0-9a-z])"),
@@ -243,15 +266,15 @@ FLAGS: Final = (
     (
         "password",
         (
-            rf"{_FLAG}(?:(?<=password)|(?<=passwd)|(?<=passphrase)|(?<=-pass))[ =][\"']?{NO_VALUE}"
+            rf"{_FLAG}(?:(?<=password)|(?<=passwd)|(?<=passphrase)|(?<=-pass)|(?<=-pwd)|(?<=-pw))[ =][\"']?{NO_VALUE}"
             rf"(?:(?=\S{{0,60}}?[0-9!@#%^&*+?~_\"'])\S|{DOUBT}{_LETTERS})"
         ),
     ),
     (
         "secret-flag",
         (
-            rf"{_FLAG}(?:(?<=token)|(?<=secret)|(?<=key)|(?<=credential)|(?<=credentials)|(?<=key-id))[ =][\"']?{NO_VALUE}"  # noqa: E501 - one expression
-            rf"{PATH}{_MIXED}{long_value(8)}"
+            rf"{_FLAG}(?:(?<=token)|(?<=secret)|(?<=key)|(?<=credential)|(?<=credentials)|(?<=key-id)|(?<=-pat)"
+            rf"|(?<=key-base))[ =][\"']?{NO_VALUE}{PATH}(?:{_MIXED}{long_value(8)}|{SIGNS}[^\s\"'`|;<>()]{{12}})"
         ),
     ),
     (
@@ -283,7 +306,7 @@ _VARIABLE: Final = (
     r"[a-z0-9_]{0,40}+[ \t]{1,8}"
     rf"[\"']?{NO_VALUE}{PATH}(?:{_MIXED}{long_value(8)}|{DOUBT}{long_value(12)})"
 )
-_SPACE: Final = rf"[ \t]{{1,8}}+[\"']?{PATH}(?:{_MIXED}|{DOUBT})[\w+/=-]{{16,400}}+(?![\w.(\[])"
+_SPACE: Final = rf"[ \t]{{1,8}}+[\"']?{PATH}(?:{_MIXED}|{DOUBT})(?:[\w+/=-]{{100}}|[\w+/=-]{{16,100}}+(?![\w.(\[]))"
 # A word before each, and no group around the words: a scan that knows which characters to stop at is the faster.
 SPACED: Final = (
     ("password", r"login[ \t]{1,8}+\S{1,100}+[ \t]{1,8}+password[ \t]{1,8}+\S{3}"),

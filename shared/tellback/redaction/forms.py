@@ -37,17 +37,55 @@ PAIRS: Final = (
 )
 # `key` and `pat` alone: only before a long value that changes as random ones do, and that is no hash.
 BARE_NEED: Final = ("key=", "key:", "key =", 'key"', "key'", "key\\", "pat=", "pat:", "pat =", 'pat"')
-_HASH: Final = r"(?!(?:sha\d{1,3}[:-])?[0-9a-f-]{32,128}+(?![\w+/]))"
-_ALONE: Final = r"(?:key|pat)(?<![a-z.]...)(?<!public.key)"
+_HASH: Final = r"(?!(?:sha\d{1,3}[:-])?[0-9a-f-]{32,128}+(?![\w+/])|[\w.-]{0,200}?-[0-9a-f]{32,128}+(?![\w+/]))"
+# Keys under which things are found.
+_INDEX: Final = (
+    *(
+        "public",
+        "cache",
+        "restore",
+        "partition",
+        "primary",
+        "foreign",
+        "sort",
+        "object",
+        "group",
+        "index",
+        "idempotency",
+    ),
+)
+_ALONE: Final = rf"(?:key|pat)(?<![a-z.]...){''.join(f'(?<!{name}[_-]key)' for name in _INDEX)}"
+_A_DIGIT: Final = r"(?=[a-z+/.~=%:_-]{0,60}+[0-9])"
 BARE: Final = (
     (
         "secret-assignment",
-        rf"{_ALONE}[\\\"']{{0,2}}+[ \t]?[=:][ \t]?[\\\"']{{0,2}}+{PATH}{_HASH}{DOUBT}{long_value(20)}",
+        rf"{_ALONE}[\\\"']{{0,2}}+[ \t]?[=:][ \t]?[\\\"']{{0,2}}+{PATH}{_HASH}{_A_DIGIT}{DOUBT}{long_value(20)}",
     ),
     ("secret-assignment", rf"{_ALONE}=(?:(?<=[?&]key=)|(?<=pat=)|(?<![\w-]key=))[0-9a-f]{{32}}(?![0-9a-f])"),
 )
-# Behind the word itself: in quotes, in a call, in a sentence. Each pattern begins with the same letter.
 _MIXED_WELL: Final = r"(?=\S{0,60}?[0-9]\S{0,60}?[0-9])"
+# The same behind small letters, which text in small letters alone cannot tell from `monkey`: `cosmosKey`.
+CAMEL_HAVE: Final = ("Key", "Pat")
+CAMEL: Final = tuple(
+    (
+        "secret-assignment",
+        (
+            rf"{word}(?<=[a-z0-9]{word}){''.join(f'(?<!{name[1:]}{word})' for name in _INDEX)}[\\\"']{{0,2}}+[ \t]?"
+            rf"(?:[=:][ \t]?[\\\"']{{1,2}}+|>){PATH}{_HASH}(?=[A-Za-z+/.~=%:_-]{{0,60}}+[0-9]){DOUBT}{long_value(20)}"
+        ),
+    )
+    for word in CAMEL_HAVE
+)
+# A row of a table, of a name and its value.
+TABLE_NEED: Final = r"[a-z][ \t]{1,40}+\|[ \t]{1,8}+[\w+/=-]{8}"
+TABLE: Final = tuple(
+    (
+        "secret-assignment" if word != "passw" else "password",
+        rf"{word}[\w-]{{0,40}}+[ \t]{{1,40}}+\|[ \t]{{1,8}}+{_MIXED_WELL}{DOUBT}{long_value(8)}",
+    )
+    for word in ("passw", "token", "secret", "api[_-]?key", "_key")
+)
+# Behind the word itself: in quotes, in a call, in a sentence. Each pattern begins with the same letter.
 _SAID: Final = rf"[ \t]is[ \t:]{{1,3}}+[\"'`]?{_MIXED}{_MIXED_WELL}{PATH}[\w!@#%^&*+~?$/=-]{{8}}"
 _CALLED: Final = rf"\([ \t]?[\"']{NO_VALUE}{PATH}{_MIXED}[^\"'\s$<{{%]{{8,200}}+[\"']"
 WORDS: Final = (
@@ -61,9 +99,20 @@ SPOKEN: Final = tuple(
 )
 # Told by a word that little else has.
 RARE_NEED: Final = (
-    *("identified by", "securestring", "credential(", "/user:", "bindpw", "requirepass", "masterauth", ":thin:"),
+    *(
+        "::add-mask::",
+        "identified by",
+        "securestring",
+        "credential(",
+        "/user:",
+        "bindpw",
+        "requirepass",
+        "masterauth",
+        ":thin:",
+    ),
 )
 RARE: Final = (
+    ("masked-value", r"::add-mask::(?!\$|<)\S{4}"),
     ("password", r"identified[ \t]by[ \t]{1,4}+(?:password[ \t])?'(?!\$|<|\*|%s|\?)[^\"'\s]{4}"),
     ("password", r"securestring[ \t]{1,4}+(?:-string[ \t])?[\"'](?!\$|<)[^\"'\s]{4}"),
     ("password", rf"credential\([\"'][^\"'\n]{{1,64}}[\"'],[ \t]?[\"']{NO_VALUE}[^\"'\s]{{4}}"),
@@ -72,11 +121,27 @@ RARE: Final = (
     ("url-credentials", r":thin:[^\s/:@\"']{1,64}/(?!\$|<|\{)[^\s/@\"']{3,100}@"),
 )
 # The same, where the value is long.
-LONG_NEED: Final = ('auth"', "auth'", "auth\\", "auth=", "ls0tls", "hooks/catch", "with/key/")
+LONG_NEED: Final = (
+    '"d":',
+    '"d" :',
+    '"k":',
+    '"d\\":',
+    'auth"',
+    "auth'",
+    "auth\\",
+    "auth=",
+    "ls0tls",
+    "hooks/catch",
+    "with/key/",
+)
 LONG: Final = (
+    ("json-web-key", rf"\"[dk]\\?\"[ ]?:[ ]?\\?\"{DOUBT}[\w-]{{42}}"),
     (
         "basic-auth",
-        r"[\"']auth[\\\"']{1,2}:[ \t]{0,4}[\\\"']{1,2}(?=[a-z+/=]{0,60}[0-9])[0-9a-z+/]{20,400}+={0,2}[\\\"']",
+        (
+            r"[\"']auth[\\\"']{1,2}:[ \t]{0,4}[\\\"']{1,2}(?=[a-z+/=]{0,60}[0-9])"
+            r"(?:[0-9a-z+/]{400}|[0-9a-z+/]{20,400}+={0,2}[\\\"'])"
+        ),
     ),
     ("secret-assignment", r"[?&]auth=(?=[a-z_.-]{0,60}+[0-9])[\w.~%+/-]{20}"),
     ("private-key", r"key(?:-data)?[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?ls0tls1crudjti"),

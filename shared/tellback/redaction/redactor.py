@@ -26,6 +26,7 @@ _LONG_WORD: Final = re.compile(r"\S{14}")
 # A key is read with its value only if it would give away this one: few do, and a host uses the same ones all the time.
 _PROBE: Final = "x1Y2z3a4B5c6d7e8f9"
 _NEWLINE: Final = "\n"
+_COLOUR: Final = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|[()][0-9A-B])")
 _LONGEST_NAMING: Final = 200  # characters
 _SHORTEST: Final = 5  # characters of the shortest text that any rule of ours matches
 
@@ -57,12 +58,13 @@ class Redactor:
         self._values = [
             (f"secret {name}", line)
             for name, value in (values or {}).items()
-            for line in value.splitlines()
+            for line in _uncoloured(value).splitlines()
             if len(line) >= MIN_VALUE_CHARS
         ]
 
     def rule_of(self, line: str) -> str | None:
         """The name of the first rule that matches this line."""
+        line = _uncoloured(line)
         return None if self._clean(line) else next((rule for _, rule in self._found(line)), None)
 
     def find(self, text: str) -> str | None:
@@ -94,6 +96,7 @@ class Redactor:
         return hidden
 
     def _hidden(self, text: str, blocks: KeyBlocks | None) -> dict[int, str]:
+        text = _uncoloured(text)
         keys = "PRIVATE KEY" in text or (blocks is not None and blocks.inside)
         if not keys and self._clean(text):
             return {}
@@ -118,7 +121,7 @@ class Redactor:
         """
         seen: list[str] = []
         copy = _copy(value, "", 0, seen)
-        if not seen or self._clean("\n".join(seen)):
+        if not seen or self._clean(_uncoloured("\n".join(seen))):
             return copy  # every tool call comes by here: one scan of all that it carries
         return self._value(value, "", 0)
 
@@ -168,6 +171,11 @@ def _naming(text: str) -> str:
     """The last line, if it may name what the next gives a value to."""
     last = text[text.rfind(_NEWLINE) + 1 :]
     return last if len(last) <= _LONGEST_NAMING and "name" in last.lower() else ""
+
+
+def _uncoloured(text: str) -> str:
+    """`text` without what sets colours on a terminal, which may stand between a name and its value, or in a token."""
+    return _COLOUR.sub("", text) if "\x1b" in text else text
 
 
 def _same(ready: Scans) -> Scans:

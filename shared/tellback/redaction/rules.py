@@ -20,7 +20,8 @@ SOURCE_RULES: Final = (
 )
 _CHANGES: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]|\d[A-Za-z]|[A-Za-z]\d")
 _NOTHING: Final = ("\0",)  # a gate for what is not to be looked for
-_VALUE: Final = re.compile(r"[\w+/.~=%-]{12,80}")
+_DIGIT: Final = re.compile("[0-9]")
+_VALUE: Final = re.compile(r"[\w+/.~=%-]{8,80}")
 
 
 class Rule(NamedTuple):  # no dataclass: importing those costs a short-lived process more than all of this
@@ -51,7 +52,7 @@ class _Form:
 
     def __init__(self, rules: Iterable[tuple[str, str]], trie: Trie | None) -> None:
         self.names: dict[int, str] = {}
-        self.doubts: dict[int, int] = {}
+        self.doubts: dict[int, range] = {}
         self.at_end: set[int] = set()
         self._groups = 0
         parts = [self._rule(name, pattern) for name, pattern in rules]
@@ -63,7 +64,7 @@ class _Form:
         self._groups += doubtful + 1
         self.names[self._groups] = name
         if doubtful:
-            self.doubts[self._groups] = self._groups - 1
+            self.doubts[self._groups] = range(self._groups - doubtful, self._groups)
         if forms.AT_END in pattern:
             self.at_end.add(self._groups)
         return pattern.replace(assignments.DOUBT, "()").replace(forms.AT_END, "") + "()"
@@ -151,15 +152,18 @@ class Scan:
         names, doubts = self._form.names, self._form.doubts
         for match in self._form.pattern.finditer(folded):
             index = match.lastindex or 0
-            doubt = doubts.get(index)
-            if doubt is None or match.start(doubt) < 0 or looks_random(text, match.start(doubt)):
+            if all(match.start(doubt) < 0 or looks_random(text, match.start(doubt)) for doubt in doubts.get(index, ())):
                 yield match.end() - 1 if index in self._form.at_end else match.start(), names[index]
 
 
 def looks_random(text: str, start: int) -> bool:
     """Whether the value that begins there changes between letters, capitals and digits as words and names do not."""
     value = _VALUE.match(text, start)
-    return value is not None and len(_CHANGES.findall(value[0])) >= max(3, len(value[0]) // 7)
+    if value is None:
+        return False
+    # A name has capitals, too, `ListOfThings`: where there is no digit, more changes are asked for.
+    least = len(value[0]) // (7 if _DIGIT.search(value[0]) else 4)
+    return len(_CHANGES.findall(value[0])) >= max(3, least)
 
 
 class Scans(NamedTuple):
@@ -189,12 +193,16 @@ def scans_within(text: str | None) -> Scans:
         plain=(
             Scan((*tokens.HEADERS, *tokens.CAPITAL), else_needs=tokens.NO_RUN),
             Scan(tokens.SLACK, needs=("xox",)),
+            Scan(tokens.CARGO, needs=("cio",), else_needs=()),
             Scan(tokens.MARKED, else_needs=()),
+            Scan(forms.CAMEL, needs=forms.CAMEL_HAVE, gate_without_runs=_NOTHING),
             *((Scan(trie=prefixed, need=tokens.PREFIXED_NEED, else_needs=()),) if prefixed.below else ()),
         ),
         folded=(
             Scan(assignments.PASSWORD),
             Scan(assignments.NAMED_SECRET),
+            Scan(assignments.NAMED_TOKEN),
+            Scan(assignments.NAMED_KEY),
             Scan(assignments.SECRET, gate=assignments.SECRET_HAS),
             Scan(
                 assignments.FORMS,
@@ -211,6 +219,7 @@ def scans_within(text: str | None) -> Scans:
             Scan(forms.SPOKEN, needs=forms.SPOKEN_NEED),
             Scan(forms.RARE, needs=forms.RARE_NEED),
             Scan(forms.LONG, needs=forms.LONG_NEED, gate_without_runs=_NOTHING),
+            Scan(forms.TABLE, needs=("|",), need=forms.TABLE_NEED),
             Scan(forms.PGPASS, need=forms.PGPASS_NEED, gate=(":",)),
             Scan(forms.COMMANDS, needs=forms.COMMANDS_NEED, gate=(" -", "pass")),
             Scan(assignments.ISSUED, need=assignments.ISSUED_NEED, mixed=True),

@@ -11,6 +11,7 @@ from typing import Final
 _WORD: Final = r"[0-9A-Za-z_-]"
 _ALNUM: Final = "[0-9A-Za-z]"
 _HEX: Final = "[0-9a-fA-F]"
+_DIGIT: Final = r"(?=[A-Za-z_-]{0,60}+\d)"  # what names of functions seldom have
 _UUID: Final = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}"
 
 # Rule, what follows the prefix, prefixes that begin a word.
@@ -26,6 +27,7 @@ PREFIXED: Final = (
     ("npm-token", f"{_ALNUM}{{30}}", "npm_"),
     ("pypi-token", f"AgE{_WORD}{{40}}", "pypi-"),
     ("rubygems-token", f"{_HEX}{{40}}", "rubygems_"),
+    ("packagist-token", f"{_HEX}{{40}}", "packagist_uut_ packagist_ort_ packagist_org_ packagist_ack_ packagist_act_"),
     ("clojars-token", f"{_ALNUM}{{50}}", "CLOJARS_ clojars_"),
     ("docker-token", f"{_WORD}{{20}}", "dckr_pat_ dckr_oat_"),
     ("circleci-token", f"{_WORD}{{20}}", "CCIPAT_ CCIPRJ_"),
@@ -49,11 +51,18 @@ PREFIXED: Final = (
     ("cloudflare-key", f"{_HEX}{{24}}-{_HEX}{{40}}", "v1.0-"),
     ("heroku-key", f"{_WORD}{{40}}", "HRKU-"),
     ("fly-token", r"[\w+/-]{40}", "fo1_ fm1a_ fm1r_ fm2_"),
-    ("host-token", f"{_WORD}{{24}}", "nfp_ nfc_ rnd_ sbp_ sb_secret_ napi_ vcp_ vci_ vca_ vercel_"),
+    (
+        "host-token",
+        f"{_DIGIT}{_WORD}{{24}}",
+        "nfp_ nfc_ rnd_ sbp_ sb_secret_ vcp_ vci_ vca_ vck_ vercel_ ddp_ ddw_ cfut_ cfat_ apify_api_ npg_",
+    ),
+    ("host-token", "[0-9a-z]{40}", "napi_"),
+    ("swarm-token", "[0-9a-z]{50}", "SWMTKN-1-"),
     ("planetscale-token", r"[\w=.-]{30}", "pscale_tkn_ pscale_oauth_ pscale_pw_"),
     ("vault-token", f"{_WORD}{{80}}", "hvs. hvb. hvr."),
     ("vault-token", r"(?=[A-Za-z]{0,23}+\d)[0-9A-Za-z]{24}(?![\w.])", "s."),
     ("doppler-token", f"{_ALNUM}{{36}}", "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit."),
+    ("doppler-token", rf"[\w-]{{2,35}}\.{_ALNUM}{{36}}", "dp.st."),
     ("1password-key", "[A-Z0-9]{6}-[A-Z0-9]{5,6}-?[A-Z0-9]{5}", "A3-"),
     ("1password-token", r"eyJ[\w+/-]{60}", "ops_"),
     ("age-key", "1[A-Z0-9]{50}", "AGE-SECRET-KEY-"),
@@ -72,6 +81,9 @@ PREFIXED: Final = (
     # payment, shipping, shops
     ("stripe-key", f"{_ALNUM}{{14}}", "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_"),
     ("webhook-secret", r"[\w+/-]{24}", "whsec_"),
+    ("mollie-key", f"{_DIGIT}{_ALNUM}{{30}}", "live_"),
+    ("mollie-key", rf"(?=[a-z\d]{{0,60}}+[A-Z]){_DIGIT}{_ALNUM}{{30}}", "test_"),
+    ("checkout-key", _UUID, "sk_ sk_test_ sk_sbox_"),
     ("square-token", f"{_WORD}{{22}}", "sq0atp- sq0csp- sq0idp-"),
     ("shopify-token", f"{_HEX}{{32}}", "shpat_ shpca_ shppa_ shpss_ shpua_"),
     ("shippo-token", f"{_HEX}{{36}}", "shippo_live_ shippo_test_"),
@@ -93,6 +105,19 @@ PREFIXED: Final = (
     ("sendgrid-key", r"[\w=.-]{60}", "SG."),
     ("brevo-key", f"{_HEX}{{60}}", "xkeysib- xsmtpsib-"),
     ("mailgun-key", f"{_HEX}{{32}}", "key- pubkey-"),
+    ("resend-key", f"{_ALNUM}{{8}}_{_ALNUM}{{16}}", "re_"),
+    ("telnyx-key", f"[0-9A-Z]{{32}}_{_ALNUM}{{18}}", "KEY"),
+    ("clickup-token", r"\d{6,10}_[0-9A-Z]{30}", "pk_"),
+    ("onesignal-key", "[0-9a-z]{60}", "os_v2_app_ os_v2_org_"),
+    ("adafruit-key", f"{_ALNUM}{{28}}", "aio_"),
+    (
+        "work-token",
+        f"{_DIGIT}{_WORD}{{30}}",
+        "waka_ lmb_ lma_ mka_ pina_ rootly_ samsara_api_ tss_ zpka_ sec-c- cal_live_",
+    ),
+    ("woocommerce-key", f"{_HEX}{{40}}", "ck_ cs_"),
+    ("ubidots-token", f"{_ALNUM}{{30}}", "BBFF- BBUS-"),
+    ("midtrans-key", f"{_WORD}{{24}}", "Mid-server-"),
     ("linear-key", f"{_ALNUM}{{32}}", "lin_api_ lin_oauth_"),
     ("notion-token", f"{_ALNUM}{{40}}", "ntn_ secret_"),
     ("figma-token", f"{_WORD}{{36}}", "figd_ figu_"),
@@ -101,13 +126,16 @@ PREFIXED: Final = (
     ("hubspot-token", _UUID, "pat-na1- pat-eu1- pat-na2-"),
     ("dropbox-token", r"[\w=-]{60}", "sl. sl.u."),
     ("mapbox-token", r"[0-9A-Za-z]{50,100}\.[\w-]{20}", "pk. sk. tk."),
-    ("adobe-secret", f"{_ALNUM}{{30}}", "p8e-"),
+    ("adobe-secret", f"{_WORD}{{30}}", "p8e-"),
     ("intra42-secret", f"{_HEX}{{50}}", "s-s4t2ud- s-s4t2af-"),
     # models and what agents use
     ("anthropic-key", f"{_WORD}{{20}}", "sk-ant-"),
     ("openai-key", f"{_WORD}{{20}}", "sk-proj- sk-svcacct- sk-admin- sk-None-"),
     ("model-provider-key", f"{_ALNUM}{{32}}", "sk- gsk_ pplx- csk- tvly-dev- tvly- r8_ hf_ api_org_ jina_ fc-"),
     ("model-provider-key", f"{_WORD}{{30}}", "xai- nvapi- pcsk_ pa- tgp_v1_ sk-or-v1- lsv2_pt_ lsv2_sk_ sk-lf-"),
+    ("model-provider-key", f"{_WORD}{{40}}", "jina_"),
+    ("model-provider-key", f"{_HEX}{{40}}", "sk_"),
+    ("model-provider-key", "[0-9A-Z]{30}[0-9A-Za-z]{10}", "rpa_"),
     ("model-provider-key", f"{_ALNUM}{{22}}", "fw_ key_ sess- e2b_ bb_live_ mem0- exa_"),
 )
 
@@ -126,6 +154,7 @@ MARKED: Final = (
     ("password-hash", r"\$(?:apr1|1|5|6|y|7)\$(?:rounds=\d{1,9}\$)?[\w./]{1,22}\$[\w./]{20}"),
     ("password-hash", r"\$2[abxy]\$\d\d\$[\w./]{50}"),
     ("password-hash", r"\$argon2(?:id|i|d)\$[\w=,$+/]{30}"),
+    ("firebase-key", r":APA91b[\w-]{60}"),
     ("facebook-token", r"\|(?<=\d{15}\|)[\w-]{27}"),
 )
 # Rule, pattern; each begins with a capital letter, which a scan of prose rarely stops at.
@@ -136,6 +165,13 @@ CAPITAL: Final = (
     ("google-api-key", r"AIza[\w-]{32}"),
     ("artifactory-key", "AKCp[0-9A-Za-z]{40}"),
     ("atlassian-token", r"AT(?:ATT|CTT|BB)3?[\w=-]{24}"),
+    ("trello-token", "ATTA[0-9a-f]{60}"),
+    # Microsoft's own marks within keys: functions, search, storage, registries, caches, batch, events and others.
+    ("azure-key", r"Az(?:Fu|Se|Ca)(?<=[\w+/-]{42}Az..)[\w+/-]{6}"),
+    ("azure-key", r"A(?:St|EH|Rm|Ba|CR|Ic|IoT)(?<=[\w+/-]{37}\+...)[\w+/=-]{6}"),
+    ("new-relic-key", "NRAL(?<=[0-9a-fx]{36}NRAL)"),
+    ("yandex-key", r"YC(?<![\w+/-]YC)(?=[A-Za-z_-]{0,40}+\d)[\w-]{38}(?![\w+/=-])"),
+    ("volcengine-key", "AKLT[0-9A-Za-z]{40}"),
     ("tencent-key", r"AKID[0-9A-Za-z]{28}"),
     ("yandex-key", r"AQVN[\w-]{32}"),
     ("twitter-token", "AAAAAAAAAAAAAAAAAAAA[0-9A-Za-z%]{50}"),
@@ -145,6 +181,7 @@ CAPITAL: Final = (
     ("gitlab-token", r"GR1348941[\w-]{18}"),
     ("alibaba-key", "LTAI[0-9A-Za-z]{16}"),
     ("twilio-key", "SK[0-9a-f]{32}(?![0-9a-f])"),
+    ("twilio-key", "AC(?<![0-9A-Za-z]AC)[0-9a-f]{32}(?![0-9a-f])"),
     ("instagram-token", r"IG(?:QV|QW|AA)[\w-]{60}"),
     ("json-web-token", r"J(?<=eyJ)(?:(?<![\w-]eyJ)|(?<=\\[nrt]eyJ))[\w-]{12,2000}+\.[\w-]{2}"),
     ("private-key", "LS0tLS1CRUdJTi(?:BQUklW|BSU0Eg|BFQyBQ|BPUEVOU1NI|BFTkNSWVBU|BEU0Eg)"),
@@ -155,6 +192,8 @@ CAPITAL: Final = (
     ("private-key", r"PuTTY-User-Key-File-\d"),
     ("private-key", r"Private-(?:Lines|MAC): [0-9a-f]{20}"),
 )
+# No mark that the others share, and a word that prose has parts of: a search of its own.
+CARGO: Final = (("cargo-token", r"cio(?<![\w]cio)[0-9A-Za-z]{32}(?![\w])"),)
 NO_RUN: Final = ("Bearer ", "Basic ", "PRIVATE KEY", "Private-")
 """What a match of the two has that does not lie in one run of token characters."""
 SLACK: Final = (("slack-token", "xox[baprs]-"),)
