@@ -1,7 +1,12 @@
-"""Turns as a state machine: any sequence of calls, on a real Redis, against a model of a few lines."""
+"""Turns as a state machine: any sequence of calls of several hosts, on a real Redis, against a model of a few lines.
+
+The states and the arrows are those that docs/loops/turns.md draws.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -16,9 +21,12 @@ from tellback.client.outbox import OutboxDelivery, as_delivery, open_outbox
 from tellback.client.turns import Turn
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tests.support.turns import opened, store, swept
+from tests.support.turns import deadline_passes, opened, store, swept
 
+HOSTS = ("host-1", "host-2", "host-3")
 MESSAGES = st.sampled_from([("c1", "1"), ("c1", "2"), ("c1", "3"), ("c2", "1")])
+OF_ONE_TALK = st.sampled_from([("c1", "1"), ("c1", "2"), ("c1", "3")])
+CLIENTS = st.integers(0, len(HOSTS) - 1)
 OUTCOMES = {
     "delivered": RoutingOutcome(attempted=True, sent_voice=True),
     "down": RoutingOutcome(attempted=False),
@@ -48,13 +56,15 @@ class Owed:
     state: str
     overdue: bool = False
     late: bool = False
+    host: str | None = None  # the one that it was handed over to
+    into: tuple[str, str] | None = None
     posted: list[str] = field(default_factory=list[str])
 
 
 class TurnsMachine(RuleBasedStateMachine):
     """What hosts, sweepers and transports may do in any order."""
 
-    tb: ClassVar[Tellback]
+    hosts: ClassVar[list[Tellback]]
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,24 +74,36 @@ class TurnsMachine(RuleBasedStateMachine):
         self.held: set[str] = set()  # conversations whose first delivery is leased or rests
         self.words = 0
 
+    @property
+    def tb(self) -> Tellback:
+        """The first host, where it does not matter which."""
+        return self.hosts[0]
+
+    def seen_by(self, client: int, message: tuple[str, str]) -> tuple[Owed, Turn] | None:
+        """A turn as it should be, and as a host has it: its own, or joined by the id."""
+        owed = self.owed.get(message)
+        return None if owed is None else (owed, self.hosts[client].turn(owed.turn.id))
+
     @initialize()
     def empty(self) -> None:
         self.tb.context.database.command("FLUSHALL")
 
-    @rule(message=MESSAGES, auto=st.booleans())
-    def open(self, message: tuple[str, str], *, auto: bool) -> None:
-        turn = opened(self.tb, conversation=message[0], message_id=message[1], metadata={"auto.mode": auto})
+    @rule(message=MESSAGES, auto=st.booleans(), client=CLIENTS)
+    def open(self, message: tuple[str, str], *, auto: bool, client: int) -> None:
+        told = {"auto.mode": auto}
+        turn = opened(self.hosts[client], conversation=message[0], message_id=message[1], metadata=told)
         assert turn.duplicate == (message in self.owed)
         self.owed.setdefault(message, Owed(turn, "auto" if auto else "open"))
 
-    @rule(message=MESSAGES)
-    def respond(self, message: tuple[str, str]) -> None:
-        owed = self.owed.get(message)
-        if owed is None:
+    @rule(message=MESSAGES, client=CLIENTS, late_within=st.sampled_from([0.0, None]))
+    def respond(self, message: tuple[str, str], client: int, late_within: float | None) -> None:
+        found = self.seen_by(client, message)
+        if found is None:
             return
+        owed, turn = found
         self.words += 1
         text = f"answer {self.words}"
-        result = owed.turn.respond(OutgoingResponse.text_only(text))
+        result = turn.respond(OutgoingResponse.text_only(text), late_within=late_within)
         waiting = next((item for item in self.queues[message[0]] if item.key == f"{owed.turn.id}:first"), None)
         if owed.state in {"open", "finishing", "auto"}:
             assert result == "accepted"
@@ -89,23 +111,29 @@ class TurnsMachine(RuleBasedStateMachine):
             owed.state = "responded"
         elif owed.state == "no_reply":
             assert result == "closed"
+        elif owed.state == "merged":
+            assert result == "merged"
         elif owed.state == "responded" or owed.late:
             assert result == "duplicate"
         elif waiting is not None and not waiting.touched and not waiting.lapsed:
             assert result == "replaced"
             waiting.kind, waiting.text = "answer", text
             owed.state = "responded"
+        elif late_within == 0:
+            assert result == "stale"
+            owed.late = True
         else:
             assert result == "late"
             owed.late = True
             self.post(message, "late", text)
 
-    @rule(message=MESSAGES)
-    def fail(self, message: tuple[str, str]) -> None:
-        owed = self.owed.get(message)
-        if owed is None:
+    @rule(message=MESSAGES, client=CLIENTS)
+    def fail(self, message: tuple[str, str], client: int) -> None:
+        found = self.seen_by(client, message)
+        if found is None:
             return
-        result = owed.turn.fail(code="x")
+        owed, turn = found
+        result = turn.fail(code="x")
         if owed.state in {"open", "finishing"}:
             assert result == "accepted"
             self.post(message, "answer", None)
@@ -114,28 +142,62 @@ class TurnsMachine(RuleBasedStateMachine):
             assert result == "closed"
             owed.state = "no_reply"
         else:
-            assert result == "duplicate"
+            assert result == ("merged" if owed.state == "merged" else "duplicate")
 
-    @rule(message=MESSAGES)
-    def no_reply(self, message: tuple[str, str]) -> None:
-        owed = self.owed.get(message)
-        if owed is None:
+    @rule(message=MESSAGES, client=CLIENTS)
+    def no_reply(self, message: tuple[str, str], client: int) -> None:
+        found = self.seen_by(client, message)
+        if found is None:
             return
+        owed, turn = found
         try:
-            owed.turn.no_reply(reason="meant")
+            turn.no_reply(reason="meant")
         except StateConflict:
-            assert owed.state in {"responded", "fallback"}
+            assert owed.state in {"responded", "fallback", "merged"}
         else:
-            assert owed.state not in {"responded", "fallback"}
+            assert owed.state not in {"responded", "fallback", "merged"}
             owed.state = "no_reply"
 
-    @rule(message=MESSAGES)
-    def progress(self, message: tuple[str, str]) -> None:
-        owed = self.owed.get(message)
-        if owed is not None:
-            left = owed.turn.progress()
+    @rule(message=MESSAGES, client=CLIENTS, seconds=st.sampled_from([None, 5.0, 600.0]))
+    def progress_or_defer(self, message: tuple[str, str], client: int, seconds: float | None) -> None:
+        found = self.seen_by(client, message)
+        if found is not None:
+            owed, turn = found
+            left = turn.progress() if seconds is None else turn.defer(seconds=seconds)
             assert (left > 0) == (owed.state == "open")
             owed.overdue = owed.overdue and owed.state != "open"
+
+    @rule(message=MESSAGES, client=CLIENTS, host=st.sampled_from(HOSTS))
+    def hand_over(self, message: tuple[str, str], client: int, host: str) -> None:
+        found = self.seen_by(client, message)
+        if found is None:
+            return
+        owed, turn = found
+        try:
+            turn.hand_over(to=host)
+        except StateConflict:
+            assert owed.state != "open"
+        else:
+            assert owed.state == "open"
+            owed.host = host
+
+    @rule(messages=st.lists(OF_ONE_TALK, min_size=1, max_size=2), into=OF_ONE_TALK, client=CLIENTS)
+    def merge(self, messages: list[tuple[str, str]], into: tuple[str, str], client: int) -> None:
+        if into in messages or not {into, *messages} <= self.owed.keys():
+            return
+        covered, cover = [self.owed[message] for message in messages], self.owed[into]
+        free = [owed for owed in covered if owed.state in {"open", "auto"}]
+        refused = any(owed not in free and owed.into != into for owed in covered)
+        try:
+            self.hosts[client].merge_turns([owed.turn for owed in covered], into=cover.turn)
+        except StateConflict:
+            assert refused or (free and cover.state != "open")
+            return
+        assert not refused
+        assert not free or cover.state == "open"
+        for owed in free:
+            cover.overdue = cover.overdue or (owed.overdue and owed.state == "open")
+            owed.state, owed.into = "merged", into
 
     @rule(message=MESSAGES)
     def answer_is_on_its_way(self, message: tuple[str, str]) -> None:
@@ -152,14 +214,19 @@ class TurnsMachine(RuleBasedStateMachine):
     def time_passes(self, message: tuple[str, str]) -> None:
         """The deadline, or the grace, of a turn goes by."""
         owed = self.owed.get(message)
-        if owed is not None and owed.state in {"open", "finishing"}:
-            shard = store(self.tb).shard(owed.turn.id)
-            self.tb.context.database.command("HSET", shard.key("turn", owed.turn.id), "deadline", 1)
-            self.tb.context.database.command("ZADD", shard.key("due"), 1, owed.turn.id)
+        if owed is not None:
+            self.expire(owed)
+
+    def expire(self, owed: Owed) -> None:
+        if owed.state in OPEN:
+            deadline_passes(self.tb, owed.turn)
             owed.overdue = True
 
     @rule()
     def sweep(self) -> None:
+        self.sweep_all()
+
+    def sweep_all(self) -> None:
         due = [(message, owed) for message, owed in self.owed.items() if owed.overdue and owed.state in OPEN]
         order = store(self.tb).overdue(100)
         assert swept(self.tb) == len(due)
@@ -229,6 +296,7 @@ class TurnsMachine(RuleBasedStateMachine):
             assert owed.turn.state == owed.state
             assert owed.posted.count("first") <= 1
             assert (owed.state in {"responded", "fallback"}) == ("first" in owed.posted)
+            assert (owed.into is not None) == (owed.state == "merged")
         pending = open_outbox(self.tb.context).pending("chat", 1_000)
         for conversation, queue in self.queues.items():
             found = [(item.key, item.kind) for place, _, item in pending if place.conversation == conversation]
@@ -237,20 +305,52 @@ class TurnsMachine(RuleBasedStateMachine):
     @invariant()
     def what_is_owed_is_what_is_due(self) -> None:
         shards = self.tb.context.layout.all
-        replies = self.tb.context.database.pipeline([("ZRANGE", shard.key("due"), 0, -1) for shard in shards])
-        due = {turn.decode() for reply in replies for turn in reply}
-        assert due == {owed.turn.id for owed in self.owed.values() if owed.state in OPEN}
+        commands = [("ZRANGE", shard.key("due"), 0, -1, "WITHSCORES") for shard in shards]
+        replies = self.tb.context.database.pipeline(commands)
+        due = {turn.decode(): int(at) for reply in replies for turn, at in zip(reply[::2], reply[1::2], strict=True)}
+        waiting = [owed.turn.id for owed in self.owed.values() if owed.state in OPEN]
+        assert due == {turn.id: turn.deadline for turn in store(self.tb).load(waiting) if turn}
+        assert due.keys() == set(waiting)
+
+    @invariant()
+    def a_host_finds_what_is_its(self) -> None:
+        for host, tb in zip(HOSTS, self.hosts, strict=True):
+            mine = {owed.turn.id for owed in self.owed.values() if owed.state == "open" and owed.host == host}
+            assert {turn.id for turn in tb.handed_over()} == mine
+
+    def teardown(self) -> None:
+        """Whatever happened: once time is over each turn is closed, and each user was told once, or on purpose not.
+
+        A turn that was merged has its answer where the last of those that cover it has.
+        """
+        for owed in self.owed.values():
+            self.expire(owed)
+        self.sweep_all()
+        for owed in self.owed.values():
+            last = owed
+            while last.into is not None:
+                last = self.owed[last.into]
+            assert owed.turn.state not in OPEN
+            assert last.state in {"no_reply", "auto"} or last.posted.count("first") == 1
 
 
 OPEN = {"open", "finishing"}
 
 
+@contextmanager
+def several(settings: Settings) -> Generator[list[Tellback]]:
+    """A client of each host, with connections of its own."""
+    with ExitStack() as stack:
+        each = [msgspec.structs.replace(settings, host=host) for host in HOSTS]
+        yield [stack.enter_context(connect(settings=one)) for one in each]
+
+
 def test_no_sequence_of_calls_breaks_a_turn(database: Database, settings: Settings) -> None:
     del database
     patient = msgspec.structs.replace(settings, outbox_lease=3_600.0, outbox_retry=300.0, outbox_hold=3_600.0)
-    with connect(settings=patient) as tb:
+    with several(patient) as hosts:
         run_state_machine_as_test(
-            type("Bound", (TurnsMachine,), {"tb": tb}),
+            type("Bound", (TurnsMachine,), {"hosts": hosts}),
             settings=profile(
                 max_examples=100,
                 stateful_step_count=40,
