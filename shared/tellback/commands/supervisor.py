@@ -30,13 +30,12 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tellback.commands.guardian import guarded
+from tellback.commands.preparation import Preparation
 from tellback.commands.processes import LINUX, adopt_orphans, descendants, freeze, signal_all
 
 TICK = 0.02  # between looks at what is left of a command, in seconds
@@ -113,10 +112,10 @@ class Supervisor:
         self.limits = {name: limit for name, limit in message["limits"].items() if limit is not None}
         group = message.get("group")
         self.control_group, self.told_over = Path(group) if group else None, False
-        door = None
+        preparation = Preparation(self._resource_limits())
         try:
             if self.control_group is not None:
-                door = _open_group(self.control_group)
+                preparation.enter(self.control_group)
             process = subprocess.Popen(  # noqa: S603 - running what it is told is its purpose
                 message["argv"],
                 cwd=message["cwd"],
@@ -125,14 +124,16 @@ class Supervisor:
                 stdout=descriptors[0],
                 stderr=descriptors[1],
                 start_new_session=True,
-                preexec_fn=self._preparation(door),  # noqa: PLW1509 - one thread here
+                preexec_fn=preparation.needed(),  # noqa: PLW1509 - one thread here
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            _send(self.runner, {"error": str(error), "errno": getattr(error, "errno", None)})
+            reason = preparation.failure() or str(error)
+            _send(self.runner, {"error": reason, "errno": getattr(error, "errno", None)})
             return
         finally:
-            for descriptor in descriptors if door is None else (*descriptors, door):
+            for descriptor in descriptors:
                 os.close(descriptor)
+            preparation.close()
         process.returncode = 0  # the dead are collected below, with those that the command leaves behind
         self.group, self.ended, self.started = process.pid, False, time.monotonic()
         self.alive_until = time.monotonic() + message["ttl"] if message["ttl"] else float("inf")
@@ -250,38 +251,12 @@ class Supervisor:
             with suppress(OSError):  # its maker was here first; what the command made within it, a worker sweeps
                 self.control_group.rmdir()
 
-    def _preparation(self, door: int | None) -> Callable[[], None] | None:
-        """What is to be done between fork and exec. Without it no copy of this process is made, at half of the cost."""
-        limits = self._resource_limits()
-        return partial(_prepare, limits, door) if limits or door is not None else None
-
     def _resource_limits(self) -> list[tuple[int, int]]:
         """What the system holds for each process by itself."""
         numbers = {"file": resource.RLIMIT_FSIZE, "cpu": resource.RLIMIT_CPU}
         if self.control_group is None:  # a group counts what is used, not what is asked for
             numbers["memory"] = resource.RLIMIT_DATA
         return [(number, self.limits[name]) for name, number in numbers.items() if name in self.limits]
-
-
-def _prepare(limits: list[tuple[int, int]], door: int | None) -> None:
-    """Runs between fork and exec. `door` takes this process into its control group."""
-    if door is not None:
-        try:
-            os.write(door, b"0")
-        except OSError as error:  # not the command's own: it must not read as if its program were wrong
-            raise OSError(errno.ENODEV, error.strerror) from error
-    for number, limit in limits:
-        hard = resource.getrlimit(number)[1]  # of the worker itself: nobody but root may raise it
-        value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        resource.setrlimit(number, (value, value))
-
-
-def _open_group(group: Path) -> int:
-    """Where a process that is to enter the group writes."""
-    try:
-        return os.open(group / "cgroup.procs", os.O_WRONLY)
-    except OSError as error:  # not the command's own: it must not read as if its program were missing
-        raise subprocess.SubprocessError(f"its control group cannot be entered: {error}") from error
 
 
 def _kill_group(group: Path) -> None:
