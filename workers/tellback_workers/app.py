@@ -9,6 +9,7 @@ from tellback_workers import groups, lifeline, policy_file, presence, provider_c
 from tellback_workers.config import config
 from tellback_workers.dispatcher import DispatcherStep
 from tellback_workers.log import configure
+from tellback_workers.sweeper import SweeperStep
 
 __all__ = [
     "app",
@@ -31,6 +32,7 @@ app = Celery(
 )
 app.conf.update(config(load()))
 app.steps["worker"].add(DispatcherStep)
+app.steps["worker"].add(SweeperStep)
 app.set_default()
 
 

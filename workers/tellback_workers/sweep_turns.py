@@ -1,6 +1,7 @@
 """The sweep: an overdue turn that nobody answered gets a fallback, exactly once, however many sweep at a time.
 
-Its cost follows what is due, not what is open. Source: feedback-guarantee.
+Its cost follows what is due, not what is open. Beat sends it; where nobody does it, workers stand in (`sweeper`).
+Source: feedback-guarantee.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from tellback.contracts.turns import OutgoingResponse
 from tellback.errors import Unavailable
 from tellback.names import Task
 from tellback.settings import Settings
+from tellback.state.sweeps import Sweeps
 from tellback.state.turns import Turns, TurnView
 from tellback.turns.text import feedback_text
 from tellback_workers.runtime import runtime
 
 SECONDS: Final = 1.0  # a run that finds its batch full goes on for as long; beat sends the next
+QUIET: Final = 1.5  # periods without a sweep after which beat counts as silent: above what its ticks waver by
 
 _log = structlog.get_logger("tellback.turns")
 
@@ -49,14 +52,26 @@ def _fallback(turn: TurnView, settings: Settings) -> OutgoingResponse:
     return OutgoingResponse.text_only(feedback_text(turn.language, settings.fallback_language))
 
 
+def sweep_all(turns: Turns, settings: Settings) -> bool:
+    """Sweep until no turn is overdue, or for a second; whether none was left.
+
+    Raises:
+        Unavailable: Redis is away; every turn stays due.
+    """
+    end = clock.monotonic() + SECONDS
+    while sweep(turns, settings)[0] >= settings.sweep_batch:
+        if clock.monotonic() >= end:
+            return False
+    return True
+
+
 @shared_task(name=Task.SWEEP_TURNS)
 def sweep_turns(team: str) -> None:
     """Sweep a team's overdue turns until none is left, or for a second."""
     process = runtime()
-    end = clock.monotonic() + SECONDS
     try:
-        turns = Turns(process.database, process.layout(team))
-        while sweep(turns, process.settings)[0] >= process.settings.sweep_batch and clock.monotonic() < end:
-            pass
+        layout = process.layout(team)
+        if sweep_all(Turns(process.database, layout), process.settings):
+            Sweeps(process.database, layout).note(QUIET * process.settings.beat_period)
     except Unavailable as away:
         _log.warning("sweep_turns.postponed", team=team, reason=str(away))

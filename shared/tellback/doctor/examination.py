@@ -60,4 +60,5 @@ def _with_redis(settings: Settings) -> Iterator[Finding]:
         yield processes.beat(presence, settings, now_ms)
         yield from work.intake(database, layout, settings, alive)
         yield work.queues(broker, alive)
+        yield work.sweep(database, layout, settings)
         yield work.dead_letters(database, layout)

@@ -14,10 +14,12 @@ from tellback.state.database import Database
 from tellback.state.dead import DeadLetters
 from tellback.state.keys import Layout, stream_of
 from tellback.state.presence import Worker
+from tellback.state.sweeps import Sweeps
 from tellback.urls import without_secrets
 
 SLOW_SECONDS: Final = 30.0
 MANY_MESSAGES: Final = 10_000
+LATE_SWEEPS: Final = 2  # periods after a deadline within which a user is to have an answer
 _PRIORITIES: Final = ("", "\x06\x163", "\x06\x166", "\x06\x169")  # kombu keeps a list for each step of priority
 
 
@@ -69,6 +71,19 @@ def _queues(broker: Database, workers: Iterable[Worker]) -> Finding:
 
 def _length(broker: Database, queue: str) -> int:
     return sum(broker.pipeline([("LLEN", f"{KEY_PREFIX}{queue}{priority}") for priority in _PRIORITIES]))
+
+
+def sweep(database: Database, layout: Layout, settings: Settings) -> Finding:
+    """Whether users whose deadline has passed get their fallbacks in time."""
+    seconds = Sweeps(database, layout).lag_ms() / 1000
+    if not seconds:
+        return ok("sweep", "no turn is overdue")
+    found = f"the longest overdue turn is {seconds:.1f} s past its deadline"
+    if seconds > LATE_SWEEPS * settings.beat_period:
+        return wrong(
+            "sweep", found, "its user hears nothing: start a worker, any; `tellback turns --overdue` lists them"
+        )
+    return ok("sweep", found)
 
 
 def dead_letters(database: Database, layout: Layout) -> Finding:

@@ -1,0 +1,149 @@
+"""Workers sweep turns themselves where beat is silent, one at a time; and how late the sweep is can be asked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from tellback import Tellback
+from tellback.doctor.work import sweep as examined
+from tellback.errors import Unavailable
+from tellback.settings import Settings
+from tellback.state.sweeps import Sweeps
+from tellback_workers.runtime import Runtime
+from tellback_workers.runtime import runtime as task_runtime
+from tellback_workers.sweep_turns import QUIET, sweep_turns
+from tellback_workers.sweeper import LEAST, Sweeper
+from tests.support.redis_server import free_port
+from tests.support.turns import deadline_passes, opened, overdue, state
+from tests.support.waiting import wait_until
+
+TEAM = "default"
+
+
+@pytest.fixture
+def runtime(settings: Settings) -> Iterator[Runtime]:
+    """What a worker's main process has."""
+    process = Runtime(settings)
+    yield process
+    process.database.close()
+
+
+@pytest.fixture
+def beat_task(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The task that beat sends can be called here, with the settings that a worker would load."""
+    monkeypatch.setenv("TELLBACK_REDIS_URL", settings.redis_url)
+    task_runtime.cache_clear()
+    yield
+    task_runtime().database.close()
+    task_runtime.cache_clear()
+
+
+def sweeps(tb: Tellback) -> Sweeps:
+    return Sweeps(tb.context.database, tb.context.layout)
+
+
+def test_a_worker_sweeps_when_nobody_has(tb: Tellback, runtime: Runtime) -> None:
+    turn = overdue(tb)
+    assert Sweeper(runtime).stand_in(TEAM) == QUIET * runtime.settings.beat_period
+    assert state(turn) == "fallback"
+
+
+@pytest.mark.usefixtures("beat_task")
+def test_a_worker_leaves_the_sweep_to_beat_while_beat_is_heard(tb: Tellback, runtime: Runtime) -> None:
+    sweep_turns(TEAM)
+    turn = overdue(tb)
+    pause = Sweeper(runtime).stand_in(TEAM)
+    assert state(turn) == "open", "beat's next tick does it"
+    assert 0 < pause <= QUIET * runtime.settings.beat_period, "and if not, the worker looks again then"
+    sweep_turns(TEAM)
+    assert state(turn) == "fallback"
+
+
+def test_one_of_many_workers_stands_in(tb: Tellback, settings: Settings) -> None:
+    overdue(tb)
+    runtimes = [Runtime(settings) for _ in range(8)]
+    barrier = threading.Barrier(8)
+    pauses: list[float] = []
+
+    def look(process: Runtime) -> None:
+        sweeper = Sweeper(process)
+        barrier.wait()
+        pauses.append(sweeper.stand_in(TEAM))
+
+    threads = [threading.Thread(target=look, args=(process,)) for process in runtimes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for process in runtimes:
+        process.database.close()
+    assert pauses.count(QUIET * settings.beat_period) == 1, "one swept, the others lost the claim"
+
+
+def test_what_a_dead_sweeper_claimed_is_swept_by_another_in_time(tb: Tellback, settings: Settings) -> None:
+    """The claim of one that was killed ends by itself; the next look is when it does."""
+    hasty = Runtime(msgspec.structs.replace(settings, beat_period=0.05))
+    turn = overdue(tb)
+    assert sweeps(tb).claim(QUIET * 0.05)
+    sweeper = Sweeper(hasty)
+    wait_until(lambda: sweeper.stand_in(TEAM) > 0 and state(turn) == "fallback", "the claim has ended")
+    hasty.database.close()
+
+
+def test_a_backlog_above_one_run_stays_with_the_worker_that_began(
+    tb: Tellback, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run is bounded; the worker goes on from run to run until nothing is overdue."""
+    monkeypatch.setattr("tellback_workers.sweep_turns.SECONDS", 0.0)
+    turns = [overdue(tb, conversation=f"c{number}") for number in range(7)]
+    slow = Runtime(msgspec.structs.replace(settings, sweep_batch=2))
+    Sweeper(slow).stand_in(TEAM)
+    slow.database.close()
+    assert {state(turn) for turn in turns} == {"fallback"}
+
+
+def test_a_stopped_worker_ends_after_the_run_at_hand(
+    tb: Tellback, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tellback_workers.sweep_turns.SECONDS", 0.0)
+    turns = [overdue(tb, conversation=f"c{number}") for number in range(5)]
+    slow = Runtime(msgspec.structs.replace(settings, sweep_batch=2))
+    sweeper = Sweeper(slow)
+    sweeper.stop()
+    sweeper.stand_in(TEAM)
+    slow.database.close()
+    assert [state(turn) for turn in turns] == ["fallback"] * 2 + ["open"] * 3
+
+
+def test_redis_away_is_told_and_looked_for_again(settings: Settings) -> None:
+    away = Runtime(msgspec.structs.replace(settings, redis_url=f"redis://127.0.0.1:{free_port()}/0"))
+    with pytest.raises(Unavailable):
+        Sweeper(away).stand_in(TEAM)
+
+
+def test_a_claim_is_held_by_one_and_for_its_time(tb: Tellback) -> None:
+    assert sweeps(tb).left() == 0.0
+    assert sweeps(tb).claim(30.0)
+    assert not sweeps(tb).claim(30.0)
+    assert 29.0 < sweeps(tb).left() <= 30.0
+    sweeps(tb).note(1e9)
+    assert sweeps(tb).left() <= 600.0, "no longer than the key is declared to live"
+    assert LEAST > 0
+
+
+def test_the_lag_is_the_age_of_the_longest_overdue_turn(tb: Tellback, settings: Settings) -> None:
+    assert sweeps(tb).lag_ms() == 0
+    opened(tb, conversation="later")
+    assert sweeps(tb).lag_ms() == 0, "an open turn before its deadline is no lag"
+    assert examined(tb.context.database, tb.context.layout, settings).state == "ok"
+    deadline_passes(tb, opened(tb))
+    age = tb.context.database.now_ms() - 1
+    assert age - 60_000 < sweeps(tb).lag_ms() <= age + 60_000
+    finding = examined(tb.context.database, tb.context.layout, settings)
+    assert finding.state == "wrong"
+    assert "past its deadline" in finding.found
+    assert "tellback turns --overdue" in finding.advice
