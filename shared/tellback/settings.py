@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -14,6 +14,9 @@ from msgspec import Meta
 from tellback.connection_file import find_running
 from tellback.errors import ConfigurationError, InvalidInput
 from tellback.names import RECORD_FILE, check_team
+
+if TYPE_CHECKING:
+    from tellback.turns.words import Words
 
 PREFIX: Final = "TELLBACK_"
 
@@ -159,6 +162,33 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(gt=0, le=86_400, description="Time an ambiguous delivery holds its conversation before it is final."),
     ] = 30.0
     fallback_language: Annotated[str, Meta(description="Language of fallbacks where nothing else says one.")] = "en"
+    channel_languages: Annotated[
+        str,
+        Meta(
+            description="Languages of channels, for turns that name none: `telegram=ru,web=de`, or a TOML file with a "
+            "table `channels`."
+        ),
+    ] = ""
+    catalogs: Annotated[
+        str,
+        Meta(
+            description="Directory with gettext catalogs of your own, LANGUAGE/LC_MESSAGES/tellback.po or .mo; they "
+            "come before ours."
+        ),
+    ] = ""
+    systems: Annotated[
+        str, Meta(description="Systems of the workers' turn pipeline, `module:Class` separated by commas.")
+    ] = ""
+    system_timeout: Annotated[
+        float, Meta(gt=0, le=10, description="Longest time of one custom system's step in a worker.")
+    ] = 0.5
+    interpret_errors: Annotated[
+        bool, Meta(description="Whether users are told what kind of thing went wrong, where it is known.")
+    ] = False
+    voice_channels: Annotated[
+        str,
+        Meta(description="Channels where a voice message is answered by voice too, separated by commas; `*`: all."),
+    ] = ""
     model: Annotated[
         str, Meta(description="Embedding model: a name or a path; empty: the packaged all-MiniLM-L6-v2.")
     ] = ""
@@ -173,6 +203,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def served_teams(self) -> tuple[str, ...]:
         """The teams that workers and beat serve."""
         return tuple(name.strip() for name in self.teams.split(",") if name.strip()) or (self.team,)
+
+    @property
+    def words(self) -> Words:
+        """What users are told where there is no answer.
+
+        Raises:
+            ConfigurationError: a catalog, or a language, is not as it should be.
+        """
+        from tellback.turns.words import load_words  # noqa: PLC0415 - most processes tell no user anything
+
+        return load_words(self.fallback_language, self.channel_languages, self.catalogs)
+
+    @property
+    def spoken_channels(self) -> frozenset[str]:
+        """The channels of `voice_channels`."""
+        return frozenset(name.strip() for name in self.voice_channels.split(",") if name.strip())
 
     @property
     def broker(self) -> str:
@@ -220,6 +266,8 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
         raise ConfigurationError(f"{_variable(str(error))}: {error}") from error
     _check_teams("TEAM", settings.team)
     _check_teams("TEAMS", *settings.served_teams)
+    if settings.catalogs or settings.channel_languages or "fallback_language" in given:
+        _ = settings.words  # checked now: nobody should learn of it while a user waits
     if settings.redaction_rules:
         _add_rules(settings.redaction_rules)
     if "redis_url" not in given:

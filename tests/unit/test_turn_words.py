@@ -209,7 +209,7 @@ def test_a_damaged_catalog_is_refused_or_read_and_nothing_else(
 
 def test_a_folder_without_catalogs_is_a_clear_error(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(ConfigurationError, match="^TELLBACK_CATALOGS: "):
+        with pytest.raises(ConfigurationError, match=r"^TELLBACK_CATALOGS: "):
             load_words("en", "", str(folder))
     catalog(tmp_path, "not a language", po(feedback="x"))
     with pytest.raises(ConfigurationError, match="not named after a language"):

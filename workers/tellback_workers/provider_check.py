@@ -1,4 +1,4 @@
-"""A worker whose setting names providers that it cannot load does not start: later it could only fail each drain."""
+"""A worker whose settings name what it cannot load does not start: later it could only fail each drain."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from celery import signals
 from tellback.errors import ConfigurationError
 from tellback.guidance.registry import load_registry
 from tellback.settings import load
+from tellback_workers.turn_systems import pipeline_of
 
 
 @signals.celeryd_init.connect
 def _check(**_: object) -> None:
-    named = load().providers
-    if not named:
-        return
     try:
-        load_registry(named)
+        settings = load()
+        if settings.providers:
+            load_registry(settings.providers)
+        pipeline_of(settings, custom=True)
     except ConfigurationError as error:
         raise SystemExit(f"tellback: {error}") from error

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
 
+from tellback.contracts.llm import MAX_FAILURES, LlmError, LlmResponse, SystemFailure, TurnMessage
 from tellback.contracts.message import MAX_FIELD_BYTES, Message
 from tellback.errors import InvalidInput
 from tellback.names import Family, turn_routing
@@ -16,6 +17,7 @@ from tellback.names import Family, turn_routing
 MAX_ATTACHMENTS: Final = 32
 MAX_ATTACHMENT_BYTES: Final = 2048
 MAX_REFERENCE_BYTES: Final = 512
+MAX_MESSAGES: Final = 8
 MAX_LATE: Final = 604_800  # seconds: as long as a turn is kept
 
 TurnState = Literal["open", "finishing", "auto", "responded", "fallback", "no_reply", "merged"]
@@ -86,7 +88,8 @@ class RoutingOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     `attempted` is False where nothing left this host: the transport is down or not connected. `ambiguous` says that
     the request went out and no reply came, so that nobody knows whether the user has the message. `permanent` says
-    that no further attempt can succeed: the user has blocked the bot, the conversation is gone.
+    that no further attempt can succeed: the user has blocked the bot, the conversation is gone. `queued` says that
+    nothing was sent yet: an outbox has the response.
     """
 
     attempted: bool
@@ -96,6 +99,7 @@ class RoutingOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     error: str | None = None
     ambiguous: bool = False
     permanent: bool = False
+    queued: bool = False
 
     @property
     def delivered(self) -> bool:
@@ -113,8 +117,10 @@ class RoutingOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class TurnFinished(Message, frozen=True, kw_only=True):
-    """A host has an answer, or knows that there will be none: exactly one of `response` and `error_code` is set.
+    """A host has an answer, or knows that there will be none, or leaves it to the pipeline to make one.
 
+    Exactly one of `response` and `error_code` is set, or neither, and then one of those that the pipeline begins with:
+    `llm_response`, `llm_error`, `final_answer_ready`, `system_errors`. `messages` is the tail of the conversation.
     `late_within`: seconds after a fallback in which the answer is still sent; None: as the workers are set.
     """
 
@@ -126,11 +132,21 @@ class TurnFinished(Message, frozen=True, kw_only=True):
     response: OutgoingResponse | None = None
     error_code: str | None = None
     late_within: Annotated[float, msgspec.Meta(ge=0, le=MAX_LATE)] | None = None
+    llm_response: LlmResponse | None = None
+    llm_error: LlmError | None = None
+    final_answer_ready: bool = False
+    system_errors: Annotated[tuple[SystemFailure, ...], msgspec.Meta(max_length=MAX_FAILURES)] = ()
+    messages: Annotated[tuple[TurnMessage, ...], msgspec.Meta(max_length=MAX_MESSAGES)] = ()
 
     def __post_init__(self) -> None:
         """Refuse a fact that says nothing, or two things at once."""
-        if (self.response is None) == (self.error_code is None):
-            raise InvalidInput("exactly one of response and error_code must be set")
+        made = self.llm_response is not None or self.llm_error is not None or self.final_answer_ready
+        given = [self.response is not None, self.error_code is not None, made]
+        if given.count(True) > 1 or not (any(given) or self.system_errors):
+            raise InvalidInput(
+                "exactly one of response and error_code must be set, or what the pipeline makes an answer of: "
+                "llm_response, llm_error, final_answer_ready or system_errors"
+            )
 
     @property
     def routing(self) -> str:

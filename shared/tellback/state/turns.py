@@ -10,7 +10,7 @@ from typing import Final, cast
 
 import msgspec
 
-from tellback.contracts.turns import Answered, OutgoingResponse, TurnState
+from tellback.contracts.turns import Answered, OutgoingResponse, RoutingOutcome, TurnState
 from tellback.errors import InvalidInput, NotFound, StateConflict
 from tellback.names import turn_routing
 from tellback.state.database import Arg, Database
@@ -93,10 +93,10 @@ class Origin:
 class Answer:
     """What a host says: the response, for a failure its `code`, and `shown`, the redacted text for the history.
 
-    `late_ms` is how long after a fallback it is still sent.
+    `late_ms` is how long after a fallback it is still sent. Without a response what the user is owed stays as it is.
     """
 
-    response: OutgoingResponse
+    response: OutgoingResponse | None
     late_ms: int
     code: str = ""
     shown: str = ""
@@ -104,7 +104,16 @@ class Answer:
     @property
     def args(self) -> list[Arg]:
         """As the scripts take them."""
-        return [msgspec.json.encode(self.response), self.code, excerpt(self.shown), self.late_ms]
+        response = b"" if self.response is None else msgspec.json.encode(self.response)
+        return [response, self.code, excerpt(self.shown), self.late_ms]
+
+
+class Routed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a pipeline did, for the history: the outcome, who failed, and why the response is no answer."""
+
+    outcome: RoutingOutcome
+    code: str = ""
+    errors: tuple[str, ...] = ()
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -297,13 +306,18 @@ class Turns:
         reply = _close.run(self._db, shard, ref.keys(shard), [excerpt(reason)])
         return bool(reply["closed"]), cast("TurnState", _known(ref, reply["state"]))
 
-    def apply_finished(self, lease: Lease, entry: Entry, ref: TurnRef, given: Answer) -> bool:
+    def apply_finished(
+        self, lease: Lease, entry: Entry, ref: TurnRef, given: Answer, routed: Routed | None = None
+    ) -> bool:
         """Apply the answer of an intake entry and acknowledge it. False, and nothing done, if there is no such turn.
+
+        `routed` is what the pipeline tells the history.
 
         Raises:
             Fenced: the lease has passed on.
         """
-        call = _finish.call([*lease.keys, *ref.keys(lease.shard)], [*lease.args([entry]), *given.args])
+        story = b"" if routed is None else msgspec.json.encode(routed)
+        call = _finish.call([*lease.keys, *ref.keys(lease.shard)], [*lease.args([entry]), *given.args, story])
         reply = self._db.run(call)
         return reply != b"gone" and committed(reply)
 

@@ -1,23 +1,35 @@
-"""The turns loop in the workers: applies `TurnFinished`, the answers that hosts sent through the intake."""
+"""The turns loop in the workers: makes of each `TurnFinished` what the user receives, and applies it.
+
+TurnFinished ─▶ TurnContext ─▶ the pipeline's systems ─▶ one script: state, outbox, history, and out of the intake
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
 import structlog
 
 from tellback.contracts.codec import encode
-from tellback.contracts.turns import OutgoingResponse, TurnFinished
+from tellback.contracts.llm import AUTO_MODE, MAX_CODE, MAX_FAILURES, LlmError, SystemFailure, TurnMessage
+from tellback.contracts.turns import OutgoingResponse, RoutingOutcome, TurnFinished
 from tellback.errors import InvalidInput
 from tellback.redaction import redact_text
 from tellback.state.intake import Entry, Lease, RawEntry
-from tellback.state.turns import Answer, Turns, TurnView
-from tellback.turns.text import feedback_text
+from tellback.state.turns import Answer, Routed, Turns, TurnView
+from tellback.turns.pipeline.context import TurnAbout, TurnContext
+from tellback.turns.pipeline.failures import cleaned_error, cleaned_failures, note
 from tellback_workers.runtime import Runtime
+from tellback_workers.turn_systems import SystemGuard, pipeline_of
 
-BLANK: Final = "response.blank"
-MAX_CODE_CHARS: Final = 200
+SILENT: Final = "auto.nothing_to_say"
+CUSTOM_SHARE: Final = 0.25  # of a lease, for the custom systems of one batch
+DIED: Final = SystemFailure(
+    system="custom systems",
+    error="NotRun",
+    message="a worker died, failed or was stopped while it processed this turn: only built-in systems ran",
+)
 
 _log = structlog.get_logger("tellback.turns")
 
@@ -29,8 +41,9 @@ class TurnsLoop:
         """Take the process's connections and the team."""
         self._turns = Turns(runtime.database, runtime.layout(team))
         self._dead = runtime.dead(team)
-        self._language = runtime.settings.fallback_language
-        self._late_within = runtime.settings.late_within
+        self._settings = runtime.settings
+        self._pipeline = pipeline_of(runtime.settings, custom=True)
+        self._built_in = pipeline_of(runtime.settings, custom=False)
 
     def ready(self) -> None:
         """Nothing is needed but Redis."""
@@ -43,8 +56,10 @@ class TurnsLoop:
         """
         facts = [(entry, entry.message) for entry in entries if isinstance(entry.message, TurnFinished)]
         known = self._load([fact.turn for _, fact in facts])
+        settings = self._settings
+        guard = SystemGuard(timeout=settings.system_timeout, budget=settings.drain_lease * CUSTOM_SHARE)
         for entry, fact in facts:
-            problem = self._apply(lease, entry, fact, known.get(fact.turn))
+            problem = self._apply(lease, entry, fact, known.get(fact.turn), guard)
             if problem:
                 _log.warning("turn.answer_refused", turn=fact.turn, reason=problem)
                 self._dead.bury(lease, RawEntry(entry.id, encode(fact), entry.deliveries), problem)
@@ -53,24 +68,85 @@ class TurnsLoop:
         valid = [turn for turn in dict.fromkeys(ids) if self._turns.has_form(turn)]
         return {turn.id: turn for turn in self._turns.load(valid) if turn is not None}
 
-    def _apply(self, lease: Lease, entry: Entry, fact: TurnFinished, turn: TurnView | None) -> str | None:
+    def _apply(
+        self, lease: Lease, entry: Entry, fact: TurnFinished, turn: TurnView | None, guard: SystemGuard
+    ) -> str | None:
         """What is wrong with the fact, or None when it was applied."""
         if turn is None:
             return "no such turn: it was never opened, or its seven days are over"
         if (turn.channel, turn.conversation) != (fact.channel, fact.conversation):
             return "the turn belongs to another conversation"
-        response, code = fact.response, (fact.error_code or "")[:MAX_CODE_CHARS]
-        if response is not None and response.blank:
-            response, code = None, BLANK  # a blank answer would be silence
-        if response is None:
-            response, code = OutgoingResponse.text_only(feedback_text(turn.language, self._language)), code or "unknown"
         try:
-            response.check()
+            context = context_of(fact, turn)
         except InvalidInput as error:
             return str(error)
-        shown = redact_text(response.text or response.voice or "")
-        late = self._late_within if fact.late_within is None else fact.late_within
-        given = Answer(response, round(late * 1000), code=redact_text(code), shown=shown)
-        if not self._turns.apply_finished(lease, entry, turn.ref, given):
+        if entry.deliveries > 1:
+            self._without_custom(context)
+        else:
+            self._pipeline.run(context, _queue, guard=guard)
+        late = self._settings.late_within if fact.late_within is None else fact.late_within
+        given = answer_of(context, turn, late)
+        if not self._turns.apply_finished(lease, entry, turn.ref, given, routed_of(context, fact)):
             return "no such turn: its seven days are over"
         return None
+
+    def _without_custom(self, context: TurnContext) -> None:
+        """An entry that is delivered again may have killed its worker by a custom system: none is asked."""
+        if self._pipeline.names != self._built_in.names:
+            context.system_errors.append(DIED)
+        self._built_in.run(context, _queue)
+
+
+def _queue(response: OutgoingResponse) -> RoutingOutcome:
+    """The outbox gets it in the script that takes the entry out of the intake."""
+    del response
+    return RoutingOutcome(attempted=False, queued=True)
+
+
+def context_of(fact: TurnFinished, turn: TurnView) -> TurnContext:
+    """What the systems begin with.
+
+    Raises:
+        InvalidInput: the response is above the limits of the outbox.
+    """
+    response, error = fact.response, fact.llm_error
+    if response is not None:
+        response.check()
+    if fact.error_code is not None:
+        error = LlmError(code=fact.error_code)
+    blank = response is not None and response.blank
+    auto = TurnMessage(metadata={AUTO_MODE: True} if turn.state == "auto" else {})
+    return TurnContext(
+        messages=fact.messages or (auto,),
+        llm_response=fact.llm_response,
+        llm_error=None if error is None else cleaned_error(error),
+        system_errors=list(cleaned_failures(fact.system_errors)),
+        outgoing_response=None if blank else response,
+        final_answer_ready=fact.final_answer_ready or blank,
+        turn=TurnAbout(turn.id, turn.channel, turn.conversation, turn.language or None),
+    )
+
+
+def answer_of(context: TurnContext, turn: TurnView, late_within: float) -> Answer:
+    """What the store takes. Where nobody waits and nothing was prepared, the turn is closed without a reply."""
+    response, code = context.outgoing_response, note(context.failure_code, MAX_CODE)
+    if response is not None and context.llm_error is not None:
+        code = code or context.llm_error.code or "unknown"
+    if response is None and turn.state == "auto":
+        response, code = OutgoingResponse(), SILENT
+    shown = "" if response is None else redact_text(response.text or response.voice or "")
+    return Answer(response, round(late_within * 1000), code=code, shown=shown)
+
+
+def routed_of(context: TurnContext, fact: TurnFinished) -> Routed | None:
+    """What the history tells of the pipeline; nothing where a host's own answer went through untouched."""
+    if fact.response is context.outgoing_response and not context.system_errors:
+        return None
+    failures = [
+        ": ".join(filter(None, msgspec.structs.astuple(each))) for each in cleaned_failures(context.system_errors)
+    ]
+    return Routed(
+        outcome=context.routing_outcome or RoutingOutcome(attempted=False, error="no system routed it"),
+        code=note(context.failure_code, MAX_CODE),
+        errors=tuple(failures[-MAX_FAILURES:]),
+    )
