@@ -129,7 +129,9 @@ def test_run_whose_record_cannot_be_kept_says_so_and_exits_as_its_command() -> N
 @pytest.mark.usefixtures("here")
 def test_a_file_alone_tells_what_is_unresolved_and_is_judged() -> None:
     """A failure, its linked retry that fails, one that succeeds; the gate follows."""
-    assert tool("gate", "--file", FILE).stdout == "refused\n- no records: nothing has been run\n"
+    absent = tool("gate", "--file", FILE)
+    assert absent.stdout == "refused\n- no records: nothing has been run\n"
+    assert f"there is no file {FILE}" in absent.stderr  # which may be misspelt
     first = run("--note", "green", "sh", "-c", "test -e done")
     second = run("--parent", first["command_id"], "sh", "-c", "test -e done")
     run("true")

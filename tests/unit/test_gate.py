@@ -116,3 +116,19 @@ def test_a_cycle_of_parents_ends() -> None:
 def test_evicted_records_are_refused() -> None:
     """What they said is not known."""
     assert judge([record("a", 0)], evicted=3).reasons == ["3 older records are gone: what they said is not known"]
+
+
+@pytest.mark.parametrize(
+    ("retry", "told"),
+    [
+        (
+            record("b", 0, "pytest", "-q", "tests/one.py", parent="a"),
+            "[b] is linked and succeeded, but ran pytest -q tests/one.py",
+        ),
+        (record("b", 0, parent="a", cwd="/elsewhere"), "[b] is linked and succeeded, but ran in /elsewhere"),
+    ],
+)
+def test_a_linked_success_of_something_else_is_told(retry: CommandRecord, told: str) -> None:
+    """So that a person sees why it clears nothing."""
+    (reason,) = judge([record("a", 1), retry]).reasons
+    assert reason.endswith(told)

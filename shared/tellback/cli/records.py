@@ -94,6 +94,8 @@ def gate(
 
         with _readable(file):
             loaded = RecordFile(file).load(rotated=True, session=session)
+        if not loaded.records and not file.exists():
+            typer.echo(f"tellback: there is no file {file}", err=True)
         verdict = judge(loaded.records, require=required, evicted=loaded.dropped, unreadable=loaded.unreadable)
     else:
         with client(redis_url, team) as tb:

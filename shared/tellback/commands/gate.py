@@ -34,13 +34,14 @@ def judge(
     ]
     by = resolved(records)
     later = _last_successes(records)
+    others = {record.parent_command_id: record for record in records if record.succeeded and record.parent_command_id}
     passed_over: list[str] = []
     for index, record in enumerate(records):
         if index in by:
             passed_over.append(_passed_over(record, by[index]))
         elif not record.succeeded:
             place, success = later.get((tuple(record.command), record.cwd), (-1, ""))
-            refusals.append(_refusal(record, success if place > index else None))
+            refusals.append(_refusal(record, success if place > index else None, others.get(record.command_id)))
     passed_over += [f"passed over: {place} is no record; its writer may have been killed" for place in unreadable]
     return Verdict(not refusals, refusals + passed_over)
 
@@ -60,10 +61,16 @@ def _last_successes(records: Sequence[CommandRecord]) -> dict[tuple[tuple[str, .
     return found
 
 
-def _refusal(record: CommandRecord, unlinked: str | None) -> str:
+def _refusal(record: CommandRecord, unlinked: str | None, other: CommandRecord | None) -> str:
     what = f"exited with {record.exit_code}" if record.may_advance else f"has no exit code ({record.error})"
     text = f"{shlex.join(record.command)} {what}, and no linked retry has succeeded [{record.command_id}]"
-    return f"{text}; [{unlinked}] succeeded later, but is not linked to it by its parent" if unlinked else text
+    if unlinked:
+        return f"{text}; [{unlinked}] succeeded later, but is not linked to it by its parent"
+    if other is not None and other.command != record.command:
+        return f"{text}; [{other.command_id}] is linked and succeeded, but ran {shlex.join(other.command)}"
+    if other is not None:
+        return f"{text}; [{other.command_id}] is linked and succeeded, but ran in {other.cwd or 'another directory'}"
+    return text
 
 
 def _passed_over(record: CommandRecord, by: str) -> str:
