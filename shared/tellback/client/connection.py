@@ -13,7 +13,7 @@ from tellback.client.context import Context
 from tellback.client.guidance import Prompt, begin_prompt, checked_session
 from tellback.client.known import find_team
 from tellback.client.observing import Observations
-from tellback.client.outbox import OutboxDelivery, outbox
+from tellback.client.outbox import OutboxDelivery, Reconcile, outbox
 from tellback.client.reports import context_changed
 from tellback.client.shared_turns import handed_over, join_turn, merge_turns
 from tellback.client.signals import Bank
@@ -197,17 +197,22 @@ class Tellback:
         """
         merge_turns(self.context, turns, into=into)
 
-    def outbox(self, channel: str, *, wait: float = 0.0) -> Iterator[OutboxDelivery]:
+    def outbox(
+        self, channel: str, *, wait: float = 0.0, reconcile: Reconcile | None = None
+    ) -> Iterator[OutboxDelivery]:
         """Deliveries of a channel for a transport to send and settle, in order within each conversation.
 
         Ends when nothing has come due for `wait` seconds (`math.inf`: never). Each delivery is taken when it is
         yielded; one that is not settled comes again when its lease ends, here or in another transport.
 
+        `reconcile` asks the platform whether a delivery was sent of which nobody knows: it returns the outcome that
+        settles it, or None where the platform does not know (yet).
+
         Raises:
             InvalidInput: an argument is wrong; the message names it.
             Unavailable: Redis is away; begin again later, nothing is lost.
         """
-        return outbox(self.context, channel, wait=wait)
+        return outbox(self.context, channel, wait=wait, reconcile=reconcile)
 
     @property
     def spooled(self) -> bool:

@@ -89,7 +89,8 @@ class RoutingOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     `attempted` is False where nothing left this host: the transport is down or not connected. `ambiguous` says that
     the request went out and no reply came, so that nobody knows whether the user has the message. `permanent` says
     that no further attempt can succeed: the user has blocked the bot, the conversation is gone. `queued` says that
-    nothing was sent yet: an outbox has the response.
+    nothing was sent yet: an outbox has the response. `retry_after` is in seconds, where the platform says when to try
+    again; nothing is tried earlier.
     """
 
     attempted: bool
@@ -100,6 +101,7 @@ class RoutingOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ambiguous: bool = False
     permanent: bool = False
     queued: bool = False
+    retry_after: Annotated[float, msgspec.Meta(ge=0)] | None = None
 
     @property
     def delivered(self) -> bool:

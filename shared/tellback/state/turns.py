@@ -47,7 +47,7 @@ class TurnRef:
     session: str
 
     def keys(self, shard: Shard) -> list[str]:
-        """The six keys of `lua/lib/turn.lua`, in its order."""
+        """The seven keys of `lua/lib/turn.lua`, in its order."""
         return [
             shard.key("turn", self.id),
             shard.key("due"),
@@ -55,6 +55,7 @@ class TurnRef:
             shard.key("outq", self.channel, self.conversation),
             shard.key("channels"),
             shard.key("hist", self.session),
+            shard.key("turnstats"),
         ]
 
 

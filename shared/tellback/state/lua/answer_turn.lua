@@ -1,7 +1,7 @@
 -- A host's answer, or its word that there will be none. State and outbox entry in one script: no crash leaves one alone.
 -- A turn that should be there and is not was lost with the last writes of a Redis that failed over: it is made again from
 -- what the host knows of it, since its user waits all the same. One that has outlived its days stays gone.
--- KEYS: operation, then the six of lib/turn.  ARGV: response (JSON), error code or '', excerpt for the history, time after a
+-- KEYS: operation, then the seven of lib/turn.  ARGV: response (JSON), error code or '', excerpt for the history, time after a
 --       fallback in which an answer is still sent (ms), then of the turn: id, channel, conversation, session, message id,
 --       language, opened at (ms), state in which it was opened.
 -- Returns {"result": accepted | replaced | late | stale | duplicate | closed | merged | gone}.

@@ -1,6 +1,6 @@
 -- Takes the first delivery of a conversation under a lease, for one transport. The token is the operation id: the same
 -- call again gets the same delivery. The queue's score is the end of the lease, so an unsettled delivery comes again.
--- KEYS: outbox, queue, turn of the delivery, history of its session.
+-- KEYS: outbox, queue, turn of the delivery, history of its session, conversations that are unsure, counters.
 -- ARGV: channel, conversation, expected idempotency key, token, lease (ms), attempts allowed.
 -- Returns {"status": taken | changed, "delivery", "at"}; changed: somebody was faster, look again.
 -- @include clock
@@ -8,7 +8,7 @@
 -- @include history
 -- @include delivery
 local now = now_ms()
-local keys = {out = KEYS[1], queue = KEYS[2], turn = KEYS[3], history = KEYS[4]}
+local keys = {out = KEYS[1], queue = KEYS[2], turn = KEYS[3], history = KEYS[4], unsure = KEYS[5], stats = KEYS[6]}
 local head = redis.call('LINDEX', keys.queue, 0)
 if not head then
   redis.call('ZREM', keys.out, ARGV[2])

@@ -1,5 +1,5 @@
 -- Closes a turn that needs no reply, and keeps the reason.
--- KEYS: operation, then the six of lib/turn.  ARGV: reason, excerpt of it for the history.
+-- KEYS: operation, then the seven of lib/turn.  ARGV: reason, excerpt of it for the history.
 -- Returns {"state", "closed"}: `closed` is whether the turn is without a reply now.
 -- @include decision
 -- @include turn

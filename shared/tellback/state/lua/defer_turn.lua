@@ -1,5 +1,5 @@
 -- Puts work off: the turn keeps its obligation under a new deadline, sooner or later than it was, up to the hard limit.
--- KEYS: operation, then the six of lib/turn.  ARGV: time from now (ms).
+-- KEYS: operation, then the seven of lib/turn.  ARGV: time from now (ms).
 -- Returns {"state", "left"}: milliseconds to the deadline, 0 where the turn is not open.
 -- @include decision
 -- @include turn

@@ -1,6 +1,6 @@
 -- Answers an overdue turn with a fallback, if nobody answered it up to this moment of the server's clock. State and outbox
 -- entry in one script: fifty sweepers of one turn write one fallback.
--- KEYS: the six of lib/turn.  ARGV: id, response (JSON).
+-- KEYS: the seven of lib/turn.  ARGV: id, response (JSON).
 -- Returns 'fallback', 'waits' (the deadline lies ahead), 'closed' or 'gone'; the due set is right afterwards.
 -- @include clock
 -- @include turn
@@ -18,4 +18,5 @@ end
 close_turn(keys, turn.id, 'fallback', now)
 post(keys, turn, 'fallback', ARGV[2], now)
 tell(keys, turn, 'fallback', now, {text = cjson.decode(ARGV[2]).text, overdue = now - tonumber(turn.deadline)})
+observe(keys.stats, 'overdue', now - tonumber(turn.deadline))
 return 'fallback'

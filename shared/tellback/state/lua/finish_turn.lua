@@ -1,5 +1,5 @@
 -- Applies one TurnFinished: the entry leaves the intake in the script that stores its effect.
--- KEYS: intake stream, lease, then the six of lib/turn.  ARGV: fence, entry ids (JSON), response (JSON), error code or '',
+-- KEYS: intake stream, lease, then the seven of lib/turn.  ARGV: fence, entry ids (JSON), response (JSON), error code or '',
 --       excerpt for the history, time after a fallback in which an answer is still sent (ms), what the pipeline tells
 --       the history (JSON) or ''. An empty response: nothing was prepared, and what the user is owed stays as it is.
 -- Returns 'ok', 'fenced', or 'gone' (no such turn; the entry is left in the intake, for the dead letters).

@@ -1,5 +1,5 @@
 -- Gives an open turn to another host. Obligation and deadline stay as they are; the other host finds the turn in its list.
--- KEYS: operation, the six of lib/turn, turns handed over to the other host.  ARGV: the other host, how many the list holds.
+-- KEYS: operation, the seven of lib/turn, turns handed over to the other host.  ARGV: the other host, how many the list holds.
 -- Returns {"state", "handed"}: `handed` is whether the turn belongs to the other host now.
 -- @include decision
 -- @include turn
@@ -7,7 +7,7 @@ local replayed = replay()
 if replayed then
   return replayed
 end
-local keys, handed = turn_keys(2), KEYS[8]
+local keys, handed = turn_keys(2), KEYS[9]
 local turn = load_turn(keys)
 if not turn then
   return answer({state = 'gone', handed = false})

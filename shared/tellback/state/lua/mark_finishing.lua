@@ -1,6 +1,6 @@
 -- Marks that an answer is on its way through the intake, so that no fallback overtakes it. Once, and for a grace only: if
 -- the fact is lost, the sweep answers all the same.
--- KEYS: operation, then the six of lib/turn.  ARGV: grace (ms).
+-- KEYS: operation, then the seven of lib/turn.  ARGV: grace (ms).
 -- Returns {"state"}: finishing, or the state that the turn is in.
 -- @include decision
 -- @include turn

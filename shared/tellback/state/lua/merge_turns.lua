@@ -1,7 +1,7 @@
 -- Lets one open turn cover others of its conversation: they close, and its answer, fallback or silence is theirs as well. All
 -- of them or none, and one script, so that no crash leaves a turn without somebody who owes it an answer. The turn that
 -- covers takes the nearest deadline and limit of all: a merge makes no user wait longer.
--- KEYS: operation, the six of lib/turn of the turn that covers, then turn and history of each one that is covered.
+-- KEYS: operation, the seven of lib/turn of the turn that covers, then turn and history of each one that is covered.
 -- ARGV: id of the turn that covers, then ids of those that are covered.
 -- Returns {"result": merged | gone | refused, "turn", "state", "into"}: of the first turn that stands in the way.
 -- @include decision
@@ -18,7 +18,7 @@ end
 local covered, ids, count = {}, {}, tonumber(into.covers or 0)
 local deadline, limit = into.deadline, into.limit
 for index = 2, #ARGV do
-  local own = {turn = KEYS[4 + 2 * index], due = keys.due, history = KEYS[5 + 2 * index]}
+  local own = {turn = KEYS[5 + 2 * index], due = keys.due, history = KEYS[6 + 2 * index], stats = keys.stats}
   local turn = load_turn(own)
   if not turn then
     return answer({result = 'gone', turn = ARGV[index]})

@@ -1,6 +1,6 @@
 -- Opens a turn, once: the same message of a conversation has the same id, and a second call finds the first's turn. One
 -- script, so that no turn exists without its deadline.
--- KEYS: operation, turn, due set, outbox, queue, channels, history, newest turns.
+-- KEYS: operation, turn, due set, outbox, queue, channels, history, counters, newest turns.
 -- ARGV: id, channel, conversation, message id, session, language, text, excerpt for the history, answer within (ms),
 --       hard limit (ms), 1 if the message is of auto mode, the host that opens it.
 -- Returns {"new", "state", "session", "language", "opened_at"}.
@@ -27,8 +27,8 @@ if turn.state == 'open' then
   write_turn(keys, 'deadline', now + within, 'limit', now + tonumber(ARGV[10]))
   set_due(keys, turn.id, now + within)
 end
-redis.call('ZADD', KEYS[8], now, turn.id)
-redis.call('ZREMRANGEBYRANK', KEYS[8], 0, -1001)
-redis.call('PEXPIRE', KEYS[8], TURN_LIFE)
+redis.call('ZADD', KEYS[9], now, turn.id)
+redis.call('ZREMRANGEBYRANK', KEYS[9], 0, -1001)
+redis.call('PEXPIRE', KEYS[9], TURN_LIFE)
 tell(keys, turn, 'opened', now, {text = ARGV[8], state = turn.state})
 return answer({new = true, state = turn.state, session = turn.session, language = turn.language, opened_at = now})

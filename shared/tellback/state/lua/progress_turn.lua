@@ -1,6 +1,6 @@
 -- Word from a host that still works on a turn: the user may wait as long again, up to the hard limit. A deadline that lies
 -- further ahead, since the turn was deferred, stands.
--- KEYS: operation, then the six of lib/turn.  ARGV: none.
+-- KEYS: operation, then the seven of lib/turn.  ARGV: none.
 -- Returns {"state", "left"}: milliseconds to the deadline, 0 where the turn is open no longer.
 -- @include decision
 -- @include turn

@@ -1,7 +1,8 @@
 -- The outbox of a channel in one shard. `out` holds the conversations that have deliveries, scored by the time from which
 -- the first may be taken; `queue` holds one conversation's deliveries in order, each a JSON object:
 --   key (idempotency key), turn, session, kind, response (JSON text), at, attempt, waits, and, where they apply,
---   token (taken, and not settled), unsure (an earlier taker never settled), final (ambiguous: never sent again).
+--   token (taken, and not settled), unsure (an earlier taker never settled), final (ambiguous: not sent again), asks
+--   (how often the platform was asked whether it was sent).
 local OUTBOX_LIFE = 604800000
 local OUTBOX_CAP = 1000
 local CHANNELS_CAP = 1000

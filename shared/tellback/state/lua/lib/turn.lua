@@ -1,13 +1,15 @@
--- For scripts on one turn. Its six keys follow each other in KEYS: turn, due set, outbox of the channel, queue of the
--- conversation, channels, history of the session.
+-- For scripts on one turn. Its seven keys follow each other in KEYS: turn, due set, outbox of the channel, queue of the
+-- conversation, channels, history of the session, counters.
 -- @include outbox
 -- @include history
+-- @include turnstats
 local TURN_LIFE = 604800000
 
 local function turn_keys(first)
   return {
     turn = KEYS[first], due = KEYS[first + 1], out = KEYS[first + 2],
     queue = KEYS[first + 3], channels = KEYS[first + 4], history = KEYS[first + 5],
+    stats = KEYS[first + 6],
   }
 end
 
@@ -41,7 +43,7 @@ local function close_turn(keys, id, state, now)
   write_turn(keys, 'state', state, 'closed_at', now)
 end
 
--- One history entry. `fields` are added to those that every entry of a turn has.
+-- One history entry, counted. `fields` are added to those that every entry of a turn has.
 local function tell(keys, turn, event, now, fields)
   local entry = {kind = 'turn', event = event, at = now, turn = turn.id, channel = turn.channel,
     conversation = turn.conversation}
@@ -49,6 +51,7 @@ local function tell(keys, turn, event, now, fields)
     entry[name] = value
   end
   remember(keys.history, cjson.encode(entry))
+  count(keys.stats, 'turn:' .. event)
 end
 
 -- Puts one response into the outbox: the first answer of a turn (answer, fallback) or a late one, which refers to the
@@ -64,6 +67,7 @@ local function post(keys, turn, kind, response, now)
     redis.call('LREM', keys.queue, 1, dropped)
     local lost = cjson.decode(dropped)
     tell(keys, turn, 'dead', now, {turn = lost.turn, key = lost.key, sent = lost.kind, error = 'the queue was full'})
+    count_delivery(keys.stats, 'dead', turn.channel)
   end
   append(keys.out, keys.queue, turn.conversation, {
     key = turn.id .. suffix, turn = turn.id, session = turn.session, kind = kind, response = response, at = now,
@@ -71,6 +75,9 @@ local function post(keys, turn, kind, response, now)
   }, now)
   use_channel(keys.channels, turn.channel, now)
   write_turn(keys, field, 'waiting')
+  if kind ~= 'late' and turn.state ~= 'auto' then
+    observe(keys.stats, kind, now - tonumber(turn.opened_at))
+  end
 end
 
 -- Takes the place of the turn's fallback, if no transport ever had it. Returns whether it did.

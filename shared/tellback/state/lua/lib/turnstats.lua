@@ -1,0 +1,30 @@
+-- What became of a shard's turns and deliveries since its first: a hash of counters that only grow.
+--   turn:EVENT · delivery:EVENT:CHANNEL · answer:BUCKET, fallback:BUCKET (time to the first answer) · overdue:BUCKET (how
+--   long after its deadline a turn got its fallback); a BUCKET is an upper bound in milliseconds, `inf`, or `sum`.
+-- Channels come from outside: once the hash has STATS_CAP fields, a further one counts under the name `other`.
+local STATS_CAP = 300
+local BOUNDS = {100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000, 120000, 300000, 900000, 3600000}
+
+local function count(stats, field)
+  redis.call('HINCRBY', stats, field, 1)
+end
+
+local function count_delivery(stats, event, channel)
+  local field = 'delivery:' .. event .. ':' .. channel
+  if redis.call('HLEN', stats) >= STATS_CAP and redis.call('HEXISTS', stats, field) == 0 then
+    field = 'delivery:' .. event .. ':other'
+  end
+  count(stats, field)
+end
+
+local function observe(stats, name, ms)
+  local bucket = 'inf'
+  for _, bound in ipairs(BOUNDS) do
+    if ms <= bound then
+      bucket = bound
+      break
+    end
+  end
+  count(stats, name .. ':' .. bucket)
+  redis.call('HINCRBY', stats, name .. ':sum', ms)
+end
