@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from tellback.contracts.guidance import Outcome as Outcome
     from tellback.contracts.guidance import ProviderSpec as ProviderSpec
     from tellback.contracts.guidance import ToolCall as ToolCall
+    from tellback.contracts.llm import LlmError as LlmError
+    from tellback.contracts.llm import LlmResponse as LlmResponse
+    from tellback.contracts.llm import SystemFailure as SystemFailure
+    from tellback.contracts.llm import TurnMessage as TurnMessage
     from tellback.contracts.signals import BankStats as BankStats
     from tellback.contracts.signals import Candidate as Candidate
     from tellback.contracts.signals import FactStats as FactStats
@@ -66,9 +70,22 @@ if TYPE_CHECKING:
     from tellback.guidance.static import StaticFeedback as StaticFeedback
     from tellback.guidance.usage import ToolUsageMonitor as ToolUsageMonitor
     from tellback.settings import Settings as Settings
+    from tellback.turns.pipeline.context import TurnAbout as TurnAbout
+    from tellback.turns.pipeline.context import TurnContext as TurnContext
+    from tellback.turns.pipeline.guarantee import FeedbackGuaranteeSystem as FeedbackGuaranteeSystem
+    from tellback.turns.pipeline.interpretation import ErrorInterpretationSystem as ErrorInterpretationSystem
+    from tellback.turns.pipeline.interpretation import ErrorRule as ErrorRule
+    from tellback.turns.pipeline.preparation import (
+        OutgoingResponsePreparationSystem as OutgoingResponsePreparationSystem,
+    )
+    from tellback.turns.pipeline.routing import ResponseRoutingSystem as ResponseRoutingSystem
+    from tellback.turns.pipeline.runner import TurnPipeline as TurnPipeline
+    from tellback.turns.pipeline.system import AgentSystem as AgentSystem
+    from tellback.turns.words import Words as Words
 
 # Public name -> the module that defines it; the imports above tell type checkers the same, and a test compares the two.
 _EXPORTS: Final = {
+    "AgentSystem": "tellback.turns.pipeline.system",
     "AnswerCheck": "tellback.guidance.observations.completion",
     "Bank": "tellback.client.signals",
     "BankStats": "tellback.contracts.signals",
@@ -79,17 +96,22 @@ _EXPORTS: Final = {
     "ContextChange": "tellback.contracts.guidance",
     "ContextChangeFeedback": "tellback.guidance.changes",
     "DeadlineFeedback": "tellback.guidance.deadline",
+    "ErrorInterpretationSystem": "tellback.turns.pipeline.interpretation",
+    "ErrorRule": "tellback.turns.pipeline.interpretation",
     "Evidence": "tellback.guidance.observations.evidence",
     "FactStats": "tellback.contracts.signals",
     "FailureStreakFeedback": "tellback.guidance.failures",
     "Feedback": "tellback.contracts.guidance",
     "FeedbackContext": "tellback.guidance.context",
+    "FeedbackGuaranteeSystem": "tellback.turns.pipeline.guarantee",
     "FeedbackProvider": "tellback.guidance.provider",
     "FeedbackProviderConfig": "tellback.guidance.provider",
     "FeedbackTrigger": "tellback.contracts.guidance",
     "Finding": "tellback.guidance.observations.evidence",
     "InvalidInput": "tellback.errors",
     "Job": "tellback.client.commands",
+    "LlmError": "tellback.contracts.llm",
+    "LlmResponse": "tellback.contracts.llm",
     "MessageError": "tellback.errors",
     "NotFound": "tellback.errors",
     "Observation": "tellback.contracts.guidance",
@@ -99,11 +121,13 @@ _EXPORTS: Final = {
     "OutboxDelivery": "tellback.client.outbox",
     "Outcome": "tellback.contracts.guidance",
     "OutgoingResponse": "tellback.contracts.turns",
+    "OutgoingResponsePreparationSystem": "tellback.turns.pipeline.preparation",
     "OutputPiece": "tellback.contracts.commands",
     "Prompt": "tellback.client.guidance",
     "ProviderSpec": "tellback.contracts.guidance",
     "RecallHit": "tellback.contracts.signals",
     "RepeatedCallFeedback": "tellback.guidance.repeated",
+    "ResponseRoutingSystem": "tellback.turns.pipeline.routing",
     "RoutingOutcome": "tellback.contracts.turns",
     "Settings": "tellback.settings",
     "SignalItem": "tellback.contracts.signals",
@@ -111,6 +135,7 @@ _EXPORTS: Final = {
     "StateConflict": "tellback.errors",
     "StaticFeedback": "tellback.guidance.static",
     "Suggestion": "tellback.guidance.observations.envelope",
+    "SystemFailure": "tellback.contracts.llm",
     "Tellback": "tellback.client.connection",
     "TellbackError": "tellback.errors",
     "Timeout": "tellback.errors",
@@ -120,8 +145,13 @@ _EXPORTS: Final = {
     "ToolFeedback": "tellback.guidance.observations.feedback",
     "ToolUsageMonitor": "tellback.guidance.usage",
     "Turn": "tellback.client.turns",
+    "TurnAbout": "tellback.turns.pipeline.context",
+    "TurnContext": "tellback.turns.pipeline.context",
+    "TurnMessage": "tellback.contracts.llm",
+    "TurnPipeline": "tellback.turns.pipeline.runner",
     "Unavailable": "tellback.errors",
     "Verdict": "tellback.contracts.commands",
+    "Words": "tellback.turns.words",
     "connect": "tellback.client.connection",
     "load_records": "tellback.commands.recordfile",
     "recommended_providers": "tellback.guidance.recommended",

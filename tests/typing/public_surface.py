@@ -123,6 +123,31 @@ def turns(tb: Tellback) -> None:
         delivery.settle(tellback.RoutingOutcome(attempted=True, sent_text=True))
 
 
+class Signature:
+    name = "Signature"
+    order = 58.5
+
+    def should_process(self, context: tellback.TurnContext) -> bool:
+        return context.outgoing_response is not None and not context.auto
+
+    def process(self, context: tellback.TurnContext) -> None:
+        context.outgoing_response = tellback.OutgoingResponse.text_only("…")
+
+
+def pipeline(turn: Turn) -> None:
+    said = tellback.LlmResponse(text="hello", attachments=("a.png",), tool_calls=0, limit="tool_calls")
+    turn.finish(llm_response=said, final_answer_ready=True, messages=[{"role": "user", "metadata": {}}])
+    turn.finish(llm_error=tellback.LlmError(code="llm.timeout"), system_errors=[tellback.SystemFailure(system="plan")])
+    tellback.LlmResponse(limit="patience")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # no such limit
+    ours = tellback.TurnPipeline([Signature()], words=tellback.Words(default="de"), interpret_errors=True)
+    context = turn.run(tellback.TurnContext(llm_response=tellback.LlmResponse(text="hi")), pipeline=ours)
+    assert_type(context.outgoing_response, tellback.OutgoingResponse | None)
+    assert_type(context.routing_outcome, tellback.RoutingOutcome | None)
+    assert_type(context.system_errors, list[tellback.SystemFailure])
+    assert_type(ours.run(context, lambda _: tellback.RoutingOutcome(attempted=True)), tellback.TurnContext)
+    tellback.TurnPipeline([object()])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]  # no system
+
+
 def signals(tb: Tellback) -> None:
     bank = tb.bank("my-agent")
     assert_type(bank, Bank)

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from types import TracebackType
 from typing import Any, Literal
-
 from tellback.client.observing import Observations
 from tellback.client.outbox import Reconcile
 from tellback.contracts.commands import CommandRecord, CommandSubmitted, OnLost, OutputPiece, Priority, Verdict
 from tellback.contracts.guidance import Delivery, Feedback, ProviderSpec
+from tellback.contracts.llm import AnyMessage, LlmError, LlmResponse, SystemFailure
 from tellback.contracts.signals import BankStats, Candidate, FactStats, RecallHit, SignalItem
 from tellback.contracts.turns import Answered, DeliveryKind, OutgoingResponse, RoutingOutcome, Settlement, TurnState
 from tellback.guidance.observations.completion import AnswerCheck
@@ -20,6 +20,8 @@ from tellback.guidance.provider import FeedbackProviderConfig
 from tellback.settings import Settings
 from tellback.state.dead import DeadLetter
 from tellback.state.turns import TurnRef
+from tellback.turns.pipeline.context import TurnContext
+from tellback.turns.pipeline.runner import TurnPipeline
 
 class Tellback:
     async def close(self) -> None: ...
@@ -159,7 +161,13 @@ class Turn:
         *,
         error_code: str | None = None,
         late_within: float | None = None,
+        llm_response: LlmResponse | None = None,
+        llm_error: LlmError | None = None,
+        final_answer_ready: bool = False,
+        system_errors: Iterable[SystemFailure] = ...,
+        messages: Sequence[AnyMessage] = ...,
     ) -> None: ...
+    async def run(self, context: TurnContext, *, pipeline: TurnPipeline | None = None) -> TurnContext: ...
     async def progress(self) -> float: ...
     async def defer(self, *, seconds: float = 60.0) -> float: ...
     async def hand_over(self, *, to: str) -> None: ...

@@ -5,9 +5,9 @@ Source: feedback-guarantee.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from tellback.client.context import Context
 from tellback.client.turn_checks import (
@@ -22,14 +22,17 @@ from tellback.client.turn_checks import (
     check_text,
     milliseconds,
 )
-from tellback.contracts.message import MAX_FIELD_BYTES, new_event_id
-from tellback.contracts.turns import Answered, OutgoingResponse, TurnFinished, TurnState
-from tellback.errors import InvalidInput, NotFound, StateConflict, Unavailable
+from tellback.client.turn_results import Said, check_failures, check_llm_error, check_llm_response, check_messages
+from tellback.client.turn_running import pipeline_of, run_turn
+from tellback.contracts.llm import AUTO_MODE, MAX_CODE, AnyMessage, LlmError, LlmResponse, SystemFailure
+from tellback.contracts.message import MAX_FIELD_BYTES
+from tellback.contracts.turns import Answered, OutgoingResponse, TurnState
+from tellback.errors import NotFound, StateConflict, Unavailable
 from tellback.redaction import redact_text
 from tellback.state.turns import Answer, NewTurn, Origin, TurnRef, Turns, excerpt, turn_id
-from tellback.turns.text import feedback_text
-
-AUTO_MODE: Final = "auto.mode"
+from tellback.turns.pipeline.context import TurnAbout, TurnContext
+from tellback.turns.pipeline.failures import note
+from tellback.turns.pipeline.runner import TurnPipeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +83,14 @@ class Turn:
         try:
             return self._answer(Answer(response, self._late_ms(late), shown=shown))
         except Unavailable:
-            return self._spool(response=response, late_within=late)
+            return self._spool(Said(response=response, late_within=late))
 
     def fail(self, *, code: str) -> Answered:
         """Say that there will be no answer: the user gets the generic feedback, in the turn's language.
 
         `code` is for operators and never reaches the user. Raises as `respond`.
         """
-        code = check_code(code)
-        response = OutgoingResponse.text_only(feedback_text(self.language, self._context.settings.fallback_language))
-        try:
-            return self._answer(Answer(response, 0, code=code, shown=response.text or ""))
-        except Unavailable:
-            return self._spool(error_code=code)
+        return self._fail(OutgoingResponse.text_only(self._feedback()), check_code(code))
 
     def finish(
         self,
@@ -100,28 +98,54 @@ class Turn:
         *,
         error_code: str | None = None,
         late_within: float | None = None,
+        llm_response: LlmResponse | None = None,
+        llm_error: LlmError | None = None,
+        final_answer_ready: bool = False,
+        system_errors: Iterable[SystemFailure] = (),
+        messages: Sequence[AnyMessage] = (),
     ) -> None:
         """Leave the answer, or the failure, to the workers: marked as on its way, then published like any fact.
+
+        The model's response or error goes through the workers' pipeline, which makes an answer of it. An error wins,
+        even one that says nothing. `messages` is the conversation, or its tail: who spoke last, and its metadata, are
+        sent; no texts are.
 
         For the grace of `finish_grace` seconds no fallback overtakes it; after that the sweep answers if it was lost.
 
         Raises:
-            InvalidInput: not exactly one of the two, or as `respond` and `fail`.
+            InvalidInput: not exactly one of response, error code, and the model's result; or as `respond` and `fail`.
             NotFound: turns are kept for seven days.
             SpoolFull: Redis is away and so is the room on disk.
         """
-        if (response is None) == (error_code is None):
-            raise InvalidInput("finish: give exactly one of response and error_code")
-        if response is not None:
-            response = check_response(response)
-        code = None if error_code is None else check_code(error_code)
-        late = check_late(late_within)
+        said = Said(
+            response=None if response is None else check_response(response),
+            error_code=None if error_code is None else check_code(error_code),
+            late_within=check_late(late_within),
+            llm_response=None if llm_response is None else check_llm_response(llm_response),
+            llm_error=None if llm_error is None else check_llm_error(llm_error),
+            final_answer_ready=final_answer_ready,
+            system_errors=check_failures(system_errors),
+            messages=check_messages(messages),
+        )
+        fact = said.fact(self.ref)
         try:
             self._turns.mark_finishing(self.ref, milliseconds(self._context.settings.finish_grace))
         except Unavailable:
-            self._spool(response=response, error_code=code, late_within=late)
+            self._spool(said)
         else:
-            self._context.publisher.publish(self._fact(response, code, late))
+            self._context.publisher.publish(fact)
+
+    def run(self, context: TurnContext, *, pipeline: TurnPipeline | None = None) -> TurnContext:
+        """Run the pipeline here, and put what it prepares into the outbox; the same context comes back.
+
+        `pipeline` holds systems of yours; without one it is ours, as the settings say. Its `routing_outcome` is always
+        set: `queued`, or what kept the response from the outbox. While Redis is away it is spooled, as `respond` does.
+
+        Raises:
+            ConfigurationError: a catalog or a language of the settings is not as it should be.
+        """
+        about = TurnAbout(self.id, self.channel, self.conversation, self.language)
+        return run_turn(pipeline or pipeline_of(self._context.settings), context, about, self._routed)
 
     def progress(self) -> float:
         """Tell that work goes on: the user may wait `answer_within` again, up to `turn_limit` from the opening.
@@ -190,29 +214,23 @@ class Turn:
         origin = Origin(self.message_id, self.language or "", self._opened_at, self._auto)
         return self._turns.answer(self.ref, given, origin)
 
+    def _feedback(self) -> str:
+        return self._context.settings.words.feedback(self.language, self.channel)
+
+    def _fail(self, response: OutgoingResponse, code: str) -> Answered:
+        try:
+            return self._answer(Answer(response, 0, code=code, shown=redact_text(response.text or "")))
+        except Unavailable:
+            return self._spool(Said(error_code=code))
+
+    def _routed(self, response: OutgoingResponse, code: str) -> Answered:
+        return self._fail(check_response(response), note(code, MAX_CODE)) if code else self.respond(response)
+
     def _late_ms(self, late_within: float | None) -> int:
         return round((self._context.settings.late_within if late_within is None else late_within) * 1000)
 
-    def _fact(
-        self, response: OutgoingResponse | None, error_code: str | None, late_within: float | None
-    ) -> TurnFinished:
-        return TurnFinished(
-            event_id=new_event_id(),
-            turn=self.id,
-            channel=self.channel,
-            conversation=self.conversation,
-            response=response,
-            error_code=error_code,
-            late_within=late_within,
-        )
-
-    def _spool(
-        self,
-        response: OutgoingResponse | None = None,
-        error_code: str | None = None,
-        late_within: float | None = None,
-    ) -> Literal["spooled"]:
-        self._context.publisher.publish(self._fact(response, error_code, late_within))
+    def _spool(self, said: Said) -> Literal["spooled"]:
+        self._context.publisher.publish(said.fact(self.ref))
         self._context.publisher.flush()  # on disk before the caller goes on: an answer must not die with the host
         return "spooled"
 
