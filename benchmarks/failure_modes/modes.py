@@ -11,6 +11,8 @@ from benchmarks.failure_modes.tasks import NOISE, Task
 from benchmarks.failure_modes.tools import ARCHIVE, FINAL, RESERVE, SEARCH, Fault, World
 
 SEARCHES: Final = ("wikipedia", "duckduckgo_search", "news_search", "map_search")
+CAPACITY: Final = {"wikipedia": 5, "map_search": 5, "news_search": 1}  # calls a second, in a stampede
+SPREAD: Final = 10.0  # seconds within which the agents of a fleet begin
 Begin = Callable[[Task, Random], tuple[str, dict[str, Any]]]
 
 
@@ -40,7 +42,7 @@ def _numbered(task: Task, _: Random) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """A way to fail. `agents` above 1 share one world, which counts their calls; `alike`: in one order of tools."""
+    """A way to fail. `agents` above 1 have one world and one question; `alike`: they try tools in one order."""
 
     name: str
     what: str
@@ -48,7 +50,7 @@ class Mode:
     faults: Mapping[str, Fault] | None = None
     aspects: int = 1
     agents: int = 1
-    capacity: int | None = None
+    capacity: Mapping[str, int] | None = None
     seats: bool = False
     archive: bool = False
     alike: bool = False
@@ -63,8 +65,7 @@ class Mode:
         if self.archive:
             faults["wikipedia"] = "down"
         free = tuple(random.sample(range(1, 9), 2)) if self.seats else ()
-        limits = {name: self.capacity for name in schemas if name != "duckduckgo_search"} if self.capacity else {}
-        return World({**schemas, "final_answer": FINAL}, faults, limits, free)
+        return World({**schemas, "final_answer": FINAL}, faults, dict(self.capacity or {}), free)
 
 
 def _wrong_name(task: Task, random: Random) -> tuple[str, dict[str, Any]]:
@@ -98,9 +99,10 @@ MODES: Final = (
          _search("wikipedia", _subject), {"wikipedia": "vague", "news_search": "vague"}, aspects=2),
     Mode("repeated_failures", "of eight seats two are free", _seat, seats=True),
     Mode("premature_answer", "two things are asked, the first result has one", _search("wikipedia", _first), aspects=2),
-    Mode("stampede", "60 agents at once lose one tool; each other takes 20 calls a second",
-         _search("duckduckgo_search", _whole), {"duckduckgo_search": "limited"}, agents=60, capacity=20),
+    Mode("stampede", "60 agents with one question lose a tool within 10 s; of the others one is weak",
+         _search("duckduckgo_search", _whole), {"duckduckgo_search": "limited"}, agents=60, capacity=CAPACITY),
     Mode("stampede_alike", "the same, and left alone all would take the same one next",
-         _search("duckduckgo_search", _whole), {"duckduckgo_search": "limited"}, agents=60, capacity=20, alike=True),
+         _search("duckduckgo_search", _whole), {"duckduckgo_search": "limited"}, agents=60, capacity=CAPACITY,
+         alike=True),
 )  # fmt: skip
 BY_NAME: Final = {mode.name: mode for mode in MODES}

@@ -10,7 +10,7 @@ from random import Random
 from typing import Final
 
 from benchmarks.failure_modes.agent import Agent, Move
-from benchmarks.failure_modes.modes import Mode
+from benchmarks.failure_modes.modes import SPREAD, Mode
 from benchmarks.failure_modes.tasks import Task, task
 from benchmarks.failure_modes.tools import Reply, World
 from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
@@ -43,13 +43,19 @@ class Run:
 
 @dataclass(slots=True)
 class Fleet:
-    """The cooling tools that a fleet knows of, as its Redis would: until the time that the tool named, or 30 s."""
+    """The cooling tools that a fleet knows of, as its Redis would: until the time that the tool named, or 30 s.
+
+    To see what that is worth it can be left unheeded, and so can the agents' differing choices, by one seed for all.
+    """
 
     world: World
+    heeds: bool = True
+    seed: str | None = None  # of the choice between alternatives; None: each agent's own
     until: dict[str, float] = field(default_factory=dict[str, float])
 
     def cooling(self, tools: object) -> dict[str, float]:  # noqa: ARG002 - the protocol's form
-        return {name: at - self.world.now for name, at in self.until.items() if at > self.world.now}
+        found = {name: at - self.world.now for name, at in self.until.items() if at > self.world.now}
+        return found if self.heeds else {}
 
     def note(self, seen: ToolFeedback) -> None:
         assert seen.envelope is not None
@@ -64,7 +70,9 @@ class _Guide:
     def __init__(self, world: World, fleet: Fleet, asked: Task, seed: str) -> None:
         self._world = world
         self._fleet = fleet
-        self.observer = Observer(tools=world.definitions(), question=asked.question, health=fleet, seed=seed)
+        self.observer = Observer(
+            tools=world.definitions(), question=asked.question, health=fleet, seed=fleet.seed or seed
+        )
         self._panel = Panel()
         self._state = begin("s", "p", seed, self._ms())
         specs = [spec_of(config) for config in recommended_providers()]
@@ -98,7 +106,7 @@ class _Player:
     """One agent in a world, one call at a time."""
 
     def __init__(self, mode: Mode, world: World, fleet: Fleet | None, seed: str, compliance: float) -> None:
-        random = Random(f"task {seed}")
+        random = Random(f"task {seed.rpartition(' ')[0]}")  # agents of a fleet have one question
         self._task = task(random, mode.aspects)
         self._faults = Random(f"faults {seed}")
         self._world = world
@@ -151,15 +159,19 @@ class _Player:
         return answer
 
 
-def play(mode: Mode, seed: int, *, guided: bool, compliance: float = 0.0) -> list[Run]:
+def play(
+    mode: Mode, seed: int, *, guided: bool, compliance: float = 0.0, health: bool = True, jitter: bool = True
+) -> list[Run]:
     """All agents of a mode with this seed; the same seed has the same tasks, faults and agents."""
     world = mode.world(Random(f"world {mode.name} {seed}"))
-    fleet = Fleet(world) if guided else None
+    fleet = Fleet(world, health, None if jitter else "one") if guided else None
     players = [
         _Player(mode, world, fleet, f"{mode.name} {seed} {number}", compliance if guided else 0.0)
         for number in range(mode.agents)
     ]
-    due = [(0.0, number) for number in range(len(players))]
+    starts = Random(f"starts {mode.name} {seed}")
+    due = [(starts.uniform(0, SPREAD) if number else 0.0, number) for number in range(len(players))]
+    heapq.heapify(due)
     while due:
         world.now, number = heapq.heappop(due)
         after = players[number].turn()

@@ -103,6 +103,24 @@ def test_a_fleet_that_heeds_guidance_does_not_run_the_fallbacks_over(name: str) 
     assert mean(run.solved for run in guided) > mean(run.solved for run in alone)
 
 
+def test_a_fleet_needs_both_its_health_and_differing_choices() -> None:
+    """Without either, guidance sends all agents to one tool after the other: worse than none."""
+    mode = BY_NAME["stampede"]
+
+    def limited(*, health: bool, jitter: bool) -> float:
+        return mean(
+            run.limited
+            for seed in range(4)
+            for run in play(mode, seed, guided=True, compliance=1.0, health=health, jitter=jitter)
+        )
+
+    whole = limited(health=True, jitter=True)
+    alone = mean(run.limited for seed in range(4) for run in play(mode, seed, guided=False))
+    assert whole * 1.2 < limited(health=False, jitter=True)
+    assert whole * 1.2 < limited(health=True, jitter=False)
+    assert limited(health=False, jitter=False) > alone > whole
+
+
 def test_the_baseline_is_no_straw_man() -> None:
     """Left alone it solves what is easy always, and something in every mode."""
     for mode in SINGLE:
