@@ -5,10 +5,12 @@ The states and the arrows are those that docs/loops/turns.md draws.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import ClassVar
+from pathlib import Path
+from typing import ClassVar, get_args
 
 import msgspec
 from hypothesis import HealthCheck
@@ -19,13 +21,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tellback import OutgoingResponse, RoutingOutcome, StateConflict, Tellback, connect
 from tellback.client.outbox import OutboxDelivery, as_delivery, open_outbox
 from tellback.client.turns import Turn
+from tellback.contracts.turns import TurnState
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tests.support.turns import deadline_passes, opened, store, swept
 
+PAGE = Path(__file__).parents[2] / "docs" / "loops" / "turns.md"
+DRAWN = frozenset(re.findall(r"^  (\w+) --> (\w+): ", PAGE.read_text("utf-8"), re.MULTILINE))
 HOSTS = ("host-1", "host-2", "host-3")
-MESSAGES = st.sampled_from([("c1", "1"), ("c1", "2"), ("c1", "3"), ("c2", "1")])
-OF_ONE_TALK = st.sampled_from([("c1", "1"), ("c1", "2"), ("c1", "3")])
+OF_ONE_TALK = [("c1", str(number)) for number in range(6)]
+MESSAGES = st.sampled_from([*OF_ONE_TALK, ("c2", "1"), ("c2", "2")])
 CLIENTS = st.integers(0, len(HOSTS) - 1)
 OUTCOMES = {
     "delivered": RoutingOutcome(attempted=True, sent_voice=True),
@@ -58,6 +63,12 @@ class Owed:
     late: bool = False
     host: str | None = None  # the one that it was handed over to
     into: tuple[str, str] | None = None
+
+    def becomes(self, state: str) -> None:
+        """Take a step, which must be one of those that the documentation draws."""
+        assert (self.state, state) in DRAWN
+        self.state = state
+
     posted: list[str] = field(default_factory=list[str])
 
 
@@ -84,12 +95,18 @@ class TurnsMachine(RuleBasedStateMachine):
         owed = self.owed.get(message)
         return None if owed is None else (owed, self.hosts[client].turn(owed.turn.id))
 
-    @initialize()
-    def empty(self) -> None:
+    @initialize(messages=st.lists(MESSAGES, min_size=6, unique=True))
+    def begin(self, messages: list[tuple[str, str]]) -> None:
+        """An empty Redis, and some turns, so that there is something to do."""
         self.tb.context.database.command("FLUSHALL")
+        for number, message in enumerate(messages):
+            self.opens(message, auto=False, client=number % len(HOSTS))
 
     @rule(message=MESSAGES, auto=st.booleans(), client=CLIENTS)
     def open(self, message: tuple[str, str], *, auto: bool, client: int) -> None:
+        self.opens(message, auto=auto, client=client)
+
+    def opens(self, message: tuple[str, str], *, auto: bool, client: int) -> None:
         told = {"auto.mode": auto}
         turn = opened(self.hosts[client], conversation=message[0], message_id=message[1], metadata=told)
         assert turn.duplicate == (message in self.owed)
@@ -97,6 +114,9 @@ class TurnsMachine(RuleBasedStateMachine):
 
     @rule(message=MESSAGES, client=CLIENTS, late_within=st.sampled_from([0.0, None]))
     def respond(self, message: tuple[str, str], client: int, late_within: float | None) -> None:
+        self.answers(message, client, late_within)
+
+    def answers(self, message: tuple[str, str], client: int, late_within: float | None) -> None:
         found = self.seen_by(client, message)
         if found is None:
             return
@@ -108,7 +128,7 @@ class TurnsMachine(RuleBasedStateMachine):
         if owed.state in {"open", "finishing", "auto"}:
             assert result == "accepted"
             self.post(message, "answer", text)
-            owed.state = "responded"
+            owed.becomes("responded")
         elif owed.state == "no_reply":
             assert result == "closed"
         elif owed.state == "merged":
@@ -118,7 +138,7 @@ class TurnsMachine(RuleBasedStateMachine):
         elif waiting is not None and not waiting.touched and not waiting.lapsed:
             assert result == "replaced"
             waiting.kind, waiting.text = "answer", text
-            owed.state = "responded"
+            owed.becomes("responded")
         elif late_within == 0:
             assert result == "stale"
             owed.late = True
@@ -137,10 +157,10 @@ class TurnsMachine(RuleBasedStateMachine):
         if owed.state in {"open", "finishing"}:
             assert result == "accepted"
             self.post(message, "answer", None)
-            owed.state = "responded"
+            owed.becomes("responded")
         elif owed.state in {"auto", "no_reply"}:
             assert result == "closed"
-            owed.state = "no_reply"
+            self.stays_or_becomes(owed, "no_reply")
         else:
             assert result == ("merged" if owed.state == "merged" else "duplicate")
 
@@ -156,7 +176,7 @@ class TurnsMachine(RuleBasedStateMachine):
             assert owed.state in {"responded", "fallback", "merged"}
         else:
             assert owed.state not in {"responded", "fallback", "merged"}
-            owed.state = "no_reply"
+            self.stays_or_becomes(owed, "no_reply")
 
     @rule(message=MESSAGES, client=CLIENTS, seconds=st.sampled_from([None, 5.0, 600.0]))
     def progress_or_defer(self, message: tuple[str, str], client: int, seconds: float | None) -> None:
@@ -181,9 +201,10 @@ class TurnsMachine(RuleBasedStateMachine):
             assert owed.state == "open"
             owed.host = host
 
-    @rule(messages=st.lists(OF_ONE_TALK, min_size=1, max_size=2), into=OF_ONE_TALK, client=CLIENTS)
-    def merge(self, messages: list[tuple[str, str]], into: tuple[str, str], client: int) -> None:
-        if into in messages or not {into, *messages} <= self.owed.keys():
+    @rule(messages=st.permutations(OF_ONE_TALK), client=CLIENTS, count=st.integers(1, 2))
+    def merge(self, messages: list[tuple[str, str]], client: int, count: int) -> None:
+        into, *messages = messages[: count + 1]
+        if not {into, *messages} <= self.owed.keys():
             return
         covered, cover = [self.owed[message] for message in messages], self.owed[into]
         free = [owed for owed in covered if owed.state in {"open", "auto"}]
@@ -197,7 +218,8 @@ class TurnsMachine(RuleBasedStateMachine):
         assert not free or cover.state == "open"
         for owed in free:
             cover.overdue = cover.overdue or (owed.overdue and owed.state == "open")
-            owed.state, owed.into = "merged", into
+            owed.becomes("merged")
+            owed.into = into
 
     @rule(message=MESSAGES)
     def answer_is_on_its_way(self, message: tuple[str, str]) -> None:
@@ -207,7 +229,8 @@ class TurnsMachine(RuleBasedStateMachine):
 
     def tb_state(self, owed: Owed, told: str) -> None:
         if owed.state == "open":
-            owed.state, owed.overdue = "finishing", False
+            owed.becomes("finishing")
+            owed.overdue = False
         assert told == owed.state
 
     @rule(message=MESSAGES)
@@ -232,11 +255,24 @@ class TurnsMachine(RuleBasedStateMachine):
         assert swept(self.tb) == len(due)
         for message, owed in sorted(due, key=lambda item: order.index(item[1].turn.id)):
             self.post(message, "fallback", None)
-            owed.state = "fallback"
+            owed.becomes("fallback")
+
+    @rule(message=MESSAGES, sending=st.booleans(), late_within=st.sampled_from([0.0, None]))
+    def host_falls_silent(self, message: tuple[str, str], *, sending: bool, late_within: float | None) -> None:
+        """What rules by themselves seldom come to: a fallback, which a transport may have, and then the answer."""
+        if message in self.owed:
+            self.expire(self.owed[message])
+            self.sweep_all()
+            if sending:
+                self.take_all()
+            self.answers(message, 0, late_within)
 
     @rule()
     def take(self) -> None:
         """A transport takes what is ready, one delivery a conversation, and holds it."""
+        self.take_all()
+
+    def take_all(self) -> None:
         outbox = open_outbox(self.tb.context)
         ready = outbox.ready("chat", 10)
         assert {place.conversation for place, _ in ready} == {
@@ -283,6 +319,10 @@ class TurnsMachine(RuleBasedStateMachine):
         self.tb.context.database.command("ZADD", shard.key("out", "chat"), "XX", 1, conversation)
         self.taken.pop(conversation, None)
         self.held.discard(conversation)
+
+    def stays_or_becomes(self, owed: Owed, state: str) -> None:
+        if owed.state != state:
+            owed.becomes(state)
 
     def post(self, message: tuple[str, str], kind: str, text: str | None) -> None:
         owed = self.owed[message]
@@ -345,6 +385,10 @@ def several(settings: Settings) -> Generator[list[Tellback]]:
         yield [stack.enter_context(connect(settings=one)) for one in each]
 
 
+def test_the_drawing_has_the_states_that_there_are() -> None:
+    assert {state for step in DRAWN for state in step} == set(get_args(TurnState))
+
+
 def test_no_sequence_of_calls_breaks_a_turn(database: Database, settings: Settings) -> None:
     del database
     patient = msgspec.structs.replace(settings, outbox_lease=3_600.0, outbox_retry=300.0, outbox_hold=3_600.0)
@@ -352,8 +396,8 @@ def test_no_sequence_of_calls_breaks_a_turn(database: Database, settings: Settin
         run_state_machine_as_test(
             type("Bound", (TurnsMachine,), {"hosts": hosts}),
             settings=profile(
-                max_examples=100,
-                stateful_step_count=40,
+                max_examples=150,
+                stateful_step_count=50,
                 deadline=None,
                 suppress_health_check=[HealthCheck.too_slow],
                 database=None,
