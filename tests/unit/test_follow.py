@@ -134,6 +134,16 @@ def test_secrets_of_every_kind_are_not_seen() -> None:
     assert set(command.shown("stderr").split("\n")) == {"[redacted: secret DEPLOY_KEY]", ""}
 
 
+def test_a_value_is_not_seen_whose_name_was_shown_before() -> None:
+    """The name and its value come in two looks."""
+    command = Command()
+    for line in (b"  - name: SHOP_TOKEN\n", b"    value: a1b2c3d4\n", b"    value: production\n"):
+        command.prints(line)
+        command.look()
+    command.look(final=True)
+    assert command.shown().split("\n")[1:] == ["[redacted: secret-assignment]", "    value: production", ""]
+
+
 def test_what_may_be_a_key_is_held_until_it_is_known() -> None:
     """Of a key that is printed slowly, without its first line, nothing is seen."""
     command = Command()

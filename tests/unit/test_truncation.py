@@ -156,6 +156,20 @@ def test_the_end_of_a_private_key_hides_what_came_before() -> None:
     assert kept.text.endswith("[redacted: private-key]\nafter that")
 
 
+def test_a_value_whose_name_stands_in_the_line_before_is_hidden() -> None:
+    """As in a manifest; also where the name is the last line that is dropped, in whatever chunks the two arrive."""
+    named = b"  - name: SHOP_TOKEN\n    value: a1b2c3d4\n"
+    last = b"    value: production\n"
+    assert capture(named + last).text.split("\n")[1:] == ["[redacted: secret-assignment]", last.decode().rstrip()]
+    for before in (4, 5, 6, 60):  # the name is the last of the head, or the value the first of the tail
+        data = numbered(before) + named + numbered(29)
+        borders = [(), (data.index(b"    value"),), tuple(range(0, len(data), 5))]
+        for cuts in borders:
+            kept = capture(*(data[start:end] for start, end in pairwise([0, *cuts, len(data)])))
+            assert "a1b2c3d4" not in kept.text
+            assert kept.text.count("[redacted: ") == 1
+
+
 def test_what_follows_a_key_that_was_cut_off_is_shown() -> None:
     """A key that never ends hides nothing that cannot be part of it."""
     kept = capture(numbered(100) + BEGUN + b"cat: write error: no space left on device\n" * 10)

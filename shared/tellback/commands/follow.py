@@ -51,6 +51,7 @@ class Shown:
         self._redactor = redactor
         self._current = CurrentLine()
         self._blocks = KeyBlocks()
+        self._names = KeyBlocks()  # of what is shown: a name may wait there for its value
         self._held: deque[Line] = deque()  # whole lines of what may be a key's text, and perhaps its short last line
         self._after_gap = False  # what was dropped may have been the beginning of what is held
         self._quiet = 0
@@ -151,7 +152,7 @@ class Shown:
 
     def _text(self, lines: Sequence[Line]) -> str:
         searched = "\n".join("" if line.key else line.text() for line in lines)
-        hidden = self._redactor.hidden(searched)
+        hidden = self._redactor.hidden(searched, self._names)
         rules = [PRIVATE_KEY if line.key else hidden.get(number) for number, line in enumerate(lines)]
         return "".join(f"{marker(rule) if rule else line.shown()}\n" for line, rule in zip(lines, rules, strict=True))
 

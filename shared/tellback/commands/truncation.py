@@ -46,6 +46,7 @@ class Truncation:
         self._blocks = KeyBlocks()
         self._head: list[Line] = []
         self._tail: deque[Line] = deque(maxlen=TAIL_LINES)
+        self._before_tail = Line()  # not kept: it may name what the first line of the tail gives a value to
         self._dropped = 0
         self._current = CurrentLine()
         self._size = 0
@@ -72,8 +73,12 @@ class Truncation:
             self._end_line()
         lines: list[str] = []
         cut = redacted = False
-        for line in (*self._head, *self._tail):
-            text, line_cut, line_redacted = self._render(line)
+        before = Line()
+        for number, line in enumerate((*self._head, *self._tail)):
+            if self._dropped and number == HEAD_LINES:
+                before = self._before_tail
+            text, line_cut, line_redacted = self._render(line, before)
+            before = line
             lines.append(text)
             cut |= line_cut
             redacted |= line_redacted
@@ -94,6 +99,8 @@ class Truncation:
         follow_keys(self._blocks, chunk, first + 1, start + 1)
         self._dropped += chunk.count(b"\n", first + 1, start + 1) + len(self._tail)
         self._tail.clear()
+        self._before_tail = Line()
+        self._before_tail.extend(memoryview(chunk)[chunk.rfind(b"\n", 0, start) + 1 : start])
         return start + 1
 
     def _end_line(self) -> None:
@@ -103,7 +110,9 @@ class Truncation:
         if len(self._head) < HEAD_LINES:
             self._head.append(line)
         else:
-            self._dropped += len(self._tail) == TAIL_LINES
+            if len(self._tail) == TAIL_LINES:
+                self._dropped += 1
+                self._before_tail = self._tail[0]
             self._tail.append(line)
 
     def _mark_key(self, line: Line) -> None:
@@ -119,9 +128,9 @@ class Truncation:
                 return
             earlier.key = True
 
-    def _render(self, line: Line) -> tuple[str, bool, bool]:
+    def _render(self, line: Line, before: Line) -> tuple[str, bool, bool]:
         """The line's text, whether it was cut, and whether a marker replaced it."""
-        rule = PRIVATE_KEY if line.key else self._redactor.rule_of(line.text())
+        rule = PRIVATE_KEY if line.key else self._redactor.rule_of(line.text(), before.text())
         if rule:
             return marker(rule), False, True
         return line.shown(), line.cut, False

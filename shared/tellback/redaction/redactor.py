@@ -30,6 +30,8 @@ _COLOUR: Final = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|[()][0-9A-B])"
 _LONGEST_NAMING: Final = 200  # characters
 _SHORTEST: Final = 5  # characters of the shortest text that any rule of ours matches
 
+_PLAIN: Final = frozenset({int, float, bool, type(None)})
+
 _added: tuple[Rule, ...] = ()
 
 
@@ -62,10 +64,14 @@ class Redactor:
             if len(line) >= MIN_VALUE_CHARS
         ]
 
-    def rule_of(self, line: str) -> str | None:
-        """The name of the first rule that matches this line."""
+    def rule_of(self, line: str, before: str = "") -> str | None:
+        """The first rule that matches this line, or a value in it whose name stands in the line `before`."""
         line = _uncoloured(line)
-        return None if self._clean(line) else next((rule for _, rule in self._found(line)), None)
+        rule = None if self._clean(line) else next((rule for _, rule in self._found(line)), None)
+        return rule or self._by_name(_naming(before), line)
+
+    def _by_name(self, named: str, line: str) -> str | None:
+        return self._hidden(f"{named}\n{line}", None).get(1) if named else None
 
     def find(self, text: str) -> str | None:
         """The name of a rule that matches a line of `text`."""
@@ -90,9 +96,8 @@ class Redactor:
             return self._hidden(text, None)
         before, blocks.named = blocks.named, _naming(text)
         hidden = self._hidden(text, blocks)
-        if before and 0 not in hidden:  # a value whose name stands in the line before
-            rule = self._hidden(f"{before}\n{text.partition(_NEWLINE)[0]}", None).get(1)
-            return hidden if rule is None else hidden | {0: rule}
+        if 0 not in hidden and (rule := self._by_name(before, text.partition(_NEWLINE)[0])):
+            return hidden | {0: rule}
         return hidden
 
     def _hidden(self, text: str, blocks: KeyBlocks | None) -> dict[int, str]:
@@ -129,7 +134,7 @@ class Redactor:
         """Whether nothing in `text` can be a secret, told as fast as that can be."""
         if _added and any(rule.pattern.search(text) for rule in _added):
             return False
-        if any(value in text for _, value in self._values):
+        if self._values and any(value in text for _, value in self._values):
             return False
         return _without_form(text, self._scans)
 
@@ -187,12 +192,7 @@ def _without_form(text: str, scans: Callable[[], Scans] = scans) -> bool:
     if len(text) < _SHORTEST:
         return True
     folded = fold(text)
-    if (
-        len(text) <= _SHORT
-        and not _LONG_WORD.search(text)
-        and not _TELLING.search(folded)
-        and not _LONG_WORD.search(text)
-    ):
+    if len(text) <= _SHORT and not _LONG_WORD.search(text) and not _TELLING.search(folded):
         return True
     ready = scans()
     plain = _unescaped(text)
@@ -238,12 +238,20 @@ def _copy(value: Any, key: str, depth: int, seen: list[str]) -> Any:
         return value
     if value is None or isinstance(value, int | float):
         return value
-    if _is_mapping(value):
+    if type(value) is dict or _is_mapping(value):
         if depth >= MAX_DEPTH:
             return TOO_DEEP
         copy: dict[Any, Any] = {}
         for k, v in value.items():
-            copy[_copy(k, "", depth + 1, seen)] = _copy(v, str(k), depth + 1, seen)
+            if type(k) is str:  # nearly always: what follows is the same for any, and costs more
+                seen.append(k)
+                if type(v) is str:
+                    seen.append(_under(k, v) if k and _tells(k) else v)
+                    copy[k] = v
+                else:
+                    copy[k] = v if type(v) in _PLAIN else _copy(v, k, depth + 1, seen)
+            else:
+                copy[_copy(k, "", depth + 1, seen)] = _copy(v, str(k), depth + 1, seen)
         return copy
     if _is_sequence(value):
         return TOO_DEEP if depth >= MAX_DEPTH else [_copy(item, key, depth + 1, seen) for item in value]
