@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from tellback import FeedbackProviderConfig, FeedbackTrigger, StaticFeedback, recommended_providers
@@ -164,6 +166,43 @@ def test_recommended_providers_are_made_anew_each_time() -> None:
     assert first is not second
     names = [config.provider.name for config in first]
     assert names == ["FailureStreakFeedback", "RepeatedCallFeedback", "ToolUsageMonitor"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.just("Error: no"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+CALLS = st.lists(
+    st.fixed_dictionaries({"id": JSON, "function": st.fixed_dictionaries({"name": JSON, "arguments": JSON})}),
+    max_size=2,
+)
+MESSAGES = st.lists(
+    st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant", "tool", "x"]), "content": JSON})
+    | st.fixed_dictionaries({"role": st.just("assistant"), "tool_calls": CALLS})
+    | st.fixed_dictionaries({"role": st.just("tool"), "tool_call_id": JSON, "name": JSON, "content": JSON}),
+    min_size=1,
+    max_size=6,
+)
+TALKS = st.fixed_dictionaries({"messages": MESSAGES, "reward": JSON, "domain": JSON, "tools": JSON | st.lists(JSON)})
+
+
+@given(st.lists(TALKS, max_size=3))
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_transcript_however_odd_ends_the_analysis(talks: list[dict[str, object]]) -> None:
+    digest = digest_of(*talks)
+    assert digest.whole.conversations == len(talks)
+    parsed = Parsed("".join(page_of(digest)))
+    assert parsed.open == []
+    assert parsed.tags.count("script") == 1
+    assert "".join(markdown_of(digest))
+
+
+@pytest.mark.parametrize("name", ["t" * 300, " ", "\ud800", "a|b`<c>", ""])
+def test_a_tool_with_a_name_that_no_host_could_declare_is_analysed(name: str) -> None:
+    digest = digest_of(talk(turn(name, "Error: no"), turn(name, "fine"), turn("look", "[]", query="x")))
+    assert digest.whole.errors == 1
+    assert digest.whole.calls == 3
 
 
 class Parsed(HTMLParser):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tellback.guidance.observations.classify import classify
 from tellback.guidance.observations.gathering import evidence_of
-from tellback.guidance.observations.tools import tools_of
+from tellback.guidance.observations.tools import NAME_MAX, tools_of
 from tellback.replay.transcript import Conversation, ToolReturned
 
 NAMES_MAX: Final = 512  # tools of one domain
@@ -51,4 +51,7 @@ def _used(conversation: Conversation) -> dict[str, None]:
 
 
 def _exists(step: ToolReturned) -> bool:
+    """Whether it has a name that a host could declare, and its result does not say that there is no such tool."""
+    if not step.tool.strip() or len(step.tool) > NAME_MAX:
+        return False
     return classify(evidence_of(step.tool, step.params, step.result, None), {}).code != "unknown_tool"
