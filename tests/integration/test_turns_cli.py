@@ -43,6 +43,18 @@ def test_turns_are_listed_with_their_state(tb: Tellback, settings: Settings) -> 
     assert waits.id in table
 
 
+def test_what_a_host_was_handed_is_listed(tb: Tellback, settings: Settings) -> None:
+    turn, late, other = opened(tb), overdue(tb), opened(tb)
+    turn.hand_over(to="host-2")
+    late.hand_over(to="host-2")
+    other.hand_over(to="host-3")
+    assert [row["id"] for row in rows(settings, "turns", "--host", "host-2")] == [turn.id, late.id]
+    assert [row["id"] for row in rows(settings, "turns", "--host", "host-2", "--overdue")] == [late.id]
+    assert {row["host"] for row in rows(settings, "turns", "--open")} == {"host-2", "host-3"}
+    turn.respond(HELLO)
+    assert [row["id"] for row in rows(settings, "turns", "--host", "host-2")] == [late.id]
+
+
 def test_the_outbox_is_listed_by_channel_or_whole(tb: Tellback, settings: Settings) -> None:
     opened(tb).respond(HELLO)
     overdue(tb, channel="mail")

@@ -107,8 +107,14 @@ class TurnsMachine(RuleBasedStateMachine):
         self.opens(message, auto=auto, client=client)
 
     def opens(self, message: tuple[str, str], *, auto: bool, client: int) -> None:
-        told = {"auto.mode": auto}
-        turn = opened(self.hosts[client], conversation=message[0], message_id=message[1], metadata=told)
+        talk, number = message
+        turn = opened(
+            self.hosts[client],
+            conversation=talk,
+            message_id=number,
+            metadata={"auto.mode": auto},
+            answer_within=30.0 + int(number),  # so that the deadlines of a merge differ
+        )
         assert turn.duplicate == (message in self.owed)
         self.owed.setdefault(message, Owed(turn, "auto" if auto else "open"))
 

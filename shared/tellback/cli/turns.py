@@ -27,6 +27,9 @@ def turns(
         bool, typer.Option("--open", help="Only turns whose user still waits, nearest deadline first.")
     ] = False,
     overdue: Annotated[bool, typer.Option("--overdue", help="Only open turns past their deadline.")] = False,
+    host: Annotated[
+        str | None, typer.Option("--host", help="Only open turns that were handed over to this host, and are with it.")
+    ] = None,
     limit: LimitOption = 100,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
@@ -38,7 +41,10 @@ def turns(
     with client(redis_url, team) as tb:
         database = tb.context.database
         store, now = Turns(database, tb.context.layout), database.now_ms()
-        found = store.open_now(limit) if open_ or overdue else store.newest(limit)
+        if host is not None:
+            found = store.handed_to(host, limit)
+        else:
+            found = store.open_now(limit) if open_ or overdue else store.newest(limit)
     rows = [_turn_row(turn, now) for turn in found]
     if overdue:
         rows = [row for row in rows if row["overdue"] is not None]
