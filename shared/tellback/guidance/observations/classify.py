@@ -15,6 +15,7 @@ from tellback.guidance.observations.emptiness import found_nothing
 from tellback.guidance.observations.evidence import Classifier, Evidence, Finding
 from tellback.guidance.observations.exceptions import by_exception, named
 from tellback.guidance.observations.http import by_http
+from tellback.guidance.observations.programs import by_exit
 from tellback.guidance.observations.shapes import by_shape, graphql_partial
 from tellback.guidance.observations.statuses import wait_of
 from tellback.guidance.observations.texts import (
@@ -91,6 +92,7 @@ def by_parts(evidence: Evidence) -> Finding | None:
 
 BUILT_IN: Final[tuple[Classifier, ...]] = (
     by_host,
+    by_exit,
     by_http,
     by_exception,
     by_shape,

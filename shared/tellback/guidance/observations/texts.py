@@ -25,7 +25,8 @@ def _pattern(*parts: str) -> re.Pattern[str]:
 
 RATE: Final = _pattern(
     r"\brate[- _]?limit(?!ing (?:is|are)\b)",
-    r"too many (?:requests|calls|queries|attempts)",
+    r"too many (?:requests|calls|queries|searches|attempts)",
+    r"\b(?:api|calls?|requests?|usage|search|query) limit (?:has been |was |is )?(?:reached|exceeded|hit)\b",
     r"\bthrottl(?:ed|ing)",
     r"quota (?:has been |is |was )?(?:exceeded|exhausted|reached)",
     r"(?:exceed(?:ed|s)?|reached|hit) (?:your|the|our) .{0,40}(?:quota|request limit|usage limit|rate)",
@@ -39,13 +40,18 @@ UNKNOWN: Final = _pattern(
     r"\bno tool (?:named|called|with|found)|is not a valid tool|tool not found|tool does not exist",
 )
 _UNKNOWN_NAMED: Final = r"(?:unknown|no such|unrecogni[sz]ed|undefined|invalid) (?:action|function|method|command)\b"
-_NOT_THERE: Final = _pattern(r"not found|unknown|does not exist|doesn't exist|not available|no such|invalid tool")
+_NOT_THERE: Final = _pattern(
+    r"not found|unknown|does not exist|doesn't exist|not available|no such|invalid tool",
+    r"not defined|unrecogni[sz]ed|not recogni[sz]ed|no (?:method|attribute|handler)\b",
+)
 DENIED: Final = _pattern(
     r"permission (?:was |is )?denied|access (?:is |was |has been )?(?:denied|forbidden)|\bforbidden\b"
     r"|\bunauthori[sz]ed\b",
     r"not (?:authori[sz]ed|permitted)\b|(?:is|are|was) not allowed (?:to|by|in)\b|operation not permitted",
     r"authentication (?:is |has )?(?:failed|required|error)|\bnot authenticated\b|login required",
     r"(?:invalid|incorrect|expired|missing) (?:api[ _-]?key|access token|token|credentials?|password|signature)",
+    r"(?:token|api[ _-]?key|credentials|session) (?:is |are |has |have |was )?(?:expired|revoked|invalid|not valid)\b",
+    r"\baccount (?:is |has been |was )?(?:suspended|disabled|locked)\b",
     r"(?:denied|rejected|blocked|declined) by (?:the |a |your )?(?:user|policy|hook|permission|administrator"
     r"|sandbox)",
     r"\buser (?:has )?(?:denied|rejected|declined)|tool use was rejected|doesn't want to proceed",
@@ -68,6 +74,8 @@ INVALID: Final = _pattern(
     r"validation (?:error|failed)|(?:does|did) not match (?:the )?(?:\w+ )?(?:schema|pattern|format|regex)"
     r"|not a valid\b",
     r"(?:failed to|could not|cannot|can't|unable to) (?:parse|decode|validate) ",
+    r"(?:cannot|can't|must not|may not|should not) be (?:empty|blank|null|none|negative)\b|\bwrong (?:format|type)\b",
+    r"unsupported (?:\w+ )?(?:value|type|format|currency|language|locale|unit|option|argument|parameter)\b(?!\(s\))",
     r"malformed|bad request|unprocessable|is not (?:valid|one of|of type)\b|input should be"
     r"|\bexpected .{1,40} (?:but )?got\b",
 )
@@ -82,8 +90,8 @@ UNAVAILABLE: Final = _pattern(
     r"(?:could not|couldn't|cannot|can't|failed to|unable to) (?:connect|reach|resolve|establish)",
     r"unreachable|name or service not known|name resolution|no route to host|nodename nor servname",
     r"bad gateway|service unavailable|internal server error|\boverloaded(?:_error)?\b|under maintenance|server error",
-    r"\b(?:econnre(?:fused|set)|enotfound|eai_again)\b|getaddrinfo|broken pipe|socket hang up|network (?:error"
-    r"|is down)",
+    r"\b(?:econnre(?:fused|set)|enotfound|eai_again|ehostunreach)\b|getaddrinfo|broken pipe|socket hang up"
+    r"|network (?:error|is down)",
     r"fetch failed|remote end closed|server disconnected|econnaborted|ssl(?:error|: )",
 )
 _ANYTHING: Final = (
@@ -96,7 +104,8 @@ NOTHING: Final = _pattern(
     rf"|match|for)\b",
     rf"\b(?:found|returned|returns|yielded|got|there (?:are|were)) (?:no|0|zero) {_ANYTHING}\b|\b(?:0"
     rf"|no) results?\W*$",
-    r"nothing (?:was )?found|(?:did|does|do) not match any|(?:could not|couldn't|cannot|did not|didn't) find any",
+    r"nothing (?:was |has )?(?:found|matche[ds])|(?:did|does|do) not match any"
+    r"|(?:could not|couldn't|cannot|did not|didn't) find any",
     r"no good \w* ?\w* ?results? (?:was |were )?found|your search .{0,120}did not match"
     r"|page id .{1,120} does not match",
 )
@@ -106,7 +115,9 @@ _IS_NOTHING: Final = re.compile(
     rf"(?:(?:i|we|there|it|the (?:search|query|tool)|your (?:search|query))\s.{{0,80}}?)?"
     rf"(?:no (?:\w+ ){{0,4}}?{_ANYTHING}\b(?:\W*$| found| were| was| available| match| returned| for\b| in\b)"
     rf"|none found|"
-    rf"nothing (?:was )?found|(?:found|returned) (?:no|0|zero) {_ANYTHING}|0 (?:results|matches|hits)|not? found\W*$|"
+    rf"nothing (?:was |has )?(?:found|matche[ds])|"
+    rf"(?:the )?(?:page|article|entry|topic|document) .{{1,100}}(?:does not exist|doesn't exist|not (?:be )?found)\W*$|"
+    rf"(?:found|returned) (?:no|0|zero) {_ANYTHING}|0 (?:results|matches|hits)|not? found\W*$|"
     rf"(?:could|can|did)(?: ?not|n't) find any|(?:did|does) not match any|no good \w* ?\w* ?results?)",
     re.IGNORECASE,
 )
@@ -126,6 +137,9 @@ _LAST: Final = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Warning|Timeout|
 _SAYS_FAILED: Final = re.compile(
     r"\s*(?:the user (?:doesn't|does not|did not|has|denied|rejected|declined)\b.{0,40}(?:proceed|denied"
     r"|rejected|declined|tool)|"
+    r"(?:g?make|ninja)(?:\[\d+\])?: \*\*\* .{1,200}\.?\s*$|"
+    r"(?:connect )?e(?:connrefused|connreset|connaborted|timedout|notfound|ai_again|hostunreach|pipe)\b"
+    r"(?! (?:is|are|was|means?|errors?|codes?)\b)|"
     r"permission to use .{1,80} (?:has been |was )?denied|your request (?:was|has been) (?:blocked|denied"
     r"|rejected)|fatal: |"
     r"[\w./-]{1,80}: .{1,200}\b(?:no such file or directory|permission denied|command not found)\s*$|"
@@ -162,13 +176,14 @@ _PHRASES: Final = (
     r"|unauthori[sz]ed|"
     r"bad request|internal server error|unprocessable|request time-?out|payment required|method not allowed"
     r"|conflict|gone|"
-    r"client error|server error|backend fetch failed|origin"
+    r"client error|server error|backend fetch failed|origin|(?:temporarily )?unavailable|overloaded|time-?out"
 )
 _STATUS: Final = re.compile(
     rf"(?:\bhttp(?:/[\d.]+)?(?:[ _-]?(?:error|status))?(?:[ _-]?code)?|\bstatus(?:[ _-]?code)?|\berror[ _-]?code"
     rf"|\bresponse code|\bresponded with)"
     rf"\s*(?:is|of|was)?\s*[:=]?\s*[\[(]?([1-5]\d\d)\b(?![.,]?\d)|\b([45]\d\d)[:,]?\s+(?:{_PHRASES})\b"
     rf"|[\[(]([45]\d\d)[\])]"
+    rf"|\b(?:got|received|returned) (?:an? )?([45]\d\d)(?=\W*$|\W+(?:from|for|response|status|errors?|on|when|by)\b)"
     rf"|^\W*(?:\w*error\W+)?([45]\d\d)\W*$|^\W*\w*error\W+([45]\d\d)\s*[-:(]",
     re.IGNORECASE,
 )
@@ -179,6 +194,12 @@ _WAIT: Final = re.compile(
     re.IGNORECASE,
 )
 _UNITS: Final = {"ms": 0.001, "mi": 60.0, "m": 60.0, "h": 3600.0}
+_EXITED: Final = re.compile(
+    r"\s*(?:\w*error\W+)?[\[(]?(?:(?:the )?(?:process|command|program|script)\b.{0,200}? "
+    r"(?:exited|failed|finished|ended|terminated|returned) (?:with )?(?:a )?(?:non-?zero )?(?:exit |return )?"
+    r"(?:code|status)|(?:exit(?:ed)?|return)[ _-]?(?:with )?(?:code|status|value))\W{0,3}(?!0\b)-?\d{1,10}\b",
+    re.IGNORECASE,
+)
 _TAGS: Final = re.compile(r"<[^<>]{1,2000}>")
 _HIDDEN: Final = re.compile(r"<(/?)(?:script|style|noscript)\b", re.IGNORECASE)
 _TITLE: Final = re.compile(r"<title[^>]{0,200}>([^<]{0,300})</title", re.IGNORECASE)
@@ -257,6 +278,8 @@ def said_wait(text: str) -> float | None:
 def code_of_error(text: str, tool: str = "") -> Code:
     """What a message that reports a failure reports."""
     message = text[:TEXT_MAX]
+    if _EXITED.match(message):
+        return "error"  # what a program prints is not what became of the tool that ran it
     if RATE.search(message):
         return "rate_limited"
     if _unknown(message, tool):
@@ -289,7 +312,10 @@ def _unknown(message: str, tool: str) -> bool:
 
 def misses_tool(message: str, tool: str) -> bool:
     """Whether a message says of this very tool that it is not there."""
-    return bool(tool) and tool in message[:300] and _NOT_THERE.search(message[:400]) is not None
+    if not tool or tool not in message[:300]:
+        return False
+    bare = message.strip().rpartition(": ")[2].strip("'\"`") == tool  # what `tools[name]` raises says no more
+    return bare or _NOT_THERE.search(message[:400]) is not None
 
 
 def report_in(text: str, tool: str = "") -> Code | None:
@@ -299,7 +325,9 @@ def report_in(text: str, tool: str = "") -> Code | None:
     head = visible[:TEXT_MAX]
     if page and len(visible) > _PAGE:
         return None
-    if _TRACE.match(head) or _MARKED.match(head) or (_SAYS_ERROR.match(head[:600]) and not _WARNS.match(head[:60])):
+    if any(form.match(head) for form in (_TRACE, _MARKED, _EXITED)) or (
+        _SAYS_ERROR.match(head[:600]) and not _WARNS.match(head[:60])
+    ):
         return code_of_error(head, tool)
     return _of_short(head, tool) if len(visible.strip()) <= _SHORT else None
 
