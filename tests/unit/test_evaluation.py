@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -17,6 +18,8 @@ from tellback.guidance.provider import ProviderFailure
 from tellback.guidance.state import RECENT_CALLS
 
 START = 1_000_000
+WRONG_CALLS: Sequence[Any] = (0, -1, 2.5, True, "3", [])
+WRONG_SECONDS: Sequence[Any] = (0, -1, float("nan"), float("inf"), "5", timedelta(seconds=3), False)
 
 
 class Speaks:
@@ -114,8 +117,14 @@ def test_an_empty_trigger_never_fires() -> None:
     assert Run(begun(spec("A"))).call(START + 10**9, times=50) == []
 
 
-@pytest.mark.parametrize(("calls", "seconds"), [(0, None), (-1, None), (None, 0), (None, -1), (None, float("nan"))])
-def test_a_trigger_that_would_always_fire_is_refused(calls: int | None, seconds: float | None) -> None:
+@pytest.mark.parametrize(
+    ("calls", "seconds"),
+    [
+        *[(wrong, None) for wrong in WRONG_CALLS],
+        *[(None, wrong) for wrong in WRONG_SECONDS],
+    ],
+)
+def test_a_trigger_that_would_always_fire_or_is_no_number_is_refused(calls: Any, seconds: Any) -> None:
     with pytest.raises(InvalidInput, match="every_n_"):
         FeedbackTrigger(calls, seconds)
 

@@ -5,6 +5,7 @@ Sources: feedback-providers, actionable-feedback.
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -126,11 +127,13 @@ class FeedbackTrigger(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         """Refuse what would always fire, or could never."""
-        if self.every_n_calls is not None and self.every_n_calls < 1:
-            raise InvalidInput(f"FeedbackTrigger.every_n_calls is {self.every_n_calls}; use 1 or more")
-        if self.every_n_seconds is not None and not self.every_n_seconds > 0:
-            raise InvalidInput(f"FeedbackTrigger.every_n_seconds is {self.every_n_seconds}; use more than 0")
+        calls: Any = self.every_n_calls
+        seconds: Any = self.every_n_seconds
         file: Any = self.file_created
+        if calls is not None and not (type(calls) is int and calls >= 1):
+            raise InvalidInput(f"FeedbackTrigger.every_n_calls is {calls!r}; use a whole number of 1 or more")
+        if seconds is not None and not (type(seconds) in (int, float) and 0 < seconds < math.inf):
+            raise InvalidInput(f"FeedbackTrigger.every_n_seconds is {seconds!r}; use a number of seconds above 0")
         if file is not None and not (isinstance(file, str) and 0 < len(file) <= FILE_MAX):
             raise InvalidInput(f"FeedbackTrigger.file_created is no name of 1 to {FILE_MAX} characters")
 
