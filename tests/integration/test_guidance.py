@@ -194,10 +194,10 @@ def test_what_a_stopped_redis_had_taken_is_delivered_when_it_answers_again(
     own_redis: RedisServer, tmp_path: Path
 ) -> None:
     """The stopped server gets the question, and answers to nobody; the same operation asks again."""
-    settings = Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"), feedback_patience=0.1)
+    settings = Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"), feedback_patience=1.0)
     with connect(settings=settings) as tb:
         prompt = tb.prompt("s1", "p", evaluation="e")
-        assert prompt.feedback() == []
+        assert prompt.feedback() == []  # in time also on a busy machine: who got no reply does not ask again at once
         mailbox = tb.context.layout.of("s1").key("mail", "s1", "p", "e")
         database = Database(own_redis.url)
         database.command("RPUSH", mailbox, b'{"provider_name":"X","summary":"kept"}')
