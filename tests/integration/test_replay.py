@@ -279,3 +279,19 @@ def offers_of(call: Observed) -> list[object]:
     assert call.seen.envelope is not None
     offered: list[object] = msgspec.to_builtins(call.seen.envelope.outcome.offered)
     return list(offered)
+
+
+def test_agents_of_a_replay_have_the_tools_of_the_whole_file(tb: Tellback, start_workers: StartWorkers) -> None:
+    """So that what only another conversation has used is an alternative, live as in the report."""
+    start_workers(queues="events")
+
+    def asks(tool: str, result: str) -> dict[str, object]:
+        call = {"id": "c", "function": {"name": tool, "arguments": '{"query": "Ruby creator"}'}}
+        told = {"role": "tool", "tool_call_id": "c", "content": result}
+        return {"messages": [{"role": "user", "content": "?"}, {"role": "assistant", "tool_calls": [call]}, told]}
+
+    outcome = Replay(tb, Quiet()).run(
+        io.BytesIO(lines(asks("web_search", "Error: rate limit exceeded"), asks("wikipedia", "Matsumoto made Ruby.")))
+    )
+    (call,) = (entry for entry in tb.history(f"replay-{outcome.run}/line-1") if entry["kind"] == "tool_call")
+    assert "wikipedia" in [offer.get("tool") for offer in call["outcome"]["offered"]]
