@@ -52,7 +52,7 @@ class ErrorRule:
 
 
 RULES: Final = (
-    ErrorRule(r"content.?(filter|policy)|\bmoderation|\bsafety\b|\brefusal\b|responsible.?ai", FILTERED_KEY),
+    ErrorRule(r"content.{0,20}(filter|policy)|\bmoderation|\bsafety\b|\brefusal\b|responsible.?ai", FILTERED_KEY),
     ErrorRule(
         r"context.?(length|window)|(prompt|input|request|message|conversation).{0,20}too (long|large)|too many tokens"
         r"|maximum.{0,20}tokens|\b413\b",
@@ -62,7 +62,7 @@ RULES: Final = (
     ErrorRule(r"time(d)?[\W_]?out|deadline.?exceeded|\b(408|504)\b", TIMEOUT_KEY),
     ErrorRule(r"attachment|unsupported.?(file|media|image|audio)|\b415\b", ATTACHMENT_KEY),
     ErrorRule(
-        r"unavailable|connection.?(error|refused|reset|aborted)|econn|unreachable|\bquota|\b50[0-3]\b|bad.?gateway"
+        r"unavailable|connection.?(error|refused|reset|aborted)|econn|unreachable|quota|\b50[0-3]\b|bad.?gateway"
         r"|name resolution|service.?down",
         UNAVAILABLE_KEY,
     ),

@@ -1,0 +1,289 @@
+"""The pipeline as a whole: the document's two scenarios, and systems that do what they should not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tellback import (
+    AgentSystem,
+    FeedbackGuaranteeSystem,
+    LlmError,
+    LlmResponse,
+    OutgoingResponse,
+    RoutingOutcome,
+    SystemFailure,
+    TurnAbout,
+    TurnContext,
+    TurnPipeline,
+    Words,
+)
+from tellback.errors import ConfigurationError
+from tellback.turns.pipeline.loading import load_systems
+from tests.support import systems
+
+GENERIC = Words().feedback("en")
+SENT = RoutingOutcome(attempted=True, sent_text=True)
+HELLO = OutgoingResponse.text_only("hello")
+
+
+@dataclass
+class Chat:
+    """What a user of a chat platform has received."""
+
+    received: list[OutgoingResponse] = field(default_factory=list[OutgoingResponse])
+
+    def send(self, response: OutgoingResponse) -> RoutingOutcome:
+        self.received.append(response)
+        return SENT
+
+    @property
+    def texts(self) -> list[str | None]:
+        return [response.text for response in self.received]
+
+
+def run(context: TurnContext, *given: AgentSystem, **options: Any) -> Chat:
+    chat = Chat()
+    TurnPipeline(given, **options).run(context, chat.send)
+    return chat
+
+
+# The document's scenarios: feedback-guarantee, "BDD / pipeline tests".
+
+
+def given_a_context_where_all_upstream_systems_did_nothing() -> TurnContext:
+    return TurnContext(messages=[{"role": "user", "content": "hi", "metadata": {}}], turn=TurnAbout(language="en"))
+
+
+def given_a_context_with_an_llm_error() -> TurnContext:
+    context = given_a_context_where_all_upstream_systems_did_nothing()
+    context.llm_error = LlmError(code="llm.timeout", message="no reply in 30 s")
+    return context
+
+
+def when_the_pipeline_runs(context: TurnContext, *given: AgentSystem) -> Chat:
+    return run(context, systems.System(), *given)
+
+
+def then_the_user_receives_the_fallback_once(context: TurnContext, chat: Chat) -> None:
+    assert chat.texts == [GENERIC]
+    assert context.routing_outcome == SENT
+
+
+def then_the_guarantee_did_not_run(caplog: pytest.LogCaptureFixture) -> None:
+    assert "[FeedbackGuarantee]" not in caplog.text
+
+
+def test_scenario_nothing_was_done_upstream_and_routing_still_sends_the_fallback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    context = given_a_context_where_all_upstream_systems_did_nothing()
+    chat = when_the_pipeline_runs(context)
+    then_the_user_receives_the_fallback_once(context, chat)
+    assert "[FeedbackGuarantee] Producing fallback OutgoingResponse ..." in caplog.text
+
+
+def test_scenario_an_llm_error_is_handled_by_preparation_and_the_guarantee_does_not_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    context = given_a_context_with_an_llm_error()
+    chat = when_the_pipeline_runs(context)
+    then_the_user_receives_the_fallback_once(context, chat)
+    then_the_guarantee_did_not_run(caplog)
+    assert context.failure_code == "llm.timeout"
+
+
+def test_systems_run_in_their_order_and_ours_first_where_orders_are_equal() -> None:
+    placed: list[AgentSystem] = [systems.Spoils(order=order) for order in (61, 58, 57, 60, 12.5)]
+    for number, system in enumerate(placed):
+        type_ = type(f"S{number}", (systems.Spoils,), {})
+        placed[number] = type_(order=system.order)
+    names = TurnPipeline(placed, interpret_errors=True).names
+    assert names == [
+        "S4", "ErrorInterpretationSystem", "S2", "OutgoingResponsePreparationSystem", "S1", "FeedbackGuaranteeSystem",
+        "S3", "ResponseRoutingSystem", "S0",
+    ]  # fmt: skip
+
+
+def test_a_system_of_a_user_changes_what_is_sent() -> None:
+    assert run(TurnContext(llm_response=LlmResponse(text="42")), systems.Signs()).texts == ["42 (signed)"]
+
+
+@pytest.mark.parametrize("order", [1, 57.5, 58.5, 59.5, 60, 61])
+@pytest.mark.parametrize("kind", [systems.Raises, systems.RaisesWhenAsked])
+def test_a_system_that_raises_has_no_effect_is_recorded_and_the_others_still_run(
+    kind: Callable[[], systems.System], order: float
+) -> None:
+    system = kind()
+    system.order = order
+    earlier = SystemFailure(system="host", error="E", message="earlier")
+    context = TurnContext(llm_response=LlmResponse(text="42"), system_errors=[earlier])
+    assert run(context, system).texts == ["42"]
+    assert context.routing_outcome == SENT
+    assert context.llm_error is None
+    assert not context.failure_code
+    told = {
+        "Raises": SystemFailure(system="Raises", error="ValueError", message="it broke"),
+        "RaisesWhenAsked": SystemFailure(system="RaisesWhenAsked", error="RuntimeError", message="not even asked"),
+    }
+    assert context.system_errors == [earlier, told[system.name]]
+
+
+def test_one_of_our_own_systems_that_fails_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    context = TurnContext(llm_response=LlmResponse(text="x" * 70_000))
+    assert run(context).texts == [GENERIC], "what cannot be prepared is answered by the guarantee"
+    assert [failure.system for failure in context.system_errors] == ["OutgoingResponsePreparationSystem"]
+    monkeypatch.setattr(FeedbackGuaranteeSystem, "process", systems.Raises().process)
+    broken = TurnContext()
+    assert run(broken).texts == []
+    assert broken.routing_outcome == RoutingOutcome(attempted=False, error="there was nothing to send")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_what_is_no_exception_is_the_hosts_own(error: type[BaseException]) -> None:
+    class Leaves(systems.System):
+        def process(self, context: TurnContext) -> None:
+            del context
+            raise error
+
+    with pytest.raises(error):
+        run(TurnContext(), Leaves())
+
+
+@pytest.mark.parametrize(
+    "value", [None, "text", OutgoingResponse(), OutgoingResponse.text_only(" "), OutgoingResponse(text=5),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the fault that is tried
+              OutgoingResponse.text_only("x" * 70_000), OutgoingResponse.text_only("\ud800")],
+    ids=["none", "str", "nothing", "blank", "number", "large", "surrogate"],
+)  # fmt: skip
+def test_no_system_can_take_away_or_spoil_what_is_to_be_sent(value: Any) -> None:
+    context = TurnContext(llm_response=LlmResponse(text="42"))
+    assert run(context, systems.Spoils(value=value)).texts == ["42"]
+    (failure,) = context.system_errors
+    assert (failure.system, failure.error) == ("Spoils", "InvalidInput")
+    assert failure.message.startswith("outgoing_response: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("messages", []),
+        ("turn", TurnAbout("other")),
+        ("llm_response", "text"),
+        ("llm_error", ValueError("x")),
+        ("final_answer_ready", None),
+        ("failure_code", None),
+        ("system_errors", None),
+        ("system_errors", ["text"]),
+        ("routing_outcome", "sent"),
+    ],
+)
+@pytest.mark.parametrize("order", [1, 59.5, 61])
+def test_a_field_that_a_system_spoils_is_put_back(name: str, value: Any, order: float) -> None:
+    context = TurnContext(messages=[{"role": "user"}], llm_response=LlmResponse(text="42"))
+    before = getattr(context, name)
+    assert run(context, systems.Spoils(name, value, order)).texts == ["42"]
+    if name not in {"routing_outcome", "system_errors"}:
+        assert getattr(context, name) is before
+    assert context.routing_outcome == SENT
+    assert [failure.message.partition(":")[0] for failure in context.system_errors] == [name]
+
+
+def test_an_outcome_cannot_be_taken_away_after_routing() -> None:
+    context = TurnContext(outgoing_response=HELLO)
+    run(context, systems.Spoils("routing_outcome", None, 61))
+    assert context.routing_outcome == SENT
+
+
+@pytest.mark.parametrize("value", [OutgoingResponse(), OutgoingResponse.text_only(" \n"), "text"])
+def test_a_response_of_the_host_that_nobody_can_send_is_no_response(value: Any) -> None:
+    context = TurnContext(outgoing_response=value)
+    assert run(context).texts == [GENERIC]
+    assert [failure.system for failure in context.system_errors] == ["host"]
+
+
+def test_in_auto_mode_nobody_is_told_anything_and_the_outcome_says_so() -> None:
+    context = TurnContext(messages=[{"metadata": {"auto.mode": True}}])
+    assert run(context, interpret_errors=True).texts == []
+    assert context.routing_outcome == RoutingOutcome(attempted=False, error="there was nothing to send")
+
+
+def test_interpretation_is_an_option() -> None:
+    error = LlmError(code="rate_limit_error")
+    assert run(TurnContext(llm_error=error)).texts == [GENERIC]
+    (told,) = run(TurnContext(llm_error=error), interpret_errors=True).texts
+    assert told != GENERIC
+    failing = TurnContext()
+    (told,) = run(failing, systems.RaisesWhenAsked(), interpret_errors=True).texts
+    assert told == GENERIC, "no rule knows this one"
+
+
+class NoProcess:
+    name = "NoProcess"
+    order = 1
+
+
+class BadOrder(systems.System):
+    order = float("nan")
+
+
+class Ours(systems.System):
+    @property
+    def name(self) -> str:
+        return "FeedbackGuaranteeSystem"
+
+
+class LongName(systems.System):
+    @property
+    def name(self) -> str:
+        return "x" * 300
+
+
+class NameRaises(systems.System):
+    @property
+    def name(self) -> str:
+        raise RuntimeError("no name")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([NoProcess()], "NoProcess is no AgentSystem"),
+        ([systems.System], "is no AgentSystem"),
+        ([None], "is no AgentSystem"),
+        ([BadOrder()], "its order is nan; use a number"),
+        ([Ours()], "as one of ours: give it another name"),
+        ([LongName()], "is no AgentSystem"),
+        ([NameRaises()], "its name or order raised no name"),
+        ([systems.Signs(), systems.Signs()], "two systems are named Signs"),
+    ],
+)
+def test_what_is_no_system_is_refused_when_the_pipeline_is_made(given: list[Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        TurnPipeline(given)
+
+
+def test_systems_are_loaded_by_name() -> None:
+    loaded = load_systems("tests.support.systems:Signs, tests.support.systems:Hangs")
+    assert [system.name for system in loaded] == ["Signs", "Hangs"]
+    assert load_systems("") == ()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "nowhere:Signs",
+        "tests.support.systems",
+        "tests.support.systems:Missing",
+        "tests.support.systems:NOT_A_SYSTEM",
+        "tests.support.systems:Signs,tests.support.systems:Signs",
+    ],
+)
+def test_a_setting_that_names_no_system_is_a_clear_error(setting: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^TELLBACK_SYSTEMS"):
+        load_systems(setting)
