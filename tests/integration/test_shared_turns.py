@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import pytest
 from tellback import InvalidInput, NotFound, OutgoingResponse, StateConflict, Tellback, connect
 from tellback.settings import Settings
 from tellback.state.database import Database
+from tellback.state.turns import Turns, TurnView
 from tests.support.turns import (
     HELLO,
     deadline_passes,
@@ -199,6 +201,24 @@ def test_the_list_of_a_host_is_bounded_and_cleans_itself(tb: Tellback, database:
     assert database.command("ZCARD", key) == 10_000
     database.command("DEL", key)
     store(tb).forget_due([turns[1].id])
+
+
+def test_a_turn_that_comes_back_while_the_list_is_read_stays_in_it(
+    tb: Tellback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = opened(tb)
+    turn.hand_over(to="host-2")
+    turn.hand_over(to="host-3")
+    load = Turns.load
+
+    def loading(self: Turns, ids: Sequence[str]) -> list[TurnView | None]:
+        found = load(self, ids)
+        monkeypatch.undo()
+        turn.hand_over(to="host-2")
+        return found
+
+    monkeypatch.setattr(Turns, "load", loading)
+    assert [found.id for found in tb.handed_over(to="host-2")] == [turn.id]
 
 
 def test_one_answer_discharges_every_turn_that_was_merged(tb: Tellback) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Any, cast
 
 import msgspec
@@ -23,7 +24,7 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.turns.text import feedback_text
 from tests.support.redis_server import RedisServer
-from tests.support.turns import HELLO, SENT, drained, events, opened, overdue, sent, state, store, swept
+from tests.support.turns import HELLO, SENT, drained, events, opened, overdue, sent, state, store, swept, view
 from tests.support.waiting import wait_until
 
 
@@ -180,6 +181,23 @@ def test_progress_extends_the_deadline_up_to_the_hard_limit(database: Database, 
         hard = opened(tb, answer_within=39.999)
         wait_until(lambda: tb.context.database.now_ms() > (store(tb).newest(1)[0].opened_at + 10), "10 ms passed")
         assert hard.progress() <= 39.995, "the limit counts from the opening"
+
+
+def test_a_hosts_clock_has_no_say_in_deadlines(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host, or a sweeper, that is a day ahead or behind owes and finds the same: time is the server's."""
+    late = overdue(tb)
+    for wrong in (-86_400.0, 86_400.0):
+        there = time.time() + wrong
+        with monkeypatch.context() as patched:
+            patched.setattr(time, "time", lambda there=there: there)
+            patched.setattr(time, "time_ns", lambda there=there: int(there * 1e9))
+            turn = opened(tb, answer_within=30)
+            assert 29 < turn.progress() <= 30
+            assert turn.defer(seconds=40) == 40
+            left = (view(tb, turn).deadline or 0) - tb.context.database.now_ms()
+            assert 39_000 < left <= 40_000
+            assert swept(tb) == (1 if wrong < 0 else 0)
+    assert state(late) == "fallback"
 
 
 def test_progress_never_shortens_the_wait(tb: Tellback) -> None:
