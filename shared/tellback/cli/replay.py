@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Self
 import typer
 
 from tellback.cli.common import GUIDANCE, TeamOption, UrlOption, client, print_json, reported
+from tellback.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -53,6 +54,20 @@ def replay(
     top: Annotated[
         int, typer.Option(min=0, max=100_000, help="Conversations that a report shows, those with most nudges first.")
     ] = 200,
+    kill_hosts: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Give each conversation a host process, kill every Nth at a random message, and check that each user "
+            "message has exactly one answer all the same; exit code 1 if not.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="With --kill-hosts: decides at which messages.")] = 0,
+    answer_within: Annotated[
+        float,
+        typer.Option(min=0.1, max=3_600.0, help="With --kill-hosts: seconds until a user is owed a fallback."),
+    ] = 10.0,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
@@ -60,6 +75,15 @@ def replay(
 
     With --report or --offline it tells instead which guidance each conversation would have been given, and when.
     """
+    if kill_hosts is not None:
+        from tellback.cli.replay_hosts import Killing, play_hosts
+
+        with reported():
+            if report or offline:
+                raise InvalidInput("--kill-hosts plays the file: leave out --report and --offline")
+        killing = Killing(kill_every=kill_hosts, seed=seed, answer_within=answer_within, patience=patience)
+        play_hosts(file, killing, as_json=as_json, redis_url=redis_url, team=team)
+        return
     if report or offline:
         from tellback.cli.replay_report import analyse_file
 
@@ -72,7 +96,7 @@ def _play(file: str, patience: float, *, as_json: bool, redis_url: str | None, t
     from tellback.replay.run import Replay
 
     try:
-        with opened(file) as source, client(redis_url, team) as tb, _Bars(file, source) as bars:
+        with opened(file) as source, client(redis_url, team) as tb, Bars(file, source) as bars:
             outcome = Replay(tb, bars, patience=patience).run(source)
     except KeyboardInterrupt:
         typer.echo("tellback: interrupted; what was played stays, and nothing was compared", err=True)
@@ -89,10 +113,10 @@ def _play(file: str, patience: float, *, as_json: bool, redis_url: str | None, t
         raise typer.Exit(1)
 
 
-class _Bars:
+class Bars:
     """Two progress bars on a terminal, silence in a pipe; bad lines are told in either."""
 
-    def __init__(self, name: str, source: BinaryIO) -> None:
+    def __init__(self, name: str, source: BinaryIO, counting: str = "counted by the workers") -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
@@ -102,7 +126,7 @@ class _Bars:
         columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
         self._progress: Progress = Progress(*columns, console=console, disable=not console.is_terminal)
         self._playing = self._progress.add_task("playing", total=size_of(source))
-        self._counting = self._progress.add_task("counted by the workers", total=None, start=False)
+        self._counting = self._progress.add_task(counting, total=None, start=False)
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -132,8 +156,6 @@ class _Bars:
 @contextmanager
 def opened(name: str) -> Generator[BinaryIO, None, None]:
     """The file, or standard input for `-`; what cannot be read is one line and exit code 2."""
-    from tellback.errors import InvalidInput
-
     if name == "-":
         yield sys.stdin.buffer
         return

@@ -25,7 +25,15 @@ from tellback.errors import TellbackError
 from tellback.replay.host import READY, Part, name_of
 from tellback.replay.reading import read
 from tellback.replay.run import Reporter
-from tellback.replay.transcript import AgentAnswers, BadLine, Conversation, Step, UserSays
+from tellback.replay.transcript import (
+    AgentAnswers,
+    BadLine,
+    Conversation,
+    NobodyAnswers,
+    Step,
+    ToolReturned,
+    UserSays,
+)
 from tellback.state.turns import turn_id
 
 if TYPE_CHECKING:
@@ -37,6 +45,12 @@ AT_ONCE: Final = 4
 ANSWER_WITHIN: Final = 10.0
 _ROUND: Final = 0.5  # seconds that the transport waits for a delivery before it looks around
 _HOST_SECONDS: Final = 120.0
+_AFTER: Final[dict[type[Step], str]] = {
+    UserSays: "opened",
+    ToolReturned: "called a tool",
+    AgentAnswers: "answered",
+    NobodyAnswers: "said nothing",
+}
 
 Why = Literal["host killed", "no answer in the transcript", "answer overdue"]
 
@@ -47,11 +61,15 @@ class HostFailed(TellbackError):
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """A host that was killed with SIGKILL once it had done its part of the message at `message`, counted from 0."""
+    """A host that was killed with SIGKILL, and the last that it did: of its messages that at `message`, from 0.
+
+    After `opened` or `called a tool` the user's message stays owed; after `answered` it is not.
+    """
 
     line: int
     conversation: str
     message: int
+    after: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +220,8 @@ class HostsReplay:
         begin = next((index for index, step in enumerate(rest) if isinstance(step, UserSays)), None)
         if begin is not None:
             self._process(conversation, rest[begin:])
-        return [Kill(conversation.line, conversation.label, conversation.steps[fatal].position)]
+        last = conversation.steps[fatal]
+        return [Kill(conversation.line, conversation.label, last.position, _AFTER[type(last)])]
 
     def _process(self, conversation: Conversation, steps: Sequence[Step], *, fatal: bool = False) -> None:
         part = Part.of(
@@ -227,12 +246,12 @@ class HostsReplay:
         process.stdin.write(msgspec.json.encode(part) + b"\n")
         process.stdin.flush()
         if part.fatal:
-            if process.stdout.readline() != READY:
-                raise HostFailed(f"{part.name}: its host ended by itself, exit code {process.wait(_HOST_SECONDS)}")
+            said = process.stdout.readline()
             process.kill()
-        code = process.wait(_HOST_SECONDS)
-        if not part.fatal and code:
-            raise HostFailed(f"{part.name}: its host ended with exit code {code}")
+            if said != READY:
+                raise HostFailed(f"{part.name}: its host ended by itself, exit code {process.wait()}")
+        elif process.wait(_HOST_SECONDS):
+            raise HostFailed(f"{part.name}: its host ended with exit code {process.returncode}")
 
     def _collect(self, running: set[Future[list[Kill]]]) -> set[Future[list[Kill]]]:
         done, left = wait(running, return_when=FIRST_COMPLETED)
