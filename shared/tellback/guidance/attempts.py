@@ -24,7 +24,7 @@ def attempt_of(tool: str, params: Mapping[str, Any]) -> str:
 def normal_text(params: Mapping[str, Any]) -> bytes:
     """The arguments in their normal form, as JSON; whatever they are, it does not raise."""
     try:
-        return _encode(_normal(dict(params), 0))
+        return _encode(_normal_items(params, 0))
     except Exception:  # noqa: BLE001 - a user's object may raise anything from its repr
         return type(params).__name__.encode()
 
@@ -41,12 +41,24 @@ def _normal(value: Any, depth: int) -> Any:
     if depth == _DEPTH or type(value) in _PLAIN:  # before all that costs more to ask
         return None if depth == _DEPTH else value
     if _is_mapping(value):
-        return {str(key): _normal(item, depth + 1) for key, item in value.items() if item is not None}
+        return _normal_items(value, depth)
     if isinstance(value, list | tuple):
         return [_normal(item, depth + 1) for item in cast("list[Any]", value)]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value
+
+
+def _normal_items(values: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    return {  # what most arguments are is told here: a worker comes by with each of every tool call
+        str(key): " ".join(item.split()).casefold()
+        if type(item) is str
+        else item
+        if type(item) in _PLAIN and depth + 1 < _DEPTH
+        else _normal(item, depth + 1)
+        for key, item in values.items()
+        if item is not None
+    }
 
 
 def _is_mapping(value: object) -> TypeGuard[Mapping[object, Any]]:

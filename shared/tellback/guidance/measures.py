@@ -35,6 +35,7 @@ def note_call(state: EvaluationState, event: ToolInvoked, effects: Effects) -> t
     trail, tool = state.trail, event.tool
     text = normal_text(event.params)
     marks = marks_of(tool, text)
+    attempt = marks[0]
     trail.add(marks)
     effects.tally(counter("tool", tool, "calls"))
     places = alike(tool, text, marks, trail, state.recent)
@@ -43,14 +44,16 @@ def note_call(state: EvaluationState, event: ToolInvoked, effects: Effects) -> t
         if len(places) == LEVELS[0]:
             effects.tally(counter("tool", tool, "loops"))
     if trail.offers or event.outcome is not None:
-        _offers(trail, event, marks.attempt, state.calls, effects)
+        _offers(trail, event, attempt, state.calls, effects)
     failed = has_failed(event)
     trail.failing = trail.failing + 1 if failed else 0
     if failed:
         effects.tally(counter("tool", tool, "errors"))
-        _failed(trail, tool, marks.attempt, effects)
+        _failed(trail, tool, attempt, effects)
     if event.outcome is not None:
         effects.tally(counter("tool", tool, f"code.{event.outcome.code}"))
+    if len(places) == 1:
+        return (state.calls,)
     first = state.calls - len(trail.attempts) + 1
     return tuple([first + place for place in places])
 

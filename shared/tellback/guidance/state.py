@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -52,12 +52,8 @@ class PendingOffer(msgspec.Struct, omit_defaults=True):
     until: int
 
 
-class Marks(NamedTuple):
-    """The fingerprint of a call, and two hashes of its words; calls that differ in both hashes are not alike."""
-
-    attempt: str
-    low: int
-    high: int
+Marks = tuple[str, int, int]
+"""The fingerprint of a call, and two hashes of its words; calls that differ in both hashes are not alike."""
 
 
 class Trail(msgspec.Struct, omit_defaults=True):
@@ -75,9 +71,10 @@ class Trail(msgspec.Struct, omit_defaults=True):
 
     def add(self, marks: Marks) -> None:
         """Note a call, and forget the one that is too old."""
-        self.attempts.append(marks.attempt)
-        self.lows.append(marks.low)
-        self.highs.append(marks.high)
+        attempt, low, high = marks
+        self.attempts.append(attempt)
+        self.lows.append(low)
+        self.highs.append(high)
         if len(self.attempts) > RECENT_CALLS:
             del self.attempts[0], self.lows[0], self.highs[0]
 

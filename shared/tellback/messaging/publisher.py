@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 from tellback.contracts.codec import encode
@@ -44,7 +45,7 @@ class Publisher:
         self._settings = settings
         self._place = place or SpoolPlace(str(settings.data_path / "spool" / layout.team), "here")
         self._closed = False
-        self._streams: dict[tuple[Family, int], str] = {}
+        self._stream_of = lru_cache(maxsize=4096)(self._find_stream)  # a host has few sessions at a time
         self._new_process()
         atexit.register(self.close)
 
@@ -90,7 +91,7 @@ class Publisher:
         if len(raw) > MAX_MESSAGE_BYTES:
             raise InvalidInput(f"{type(message).__name__} has {len(raw)} bytes; an entry holds {MAX_MESSAGE_BYTES}")
         self._follow_fork()
-        stream = self._stream(message)
+        stream = self._stream_of(message.family, message.routing)
         lane = self._lanes[message.family]
         with self._guard:
             if self._closed:
@@ -104,12 +105,8 @@ class Publisher:
         if waiting >= BUFFER_MAX or lane.bytes >= BUFFER_BYTES:
             self.flush()  # a producer faster than Redis pays here, rather than in memory
 
-    def _stream(self, message: Message) -> str:
-        place = (message.family, shard_of(message.routing, self._layout.shards))
-        stream = self._streams.get(place)
-        if stream is None:
-            stream = self._streams[place] = stream_of(self._layout.shard(place[1]), place[0])
-        return stream
+    def _find_stream(self, family: Family, routing: str) -> str:
+        return stream_of(self._layout.shard(shard_of(routing, self._layout.shards)), family)
 
     def flush(self) -> None:
         """Send what is buffered, now; it is in Redis or in the spool when this returns.

@@ -21,6 +21,7 @@ from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.script import Call, Script
 
 FIELD: Final = "m"
+_FIELD: Final = FIELD.encode()
 RING_MS: Final = 3_000
 READ_BYTES: Final = 16 << 20  # of one read, by the average size in the stream: bounds a drainer's memory
 _CONSUMER: Final = "drainer"  # one name for all: what a dead drainer left pending is its successor's to read
@@ -65,8 +66,7 @@ class Lease:
         return (str(self.fence), msgspec.json.encode([entry.id for entry in entries]))
 
 
-@dataclass(frozen=True, slots=True)
-class RawEntry:
+class RawEntry(msgspec.Struct, frozen=True, gc=False):  # no dataclass: a worker makes one for each event
     """An entry as it stands in the stream; `raw` is None where the message field is missing."""
 
     id: str
@@ -74,8 +74,7 @@ class RawEntry:
     deliveries: int
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, gc=False):  # as above; no part of a cycle
     """A decoded entry. `deliveries` above 1 means that an earlier attempt failed or died."""
 
     id: str
@@ -278,8 +277,9 @@ def _lease_call(shard: Shard, family: Family, seconds: float, *, attend: bool) -
 
 def _raw_entry(item: Any, deliveries: int) -> RawEntry:
     id_, fields = item
-    values = dict(zip(fields[::2], fields[1::2], strict=True)) if fields else {}
-    return RawEntry(id_.decode(), values.get(FIELD.encode()), deliveries)
+    if fields and len(fields) == 2 and fields[0] == _FIELD:  # as our publishers write them
+        return RawEntry(id_.decode(), fields[1], deliveries)
+    return RawEntry(id_.decode(), _pairs(fields or ()).get(_FIELD), deliveries)
 
 
 def _pairs(flat: Sequence[Any]) -> dict[bytes, Any]:

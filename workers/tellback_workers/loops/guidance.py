@@ -6,11 +6,11 @@ entries ── by evaluation ── one load ── step, event by event ── 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from tellback.contracts.guidance import ContextChanged, EvaluationBegun
 from tellback.errors import TellbackError
-from tellback.guidance.evaluation import Effects, EvaluationState, Event, begin, note_change, step
+from tellback.guidance.evaluation import Effects, EvaluationState, begin, note_change, step
 from tellback.guidance.registry import Registry, load_registry
 from tellback.state.changes import Changes, SharedChange
 from tellback.state.evaluations import Change, EvaluationId, Evaluations, Loaded
@@ -123,15 +123,19 @@ def _asks_changes(registry: Registry, state: EvaluationState | None, entries: Se
 def _by_evaluation(entries: Iterable[Entry]) -> dict[EvaluationId, list[Entry]]:
     groups: dict[tuple[str, str, str], list[Entry]] = {}
     for entry in entries:
-        event = cast("Event", entry.message)  # the decoder lets no other into this family
-        groups.setdefault((event.session, event.prompt, event.evaluation), []).append(entry)
+        event: Any = entry.message  # an Event: the decoder lets no other into this family
+        names = (event.session, event.prompt, event.evaluation)
+        group = groups.get(names)
+        if group is None:
+            group = groups[names] = []
+        group.append(entry)
     return {EvaluationId(*names): group for names, group in groups.items()}
 
 
 def _evaluate(
     id_: EvaluationId, entries: Sequence[Entry], loaded: Loaded, panel: IsolatedPanel, shared: Shared
 ) -> Change:
-    state = loaded.state
+    state, seen = loaded.state, loaded.seen
     if state is None:
         state = begin(*id_, entries[0].at_ms)
         state.changes_read = entries[0].order
@@ -139,11 +143,12 @@ def _evaluate(
     told = shared.get(id_.session, ())
     fresh: dict[str, None] = {}  # in order; a batch may hold the same event twice
     for entry in entries:
-        event_id = entry.message.event_id
-        if event_id not in loaded.seen and event_id not in fresh:
+        event: Any = entry.message  # an Event, as above
+        event_id: str = event.event_id
+        if event_id not in seen and event_id not in fresh:
             fresh[event_id] = None
             panel.about = event_id
             if told:
                 absorb(state, told, entry.order)
-            step(state, cast("Event", entry.message), entry.at_ms, panel, effects)
+            step(state, event, entry.at_ms, panel, effects)
     return Change(id_, loaded.version, state, entries, list(fresh), effects)
