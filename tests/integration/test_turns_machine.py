@@ -184,7 +184,7 @@ class TurnsMachine(RuleBasedStateMachine):
             assert owed.state not in {"responded", "fallback", "merged"}
             self.stays_or_becomes(owed, "no_reply")
 
-    @rule(message=MESSAGES, client=CLIENTS, seconds=st.sampled_from([None, 5.0, 600.0]))
+    @rule(message=MESSAGES, client=CLIENTS, seconds=st.sampled_from([None, 60.0, 600.0]))
     def progress_or_defer(self, message: tuple[str, str], client: int, seconds: float | None) -> None:
         found = self.seen_by(client, message)
         if found is not None:
