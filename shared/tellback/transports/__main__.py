@@ -1,0 +1,110 @@
+"""`python -m tellback.transports print | webhook | telegram --channel NAME`: a reference transport as a process.
+
+SIGTERM and SIGINT end it cleanly: the delivery in hand is finished and settled, and no other one is taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Final
+
+from tellback.client.connection import Tellback, connect
+from tellback.errors import ConfigurationError, InvalidInput, TellbackError
+from tellback.transports.printing import PrintTransport
+from tellback.transports.serving import Transport, serve
+from tellback.transports.telegram import API, TelegramTransport
+from tellback.transports.webhook import WebhookTransport
+
+SECRET: Final = "TELLBACK_WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
+TOKEN: Final = "TELLBACK_TELEGRAM_TOKEN"  # noqa: S105 - the name of a variable
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run until told to stop; the exit code: 2 for wrong arguments or settings, 1 for another error of ours, else 0."""
+    given = _parser().parse_args(arguments)
+    stop = threading.Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    try:
+        transport = _transport(given)
+        with connect(given.redis_url, team=given.team) as tb:
+            _serve_all(tb, given.channel, transport, stop, given.threads)
+    except TellbackError as error:
+        print(f"tellback: {error}", file=sys.stderr)  # noqa: T201 - a command line
+        return 2 if isinstance(error, InvalidInput | ConfigurationError) else 1
+    return 0
+
+
+def _serve_all(tb: Tellback, channel: str, transport: Transport, stop: threading.Event, threads: int) -> None:
+    failures: list[TellbackError] = []
+
+    def one() -> None:
+        try:
+            serve(tb, channel, transport, stop=stop)
+        except TellbackError as error:
+            failures.append(error)
+            stop.set()
+
+    running = [threading.Thread(target=one, name=f"transport-{number}") for number in range(threads)]
+    for thread in running:
+        thread.start()
+    while any(thread.is_alive() for thread in running):
+        for thread in running:
+            thread.join(0.2)  # a signal's handler runs between two waits
+    if failures:
+        raise failures[0]
+
+
+def _transport(given: argparse.Namespace) -> Transport:
+    if given.transport == "webhook":
+        secret = _secret(SECRET)
+        return WebhookTransport(given.url, secret, timeout=given.timeout, deduplicates=given.deduplicates)
+    if given.transport == "telegram":
+        return TelegramTransport(_secret(TOKEN), api=given.api, timeout=given.timeout)
+    return PrintTransport()
+
+
+def _secret(name: str) -> str:
+    value = os.environ.get(name, "").strip()
+    if not value:
+        raise ConfigurationError(f"{name}: set it in the environment; a command line can be read by others")
+    return value
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tellback.transports", description=(__doc__ or "").strip())
+    kinds = parser.add_subparsers(dest="transport", required=True)
+    webhook = kinds.add_parser("webhook", help=f"post to a URL, signed with {SECRET}")
+    webhook.add_argument("--url", required=True, help="where to post: https, or http on this host")
+    webhook.add_argument(
+        "--deduplicates", action="store_true", help="the receiver ignores an Idempotency-Key that it has seen"
+    )
+    telegram = kinds.add_parser("telegram", help=f"send by a bot, whose token is in {TOKEN}")
+    telegram.add_argument("--api", default=API, help="the bot API (default: %(default)s)")
+    for kind in (kinds.add_parser("print", help="print to standard output"), webhook, telegram):
+        kind.add_argument("--channel", required=True, help="the channel whose deliveries it sends")
+        kind.add_argument("--timeout", type=float, default=10.0, help="seconds for one request (default: %(default)s)")
+        kind.add_argument("--threads", type=_threads, default=1, help="conversations served at once (default: 1)")
+        kind.add_argument("--redis-url", help="Redis of the state; default: TELLBACK_REDIS_URL")
+        kind.add_argument("--team", help="the team; default: TELLBACK_TEAM")
+    return parser
+
+
+def _threads(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 64:
+        raise argparse.ArgumentTypeError("1 to 64")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""What the tests of transports share: answers in the outbox, and a transport's one round."""
+
+from __future__ import annotations
+
+from tellback import OutboxDelivery, OutgoingResponse, Tellback
+from tellback.state.turns import TurnView
+from tellback.transports import Transport
+from tests.support.turns import opened, store
+
+
+def answered(tb: Tellback, text: str | None, *, conversation: str = "c1", **response: object) -> str:
+    """A turn that is answered with this, and waits in the outbox."""
+    turn = opened(tb, conversation=conversation)
+    turn.respond(OutgoingResponse(text=text, **response))  # type: ignore[arg-type]  # of any kind, for short
+    return turn.id
+
+
+def first(tb: Tellback, wait: float = 5.0) -> OutboxDelivery:
+    """The next delivery, taken and not settled."""
+    return next(iter(tb.outbox("chat", wait=wait)))
+
+
+def round_of(tb: Tellback, transport: Transport, wait: float = 0.0) -> list[str]:
+    """Sends what is due, once; how each was settled."""
+    return [delivery.settle(transport.send(delivery)) for delivery in tb.outbox("chat", wait=wait)]
+
+
+def seen(tb: Tellback, turn: str) -> TurnView:
+    """The turn as it stands."""
+    found = store(tb).load([turn])[0]
+    assert found is not None
+    return found
