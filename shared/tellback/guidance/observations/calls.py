@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tellback.guidance.observations.emptiness import acts, looks_up, query_of, words_of_name
+from tellback.guidance.observations.emptiness import QUERIES, acts, looks_up, query_of, words_of_name
 from tellback.guidance.observations.lexicon import lexicon
 from tellback.guidance.observations.schemas import problems
 from tellback.guidance.observations.tools import Tool
@@ -22,19 +22,6 @@ from tellback.guidance.observations.words import Word, content_words
 CALL_MAX: Final = 320  # characters; a call that is longer is not proposed
 QUERY_MAX: Final = 160
 _QUERY_WORDS: Final = 8
-_QUERY_NAMES: Final = (
-    "query",
-    "q",
-    "search_query",
-    "search",
-    "keywords",
-    "keyword",
-    "question",
-    "term",
-    "topic",
-    "search_term",
-    "text",
-)
 _CALL: Final = re.compile(r"(?<![\w.])([A-Za-z_][\w.:/-]{0,255})\(")
 _ARGUMENT: Final = re.compile(r"\s*([A-Za-z_][\w.-]{0,100})\s*[:=]\s*")
 _BREAKS: Final = re.compile("[\u2028\u2029\u0085\u200b-\u200f\u202a-\u202e]")
@@ -102,12 +89,12 @@ def _without_schema(
 ) -> dict[str, Any] | None:
     if query is None:
         return dict(params) if params and known and set(known) == set(params) else None
-    if known and not any(name in _QUERY_NAMES for name in known):
+    if known and not any(name in QUERIES for name in known):
         return None
     if not looks_up(tool.name, {}) and lexicon().no_search & set(words_of_name(tool.name)):
         return None
     mine = query_of(params)
-    name = next((name for name in _QUERY_NAMES if name in known), mine[0] if mine else "query")
+    name = next((name for name in QUERIES if name in known), mine[0] if mine else "query")
     return {name: query}
 
 
@@ -133,7 +120,7 @@ def _same_names(tool: Tool, params: Mapping[str, Any]) -> dict[str, Any] | None:
 def query_argument(tool: Tool, params: Mapping[str, Any]) -> str | None:
     """The argument of a tool that takes what to search for."""
     mine = query_of(params)
-    names = [*((mine[0],) if mine else ()), *_QUERY_NAMES]
+    names = [*((mine[0],) if mine else ()), *QUERIES]
     name = next((name for name in names if _takes_text(tool.properties.get(name))), None)
     if name is None and len(tool.required) == 1 and looks_up(tool.name, {}):
         name = tool.required[0] if _takes_text(tool.properties.get(tool.required[0])) else None

@@ -18,7 +18,7 @@ _NOTHING_TEXTS: Final = frozenset(
 )
 _SEARCHES: Final = ("query", "q", "search_query", "search", "keywords", "keyword", "search_term")
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_QUERIES: Final = (
+QUERIES: Final = (
     "query",
     "q",
     "search_query",
@@ -56,7 +56,7 @@ def acts(tool: str) -> bool:
 
 def query_of(params: Mapping[str, Any]) -> tuple[str, str] | None:
     """The parameter that holds what is searched for, and its text."""
-    for name in _QUERIES:
+    for name in QUERIES:
         value = params.get(name)
         if isinstance(value, str) and value.strip():
             return name, value

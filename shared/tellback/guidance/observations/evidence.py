@@ -10,7 +10,6 @@ from typing import Any, Final
 import msgspec
 
 from tellback.contracts.guidance import LONGEST_WAIT, Code, Outcome, Status
-from tellback.guidance.observations.values import TEXT_MAX
 
 STATUS_OF: Final[Mapping[Code, Status]] = {
     "ok": "success",
@@ -91,8 +90,3 @@ def seconds(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
         return None
     return min(max(0.0, float(value)), LONGEST_WAIT) if value != float("inf") else None
-
-
-def first_line(text: str) -> str:
-    """The beginning of a message, for patterns."""
-    return text[:TEXT_MAX]
