@@ -68,7 +68,7 @@ def test_misbehaviour_becomes_a_failure_that_says_what_happened(name: str, reaso
     before = time.monotonic()
     with pytest.raises(ProviderFailure, match=f"^{reason}"):
         panel().ask(spec(name), CONTEXT)
-    assert time.monotonic() - before < 1
+    assert time.monotonic() - before < 10, "what hangs does so for much longer"
 
 
 @pytest.mark.parametrize(
