@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 import msgspec
 from hypothesis import HealthCheck
@@ -21,7 +21,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tellback import OutgoingResponse, RoutingOutcome, StateConflict, Tellback, connect
 from tellback.client.outbox import OutboxDelivery, as_delivery, open_outbox
 from tellback.client.turns import Turn
-from tellback.contracts.turns import TurnState
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tests.support.turns import deadline_passes, opened, store, swept
@@ -389,10 +388,6 @@ def several(settings: Settings) -> Generator[list[Tellback]]:
     with ExitStack() as stack:
         each = [msgspec.structs.replace(settings, host=host) for host in HOSTS]
         yield [stack.enter_context(connect(settings=one)) for one in each]
-
-
-def test_the_drawing_has_the_states_that_there_are() -> None:
-    assert {state for step in DRAWN for state in step} == set(get_args(TurnState))
 
 
 def test_no_sequence_of_calls_breaks_a_turn(database: Database, settings: Settings) -> None:
