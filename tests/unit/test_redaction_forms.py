@@ -74,6 +74,11 @@ def test_an_exact_value_is_found_between_colours() -> None:
         f"echo ::add-mask::{generated(8)}",
         f'{{"kty": "OKP", "crv": "Ed25519", "d": "{generated(43)}"}}',
         "  password: Hn/YIKmCYrNPsaE4",
+        "GET /next?to=%2Fhome%3Fpassword%3Dswordfish9",
+        "&quot;password&quot;:&quot;swordfish9&quot;",
+        r"\u0022password\u0022:\u0022swordfish9\u0022",
+        f"Set-Cookie: PHPSESSID={generated(26, string.ascii_lowercase + string.digits)}; path=/",
+        f"connect.sid=s%3A{generated(32)}.{generated(43)}",
     ],
 )
 def test_names_and_values_in_further_forms(line: str) -> None:

@@ -27,6 +27,7 @@ _LONG_WORD: Final = re.compile(r"\S{14}")
 _PROBE: Final = "x1Y2z3a4B5c6d7e8f9"
 _NEWLINE: Final = "\n"
 _COLOUR: Final = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|[()][0-9A-B])")
+_SIGNS: Final = (("&quot;", '"'), ("\\u0022", '"'), ("%3D", "="), ("%3d", "="))
 _LONGEST_NAMING: Final = 200  # characters
 _SHORTEST: Final = 5  # characters of the shortest text that any rule of ours matches
 
@@ -60,13 +61,13 @@ class Redactor:
         self._values = [
             (f"secret {name}", line)
             for name, value in (values or {}).items()
-            for line in _uncoloured(value).splitlines()
+            for line in _bare(value).splitlines()
             if len(line) >= MIN_VALUE_CHARS
         ]
 
     def rule_of(self, line: str, before: str = "") -> str | None:
         """The first rule that matches this line, or a value in it whose name stands in the line `before`."""
-        line = _uncoloured(line)
+        line = _bare(line)
         rule = None if self._clean(line) else next((rule for _, rule in self._found(line)), None)
         return rule or self._by_name(_naming(before), line)
 
@@ -101,7 +102,7 @@ class Redactor:
         return hidden
 
     def _hidden(self, text: str, blocks: KeyBlocks | None) -> dict[int, str]:
-        text = _uncoloured(text)
+        text = _bare(text)
         keys = "PRIVATE KEY" in text or (blocks is not None and blocks.inside)
         if not keys and self._clean(text):
             return {}
@@ -126,7 +127,7 @@ class Redactor:
         """
         seen: list[str] = []
         copy = _copy(value, "", 0, seen)
-        if not seen or self._clean(_uncoloured("\n".join(seen))):
+        if not seen or self._clean(_bare("\n".join(seen))):
             return copy  # every tool call comes by here: one scan of all that it carries
         return self._value(value, "", 0)
 
@@ -178,9 +179,17 @@ def _naming(text: str) -> str:
     return last if len(last) <= _LONGEST_NAMING and "name" in last.lower() else ""
 
 
-def _uncoloured(text: str) -> str:
-    """`text` without what sets colours on a terminal, which may stand between a name and its value, or in a token."""
-    return _COLOUR.sub("", text) if "\x1b" in text else text
+def _bare(text: str) -> str:
+    """`text` line by line as a reader takes it: without colours, and with signs in place of what stands for them.
+
+    Either may come between a name and its value, or lie within a token.
+    """
+    if "\x1b" in text:
+        text = _COLOUR.sub("", text)
+    for escape, sign in _SIGNS:
+        if escape in text:
+            text = text.replace(escape, sign)
+    return text
 
 
 def _same(ready: Scans) -> Scans:
@@ -218,7 +227,7 @@ def _unescaped(text: str) -> str:
     if "\\" in text:
         for letter in "nrt":
             text = text.replace(f"\\{letter}", "  ")
-    return text.replace("%3D", "   ").replace("%3d", "   ") if "%3" in text else text
+    return text
 
 
 def _under(key: str, text: str) -> str:
