@@ -28,7 +28,7 @@ SECRET = "a secret that both sides know"
 
 
 @contextmanager
-def process(settings: Settings, *arguments: str, **environ: str) -> Generator[subprocess.Popen[str], None, None]:
+def process(settings: Settings, *arguments: str, **environ: str) -> Generator[subprocess.Popen[str]]:
     """`python -m tellback.transports`, killed at the end if it still runs."""
     running = subprocess.Popen(
         [sys.executable, "-m", "tellback.transports", *arguments, "--channel", "chat"],

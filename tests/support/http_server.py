@@ -94,7 +94,7 @@ def garbage(sock: socket.socket, _request: Request, _ended: threading.Event) -> 
 @contextmanager
 def http_server(
     usual: Behaviour, wrap: Callable[[socket.socket], socket.socket] | None = None
-) -> Generator[HttpServer, None, None]:
+) -> Generator[HttpServer]:
     """A server on a port of its own; `wrap` puts TLS around each connection."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
