@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -23,7 +23,6 @@ from tellback.contracts.llm import (
 from tellback.contracts.message import new_event_id
 from tellback.contracts.turns import OutgoingResponse, TurnFinished
 from tellback.errors import InvalidInput
-from tellback.redaction import redact_text
 from tellback.state.turns import TurnRef
 from tellback.turns.pipeline.failures import cleaned_error, cleaned_failures, note
 
@@ -73,9 +72,11 @@ def check_llm_response(response: object) -> LlmResponse:
     Raises:
         InvalidInput: it is not; the message names the field.
     """
+    if isinstance(response, LlmResponse) and isinstance(cast("object", response.finish_reason), str):
+        response = msgspec.structs.replace(response, finish_reason=note(response.finish_reason, MAX_KEY))
     checked = check_struct("llm_response", response, LlmResponse)
     OutgoingResponse(text=checked.text, voice=checked.voice, attachments=checked.attachments).check()
-    return msgspec.structs.replace(checked, finish_reason=note(checked.finish_reason, MAX_KEY))
+    return checked
 
 
 def check_llm_error(error: object) -> LlmError:
@@ -124,9 +125,9 @@ def _without_text(message: AnyMessage) -> TurnMessage:
     for name in names:
         value = found[name]
         if len(plain) < MAX_KEYS and isinstance(value, bool | int | float | str):
-            plain.setdefault(name, redact_text(value)[:MAX_VALUE] if isinstance(value, str) else value)
-    return TurnMessage(role=role_of(message)[:MAX_KEY], metadata=plain)
+            plain.setdefault(name, note(value, MAX_VALUE) if isinstance(value, str) else value)
+    return TurnMessage(role=note(role_of(message), MAX_KEY), metadata=plain)
 
 
 def _fits(name: object) -> bool:
-    return isinstance(name, str) and 0 < len(name) <= MAX_KEY and redact_text(name) == name
+    return isinstance(name, str) and 0 < len(name) <= MAX_KEY and note(name, MAX_KEY) == name

@@ -140,7 +140,7 @@ def answer_of(context: TurnContext, turn: TurnView, late_within: float) -> Answe
 
 def routed_of(context: TurnContext, fact: TurnFinished) -> Routed | None:
     """What the history tells of the pipeline; nothing where a host's own answer went through untouched."""
-    if fact.response is context.outgoing_response and not context.system_errors:
+    if fact.response is not None and fact.response is context.outgoing_response and not context.system_errors:
         return None
     failures = [
         ": ".join(filter(None, msgspec.structs.astuple(each))) for each in cleaned_failures(context.system_errors)
