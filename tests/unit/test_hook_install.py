@@ -221,3 +221,11 @@ def test_each_event_has_its_help(tmp_path: Path) -> None:
         assert shown.returncode == 0
         assert "--config" in shown.stdout
         assert "exit code is 0" in " ".join(shown.stdout.split())
+
+
+def test_an_event_of_a_later_release_refuses_an_agent_nothing(tmp_path: Path) -> None:
+    """With 2 an agent's program would hold back what the agent was about to do; a typing error is still told."""
+    for arguments in (["pre-tool-use"], ["pre-tool-use", "--config", "hooks.toml"], ["--unheard"], []):
+        assert run(*arguments, cwd=tmp_path).returncode != 2
+    assert "No such command 'pre-tool-use'" in run("pre-tool-use", cwd=tmp_path).stderr
+    assert run("install", "--unheard", cwd=tmp_path).returncode == 2

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import sys
+from typing import Final
+
+BLOCKS: Final = 2  # what agents' programs take from a hook as a refusal of what the agent was about to do
+OURS: Final = (["install"], ["uninstall"], ["status"])
 
 
 def main() -> None:
@@ -15,4 +19,9 @@ def main() -> None:
             handle(sys.argv[2:])
     from tellback.cli.app import main as app
 
-    app()
+    try:
+        app()
+    except SystemExit as end:
+        if end.code == BLOCKS and sys.argv[1:2] == ["hook"] and sys.argv[2:3] not in OURS:
+            sys.exit(1)  # settings of a later release may name an event that this one does not know
+        raise
