@@ -14,7 +14,17 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
 
-from tellback import LlmError, LlmResponse, OutgoingResponse, SystemFailure, Tellback, TurnContext, TurnPipeline, Words
+from tellback import (
+    LlmError,
+    LlmResponse,
+    OutgoingResponse,
+    SystemFailure,
+    Tellback,
+    TurnContext,
+    TurnPipeline,
+    Words,
+    connect,
+)
 from tellback.client.turns import Turn
 from tellback.contracts.codec import decode
 from tellback.errors import InvalidInput
@@ -26,7 +36,7 @@ from tellback_workers.loops.turns import TurnsLoop
 from tellback_workers.runtime import Runtime
 from tests.support import systems
 from tests.support.leaking import TEXTS, Blurts, leaks, shown
-from tests.support.turns import drained, opened, sent, state
+from tests.support.turns import drained, opened, overdue, sent, state, swept
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
 
@@ -165,6 +175,16 @@ def test_the_channels_language_and_own_catalogs_are_used(tb: Tellback, runtime: 
     apply(tb, runtime, channel_languages="chat=nl", catalogs=str(tmp_path / "words"))
     found = {delivery.turn_id: delivery.response.text for delivery in drained(tb)}
     assert found == {turn.id: "Er ging iets mis.", other.id: WORDS.feedback("de")}
+
+
+def test_the_sweep_and_a_failure_speak_the_channels_language_too(settings: Settings, tb: Tellback) -> None:
+    del tb
+    with connect(settings=msgspec.structs.replace(settings, channel_languages="chat=ru")) as russian:
+        failed, late = opened(russian), overdue(russian)
+        failed.fail(code="llm.down")
+        assert swept(russian) == 1
+        text = WORDS.feedback("ru")
+        assert sorted(sent(russian)) == sorted([(failed.id, "answer", text), (late.id, "fallback", text)])
 
 
 @pytest.mark.parametrize("bad", ["Raises", "RaisesWhenAsked", "Exits", "Hangs", "Silences", "Spoils"])
