@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import accumulate
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, TypeGuard, cast
 
 from tellback.redaction.blocks import RULE as PRIVATE_KEY
 from tellback.redaction.blocks import KeyBlocks, body_before
@@ -251,7 +251,7 @@ def _copy(value: Any, key: str, depth: int, seen: list[str]) -> Any:
         if depth >= MAX_DEPTH:
             return TOO_DEEP
         copy: dict[Any, Any] = {}
-        for k, v in value.items():
+        for k, v in cast("Mapping[object, object]", value).items():
             if type(k) is str:  # nearly always: what follows is the same for any, and costs more
                 seen.append(k)
                 if type(v) is str:
