@@ -5,14 +5,12 @@ The states and the arrows are those that docs/loops/turns.md draws.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import ClassVar
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as profile
 from hypothesis import strategies as st
@@ -23,10 +21,9 @@ from tellback.client.outbox import OutboxDelivery, as_delivery, open_outbox
 from tellback.client.turns import Turn
 from tellback.settings import Settings
 from tellback.state.database import Database
+from tests.support.turn_model import Owed, Sent
 from tests.support.turns import deadline_passes, opened, store, swept
 
-PAGE = Path(__file__).parents[2] / "docs" / "loops" / "turns.md"
-DRAWN = frozenset(re.findall(r"^  (\w+) --> (\w+): ", PAGE.read_text("utf-8"), re.MULTILINE))
 HOSTS = ("host-1", "host-2", "host-3")
 OF_ONE_TALK = [("c1", str(number)) for number in range(6)]
 MESSAGES = st.sampled_from([*OF_ONE_TALK, ("c2", "1"), ("c2", "2")])
@@ -38,37 +35,6 @@ OUTCOMES = {
     "ambiguous": RoutingOutcome(attempted=True, ambiguous=True),
     "dead": RoutingOutcome(attempted=True, permanent=True),
 }
-
-
-@dataclass
-class Sent:
-    """A delivery as it should stand in its queue."""
-
-    key: str
-    kind: str
-    text: str | None
-    touched: bool = False  # a transport has it, or may have sent it
-    lapsed: bool = False  # an earlier taker never said what it did
-    final: bool = False
-
-
-@dataclass
-class Owed:
-    """A turn as it should be."""
-
-    turn: Turn
-    state: str
-    overdue: bool = False
-    late: bool = False
-    host: str | None = None  # the one that it was handed over to
-    into: tuple[str, str] | None = None
-
-    def becomes(self, state: str) -> None:
-        """Take a step, which must be one of those that the documentation draws."""
-        assert (self.state, state) in DRAWN
-        self.state = state
-
-    posted: list[str] = field(default_factory=list[str])
 
 
 class TurnsMachine(RuleBasedStateMachine):
@@ -390,6 +356,8 @@ def several(settings: Settings) -> Generator[list[Tellback]]:
         yield [stack.enter_context(connect(settings=one)) for one in each]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_no_sequence_of_calls_breaks_a_turn(database: Database, settings: Settings) -> None:
     del database
     patient = msgspec.structs.replace(settings, outbox_lease=3_600.0, outbox_retry=300.0, outbox_hold=3_600.0)
