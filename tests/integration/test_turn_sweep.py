@@ -17,12 +17,13 @@ import pytest
 
 from tellback import OutgoingResponse, Tellback, connect
 from tellback.client.turns import open_turn
+from tellback.errors import Unavailable
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.script import Call
 from tellback.state.turns import Answer, Origin, TurnRef, Turns
 from tellback_workers.sweep_turns import sweep
-from tests.support.turns import HELLO, drained, opened, overdue, state, store
+from tests.support.turns import HELLO, deadline_passes, drained, opened, overdue, state, store
 from tests.support.waiting import wait_until
 
 SPAWN = multiprocessing.get_context("spawn")  # a fork would share the parent's connections
@@ -148,6 +149,33 @@ def test_a_sweep_takes_the_longest_overdue_and_no_more_than_its_bound(tb: Tellba
     assert sweep(store(tb), few) == (5, 5)
     assert [state(turn) for turn in turns] == ["fallback"] * 5 + ["open"] * 3
     assert sweep(store(tb), few) == (3, 3)
+
+
+def test_a_turn_that_cannot_be_read_keeps_no_other_from_its_fallback(tb: Tellback, settings: Settings) -> None:
+    """As one whose state a newer release wrote. It is tried again after a while."""
+    turns = [overdue(tb, conversation=f"c{number}") for number in range(3)]
+    key = store(tb).shard(turns[0].id).key("turn", turns[0].id)
+    tb.context.database.command("HSET", key, "state", "of-another-release")
+    assert sweep(store(tb), settings) == (3, 2)
+    assert [state(turn) for turn in turns[1:]] == ["fallback"] * 2
+    assert store(tb).overdue(10) == [], "the others' sweeps are not held up by it"
+    due = store(tb).shard(turns[0].id).key("due")
+    assert float(tb.context.database.command("ZSCORE", due, turns[0].id)) > tb.context.database.now_ms()
+    tb.context.database.command("HSET", key, "state", "open")
+    deadline_passes(tb, turns[0])
+    assert sweep(store(tb), settings) == (1, 1)
+
+
+def test_redis_going_away_during_a_sweep_is_no_fault_of_a_turn(tb: Tellback, settings: Settings) -> None:
+    overdue(tb)
+
+    class Going(Turns):
+        def fall_back(self, answers: object) -> list[bool]:
+            raise Unavailable(str(answers))
+
+    with pytest.raises(Unavailable):
+        sweep(Going(tb.context.database, tb.context.layout), settings)
+    assert len(store(tb).overdue(10)) == 1
 
 
 def test_the_log_says_which_turn_and_channel_and_nothing_else(tb: Tellback, capsys: pytest.CaptureFixture[str]) -> None:

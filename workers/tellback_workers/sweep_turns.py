@@ -21,6 +21,7 @@ from tellback.state.turns import Turns, TurnView
 from tellback_workers.runtime import runtime
 
 SECONDS: Final = 1.0  # a run that finds its batch full goes on for as long; beat sends the next
+SET_ASIDE_MS: Final = 60_000  # a turn whose fallback failed by itself waits for as long
 QUIET: Final = 1.5  # periods without a sweep after which beat counts as silent: above what its ticks waver by
 
 _log = structlog.get_logger("tellback.turns")
@@ -33,6 +34,27 @@ def sweep(turns: Turns, settings: Settings) -> tuple[int, int]:
         Unavailable: Redis is away; every turn stays due.
     """
     due = turns.overdue(settings.sweep_batch)
+    try:
+        return len(due), _answer(turns, settings, due)
+    except Unavailable:
+        raise
+    except Exception:  # noqa: BLE001 - one turn that cannot be read must not keep all others from their answers
+        return len(due), sum(_answer_alone(turns, settings, turn) for turn in due)
+
+
+def _answer_alone(turns: Turns, settings: Settings, turn: str) -> int:
+    try:
+        return _answer(turns, settings, [turn])
+    except Unavailable:
+        raise
+    except Exception:  # noqa: BLE001 - perhaps a newer release wrote it: it is tried again later
+        _log.exception("sweep_turns.failed", turn=turn)
+        turns.postpone(turn, SET_ASIDE_MS)
+        return 0
+
+
+def _answer(turns: Turns, settings: Settings, due: list[str]) -> int:
+    """Give those of these turns that are overdue and open a fallback; how many got one."""
     loaded = turns.load(due)
     turns.forget_due([name for name, turn in zip(due, loaded, strict=True) if turn is None])
     found = [turn for turn in loaded if turn is not None]
@@ -44,7 +66,7 @@ def sweep(turns: Turns, settings: Settings) -> tuple[int, int]:
                 turn=turn.id,
                 channel=turn.channel if turn.channel.isprintable() else repr(turn.channel),  # no forged log line
             )
-    return len(due), sum(written)
+    return sum(written)
 
 
 def _fallback(turn: TurnView, settings: Settings) -> OutgoingResponse:

@@ -346,6 +346,10 @@ class Turns:
         """Take ids out of the due set whose turn has gone after its lifetime."""
         self._db.pipeline([("ZREM", self.shard(turn).key("due"), turn) for turn in turns])
 
+    def postpone(self, turn: str, ms: int) -> None:
+        """Let the sweep look at a turn again in so long; its deadline stays as it was."""
+        self._db.command("ZADD", self.shard(turn).key("due"), "XX", self._db.now_ms() + ms, turn)
+
     def load(self, turns: Sequence[str], *, text: bool = False) -> list[TurnView | None]:
         """The turns of these ids; None where there is none (any more). Their texts, up to 64 KB each, only if asked."""
         names = [name for name in TurnView.__struct_fields__ if text or name != "text"]
