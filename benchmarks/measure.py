@@ -46,6 +46,7 @@ class Result:
         ]
 
 
-def spread(values: Sequence[float]) -> str:
+def spread(values: Sequence[float], digits: int = 0) -> str:
     """Median and range of absolute figures."""
-    return f"{median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"
+    low, middle, high = (f"{value:,.{digits}f}" for value in (min(values), median(values), max(values)))
+    return f"{middle} ({low} to {high})"

@@ -8,6 +8,8 @@ ROWS = (
     "feedback_latency",
     "command_throughput",
     "command_output",
+    "sweep",
+    "turns",
     "redaction",
     "hook",
     "weakincentives",
