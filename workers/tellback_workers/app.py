@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import Celery, signals
 
 from tellback.settings import load
-from tellback_workers import groups, lifeline, policy_file, presence, provider_check
+from tellback_workers import collecting, groups, lifeline, policy_file, presence, provider_check
 from tellback_workers.config import config
 from tellback_workers.dispatcher import DispatcherStep
 from tellback_workers.log import configure
@@ -13,12 +13,13 @@ from tellback_workers.sweeper import SweeperStep
 
 __all__ = [
     "app",
+    "collecting",
     "groups",
     "lifeline",
     "policy_file",
     "presence",
     "provider_check",
-]  # the five connect themselves to Celery's signals
+]  # the six connect themselves to Celery's signals
 
 app = Celery(
     "tellback",

@@ -143,8 +143,7 @@ class Evaluations:
         replies = iter(self._db.pipeline(commands))
         loaded: dict[EvaluationId, Loaded] = {}
         for (id_, events), fields, new, old in zip(wanted.items(), replies, replies, replies, strict=True):
-            seen = frozenset(event for event, in_new, in_old in zip(events, new, old, strict=True) if in_new or in_old)
-            loaded[id_] = _loaded(fields, seen)
+            loaded[id_] = _loaded(fields, _seen(events, new, old))
         return loaded
 
     def claim_due(self, limit: int, lease: float) -> list[tuple[EvaluationId, bool]]:
@@ -252,6 +251,13 @@ class Evaluations:
             return "", ""
         at = next_look(state, self._idle_ms)
         return due_member(self._shard, id_), "-" if at is None else str(at)
+
+
+def _seen(events: Sequence[str], new: Sequence[int], old: Sequence[int]) -> frozenset[str]:
+    """The events that one of the two generations has."""
+    if 1 not in new and 1 not in old:
+        return frozenset()
+    return frozenset(event for event, in_new, in_old in zip(events, new, old, strict=True) if in_new or in_old)
 
 
 def _loaded(fields: Sequence[Any], seen: frozenset[str]) -> Loaded:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from tellback.guidance.observations.lexicon import lexicon
@@ -34,9 +35,10 @@ QUERIES: Final = (
 )
 
 
-def words_of_name(tool: str) -> list[str]:
+@lru_cache(maxsize=1024)  # a host's tools are few, and several ask for each of its calls
+def words_of_name(tool: str) -> tuple[str, ...]:
     """The words of a tool's name, in small letters: `getUserDetails` and `get_user_details` have the same."""
-    return [word.lower() for word in _WORD.findall(tool[:256])]
+    return tuple([word.lower() for word in _WORD.findall(tool[:256])])
 
 
 def looks_up(tool: str, params: Mapping[str, Any]) -> bool:
