@@ -13,6 +13,7 @@ from tellback.cli import (
     history,
     hook,
     init_runner,
+    metrics,
     records,
     redact,
     replay,
@@ -32,7 +33,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 _begin = (demo, system, commands, records, watch, redact, init_runner)
-_modules = (*_begin, hook, replay, history, turns, signals, stats, dead)
+_modules = (*_begin, hook, replay, history, turns, signals, stats, metrics, dead)
 for module in _modules:
     module.register(app)
 

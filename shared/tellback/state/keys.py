@@ -78,7 +78,7 @@ FAMILIES: Final = {
         KeyFamily("due", "turns", "zset", 7 * DAY, None, "open turns by deadline"),
         KeyFamily("swept", "turns", "string", 10 * MINUTE, None, "somebody swept a moment ago; none: beat is silent"),
         KeyFamily("turns", "turns", "zset", 7 * DAY, 1_000, "the newest turns by time of opening, for listings"),
-        KeyFamily("turnstats", "turns", "hash", None, 310, "counters that only grow; surplus channels count as one"),
+        KeyFamily("turnstats", "turns", "hash", None, 230, "counters that only grow; surplus channels count as one"),
         KeyFamily("out", "outbox", "zset", 7 * DAY, None, "conversations of a channel that have deliveries"),
         KeyFamily("outq", "outbox", "list", 7 * DAY, 1_000, "deliveries of one conversation, in order"),
         KeyFamily("unsure", "outbox", "zset", 7 * DAY, None, "conversations to ask the platform about, by when"),

@@ -2,7 +2,7 @@
 --   turn:EVENT · delivery:EVENT:CHANNEL · answer:BUCKET, fallback:BUCKET (time to the first answer) · overdue:BUCKET (how
 --   long after its deadline a turn got its fallback); a BUCKET is an upper bound in milliseconds, `inf`, or `sum`.
 -- Channels come from outside: once the hash has STATS_CAP fields, a further one counts under the name `other`.
-local STATS_CAP = 300
+local STATS_CAP = 150
 local BOUNDS = {100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000, 120000, 300000, 900000, 3600000}
 
 local function count(stats, field)
