@@ -1,0 +1,58 @@
+"""docs/loops/turns-pipeline.md shows what really happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellback import Tellback
+from tellback.settings import Settings
+from tellback.turns.keys import KEYS
+from tellback.turns.words import load_words
+from tests.support.pages import ROOT, blocks, examples
+from tests.support.turns import opened
+
+PAGE = "docs/loops/turns-pipeline.md"
+
+
+def test_the_examples_print_what_the_page_says(
+    tb: Tellback, settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del tb
+    monkeypatch.setenv("TELLBACK_REDIS_URL", settings.redis_url)
+    names: dict[str, Any] = {}
+    found = examples(PAGE)
+    assert len(found) == 2
+    for code, printed in found:
+        exec(compile(code, PAGE, "exec"), names)
+        assert capsys.readouterr().out == printed
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_the_page_tells_a_host_to_do_finishes_the_turn(tb: Tellback, *, fails: bool) -> None:
+    import tellback
+
+    def model(_: object) -> str:
+        if fails:
+            raise TimeoutError("no reply")
+        return "42"
+
+    (code,) = [text for language, text in blocks(PAGE) if language == "py"]
+    turn = opened(tb)
+    exec(code, {"tellback": tellback, "turn": turn, "model": model, "messages": [{"role": "user", "content": "hi"}]})
+    assert turn.state == "finishing"
+
+
+def test_the_catalog_of_the_page_loads(tmp_path: Path) -> None:
+    (text,) = [text for language, text in blocks(PAGE) if language == "po"]
+    folder = tmp_path / "nl" / "LC_MESSAGES"
+    folder.mkdir(parents=True)
+    (folder / "tellback.po").write_text(text)
+    assert load_words("nl", "", str(tmp_path)).feedback().startswith("Er ging iets mis")
+
+
+def test_the_page_names_every_key() -> None:
+    page = (ROOT / PAGE).read_text("utf-8")
+    assert not [key for key in KEYS if f"`{key}`" not in page]
