@@ -377,3 +377,23 @@ def test_facts_are_kept_when_the_spool_fails_while_it_is_sent(
     publisher.flush()
     assert list(dict.fromkeys(tools(database, layout))) == ["first", "second"]
     publisher.close()
+
+
+def test_who_only_takes_decisions_sends_what_a_dead_process_left(
+    database: Database, layout: Layout, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the background, without publishing anything; while Redis is away it is tried again and again."""
+    monkeypatch.setattr("tellback.messaging.lane.RETRY_SECONDS", 0.01)
+    away = Database("redis://127.0.0.1:1/0")
+    dead = Publisher(away, layout, settings)
+    dead.publish(call("left"))
+    dead.close()
+    publisher = Publisher(away, layout, settings)
+    publisher.recover(Family.EVENTS)
+    publisher._db = database
+    wait_until(lambda: tools(database, layout) == ["left"], "what was left is in its stream")
+    publisher.close()
+    clean = Publisher(database, layout, settings)
+    clean.recover(Family.EVENTS)
+    assert clean._thread is None, "nothing is left: no thread is needed"
+    clean.close()

@@ -28,6 +28,7 @@ from tellback.contracts.llm import AUTO_MODE, MAX_CODE, AnyMessage, LlmError, Ll
 from tellback.contracts.message import MAX_FIELD_BYTES
 from tellback.contracts.turns import Answered, OutgoingResponse, TurnState
 from tellback.errors import NotFound, StateConflict, Unavailable
+from tellback.names import Family
 from tellback.redaction import redact_text
 from tellback.state.turns import Answer, NewTurn, Origin, TurnRef, Turns, excerpt, turn_id
 from tellback.turns.pipeline.context import TurnAbout, TurnContext
@@ -261,6 +262,7 @@ def open_turn(
         check_name(name, value)
     session = check_name("session", metadata.get("session", conversation) if session is None else session)
     turn = turn_id(context.layout, channel, conversation, message_id)
+    context.publisher.recover(Family.TURNS)  # answers that this host gave before it died
     opened = Turns(context.database, context.layout).open(
         NewTurn(
             ref=TurnRef(turn, channel, conversation, session),

@@ -30,6 +30,8 @@ class Lane:
         self._batch = batch
         self._buffer: list[Fact] = []
         self._adopted = False
+        self._asked = False
+        self._left = False
         self._next_try = 0.0
         self.full: SpoolFull | None = None
         self.bytes = 0
@@ -45,13 +47,21 @@ class Lane:
 
     @property
     def trouble(self) -> bool:
-        """Whether sending failed and is to be tried again."""
-        return self.full is not None or self._spool.pending
+        """Whether sending failed and is to be tried again, or others have left something to send."""
+        return self.full is not None or self._left or self._spool.pending
 
     @property
     def due(self) -> bool:
         """Whether sending makes sense now: a lane in trouble rests between its tries."""
         return clock.monotonic() >= self._next_try if self.trouble else bool(self._buffer)
+
+    def recover(self) -> bool:
+        """Have what others may have left sent, too; whether there is any, asked once. Under the publisher's guard."""
+        if self._asked:
+            return False
+        self._asked = True
+        self._left = not self._adopted and bool(self._spool.others())
+        return self._left
 
     def take(self, fact: Fact) -> int:
         """Keep a fact in memory; returns how many there are."""
@@ -90,6 +100,7 @@ class Lane:
         if recovered or not self._adopted:
             self._spool.send_orphans(self._send)
             self._adopted = True
+            self._left = False
 
     def _keep(self, facts: list[Fact], trouble: Exception) -> None:
         if not facts:

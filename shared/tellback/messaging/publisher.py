@@ -126,6 +126,17 @@ class Publisher:
             if lane.full is not None:
                 raise lane.full
 
+    def recover(self, family: Family) -> None:
+        """Have what dead processes of this host left on disk for a family sent; returns at once.
+
+        Whoever publishes does that by the way. This is for those who may never: whose calls are decisions.
+        """
+        self._follow_fork()
+        with self._guard:
+            if not self._closed and self._lanes[family].recover():
+                self._start()
+                self._guard.notify()
+
     def hurry(self) -> None:
         """Have what is buffered sent without the linger; returns at once."""
         self._follow_fork()

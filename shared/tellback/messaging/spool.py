@@ -73,12 +73,15 @@ class Spool:
         if self._own is not None and self._own.pending:
             self._own.send_all(send, self._chunk)
 
+    def others(self) -> list[Path]:
+        """The files of other processes, alive or gone, oldest first."""
+        own = None if self._own is None else self._own.path
+        found = (path for folder in (self._folder, *self._others) for path in folder.glob("*.spool") if path != own)
+        return sorted(found, key=lambda path: path.name)
+
     def send_orphans(self, send: Send) -> None:
         """Send what processes that are gone have left, and delete their files; one that cannot be used stays."""
-        found = (path for folder in (self._folder, *self._others) for path in folder.glob("*.spool"))
-        for path in sorted(found, key=lambda path: path.name):
-            if self._own is not None and path == self._own.path:
-                continue
+        for path in self.others():
             try:
                 self._send_orphan(path, send)
             except OSError as error:  # another user's, say: what this process has to send must not wait for it
