@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -133,6 +134,30 @@ def test_fields_are_checked_by_schema_on_the_worker(name: str, fields: dict[str,
 
 def test_the_setting_names_classes() -> None:
     assert load_registry("tellback.guidance.usage:ToolUsageMonitor, ").is_custom("ToolUsageMonitor")
+
+
+def test_entry_points_of_packages_are_found_and_a_broken_one_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pip leaves an installed package."""
+    (tmp_path / "their_feedback.py").write_text(
+        "class Theirs:\n    name = 'Theirs'\n"
+        "    def should_run(self, *, context): return True\n"
+        "    def provide(self, *, context): return None\n"
+        "instance = Theirs()\n"
+    )
+    metadata = tmp_path / "their_feedback-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: their-feedback\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(
+        "[tellback.providers]\ngone = no_such_module:X\nnothing = their_feedback:Nobody\n"
+        "object = their_feedback:instance\ntheirs = their_feedback:Theirs\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = load_registry("")
+    assert registry.is_custom("Theirs")
+    assert type(registry.build(ProviderSpec(name="Theirs", trigger=TRIGGER))).__name__ == "Theirs"
+    assert "DeadlineFeedback" in registry.names
 
 
 @pytest.mark.parametrize("path", ["no.such.module:X", "tellback.guidance.usage:Nobody", "json:dumps", "json"])

@@ -116,7 +116,7 @@ def _field_names(cls: type[Any]) -> list[str]:
 def load_registry(setting: str) -> Registry:
     """Built-in providers, those of the entry point group `tellback.providers`, and those that `setting` names.
 
-    An entry point that cannot be imported is logged and left out; a name in the setting must work.
+    An entry point that cannot be imported, or is no class, is logged and left out; a name in the setting must work.
 
     Raises:
         ConfigurationError: the setting names what cannot be imported, or two classes of one name.
@@ -124,9 +124,14 @@ def load_registry(setting: str) -> Registry:
     found: list[type[Any]] = []
     for entry in entry_points(group=GROUP):
         try:
-            found.append(entry.load())
+            cls = entry.load()
         except Exception:  # noqa: BLE001 - another package's fault must not stop the worker
             _log.exception("provider.not_loaded", entry_point=entry.value)
+            continue
+        if isinstance(cls, type):
+            found.append(cls)
+        else:
+            _log.error("provider.no_class", entry_point=entry.value)
     return Registry([*found, *(_imported(path.strip()) for path in setting.split(",") if path.strip())])
 
 
