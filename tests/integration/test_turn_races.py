@@ -50,9 +50,10 @@ def _do_anything(settings: Settings, ids: list[str], seed: int, barrier: Barrier
         barrier.wait()
         for name in dice.sample(ids * 2, len(ids) * 2):
             told.append(_one_call(tb, turns, turns[name], dice))
-            if dice.random() < 0.05:
+            if dice.random() < 0.1:
                 told.append(("sweep", "", str(sweep(store(tb), few)[1])))
-                for delivery in itertools.islice(tb.outbox("chat"), 5):
+            if dice.random() < 0.02:
+                for delivery in itertools.islice(tb.outbox("chat"), 3):
                     told.append(("send", f"{delivery.turn_id} {delivery.kind}", delivery.settle(SENT)))
     results.put(told)
 
@@ -79,7 +80,7 @@ def _called(tb: Tellback, turns: dict[str, Turn], turn: Turn, call: str, dice: r
     elif call == "hand_over":
         turn.hand_over(to=f"host-{dice.randrange(PROCESSES)}")
     elif call == "time":
-        tb.context.database.command("ZADD", store(tb).shard(turn.id).key("due"), "XX", 1, turn.id)
+        deadline_passes(tb, turn)
     else:
         turn.defer(seconds=dice.choice([0.001, 60])) if call == "defer" else turn.progress()
     return "done"
