@@ -16,6 +16,7 @@ from tellback.names import RECORD_FILE
 
 if TYPE_CHECKING:
     from tellback.client.commands import Job
+    from tellback.client.connection import Tellback
     from tellback.contracts.commands import CommandRecord
 
 # What follows the program's name belongs to the command, so `tellback run pytest -q` needs no `--`.
@@ -26,6 +27,15 @@ CwdOption = Annotated[str | None, typer.Option(help="Directory to run in.")]
 TimeoutOption = Annotated[float, typer.Option(help="Seconds that the command may take.")]
 NoteOption = Annotated[str | None, typer.Option(help="One line on what is expected, kept beside what happened.")]
 ParentOption = Annotated[str | None, typer.Option(help="The command id of the attempt that this one retries.")]
+OnLostOption = Annotated[
+    Literal["record", "retry"], typer.Option(help="When its worker dies: record that, or try again as well.")
+]
+PriorityOption = Annotated[
+    Literal["interactive", "normal", "batch"], typer.Option(help="What is more urgent runs first.")
+]
+FollowOption = Annotated[
+    bool, typer.Option("--follow", help="Print the output while the command runs, with --json as JSON lines.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -91,15 +101,9 @@ def submit(
     input_: Annotated[list[str] | None, typer.Option("--input", help="Id of a command whose output is used.")] = None,
     env: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the command's environment.")] = None,
     secret_env: Annotated[list[str] | None, typer.Option(help="A variable that the worker's host fills in.")] = None,
-    on_lost: Annotated[
-        Literal["record", "retry"], typer.Option(help="When its worker dies: record that, or try again as well.")
-    ] = "record",
-    priority: Annotated[
-        Literal["interactive", "normal", "batch"], typer.Option(help="What is more urgent runs first.")
-    ] = "normal",
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Print the output while the command runs, with --json as JSON lines.")
-    ] = False,
+    on_lost: OnLostOption = "record",
+    priority: PriorityOption = "normal",
+    follow: FollowOption = False,
     detach: Annotated[bool, typer.Option("--detach", help="Print the command's id and do not wait.")] = False,
     wait: Annotated[float | None, typer.Option(help="Seconds to wait for the record; default: no limit.")] = None,
     as_json: JsonOption = False,
@@ -110,9 +114,7 @@ def submit(
 
     Interrupting it (Ctrl-C) ends the waiting or following with exit code 130; the command goes on.
     """
-    with reported():
-        if follow and detach:
-            raise InvalidInput("--follow and --detach exclude each other")
+    _refuse_both(follow=follow, detach=detach)
     with client(redis_url, team) as tb:
         job = tb.submit(
             argv,
@@ -129,9 +131,7 @@ def submit(
             priority=priority,
             follow=follow,
         )
-        tb.flush()
-        if tb.spooled:
-            _say_spooled(job.command_id)
+        _hand_over(tb, job)
         if detach:
             _print_id(job.command_id, as_json=as_json)
             return
@@ -141,12 +141,21 @@ def submit(
     _end(record, as_json=as_json, told=follow)
 
 
-def _say_spooled(command_id: str) -> None:
-    typer.echo(
-        f"tellback: Redis is away: command {command_id} waits on this host's disk and runs when Redis is back; "
-        "do not submit it again",
-        err=True,
-    )
+def _refuse_both(*, follow: bool, detach: bool) -> None:
+    with reported():
+        if follow and detach:
+            raise InvalidInput("--follow and --detach exclude each other")
+
+
+def _hand_over(tb: Tellback, job: Job) -> None:
+    """See that it leaves this process; say so if that is to this host's disk."""
+    tb.flush()
+    if tb.spooled:
+        typer.echo(
+            f"tellback: Redis is away: command {job.command_id} waits on this host's disk and runs when Redis is back; "
+            "do not submit it again",
+            err=True,
+        )
 
 
 def _append(record: CommandRecord, path: Path) -> None:
