@@ -205,6 +205,19 @@ def test_a_tool_with_a_name_that_no_host_could_declare_is_analysed(name: str) ->
     assert digest.whole.calls == 3
 
 
+def test_no_secret_of_a_transcript_stands_in_a_report() -> None:
+    """What people and agents said, arguments, results and errors, and the nudges that quote them."""
+    secret = "ghp_" + "pLIix6MEOLeMa61EqJomTEI1JEzO3joOj37H"
+    turns = [turn("book", f"Error: {secret} is not accepted", token=secret, note=f"with {secret}") for _ in range(4)]
+    told = talk(*turns, turn("look", f'{{"key": "{secret}"}}', query="x"))
+    told["messages"] += [{"role": role, "content": f"my key is {secret}"} for role in ("user", "assistant")]  # type: ignore[operator]  # a list
+    digest = digest_of(told)
+    assert digest.whole.nudges
+    for report in ("".join(markdown_of(digest)), "".join(page_of(digest))):
+        assert "redacted: github-token" in report
+        assert secret.lower() not in report.lower()
+
+
 class Parsed(HTMLParser):
     """The elements of a page, whether they are closed, and all that could act."""
 

@@ -11,6 +11,8 @@ from typing import Final, Literal
 
 from tellback.contracts.guidance import Code, Severity
 from tellback.guidance.attempts import normal_text
+from tellback.guidance.observations.values import shown
+from tellback.redaction import redact_value
 from tellback.replay.accounts import Account, Observed, Said
 from tellback.replay.transcript import BadLine
 
@@ -175,7 +177,9 @@ class Digest:
             if len(self.errors) >= SHAPES_MAX:
                 self.errors_beyond += 1
                 return
-            self.errors[key] = Named(call.step.tool, call.code, call.seen.status_line, cut(call.step.result, 200))
+            self.errors[key] = Named(
+                call.step.tool, call.code, call.seen.status_line, cut(shown(call.step.result), 200)
+            )
         self.errors[key].count += 1
 
 
@@ -186,7 +190,7 @@ def group_of(account: Account) -> Group:
 
 
 def card_of(account: Account) -> Card:
-    """The conversation with all texts cut."""
+    """The conversation with all texts cut, and without known secrets: a report goes to others."""
     talk = account.conversation
     calls, nudges = account.calls, account.nudges
     return Card(
@@ -206,7 +210,7 @@ def card_of(account: Account) -> Card:
 def _lines(entries: Iterable[Said | Observed]) -> Iterator[Line]:
     for entry in entries:
         if isinstance(entry, Said):
-            yield Line("user" if entry.who == "user" else "agent", entry.position, cut(entry.text))
+            yield Line("user" if entry.who == "user" else "agent", entry.position, cut(shown(entry.text)))
             continue
         yield Line(
             "call",
@@ -227,8 +231,8 @@ def _lines(entries: Iterable[Said | Observed]) -> Iterator[Line]:
 
 
 def normal_arguments(call: Observed) -> str:
-    """The arguments as JSON, in the form in which calls are compared."""
-    return normal_text(call.step.params).decode("utf-8", "replace")
+    """The arguments as JSON, in the form in which calls are compared, without known secrets."""
+    return normal_text(redact_value(call.step.params)).decode("utf-8", "replace")
 
 
 def cut(text: str, limit: int = TEXT_MAX) -> str:
