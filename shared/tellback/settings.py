@@ -161,6 +161,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(gt=0, le=86_400, description="Time an ambiguous delivery holds its conversation before it is final."),
     ] = 30.0
+    channels: Annotated[
+        str,
+        Meta(
+            description="Channels that have transports, separated by commas: what is to go elsewhere is dead at once, "
+            "and workers say so; empty: any channel may have one, and deliveries wait for it."
+        ),
+    ] = ""
     fallback_language: Annotated[str, Meta(description="Language of fallbacks where nothing else says one.")] = "en"
     channel_languages: Annotated[
         str,
@@ -219,6 +226,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def spoken_channels(self) -> frozenset[str]:
         """The channels of `voice_channels`."""
         return frozenset(name.strip() for name in self.voice_channels.split(",") if name.strip())
+
+    @property
+    def known_channels(self) -> frozenset[str]:
+        """The channels of `channels`; none where any is allowed."""
+        return frozenset(name.strip() for name in self.channels.split(",") if name.strip())
 
     @property
     def broker(self) -> str:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from tellback import RoutingOutcome, Tellback
 from tellback.cli.app import app
 from tellback.settings import Settings
-from tests.support.turns import HELLO, opened, overdue, swept
+from tests.support.turns import HELLO, drained, fallback_was, opened, overdue, swept
 
 
 def run(settings: Settings, *arguments: str) -> str:
@@ -74,3 +74,41 @@ def test_an_empty_listing_says_so(tb: Tellback, settings: Settings, command: str
     del tb
     assert "none" in run(settings, command)
     assert rows(settings, command) == []
+
+
+def test_late_answers_are_listed_with_what_became_of_them(tb: Tellback, settings: Settings) -> None:
+    late, stale, never = (overdue(tb, conversation=name) for name in ("c1", "c2", "c3"))
+    swept(tb)
+    drained(tb)
+    fallback_was(tb, late, 90)
+    assert (late.respond(HELLO), stale.respond(HELLO, late_within=0)) == ("late", "stale")
+    drained(tb)
+    found = {row["id"]: row for row in rows(settings, "turns", "--late")}
+    assert set(found) == {late.id, stale.id}
+    assert never.id not in found
+    assert (found[late.id]["late_delivery"], found[stale.id]["late_delivery"]) == ("delivered", "dropped")
+    assert 90 <= found[late.id]["late"] < 200
+    assert json.loads(found[late.id]["late_outcome"])["sent_text"] is True
+    assert len(rows(settings, "turns", "--late", "--limit", "1")) == 1
+    table = run(settings, "turns", "--late")
+    assert "dropped" in table
+    assert never.id not in table
+
+
+def test_what_did_not_surely_arrive_is_listed(tb: Tellback, settings: Settings) -> None:
+    blocked, unknown, arrived = (opened(tb, conversation=name) for name in ("c1", "c2", "c3"))
+    for turn in (blocked, unknown, arrived):
+        turn.respond(HELLO)
+    outcomes = {
+        "c1": RoutingOutcome(attempted=True, permanent=True, error="blocked by the user"),
+        "c2": RoutingOutcome(attempted=True, ambiguous=True, error="no reply in 10 s"),
+        "c3": RoutingOutcome(attempted=True, sent_text=True),
+    }
+    for delivery in tb.outbox("chat"):
+        delivery.settle(outcomes[delivery.conversation])
+    assert {(row["turn"], row["status"], row["error"]) for row in rows(settings, "outbox", "--undelivered")} == {
+        (blocked.id, "dead", "blocked by the user"),
+        (unknown.id, "ambiguous", "no reply in 10 s"),
+    }
+    assert rows(settings, "outbox", "mail", "--undelivered") == []
+    assert "blocked by the user" in run(settings, "outbox", "chat", "--undelivered")

@@ -19,6 +19,7 @@ from tellback.settings import Settings
 from tellback.state.sweeps import Sweeps
 from tellback.state.turns import Turns, TurnView
 from tellback_workers.runtime import runtime
+from tellback_workers.unknown_channels import bury_unknown
 
 SECONDS: Final = 1.0  # a run that finds its batch full goes on for as long; beat sends the next
 SET_ASIDE_MS: Final = 60_000  # a turn whose fallback failed by itself waits for as long
@@ -94,5 +95,6 @@ def sweep_turns(team: str) -> None:
         layout = process.layout(team)
         if sweep_all(Turns(process.database, layout), process.settings):
             Sweeps(process.database, layout).note(QUIET * process.settings.beat_period)
+        bury_unknown(process.database, layout, process.settings)
     except Unavailable as away:
         _log.warning("sweep_turns.postponed", team=team, reason=str(away))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -11,6 +11,9 @@ from tellback.cli.common import TURNS, JsonOption, TeamOption, UrlOption, client
 if TYPE_CHECKING:
     from tellback.state.outbox import Delivery, Place
     from tellback.state.turns import TurnView
+
+LISTED: Final = 1_024_000  # the newest 1,000 turns of each of the most shards that a team can have
+UNDELIVERED: Final = ("opened_at", "channel", "conversation", "kind", "status", "error", "turn")
 
 LimitOption = Annotated[int, typer.Option(help="Rows at most.", min=1, max=10_000)]
 
@@ -30,12 +33,24 @@ def turns(
     host: Annotated[
         str | None, typer.Option("--host", help="Only open turns that were handed over to this host, and are with it.")
     ] = None,
+    late: Annotated[
+        bool,
+        typer.Option(
+            "--late",
+            help="Only turns whose answer came after the fallback was out: how late, and what became of it. They are "
+            "looked for among the newest 1,000 turns of each shard.",
+        ),
+    ] = False,
     limit: LimitOption = 100,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """The newest turns, or those that are open. `overdue` is in seconds."""
+    """The newest turns, or those that are open; `overdue` is in seconds past the deadline, `late` after the fallback.
+
+    `delivery` is what is known of the first answer: waiting, sending, delivered, ambiguous or dead; `late delivery` is
+    what is known of a late one, which may also be dropped since it was stale.
+    """
     from tellback.state.turns import Turns
 
     with client(redis_url, team) as tb:
@@ -44,25 +59,47 @@ def turns(
         if host is not None:
             found = store.handed_to(host, limit)
         else:
-            found = store.open_now(limit) if open_ or overdue else store.newest(limit)
+            found = store.open_now(limit) if open_ or overdue else store.newest(LISTED if late else limit)
     rows = [_turn_row(turn, now) for turn in found]
     if overdue:
         rows = [row for row in rows if row["overdue"] is not None]
-    columns = ("opened_at", "state", "channel", "conversation", "overdue", "delivery", "id")
+    if late:
+        rows = [row for row in rows if row["late"] is not None][-limit:]
+    times = ("late", "late_delivery") if late else ("overdue", "delivery")
+    columns = ("opened_at", "state", "channel", "conversation", *times, "id")
     show(rows, as_json=as_json, columns=columns, title="Turns")
 
 
 def outbox(
     channel: Annotated[str | None, typer.Argument(help="The channel; without one, every channel.")] = None,
+    *,
+    undelivered: Annotated[
+        bool,
+        typer.Option(
+            "--undelivered",
+            help="Instead: what is out of the outbox and did not surely arrive, dead or ambiguous, of the newest 1,000 "
+            "turns of each shard.",
+        ),
+    ] = False,
     limit: LimitOption = 100,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Deliveries that are not settled, in order within each conversation."""
+    """Deliveries that are not settled, in order within each conversation.
+
+    `status` is waiting, taken (by a transport), or ambiguous: it may have been sent, and holds its conversation for
+    `TELLBACK_OUTBOX_HOLD`.
+    """
     from tellback.client.outbox import open_outbox
+    from tellback.state.turns import Turns
 
     with client(redis_url, team) as tb:
+        if undelivered:
+            turns = Turns(tb.context.database, tb.context.layout).newest(LISTED)
+            lost = [row for turn in turns if channel in {None, turn.channel} for row in _undelivered_rows(turn)]
+            show(lost[-limit:], as_json=as_json, columns=UNDELIVERED, title="Undelivered")
+            return
         store = open_outbox(tb.context)
         channels = [channel] if channel else store.channels()
         found = [item for name in channels for item in store.pending(name, limit)][:limit]
@@ -74,9 +111,33 @@ def outbox(
 def _turn_row(turn: TurnView, now: int) -> dict[str, Any]:
     import msgspec
 
-    late = turn.is_open and turn.deadline is not None and turn.deadline < now
-    overdue = round((now - turn.deadline) / 1000, 1) if late and turn.deadline is not None else None
-    return {**msgspec.to_builtins(turn), "overdue": overdue}
+    past = turn.is_open and turn.deadline is not None and turn.deadline < now
+    overdue = round((now - turn.deadline) / 1000, 1) if past and turn.deadline is not None else None
+    answered, closed = turn.late_at, turn.closed_at
+    late = None if answered is None else round((answered - (closed or answered)) / 1000, 1)
+    return {**msgspec.to_builtins(turn), "overdue": overdue, "late": late}
+
+
+def _undelivered_rows(turn: TurnView) -> list[dict[str, Any]]:
+    import msgspec
+
+    found: list[dict[str, Any]] = []
+    for kind, status, outcome in (
+        ("fallback" if turn.state == "fallback" else "answer", turn.delivery, turn.outcome),
+        ("late", turn.late_delivery, turn.late_outcome),
+    ):
+        if status in {"dead", "ambiguous"}:
+            error = msgspec.json.decode(outcome).get("error") if outcome else None
+            found.append({
+                "opened_at": turn.opened_at,
+                "channel": turn.channel,
+                "conversation": turn.conversation,
+                "turn": turn.id,
+                "kind": kind,
+                "status": status,
+                "error": error,
+            })  # fmt: skip
+    return found
 
 
 def _delivery_row(place: Place, ready_at: int, delivery: Delivery) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from tellback.contracts.turns import DeliveryKind, OutgoingResponse, RoutingOutc
 from tellback.errors import InvalidInput
 from tellback.log import get_logger
 from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.keys import Layout
 from tellback.state.outbox import Delivery, Limits, Outbox, Place
 
 AHEAD: Final = 64  # deliveries looked up at once; each is still taken by itself
@@ -93,7 +95,12 @@ def outbox(
 
 def open_outbox(context: Context) -> Outbox:
     """The store of a team's outboxes, with this host's limits."""
-    return Outbox(context.database, context.layout, _limits(context.settings))
+    return open_outbox_of(context.database, context.layout, context.settings)
+
+
+def open_outbox_of(database: Database, layout: Layout, settings: Settings) -> Outbox:
+    """The same for who has no client."""
+    return Outbox(database, layout, _limits(settings))
 
 
 def _deliveries(store: Outbox, channel: str, wait: float, reconcile: Reconcile | None) -> Iterator[OutboxDelivery]:

@@ -61,4 +61,5 @@ def _with_redis(settings: Settings) -> Iterator[Finding]:
         yield from work.intake(database, layout, settings, alive)
         yield work.queues(broker, alive)
         yield work.sweep(database, layout, settings)
+        yield work.outbox(database, layout)
         yield work.dead_letters(database, layout)

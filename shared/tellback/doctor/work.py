@@ -15,6 +15,7 @@ from tellback.state.dead import DeadLetters
 from tellback.state.keys import Layout, stream_of
 from tellback.state.presence import Worker
 from tellback.state.sweeps import Sweeps
+from tellback.state.turn_stats import TurnStats
 from tellback.urls import without_secrets
 
 SLOW_SECONDS: Final = 30.0
@@ -84,6 +85,24 @@ def sweep(database: Database, layout: Layout, settings: Settings) -> Finding:
             "sweep", found, "its user hears nothing: start a worker, any; `tellback turns --overdue` lists them"
         )
     return ok("sweep", found)
+
+
+def outbox(database: Database, layout: Layout) -> Finding:
+    """Channels whose deliveries wait while no transport asks for them."""
+    states = TurnStats(database, layout).channels()
+    alone = {
+        channel: state
+        for channel, state in states.items()
+        if state.waits > SLOW_SECONDS and (state.unasked is None or state.unasked > SLOW_SECONDS)
+    }
+    if not alone:
+        return ok("outbox", f"{sum(state.deliveries for state in states.values())} deliveries wait")
+    found = ", ".join(f"{channel!r} {state.deliveries}" for channel, state in list(alone.items())[:10])
+    return wrong(
+        "outbox",
+        f"deliveries wait, and no transport asks for them: {found}",
+        "start one (`python -m tellback.transports`); TELLBACK_CHANNELS lets workers drop what no transport serves",
+    )
 
 
 def dead_letters(database: Database, layout: Layout) -> Finding:

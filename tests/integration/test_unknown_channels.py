@@ -1,0 +1,52 @@
+"""What is to go to a channel without a transport: dead, with an alert, where channels are named; else it waits."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tellback import Tellback
+from tellback.doctor.work import outbox as examined
+from tellback.settings import Settings
+from tellback_workers.unknown_channels import bury_unknown
+from tests.support.turns import HELLO, drained, events, opened, overdue, swept, view
+
+
+def bury(tb: Tellback, settings: Settings, channels: str) -> int:
+    named = msgspec.structs.replace(settings, channels=channels)
+    return bury_unknown(tb.context.database, tb.context.layout, named)
+
+
+def test_an_unknown_channel_is_dead_and_logged(
+    tb: Tellback, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known, answered = opened(tb), opened(tb, channel="telegrm", conversation="c2")
+    fallback = overdue(tb, channel="forged\nline", conversation="c3")
+    for turn in (known, answered):
+        turn.respond(HELLO)
+    swept(tb)
+    assert bury(tb, settings, "chat, mail") == 2
+    assert [view(tb, turn).delivery for turn in (known, answered, fallback)] == ["waiting", "dead", "dead"]
+    assert events(tb, "c2")[-1] == "dead"
+    assert "unknown channel" in tb.history("c2")[-1]["error"]
+    logged = [line for line in capsys.readouterr().out.splitlines() if "outbox.unknown_channel" in line]
+    assert len(logged) == 2, "one line each, whatever the channel is called"
+    assert bury(tb, settings, "chat, mail") == 0
+    assert len(drained(tb)) == 1
+
+
+def test_without_a_list_of_channels_everything_waits(tb: Tellback, settings: Settings) -> None:
+    opened(tb, channel="telegrm").respond(HELLO)
+    assert bury(tb, settings, " , ") == 0
+    assert len(drained(tb, "telegrm")) == 1
+
+
+def test_the_doctor_sees_what_no_transport_asks_for(tb: Tellback) -> None:
+    opened(tb, channel="telegrm").respond(HELLO)
+    assert examined(tb.context.database, tb.context.layout).state == "ok", "a transport may be a moment late"
+    key = tb.context.layout.of_turn("telegrm", "c1").key("out", "telegrm")
+    tb.context.database.command("ZADD", key, tb.context.database.now_ms() - 60_000, "c1")
+    finding = examined(tb.context.database, tb.context.layout)
+    assert (finding.state, "'telegrm' 1" in finding.found) == ("wrong", True)
+    next(iter(tb.outbox("telegrm")))
+    assert examined(tb.context.database, tb.context.layout).state == "ok", "a transport asks"
