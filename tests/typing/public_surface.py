@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from threading import Event
 from typing import Any, Literal, assert_type
 
 import tellback
@@ -29,6 +30,14 @@ from tellback import (
     Turn,
     Verdict,
     testing,
+)
+from tellback.transports import (
+    PrintTransport,
+    TelegramTransport,
+    WebhookMessage,
+    WebhookTransport,
+    serve,
+    verify,
 )
 
 
@@ -121,6 +130,16 @@ def turns(tb: Tellback) -> None:
     assert_type(tb.outbox("telegram"), Iterator[OutboxDelivery])
     for delivery in tb.outbox("telegram"):
         delivery.settle(tellback.RoutingOutcome(attempted=True, sent_text=True))
+    tb.outbox("telegram", wait=1.0, reconcile=asked)
+    tb.outbox("telegram", reconcile=len)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # no such hook
+    assert_type(verify(b"", {}, "secret"), WebhookMessage)
+    serve(tb, "telegram", TelegramTransport("1:a", speak=str.encode), stop=Event(), reconcile=asked)
+    serve(tb, "web", WebhookTransport("https://example.org", "secret", deduplicates=True), stop=Event())
+    serve(tb, "web", PrintTransport(), stop=Event())
+
+
+def asked(delivery: OutboxDelivery) -> tellback.RoutingOutcome | None:
+    return tellback.RoutingOutcome(attempted=True) if delivery.attempt > 1 else None
 
 
 class Signature:

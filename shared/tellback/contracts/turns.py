@@ -86,11 +86,11 @@ class OutgoingResponse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 class RoutingOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a transport says of one delivery. Delivered means text, or voice, or at least one attachment was sent.
 
-    `attempted` is False where nothing left this host: the transport is down or not connected. `ambiguous` says that
-    the request went out and no reply came, so that nobody knows whether the user has the message. `permanent` says
-    that no further attempt can succeed: the user has blocked the bot, the conversation is gone. `queued` says that
-    nothing was sent yet: an outbox has the response. `retry_after` is in seconds, where the platform says when to try
-    again; nothing is tried earlier.
+    `attempted` is False where the platform took nothing and may later: it is down, not connected, or says to wait.
+    `ambiguous` says that the request went out and no reply came, so that nobody knows whether the user has the message.
+    `permanent` says that no further attempt can succeed: the user has blocked the bot, the conversation is gone.
+    `queued` says that nothing was sent yet: an outbox has the response. `retry_after` is in seconds, where the platform
+    says when to try again; nothing is tried earlier.
     """
 
     attempted: bool

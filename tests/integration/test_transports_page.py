@@ -1,0 +1,57 @@
+"""docs/loops/transports.md shows what really happens."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from tellback import Tellback
+from tellback.cli.metrics_text import TURN_EVENTS, metrics_text
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.transports.__main__ import _parser
+from tellback.transports.webhook import AGAIN, GATEWAY, NOT_THERE
+from tests.support.pages import ROOT, console, examples
+
+PAGE = "docs/loops/transports.md"
+TEXT = (ROOT / PAGE).read_text("utf-8")
+
+
+@pytest.mark.parametrize("number", range(len(examples(PAGE))))
+def test_each_example_prints_what_the_page_says(
+    number: int,
+    database: Database,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    del database
+    monkeypatch.setenv("TELLBACK_REDIS_URL", settings.redis_url)
+    code, printed = examples(PAGE)[number]
+    exec(compile(code, PAGE, "exec"), {})
+    assert capsys.readouterr().out == printed
+
+
+@pytest.mark.parametrize("line", console(PAGE))
+def test_each_command_is_one(line: str) -> None:
+    words = shlex.split(line)
+    assert _parser().parse_args(words[words.index("tellback.transports") + 1 :]).channel
+
+
+def test_the_table_of_the_webhook_names_each_status() -> None:
+    def statuses(beginning: str) -> set[int]:
+        [row] = [row for row in TEXT.splitlines() if row.startswith(f"| {beginning}")]
+        return {int(number) for number in re.findall(r"\b\d{3}\b", row)}
+
+    assert statuses("3xx, 401") == NOT_THERE
+    assert statuses("408, 409") == {*AGAIN, 500}
+    assert statuses("502, 504, no reply") == GATEWAY
+
+
+def test_the_page_names_every_metric(tb: Tellback) -> None:
+    families = set(re.findall(r"^# TYPE (\w+) ", metrics_text(tb), re.MULTILINE))
+    short = {name.removeprefix("tellback_outbox").removesuffix("_created") for name in families}
+    assert not [name for name in short if name not in TEXT]
+    assert not [event for event in TURN_EVENTS if f"`{event}`" not in TEXT]
