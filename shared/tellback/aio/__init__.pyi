@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from types import TracebackType
 from typing import Any, Literal
+
 from tellback.client.observing import Observations
 from tellback.client.outbox import Reconcile
 from tellback.contracts.commands import CommandRecord, CommandSubmitted, OnLost, OutputPiece, Priority, Verdict
