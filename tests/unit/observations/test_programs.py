@@ -47,6 +47,9 @@ def test_a_program_that_failed_is_an_error_and_not_the_absence_of_its_tool(resul
         "Exit code 0\nall is well",
         "Process exited with code 0",
         {"exit_code": 3, "name": "the code of the emergency exit"},
+        "Return value: 42",
+        "Return code 20417 was made for your parcel",
+        "Exit code 137 means that the kernel ended the container.",
         {"stdout": "x", "exit_code": True},
     ],
 )

@@ -197,7 +197,8 @@ _UNITS: Final = {"ms": 0.001, "mi": 60.0, "m": 60.0, "h": 3600.0}
 _EXITED: Final = re.compile(
     r"\s*(?:\w*error\W+)?[\[(]?(?:(?:the )?(?:process|command|program|script)\b.{0,200}? "
     r"(?:exited|failed|finished|ended|terminated|returned) (?:with )?(?:a )?(?:non-?zero )?(?:exit |return )?"
-    r"(?:code|status)|(?:exit(?:ed)?|return)[ _-]?(?:with )?(?:code|status|value))\W{0,3}(?!0\b)-?\d{1,10}\b",
+    r"(?:code|status)|exit(?:ed)?[ _-]?(?:with )?(?:code|status)|return[ _-]?code(?!\W{0,3}\d{4}))"
+    r"\W{0,3}(?!0\b)-?\d{1,10}\b(?! (?:means?|is|was|indicates?|stands|for|of|tells?|says?)\b)",
     re.IGNORECASE,
 )
 _TAGS: Final = re.compile(r"<[^<>]{1,2000}>")
