@@ -112,6 +112,28 @@ def test_turns_and_the_outbox(database: Database, settings: Settings) -> None:  
     assert run(scene, settings) == ("open", ["hello"], "responded")
 
 
+def test_the_outbox_reconciles(database: Database, settings: Settings) -> None:  # noqa: ARG001 - an emptied Redis
+    """The hook is an ordinary function: it runs in a thread, and the delivery that it is given is not awaited."""
+    here = threading.get_ident()
+    asked: list[tuple[str | None, bool]] = []
+
+    def ask(delivery: tellback.OutboxDelivery) -> RoutingOutcome:
+        asked.append((delivery.response.text, threading.get_ident() == here))
+        return RoutingOutcome(attempted=True, sent_text=True)
+
+    async def scene(tb: aio.Tellback) -> list[str]:
+        turn = await tb.open_turn(channel="c", conversation="1", message_id="m", text="hi")
+        await turn.respond(OutgoingResponse.text_only("hello"))
+        async for delivery in tb.outbox("c"):
+            await delivery.settle(RoutingOutcome(attempted=True, ambiguous=True))
+        async for _ in tb.outbox("c", wait=2.0, reconcile=ask):
+            raise AssertionError("what the platform has is not sent again")
+        return [entry["event"] for entry in await tb.history("1")]
+
+    assert run(scene, settings) == ["opened", "answered", "ambiguous", "delivered"]
+    assert asked == [("hello", False)]
+
+
 def test_turns_that_change_hands(database: Database, settings: Settings) -> None:  # noqa: ARG001 - an emptied Redis
     async def scene(tb: aio.Tellback) -> tuple[str, str, list[str], str]:
         one, two = [await tb.open_turn(channel="c", conversation="1", message_id=m, text="hi") for m in ("a", "b")]

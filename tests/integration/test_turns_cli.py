@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from tellback import RoutingOutcome, Tellback
+from tellback import RoutingOutcome, Tellback, connect
 from tellback.cli.app import app
 from tellback.settings import Settings
-from tests.support.turns import HELLO, drained, fallback_was, opened, overdue, swept
+from tests.support.turns import HELLO, drained, fallback_was, opened, overdue, swept, view
+from tests.support.waiting import wait_until
 
 
 def run(settings: Settings, *arguments: str) -> str:
@@ -112,3 +114,39 @@ def test_what_did_not_surely_arrive_is_listed(tb: Tellback, settings: Settings) 
     }
     assert rows(settings, "outbox", "mail", "--undelivered") == []
     assert "blocked by the user" in run(settings, "outbox", "chat", "--undelivered")
+
+
+def test_the_history_tells_a_turns_whole_story(tb: Tellback, settings: Settings) -> None:
+    short = msgspec.structs.replace(settings, outbox_retry=0.05)
+    with connect(settings=short) as client:
+        turn = overdue(client, text="a question")
+        swept(client)
+        outcomes = [
+            RoutingOutcome(attempted=True, error="HTTP 500"),
+            RoutingOutcome(attempted=True, sent_text=True),
+            RoutingOutcome(attempted=True, ambiguous=True, error="no reply in 10 s"),
+            RoutingOutcome(attempted=True, sent_text=True),
+        ]
+        for outcome in outcomes[:2]:
+            next(iter(client.outbox("chat", wait=5.0))).settle(outcome)
+        assert turn.respond(HELLO) == "late"
+        next(iter(client.outbox("chat", wait=5.0))).settle(outcomes[2])
+        wait_until(
+            lambda: (
+                list(client.outbox("chat", reconcile=lambda _: outcomes[3]))
+                or view(tb, turn).late_delivery == "delivered"
+            ),
+            "the platform has it",
+        )
+    story = rows(settings, "history", "c1")
+    assert [entry["event"] for entry in story] == [
+        *("opened", "fallback", "retry", "delivered"),
+        *("late", "ambiguous", "delivered"),
+    ]
+    assert all(entry["turn"] == turn.id and entry["channel"] == "chat" for entry in story)
+    assert [entry["at"] for entry in story] == sorted(entry["at"] for entry in story)
+    assert (story[0]["text"], story[2]["error"], story[4]["text"]) == ("a question", "HTTP 500", "hello")
+    assert [entry.get("sent") for entry in story] == [None, None, "fallback", "fallback", None, "late", "late"]
+    table = run(settings, "history", "c1")
+    assert "event: ambiguous · sent: late · error: no reply in 10 s · attempt: 1" in table
+    assert "event: opened · text: a question" in table

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from tellback.cli.common import GUIDANCE, JsonOption, TeamOption, UrlOption, client, show
+
+FIRST: Final = ("event", "sent", "error", "reason", "code", "attempt", "text")
+"""What tells a turn's story; a script's fields come in no order, and a cell is cut."""
 
 
 def register(app: typer.Typer) -> None:
@@ -31,5 +34,6 @@ def _row(entry: dict[str, Any]) -> dict[str, Any]:
     rest = {
         name: value for name, value in entry.items() if name not in {"at", "kind"} and value not in (None, "", [], {})
     }
-    what = " · ".join(f"{name}: {value}" for name, value in rest.items())
+    first = [name for name in FIRST if name in rest] if entry["kind"] == "turn" else []
+    what = " · ".join(f"{name}: {rest[name]}" for name in dict.fromkeys([*first, *rest]))
     return {"at": int(entry["at"]), "kind": entry["kind"], "what": what}
