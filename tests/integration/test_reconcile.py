@@ -143,6 +143,18 @@ def with_settings(tb: Tellback, settings: Settings) -> Context:
     return dataclasses.replace(tb.context, settings=settings)
 
 
+def test_what_is_final_is_no_longer_asked_about(tb: Tellback, settings: Settings) -> None:
+    answered(tb, "1")
+    short = open_outbox(with_settings(tb, msgspec.structs.replace(settings, outbox_hold=0.05)))
+    [(place, seen)] = short.ready("chat", 10)
+    taken = short.claim(place, seen)
+    assert taken is not None
+    assert short.settle(place, taken, UNKNOWN) == "ambiguous"
+    assert tb.context.database.command("ZCARD", place.unsure) == 1
+    wait_until(lambda: sent(tb) == [] and not short.pending("chat", 10), "its hold ends")
+    assert tb.context.database.command("ZCARD", place.unsure) == 0
+
+
 def test_one_asks_at_a_time(tb: Tellback) -> None:
     ambiguous(tb)
     outbox = open_outbox(tb.context)

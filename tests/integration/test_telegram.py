@@ -217,22 +217,23 @@ def test_one_delivery_ends_within_its_time(tb: Tellback, api: HttpServer) -> Non
     assert time.monotonic() - begun < 6
 
 
+@pytest.mark.parametrize("token", [TOKEN, "7:tiny-bot"], ids=["of the usual form", "of a form of its own"])
 def test_the_token_is_in_no_error_log_or_record(
-    tb: Tellback, api: HttpServer, caplog: pytest.LogCaptureFixture
+    tb: Tellback, api: HttpServer, caplog: pytest.LogCaptureFixture, token: str
 ) -> None:
     caplog.set_level(logging.DEBUG)
     turn = answered(tb, "1")
-    bot = TelegramTransport(TOKEN, api=api.url, timeout=0.3)
+    bot = TelegramTransport(token, api=api.url, timeout=0.3)
     kept = repr(bot)
-    for behaviour in (refused(500, f"Internal: /bot{TOKEN}/sendMessage failed"), reset):
+    for behaviour in (refused(500, f"Internal: /bot{token}/sendMessage failed"), reset):
         api.then(behaviour)
         delivery = first(tb)
         outcome = bot.send(delivery)
         kept += repr(outcome)
         delivery.settle(outcome)
     kept += f"{seen(tb, turn)}{tb.history('c1')}{caplog.text}"
-    assert TOKEN not in kept
-    assert TOKEN.partition(":")[2] not in kept
+    assert token not in kept
+    assert token.partition(":")[2] not in kept
 
 
 @pytest.mark.parametrize("token", ["", "a/../b", "a b", "a\r\nX: y", "é"])

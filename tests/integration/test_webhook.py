@@ -16,6 +16,7 @@ from tellback import InvalidInput, Tellback
 from tellback.errors import ConfigurationError
 from tellback.settings import Settings
 from tellback.transports import WebhookTransport, verify
+from tellback.transports.posting import MOST_BYTES, post
 from tests.support.deliveries import answered, first, round_of, seen
 from tests.support.http_server import (
     Behaviour,
@@ -267,3 +268,8 @@ def test_certificates_are_verified(tb: Tellback, certificate: tuple[Path, Path])
         begun = time.monotonic()
         assert WebhookTransport(server.url, SECRET, tls=trusting, timeout=0.5).send(delivery).ambiguous
         assert time.monotonic() - begun < 10
+
+
+def test_of_a_reply_without_end_little_is_read(server: HttpServer) -> None:
+    server.then(endless(500))
+    assert len(post(server.url, b"{}", {}, timeout=5.0).body) <= MOST_BYTES
