@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -153,7 +154,7 @@ def test_entry_points_of_packages_are_found_and_a_broken_one_stops_nobody(
         "[tellback.providers]\ngone = no_such_module:X\nnothing = their_feedback:Nobody\n"
         "object = their_feedback:instance\ntheirs = their_feedback:Theirs\n"
     )
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     registry = load_registry("")
     assert registry.is_custom("Theirs")
     assert type(registry.build(ProviderSpec(name="Theirs", trigger=TRIGGER))).__name__ == "Theirs"
