@@ -3,7 +3,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	"$$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo "$$python" && break; done)
 BIN := .venv/bin
 
-.PHONY: help setup browser demo test lint bench docs clean
+.PHONY: help setup browser demo test slow lint bench docs clean
 
 help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r name text; do printf '%-14s %s\n' "$$name" "$$text"; done
@@ -17,8 +17,11 @@ browser: setup
 demo: setup ## play one true story on a system of its own
 	@$(BIN)/tellback demo
 
-test: browser ## run the tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+test: browser ## run the tests, all but the slow ones
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+slow: browser ## run the slow tests: many deaths, whole systems, whole files of transcripts
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 lint: setup ## check style, types and layers
 	$(BIN)/ruff check .

@@ -18,7 +18,7 @@ from tests.support.redis_server import RedisServer
 from tests.support.up import RunningUp, gone, running
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(120)]
 
 Kill = Callable[[RunningUp], None]
 

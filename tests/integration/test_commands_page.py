@@ -31,7 +31,7 @@ def test_the_example_prints_what_the_page_says(
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     start_workers(env={"TELLBACK_COMMAND_ROOTS": str(test.parent), "PATH": path})
     monkeypatch.setenv("TELLBACK_REDIS_URL", settings.redis_url)
-    ((code, printed),) = examples(PAGE)
+    code, printed = examples(PAGE)[0]
     assert REPAIR in code
 
     def repair() -> None:

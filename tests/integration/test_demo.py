@@ -162,18 +162,20 @@ def test_on_a_terminal_flower_stays_until_enter_is_pressed(start: Callable[..., 
 
 
 def test_an_effect_that_does_not_happen_is_exit_code_1(start: Callable[..., Demo]) -> None:
-    """Beat is stopped, so that nobody sweeps: Ben hears nothing. `--keep` leaves the rest running."""
+    """Beat and workers are stopped, so that nobody sweeps: Ben hears nothing. `--keep` leaves all of it running."""
     demo = start("--keep", "--patience", "30")
-    demo.wait_for("✓ up:")
-    beat = next(process for process in demo.members() if "tellback_beat.app" in process.cmdline())
-    beat.suspend()
+    demo.wait_for("ben:")
+    sweepers = [one for one in demo.members() if {"tellback_beat.app", "tellback_workers.app"} & {*one.cmdline()}]
+    for sweeper in sweepers:
+        sweeper.suspend()
     code = demo.end()
 
     assert code == 1, demo.output
     assert re.search(r"(?m)^  ✗ the sweep, on loops-1@\S+, has answered him$", demo.output)
     assert loops_read_back(demo.output) == {"commands": "✓", "guidance": "✓", "turns": "✗", "signals": "✓"}
     assert re.search(r"Of \d+ effects \d did not happen", demo.output)
-    beat.resume()
+    for sweeper in sweepers:
+        sweeper.resume()
     kept = re.search(r"kill (\d+)", demo.output)
     assert kept is not None
     assert demo.members(), "--keep leaves the system running"

@@ -244,7 +244,6 @@ def test_arguments_that_are_wrong_are_named(tb: Tellback) -> None:
         ({"deadline": float("nan")}, "deadline"),
         ({"deadline": "soon"}, "deadline"),
         ({"tools": [""]}, "tools"),
-        ({"feedback_providers": [FeedbackProviderConfig(DeadlineFeedback(), FeedbackTrigger(2.5))]}, "every_n_calls"),  # type: ignore[arg-type]  # wrong on purpose
         ({"feedback_providers": [StaticFeedback("x")]}, "FeedbackProviderConfig"),
         ({"feedback_providers": [every(1, StaticFeedback("x"))] * 33}, "at most 32"),
         ({"feedback_providers": [every(1, StaticFeedback("x" * 70_000))]}, "at most 65536"),

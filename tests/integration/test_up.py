@@ -25,7 +25,7 @@ from tellback.settings import Settings
 from tests.support.up import RunningUp, command, gone, running
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 @pytest.fixture(scope="module")
