@@ -239,7 +239,7 @@ LINES: Final = {
         "machine api.acme.test login deploy password {an16}",
         "machine git.acme.test\n  login bot\n  password {an20}",
     ),
-    "npmrc": ("//registry.npmjs.org/:_authToken=npm_{an36}", "//npm.acme.test/:_password={b624}", "_auth={b632}=="),
+    "npmrc": ("//npm.acme.test/:_authToken=npm_{an36}", "//npm.acme.test/:_password={b624}", "_auth={b632}=="),
     "pypirc": ("[pypi]\nusername = __token__\npassword = pypi-AgEIcHlwaS5vcmc{wd120}", "password: {an14}"),
     "docker-auth": ('"https://index.docker.io/v1/": {{"auth": "{b636}"}}', '\t\t\t"auth": "{b632}=="'),
     "ado-net": (
@@ -392,7 +392,7 @@ LINES: Final = {
         "sshpass -p {an10} ssh bot@srv",
         "sshpass -p'{an10}' scp x bot@srv:",
         "az login --service-principal -u x -p {an3}8Q~{wd34} --tenant y",
-        "npm config set //registry.npmjs.org/:_authToken npm_{an36}",
+        "npm config set //npm.acme.test/:_authToken npm_{an36}",
         "glab auth login --token glpat-{wd20}",
         "doctl auth init -t dop_v1_{hx64}",
         "stripe listen --api-key sk_test_{an24}",

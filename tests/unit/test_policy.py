@@ -40,15 +40,15 @@ def decide(tmp_path: Path) -> Callable[..., Execution]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Programs and directories, with links between them."""
-    (tmp_path / "work" / "sub").mkdir(parents=True)
+    (tmp_path / "shop" / "sub").mkdir(parents=True)
     (tmp_path / "bin").mkdir()
     for name in ("true", "tool"):
         (tmp_path / "bin" / name).write_text("#!/bin/sh\n")
         (tmp_path / "bin" / name).chmod(0o755)
-    (tmp_path / "work" / "out").symlink_to("/")
-    (tmp_path / "work" / "in").symlink_to(tmp_path / "work" / "sub")
-    (tmp_path / "work" / "true").symlink_to("/bin/true")
-    (tmp_path / "work" / "false").symlink_to("/bin/true")
+    (tmp_path / "shop" / "out").symlink_to("/")
+    (tmp_path / "shop" / "in").symlink_to(tmp_path / "shop" / "sub")
+    (tmp_path / "shop" / "true").symlink_to("/bin/true")
+    (tmp_path / "shop" / "false").symlink_to("/bin/true")
     return tmp_path
 
 
@@ -62,12 +62,12 @@ def test_without_a_file(decide: Callable[..., Execution], tmp_path: Path) -> Non
 
 ALLOWED: list[tuple[str, dict[str, object]]] = [
     ('teams = ["default"]', {}),
-    ('directories = ["ROOT/work"]', {"cwd": "sub"}),
-    ('directories = ["ROOT/work"]', {"cwd": "in"}),
-    ('directories = ["ROOT/bin", "ROOT/work"]', {"cwd": "{root}/work/sub"}),
+    ('directories = ["ROOT/shop"]', {"cwd": "sub"}),
+    ('directories = ["ROOT/shop"]', {"cwd": "in"}),
+    ('directories = ["ROOT/bin", "ROOT/shop"]', {"cwd": "{root}/shop/sub"}),
     ('programs = ["true"]', {}),
     ('programs = ["/bin/true"]', {}),
-    ('programs = ["true"]', {"argv": ["./true"], "cwd": "work"}),
+    ('programs = ["true"]', {"argv": ["./true"], "cwd": "shop"}),
     ('programs = ["ROOT/bin/tool"]', {"argv": ["tool"], "env": {"PATH": "bin"}}),
     ('environment = ["CI", "PATH"]', {"env": {"CI": "2"}}),
     ("timeout = 30", {"timeout": 30.0}),
@@ -84,14 +84,14 @@ def test_what_is_allowed(decide: Callable[..., Execution], folder: Path, toml: s
 REFUSED: list[tuple[str, str, dict[str, object]]] = [
     ("teams", 'teams = ["acme"]', {}),
     ("teams", "teams = []", {}),
-    ("directories", 'directories = ["ROOT/work"]', {"cwd": ".."}),
-    ("directories", 'directories = ["ROOT/work"]', {"cwd": "out/tmp"}),
-    ("directories", 'directories = ["ROOT/work"]', {"cwd": "/"}),
-    ("directories", 'directories = ["ROOT/wor"]', {"cwd": "../work"}),
+    ("directories", 'directories = ["ROOT/shop"]', {"cwd": ".."}),
+    ("directories", 'directories = ["ROOT/shop"]', {"cwd": "out/tmp"}),
+    ("directories", 'directories = ["ROOT/shop"]', {"cwd": "/"}),
+    ("directories", 'directories = ["ROOT/sho"]', {"cwd": "../shop"}),
     ("programs", 'programs = ["false"]', {}),
     ("programs", 'programs = ["true"]', {"argv": ["no-such-program"]}),
     ("programs", 'programs = ["true"]', {"argv": ["bin/true"]}),
-    ("programs", 'programs = ["true"]', {"argv": ["./false"], "cwd": "work"}),
+    ("programs", 'programs = ["true"]', {"argv": ["./false"], "cwd": "shop"}),
     ("programs", 'programs = ["true"]', {"env": {"PATH": "bin"}}),
     ("programs", "programs = []", {}),
     ("environment", 'environment = ["CI"]', {"env": {"LD_PRELOAD": "x.so"}}),
@@ -155,7 +155,7 @@ def test_a_bad_file_is_an_error_that_names_it(decide: Callable[..., Execution], 
 
 
 SECTIONS = """
-    directories = ["ROOT/work"]
+    directories = ["ROOT/shop"]
     programs = ["true"]
     environment = ["CI"]
     timeout = 30
@@ -180,7 +180,7 @@ def test_a_teams_section_overrides_and_adds(decide: Callable[..., Execution], tm
     acme = decide(SECTIONS, argv=(tool,), team="acme", cwd=str(tmp_path / "bin"), timeout=60.0)
     assert acme.limits == Limits(memory=1 << 30, processes=8)
     assert acme.env == {"CI": "1", "PATH": "/usr/bin:/bin"}
-    assert decide(SECTIONS, argv=(tool,), team="acme").cwd == str(tmp_path / "work")
+    assert decide(SECTIONS, argv=(tool,), team="acme").cwd == str(tmp_path / "shop")
     other = decide(SECTIONS, team="other")
     assert (other.limits, other.env) == (Limits(memory=1 << 30, processes=64), {"CI": "1"})
     assert decide(SECTIONS, team="beta").argv

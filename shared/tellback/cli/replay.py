@@ -29,6 +29,16 @@ ROWS: Final = {
     "delivered": "answers delivered",
 }
 
+KillHostsOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Give each conversation a host process, kill every Nth at a random message, and check that each user "
+        "message has exactly one answer all the same; exit code 1 if not.",
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -54,15 +64,7 @@ def replay(
     top: Annotated[
         int, typer.Option(min=0, max=100_000, help="Conversations that a report shows, those with most nudges first.")
     ] = 200,
-    kill_hosts: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Give each conversation a host process, kill every Nth at a random message, and check that each user "
-            "message has exactly one answer all the same; exit code 1 if not.",
-        ),
-    ] = None,
+    kill_hosts: KillHostsOption = None,
     seed: Annotated[int, typer.Option(help="With --kill-hosts: decides at which messages.")] = 0,
     answer_within: Annotated[
         float,
