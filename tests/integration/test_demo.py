@@ -9,7 +9,6 @@ import re
 import select
 import signal
 import subprocess
-import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -200,9 +199,7 @@ def test_an_interrupt_ends_all_of_it(start: Callable[..., Demo], number: signal.
     demo = start()
     demo.wait_for("ada:")
     demo.process.send_signal(number)
-    began = time.monotonic()
-    assert demo.end() == 130
-    assert time.monotonic() - began < 15
+    assert demo.end(timeout=30) == 130
     assert "Traceback" not in demo.output
     nothing_left(demo)
     assert list(demo.folder.glob("tellback-demo-*")) == []

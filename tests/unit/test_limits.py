@@ -45,7 +45,6 @@ def test_a_fork_bomb_stays_inside() -> None:
     outcome = limited(FORK_BOMB, tag, processes=16)
     assert outcome.exit_code is None
     assert outcome.error == "killed by this host's policy, rule processes: over 16"
-    assert outcome.duration_ms < 10_000
     assert alive(tag) == 0
 
 

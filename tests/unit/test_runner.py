@@ -41,8 +41,7 @@ def alive(tag: str) -> list[int]:
 def test_a_command_sees_the_end_of_its_input() -> None:
     """Nothing can be read, and there is no terminal."""
     outcome = execute("sh", "-c", "cat; test -t 0 || echo no terminal; (: < /dev/tty) 2>/dev/null || echo really none")
-    assert outcome.stdout.text == "no terminal\nreally none"
-    assert outcome.duration_ms < 5000
+    assert (outcome.exit_code, outcome.stdout.text) == (0, "no terminal\nreally none")
 
 
 def test_a_command_leads_its_own_group_and_session() -> None:
@@ -116,7 +115,7 @@ def test_a_timeout_keeps_what_was_printed() -> None:
     outcome = execute("sh", "-c", "echo before; echo problem >&2; sleep 30", timeout=0.4)
     assert (outcome.exit_code, outcome.error, outcome.signal) == (None, "timed out after 0.4 s", "SIGTERM")
     assert (outcome.stdout.text, outcome.stderr.text) == ("before", "problem")
-    assert 390 <= outcome.duration_ms < 2000
+    assert 390 <= outcome.duration_ms < 30_000, "the command would have taken half a minute"
 
 
 def test_a_command_that_ignores_term_is_killed_after_the_grace() -> None:
@@ -124,7 +123,7 @@ def test_a_command_that_ignores_term_is_killed_after_the_grace() -> None:
     start = time.monotonic()
     outcome = execute("sh", "-c", "trap '' TERM; while :; do sleep 0.05; done", timeout=0.3, grace=0.4)
     assert outcome.signal == "SIGKILL"
-    assert 0.7 <= time.monotonic() - start < 3
+    assert time.monotonic() - start >= 0.7
     outcome = execute("sh", "-c", "trap 'echo cleaned; exit 0' TERM; while :; do sleep 0.05; done", timeout=0.3)
     assert (outcome.stdout.text, outcome.exit_code, outcome.error) == ("cleaned", None, "timed out after 0.3 s")
 
@@ -143,9 +142,8 @@ def test_nothing_of_a_timed_out_command_is_alive() -> None:
 def test_a_background_child_does_not_hold_the_record() -> None:
     """It has the grace to finish its output, and is dead when the record is there."""
     tag = f"42.{os.getpid()}"
-    start = time.monotonic()
     outcome = execute("sh", "-c", f"(sleep 0.1; echo late; sleep {tag}) & echo done")
-    assert time.monotonic() - start < 2
+    assert outcome.duration_ms < 42_000, "the child would have held it for so long"
     assert (outcome.exit_code, outcome.stdout.text) == (0, "done\nlate")
     assert not alive(tag)
 
@@ -176,9 +174,7 @@ def test_a_stop_from_another_thread_ends_the_command() -> None:
 
 def test_a_lease_that_is_not_renewed_kills_the_command() -> None:
     """The supervisor acts by itself, since the runner's process may hang; renewals keep the command alive."""
-    start = time.monotonic()
     outcome = execute("sleep", "30", lease=0.5)
-    assert time.monotonic() - start < 3
     assert (outcome.exit_code, outcome.error) == (None, "killed: its lease was not renewed")
     control = Control()
     timers = [threading.Timer(at, lambda: control.renewed(0.6)) for at in (0.2, 0.6, 1.0)]
