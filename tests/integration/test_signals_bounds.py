@@ -12,13 +12,13 @@ import pytest
 from tellback import Tellback
 from tellback.contracts.codec import decode
 from tellback.contracts.signals import Candidate, RecallRequested
+from tellback.embedding import contexts, embedder
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state import banks, recalls
 from tellback.state.embeddings import EmbeddingCache
 from tellback.state.intake import Entry, Fenced
 from tellback.state.keys import Layout
-from tellback_workers import contexts, embedder
 from tests.support.signals import Angles, Bench, item, recall, signal
 
 

@@ -12,6 +12,7 @@ from tellback import Tellback
 from tellback.client.signals import Bank
 from tellback.contracts.codec import decode
 from tellback.contracts.signals import RecallHit, SignalItem, SignalType
+from tellback.embedding.contexts import Contexts
 from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
@@ -19,7 +20,6 @@ from tellback.signals.matching import Vectors
 from tellback.state.dead import DeadLetters
 from tellback.state.intake import Entry, Lease
 from tellback.state.keys import Layout
-from tellback_workers.contexts import Contexts
 from tellback_workers.drain import Drainer
 from tellback_workers.loop import Loop
 from tellback_workers.loops.recalls import RecallsLoop
@@ -60,7 +60,7 @@ class Bench:
         self.encoder = encoder
         self.runtime = Runtime(settings)
         self.layout = layout
-        self.contexts = Contexts(self.runtime, TEAM, encoder)
+        self.contexts = Contexts(settings, self.runtime.database, layout, encoder)
         self.intake = self.runtime.intake(TEAM)
         self.intake.ensure_groups()
         self.loops: Mapping[Family, Loop] = {

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from tellback import clock
+from tellback.embedding import encoder
+from tellback.embedding.encoder import SentenceEncoder, check_weights, encoder_of, packaged_path
 from tellback.errors import Unavailable
 from tellback.signals.models import PACKAGED
-from tellback_workers import encoder
-from tellback_workers.encoder import SentenceEncoder, check_weights, encoder_of, packaged_path
 
 
 def test_importing_the_loops_loads_neither_torch_nor_a_model() -> None:
     code = (
-        "import sys, tellback_workers.loops.signals, tellback_workers.loops.recalls;"
+        "import sys, tellback_workers.loops.signals, tellback_workers.loops.recalls, tellback.embedding.contexts;"
         "sys.exit(', '.join({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

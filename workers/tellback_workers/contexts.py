@@ -1,150 +1,15 @@
-"""The contexts of banks in this process's memory, kept up with Redis; shared by the loops of signals and recalls."""
+"""What the loops of signals and recalls of one team share in a worker process: the model and the banks' contexts."""
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
 
-import structlog
-
-from tellback import clock
-from tellback.errors import ConfigurationError, Unavailable
-from tellback.signals.matching import ContextMatrix, as_vectors
-from tellback.signals.models import default_threshold
-from tellback.signals.placing import Placement
-from tellback.state.banks import BankInfo, BankStore, Loaded
-from tellback.state.encoders import Encoders, EncoderState
-from tellback.state.keys import Shard
-from tellback_workers.embedder import Embedder
-from tellback_workers.encoder import Encoder, encoder_of
+from tellback.embedding.contexts import Contexts
+from tellback.embedding.encoder import encoder_of
 from tellback_workers.runtime import Runtime
-
-MEMORY: Final = 512 << 20  # bytes of vectors; beyond, the bank used longest ago is dropped and loaded again when needed
-BANKS: Final = 1_000  # banks in memory, of whatever size
-SAY_SECONDS: Final = 3600.0
-
-_log = structlog.get_logger("tellback.contexts")
-
-
-class BankContexts:
-    """One bank as this process knows it. Hold `lock` while using it."""
-
-    def __init__(self, store: BankStore, encoder: Encoder) -> None:
-        """Take the bank's store and the model; nothing is loaded yet."""
-        self.store = store
-        self.lock = threading.Lock()
-        self._encoder = encoder
-        self.matrix = ContextMatrix(encoder.dimension)
-        self.info: BankInfo | None = None
-
-    @property
-    def threshold(self) -> float:
-        """The bank's threshold; for one that has yet to begin, the model's."""
-        return self.info.threshold if self.info else default_threshold(self._encoder.model)
-
-    def sync(self, *, oldest: int = 0, signal_ids: Sequence[str] = ()) -> Loaded:
-        """Learn what was written since the last time; returns the last reply, which also tells what was asked.
-
-        Raises:
-            ConfigurationError: the bank was begun with another model than this worker's.
-        """
-        while True:
-            loaded = self.store.load(self.matrix.bank_id, self.matrix.version, oldest=oldest, signal_ids=signal_ids)
-            self._learn(loaded)
-            if loaded.complete:
-                return loaded
-
-    def begun(self, placement: Placement, bank_id: str) -> None:
-        """Take over the contexts that a plan of ours has just begun, each at a version of its own."""
-        self.matrix.bank_id = bank_id
-        for place in placement.places:
-            if place.vector is not None:
-                self.matrix.put(place.slot, place.vector)
-                self.matrix.version += 1
-
-    def _learn(self, loaded: Loaded) -> None:
-        self.info = loaded.bank
-        bank_id = loaded.bank.id if loaded.bank else ""
-        if loaded.bank:
-            self._check(loaded.bank)
-        if bank_id != self.matrix.bank_id:
-            self.matrix = ContextMatrix(self._encoder.dimension)
-            self.matrix.bank_id = bank_id
-        for slot, vector in zip(loaded.slots, as_vectors(loaded.vectors, self.matrix.dimension), strict=True):
-            self.matrix.put(slot, vector)
-        self.matrix.version = loaded.version
-
-    def _check(self, bank: BankInfo) -> None:
-        if (bank.model, bank.dimension) != (self._encoder.model, self._encoder.dimension):
-            raise ConfigurationError(
-                f"bank {self.store.bank!r} was begun with the model {bank.model} of {bank.dimension} dimensions, and "
-                f"this worker has {self._encoder.model} of {self._encoder.dimension}: set TELLBACK_MODEL to the former "
-                "on the workers, or signal to another bank"
-            )
-
-
-class Contexts:
-    """What the loops of signals and recalls of one team share in a process: the model and the banks' contexts."""
-
-    def __init__(self, runtime: Runtime, team: str, encoder: Encoder) -> None:
-        """Take the connections, the team and the model."""
-        self.settings = runtime.settings
-        self.database = runtime.database
-        self.embedder = Embedder(encoder, runtime.database)
-        self._encoders = Encoders(runtime.database, runtime.layout(team))
-        self._banks: OrderedDict[tuple[Shard, str], BankContexts] = OrderedDict()
-        self._guard = threading.Lock()
-        self._said = ("", 0.0)
-
-    def ready(self) -> None:
-        """Load the model if need be, and say how that went.
-
-        Raises:
-            Unavailable: it does not load.
-        """
-        try:
-            self.embedder.encoder.load()
-        except Unavailable as failure:
-            self._say(str(failure))
-            raise
-        self._say("")
-
-    def of(self, shard: Shard, bank: str) -> BankContexts:
-        """A bank, most recently used."""
-        with self._guard:
-            known = self._banks.get((shard, bank))
-            if known is None:
-                store = BankStore(self.database, shard, bank)
-                known = self._banks[shard, bank] = BankContexts(store, self.embedder.encoder)
-            self._banks.move_to_end((shard, bank))
-            while len(self._banks) > 1 and self._over():
-                _log.info("contexts.dropped", bank=self._banks.popitem(last=False)[0][1])
-            return known
-
-    def _over(self) -> bool:
-        return len(self._banks) > BANKS or sum(bank.matrix.nbytes for bank in self._banks.values()) > MEMORY
-
-    def _say(self, failure: str) -> None:
-        now = clock.monotonic()
-        if self._said[1] and self._said[0] == failure and now - self._said[1] < SAY_SECONDS:
-            return
-        encoder = self.embedder.encoder
-        self._encoders.say(
-            EncoderState(
-                host=self.settings.host_name,
-                model=encoder.model,
-                state="failed" if failure else "loaded",
-                dimension=encoder.dimension,
-                reason=failure,
-            )
-        )
-        self._said = (failure, now)
 
 
 @lru_cache
 def contexts_of(runtime: Runtime, team: str) -> Contexts:
     """What a team's loops share in this process."""
-    return Contexts(runtime, team, encoder_of(runtime.settings.model))
+    return Contexts(runtime.settings, runtime.database, runtime.layout(team), encoder_of(runtime.settings.model))

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tellback.contracts.signals import RecallReply, RecallRequested
+from tellback.embedding.contexts import Contexts
 from tellback.errors import ConfigurationError
 from tellback.signals.matching import Vectors
 from tellback.signals.ranking import rank
 from tellback.state.intake import Entry, Lease
 from tellback.state.keys import Shard
 from tellback.state.recalls import Recalls
-from tellback_workers.contexts import Contexts, contexts_of
+from tellback_workers.contexts import contexts_of
 from tellback_workers.runtime import Runtime
 
 ANSWERED_AT_ONCE: Final = 32

@@ -10,6 +10,7 @@ import msgspec
 import structlog
 
 from tellback.contracts.signals import MAX_BATCH, SignalBatch, SignalItem
+from tellback.embedding.contexts import BankContexts, Contexts
 from tellback.errors import Unavailable
 from tellback.signals.matching import Vectors, as_bytes
 from tellback.signals.models import default_threshold
@@ -17,7 +18,7 @@ from tellback.signals.placing import Placement, place
 from tellback.signals.scoring import delta
 from tellback.state.banks import KINDS, Plan, PlannedPlace, PlannedSignal
 from tellback.state.intake import Entry, Fenced, Lease
-from tellback_workers.contexts import BankContexts, Contexts, contexts_of
+from tellback_workers.contexts import contexts_of
 from tellback_workers.runtime import Runtime
 
 TRIES: Final = 5

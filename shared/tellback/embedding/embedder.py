@@ -7,11 +7,11 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from tellback.embedding.encoder import Encoder
 from tellback.signals.matching import Vectors, as_bytes, as_vectors
 from tellback.state.database import Database
 from tellback.state.embeddings import EmbeddingCache
 from tellback.state.keys import Shard
-from tellback_workers.encoder import Encoder
 
 REMEMBERED: Final = 10_000  # 15 MB at 384 dimensions
 ENCODED_AT_ONCE: Final = 512  # 3 to 5 seconds on two cores, well inside the lease
