@@ -58,6 +58,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     embed_lease: Annotated[
         float, Meta(gt=0, description="Lease of a drainer that embeds texts (signals, recalls).")
     ] = 30.0
+    embed_linger: Annotated[
+        float, Meta(ge=0, le=1, description="Longest time a text waits for others to be embedded with it.")
+    ] = 0.005
     beat_period: Annotated[float, Meta(gt=0, description="Period of beat's sweeps (rings, turns, lost jobs).")] = 2.0
     job_lease: Annotated[float, Meta(gt=0, description="Lease of a running command, renewed by its worker.")] = 10.0
     host_patience: Annotated[

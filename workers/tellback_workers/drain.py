@@ -5,7 +5,9 @@ lease ── pending, one by one ── new, in batches ──▶ release ──
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
 from typing import Final
 
 import structlog
@@ -28,13 +30,27 @@ _log = structlog.get_logger("tellback.drain")
 class Drainer:
     """Drains the streams of one family of one team."""
 
-    def __init__(self, intake: Intake, dead: DeadLetters, loop: Loop, *, lease_seconds: float, batch: int) -> None:
-        """Take the stores, the loop that applies, the lease's length and the entries read at once."""
+    def __init__(
+        self,
+        intake: Intake,
+        dead: DeadLetters,
+        loop: Loop,
+        *,
+        lease_seconds: float,
+        batch: int,
+        trials: Lock | None = None,
+    ) -> None:
+        """Take the stores, the loop that applies, the lease's length and the entries read at once.
+
+        Drainers that share `trials` try what was read before one entry at a time: where one ends the process, the
+        others were not read, and do not count as suspects.
+        """
         self._intake = intake
         self._dead = dead
         self._loop = loop
         self._lease_seconds = lease_seconds
         self._batch = batch
+        self._trials = trials or Lock()
 
     def drain(self, shard: Shard, family: Family) -> bool:
         """Apply what waits, for at most half the lease. True when a further wake-up is due.
@@ -89,12 +105,22 @@ class Drainer:
         """
         after = "0"
         while clock.monotonic() < end:
-            raws = self._intake.read_pending(lease, after, 1)
-            if not raws:
-                return
-            after = raws[0].id
-            for entry in self._decoded(lease, raws):
-                self._alone(lease, entry, raws[0])
+            with self._trial(lease):
+                raws = self._intake.read_pending(lease, after, 1)
+                if not raws:
+                    return
+                after = raws[0].id
+                for entry in self._decoded(lease, raws):
+                    self._alone(lease, entry, raws[0])
+
+    @contextmanager
+    def _trial(self, lease: Lease) -> Generator[None]:
+        while not self._trials.acquire(timeout=self._lease_seconds / 4):
+            self._intake.renew(lease, self._lease_seconds)
+        try:
+            yield
+        finally:
+            self._trials.release()
 
     def _alone(self, lease: Lease, entry: Entry, raw: RawEntry) -> None:
         if entry.deliveries > MAX_DELIVERIES:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 import structlog
 from celery import shared_task
 
@@ -17,6 +19,7 @@ from tellback_workers.standby import Standby, place
 from tellback_workers.wakeups import messages_wait, wake, wake_idle, wake_looks
 
 _log = structlog.get_logger("tellback.tasks")
+_trials = Lock()  # of the model, which the threads of a process share; no parent of a fork drains
 
 
 def drainer(process: Runtime, team: str, family: Family) -> Drainer:
@@ -29,6 +32,7 @@ def drainer(process: Runtime, team: str, family: Family) -> Drainer:
         loop_of(process, team, family),
         lease_seconds=settings.embed_lease if embeds else settings.drain_lease,
         batch=settings.drain_batch,
+        trials=_trials if embeds else None,
     )
 
 

@@ -93,7 +93,7 @@ class Contexts:
         """Take the settings, the Redis, the team's shards and the model."""
         self.settings = settings
         self.database = database
-        self.embedder = Embedder(encoder, database)
+        self.embedder = Embedder(encoder, database, linger=settings.embed_linger)
         self._encoders = Encoders(database, layout)
         self._banks: OrderedDict[tuple[Shard, str], BankContexts] = OrderedDict()
         self._guard = threading.Lock()
@@ -103,10 +103,10 @@ class Contexts:
         """Load the model if need be, and say how that went.
 
         Raises:
-            Unavailable: it does not load.
+            Unavailable: it does not load, or fails at any text.
         """
         try:
-            self.embedder.encoder.load()
+            self.embedder.ready()
         except Unavailable as failure:
             self._say(str(failure))
             raise

@@ -4,56 +4,109 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from tellback.embedding.encoder import Encoder
+from tellback.embedding.gathering import gathering_of
 from tellback.signals.matching import Vectors, as_bytes, as_vectors
 from tellback.state.database import Database
 from tellback.state.embeddings import EmbeddingCache
 from tellback.state.keys import Shard
 
 REMEMBERED: Final = 10_000  # 15 MB at 384 dimensions
-ENCODED_AT_ONCE: Final = 512  # 3 to 5 seconds on two cores, well inside the lease
+LINGER: Final = 0.005  # seconds
+STORED_AT_ONCE: Final = 512  # embeddings of one call of Redis: 800 KB
 
 
 class Embedder:
     """The embeddings of one model for the threads of this process."""
 
-    def __init__(self, encoder: Encoder, database: Database) -> None:
-        """Take the model and the Redis that keeps embeddings for a day."""
+    def __init__(self, encoder: Encoder, database: Database, *, linger: float = LINGER) -> None:
+        """Take the model, the Redis that keeps embeddings for a day, and how long a text waits for company."""
         self.encoder = encoder
+        self._gathering = gathering_of(encoder, linger)
         self._db = database
         self._known: OrderedDict[str, Vectors] = OrderedDict()
         self._guard = threading.Lock()
 
-    def embed(self, texts: Iterable[str], shard: Shard) -> dict[str, Vectors]:
-        """The vector of each distinct text; what no cache has is encoded once, in one call up to 512 texts.
+    def ready(self) -> None:
+        """Load the model if need be.
+
+        Raises:
+            Unavailable: it does not load, or fails at any text.
+        """
+        self._gathering.ready()
+
+    def embed(
+        self,
+        texts: Iterable[str],
+        shard: Shard,
+        *,
+        urgent: bool = False,
+        keep: Callable[[], None] | None = None,
+    ) -> dict[str, Vectors]:
+        """The vector of each distinct text; what no cache has is encoded once, together with what others wait for.
+
+        The options are those of `embed_each`.
 
         Raises:
             Unavailable: the model does not load, or Redis is away.
+            Exception: what the model raised at one of the texts.
+        """
+        vectors, failures = self.embed_each(texts, shard, urgent=urgent, keep=keep)
+        for failure in failures.values():
+            raise failure
+        return vectors
+
+    def embed_each(
+        self,
+        texts: Iterable[str],
+        shard: Shard,
+        *,
+        alone: bool = False,
+        urgent: bool = False,
+        keep: Callable[[], None] | None = None,
+    ) -> tuple[dict[str, Vectors], dict[str, Exception]]:
+        """The same, and beside it why the model fails at a text: that costs no other text its vector.
+
+        Args:
+            texts: any number, repeats included.
+            shard: whose cache in Redis is used.
+            alone: share no call with others, since a text may end the process.
+            urgent: have the texts in the model's next call.
+            keep: called twice a second while the model computes; what it raises ends the waiting.
+
+        Raises:
+            Unavailable: the model does not load or fails at any text, or Redis is away.
         """
         wanted = list(dict.fromkeys(texts))
         vectors = self._remembered(wanted)
-        missing = [text for text in wanted if text not in vectors]
         cache = EmbeddingCache(self._db, shard, self.encoder.model)
-        for start in range(0, len(missing), ENCODED_AT_ONCE):
-            part = self._fetch(missing[start : start + ENCODED_AT_ONCE], cache)
-            self._remember(part)
-            vectors.update(part)
-        return vectors
+        stored = self._stored([text for text in wanted if text not in vectors], cache)
+        self._remember(stored)
+        vectors.update(stored)
+        missing = [text for text in wanted if text not in vectors]
+        rows = self._gathering.ask(missing, alone=alone, urgent=urgent, keep=keep)
+        failures = {text: row for text, row in rows.items() if isinstance(row, Exception)}
+        new = {text: row for text, row in rows.items() if not isinstance(row, Exception)}
+        self._remember(new)
+        self._store(new, cache)
+        vectors.update(new)
+        return vectors, failures
 
-    def _fetch(self, texts: list[str], cache: EmbeddingCache) -> dict[str, Vectors]:
-        kept = cache.get(texts)
-        width = 4 * self.encoder.dimension
-        kept = {text: raw for text, raw in kept.items() if len(raw) == width}
-        found = dict(zip(kept, as_vectors(list(kept.values()), self.encoder.dimension), strict=True))
-        new = [text for text in texts if text not in found]
-        if new:
-            rows = dict(zip(new, self.encoder.encode(new), strict=True))
-            cache.put({text: as_bytes(row) for text, row in rows.items()})
-            found.update(rows)
+    def _stored(self, texts: list[str], cache: EmbeddingCache) -> dict[str, Vectors]:
+        found: dict[str, Vectors] = {}
+        for start in range(0, len(texts), STORED_AT_ONCE):
+            raws = cache.get(texts[start : start + STORED_AT_ONCE])
+            whole = {text: raw for text, raw in raws.items() if len(raw) == 4 * self.encoder.dimension}
+            found.update(zip(whole, as_vectors(list(whole.values()), self.encoder.dimension), strict=True))
         return found
+
+    def _store(self, vectors: Mapping[str, Vectors], cache: EmbeddingCache) -> None:
+        texts = list(vectors)
+        for start in range(0, len(texts), STORED_AT_ONCE):
+            cache.put({text: as_bytes(vectors[text]) for text in texts[start : start + STORED_AT_ONCE]})
 
     def _remembered(self, texts: list[str]) -> dict[str, Vectors]:
         with self._guard:

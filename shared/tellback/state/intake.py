@@ -32,6 +32,7 @@ Ring = Literal["due", "pending", "attended"]
 _take_lease = Script("take_lease")
 _extend_lease = Script("extend_lease")
 _release_lease = Script("release_lease")
+_renew_lease = Script("renew_lease")
 
 
 class Fenced(TellbackError):
@@ -199,6 +200,15 @@ class Intake:
         """The leases that are still ours, from now on for `seconds`; we still attend to their streams."""
         calls = [_extend_lease.call(_lease_keys(lease), [lease.fence, int(seconds * 1000)]) for lease in leases]
         return [lease for lease, ours in zip(leases, self._db.run_all(calls), strict=True) if ours]
+
+    def renew(self, lease: Lease, seconds: float) -> None:
+        """Have the lease from now on for `seconds`.
+
+        Raises:
+            Fenced: it is no longer ours.
+        """
+        if not self._db.run(_renew_lease.call([lease.key], [lease.fence, int(seconds * 1000)])):
+            raise Fenced("the drainer's lease has passed on")
 
     def release(self, *leases: Lease) -> None:
         """Give the streams back."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from tellback.contracts.signals import RecallReply, RecallRequested
@@ -26,6 +27,7 @@ class RecallsLoop:
     def __init__(self, runtime: Runtime, team: str, contexts: Contexts | None = None) -> None:
         """Take the connections and the team; `contexts` other than the process's own brings another model."""
         self._contexts = contexts or contexts_of(runtime, team)
+        self._intake = runtime.intake(team)
         self._recalls = Recalls(runtime.database, runtime.layout(team))
 
     def ready(self) -> None:
@@ -42,9 +44,14 @@ class RecallsLoop:
             part = entries[start : start + ANSWERED_AT_ONCE]
             now = self._contexts.database.now_ms()
             wanted = [request for entry in part if (request := _wanted(entry, now))]
-            vectors = self._contexts.embedder.embed((request.query for request in wanted), lease.shard)
+            vectors = self._contexts.embedder.embed(
+                (request.query for request in wanted), lease.shard, urgent=True, keep=partial(self._keep, lease)
+            )
             replies = {request.event_id: self._reply(lease.shard, request, vectors) for request in wanted}
             self._recalls.answer(lease, part, replies)
+
+    def _keep(self, lease: Lease) -> None:
+        self._intake.renew(lease, self._contexts.settings.embed_lease)
 
     def _reply(self, shard: Shard, request: RecallRequested, vectors: Mapping[str, Vectors]) -> RecallReply:
         facts = [candidate.fact_id for candidate in request.candidates]

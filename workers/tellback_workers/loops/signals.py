@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -39,11 +40,12 @@ class _Logged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SignalsLoop:
-    """Applies batches of signals: at most 500 signals, and one call of the model, at a time."""
+    """Applies batches of signals, at most 500 signals at a time; what they need of the model, others wait for too."""
 
     def __init__(self, runtime: Runtime, team: str, contexts: Contexts | None = None) -> None:
         """Take the connections and the team; `contexts` other than the process's own brings another model."""
         self._contexts = contexts or contexts_of(runtime, team)
+        self._intake = runtime.intake(team)
 
     def ready(self) -> None:
         """Return if the model is loaded.
@@ -57,9 +59,9 @@ class SignalsLoop:
         """Apply every batch of every bank, in order within a bank; a bank that fails does not hold up the others."""
         failures: list[Exception] = []
         for part in _parts(entries):
-            texts = (item.query for entry in part for item in _batch(entry).items)
-            vectors = self._contexts.embedder.embed(texts, lease.shard)
-            for bank, of_bank in _by_bank(part).items():
+            vectors, unfit = self._vectors(lease, part)
+            failures += unfit.values()
+            for bank, of_bank in _by_bank([entry for entry in part if entry.id not in unfit]).items():
                 try:
                     self._apply_bank(lease, bank, of_bank, vectors)
                 except (Fenced, Unavailable):
@@ -70,6 +72,19 @@ class SignalsLoop:
                         _log.warning("signals.bank_failed", bank=bank, reason=str(error))
         if failures:
             raise failures[0]
+
+    def _vectors(self, lease: Lease, part: Sequence[Entry]) -> tuple[dict[str, Vectors], dict[str, Exception]]:
+        """The vector of each query, and by id the entries that have a query which the model fails at."""
+        texts = (item.query for entry in part for item in _batch(entry).items)
+        alone = any(entry.deliveries > 1 for entry in part)  # it may have ended the process that tried it
+        keep = partial(self._intake.renew, lease, self._contexts.settings.embed_lease)
+        vectors, failures = self._contexts.embedder.embed_each(texts, lease.shard, alone=alone, keep=keep)
+        unfit: dict[str, Exception] = {}
+        for entry in part if failures else ():
+            failed = (failures[item.query] for item in _batch(entry).items if item.query in failures)
+            if (failure := next(failed, None)) is not None:
+                unfit[entry.id] = failure
+        return vectors, unfit
 
     def _apply_bank(self, lease: Lease, bank: str, entries: Sequence[Entry], vectors: Mapping[str, Vectors]) -> None:
         contexts = self._contexts.of(lease.shard, bank)
