@@ -234,6 +234,7 @@ def test_signals_stand_in_the_history_of_their_session(tb: Tellback, bench: Benc
     assert isinstance(at, int)
     assert first == {
         "kind": "signal",
+        "score": 0.6,
         "bank": "b",
         "fact_id": "f",
         "signal_type": "used",

@@ -15,7 +15,7 @@ from tellback.contracts.signals import SignalType
 from tellback.errors import NotFound
 from tellback.settings import Settings
 from tellback.signals.scoring import NEUTRAL, WEEK_MS, delta, moved
-from tellback.state.banks import BankStore
+from tellback.state.bank_stats import BankStatistics
 from tellback.state.keys import Layout, Shard
 from tests.support.signals import Angles, Bench, item, recall, signal
 from tests.support.waiting import wait_until
@@ -70,7 +70,7 @@ def test_the_script_computes_what_the_document_says(
         signal(tb, bench, [item("f", "a", kind, confidence=confidence)])
         age += weeks * WEEK_MS if number else 0
         score, age = moved(score, age, delta(kind, confidence)), min(age, 0)
-    store = BankStore(bench.runtime.database, bench.layout.of("b"), "b")
+    store = BankStatistics(bench.runtime.database, bench.layout.of("b"), "b")
     packed = bench.runtime.database.command("HGET", bench.layout.of("b").key("facts", "b"), "f")
     assert struct.unpack("<8d", packed)[0] == pytest.approx(score, abs=1e-6)  # a test takes real milliseconds, too
     assert store.fact_stats("f").signal_count == len(history)

@@ -7,6 +7,7 @@ import logging
 import typer
 
 from tellback.cli import (
+    banks,
     commands,
     dead,
     demo,
@@ -33,7 +34,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 _begin = (demo, system, commands, records, watch, redact, init_runner)
-_modules = (*_begin, hook, replay, history, turns, signals, stats, metrics, dead)
+_modules = (*_begin, hook, replay, history, turns, signals, banks, stats, metrics, dead)
 for module in _modules:
     module.register(app)
 

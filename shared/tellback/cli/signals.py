@@ -1,11 +1,11 @@
-"""`tellback signal`, `recall`, `bank`: teach a bank from a file, rank with it, look at it."""
+"""`tellback signal`, `recall`: teach a bank from a file, rank with it."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -13,16 +13,14 @@ from tellback.cli.common import SIGNALS, JsonOption, TeamOption, UrlOption, clie
 from tellback.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tellback.contracts.signals import FactStats, RecallHit, SignalItem
+    from tellback.contracts.signals import RecallHit, SignalItem
 
 BankOption = Annotated[str, typer.Option("--bank", "-b", help="The bank.")]
-
-_SIGNAL_COLUMNS: Final = ("at", "fact_id", "signal_type", "confidence", "query", "context")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (signal, recall, bank):
+    for command in (signal, recall):
         app.command(command.__name__, rich_help_panel=SIGNALS)(command)
 
 
@@ -92,45 +90,6 @@ def recall(
         typer.echo("tellback: no worker answered in time; these are global scores", err=True)
     rows = hits if as_json else [_rounded(hit) for hit in hits]
     show(rows, as_json=as_json, columns=("fact_id", "score", "semantic", "usefulness", "scope"), title=f"Bank {bank}")
-
-
-def bank(
-    name: Annotated[str | None, typer.Argument(help="The bank; without one, all banks are listed.")] = None,
-    *,
-    fact: Annotated[str | None, typer.Option("--fact", help="Show one fact of the bank.")] = None,
-    last: Annotated[int | None, typer.Option(help="Show the bank's newest signals.", min=1, max=1000)] = None,
-    as_json: JsonOption = False,
-    redis_url: UrlOption = None,
-    team: TeamOption = None,
-) -> None:
-    """Banks with their counts, what the signals of one fact add up to, or the newest signals."""
-    from tellback.state.banks import BankStore, bank_names
-
-    with client(redis_url, team) as tb:
-        if name is None and (fact is not None or last is not None):
-            raise InvalidInput("--fact and --last need the name of a bank")
-        if name is not None and fact is not None:
-            _print_fact(fact, tb.bank(name).fact_stats(fact), as_json=as_json)
-            return
-        if name is not None and last is not None:
-            signals = BankStore(tb.context.database, tb.context.layout.of(name), name).newest(last)
-            show(signals, as_json=as_json, columns=_SIGNAL_COLUMNS, title=f"Signals of {name}")
-            return
-        names = [name] if name is not None else bank_names(tb.context.database, tb.context.layout)
-        stats = [tb.bank(each).stats() for each in names]
-    columns = ("bank", "facts", "contexts", "signal_count", "model", "threshold", "last_signal_at")
-    show(stats, as_json=as_json, columns=columns, title="Banks")
-
-
-def _print_fact(fact_id: str, stats: FactStats, *, as_json: bool) -> None:
-    import msgspec
-
-    row: dict[str, Any] = {"fact_id": fact_id, **msgspec.to_builtins(stats)}
-    if not as_json:
-        counted = (f"{kind} {count}" for kind, count in stats.signal_breakdown.items() if count)
-        row |= {"usefulness_score": f"{stats.usefulness_score:.4f}", "signals": ", ".join(counted)}
-    columns = ("fact_id", "usefulness_score", "signals", "last_signal_at", "created_at")
-    show([row], as_json=as_json, columns=columns, title="Fact")
 
 
 def _rounded(hit: RecallHit) -> dict[str, Any]:

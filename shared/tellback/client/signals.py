@@ -23,6 +23,7 @@ from tellback.errors import ConfigurationError
 from tellback.redaction import redact_text
 from tellback.signals.ranking import rank
 from tellback.signals.validation import check_candidates, check_id, check_items, check_limits, check_query, check_share
+from tellback.state.bank_stats import BankStatistics
 from tellback.state.banks import BankStore
 from tellback.state.recalls import Recalls
 
@@ -41,7 +42,9 @@ class Bank:
         """
         self.name = check_id(name, "bank")
         self._context = context
-        self._store = BankStore(context.database, context.layout.of(name), name)
+        shard = context.layout.of(name)
+        self._store = BankStore(context.database, shard, name)
+        self._statistics = BankStatistics(context.database, shard, name)
 
     def signal(self, items: Iterable[SignalItem], *, session: str | None = None) -> int:
         """Publish what recalled facts were worth; workers apply each signal once, in order.
@@ -127,16 +130,16 @@ class Bank:
             NotFound: the bank has no signal of this fact.
             Unavailable: Redis does not answer.
         """
-        return self._store.fact_stats(check_id(fact_id, "fact_id"))
+        return self._statistics.fact_stats(check_id(fact_id, "fact_id"))
 
     def stats(self) -> BankStats:
-        """What the bank holds: its model and threshold, facts, contexts, and signals by type.
+        """What the bank holds: its model and threshold, facts, contexts, and signals by type; how its facts fare.
 
         Raises:
             NotFound: no signal ever came to a bank of this name.
             Unavailable: Redis does not answer.
         """
-        return self._store.stats()
+        return self._statistics.stats()
 
     def _batch(self, chunk: Sequence[SignalItem], session: str | None) -> SignalBatch:
         event_id = new_event_id()

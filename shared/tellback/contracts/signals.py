@@ -124,8 +124,31 @@ class FactStats(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int
 
 
+class FactScore(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact among others of its bank: its global score decayed to now, and its signals by type."""
+
+    fact_id: str
+    usefulness_score: float
+    signal_count: int
+    signal_breakdown: dict[str, int]
+    last_signal_at: int
+
+
+class BankDay(msgspec.Struct, frozen=True, kw_only=True):
+    """A day (UTC) with signals: the mean of the bank's facts after the last of them, and their number by type."""
+
+    day: str
+    average_score: float
+    facts: int
+    signal_breakdown: dict[str, int]
+
+
 class BankStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What a bank holds, from counts kept with each signal. `facts` and `contexts` are those under the bank's caps."""
+    """What a bank holds, from figures kept with each signal. `facts` and `contexts` are those under the bank's caps.
+
+    Scores are the facts' global ones, decayed to now: their mean (0.5 where there is none), how many facts have 0 to
+    0.1, 0.1 to 0.2, ... 0.9 to 1, and the ten most and the ten least useful, which overlap where there are few.
+    """
 
     bank: str
     model: str
@@ -137,3 +160,7 @@ class BankStats(msgspec.Struct, frozen=True, kw_only=True):
     signal_breakdown: dict[str, int]
     last_signal_at: int | None
     created_at: int
+    average_score: float
+    distribution: list[int]
+    most_useful: list[FactScore]
+    least_useful: list[FactScore]

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 import msgspec
 
-from tellback.contracts.signals import BankStats, FactStats
-from tellback.errors import NotFound
 from tellback.signals.ranking import Usefulness
 from tellback.signals.scoring import NEUTRAL, WEIGHTS, decayed
 from tellback.state.database import Arg, Database
@@ -25,7 +23,8 @@ CONTEXTS_AT_ONCE: Final = 1_000
 MATCHES_AT_ONCE: Final = 16
 """Contexts that one read of scores looks through."""
 
-_FACT: Final = struct.Struct("<8d")
+FACT: Final = struct.Struct("<8d")
+"""A fact: score, scored_at, last_signal_at, created_at, and its signals by type. Times are milliseconds."""
 _CONTEXT_SCORE: Final = struct.Struct("<4d")
 _ANY_VERSION: Final = -1
 
@@ -127,7 +126,7 @@ class BankStore:
         reply = self._db.run(_load.call(keys, [known, version, CONTEXTS_AT_ONCE, oldest, *signal_ids]))
         flat, told, slots, vectors, aged, seen = reply
         return Loaded(
-            _bank_info(_fields(flat)),
+            bank_info(bank_fields(flat)),
             int(told),
             tuple(map(int, slots)),
             tuple(vectors),
@@ -148,7 +147,8 @@ class BankStore:
             self._shard.key("bank", self.bank),
             self._shard.key("banks"),
             *self._keys("facts", "recent", "ctxvec", "ctxtext", "ctxver", "ctxrecent"),
-            *self._keys("sigseen", "sigseen-old", "siglog"),
+            *self._keys("sigseen", "sigseen-old", "siglog", "above", "below", "bankdays"),
+            self._shard.key("sigstats"),
             *(self._context_key(place.slot) for place in plan.places),
             *(self._shard.key("hist", session) for session in sessions),
         ]
@@ -187,57 +187,6 @@ class BankStore:
         assert found is not None, "no version was asked for"
         return found
 
-    def fact_stats(self, fact_id: str) -> FactStats:
-        """What the signals of a fact add up to.
-
-        Raises:
-            NotFound: the bank has no signal of this fact.
-        """
-        packed = self._db.command("HGET", self._shard.key("facts", self.bank), fact_id)
-        if packed is None:
-            raise NotFound(f"bank {self.bank!r} has no signal of fact {fact_id!r}")
-        score, scored_at, last, created, *counts = _FACT.unpack(packed)
-        return FactStats(
-            usefulness_score=decayed(score, self._db.now_ms() - scored_at),
-            signal_count=int(sum(counts)),
-            signal_breakdown={kind: int(count) for kind, count in zip(KINDS, counts, strict=True)},
-            last_signal_at=int(last),
-            created_at=int(created),
-        )
-
-    def stats(self) -> BankStats:
-        """What the bank holds.
-
-        Raises:
-            NotFound: nothing was ever signalled to a bank of this name.
-        """
-        bank_key, facts, contexts = self._keys("bank", "facts", "ctxver")
-        flat, fact_count, context_count = self._db.pipeline(
-            [("HGETALL", bank_key), ("HLEN", facts), ("ZCARD", contexts)]
-        )
-        fields = _fields(flat)
-        info = _bank_info(fields)
-        if info is None:
-            raise NotFound(f"no bank {self.bank!r}; one begins with its first signal")
-        counts: dict[str, int] = {kind: int(fields.get(kind, 0)) for kind in KINDS}
-        return BankStats(
-            bank=self.bank,
-            model=info.model,
-            dimension=info.dimension,
-            threshold=info.threshold,
-            facts=int(fact_count),
-            contexts=int(context_count),
-            signal_count=sum(counts.values()),
-            signal_breakdown=counts,
-            last_signal_at=int(fields["last_signal_at"]),
-            created_at=int(fields["created_at"]),
-        )
-
-    def newest(self, limit: int) -> list[dict[str, Any]]:
-        """The newest signals as they came, oldest first, at most 1,000; each has its time `at`, query and remark."""
-        raws = self._db.command("LRANGE", self._shard.key("siglog", self.bank), -limit, -1)
-        return [msgspec.json.decode(raw, type=dict[str, Any]) for raw in raws]
-
     def _keys(self, *names: str) -> list[str]:
         return [self._shard.key(name, self.bank) for name in names]
 
@@ -252,12 +201,14 @@ def bank_names(database: Database, layout: Layout) -> list[str]:
     return [name for _, name in sorted(aged, reverse=True)]
 
 
-def _fields(flat: Sequence[Any]) -> dict[str, str]:
+def bank_fields(flat: Sequence[Any]) -> dict[str, str]:
+    """A bank's hash, as HGETALL replies."""
     values = [value.decode() for value in flat]
     return dict(zip(values[::2], values[1::2], strict=True))
 
 
-def _bank_info(fields: dict[str, str]) -> BankInfo | None:
+def bank_info(fields: dict[str, str]) -> BankInfo | None:
+    """What the bank was begun with; None for one that is yet to begin."""
     if "id" not in fields:
         return None
     return BankInfo(fields["id"], fields["model"], int(fields["dimension"]), float(fields["threshold"]))
@@ -265,5 +216,5 @@ def _bank_info(fields: dict[str, str]) -> BankInfo | None:
 
 def _usefulness(record: Sequence[Any], now: int) -> Usefulness:
     of_context, packed = record
-    score, scored_at = (_CONTEXT_SCORE if of_context else _FACT).unpack(packed)[:2]
+    score, scored_at = (_CONTEXT_SCORE if of_context else FACT).unpack(packed)[:2]
     return Usefulness(decayed(score, now - scored_at), "context" if of_context else "global")

@@ -2,7 +2,8 @@
 -- begun beside one that would match, and the entries leave the intake with their effect.
 --
 -- KEYS: 1 intake stream, 2 lease, 3 bank, 4 banks, 5 facts, 6 recent, 7 ctxvec, 8 ctxtext, 9 ctxver, 10 ctxrecent,
---       11 sigseen, 12 sigseen-old, 13 siglog; then ctx of each place; then hist of each session.
+--       11 sigseen, 12 sigseen-old, 13 siglog, 14 above, 15 below, 16 bankdays, 17 sigstats;
+--       then ctx of each place; then hist of each session.
 -- ARGV: 1 fence, 2 entry ids, 3 MessagePack of
 --       {bank, known = id of the bank that was read or '', version = its version, id, model, dimension, threshold: for a
 --        bank that begins; lease_ms = renewal of the lease; facts_cap, ctx_cap; places = {{slot, begins, text}}; vectors of those that begin follow in ARGV;
@@ -11,6 +12,7 @@
 -- @include intake
 -- @include history
 -- @include score
+-- @include ranks
 
 if fenced() then return 'fenced' end
 local plan = cmsgpack.unpack(ARGV[3])
@@ -18,7 +20,7 @@ local bank = redis.call('HMGET', KEYS[3], 'id', 'version')
 if (bank[1] or '') ~= plan.known or tonumber(bank[2] or 0) ~= plan.version then return 'stale' end
 
 local items, now = plan.items, now_ms()
-local PLACES, SESSIONS = 13, 13 + #plan.places
+local PLACES, SESSIONS = 17, 17 + #plan.places
 local KINDS = {'used', 'ignored', 'helpful', 'not_helpful'}
 
 local ids = {}
@@ -63,7 +65,7 @@ end
 redis.call('ZADD', KEYS[10], unpack(touched))
 
 -- Scores as they stand; each is read once and written once, however many signals move it.
-local facts, order = {}, {}
+local facts, order, sum = {}, {}, offset_sum(KEYS[3], now)
 for _, item in ipairs(items) do
   if not facts[item[2]] then
     facts[item[2]] = true
@@ -72,6 +74,7 @@ for _, item in ipairs(items) do
 end
 for i, packed in ipairs(redis.call('HMGET', KEYS[5], unpack(order))) do
   facts[order[i]] = read_fact(packed, now)
+  if packed then sum:take(facts[order[i]]) end
 end
 local contexts = {}
 for i = 1, #plan.places do contexts[i] = {} end
@@ -91,7 +94,7 @@ for i, item in ipairs(items) do
   score[1], score[2] = moved(score[1], score[2], now, change), math.max(score[2], now)
   score[3], score[4] = math.max(score[3], now), score[4] + 1
   counts[kind] = counts[kind] + 1
-  logs[i] = '{"kind":"signal","at":' .. string.format('%.0f', now) .. ',' .. item[7]
+  logs[i] = string.format('{"kind":"signal","at":%.0f,"score":%.6f,', now, fact[1]) .. item[7]
   if item[6] > 0 then
     histories[item[6]] = histories[item[6]] or {}
     table.insert(histories[item[6]], logs[i])
@@ -103,14 +106,29 @@ for i, fact_id in ipairs(order) do
   local fact = facts[fact_id]
   fields[2 * i - 1], fields[2 * i] = fact_id, struct.pack(FACT, unpack(fact))
   recent[2 * i - 1], recent[2 * i] = fact[3], fact_id
+  sum:add(fact)
 end
 redis.call('HSET', KEYS[5], unpack(fields))
 redis.call('ZADD', KEYS[6], unpack(recent))
-local over = redis.call('ZCARD', KEYS[6]) - plan.facts_cap
+rank_facts(KEYS[14], KEYS[15], order, facts)
+
+-- Where the cap was lowered, what is over goes with the signals to come: each call has little to do.
+local over = math.min(redis.call('ZCARD', KEYS[6]) - plan.facts_cap, EVICTED_AT_ONCE)
 if over > 0 then
-  local gone = redis.call('ZPOPMIN', KEYS[6], over)
-  for i = 1, #gone, 2 do redis.call('HDEL', KEYS[5], gone[i]) end
+  local gone = {}
+  for i, name in ipairs(redis.call('ZPOPMIN', KEYS[6], over)) do
+    if i % 2 == 1 then gone[#gone + 1] = name end
+  end
+  for _, packed in ipairs(redis.call('HMGET', KEYS[5], unpack(gone))) do
+    if packed then sum:take({struct.unpack(FACT, packed)}) end
+  end
+  redis.call('HDEL', KEYS[5], unpack(gone))
+  redis.call('ZREM', KEYS[14], unpack(gone))
+  redis.call('ZREM', KEYS[15], unpack(gone))
 end
+sum:keep()
+local count = redis.call('HLEN', KEYS[5])
+note_day(KEYS[16], now, sum:mean(count), count, counts)
 
 -- Above the cap the least recently signalled tenth of a context's facts goes, so that the sort is rare.
 local function trim(key)
@@ -137,7 +155,10 @@ end
 
 redis.call('HSET', KEYS[3], 'version', version, 'last_signal_at', now)
 for kind, count in ipairs(counts) do
-  if count > 0 then redis.call('HINCRBY', KEYS[3], KINDS[kind], count) end
+  if count > 0 then
+    redis.call('HINCRBY', KEYS[3], KINDS[kind], count)
+    redis.call('HINCRBY', KEYS[17], KINDS[kind], count)
+  end
 end
 redis.call('ZADD', KEYS[4], now, plan.bank)
 redis.call('SADD', KEYS[11], unpack(ids))
