@@ -73,8 +73,7 @@ class BankContexts:
         if bank_id != self.matrix.bank_id:
             self.matrix = ContextMatrix(self._encoder.dimension)
             self.matrix.bank_id = bank_id
-        for slot, vector in zip(loaded.slots, as_vectors(loaded.vectors, self.matrix.dimension), strict=True):
-            self.matrix.put(slot, vector)
+        self.matrix.put_all(loaded.slots, as_vectors(loaded.vectors, self.matrix.dimension))
         self.matrix.version = loaded.version
 
     def _check(self, bank: BankInfo) -> None:
