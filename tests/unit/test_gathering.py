@@ -1,0 +1,201 @@
+"""Calls of the model that threads share: who is served together, what one bad text costs, how long anybody waits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tellback import clock
+from tellback.embedding import gathering as module
+from tellback.embedding.encoder import RETRY_SECONDS
+from tellback.embedding.gathering import Gathering, Row
+from tellback.errors import Unavailable
+from tellback.signals.matching import Vectors
+from tellback.state.intake import Fenced
+from tests.support.waiting import wait_until
+
+
+class Slow:
+    """A model that computes when it is let; it fails at texts named bad, and at all of them when it is broken."""
+
+    model = "slow"
+    dimension = 3
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.broken = ""
+
+    def load(self) -> None:
+        pass
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        self.calls.append(list(texts))
+        assert self.gate.wait(30)
+        if self.broken:
+            raise RuntimeError(self.broken)
+        if any(text.startswith("bad") for text in texts):
+            raise ValueError("a bad text")
+        rows = np.ones((len(texts), self.dimension), np.float32)
+        rows[[text.startswith("endless") for text in texts]] = np.nan
+        return rows
+
+
+@pytest.fixture
+def model() -> Slow:
+    return Slow()
+
+
+class Asking:
+    """Threads that ask while the model computes for somebody else: their texts gather."""
+
+    def __init__(self, model: Slow, gathering: Gathering) -> None:
+        self._model = model
+        self.gathering = gathering
+        self._threads = ThreadPoolExecutor(16)
+        model.gate.clear()
+        self.first = self._threads.submit(gathering.ask, ["first"])
+        wait_until(lambda: model.calls, "the model computes")
+
+    def ask(self, *texts: str, **options: Any) -> Future[dict[str, Row]]:
+        before = self._waiting()
+        asked = self._threads.submit(self.gathering.ask, texts, **options)
+        wait_until(lambda: self._waiting() > before, "it waits")
+        return asked
+
+    def answer(self) -> None:
+        self._model.gate.set()
+
+    def _waiting(self) -> int:
+        gathering = self.gathering
+        everybody = (*gathering._urgent.values(), *gathering._wanted.values(), gathering._alone)
+        return sum(map(len, everybody))
+
+
+@pytest.fixture
+def asking(model: Slow) -> Iterator[Asking]:
+    asking = Asking(model, Gathering(model, linger=0))
+    yield asking
+    asking.answer()
+    asking._threads.shutdown()
+
+
+def test_what_waits_while_the_model_computes_shares_one_call(model: Slow, asking: Asking) -> None:
+    """Four streams of one process; a text that two of them need is computed once, and each has its own answer."""
+    asked = [asking.ask(f"own {i}", "shared", f"own {i}") for i in range(4)]
+    asking.answer()
+    assert [sorted(future.result(10)) for future in asked] == [[f"own {i}", "shared"] for i in range(4)]
+    assert model.calls == [["first"], ["own 0", "shared", "own 1", "own 2", "own 3"]]
+
+
+def test_a_text_waits_for_company_for_the_linger(model: Slow) -> None:
+    """Without a call to wait for, it is the linger that brings them together; a full call does not wait for its end."""
+    gathering = Gathering(model, linger=60)
+    with ThreadPoolExecutor(2) as threads:
+        one = threads.submit(gathering.ask, [f"a{i}" for i in range(module.GATHERED - 1)])
+        wait_until(lambda: len(gathering._wanted) == module.GATHERED - 1, "it waits for company")
+        two = threads.submit(gathering.ask, ["b"])
+        assert (len(one.result(30)), len(two.result(30))) == (module.GATHERED - 1, 1)
+    assert [len(call) for call in model.calls] == [module.GATHERED]
+
+
+def test_a_call_is_bounded_by_texts_and_by_characters(model: Slow, asking: Asking) -> None:
+    many = [f"t{i}" for i in range(module.GATHERED + 88)]
+    long = [f"{i:03}" + "x" * 100_000 for i in range(110)]
+    asked = [asking.ask(*many), asking.ask(*long)]
+    asking.answer()
+    assert [list(future.result(10)) for future in asked] == [many, long]
+    assert len(model.calls[1]) == module.GATHERED
+    assert max(len([text for text in call if text in long]) for call in model.calls) == 106
+    assert sum(map(len, model.calls)) == 1 + len(many) + len(long), "each text once"
+
+
+def test_recalls_come_first_and_make_calls_short(model: Slow, asking: Asking) -> None:
+    """Signals may wait, a recall has a deadline: it is in the next call, and that is a short one."""
+    signals = asking.ask(*(f"s{i}" for i in range(200)))
+    recall = asking.ask("recalled", urgent=True)
+    asking.answer()
+    assert list(recall.result(10)) == ["recalled"]
+    assert len(signals.result(10)) == 200
+    assert model.calls[1][0] == "recalled"
+    assert [len(call) for call in model.calls[1:]] == [64, 64, 64, 9]
+
+
+def test_a_suspect_shares_its_call_with_nobody(model: Slow, asking: Asking) -> None:
+    others = [asking.ask("a"), asking.ask("suspect", alone=True), asking.ask("b")]
+    asking.answer()
+    assert [list(future.result(10)) for future in others] == [["a"], ["suspect"], ["b"]]
+    assert sorted(map(sorted, model.calls[1:])) == [["a", "b"], ["suspect"]]
+
+
+@pytest.mark.parametrize("bad", ["bad", "endless"])
+def test_a_text_that_the_model_fails_at_costs_no_other_its_row(model: Slow, bad: str) -> None:
+    """Whether it raises or gives numbers that are none; halves are tried, so the others take few calls."""
+    texts = [*(f"t{i}" for i in range(99)), bad]
+    rows = Gathering(model, linger=0).ask(texts)
+    assert [text for text, row in rows.items() if isinstance(row, ValueError)] == [bad]
+    assert sum(not isinstance(row, Exception) for row in rows.values()) == 99
+    assert len(model.calls) <= 18
+
+
+def test_a_model_that_fails_at_any_text_is_away(model: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No text is to blame then, and none may end in the dead letters; half a minute later it is tried again."""
+    now = [1_000.0]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    gathering = Gathering(model, linger=0)
+    model.broken = "out of memory"
+    with pytest.raises(Unavailable, match=r"slow fails: RuntimeError: out of memory"):
+        gathering.ask([f"t{i}" for i in range(8)])
+    assert len(model.calls) <= 5, "the first text that fails alone tells"
+    with pytest.raises(Unavailable, match="out of memory"):
+        gathering.ready()
+    now[0] += RETRY_SECONDS + 1
+    gathering.ready()
+    model.broken = ""
+    assert len(gathering.ask(["a"])) == 1
+    now[0] -= RETRY_SECONDS
+    gathering.ready()
+
+
+def test_who_waits_keeps_what_he_holds_and_stops_when_he_cannot(
+    asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A drainer renews its lease while the model computes for others; fenced, it waits no longer."""
+    monkeypatch.setattr(module, "KEEP_SECONDS", 0.001)
+    kept: list[int] = []
+
+    def keep() -> None:
+        kept.append(1)
+        if len(kept) == 3:
+            raise Fenced("passed on")
+
+    with pytest.raises(Fenced):
+        asking.gathering.ask(["a"], keep=keep)
+    assert len(kept) == 3
+    asking.answer()
+    assert list(asking.first.result(10)) == ["first"]
+
+
+def test_nobody_waits_for_ever(model: Slow, asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that hangs holds no lease for ever."""
+    monkeypatch.setattr(module, "KEEP_SECONDS", 0.001)
+    monkeypatch.setattr(module, "LONGEST", 0.01)
+    with pytest.raises(Unavailable, match="has not answered"):
+        asking.gathering.ask(["a"])
+    assert model.calls == [["first"]]
+
+
+def test_the_thread_ends_when_idle_and_begins_again(model: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IDLE_SECONDS", 0.01)
+    gathering = Gathering(model, linger=0)
+    for _ in range(2):
+        gathering.ask(["a"])
+        wait_until(lambda: gathering._thread is None, "the thread has ended")
+    assert model.calls == [["a"], ["a"]]
+    assert gathering.ask([]) == {}
