@@ -8,24 +8,12 @@ from typing import Final
 import msgspec
 
 from tellback.client.context import Context
-from tellback.contracts.message import MAX_FIELD_BYTES, new_event_id
-from tellback.contracts.signals import (
-    MAX_BATCH,
-    BankStats,
-    Candidate,
-    FactStats,
-    RecallHit,
-    RecallRequested,
-    SignalBatch,
-    SignalItem,
-)
-from tellback.errors import ConfigurationError
-from tellback.redaction import redact_text
-from tellback.signals.ranking import rank
-from tellback.signals.validation import check_candidates, check_id, check_items, check_limits, check_query, check_share
+from tellback.client.recalling import Recalling, cut_text
+from tellback.contracts.message import new_event_id
+from tellback.contracts.signals import MAX_BATCH, BankStats, Candidate, FactStats, RecallHit, SignalBatch, SignalItem
+from tellback.signals.validation import check_id, check_items
 from tellback.state.bank_stats import BankStatistics
 from tellback.state.banks import BankStore
-from tellback.state.recalls import Recalls
 
 MAX_CHUNK_BYTES: Final = 512 << 10
 _FLUSH_EVERY: Final = 16  # chunks, so that a call of any length holds at most 8 MB in memory
@@ -45,6 +33,7 @@ class Bank:
         shard = context.layout.of(name)
         self._store = BankStore(context.database, shard, name)
         self._statistics = BankStatistics(context.database, shard, name)
+        self._recalling = Recalling(context, self._store)
 
     def signal(self, items: Iterable[SignalItem], *, session: str | None = None) -> int:
         """Publish what recalled facts were worth; workers apply each signal once, in order.
@@ -102,26 +91,15 @@ class Bank:
             ConfigurationError: the bank was begun with another model than the workers have.
             Unavailable: Redis does not answer.
         """
-        check_limits(limit, wait)
-        request = RecallRequested(
-            event_id=new_event_id(),
-            bank=self.name,
-            query=_text(check_query(query, "query")),
-            candidates=check_candidates(candidates),
+        return self._recalling.rank(
+            query,
+            candidates,
             limit=limit,
             boost_by_usefulness=boost_by_usefulness,
-            usefulness_weight=check_share(usefulness_weight, "usefulness_weight"),
-            min_usefulness=check_share(min_usefulness, "min_usefulness"),
-            deadline_in=float(wait),
+            usefulness_weight=usefulness_weight,
+            min_usefulness=min_usefulness,
+            wait=wait,
         )
-        if not request.candidates:
-            return []
-        reply = Recalls(self._context.database, self._context.layout).ask(request)
-        if reply is None:
-            return rank(request, self._store.global_usefulness([c.fact_id for c in request.candidates]), degraded=True)
-        if reply.error:
-            raise ConfigurationError(reply.error)
-        return reply.hits
 
     def fact_stats(self, fact_id: str) -> FactStats:
         """A fact's global score now, and its counts.
@@ -151,13 +129,8 @@ class Bank:
 
 
 def _redacted(item: SignalItem) -> SignalItem:
-    context = None if item.context is None else _text(item.context)
-    return msgspec.structs.replace(item, query=_text(item.query), context=context)
-
-
-def _text(text: str) -> str:
-    """The text without secrets, then at most 64 KB of UTF-8; the cut never parts a character."""
-    return redact_text(text).encode()[:MAX_FIELD_BYTES].decode(errors="ignore")
+    context = None if item.context is None else cut_text(item.context)
+    return msgspec.structs.replace(item, query=cut_text(item.query), context=context)
 
 
 def _chunks(items: Sequence[SignalItem]) -> Iterator[list[SignalItem]]:
