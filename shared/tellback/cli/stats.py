@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tellback.cli.common import OPERATE, TeamOption, UrlOption, client, print_json
-from tellback.errors import ConfigurationError, InvalidInput
+from tellback.cli.pictures import drawing, picture_file
 
 if TYPE_CHECKING:
     from tellback.client.stats import GuidanceStats
-
-PICTURES: Final = (".png", ".svg", ".pdf")
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +46,7 @@ def stats(
     from tellback.client.stats import session_stats, team_stats
 
     with client(redis_url, team) as tb:
-        picture = _picture(plot)
+        picture = picture_file(plot)
         found = team_stats(tb.context, days) if session is None else session_stats(tb.context, session)
         if picture is not None:
             _draw(found, picture)
@@ -62,25 +60,8 @@ def stats(
         (print_page if plot is None else print_bars)(found)
 
 
-def _picture(plot: str | None) -> Path | None:
-    """The file to draw into; None for the terminal, or where nothing is to be drawn."""
-    if plot is None or plot == "-":
-        return None
-    path = Path(plot)
-    if path.suffix.lower() not in PICTURES:
-        raise InvalidInput(f"--plot {plot}: use a name that ends in {', '.join(PICTURES)}, or - for the terminal")
-    return path
-
-
 def _draw(found: GuidanceStats, path: Path) -> None:
-    try:
+    with drawing(path):
         from tellback.cli.stats_plot import draw
-    except ImportError as error:
-        raise ConfigurationError(
-            "--plot into a file needs matplotlib: pip install 'tellback[plot]'; or use --plot -"
-        ) from error
-    try:
+
         draw(found, path)
-    except OSError as error:
-        raise InvalidInput(f"--plot {path}: {error.strerror}") from error
-    typer.echo(f"drawn into {path}", err=True)
