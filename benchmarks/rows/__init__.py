@@ -9,6 +9,7 @@ ROWS = (
     "command_throughput",
     "command_output",
     "sweep",
+    "decay",
     "turns",
     "redaction",
     "hook",

@@ -35,6 +35,7 @@ class Task(StrEnum):
     LOOK = "tellback.look"
     SWEEP_TURNS = "tellback.sweep_turns"
     SWEEP_JOBS = "tellback.sweep_jobs"
+    DECAY = "tellback.decay"
 
 
 def host_queue(host: str) -> str:

@@ -27,6 +27,7 @@ from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
 
 ID = EvaluationId("s", "p", "e")
+FAST = {"TELLBACK_BEAT_PERIOD": "0.1"}  # else the decay is first looked at after a minute
 
 
 def publish(tb: Tellback, count: int) -> None:
@@ -43,7 +44,7 @@ def calls(tb: Tellback) -> int:
 @pytest.fixture
 def beat(settings: Settings, database: Database, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:  # noqa: ARG001 - stopped before the keys are checked
     command = [sys.executable, "-m", "celery", "-A", "tellback_beat.app", "beat", "-s", str(tmp_path / "schedule")]
-    process = subprocess.Popen(command, env=environment(settings), stderr=subprocess.DEVNULL, cwd=tmp_path)
+    process = subprocess.Popen(command, env=environment(settings, FAST), stderr=subprocess.DEVNULL, cwd=tmp_path)
     yield process
     process.terminate()
     process.wait(timeout=10)
@@ -94,7 +95,7 @@ def test_beat_sends_every_sweep_of_every_team(database: Database) -> None:
         messages = [msgspec.json.decode(raw) for raw in database.command("LRANGE", queue, 0, -1)]
         return {message["headers"]["task"] for message in messages}
 
-    expected = {Task.RING.value, Task.SWEEP_TURNS.value, Task.SWEEP_JOBS.value}
+    expected = {Task.RING.value, Task.SWEEP_TURNS.value, Task.SWEEP_JOBS.value, Task.DECAY.value}
     wait_until(lambda: sent() >= expected, "each sweep was sent", timeout=20)
 
 

@@ -45,6 +45,7 @@ class RedisServer:
         self.folder = folder
         self.port = free_port()
         self._extra = extra
+        self.environment: dict[str, str] = {}  # beside that of the tests
         self._process: subprocess.Popen[bytes] | None = None
 
     @classmethod
@@ -87,7 +88,9 @@ class RedisServer:
             *self._extra,
         ]
         with (self.folder / "redis.log").open("ab") as log:
-            self._process = subprocess.Popen([server_binary(), *arguments], stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                [server_binary(), *arguments], stdout=log, stderr=log, env={**os.environ, **self.environment}
+            )
         wait_until(lambda: not self.running or self._answers(), "redis-server answers or gives up", timeout=30)
 
     @property

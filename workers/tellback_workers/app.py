@@ -29,6 +29,7 @@ app = Celery(
         "tellback_workers.sweep_turns",
         "tellback_workers.jobs",
         "tellback_workers.sweep_jobs",
+        "tellback_workers.decay",
     ],
 )
 app.conf.update(config(load()))

@@ -57,12 +57,12 @@ class Decay:
         self._layout = layout
 
     def due(self) -> list[Shard]:
-        """The shards that have banks and have not done this week, by the server's clock: one round trip."""
+        """The shards that have banks and have not done this week, by the server's clock."""
         shards = self._layout.all
         marks = [("HGET", shard.key("decay"), "done") for shard in shards]
         banks = [("EXISTS", shard.key("banks")) for shard in shards]
-        (seconds, _), *replies = self._db.pipeline([("TIME",), *marks, *banks])
-        week = str(_ms(monday(int(seconds) * 1000))).encode()
+        week = str(_ms(monday(self._db.now_ms()))).encode()
+        replies = self._db.pipeline([*marks, *banks])
         done, exist = replies[: len(shards)], replies[len(shards) :]
         return [shard for shard, mark, some in zip(shards, done, exist, strict=True) if some and mark != week]
 

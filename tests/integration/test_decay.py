@@ -1,0 +1,275 @@
+"""The weekly decay: nothing that a reader sees, once a week, from where it stood, whatever the clock does."""
+
+from __future__ import annotations
+
+from itertools import count, pairwise
+from pathlib import Path
+
+import pytest
+
+from tellback import Tellback
+from tellback.settings import Settings
+from tellback.state import decay as decaying
+from tellback.state.bank_stats import BankStatistics
+from tellback.state.database import Database
+from tellback.state.decay import Decay, week_name
+from tellback.state.keys import Layout, Shard
+from tellback_workers.decay import run
+from tests.support.clocks import DAY_MS, WEEK_MS, ServerClock, SteppedServer, faketime_library
+from tests.support.redis_server import RedisServer
+from tests.support.scores import Score, build_bank, scores
+from tests.support.signals import Angles, Bench, item, signal
+
+FOREVER = 3_600.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> ServerClock:
+    return ServerClock(monkeypatch)
+
+
+@pytest.fixture
+def store(database: Database, layout: Layout) -> Decay:
+    return Decay(database, layout)
+
+
+@pytest.fixture
+def shard(layout: Layout) -> Shard:
+    return layout.of("b")
+
+
+def week(database: Database) -> float:
+    return decaying.monday(database.now_ms()).timestamp() * 1000
+
+
+def same_to_a_reader(before: dict[str, Score], after: dict[str, Score], now: float) -> None:
+    assert before.keys() == after.keys()
+    for at in (now, now + DAY_MS, now + 52 * WEEK_MS):
+        for name, score in before.items():
+            assert after[name].at(at) == pytest.approx(score.at(at), abs=1e-9), name
+
+
+def test_every_score_is_written_back_as_a_reader_sees_it(database: Database, store: Decay, shard: Shard) -> None:
+    """Global scores and those of contexts; the time of the last signal stays."""
+    build_bank(database, shard, "b", facts=1_500, contexts=40, each=30, age_ms=30 * DAY_MS)
+    before = scores(database, shard, "b")
+    assert store.due() == [shard]
+    assert run(store, "t", FOREVER)
+    after, now = scores(database, shard, "b"), database.now_ms()
+    same_to_a_reader(before, after, now)
+    for name, score in after.items():
+        assert score.scored_at >= now - 60_000, name
+        assert score.last_signal_at == before[name].last_signal_at, name
+        assert abs(score.score - 0.5) < abs(before[name].score - 0.5), name
+    assert store.due() == []
+    [state] = store.states()
+    assert (state.scores, state.written, state.running) == (2_700, 2_700, False)
+    assert state.done == week_name(now)
+
+
+def test_a_second_run_finds_nothing_to_do(database: Database, store: Decay, shard: Shard) -> None:
+    build_bank(database, shard, "b", facts=700, contexts=3, each=10, age_ms=30 * DAY_MS)
+    assert run(store, "t", FOREVER)
+    after = scores(database, shard, "b")
+    assert store.run(shard, "again", lambda: False) == "held"
+    database.command("HDEL", shard.key("decay"), "done")  # as if nobody knew that it was done
+    assert run(store, "again", FOREVER)
+    assert scores(database, shard, "b") == after
+    assert store.states()[0].written == 0
+
+
+def test_what_was_signalled_this_week_is_left_alone(tb: Tellback, database: Database, settings: Settings) -> None:
+    bench = Bench(settings, tb.context.layout, Angles())
+    signal(tb, bench, [item("f", "a", "helpful")])
+    shard = bench.layout.of("b")
+    before = scores(database, shard, "b")
+    assert run(Decay(database, bench.layout), "t", FOREVER)
+    assert scores(database, shard, "b") == before
+    bench.close()
+
+
+def test_a_pass_goes_on_from_where_it_stood(database: Database, store: Decay, shard: Shard) -> None:
+    """Each run does one call and dies with the lease; none begins anew, since every score is counted once."""
+    build_bank(database, shard, "b", facts=2_500, contexts=9, each=300, age_ms=30 * DAY_MS)
+    build_bank(database, shard, "b2", facts=100, contexts=2, each=5, age_ms=30 * DAY_MS)
+    shards = {shard, *(each for each in store.due())}
+    runs = 0
+    for runs in count(1):
+        assert runs < 100
+        if store.run(shard, "t", lambda: True) == "done":
+            break
+    assert runs > 10
+    assert store.states()[0].scores == 2_500 + 2_700 + 110
+    assert {score.scored_at >= week(database) for score in scores(database, shard, "b").values()} == {True}
+    assert shards == {shard}
+
+
+def test_one_at_a_time(database: Database, store: Decay, shard: Shard, clock: ServerClock) -> None:
+    """Another finds it held; who comes again goes on at once; the lease of one that died runs out."""
+    build_bank(database, shard, "b", facts=2_500, age_ms=30 * DAY_MS)
+    assert store.run(shard, "one", lambda: True) == "more"
+    assert store.run(shard, "two", lambda: True) == "held"
+    assert store.run(shard, "one", lambda: True) == "more"
+    clock.step(decaying.LEASE_MS + 1)
+    assert store.run(shard, "two", lambda: True) == "more"
+    assert store.run(shard, "one", lambda: True) == "held"
+    assert store.run(shard, "two", lambda: False) == "done"
+    assert store.states()[0].scores == 2_500
+
+
+def test_who_has_lost_the_pass_writes_nothing(database: Database, store: Decay, shard: Shard) -> None:
+    build_bank(database, shard, "b", facts=2_500, age_ms=30 * DAY_MS)
+
+    def taken() -> bool:
+        database.command("HSET", shard.key("decay"), "owner", "another")
+        return False
+
+    assert store.run(shard, "t", taken) == "held"
+    done = [score.scored_at >= week(database) for score in scores(database, shard, "b").values()]
+    assert 0 < sum(done) < 2_500
+    assert store.due() == [shard]
+
+
+def test_a_new_week_in_the_middle_begins_anew(
+    database: Database, store: Decay, shard: Shard, clock: ServerClock
+) -> None:
+    build_bank(database, shard, "b", facts=2_500, age_ms=30 * DAY_MS)
+    assert store.run(shard, "t", lambda: True) == "more"
+    clock.step(WEEK_MS)
+    assert run(store, "t", FOREVER)
+    assert store.states()[0].scores == 2_500
+    assert {score.scored_at >= week(database) for score in scores(database, shard, "b").values()} == {True}
+
+
+def test_ten_days_of_downtime(database: Database, store: Decay, shard: Shard, clock: ServerClock) -> None:
+    """What was missed is done at once on return, in one pass, and a reader sees what he would have seen without it."""
+    build_bank(database, shard, "b", facts=600, contexts=2, each=10, age_ms=3 * DAY_MS)
+    assert run(store, "t", FOREVER)
+    before = scores(database, shard, "b")
+    clock.step(10 * DAY_MS)
+    assert store.due() == [shard]
+    assert run(store, "t", FOREVER)
+    assert store.due() == []
+    same_to_a_reader(before, scores(database, shard, "b"), database.now_ms())
+
+
+@pytest.mark.parametrize("steps", [[-10 * DAY_MS, 10 * DAY_MS], [520 * WEEK_MS, -520 * WEEK_MS], [-3_600_000] * 3])
+def test_a_clock_that_steps(
+    database: Database, store: Decay, shard: Shard, clock: ServerClock, steps: list[float]
+) -> None:
+    """No score grows, no week is passed over for ever, and each pass ends."""
+    build_bank(database, shard, "b", facts=600, contexts=2, each=10, age_ms=30 * DAY_MS)
+    assert run(store, "t", FOREVER)
+    for step in steps:
+        before = scores(database, shard, "b")
+        clock.step(step)
+        for _ in range(2):
+            assert run(store, "t", FOREVER)
+        assert store.due() == []
+        for name, score in scores(database, shard, "b").items():
+            assert abs(score.score - 0.5) <= abs(before[name].score - 0.5), name
+            assert score.scored_at >= before[name].scored_at, name
+    clock.step(WEEK_MS)
+    assert store.due() == [shard], "the next week is due, though a later one was done"
+
+
+def test_a_lease_of_a_clock_that_went_back_holds_nothing(
+    database: Database, store: Decay, shard: Shard, clock: ServerClock
+) -> None:
+    build_bank(database, shard, "b", facts=2_500, age_ms=30 * DAY_MS)
+    assert store.run(shard, "one", lambda: True) == "more"
+    clock.step(-DAY_MS)
+    assert store.run(shard, "two", lambda: False) == "done"
+
+
+def test_a_cursor_of_a_server_that_restarted_counts_for_nothing(tmp_path: Path) -> None:
+    """Hashes are seeded anew with each start, so that going on from a cursor would miss facts."""
+    with RedisServer.start(tmp_path) as server:
+        database = Database(server.url)
+        layout = Layout("default", 1)
+        store, shard = Decay(database, layout), layout.shard(0)
+        build_bank(database, shard, "b", facts=20_000, age_ms=30 * DAY_MS)
+        for _ in range(15):
+            assert store.run(shard, "t", lambda: True) == "more"
+        server.restart()
+        assert run(store, "t", FOREVER)
+        assert {score.scored_at >= week(database) for score in scores(database, shard, "b").values()} == {True}
+        database.close()
+
+
+def test_what_is_no_record_is_passed_over(database: Database, store: Decay, shard: Shard) -> None:
+    """A record cut short, a bank of which only the name is left: nothing holds up the rest."""
+    build_bank(database, shard, "b", facts=3, age_ms=30 * DAY_MS)
+    database.command("HSET", shard.key("facts", "b"), "torn", b"123")
+    database.command("ZADD", shard.key("banks"), 1, "ghost")
+    assert run(store, "t", FOREVER)
+    assert database.command("HGET", shard.key("facts", "b"), "torn") == b"123"
+    assert store.states()[0].written == 3
+
+
+def test_signals_between_the_calls_lose_nothing(
+    tb: Tellback, database: Database, settings: Settings, clock: ServerClock
+) -> None:
+    """Facts are signalled, contexts begin and go, while the decay stands between two calls."""
+    bench = Bench(Settings(redis_url=settings.redis_url, bank_contexts=12), tb.context.layout, Angles())
+    shard = bench.layout.of("b")
+    signal(tb, bench, [item(f"f{i}", "abcdefgh"[i % 8]) for i in range(1_000)])
+    clock.step(3 * WEEK_MS)
+    numbers = count()
+
+    def meanwhile() -> bool:
+        n = next(numbers)
+        signal(tb, bench, [item(f"f{n}", "ijklmnopqr"[n % 10], "helpful"), item(f"new{n}", "a")])
+        return False
+
+    store = Decay(database, bench.layout)
+    assert store.run(shard, "t", meanwhile) == "done"
+    calls = next(numbers)
+    assert calls >= 4
+    found, now = scores(database, shard, "b"), database.now_ms()
+    assert {score.scored_at >= week(database) for score in found.values()} == {True}
+    for n in range(1_000):
+        faded = 0.5 + 0.1 * 0.95**3
+        expected = faded + 0.15 if n < calls else faded
+        assert found[f"f{n}"].at(now) == pytest.approx(expected, abs=1e-5), n  # the test takes time itself
+    assert BankStatistics(database, shard, "b").stats().facts == 1_000 + calls
+    bench.close()
+
+
+def test_no_call_takes_more_than_it_may(
+    database: Database, store: Decay, shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one call looks at is bounded, whatever the sizes of contexts: its time is measured by `make bench`."""
+    monkeypatch.setattr(decaying, "SCORES_AT_ONCE", 100)
+    build_bank(database, shard, "b", facts=3_000, contexts=300, each=7, age_ms=30 * DAY_MS)
+    build_bank(database, shard, "b2", facts=0, contexts=3, each=400, age_ms=30 * DAY_MS)
+    seen = [0]
+
+    def look() -> bool:
+        seen.append(store.states()[0].scores)
+        return False
+
+    assert store.run(shard, "t", look) == "done"
+    done = [after - before for before, after in pairwise(seen)]
+    assert sum(done) == 3_000 + 2_100 + 1_200
+    assert {each for each in done if each > 200} == {400}, "a context is done whole, and has a cap of its own"
+
+
+@pytest.mark.skipif(faketime_library() is None, reason="needs the library of the package `faketime`")
+def test_a_server_whose_clock_really_steps(tmp_path: Path) -> None:
+    """Ten days on, ten years on and back again: a real redis-server on a real, if faked, clock of its process."""
+    with SteppedServer.start(tmp_path) as server:
+        database = Database(server.url)
+        layout = Layout("default", 1)
+        store, shard = Decay(database, layout), layout.shard(0)
+        build_bank(database, shard, "b", facts=800, contexts=2, each=10, age_ms=30 * DAY_MS)
+        assert run(store, "t", FOREVER)
+        for seconds in (10 * 86_400, 0, 3_650 * 86_400, 0, -20 * 86_400):
+            before = scores(database, shard, "b")
+            server.step_to(seconds)
+            assert store.due() == [shard], "another week than the one that was done"
+            assert run(store, "t", FOREVER)
+            assert store.due() == []
+            for name, score in scores(database, shard, "b").items():
+                assert abs(score.score - 0.5) <= abs(before[name].score - 0.5), name
+        database.close()

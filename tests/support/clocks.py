@@ -1,0 +1,70 @@
+"""Clocks of a Redis server that step: for scripts and stores alone, or for the whole process of a server."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from tellback.state.database import Database
+from tellback.state.lua_text import script_text
+from tellback.state.script import Script
+from tests.support.redis_server import RedisServer
+
+DAY_MS = 86_400_000
+WEEK_MS = 7 * DAY_MS
+
+_NOW = "return time[1] * 1000 + math.floor(time[2] / 1000)"
+
+
+class ServerClock:
+    """The server's time as scripts and stores of this process read it, moved by `offset_ms`.
+
+    The seam is the one line of `lua/lib/clock.lua`, and `Database.now_ms`. The server's own clock stays as it is: what
+    it does by itself, expiring keys, goes on by that.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.offset_ms = 0
+        self._original = Database.now_ms
+        assert _NOW in script_text("lib/clock")
+        monkeypatch.setattr(Script, "source", property(self._source))
+        monkeypatch.setattr(Script, "sha", property(self._sha))
+        monkeypatch.setattr(Database, "now_ms", lambda database: self._original(database) + self.offset_ms)
+
+    def step(self, ms: float) -> None:
+        """Step the clock, forward or back."""
+        self.offset_ms += round(ms)
+
+    def _source(self, script: Script) -> str:
+        return script_text(script.name).replace(_NOW, f"{_NOW} + ({self.offset_ms})")
+
+    def _sha(self, script: Script) -> str:
+        return hashlib.sha1(self._source(script).encode(), usedforsecurity=False).hexdigest()
+
+
+def faketime_library() -> Path | None:
+    """The library of the package `faketime` (Debian, Ubuntu), which moves the clock of one process."""
+    return next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+
+
+class SteppedServer(RedisServer):
+    """A redis-server whose clock is stepped by a file, as that of its host would be; expiry follows it too."""
+
+    def __init__(self, folder: Path, *extra: str) -> None:
+        super().__init__(folder, *extra)
+        library = faketime_library()
+        assert library is not None
+        self._offset = folder / "offset"
+        self.step_to(0)
+        self.environment = {
+            "LD_PRELOAD": str(library),
+            "FAKETIME_TIMESTAMP_FILE": str(self._offset),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+
+    def step_to(self, seconds: int) -> None:
+        """Set the server's clock so far from the host's."""
+        self._offset.write_text(f"{seconds:+d}\n")
