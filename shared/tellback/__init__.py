@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tellback.client.guidance import Prompt as Prompt
     from tellback.client.observing import Observations as Observations
     from tellback.client.outbox import OutboxDelivery as OutboxDelivery
+    from tellback.client.signal_session import SignalSession as SignalSession
     from tellback.client.signals import Bank as Bank
     from tellback.client.turns import Turn as Turn
     from tellback.commands.recordfile import load_records as load_records
@@ -131,6 +132,7 @@ _EXPORTS: Final = {
     "RoutingOutcome": "tellback.contracts.turns",
     "Settings": "tellback.settings",
     "SignalItem": "tellback.contracts.signals",
+    "SignalSession": "tellback.client.signal_session",
     "SpoolFull": "tellback.errors",
     "StateConflict": "tellback.errors",
     "StaticFeedback": "tellback.guidance.static",

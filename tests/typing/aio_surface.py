@@ -28,6 +28,10 @@ async def everything() -> None:
         async for delivery in tb.outbox("c", wait=1):
             await delivery.settle(RoutingOutcome(attempted=True))
         bank = await tb.bank("b")
+        async with bank.session("s") as collected:
+            assert_type(collected, aio.SignalSession)
+            await collected.used("f", query="q")
+            assert_type(collected.collected, int)
         assert_type(await bank.recall("q", [("f", 0.5)]), list[RecallHit])
         await tb.submit(["true"], session="s", priority="urgent")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # no such priority
     tb = await aio.connect()

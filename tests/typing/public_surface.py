@@ -174,6 +174,13 @@ def signals(tb: Tellback) -> None:
     bank.signal(
         [tellback.SignalItem(fact_id="f1", signal_type="used", query="...", confidence=1.0, context=None)]
     )  # fmt: skip
+    shown: list[tuple[int, int]] = []
+    assert_type(bank.signal([], session="s1", progress=lambda done, all_: shown.append((done, all_))), int)
+    with bank.session("s1") as collected:
+        assert_type(collected, tellback.SignalSession)
+        collected.used("f1", "f3", query="...")
+        collected.ignored("f2", query="...", confidence=0.5, context="seen")
+        assert_type(collected.submit(), int)
     hits = bank.recall(
         "...", candidates=[("f1", 0.80), ("f2", 0.90)],
         boost_by_usefulness=True, usefulness_weight=0.3, min_usefulness=0.0,

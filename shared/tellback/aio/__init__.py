@@ -8,9 +8,22 @@ from tellback.aio.connecting import Connecting, close, connect
 from tellback.aio.proxy import CLASSES
 
 _named = {cls.__name__: made for cls, made in CLASSES.items()}
-Bank, DeadLetters, Job, OutboxDelivery, Prompt, Tellback, Turn = (_named[name] for name in sorted(_named))
+Bank, DeadLetters, Job, OutboxDelivery, Prompt, SignalSession, Tellback, Turn = (
+    _named[name] for name in sorted(_named)
+)
 for _made in _named.values():
     _made.__module__ = __name__
 Tellback.close = close
 
-__all__ = ["Bank", "Connecting", "DeadLetters", "Job", "OutboxDelivery", "Prompt", "Tellback", "Turn", "connect"]
+__all__ = [
+    "Bank",
+    "Connecting",
+    "DeadLetters",
+    "Job",
+    "OutboxDelivery",
+    "Prompt",
+    "SignalSession",
+    "Tellback",
+    "Turn",
+    "connect",
+]

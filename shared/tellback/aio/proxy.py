@@ -19,14 +19,16 @@ from tellback.client.commands import Job
 from tellback.client.connection import Tellback
 from tellback.client.guidance import Prompt
 from tellback.client.outbox import OutboxDelivery
+from tellback.client.signal_session import SignalSession
 from tellback.client.signals import Bank
 from tellback.client.turns import Turn
 from tellback.errors import StateConflict, Timeout
 from tellback.state.dead import DeadLetters
 
-WRAPPED: Final = (Tellback, Job, Prompt, Turn, OutboxDelivery, Bank, DeadLetters)
+WRAPPED: Final = (Tellback, Job, Prompt, Turn, OutboxDelivery, Bank, SignalSession, DeadLetters)
 LEFT_OUT: Final = frozenset({(DeadLetters, "bury")})  # of the workers
 ASKING: Final = frozenset({(Turn, "state")})  # properties that ask Redis: awaited
+AT_ONCE: Final = frozenset({(Bank, "session")})  # methods that neither ask Redis nor wait: not awaited
 FIRST_NAP: Final = 0.001
 LONGEST_NAP: Final = 0.05
 NAP_GROWTH: Final = 1.25
@@ -132,6 +134,23 @@ def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
+def _method_at_once(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def method(self: Proxy, *args: Any, **kwargs: Any) -> Any:
+        return wrapped(_call(self, name, args, kwargs)(), self._threads)
+
+    return method
+
+
+async def _enter(self: Proxy) -> Proxy:
+    return self
+
+
+async def _exit(self: Proxy, *raised: Any) -> None:
+    """What the object does at its end; a task that is cancelled meanwhile still has it done."""
+    await asyncio.shield(self._threads.run(functools.partial(self._target.__exit__, *raised)))
+
+
 def _waiting_method(name: str, function: Callable[..., Any], wait: Wait) -> Callable[..., Any]:
     signature = inspect.signature(function)
 
@@ -217,6 +236,9 @@ def _members(cls: type[Any]) -> dict[str, Any]:
             members[name] = _asking_property(name) if (cls, name) in ASKING else _attribute(name)
         elif inspect.isfunction(member):
             members[name] = _made(cls, name, member)
+    if issubclass(cls, SignalSession):
+        members |= {"__aenter__": _enter, "__aexit__": _exit}
+        members["session"] = _attribute("session")  # as below
     if cls is Bank:
         members["name"] = _attribute("name")  # set by its constructor
     return members
@@ -225,6 +247,8 @@ def _members(cls: type[Any]) -> dict[str, Any]:
 def _made(cls: type[Any], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     if (cls, name) in WAITING:
         return _waiting_method(name, function, WAITING[cls, name])
+    if (cls, name) in AT_ONCE:
+        return _method_at_once(name, function)
     return _iterator_method(name, function) if is_iterator(function) else _method(name, function)
 
 

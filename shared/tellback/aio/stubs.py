@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from tellback.aio.proxy import ASKING, LEFT_OUT, WRAPPED, is_iterator
+from tellback.aio.proxy import ASKING, AT_ONCE, LEFT_OUT, WRAPPED, is_iterator
+from tellback.client.signal_session import SignalSession
 from tellback.client.signals import Bank
 
 _HEAD: Final = "# The types of `tellback.aio`. Made by `python -m tellback.aio.stubs`; do not edit.\n\n"
@@ -27,12 +28,19 @@ def connect(
     url: str | None = None, *, team: str | None = None, settings: Settings | None = None, threads: int = 32
 ) -> Connecting: ...
 """
+_ENTERED: Final = [
+    "    async def __aenter__(self) -> Self: ...",
+    "    async def __aexit__(",
+    "        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None",
+    "    ) -> None: ...",
+]
 _ALWAYS: Final = {
     "AsyncIterator": "collections.abc",
     "Awaitable": "collections.abc",
     "Generator": "collections.abc",
     "TracebackType": "types",
     "Any": "typing",
+    "Self": "typing",
     "Settings": "tellback.settings",
 }
 
@@ -83,6 +91,8 @@ def _class(cls: type[Any]) -> str:
     lines = [f"\nclass {cls.__name__}:"]
     if cls is Bank:
         lines += _attribute("name", "str")
+    if cls is SignalSession:
+        lines += [*_attribute("session", "str"), *_ENTERED]
     for node in definition.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_":
             lines += _attribute(node.target.id, ast.unparse(node.annotation))
@@ -106,6 +116,8 @@ def _function(cls: type[Any], node: ast.FunctionDef) -> list[str]:
     if is_iterator(getattr(cls, node.name)):
         item = returned.partition("[")[2].removesuffix("]").partition(",")[0]
         return [f"    def {node.name}({ast.unparse(arguments)}) -> AsyncIterator[{item}]: ..."]
+    if (cls, node.name) in AT_ONCE:
+        return [f"    def {node.name}({ast.unparse(arguments)}) -> {returned}: ..."]
     return [f"    async def {node.name}({ast.unparse(arguments)}) -> {returned}: ..."]
 
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
-
-import msgspec
+from collections.abc import Iterable, Sequence
 
 from tellback.client.context import Context
-from tellback.client.recalling import Recalling, cut_text
-from tellback.contracts.message import new_event_id
-from tellback.contracts.signals import MAX_BATCH, BankStats, Candidate, FactStats, RecallHit, SignalBatch, SignalItem
-from tellback.signals.validation import check_id, check_items
+from tellback.client.recalling import Recalling
+from tellback.client.signal_session import SignalSession
+from tellback.client.signalling import Progress, Signalling
+from tellback.contracts.signals import BankStats, Candidate, FactStats, RecallHit, SignalItem
+from tellback.signals.validation import check_id
 from tellback.state.bank_stats import BankStatistics
 from tellback.state.banks import BankStore
-
-MAX_CHUNK_BYTES: Final = 512 << 10
-_FLUSH_EVERY: Final = 16  # chunks, so that a call of any length holds at most 8 MB in memory
 
 
 class Bank:
@@ -33,33 +28,39 @@ class Bank:
         shard = context.layout.of(name)
         self._store = BankStore(context.database, shard, name)
         self._statistics = BankStatistics(context.database, shard, name)
+        self._signalling = Signalling(context.publisher, self.name)
         self._recalling = Recalling(context, self._store)
 
-    def signal(self, items: Iterable[SignalItem], *, session: str | None = None) -> int:
+    def signal(
+        self, items: Iterable[SignalItem], *, session: str | None = None, progress: Progress | None = None
+    ) -> int:
         """Publish what recalled facts were worth; workers apply each signal once, in order.
 
         All items are checked first. More than 500, or 512 KB, travel as several batches, each applied entirely or
-        not at all. Queries and remarks are redacted, then cut at 64 KB.
+        not at all. Queries and remarks are redacted, then cut at 64 KB. What waits to be sent takes at most 8 MB,
+        however many items there are.
 
         Args:
             items: one or more observations.
             session: the session in whose history they are to stand.
+            progress: called after each batch with the number of signals published so far, and of all.
 
         Returns:
             How many signals were published.
 
         Raises:
             InvalidInput: an item is wrong, the message names it and its field; or there is none. Nothing was published.
-            SpoolFull: Redis is away and so is the room to keep signals.
+            SpoolFull: Redis is away and so is the room to keep signals; the first batches may have been taken.
         """
-        checked = [_redacted(item) for item in check_items(items)]
-        if session is not None:
-            check_id(session, "session")
-        for number, chunk in enumerate(_chunks(checked), 1):
-            self._context.publisher.publish(self._batch(chunk, session))
-            if number % _FLUSH_EVERY == 0:
-                self._context.publisher.flush()
-        return len(checked)
+        return self._signalling.publish(items, session=session, progress=progress)
+
+    def session(self, session: str) -> SignalSession:
+        """Collect signals while an agent works, and submit them once: `with bank.session("s1") as signals: ...`.
+
+        Raises:
+            InvalidInput: the session is not text of 1 to 512 characters.
+        """
+        return SignalSession(self._signalling, session)
 
     def recall(
         self,
@@ -118,31 +119,3 @@ class Bank:
             Unavailable: Redis does not answer.
         """
         return self._statistics.stats()
-
-    def _batch(self, chunk: Sequence[SignalItem], session: str | None) -> SignalBatch:
-        event_id = new_event_id()
-        items = [
-            item if item.signal_id else msgspec.structs.replace(item, signal_id=f"{event_id}.{i}")
-            for i, item in enumerate(chunk)
-        ]
-        return SignalBatch(event_id=event_id, bank=self.name, items=items, session=session)
-
-
-def _redacted(item: SignalItem) -> SignalItem:
-    context = None if item.context is None else cut_text(item.context)
-    return msgspec.structs.replace(item, query=cut_text(item.query), context=context)
-
-
-def _chunks(items: Sequence[SignalItem]) -> Iterator[list[SignalItem]]:
-    """The items in order, in lists of at most 500 and about 512 KB."""
-    chunk: list[SignalItem] = []
-    room = MAX_CHUNK_BYTES
-    for item in items:
-        size = len(msgspec.json.encode(item)) + 64  # the signal id comes on top
-        if chunk and (len(chunk) == MAX_BATCH or size > room):
-            yield chunk
-            chunk, room = [], MAX_CHUNK_BYTES
-        chunk.append(item)
-        room -= size
-    if chunk:
-        yield chunk
