@@ -7,12 +7,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
-import structlog
-
 from tellback import clock
 from tellback.embedding.embedder import Embedder
 from tellback.embedding.encoder import Encoder
 from tellback.errors import ConfigurationError, Unavailable
+from tellback.log import get_logger
 from tellback.settings import Settings
 from tellback.signals.matching import ContextMatrix, as_vectors
 from tellback.signals.models import default_threshold
@@ -26,7 +25,7 @@ MEMORY: Final = 512 << 20  # bytes of vectors; beyond, the bank used longest ago
 BANKS: Final = 1_000  # banks in memory, of whatever size
 SAY_SECONDS: Final = 3600.0
 
-_log = structlog.get_logger("tellback.contexts")
+_log = get_logger("tellback.contexts")
 
 
 class BankContexts:

@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
-import structlog
 
 from tellback import clock
 from tellback.embedding.encoder import RETRY_SECONDS, Encoder
 from tellback.errors import Unavailable
+from tellback.log import get_logger
 from tellback.signals.matching import Vectors
 
 GATHERED: Final = 512  # texts of one call: 3 to 5 seconds on two cores
@@ -37,7 +37,7 @@ PROBE: Final = "Does the model work?"
 Row = Vectors | Exception
 """A text's vector, or why it has none."""
 
-_log = structlog.get_logger("tellback.gathering")
+_log = get_logger("tellback.gathering")
 
 
 class _Asked:
