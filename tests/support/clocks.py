@@ -27,11 +27,15 @@ class ServerClock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.offset_ms = 0
-        self._original = Database.now_ms
         assert _NOW in script_text("lib/clock")
         monkeypatch.setattr(Script, "source", property(self._source))
         monkeypatch.setattr(Script, "sha", property(self._sha))
-        monkeypatch.setattr(Database, "now_ms", lambda database: self._original(database) + self.offset_ms)
+        original = Database.now_ms
+
+        def now_ms(database: Database) -> int:
+            return original(database) + self.offset_ms
+
+        monkeypatch.setattr(Database, "now_ms", now_ms)
 
     def step(self, ms: float) -> None:
         """Step the clock, forward or back."""

@@ -1,0 +1,145 @@
+"""The weekly decay under real processes: workers that are killed in the middle, two beats, a server that goes away."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tellback.names import SWEEPS_QUEUE
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.decay import Decay, monday
+from tellback.state.keys import Layout
+from tests.support.clocks import DAY_MS
+from tests.support.redis_server import RedisServer
+from tests.support.scores import build_bank, scores
+from tests.support.waiting import wait_until
+from tests.support.workers import StartWorkers, Workers, environment
+
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[2]
+KILLS = 8
+# A worker's task without Celery, so that a life is short, with a lease to match; it says when it has begun.
+DECAYER = """
+import secrets, time
+from tellback.settings import load
+from tellback.state import decay
+from tellback.state.database import Database
+from tellback.state.team import open_layout
+decay.LEASE_MS, decay.SCORES_AT_ONCE = 100, 50
+settings = load()
+database = Database(settings.redis_url)
+store, token = decay.Decay(database, open_layout(database, "default", settings.shards)), secrets.token_hex(4)
+def calmly():
+    time.sleep(0.002)
+    return False
+print("begun", flush=True)
+while due := store.due():
+    for shard in due:
+        store.run(shard, token, calmly)
+    time.sleep(0.01)
+"""
+
+
+def all_done(database: Database, layout: Layout, banks: list[str]) -> bool:
+    week = monday(database.now_ms()).timestamp() * 1000
+    found = [score for bank in banks for score in scores(database, layout.of(bank), bank).values()]
+    return all(score.scored_at >= week for score in found)
+
+
+def test_killed_in_the_middle_again_and_again(database: Database, layout: Layout, settings: Settings) -> None:
+    """Each life goes on where the one before stood: in the end every score was looked at exactly once."""
+    banks = ["one", "two", "three"]
+    for bank in banks:
+        build_bank(database, layout.of(bank), bank, facts=6_000, contexts=30, each=100, age_ms=30 * DAY_MS)
+    before = {bank: scores(database, layout.of(bank), bank) for bank in banks}
+    lives, env = random.Random(11), environment(settings)
+    died = 0
+    while died < KILLS:
+        decayer = subprocess.Popen([sys.executable, "-c", DECAYER], env=env, stdout=subprocess.PIPE, cwd=ROOT)
+        assert decayer.stdout is not None
+        assert decayer.stdout.readline() == b"begun\n"
+        time.sleep(lives.uniform(0.05, 0.25))  # a kill is to come at any moment of the work
+        died += decayer.poll() is None
+        decayer.kill()
+        decayer.wait()
+        decayer.stdout.close()
+        if not Decay(database, layout).due():
+            break
+    assert died >= 3, "it was through before it could be killed"
+    subprocess.run(
+        [sys.executable, "-c", DECAYER], env=env, stdout=subprocess.DEVNULL, cwd=ROOT, check=True, timeout=60
+    )
+    assert all_done(database, layout, banks)
+    assert sum(state.scores for state in Decay(database, layout).states()) == 3 * 9_000
+    now = database.now_ms()
+    for bank in banks:
+        after = scores(database, layout.of(bank), bank)
+        assert all(after[name].at(now) == pytest.approx(old.at(now), abs=1e-9) for name, old in before[bank].items())
+
+
+def test_two_beats_and_two_workers(
+    database: Database, layout: Layout, settings: Settings, start_workers: StartWorkers, tmp_path: Path
+) -> None:
+    """Both beats send it all the time; every shard is done once, and a run that lasts is no run twice."""
+    banks = [f"bank-{i}" for i in range(6)]
+    for bank in banks:
+        build_bank(database, layout.of(bank), bank, facts=20_000, contexts=20, each=200, age_ms=30 * DAY_MS)
+    workers = start_workers(2, queues=SWEEPS_QUEUE)
+    beats = [
+        subprocess.Popen(
+            [sys.executable, "-m", "celery", "-A", "tellback_beat.app", "beat", "-s", str(tmp_path / f"beat{i}")],
+            env=environment(settings, {"TELLBACK_BEAT_PERIOD": "0.02"}),
+            stderr=subprocess.DEVNULL,
+        )
+        for i in range(2)
+    ]
+    try:
+        shards = {layout.of(bank) for bank in banks}
+        wait_until(lambda: workers.log().count("decay.done") >= len(shards), "every shard is done", timeout=60)
+        wait_until(lambda: not Decay(database, layout).due(), "nothing is due", timeout=10)
+    finally:
+        for beat in beats:
+            beat.terminate()
+        for beat in beats:
+            beat.wait(15)
+    workers.stop()
+    assert workers.log().count("decay.done") == len(shards)
+    assert sum(state.scores for state in Decay(database, layout).states()) == len(banks) * 24_000
+    assert all_done(database, layout, banks)
+
+
+def test_redis_goes_away_in_the_middle(tmp_path: Path) -> None:
+    """The run ends with a warning; the next one that beat sends goes on, and misses nothing."""
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    with RedisServer.start(folder) as server:
+        settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"))
+        database, layout = Database(server.url), Layout("default", settings.shards)
+        for bank in ("one", "two"):
+            build_bank(database, layout.of(bank), bank, facts=150_000, contexts=10, each=100, age_ms=30 * DAY_MS)
+        workers = Workers(settings, tmp_path, queues=SWEEPS_QUEUE, env={"TELLBACK_BEAT_PERIOD": "0.05"})
+        beat = subprocess.Popen(
+            [sys.executable, "-m", "celery", "-A", "tellback_beat.app", "beat", "-s", str(tmp_path / "beat")],
+            env=environment(settings, {"TELLBACK_BEAT_PERIOD": "0.05"}),
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            workers.start(1)
+            store = Decay(database, layout)
+            wait_until(lambda: any(state.scores for state in store.states()), "the decay has begun", timeout=30)
+            assert store.due(), "it is not through yet"
+            server.restart()
+            wait_until(lambda: not store.due(), "the decay is done", timeout=60)
+            assert all_done(database, layout, ["one", "two"])
+        finally:
+            beat.terminate()
+            beat.wait(15)
+            workers.stop()
+            database.close()
