@@ -1,10 +1,9 @@
-"""`tellback signal`, `recall` and `bank`."""
+"""`tellback recall` and `bank`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,44 +30,6 @@ def run(settings: Settings, *arguments: str) -> Result:
 def rows(result: Result) -> list[dict[str, Any]]:
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
-
-
-def line(**fields: Any) -> str:
-    return json.dumps({"fact_id": "f", "signal_type": "used", "query": "a", **fields}) + "\n"
-
-
-def test_a_file_teaches_a_bank(bench: Bench, settings: Settings, tb: Tellback, tmp_path: Path) -> None:
-    file = tmp_path / "signals.jsonl"
-    file.write_text("".join([line() for _ in range(1_201)]) + "\n")
-    done = run(settings, "signal", str(file), "--bank", "b", "--session", "s")
-    assert done.exit_code == 0, done.output
-    assert done.stdout == "1201 signals published to bank b\n"
-    bench.drain()
-    assert tb.bank("b").fact_stats("f").signal_count == 1_201
-    assert tb.history("s")
-
-
-def test_wrong_lines_are_named_and_left_out(bench: Bench, settings: Settings, tb: Tellback, tmp_path: Path) -> None:
-    file = tmp_path / "signals.jsonl"
-    wrong = [line(confidence=2), line(signal_type="loved"), "{\n", '{"fact_id": "f"}\n', line(query="  ")]
-    file.write_text(line() + "".join(wrong) + line(context="seen"))
-    done = run(settings, "signal", str(file), "--bank", "b", "--json")
-    assert done.exit_code == 1
-    assert json.loads(done.stdout) == {"bank": "b", "published": 2, "rejected": 5}
-    named = done.stderr.splitlines()
-    assert [text.removeprefix(f"{file}:").split(":")[0] for text in named] == ["2", "3", "4", "5", "6"]
-    for text, word in zip(named, ["confidence", "signal_type", "truncated", "signal_type", "query"], strict=True):
-        assert word in text
-    bench.drain()
-    assert tb.bank("b").stats().signal_count == 2
-
-
-def test_a_missing_file_is_one_line_and_code_2(database: Any, settings: Settings, tmp_path: Path) -> None:
-    del database
-    done = run(settings, "signal", str(tmp_path / "none"), "--bank", "b")
-    assert done.exit_code == 2
-    assert done.stderr.count("\n") == 1
-    assert "No such file" in done.stderr
 
 
 def test_recall_without_workers_says_so(bench: Bench, settings: Settings, tb: Tellback) -> None:

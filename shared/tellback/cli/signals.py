@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +11,7 @@ from tellback.cli.common import SIGNALS, JsonOption, TeamOption, UrlOption, clie
 from tellback.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tellback.contracts.signals import RecallHit, SignalItem
+    from tellback.contracts.signals import RecallHit
 
 BankOption = Annotated[str, typer.Option("--bank", "-b", help="The bank.")]
 
@@ -25,37 +23,50 @@ def register(app: typer.Typer) -> None:
 
 
 def signal(
-    file: Annotated[Path, typer.Argument(help="JSON lines: fact_id, signal_type, query, and what else a signal has.")],
+    file: Annotated[Path, typer.Argument(help="JSON lines, as below; - for standard input.", allow_dash=True)],
     *,
-    bank: BankOption,
+    bank: Annotated[str | None, typer.Option("--bank", "-b", help="The bank of lines that name none.")] = None,
     session: Annotated[str | None, typer.Option(help="Show the signals in this session's history.")] = None,
-    as_json: JsonOption = False,
+    rejects: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write lines that are wrong there: line, error and text as JSON."),
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Publish the file from its beginning, as new signals.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Publish the signals of a file. A line that is wrong is named and left out; then the exit code is 1."""
-    published = rejected = 0
-    with client(redis_url, team) as tb, _opened(file) as lines:
-        chunk: list[SignalItem] = []
-        for number, line in lines:
-            try:
-                item = _item(line)
-            except InvalidInput as error:
-                rejected += 1
-                typer.echo(f"{file}:{number}: {error}", err=True)
-                continue
-            chunk.append(item)
-            if len(chunk) == 500:
-                published += tb.bank(bank).signal(chunk, session=session)
-                chunk = []
-        if chunk:
-            published += tb.bank(bank).signal(chunk, session=session)
-        tb.flush()
+    """Publish the signals of a file of JSON lines.
+
+    Each line is an object with fact_id, signal_type, query, and perhaps confidence, context, signal_id and bank. A line
+    that is wrong is named on standard error and left out. Run again after it was stopped, the command goes on where it
+    was, and each line counts once; run again on a file that has grown, it publishes what is new. A file whose published
+    part has changed is refused. Of standard input no place is kept: give its lines a signal_id if they may come twice.
+
+    Exit code 0: every line was published. 1: lines were rejected, or Redis and the spool took no more. 2: the file
+    cannot be read or has changed, or an option is wrong.
+    """
+    from tellback.cli.signal_publish import publish_file
+
+    with client(redis_url, team) as tb:
+        try:
+            done = publish_file(tb, file, bank=bank, session=session, rejects=rejects, again=again)
+        except KeyboardInterrupt:
+            typer.echo("tellback: stopped; run the same command again to go on", err=True)
+            raise typer.Exit(130) from None
     if as_json:
-        print_json({"bank": bank, "published": published, "rejected": rejected})
+        import msgspec
+
+        print_json(msgspec.to_builtins(done))
     else:
-        typer.echo(f"{published} signals published to bank {bank}" + (f", {rejected} rejected" if rejected else ""))
-    if rejected:
+        to = f" to bank {bank}" if bank else ""
+        skipped = f", {done.skipped} lines were published before" if done.skipped else ""
+        typer.echo(
+            f"{done.published} signals published{to}{skipped}" + (f", {done.rejected} rejected" * (done.rejected > 0))
+        )
+    if done.rejected:
         raise typer.Exit(1)
 
 
@@ -99,53 +110,9 @@ def _rounded(hit: RecallHit) -> dict[str, Any]:
     return {name: f"{value:.4f}" if isinstance(value, float) else value for name, value in row.items()}
 
 
-def _item(line: bytes) -> SignalItem:
-    import msgspec
-
-    from tellback.contracts.signals import SignalItem
-
-    try:
-        return msgspec.json.decode(line, type=SignalItem)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InvalidInput(str(error)) from error
-
-
 def _candidate(text: str) -> tuple[str, float]:
     fact_id, equals, score = text.rpartition("=")
     try:
         return fact_id, float(score if equals else "")
     except ValueError:
         raise InvalidInput(f"--candidate {text!r}: use FACT=SCORE, such as f1=0.8") from None
-
-
-class _Bar(Protocol):
-    def __call__(self, done: int) -> None: ...
-
-
-@contextmanager
-def _opened(file: Path) -> Generator[Iterator[tuple[int, bytes]], None, None]:
-    """The file's lines that are not blank, numbered from 1, with a progress bar where standard error is a terminal."""
-    try:
-        source = file.open("rb")
-    except OSError as error:
-        raise InvalidInput(f"{file}: {error.strerror}") from error
-    with source, _progress(file.stat().st_size) as advance:
-        yield _numbered(source, advance)
-
-
-def _numbered(source: Any, advance: _Bar) -> Iterator[tuple[int, bytes]]:
-    for number, line in enumerate(source, 1):
-        advance(len(line))
-        if line.strip():
-            yield number, line
-
-
-@contextmanager
-def _progress(total: int) -> Generator[_Bar, None, None]:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
-        task = progress.add_task("signals", total=total)
-        yield lambda done: progress.update(task, advance=done)

@@ -1,0 +1,335 @@
+"""`tellback signal`: files of signals in every state, each line once however often the command dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tellback import Settings, Tellback
+from tellback.cli import signal_lines, signal_publish
+from tellback.cli.app import app
+from tellback.cli.signal_cursor import Cursor, Place
+from tellback.state.keys import Layout
+from tests.support.signals import Angles, Bench
+from tests.support.waiting import wait_until
+from tests.support.workers import environment
+
+
+@pytest.fixture
+def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
+    bench = Bench(settings, layout, Angles())
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "signals.jsonl"
+
+
+def line(**fields: Any) -> str:
+    return json.dumps({"fact_id": "f", "signal_type": "used", "query": "a", **fields}) + "\n"
+
+
+def run(settings: Settings, file: Path | str, *options: str, bank: str | None = "b", stdin: bytes = b"") -> Result:
+    named = ["--bank", bank] if bank else []
+    arguments = ["signal", str(file), *named, *options, "--redis-url", settings.redis_url]
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "200"}, input=stdin)
+
+
+def summary(done: Result) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def counted(tb: Tellback, bench: Bench, bank: str = "b") -> int:
+    bench.drain()
+    return tb.bank(bank).stats().signal_count
+
+
+def test_a_file_teaches_a_bank(bench: Bench, settings: Settings, tb: Tellback, file: Path) -> None:
+    file.write_text("".join(line() for _ in range(1_201)) + "\n")
+    done = run(settings, file, "--session", "s")
+    assert done.exit_code == 0, done.output
+    assert done.stdout == "1201 signals published to bank b\n"
+    assert done.stderr == "", "silent in a pipe"
+    assert counted(tb, bench) == 1_201
+    assert tb.history("s")
+
+
+def test_a_finished_file_is_not_published_twice_and_a_grown_one_goes_on(
+    bench: Bench, settings: Settings, tb: Tellback, file: Path
+) -> None:
+    file.write_text(line(fact_id="f1") + line(fact_id="f2"))
+    assert summary(run(settings, file, "--json")) == {
+        "file": str(file), "bank": "b", "published": 2, "rejected": 0, "skipped": 0,
+    }  # fmt: skip
+    again = run(settings, file)
+    assert again.stdout == "0 signals published to bank b, 2 lines were published before\n"
+    assert again.exit_code == 0
+    with file.open("a") as grown:
+        grown.write(line(fact_id="f3"))
+    found = summary(run(settings, file, "--json"))
+    assert (found["published"], found["skipped"]) == (1, 2)
+    assert counted(tb, bench) == 3
+    assert summary(run(settings, file, "--json", bank="other"))["published"] == 3, "each bank has its own place"
+    assert summary(run(settings, file, "--json", "--again"))["published"] == 3
+    assert counted(tb, bench) == 6
+
+
+def test_a_run_that_died_after_publishing_goes_on_and_counts_each_line_once(
+    bench: Bench, settings: Settings, tb: Tellback, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It dies between publishing a part and writing that down: the part goes out again, under the same ids."""
+    file.write_text("".join(line(fact_id=f"f{i}") for i in range(1_700)))
+    save, saves = Cursor.save, list[int]()
+
+    def dying(cursor: Cursor, place: Place) -> None:
+        saves.append(place.lines)
+        if len(saves) == 4:
+            raise KeyboardInterrupt
+        save(cursor, place)
+
+    monkeypatch.setattr(Cursor, "save", dying)
+    stopped = run(settings, file)
+    assert stopped.exit_code == 130
+    assert "run the same command again" in stopped.stderr
+    assert saves == [0, 500, 1_000, 1_500]
+    monkeypatch.setattr(Cursor, "save", save)
+    found = summary(run(settings, file, "--json"))
+    assert (found["published"], found["skipped"]) == (700, 1_000)
+    assert counted(tb, bench) == 1_700
+
+
+def _came_to(process: subprocess.Popen[bytes], lines: Callable[[], int], least: int) -> bool:
+    return process.poll() is not None or lines() >= least
+
+
+@pytest.mark.faults
+def test_killed_runs_lose_and_repeat_nothing(bench: Bench, settings: Settings, tb: Tellback, file: Path) -> None:
+    """SIGKILL three times, wherever it was; the fourth run ends."""
+    count = 12_000
+    file.write_text("".join(line(fact_id=f"f{i % 50}", query=f"a@{i % 7}") for i in range(count)))
+    places = Path(settings.data_dir) / "signal-files"
+    command = [sys.executable, "-c", "from tellback.cli.app import main; main()", "signal", str(file), "--bank", "b"]
+
+    def lines() -> int:
+        return max((json.loads(place.read_bytes())["lines"] for place in places.glob("*.json")), default=0)
+
+    for least in (500, 3_000, 5_000):
+        process = subprocess.Popen(command, env=environment(settings), stdout=subprocess.DEVNULL)
+        wait_until(partial(_came_to, process, lines, least), "it has come so far", 60)
+        process.kill()
+        process.wait()
+    assert 5_000 <= lines() < count, "it was killed in the middle"
+    last = subprocess.run(command, env=environment(settings), capture_output=True, check=True)
+    assert b"were published before" in last.stdout
+    assert last.stderr == b""
+    assert counted(tb, bench) == count
+
+
+def test_a_file_whose_published_part_has_changed_is_refused(
+    bench: Bench, settings: Settings, tb: Tellback, file: Path
+) -> None:
+    """Nobody can tell which of its signals count already: the user says what to do."""
+    file.write_text(line(fact_id="f1") + line(fact_id="f2"))
+    run(settings, file)
+    for text in (line(fact_id="f9") + line(fact_id="f2") + line(), line(fact_id="f1"), ""):
+        file.write_text(text)
+        done = run(settings, file)
+        assert done.exit_code == 2
+        assert "has changed before the end of line 2" in done.stderr
+        assert "--again" in done.stderr
+    assert counted(tb, bench) == 2
+
+
+def test_wrong_lines_are_named_and_kept_and_left_out(
+    bench: Bench, settings: Settings, tb: Tellback, file: Path, tmp_path: Path
+) -> None:
+    wrong = {
+        "confidence": line(confidence=2),
+        "signal_type": line(signal_type="loved"),
+        "truncated": "{\n",
+        "`signal_type`": '{"fact_id": "f"}\n',
+        "query": line(query="  "),
+        "malformed": '{"fact_id": "f", "signal_type": "used", "query": "a", "confidence": NaN}\n',
+        "invalid": '{"fact_id": "f", "signal_type": "used", "query": "a", "confidence": -Infinity}\n',
+        "'query' comes twice": '{"fact_id": "f", "signal_type": "used", "query": "a", "query": "b"}\n',
+        "Expected `object`": "[1]\n",
+        "fact_id": line(fact_id=""),
+        "Expected `float`": line(confidence="1"),
+    }
+    file.write_text(line() + "".join(wrong.values()) + line(context="seen"))
+    rejects = tmp_path / "rejects.jsonl"
+    done = run(settings, file, "--json", "--rejects", str(rejects))
+    assert done.exit_code == 1
+    assert summary(done) | {"file": ""} == {
+        "file": "",
+        "bank": "b",
+        "published": 2,
+        "rejected": len(wrong),
+        "skipped": 0,
+    }
+    named = done.stderr.splitlines()
+    for number, (text, word) in enumerate(zip(named, wrong, strict=True), 2):
+        assert text.startswith(f"{file}:{number}: "), text
+        assert word in text, text
+    kept = [json.loads(raw) for raw in rejects.read_text().splitlines()]
+    assert [row["line"] for row in kept] == list(range(2, 2 + len(wrong)))
+    assert [row["text"] for row in kept] == [text.strip() for text in wrong.values()]
+    assert all(f": {row['error']}" in text for row, text in zip(kept, named, strict=True))
+    assert counted(tb, bench) == 2
+
+
+def test_bytes_that_are_no_text_cost_their_own_line(
+    bench: Bench, settings: Settings, tb: Tellback, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bad UTF-8, half a surrogate pair, a line too long to be a signal, endless nesting; Windows' line ends pass."""
+    monkeypatch.setattr(signal_lines, "MAX_LINE", 100_000)
+    bad = [
+        b'{"fact_id": "f", "signal_type": "used", "query": "\xff\xfe"}\n',
+        b'{"fact_id": "\\ud800", "signal_type": "used", "query": "a"}\n',
+        b'{"fact_id": "f", "context": "' + b"x" * 350_000 + b'", "signal_type": "used", "query": "a"}\n',
+        b'{"fact_id": "f", "signal_type": "used", "query": "a", "more": ' + b"[" * 20_000 + b"]" * 20_000 + b"}\n",
+        b"\x00\n",
+    ]
+    good = line().encode()
+    file.write_bytes(b"".join(part + good.replace(b"\n", b"\r\n") + b"  \r\n\n" for part in bad))
+    done = run(settings, file, "--json")
+    assert (summary(done)["published"], summary(done)["rejected"]) == (5, 5), done.stderr
+    assert [text.removeprefix(f"{file}:").split(":")[0] for text in done.stderr.splitlines()] == [
+        "1",
+        "5",
+        "9",
+        "13",
+        "17",
+    ]
+    assert "bytes: use at most 100000" in done.stderr
+    assert run(settings, file).exit_code == 0, "the rest of a long line is no line of its own"
+    assert counted(tb, bench) == 5
+
+
+def test_marks_at_the_beginning(bench: Bench, settings: Settings, tb: Tellback, file: Path) -> None:
+    file.write_bytes(b"\xef\xbb\xbf" + line().encode())
+    assert run(settings, file).exit_code == 0
+    assert counted(tb, bench) == 1
+    file.write_text(line(), "utf-16")
+    done = run(settings, file, "--again")
+    assert done.exit_code == 1
+    assert "UTF-16: write it as UTF-8" in done.stderr
+
+
+def test_a_torn_last_line_is_read_again_when_it_is_whole(
+    bench: Bench, settings: Settings, tb: Tellback, file: Path
+) -> None:
+    whole = line(fact_id="f2")
+    file.write_text(line(fact_id="f1") + whole[:30])
+    done = run(settings, file)
+    assert done.exit_code == 1
+    assert "read again by the next run" in done.stderr
+    with file.open("a") as rest:
+        rest.write(whole[30:-1])
+    assert run(settings, file).exit_code == 0, "a last line needs no end"
+    with file.open("a") as rest:
+        rest.write("\n" + line(fact_id="f3") + "{")
+    done = run(settings, file)
+    assert f"{file}:4: " in done.stderr, "the end of a line that came later is no line of its own"
+    assert counted(tb, bench) == 3
+
+
+def test_rejects_of_a_run_that_goes_on(
+    settings: Settings, database: Any, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each wrong line stands in the file once, whenever the runs died."""
+    del database
+    monkeypatch.setattr(signal_publish, "CHUNK", 10)
+    file.write_text("".join(line() if i % 2 else "{\n" for i in range(60)))
+    rejects = tmp_path / "rejects"
+    save, saves = Cursor.save, list[int]()
+
+    def dying(cursor: Cursor, place: Place) -> None:
+        saves.append(1)
+        if len(saves) in {3, 6}:
+            raise KeyboardInterrupt
+        save(cursor, place)
+
+    monkeypatch.setattr(Cursor, "save", dying)
+    for _ in range(3):
+        run(settings, file, "--rejects", str(rejects))
+    assert [json.loads(raw)["line"] for raw in rejects.read_text().splitlines()] == list(range(1, 61, 2))
+    refused = run(settings, file, "--rejects", str(file))
+    assert refused.exit_code == 2
+    assert file.read_text().startswith("{"), "the input is not overwritten"
+
+
+def test_lines_may_name_their_banks(bench: Bench, settings: Settings, tb: Tellback, file: Path) -> None:
+    file.write_text(line(bank="one") + line() + line(bank="two") + line(bank="one"))
+    assert run(settings, file, bank="rest").exit_code == 0
+    bench.drain()
+    assert {bank: tb.bank(bank).stats().signal_count for bank in ("one", "two", "rest")} == {
+        "one": 2,
+        "two": 1,
+        "rest": 1,
+    }
+    done = run(settings, file, bank=None)
+    assert done.exit_code == 1
+    assert f"{file}:2: no bank" in done.stderr
+    assert done.stdout == "3 signals published, 1 rejected\n"
+
+
+def test_standard_input(bench: Bench, settings: Settings, tb: Tellback) -> None:
+    """No place is kept of it; lines with ids of their own count once all the same."""
+    text = (line() + line(signal_id="mine") + "{").encode()
+    for _ in range(2):
+        done = run(settings, "-", stdin=text)
+        assert done.exit_code == 1
+        assert done.stderr.startswith("standard input:3: ")
+        assert "next run" not in done.stderr
+    assert counted(tb, bench) == 3
+
+
+def test_two_at_once_and_what_cannot_be_read(settings: Settings, database: Any, file: Path, tmp_path: Path) -> None:
+    del database
+    assert "No such file" in run(settings, file).stderr
+    assert run(settings, file).exit_code == 2
+    assert run(settings, tmp_path).exit_code == 2
+    file.write_text(line())
+    from tellback.cli.signal_cursor import cursor_of
+
+    with cursor_of(Settings(redis_url=settings.redis_url, data_dir=os.environ["TELLBACK_DATA_DIR"]), file, "b"):
+        done = run(settings, file)
+    assert done.exit_code == 1
+    assert "another process publishes" in done.stderr
+    assert run(settings, file, "--rejects", str(tmp_path)).exit_code == 2
+
+
+def test_a_terminal_is_shown_how_far_it_is(settings: Settings, database: Any, file: Path) -> None:
+    del database
+    file.write_text(line() * 3_000)
+    command = [sys.executable, "-c", "from tellback.cli.app import main; main()", "signal", str(file), "--bank", "b"]
+    reader, terminal = os.openpty()
+    done = subprocess.run(command, env=environment(settings), stdout=subprocess.PIPE, stderr=terminal, check=True)
+    os.set_blocking(reader, False)
+    shown = os.read(reader, 1 << 16).decode()
+    os.close(terminal)
+    os.close(reader)
+    assert "signals" in shown
+    assert "%" in shown
+    assert done.stdout == b"3000 signals published to bank b\n"
+
+
+def test_many_wrong_lines_do_not_flood_the_terminal(settings: Settings, database: Any, file: Path) -> None:
+    del database
+    file.write_text("{\n" * 300)
+    done = run(settings, file)
+    assert len(done.stderr.splitlines()) == 101
+    assert "300 rejected" in done.stdout
