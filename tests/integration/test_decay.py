@@ -141,6 +141,22 @@ def test_a_new_week_in_the_middle_begins_anew(
     assert {score.scored_at >= week(database) for score in scores(database, shard, "b").values()} == {True}
 
 
+def test_a_new_week_between_two_calls_ends_the_run(
+    database: Database, store: Decay, shard: Shard, clock: ServerClock
+) -> None:
+    """What one week's pass has not done, the next one does: no score is written for a week that is over."""
+    build_bank(database, shard, "b", facts=2_500, age_ms=30 * DAY_MS)
+
+    def later() -> bool:
+        clock.step(WEEK_MS)
+        return False
+
+    assert store.run(shard, "t", later) == "held"
+    assert store.states()[0].scores < 2_500
+    assert run(store, "t", FOREVER)
+    assert store.states()[0].scores == 2_500
+
+
 def test_ten_days_of_downtime(database: Database, store: Decay, shard: Shard, clock: ServerClock) -> None:
     """What was missed is done at once on return, in one pass, and a reader sees what he would have seen without it."""
     build_bank(database, shard, "b", facts=600, contexts=2, each=10, age_ms=3 * DAY_MS)

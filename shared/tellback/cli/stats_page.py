@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from rich.console import Console, Group
 from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
+from tellback.cli.charts import bar, percent, table
 from tellback.client.stats import moment
 
 if TYPE_CHECKING:
     from tellback.client.stats import GuidanceStats
     from tellback.guidance.summary import Summary, Totals
 
-BAR: Final = 30
 TOP: Final = 20
 
 
@@ -27,9 +25,9 @@ def print_page(stats: GuidanceStats, console: Console | None = None) -> None:
         _print_nothing(stats, console)
         return
     console.print(_heading(stats), highlight=False)
-    for table in _tables(stats):
+    for part in _tables(stats):
         console.print()
-        console.print(table)
+        console.print(part)
 
 
 def print_bars(stats: GuidanceStats, console: Console | None = None) -> None:
@@ -82,7 +80,7 @@ def _tables(stats: GuidanceStats) -> Iterable[Group]:
     summary, delivery = stats.summary, stats.summary.delivery
     if stats.cooling:
         cooling = [(cool.tool, f"{cool.seconds_left:,.0f} s", f"{cool.refusals:,}") for cool in stats.cooling[:TOP]]
-        yield _table("Cooling down, for every agent of the team", ("tool", "left", "refusals"), cooling)
+        yield table("Cooling down, for every agent of the team", ("tool", "left", "refusals"), cooling)
     if summary.tools:
         yield _tools(summary)
     outcomes = _outcomes(summary)
@@ -96,7 +94,7 @@ def _tables(stats: GuidanceStats) -> Iterable[Group]:
         fates = (delivery.same_call, delivery.late, delivery.timed, delivery.expired)
         same, *rest = (f"{count:,}" for count in fates)
         columns = ("same call", "", "later call", "by time alone", "expired")
-        yield _table("Feedback delivered with", columns, [(same, _percent(delivery.same_call_rate), *rest)])
+        yield table("Feedback delivered with", columns, [(same, percent(delivery.same_call_rate), *rest)])
     if len(stats.by_day) > 1:
         yield _days(stats)
 
@@ -107,7 +105,7 @@ def _days(stats: GuidanceStats) -> Group:
 
 def _suggestions(summary: Summary) -> Group:
     most = max(kind.offered for kind in summary.suggestions)
-    return _table(
+    return table(
         "Suggestions",
         ("suggestion", "offered", "taken", "", ""),
         [
@@ -115,8 +113,8 @@ def _suggestions(summary: Summary) -> Group:
                 kind.kind,
                 f"{kind.offered:,}",
                 f"{kind.taken:,}",
-                _percent(kind.taken_rate),
-                _bar(kind.offered, kind.taken, most, ("green", "bright_black")),
+                percent(kind.taken_rate),
+                bar(kind.offered, kind.taken, most, ("green", "bright_black")),
             )
             for kind in summary.suggestions[:TOP]
         ],
@@ -125,7 +123,7 @@ def _suggestions(summary: Summary) -> Group:
 
 def _providers(summary: Summary) -> Group:
     counts = ("fires", "timed", "failures", "timeouts", "disabled")
-    return _table(
+    return table(
         "Feedback providers",
         ("provider", *counts),
         [(each.provider, *(f"{getattr(each, count):,}" for count in counts)) for each in summary.providers[:TOP]],
@@ -134,7 +132,7 @@ def _providers(summary: Summary) -> Group:
 
 def _tools(summary: Summary) -> Group:
     more = len(summary.tools) - TOP
-    return _table(
+    return table(
         "Tools" if more <= 0 else f"Tools, the {TOP} most used; --json has {more:,} more",
         ("tool", "calls", "errors", "", "offered", "taken", "", "loops", "failed again"),
         [
@@ -142,10 +140,10 @@ def _tools(summary: Summary) -> Group:
                 tool.tool,
                 f"{tool.calls:,}",
                 f"{tool.errors:,}",
-                _percent(tool.error_rate),
+                percent(tool.error_rate),
                 f"{tool.offered:,}",
                 f"{tool.taken:,}",
-                _percent(tool.taken_rate),
+                percent(tool.taken_rate),
                 f"{tool.loops:,}",
                 f"{tool.repeated_failures:,}",
             )
@@ -161,7 +159,7 @@ def _outcomes(summary: Summary) -> Group | None:
         for tool in summary.tools[:TOP]
         if tool.codes
     ]
-    return _table("Outcomes of observed calls", ("tool", "outcomes"), rows) if rows else None
+    return table("Outcomes of observed calls", ("tool", "outcomes"), rows) if rows else None
 
 
 def _chart(title: str, rows: Sequence[tuple[str, int, int]]) -> Group:
@@ -172,43 +170,13 @@ def _chart(title: str, rows: Sequence[tuple[str, int, int]]) -> Group:
             name,
             f"{calls:,}",
             f"{errors:,}",
-            _percent(errors / calls if calls else None),
-            _bar(calls, calls - errors, most, ("green", "red")),
+            percent(errors / calls if calls else None),
+            bar(calls, calls - errors, most, ("green", "red")),
         )
         for name, calls, errors in rows
     ]
-    return _table(title, ("", "calls", "errors", "", ""), cells)
-
-
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Group:
-    """Rows under a title, which may be longer than they are; words and bars to the left, numbers to the right."""
-    table = Table(box=None, padding=(0, 1, 0, 0))
-    for place, column in enumerate(columns):
-        words = place == 0 or column == "outcomes"
-        bars = isinstance(rows[0][place], Text)
-        table.add_column(column, justify="left" if words or bars else "right", overflow="fold", no_wrap=not words)
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else escape(_visible(cell)) for cell in row))
-    return Group(Text(title, "bold"), table)
-
-
-def _bar(whole: int, part: int, most: int, styles: tuple[str, str]) -> Text:
-    """A bar as long as `whole` is of `most`; `part` of it in the first style. What is not nothing is seen."""
-    cells = max(1, round(BAR * whole / most)) if whole else 0
-    begin = round(cells * part / whole) if whole else 0
-    if cells > 1 and 0 < part < whole:
-        begin = min(max(begin, 1), cells - 1)
-    return Text.assemble(("█" * begin, styles[0]), ("▒" * (cells - begin), styles[1]))
-
-
-def _percent(rate: float | None) -> str:
-    return "" if rate is None else f"{rate:.0%}"
+    return table(title, ("", "calls", "errors", "", ""), cells)
 
 
 def _share(rate: float | None) -> str:
     return "" if rate is None else f" ({rate:.0%})"
-
-
-def _visible(text: str) -> str:
-    """Names come from outside: no control character of theirs reaches the terminal."""
-    return "".join(sign if sign.isprintable() else "�" for sign in text)

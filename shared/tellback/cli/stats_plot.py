@@ -31,12 +31,17 @@ def draw(stats: GuidanceStats, path: Path) -> None:
     whose = f"team {stats.team}" if stats.session is None else f"session {stats.session}"
     since = "nothing counted yet" if stats.since is None else f"{moment(stats.since)} to {moment(stats.until)} UTC"
     title = cast("Any", figure.suptitle)  # pyright: ignore[reportUnknownMemberType]  # as above
-    title(f"Guidance, {_plain(whose)}, {since}")
-    save = cast("Any", figure.savefig)  # pyright: ignore[reportUnknownMemberType]  # as above
+    title(f"Guidance, {plain(whose)}, {since}")
+    save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a picture, with the folders that lead to it."""
+    savefig = cast("Any", figure.savefig)  # pyright: ignore[reportUnknownMemberType]  # matplotlib's are untyped in part
     path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # a name in a script that the font has not: boxes do
-        save(path, dpi=120)
+        savefig(path, dpi=120)
 
 
 def _days(axes: Any, stats: GuidanceStats) -> None:
@@ -65,7 +70,7 @@ def _day_rates(axes: Any, stats: GuidanceStats) -> None:
 
 def _tools(axes: Any, stats: GuidanceStats) -> None:
     tools = stats.summary.tools[:TOP]
-    names = [_plain(tool.tool) for tool in tools]
+    names = [plain(tool.tool) for tool in tools]
     places = range(len(tools))
     axes.barh(places, [tool.calls - tool.errors for tool in tools], color=GOOD, label="other calls")
     left = [tool.calls - tool.errors for tool in tools]
@@ -79,7 +84,7 @@ def _kinds(axes: Any, stats: GuidanceStats) -> None:
     axes.barh(places, [kind.taken for kind in kinds], color=GOOD, label="taken")
     left = [kind.taken for kind in kinds]
     axes.barh(places, [kind.offered - kind.taken for kind in kinds], left=left, color=PALE, label="not taken")
-    _rows(axes, "Suggestions by kind", [_plain(kind.kind) for kind in kinds])
+    _rows(axes, "Suggestions by kind", [plain(kind.kind) for kind in kinds])
 
 
 def _rows(axes: Any, title: str, names: Sequence[str]) -> None:
@@ -102,7 +107,7 @@ def _percent(part: int, whole: int) -> float:
     return 100 * part / whole if whole else float("nan")
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Without what matplotlib would take for mathematics, and short."""
     text = "".join(sign if sign.isprintable() else "�" for sign in text).replace("$", r"\$")
     return text if len(text) <= 28 else f"{text[:27]}…"

@@ -1,0 +1,146 @@
+"""`tellback stats --bank`, `tellback bank --prune-candidates`, and what Prometheus is told of signals."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tellback import Tellback
+from tellback.cli.app import app
+from tellback.settings import Settings
+from tellback.state.keys import Layout
+from tests.support.clocks import DAY_MS, ServerClock
+from tests.support.signals import Angles, Bench, item, signal
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> ServerClock:
+    return ServerClock(monkeypatch)
+
+
+@pytest.fixture
+def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
+    bench = Bench(settings, layout, Angles())
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+def taught(tb: Tellback, bench: Bench, clock: ServerClock) -> Bench:
+    """A bank `b` with three days of signals, and one whose facts nobody can use."""
+    for _ in range(3):
+        signal(tb, bench, [item("up", "a", "helpful"), item("down", "b", "not_helpful"), item("[red]odd\x1b", "c")])
+        clock.step(DAY_MS)
+    for _ in range(3):
+        signal(tb, bench, [item("down", "b", "ignored")])
+    return bench
+
+
+def run(settings: Settings, *arguments: str, columns: int = 200) -> Result:
+    given = [*arguments, "--redis-url", settings.redis_url]
+    return CliRunner().invoke(app, given, env={"COLUMNS": str(columns)})
+
+
+def answers(settings: Settings, *arguments: str) -> list[dict[str, Any]]:
+    done = run(settings, *arguments, "--json")
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_everything_as_json(settings: Settings, taught: Bench) -> None:
+    [report] = answers(settings, "stats", "--bank", "b")
+    stats = report["stats"]
+    assert (stats["facts"], stats["signal_count"]) == (3, 12)
+    assert [fact["fact_id"] for fact in stats["most_useful"]] == ["up", "[red]odd\x1b", "down"]
+    assert [sum(day["signal_breakdown"].values()) for day in report["days"]] == [3, 3, 3, 3]
+    histories = {history["fact_id"]: history["scores"] for history in report["histories"]}
+    assert histories["up"] == pytest.approx([0.65, 0.8, 0.95], abs=0.01)
+    assert len(histories["down"]) == 6
+    assert next(iter(histories)) == "down", "the most signalled one first"
+    assert report["decayed"] is None
+    assert len(taught.encoder.calls) > 0
+
+
+@pytest.mark.usefixtures("taught")
+def test_tables(settings: Settings) -> None:
+    done = run(settings, "stats", "--bank", "b")
+    assert done.exit_code == 0, done.output
+    assert "Bank b · 3 facts, 3 contexts · angles, 52 dimensions, threshold 0.85" in done.stdout
+    assert "12 signals: used 3, ignored 3, helpful 3, not_helpful 3" in done.stdout
+    for title in ("Facts by score", "Most useful", "Least useful", "Average score by day"):
+        assert title in done.stdout
+    assert "[red]odd�" in done.stdout, "a name is text, and controls no terminal"
+    assert re.search(r"down +0\.0\d\d +\S+ +ignored 3, not_helpful 3", done.stdout)
+
+
+@pytest.mark.usefixtures("taught")
+def test_bars(settings: Settings) -> None:
+    """The plot of a terminal: an up and a down are seen in a line of blocks."""
+    done = run(settings, "stats", "--bank", "b", "--plot", "-")
+    assert done.exit_code == 0, done.output
+    up = next(line for line in done.stdout.splitlines() if line.startswith("up"))
+    assert re.search(r"up +3 +0\.9\d\d +▆▇█", up), up
+    assert "Average score by day" in done.stdout
+
+
+@pytest.mark.usefixtures("taught")
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_a_picture(settings: Settings, tmp_path: Path, ending: str) -> None:
+    file = tmp_path / "deep" / f"bank.{ending}"
+    done = run(settings, "stats", "--bank", "b", "--plot", str(file))
+    assert done.exit_code == 0, done.output
+    assert file.stat().st_size > 5_000
+    if ending == "svg":
+        assert "Scores of the facts most signalled lately" in file.read_text("utf-8")
+
+
+@pytest.mark.usefixtures("taught")
+def test_days_can_be_cut(settings: Settings) -> None:
+    [report] = answers(settings, "stats", "--bank", "b", "--days", "2")
+    assert len(report["days"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says", "code"),
+    [
+        (["stats", "--bank", "none"], "no bank 'none'; one begins with its first signal", 1),
+        (["stats", "--bank", "b", "--session", "s"], "--session and --bank: use one of them", 2),
+        (["stats", "--days", "36"], "--days 36: counters of guidance are kept 35 days", 2),
+        (["stats", "--bank", ""], "bank is empty", 2),
+        (["stats", "--bank", "b", "--plot", "b.gif"], "use a name that ends in .png, .svg, .pdf", 2),
+        (["bank", "--prune-candidates"], "need the name of a bank", 2),
+        (["bank", "none", "--prune-candidates"], "no bank 'none'", 1),
+    ],
+)
+@pytest.mark.usefixtures("database")
+def test_what_is_wrong_is_said(settings: Settings, arguments: list[str], says: str, code: int) -> None:
+    done = run(settings, *arguments)
+    assert done.exit_code == code, done.output
+    assert says in done.output
+
+
+@pytest.mark.usefixtures("taught")
+def test_candidates_for_pruning_are_listed(settings: Settings) -> None:
+    assert [row["fact_id"] for row in answers(settings, "bank", "b", "--prune-candidates")] == ["down"]
+    assert answers(settings, "bank", "b", "--prune-candidates", "--max-score", "0.01") == []
+    assert answers(settings, "bank", "b", "--prune-candidates", "--min-signals", "7") == []
+    every = answers(
+        settings, *("bank", "b", "--prune-candidates"), *("--max-score", "1", "--min-signals", "0", "--against", "0")
+    )
+    assert [row["fact_id"] for row in every] == ["down", "[red]odd\x1b", "up"]
+    done = run(settings, "bank", "b", "--prune-candidates")
+    assert re.search(r"down .*│ 6 .*│ ignored 3, not_helpful 3", done.stdout), done.stdout
+    assert [row["facts"] for row in answers(settings, "bank", "b")] == [3], "nothing was deleted"
+
+
+@pytest.mark.usefixtures("taught")
+def test_the_newest_signals_show_the_score(settings: Settings) -> None:
+    rows = answers(settings, "bank", "b", "--last", "2")
+    assert rows[-1]["score"] < rows[0]["score"] < 0.5
+    assert "score" in run(settings, "bank", "b", "--last", "2").stdout
