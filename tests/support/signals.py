@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class Angles:
         rows = np.zeros((len(texts), self.dimension), np.float32)
         for row, text in zip(rows, texts, strict=True):
             name, _, degrees = text.partition("@")
-            axis, angle = 2 * (ord(name[0]) - ord("a")), np.radians(float(degrees or 0))
+            axis, angle = 2 * (ord(name[0].lower()) - ord("a")), np.radians(float(degrees or 0))
             row[axis], row[axis + 1] = np.cos(angle), np.sin(angle)
         return rows
 
@@ -68,9 +69,16 @@ class Bench:
             Family.RECALLS: RecallsLoop(self.runtime, TEAM, self.contexts),
         }
 
-    def drain(self, family: Family = Family.SIGNALS, *, lease_seconds: float = 30) -> None:
+    def drainer(
+        self, family: Family = Family.SIGNALS, *, lease_seconds: float = 30, trials: threading.Lock | None = None
+    ) -> Drainer:
         dead = DeadLetters(self.runtime.database, self.layout)
-        drainer = Drainer(self.intake, dead, self.loops[family], lease_seconds=lease_seconds, batch=500)
+        return Drainer(
+            self.intake, dead, self.loops[family], lease_seconds=lease_seconds, batch=500, trials=trials
+        )  # fmt: skip
+
+    def drain(self, family: Family = Family.SIGNALS, *, lease_seconds: float = 30) -> None:
+        drainer = self.drainer(family, lease_seconds=lease_seconds)
         for shard in self.layout.all:
             while drainer.drain(shard, family):
                 pass
@@ -100,19 +108,27 @@ def signal(
     bench.drain()
 
 
-def recall(bench: Bench, bank: Bank, query: str, facts: Sequence[tuple[str, float]], **more: Any) -> list[RecallHit]:
-    """Recall while a worker's loop runs beside."""
+@contextmanager
+def serving(bench: Bench, *families: Family) -> Iterator[None]:
+    """A worker's loops run beside."""
     done = threading.Event()
 
     def serve() -> None:
         while not done.wait(0.01):
-            bench.drain(Family.RECALLS)
+            for family in families or (Family.RECALLS,):
+                bench.drain(family)
 
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        options: dict[str, Any] = {"boost_by_usefulness": True, "wait": 5, **more}
-        return bank.recall(query, facts, **options)
+        yield
     finally:
         done.set()
         thread.join()
+
+
+def recall(bench: Bench, bank: Bank, query: str, facts: Sequence[tuple[str, float]], **more: Any) -> list[RecallHit]:
+    """Recall while a worker's loop runs beside."""
+    with serving(bench):
+        options: dict[str, Any] = {"boost_by_usefulness": True, "wait": 5, **more}
+        return bank.recall(query, facts, **options)
