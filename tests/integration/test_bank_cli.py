@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner, Result
 
 from tellback import Tellback
 from tellback.cli.app import app
+from tellback.cli.metrics_text import metrics_text
 from tellback.settings import Settings
+from tellback.state.decay import Decay
+from tellback.state.encoders import Encoders, EncoderState
 from tellback.state.keys import Layout
+from tellback_workers.decay import run as run_decay
 from tests.support.clocks import DAY_MS, ServerClock
 from tests.support.signals import Angles, Bench, item, signal
 
@@ -144,3 +149,33 @@ def test_the_newest_signals_show_the_score(settings: Settings) -> None:
     rows = answers(settings, "bank", "b", "--last", "2")
     assert rows[-1]["score"] < rows[0]["score"] < 0.5
     assert "score" in run(settings, "bank", "b", "--last", "2").stdout
+
+
+def test_metrics_of_signals(tb: Tellback, taught: Bench, clock: ServerClock) -> None:
+    def found() -> dict[str, float]:
+        return {
+            sample.name + "".join(sample.labels.values()): sample.value
+            for family in text_string_to_metric_families(metrics_text(tb))
+            for sample in family.samples
+            if sample.name.startswith(("tellback_signals", "tellback_banks", "tellback_decay", "tellback_encoders"))
+        }
+
+    first = found()
+    assert first == {
+        **{f"tellback_signals_applied_total{kind}": 3 for kind in ("used", "ignored", "helpful", "not_helpful")},
+        "tellback_banks": 1,
+        "tellback_decay_due": 1,
+        "tellback_encodersloaded": 1,
+        "tellback_encodersfailed": 0,
+    }
+    assert run_decay(Decay(tb.context.database, taught.layout), "t", 60)
+    Encoders(tb.context.database, taught.layout).say(EncoderState(host="h", model="m", state="failed", reason="none"))
+    signal(tb, taught, [item("f", "a")], bank="other")
+    clock.step(3_600_000)
+    then = found()
+    assert then["tellback_signals_applied_totalused"] == 4
+    assert (then["tellback_banks"], then["tellback_encodersfailed"]) == (2, 1)
+    assert then["tellback_decay_age_seconds"] == pytest.approx(3_600, abs=60)
+    assert then["tellback_decay_due"] == (0 if taught.layout.of("b") == taught.layout.of("other") else 1)
+    clock.step(7 * DAY_MS)
+    assert found()["tellback_decay_due"] == len({taught.layout.of("b"), taught.layout.of("other")})

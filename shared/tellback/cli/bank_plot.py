@@ -50,7 +50,7 @@ def _histories(axes: Any, report: BankReport) -> None:
     _scale(axes)
     _finish(axes, "Scores of the facts most signalled lately", times, times=True)
     if times:
-        axes.legend(fontsize=8, frameon=False)
+        axes.legend(fontsize=8)
 
 
 def _spread(axes: Any, report: BankReport) -> None:
@@ -72,7 +72,10 @@ def _signals(axes: Any, report: BankReport) -> None:
     axes.locator_params(axis="y", integer=True)
     _finish(axes, "Signals by day", days, times=True)
     if days:
-        axes.legend(fontsize=8, frameon=False)
+        axes.set_title("Signals by day", loc="left", pad=24)
+        axes.legend(
+            fontsize=8, ncols=len(COLORS), frameon=False, loc="lower left", bbox_to_anchor=(0, 1)
+        )  # over no bar
 
 
 def _scale(axes: Any) -> None:

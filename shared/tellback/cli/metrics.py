@@ -31,7 +31,7 @@ def metrics(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Metrics in the text form of Prometheus: turns, fallbacks, late answers, sweep lag, outbox, intake.
+    """Metrics in the text form of Prometheus: turns, fallbacks, late answers, sweep lag, outbox, intake, signals.
 
     Printed once, or served. Each scrape asks Redis a bounded number of questions. Needs the extra `metrics`, which
     `workers` includes.

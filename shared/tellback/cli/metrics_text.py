@@ -1,4 +1,4 @@
-"""What Prometheus is told: turns, the outbox, the intake. Labels are few, and none comes from a user's text."""
+"""What Prometheus is told: turns, outbox, intake, signals. Labels are few, and none comes from a user's text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tellback.cli.metrics_signals import signal_metrics
 from tellback.client.connection import Tellback
 from tellback.errors import Unavailable
 from tellback.names import Family
@@ -41,7 +42,7 @@ class TellbackCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """Every metric."""
         try:
-            found = [*self._turns(), *self._outbox(), *self._rest()]
+            found = [*self._turns(), *self._outbox(), *self._rest(), *signal_metrics(self._tb.context)]
         except Unavailable:
             return [_gauge("up", "Whether Redis answers.", 0)]
         return [_gauge("up", "Whether Redis answers.", 1), *found]

@@ -15,7 +15,7 @@ from tellback.errors import NotFound
 from tellback.signals.scoring import NEUTRAL, clamp, decayed
 from tellback.state.banks import FACT, KINDS, bank_fields, bank_info
 from tellback.state.database import Database
-from tellback.state.keys import Shard
+from tellback.state.keys import Layout, Shard
 from tellback.state.script import Script
 
 TOP: Final = 10
@@ -97,7 +97,7 @@ class BankStatistics:
             contexts=int(contexts),
             signal_count=sum(counts.values()),
             signal_breakdown=counts,
-            last_signal_at=int(fields["last_signal_at"]),
+            last_signal_at=int(last) if (last := fields.get("last_signal_at")) else None,
             created_at=int(fields["created_at"]),
             average_score=_average(fields, int(facts), int(now)),
             distribution=[int(facts_in) for facts_in in spread],
@@ -148,6 +148,15 @@ class BankStatistics:
                     yield fact
             if ranked < PAGE:
                 return
+
+
+def signals_applied(database: Database, layout: Layout) -> dict[str, int]:
+    """How many signals the team's banks ever took, by type: counted when they are applied, and only growing."""
+    totals: dict[str, int] = dict.fromkeys(KINDS, 0)
+    for counts in database.pipeline([("HMGET", shard.key("sigstats"), *KINDS) for shard in layout.all]):
+        for kind, applied in zip(KINDS, counts, strict=True):
+            totals[kind] += int(applied or 0)
+    return totals
 
 
 def breakdown(counts: Sequence[float]) -> dict[str, int]:
