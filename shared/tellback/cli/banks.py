@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tellback.cli.common import SIGNALS, JsonOption, TeamOption, UrlOption, client, show
+from tellback.cli.common import SIGNALS, JsonOption, TeamOption, UrlOption, client, show, warn_of_models
 from tellback.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def bank(
     from tellback.state.banks import bank_names
 
     with client(redis_url, team) as tb:
+        warn_of_models(tb)
         if name is None:
             if fact is not None or last is not None or prune_candidates:
                 raise InvalidInput("--fact, --last and --prune-candidates need the name of a bank")

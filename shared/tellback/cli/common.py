@@ -49,6 +49,14 @@ def reported() -> Generator[None, None, None]:
         raise typer.Exit(2 if isinstance(error, (InvalidInput, ConfigurationError)) else 1) from error
 
 
+def warn_of_models(tb: Tellback) -> None:
+    """Say on standard error which worker hosts cannot apply signals, where any said so."""
+    from tellback.client.model_state import model_state
+
+    for line in model_state(tb.context).trouble:
+        typer.echo(f"tellback: {line}", err=True)
+
+
 def show(rows: Iterable[Any], *, as_json: bool, columns: Sequence[str], title: str) -> None:
     """Print rows (structs or mappings) as JSON lines, or as a table of `columns`."""
     import msgspec

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tellback.cli.common import OPERATE, TeamOption, UrlOption, client, print_json
+from tellback.cli.common import OPERATE, TeamOption, UrlOption, client, print_json, warn_of_models
 from tellback.cli.pictures import drawing, picture_file
 from tellback.errors import InvalidInput
 
@@ -66,6 +66,7 @@ def stats(
         picture = picture_file(plot)
         _check(session, bank, days)
         if bank is not None:
+            warn_of_models(tb)
             found: GuidanceStats | BankReport = _bank(tb, bank, days or BANK_DAYS, picture)
         else:
             found = _guidance(tb, session, days or GUIDANCE_DAYS, picture)

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from tellback.client.context import Context
+from tellback.client.model_state import ModelState, model_state
 from tellback.contracts.signals import BankDay, BankStats
 from tellback.state.bank_stats import BankStatistics
 from tellback.state.decay import Decay
@@ -27,13 +28,14 @@ class BankReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a bank holds now, its latest days, and how the scores of its most signalled facts moved.
 
     `histories` come from the newest 1,000 signals, which go seven days after the last. `decayed` is the ISO week whose
-    decay is done in the bank's shard, None before the first.
+    decay is done in the bank's shard, None before the first. `model` says whether signals can be applied.
     """
 
     stats: BankStats
     days: list[BankDay]
     histories: list[FactHistory]
     decayed: str | None
+    model: ModelState
 
 
 def bank_report(context: Context, bank: str, days: int) -> BankReport:
@@ -51,6 +53,7 @@ def bank_report(context: Context, bank: str, days: int) -> BankReport:
         days=found.days()[-days:],
         histories=histories(found.newest(NEWEST)),
         decayed=states[shard.index].done if shard.index in states else None,
+        model=model_state(context),
     )
 
 

@@ -16,6 +16,7 @@ from tellback.up.answers import http_answers
 from tellback.urls import without_secrets
 
 _MISSED_SWEEPS: Final = 5
+_FORGOTTEN_SECONDS: Final = 300.0  # whoever has signals and no model says so twice a minute
 _START_WORKERS: Final = "start some: `tellback up`, or `celery -A tellback_workers.app worker -E`"
 
 
@@ -73,14 +74,20 @@ def beat(presence: Presence, settings: Settings, now_ms: int) -> Finding:
     return ok("beat", f"heard {max(seconds, 0.0):.1f} s ago")
 
 
-def loaded_models(states: list[EncoderState]) -> list[Finding]:
+def loaded_models(states: list[EncoderState], now_ms: int) -> list[Finding]:
     """What worker hosts said of their models, where one has been needed."""
-    return [
-        ok(f"model of {state.host}", f"{state.model}, loaded")
-        if state.state == "loaded"
-        else wrong(f"model of {state.host}", f"{state.model}: {state.reason}", "signals wait there until it loads")
-        for state in states
-    ]
+    return [_loaded_model(state, now_ms) for state in states]
+
+
+def _loaded_model(state: EncoderState, now_ms: int) -> Finding:
+    check = f"model of {state.host}"
+    if state.state == "loaded":
+        return ok(check, f"{state.model}, loaded")
+    seconds = max(0, now_ms - state.at) / 1000
+    found = f"{state.model}: {state.reason} (said {seconds:.0f} s ago)"
+    if seconds > _FORGOTTEN_SECONDS:
+        return note(check, found, "it has not been needed since; nothing was lost, signals wait in their stream")
+    return wrong(check, found, "signals wait in their stream and none is lost; put it right, no restart is needed")
 
 
 def flower(running: RunningSystem | None) -> Finding:

@@ -24,6 +24,7 @@ from tellback.state.keys import Layout, Shard
 MEMORY: Final = 512 << 20  # bytes of vectors; beyond, the bank used longest ago is dropped and loaded again when needed
 BANKS: Final = 1_000  # banks in memory, of whatever size
 SAY_SECONDS: Final = 3600.0
+FAILURE_SECONDS: Final = 30.0  # a failure is told anew, so that its time tells whether anybody still has it
 
 _log = get_logger("tellback.contexts")
 
@@ -127,7 +128,8 @@ class Contexts:
 
     def _say(self, failure: str) -> None:
         now = clock.monotonic()
-        if self._said[1] and self._said[0] == failure and now - self._said[1] < SAY_SECONDS:
+        again = FAILURE_SECONDS if failure else SAY_SECONDS
+        if self._said[1] and self._said[0] == failure and now - self._said[1] < again:
             return
         encoder = self.embedder.encoder
         self._encoders.say(

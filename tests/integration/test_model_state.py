@@ -1,0 +1,103 @@
+"""A model that does not load, as operators see it: `tellback doctor`, `stats --bank`, `bank`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tellback import Settings, Tellback, clock
+from tellback.cli.app import app
+from tellback.doctor.examination import examine
+from tellback.doctor.finding import Finding
+from tellback.errors import Unavailable
+from tellback.state.encoders import Encoders
+from tellback.state.keys import Layout
+from tests.support.signals import Angles, Bench, item, signal
+
+
+@pytest.fixture
+def encoder() -> Angles:
+    return Angles()
+
+
+@pytest.fixture
+def bench(settings: Settings, layout: Layout, encoder: Angles) -> Iterator[Bench]:
+    bench = Bench(settings, layout, encoder)
+    yield bench
+    bench.close()
+
+
+def run(settings: Settings, *arguments: str) -> Result:
+    return CliRunner().invoke(app, [*arguments, "--redis-url", settings.redis_url], env={"COLUMNS": "200"})
+
+
+def finding(settings: Settings) -> Finding:
+    [found] = [each for each in examine(settings, url_given=True) if each.check.startswith("model of ")]
+    return found
+
+
+def fail(tb: Tellback, bench: Bench, encoder: Angles) -> None:
+    encoder.failure = "the embedding model angles does not load: no such file"
+    tb.bank("b").signal([item("f", "a")])
+    tb.flush()
+    with pytest.raises(Unavailable):
+        bench.drain()
+
+
+def test_the_doctor_tells_a_model_that_does_not_load(
+    tb: Tellback, bench: Bench, encoder: Angles, settings: Settings
+) -> None:
+    fail(tb, bench, encoder)
+    found = finding(settings)
+    assert found.state == "wrong"
+    assert "does not load: no such file (said 0 s ago)" in found.found
+    assert "none is lost" in found.advice
+    encoder.failure = ""
+    bench.drain()
+    assert finding(settings).state == "ok"
+    assert tb.bank("b").fact_stats("f").signal_count == 1
+
+
+def test_what_was_said_long_ago_is_a_note(
+    tb: Tellback, bench: Bench, encoder: Angles, settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has signals and no model says so again: nobody does, so that worker is gone or has nothing to do."""
+    fail(tb, bench, encoder)
+    [said] = Encoders(bench.runtime.database, layout).all()
+    now = clock.monotonic()
+    monkeypatch.setattr(clock, "monotonic", lambda: now + 40)
+    with pytest.raises(Unavailable):
+        bench.drain()
+    [again] = Encoders(bench.runtime.database, layout).all()
+    assert again.at > said.at
+    key = layout.shard(0).key("encoder")
+    old = json.dumps({"host": said.host, "model": "m", "state": "failed", "reason": "gone", "at": said.at - 400_000})
+    bench.runtime.database.command("HSET", key, said.host, old)
+    assert finding(settings).state == "note"
+
+
+def test_stats_and_bank_say_that_signals_wait(tb: Tellback, bench: Bench, encoder: Angles, settings: Settings) -> None:
+    signal(tb, bench, [item("f", "a")])
+    assert run(settings, "stats", "--bank", "b").stderr == ""
+    fail(tb, bench, encoder)
+    for command in (["stats", "--bank", "b"], ["stats", "--bank", "b", "--json"], ["bank"], ["bank", "b"]):
+        done = run(settings, *command)
+        assert done.exit_code == 0, done.stderr
+        assert "does not load: no such file); 1 batches of signals wait, and none is lost" in done.stderr
+    model = json.loads(run(settings, "stats", "--bank", "b", "--json").stdout)["model"]
+    assert model["waiting"] == 1
+    assert [(host["state"], "no such file" in host["reason"]) for host in model["hosts"]] == [("failed", True)]
+
+
+def test_a_bank_that_could_not_begin_says_why(tb: Tellback, bench: Bench, encoder: Angles, settings: Settings) -> None:
+    fail(tb, bench, encoder)
+    done = run(settings, "stats", "--bank", "b")
+    assert done.exit_code == 1
+    assert "no bank 'b'" in done.stderr
+    assert "1 batches of signals wait" in done.stderr
+    encoder.failure = ""
+    bench.drain()
+    assert run(settings, "stats", "--bank", "b").stderr == ""
