@@ -19,7 +19,7 @@ _NOW = "return time[1] * 1000 + math.floor(time[2] / 1000)"
 
 
 class ServerClock:
-    """The server's time as scripts and stores of this process read it, moved by `offset_ms`.
+    """The server's time as scripts and stores of this process read it, moved by `offset_ms`, or standing still.
 
     The seam is the one line of `lua/lib/clock.lua`, and `Database.now_ms`. The server's own clock stays as it is: what
     it does by itself, expiring keys, goes on by that.
@@ -27,13 +27,14 @@ class ServerClock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.offset_ms = 0
+        self._still: int | None = None
         assert _NOW in script_text("lib/clock")
         monkeypatch.setattr(Script, "source", property(self._source))
         monkeypatch.setattr(Script, "sha", property(self._sha))
         original = Database.now_ms
 
         def now_ms(database: Database) -> int:
-            return original(database) + self.offset_ms
+            return (original(database) if self._still is None else self._still) + self.offset_ms
 
         monkeypatch.setattr(Database, "now_ms", now_ms)
 
@@ -41,8 +42,13 @@ class ServerClock:
         """Step the clock, forward or back."""
         self.offset_ms += round(ms)
 
+    def stand_still(self, at_ms: int) -> None:
+        """Stay at this time but for steps, so that what is computed is exact."""
+        self._still = at_ms
+
     def _source(self, script: Script) -> str:
-        return script_text(script.name).replace(_NOW, f"{_NOW} + ({self.offset_ms})")
+        now = _NOW if self._still is None else f"return {self._still}"
+        return script_text(script.name).replace(_NOW, f"{now} + ({self.offset_ms})")
 
     def _sha(self, script: Script) -> str:
         return hashlib.sha1(self._source(script).encode(), usedforsecurity=False).hexdigest()

@@ -1,0 +1,231 @@
+"""What holds of scores as the script computes them: bounds, fixed point, decay, order, idempotency; and examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+from typing import get_args
+
+import pytest
+from hypothesis import HealthCheck, assume, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from tellback import Tellback
+from tellback.contracts.signals import SignalItem, SignalType
+from tellback.settings import Settings
+from tellback.signals.ranking import Usefulness
+from tellback.signals.scoring import delta
+from tellback.state.banks import BankStore
+from tellback.state.decay import Decay
+from tellback.state.keys import Layout
+from tellback_workers.decay import run
+from tests.support.clocks import WEEK_MS, ServerClock
+from tests.support.scores import scores
+from tests.support.signals import Angles, Bench, item, signal
+
+MONDAY_NOON = 1_788_782_400_000  # 2026-09-07 12:00 UTC
+few_examples = hypothesis_settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+types = st.sampled_from(get_args(SignalType))
+shares = st.floats(0, 1)
+moves = st.lists(st.tuples(types, shares), min_size=1, max_size=12)
+histories = st.lists(st.tuples(types, shares, st.floats(0, 30)), min_size=1, max_size=8)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> ServerClock:
+    clock = ServerClock(monkeypatch)
+    clock.stand_still(MONDAY_NOON)
+    return clock
+
+
+@pytest.fixture
+def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
+    bench = Bench(settings, layout, Angles())
+    yield bench
+    bench.close()
+
+
+def anew(bench: Bench) -> None:
+    """Hypothesis calls a test many times with one and the same Redis."""
+    bench.runtime.database.command("FLUSHALL")
+    bench.intake.ensure_groups()
+
+
+def said(moves: list[tuple[SignalType, float]], fact: str = "f") -> list[SignalItem]:
+    return [item(fact, "a", kind, confidence=confidence) for kind, confidence in moves]
+
+
+def score(tb: Tellback, bank: str = "b", fact: str = "f") -> float:
+    return tb.bank(bank).fact_stats(fact).usefulness_score
+
+
+def in_context(bench: Bench, bank: str) -> Usefulness:
+    """What a recall of the bank's one context would find."""
+    store = BankStore(bench.runtime.database, bench.layout.of(bank), bank)
+    loaded = store.load("", 0)
+    assert loaded.bank is not None
+    found = store.usefulness(loaded.bank.id, loaded.version, [0], ["f"])
+    assert found is not None
+    return found[0]
+
+
+@few_examples
+@given(history=histories)
+def test_scores_stay_in_bounds(
+    tb: Tellback, bench: Bench, clock: ServerClock, history: list[tuple[SignalType, float, float]]
+) -> None:
+    """Global and context scores, whatever comes, whenever."""
+    anew(bench)
+    for kind, confidence, weeks in history:
+        signal(tb, bench, said([(kind, confidence)] * 3))
+        for found in scores(bench.runtime.database, bench.layout.of("b"), "b").values():
+            assert 0 <= found.score <= 1
+        clock.step(weeks * WEEK_MS)
+        assert 0 <= score(tb) <= 1
+
+
+@few_examples
+@given(weeks=st.lists(st.floats(0, 200), min_size=1, max_size=5), kind=types)
+def test_neutral_stays_neutral(
+    tb: Tellback, bench: Bench, clock: ServerClock, weeks: list[float], kind: SignalType
+) -> None:
+    """However much time passes, and whether decay is written or not: 0.5 is 0.5, exactly."""
+    anew(bench)
+    for each in weeks:
+        signal(tb, bench, said([(kind, 0.0)]))
+        clock.step(each * WEEK_MS)
+        assert score(tb) == 0.5
+        run(Decay(bench.runtime.database, bench.layout), "t", 60)
+        assert score(tb) == 0.5
+
+
+@few_examples
+@given(history=histories, read_after=st.floats(0, 100))
+def test_decay_written_back_or_not_is_the_same_to_a_reader(
+    tb: Tellback,
+    bench: Bench,
+    clock: ServerClock,
+    history: list[tuple[SignalType, float, float]],
+    read_after: float,
+) -> None:
+    """One bank is decayed after each signal, however late; the other, of another shard, never."""
+    anew(bench)
+    database = bench.runtime.database
+    often, never = "b", next(name for name in "cdefgh" if bench.layout.of(name) != bench.layout.of("b"))
+    store = Decay(database, bench.layout)
+    for kind, confidence, weeks in history:
+        for bank in (often, never):
+            signal(tb, bench, said([(kind, confidence)]), bank=bank)
+        clock.step(weeks * WEEK_MS)
+        for _ in range(2):
+            database.command("HDEL", bench.layout.of(often).key("decay"), "done")
+            assert store.run(bench.layout.of(often), "t", lambda: False) == "done"
+    clock.step(read_after * WEEK_MS)
+    assert score(tb, often) == pytest.approx(score(tb, never), abs=1e-9)
+    one, two = (in_context(bench, bank) for bank in (often, never))
+    assert (one.scope, two.scope) == ("context", "context")
+    assert one.score == pytest.approx(two.score, abs=1e-9)
+    assert tb.bank(often).fact_stats("f").last_signal_at == tb.bank(never).fact_stats("f").last_signal_at
+
+
+@few_examples
+@given(moves=moves, cut=st.integers(0, 12))
+def test_a_batch_is_its_signals_in_order(
+    tb: Tellback, bench: Bench, clock: ServerClock, moves: list[tuple[SignalType, float]], cut: int
+) -> None:
+    """One batch, two, or each signal by itself: the same scores."""
+    anew(bench)
+    assert clock.offset_ms >= 0
+    signal(tb, bench, said(moves), bank="whole")
+    for part in (moves[:cut], moves[cut:]):
+        if part:
+            signal(tb, bench, said(part), bank="parted")
+    for move in moves:
+        signal(tb, bench, said([move]), bank="single")
+    assert score(tb, "whole") == score(tb, "parted") == score(tb, "single")
+
+
+@few_examples
+@given(moves=moves, again=st.lists(st.integers(0, 11), max_size=20))
+def test_an_id_counts_once(
+    tb: Tellback, bench: Bench, clock: ServerClock, moves: list[tuple[SignalType, float]], again: list[int]
+) -> None:
+    """Whatever comes again, in the same batch or another, with the same content or not: the first is what counts."""
+    anew(bench)
+    assert clock.offset_ms >= 0
+    items = [
+        item("f", "a", kind, confidence=confidence, signal_id=f"s{i}") for i, (kind, confidence) in enumerate(moves)
+    ]
+    repeats = [items[i % len(items)] for i in again]
+    forged = [item("f", "b", "not_helpful", signal_id=repeat.signal_id) for repeat in repeats]
+    signal(tb, bench, items + repeats)
+    if repeats:
+        signal(tb, bench, repeats + forged)
+    signal(tb, bench, said(moves), bank="once")
+    assert score(tb) == score(tb, "once")
+    assert tb.bank("b").stats().signal_count == len(moves)
+
+
+@few_examples
+@given(moves=st.lists(st.tuples(types, shares), min_size=2, max_size=3))
+def test_signals_commute_within_the_bounds(
+    tb: Tellback, bench: Bench, clock: ServerClock, moves: list[tuple[SignalType, float]]
+) -> None:
+    """At one moment, where no order reaches an end of the scale, order does not matter."""
+    anew(bench)
+    assert clock.offset_ms >= 0
+    changes = [delta(kind, confidence) for kind, confidence in moves]
+    up, down = sum(c for c in changes if c > 0), sum(c for c in changes if c < 0)
+    assume(up < 0.5)
+    assume(down > -0.5)
+    found = set[float]()
+    for number, order in enumerate(permutations(moves)):
+        signal(tb, bench, said(list(order)), bank=f"order-{number}")
+        found.add(round(score(tb, f"order-{number}"), 12))
+    assert max(found) - min(found) <= 1e-11
+
+
+def test_signals_do_not_commute_at_the_clamp(tb: Tellback, bench: Bench, clock: ServerClock) -> None:
+    """What is beyond an end of the scale is lost: an up and a down at 1.0 come to 0.9, a down and an up to 1.0."""
+    assert clock.offset_ms == 0
+    up: list[tuple[SignalType, float]] = [("helpful", 1.0)]
+    down: list[tuple[SignalType, float]] = [("not_helpful", 1.0)]
+    for bank, order in (("up-down", up + down), ("down-up", down + up)):
+        signal(tb, bench, said(up * 4), bank=bank)
+        assert score(tb, bank) == 1.0
+        signal(tb, bench, said(order), bank=bank)
+    assert score(tb, "up-down") == pytest.approx(0.9, abs=1e-12)
+    assert score(tb, "down-up") == 1.0
+
+
+def test_time_and_signals_do_not_commute(tb: Tellback, bench: Bench, clock: ServerClock) -> None:
+    """feedback-signals, "Time Decay": recent signals matter more than old ones."""
+    signal(tb, bench, said([("helpful", 1.0)]), bank="good-first")
+    signal(tb, bench, said([("not_helpful", 1.0)]), bank="bad-first")
+    clock.step(20 * WEEK_MS)
+    signal(tb, bench, said([("not_helpful", 1.0)]), bank="good-first")
+    signal(tb, bench, said([("helpful", 1.0)]), bank="bad-first")
+    assert score(tb, "good-first") == pytest.approx(0.5 + 0.15 * 0.95**20 - 0.1, abs=1e-9)
+    assert score(tb, "bad-first") == pytest.approx(0.5 - 0.1 * 0.95**20 + 0.15, abs=1e-9)
+
+
+def test_submitting_signals(tb: Tellback, bench: Bench, clock: ServerClock) -> None:
+    """feedback-signals, "Submitting Signals": used facts at confidence 1.0, ignored ones at 0.5."""
+    assert clock.offset_ms == 0
+    used = [item(fact, "a", "used", confidence=1.0) for fact in ("fact-1", "fact-3")]
+    ignored = [item(fact, "a", "ignored", confidence=0.5) for fact in ("fact-2", "fact-4")]
+    signal(tb, bench, used + ignored)
+    expected = {"fact-1": 0.6, "fact-3": 0.6, "fact-2": 0.475, "fact-4": 0.475}
+    assert {fact: score(tb, fact=fact) for fact in expected} == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_effects_of_the_document_in_the_script(tb: Tellback, bench: Bench, clock: ServerClock) -> None:
+    """feedback-signals, "Score Updates", as a worker applies them."""
+    assert clock.offset_ms == 0
+    effects = {"used": 0.10, "ignored": -0.05, "helpful": 0.15, "not_helpful": -0.10}
+    for kind in get_args(SignalType):
+        signal(tb, bench, said([(kind, 1.0)], fact=kind))
+        assert score(tb, fact=kind) == pytest.approx(0.5 + effects[kind], abs=1e-12)
