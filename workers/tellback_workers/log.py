@@ -10,8 +10,11 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from tellback.redaction import redact_text
 
-# Plain tracebacks: the default one shows local variables, which may hold what a user wrote.
-_renderer = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+# Plain tracebacks: the default one shows local variables, which may hold what a user wrote. Fields stand as they were
+# given, with names that come from outside last: `channel=telegram turn=t2-9b…` would read as a token of Telegram's.
+_renderer = structlog.dev.ConsoleRenderer(
+    colors=False, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
+)
 
 
 def configure(level: int) -> None:

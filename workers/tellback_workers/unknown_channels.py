@@ -40,5 +40,5 @@ def bury_unknown(database: Database, layout: Layout, settings: Settings) -> int:
             if taken is not None and outbox.settle(place, taken, UNKNOWN) == "dead":
                 buried += 1
                 name = channel if channel.isprintable() else repr(channel)  # no forged log line
-                _log.warning("outbox.unknown_channel", channel=name, turn=taken.turn)
+                _log.warning("outbox.unknown_channel", turn=taken.turn, channel=name)
     return buried

@@ -141,7 +141,7 @@ def _settled(delivery: OutboxDelivery, reconcile: Reconcile, *, resend: bool = F
     try:
         outcome = reconcile(delivery)
     except Exception as error:  # noqa: BLE001 - a user's function: what it raises must not end the transport
-        _log.warning("outbox.reconcile_failed", channel=delivery.channel, error=type(error).__name__)
+        _log.warning("outbox.reconcile_failed", error=type(error).__name__, channel=delivery.channel)
         return False
     settlement = None if outcome is None else check_struct("reconcile", outcome, RoutingOutcome).settlement
     if outcome is None or settlement == "ambiguous" or (resend and settlement == "retry"):

@@ -56,7 +56,7 @@ def serve(
             _send_due(tb, channel, transport, stop, reconcile)
             pause = PAUSE
         except Unavailable as away:
-            _log.warning("transport.waits", channel=channel, reason=str(away))
+            _log.warning("transport.waits", reason=str(away), channel=channel)
             stop.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -76,7 +76,7 @@ def _sent(transport: Transport, delivery: OutboxDelivery) -> RoutingOutcome:
     try:
         return transport.send(delivery)
     except Exception as error:  # noqa: BLE001 - whatever a transport raises, its channel goes on
-        _log.error("transport.failed", channel=delivery.channel, turn=delivery.turn_id, error=type(error).__name__)
+        _log.error("transport.failed", turn=delivery.turn_id, error=type(error).__name__, channel=delivery.channel)
         return RoutingOutcome(attempted=True, ambiguous=True, error=f"the transport failed: {type(error).__name__}")
 
 
@@ -94,9 +94,9 @@ def _settle(delivery: OutboxDelivery, outcome: RoutingOutcome, stop: threading.E
         if settled != "delivered":
             _log.warning(
                 f"delivery.{settled}",
-                channel=delivery.channel,
                 turn=delivery.turn_id,
                 attempt=delivery.attempt,
                 error=outcome.error,
+                channel=delivery.channel,
             )
         return
