@@ -209,6 +209,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int, Meta(ge=1_000, le=100_000, description="Facts of one bank; the least recently signalled goes.")
     ] = 100_000
 
+    bank_memories: Annotated[
+        int, Meta(ge=1, le=100_000, description="Facts that one bank remembers; the one told longest ago goes.")
+    ] = 20_000
+    bank_memory_bytes: Annotated[
+        int, Meta(ge=65_536, description="Bytes of their texts; above, the one told longest ago goes.")
+    ] = 64 << 20
+    recall_in_process: Annotated[
+        bool,
+        Meta(description="Whether a host that has the model (`tellback[workers]`) recalls itself, and asks no worker."),
+    ] = False
+
     @property
     def served_teams(self) -> tuple[str, ...]:
         """The teams that workers and beat serve."""

@@ -8,7 +8,7 @@ from tellback.broker import KEY_PREFIX
 from tellback.state.database import Database
 from tellback.state.keys import FAMILIES, KeyFamily
 
-_LENGTH = {"hash": "HLEN", "list": "LLEN", "set": "SCARD", "zset": "ZCARD", "stream": "XLEN"}
+_LENGTH = {"hash": "HLEN", "list": "LLEN", "set": "SCARD", "zset": "ZCARD", "stream": "XLEN", "vectorset": "VCARD"}
 
 
 def undeclared(database: Database) -> list[str]:

@@ -34,6 +34,7 @@ class Angles:
     """A text such as `x@30` points 30 degrees away from `x@0`; texts of other first letters are at right angles."""
 
     model = "angles"
+    weights = ""
     dimension = 52
 
     def __init__(self) -> None:

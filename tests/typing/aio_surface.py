@@ -32,7 +32,10 @@ async def everything() -> None:
             assert_type(collected, aio.SignalSession)
             await collected.used("f", query="q")
             assert_type(collected.collected, int)
+        await bank.remember("f", "text")
         assert_type(await bank.recall("q", [("f", 0.5)]), list[RecallHit])
+        assert_type(await bank.recall("q", exploration=0.1), list[RecallHit])
+        await bank.forget("f")
         await tb.submit(["true"], session="s", priority="urgent")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # no such priority
     tb = await aio.connect()
     await tb.close()

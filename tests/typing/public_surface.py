@@ -181,6 +181,10 @@ def signals(tb: Tellback) -> None:
         collected.used("f1", "f3", query="...")
         collected.ignored("f2", query="...", confidence=0.5, context="seen")
         assert_type(collected.submit(), int)
+    bank.remember("f1", "text")
+    assert_type(bank.recall("...", limit=10), list[RecallHit])
+    bank.forget("f1")
+    bank.remember("f1", b"text")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a text is a str
     hits = bank.recall(
         "...", candidates=[("f1", 0.80), ("f2", 0.90)],
         boost_by_usefulness=True, usefulness_weight=0.3, min_usefulness=0.0,

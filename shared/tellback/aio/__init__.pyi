@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from types import TracebackType
 from typing import Any, Literal, Self
-
 from tellback.client.observing import Observations
 from tellback.client.outbox import Reconcile
 from tellback.client.signalling import Progress
@@ -203,15 +202,20 @@ class Bank:
         self, items: Iterable[SignalItem], *, session: str | None = None, progress: Progress | None = None
     ) -> int: ...
     def session(self, session: str) -> SignalSession: ...
+    async def remember(self, fact_id: str, text: str) -> None: ...
+    async def forget(self, fact_id: str) -> None: ...
     async def recall(
         self,
         query: str,
-        candidates: Sequence[Candidate | tuple[str, float]],
+        candidates: Sequence[Candidate | tuple[str, float]] | None = None,
         *,
         limit: int = 10,
         boost_by_usefulness: bool = False,
         usefulness_weight: float = 0.3,
         min_usefulness: float = 0.0,
+        exploration: float = 0.0,
+        penalty_floor: float = 0.0,
+        penalty_after: int = 0,
         wait: float = 2.0,
     ) -> list[RecallHit]: ...
     async def fact_stats(self, fact_id: str) -> FactStats: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tellback.client.in_process import InProcess
 from tellback.messaging.publisher import Publisher
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -26,7 +27,13 @@ class Context:
     health: Cooling = field(init=False)
     """Which tools the team finds refusing: one memory for all prompts of this client."""
 
+    told: set[str] = field(default_factory=set[str], init=False)
+    """Banks whose facts this client has told something of that it has not yet seen applied."""
+    in_process: InProcess = field(init=False)
+    """Answers recalls here, where the settings say so."""
+
     def __post_init__(self) -> None:
         """Begin them."""
         object.__setattr__(self, "doorbell", Doorbell(self.quick))
         object.__setattr__(self, "health", Cooling(ToolHealth(self.quick, self.layout)))
+        object.__setattr__(self, "in_process", InProcess(self.settings, self.database, self.layout))

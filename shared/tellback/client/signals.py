@@ -1,11 +1,12 @@
-"""A bank, as a host uses it: signal what helped, recall with what was learnt, read the ratings back."""
+"""A bank, as a host uses it: tell it facts, recall them with what was learnt, signal what helped, read ratings back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from tellback.client.context import Context
-from tellback.client.recalling import Recalling
+from tellback.client.recalling import Ranking, Recalling
+from tellback.client.remembering import Remembering
 from tellback.client.signal_session import SignalSession
 from tellback.client.signalling import Progress, Signalling
 from tellback.contracts.signals import BankStats, Candidate, FactStats, RecallHit, SignalItem
@@ -29,6 +30,7 @@ class Bank:
         self._store = BankStore(context.database, shard, name)
         self._statistics = BankStatistics(context.database, shard, name)
         self._signalling = Signalling(context.publisher, self.name)
+        self._remembering = Remembering(context, self.name)
         self._recalling = Recalling(context, self._store)
 
     def signal(
@@ -62,21 +64,49 @@ class Bank:
         """
         return SignalSession(self._signalling, session)
 
+    def remember(self, fact_id: str, text: str) -> None:
+        """Have the bank hold a fact, to be found by its text; a text that it had under this id is replaced.
+
+        Workers embed the text and store it shortly after; a recall of this client waits for that. It is redacted, then
+        cut at 64 KB. Over its bounds (`TELLBACK_BANK_MEMORIES` facts) the bank loses what it was told longest ago.
+
+        Raises:
+            InvalidInput: the id is not text of 1 to 512 characters, or the text is blank.
+            SpoolFull: Redis is away and so is the room to keep facts.
+        """
+        self._remembering.remember(fact_id, text)
+
+    def forget(self, fact_id: str) -> None:
+        """Have the bank hold a fact no longer; one that it does not hold is no error.
+
+        What signals made of it stays: remembered again, the fact has its scores.
+
+        Raises:
+            InvalidInput: the id is not text of 1 to 512 characters.
+            SpoolFull: Redis is away and so is the room to keep facts.
+        """
+        self._remembering.forget(fact_id)
+
     def recall(
         self,
         query: str,
-        candidates: Sequence[Candidate | tuple[str, float]],
+        candidates: Sequence[Candidate | tuple[str, float]] | None = None,
         *,
         limit: int = 10,
         boost_by_usefulness: bool = False,
         usefulness_weight: float = 0.3,
         min_usefulness: float = 0.0,
+        exploration: float = 0.0,
+        penalty_floor: float = 0.0,
+        penalty_after: int = 0,
         wait: float = 2.0,
     ) -> list[RecallHit]:
-        """Rank facts that a search has found by relevance and by what signals say of them for queries like this one.
+        """Rank facts by relevance and by what signals say of them for queries like this one.
 
-        A worker embeds the query. Where none answers within `wait` seconds (0: do not ask), the facts' global scores
-        are used, and each hit says so by `degraded`. Recall never changes a score.
+        They are what a search of yours has found; without `candidates`, what the bank remembers: then the semantic
+        score is the cosine of query and text, and hits have their `text`. A worker embeds the query, or this process
+        where `TELLBACK_RECALL_IN_PROCESS` is set. Where none answers within `wait` seconds (0: do not ask), candidates
+        are ranked by the facts' global scores, and each hit says so by `degraded`. Recall never changes a score.
 
         Args:
             query: what is looked for.
@@ -85,22 +115,29 @@ class Bank:
             boost_by_usefulness: rank by (1 - weight) x semantic + weight x usefulness; otherwise by semantic alone.
             usefulness_weight: from 0 to 1. High weights keep new facts from ever surfacing: begin low.
             min_usefulness: leave out facts below this usefulness, from 0 to 1; an unknown fact has 0.5.
+            exploration: share of the places, rounded up, that facts of fewer than five signals are to have, the most
+                relevant ones; those that have theirs only so stand last and say so by `explored`.
+            penalty_floor: count no fact as less useful than this.
+            penalty_after: count no fact as less useful than 0.5 before it has so many signals.
             wait: seconds to wait for a worker, at most 60.
 
         Raises:
             InvalidInput: an argument is wrong; the message names it.
-            ConfigurationError: the bank was begun with another model than the workers have.
-            Unavailable: Redis does not answer.
+            ConfigurationError: the bank was begun with another model than the workers have, or than this process.
+            Timeout: without candidates, and no worker has answered in time.
+            Unavailable: Redis does not answer; or, without candidates, the model of this process does not load.
         """
-        return self._recalling.rank(
-            query,
-            candidates,
+        ranking = Ranking(
             limit=limit,
             boost_by_usefulness=boost_by_usefulness,
             usefulness_weight=usefulness_weight,
             min_usefulness=min_usefulness,
+            exploration=exploration,
+            penalty_floor=penalty_floor,
+            penalty_after=penalty_after,
             wait=wait,
         )
+        return self._recalling.recall(query, candidates, ranking)
 
     def fact_stats(self, fact_id: str) -> FactStats:
         """A fact's global score now, and its counts.

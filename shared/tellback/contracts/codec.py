@@ -7,7 +7,7 @@ import msgspec
 from tellback.contracts.commands import CommandSubmitted
 from tellback.contracts.guidance import BudgetSpent, ContextChanged, EvaluationBegun, FileSeen, ToolInvoked
 from tellback.contracts.message import MAX_MESSAGE_BYTES, SCHEMA_VERSION, Message
-from tellback.contracts.signals import RecallRequested, SignalBatch
+from tellback.contracts.signals import FactForgotten, FactRemembered, RecallRequested, SignalBatch
 from tellback.contracts.turns import TurnFinished
 from tellback.errors import MalformedMessage, MessageTooLarge, TellbackError, UnsupportedVersion
 from tellback.names import Family
@@ -21,6 +21,8 @@ AnyMessage = (
     | FileSeen
     | TurnFinished
     | SignalBatch
+    | FactRemembered
+    | FactForgotten
     | RecallRequested
 )
 MESSAGES: tuple[type[Message], ...] = (
@@ -32,6 +34,8 @@ MESSAGES: tuple[type[Message], ...] = (
     FileSeen,
     TurnFinished,
     SignalBatch,
+    FactRemembered,
+    FactForgotten,
     RecallRequested,
 )
 

@@ -59,6 +59,35 @@ class SignalBatch(Message, frozen=True, kw_only=True):
         return [item.signal_id or f"{self.event_id}.{i}" for i, item in enumerate(self.items)]
 
 
+class FactRemembered(Message, frozen=True, kw_only=True):
+    """A bank is to hold a fact: its text, in place of the one it had."""
+
+    family: ClassVar[Family] = Family.SIGNALS
+
+    bank: Id
+    fact_id: Id
+    text: Query
+
+    @property
+    def routing(self) -> str:
+        """The bank."""
+        return self.bank
+
+
+class FactForgotten(Message, frozen=True, kw_only=True):
+    """A bank is to hold a fact's text no longer; what signals made of the fact stays."""
+
+    family: ClassVar[Family] = Family.SIGNALS
+
+    bank: Id
+    fact_id: Id
+
+    @property
+    def routing(self) -> str:
+        """The bank."""
+        return self.bank
+
+
 class Candidate(msgspec.Struct, frozen=True, array_like=True):
     """A fact that a host's own search has found, with its semantic score."""
 
@@ -69,18 +98,21 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True):
 class RecallRequested(Message, frozen=True, kw_only=True):
     """A host asks for a ranking; after `deadline_in` seconds it no longer wants one.
 
-    The reply waits in a mailbox named by `event_id`.
+    The reply waits in a mailbox named by `event_id`. Without candidates it is the facts that the bank remembers.
     """
 
     family: ClassVar[Family] = Family.RECALLS
 
     bank: Id
     query: Query
-    candidates: Annotated[list[Candidate], Meta(max_length=MAX_CANDIDATES)]
+    candidates: Annotated[list[Candidate], Meta(max_length=MAX_CANDIDATES)] | None = None
     limit: Annotated[int, Meta(ge=1)] = 10
     boost_by_usefulness: bool = False
     usefulness_weight: Share = 0.3
     min_usefulness: Share = 0.0
+    exploration: Share = 0.0
+    penalty_floor: Share = 0.0
+    penalty_after: Annotated[int, Meta(ge=0)] = 0
     deadline_in: Annotated[float, Meta(ge=0, le=MAX_WAIT)] = 2.0
 
     @property
@@ -94,6 +126,7 @@ class RecallHit(msgspec.Struct, frozen=True, kw_only=True):
 
     `scope` says whose usefulness it is: that of the query's `context`, the fact's `global` one, or `neutral`
     (0.5, never signalled). `degraded` is True where no worker answered in time: the query's context was not looked at.
+    `explored` says that the fact has its place through `exploration`. `text` is that of a fact that the bank remembers.
     """
 
     fact_id: str
@@ -102,6 +135,8 @@ class RecallHit(msgspec.Struct, frozen=True, kw_only=True):
     usefulness: float
     scope: Scope = "neutral"
     degraded: bool = False
+    explored: bool = False
+    text: str | None = None
 
 
 class RecallReply(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from tellback.embedding.encoder import Encoder
@@ -94,6 +94,18 @@ class Embedder:
         self._store(new, cache)
         vectors.update(new)
         return vectors, failures
+
+    def encode_each(
+        self, texts: Sequence[str], *, alone: bool = False, keep: Callable[[], None] | None = None
+    ) -> tuple[dict[str, Vectors], dict[str, Exception]]:
+        """As `embed_each`, past the caches: for texts that come once, such as those of facts.
+
+        Raises:
+            Unavailable: the model does not load or fails at any text.
+        """
+        rows = self._gathering.ask(list(texts), alone=alone, keep=keep)
+        failures = {text: row for text, row in rows.items() if isinstance(row, Exception)}
+        return {text: row for text, row in rows.items() if not isinstance(row, Exception)}, failures
 
     def _stored(self, texts: list[str], cache: EmbeddingCache) -> dict[str, Vectors]:
         found: dict[str, Vectors] = {}

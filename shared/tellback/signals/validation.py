@@ -104,6 +104,29 @@ def check_limits(limit: Any, wait: Any) -> None:
         raise InvalidInput(f"wait is {_shown(wait)}: use 0 to {MAX_WAIT:g} seconds")
 
 
+def check_count(value: Any, name: str) -> int:
+    """A whole number, 0 or more.
+
+    Raises:
+        InvalidInput: it is not.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidInput(f"{name} is {_shown(value)}: use 0 or more")
+    return value
+
+
+def check_fact_text(value: Any) -> str:
+    """The text of a fact: not blank. What is above the limit of a field is cut later, not refused.
+
+    Raises:
+        InvalidInput: it is not.
+    """
+    text = _check_text(value, "text", None)
+    if not text.strip():
+        raise InvalidInput("text is blank: a fact is found by its text")
+    return text
+
+
 def _candidate(value: object, name: str) -> Candidate:
     pair: Any = (value.fact_id, value.semantic) if isinstance(value, Candidate) else value
     try:

@@ -216,5 +216,6 @@ def bank_info(fields: dict[str, str]) -> BankInfo | None:
 
 def _usefulness(record: Sequence[Any], now: int) -> Usefulness:
     of_context, packed = record
-    score, scored_at = (_CONTEXT_SCORE if of_context else FACT).unpack(packed)[:2]
-    return Usefulness(decayed(score, now - scored_at), "context" if of_context else "global")
+    score, scored_at, _, *counts = (_CONTEXT_SCORE if of_context else FACT).unpack(packed)
+    signals = int(counts[0] if of_context else sum(counts[1:]))  # a fact's first is when it was created
+    return Usefulness(decayed(score, now - scored_at), "context" if of_context else "global", signals)

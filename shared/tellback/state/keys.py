@@ -108,6 +108,14 @@ FAMILIES: Final = {
         KeyFamily("reply", "recall", "list", MINUTE, 1, "one recall's reply"),
         KeyFamily("vec", "recall", "hash", DAY, 10_600, "embeddings of queries, two generations of 10,000"),
         KeyFamily("vec-old", "recall", "hash", DAY, 10_600, "the generation before"),
+        KeyFamily("mem", "memories", "hash", None, 8, "model, version and size of a bank's remembered facts"),
+        KeyFamily("memtext", "memories", "hash", None, 100_000, "remembered facts; the one told longest ago goes"),
+        KeyFamily("memver", "memories", "zset", None, 100_000, "remembered facts by version"),
+        KeyFamily("memset", "memories", "vectorset", None, 100_000, "their vectors, on a server of vector sets"),
+        KeyFamily("memvec", "memories", "hash", None, 100_000, "their vectors, on a server that has no vector sets"),
+        KeyFamily("memgone", "memories", "zset", None, 10_000, "facts forgotten lately, by version"),
+        KeyFamily("memseen", "memories", "set", 7 * DAY, 50_500, "ids of what was told, two generations of 50,000"),
+        KeyFamily("memseen-old", "memories", "set", 7 * DAY, 50_500, "the generation before"),
         KeyFamily("encoder", "signals", "hash", DAY, None, "what each worker host says of its model"),
     )
 }

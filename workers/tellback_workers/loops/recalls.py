@@ -1,24 +1,20 @@
-"""The recalls loop: rank a host's candidates by what signals say of them for a query like this one."""
+"""The recalls loop: what a bank remembers, or a host's candidates, ranked by what signals say for such a query."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from tellback.contracts.signals import RecallReply, RecallRequested
+from tellback.contracts.signals import RecallRequested
+from tellback.embedding.answering import Answering
 from tellback.embedding.contexts import Contexts
-from tellback.errors import ConfigurationError
-from tellback.signals.matching import Vectors
-from tellback.signals.ranking import rank
 from tellback.state.intake import Entry, Lease
-from tellback.state.keys import Shard
 from tellback.state.recalls import Recalls
 from tellback_workers.contexts import contexts_of
 from tellback_workers.runtime import Runtime
 
 ANSWERED_AT_ONCE: Final = 32
-TRIES: Final = 5
 
 
 class RecallsLoop:
@@ -27,6 +23,7 @@ class RecallsLoop:
     def __init__(self, runtime: Runtime, team: str, contexts: Contexts | None = None) -> None:
         """Take the connections and the team; `contexts` other than the process's own brings another model."""
         self._contexts = contexts or contexts_of(runtime, team)
+        self._answering = Answering(self._contexts)
         self._intake = runtime.intake(team)
         self._recalls = Recalls(runtime.database, runtime.layout(team))
 
@@ -47,28 +44,14 @@ class RecallsLoop:
             vectors = self._contexts.embedder.embed(
                 (request.query for request in wanted), lease.shard, urgent=True, keep=partial(self._keep, lease)
             )
-            replies = {request.event_id: self._reply(lease.shard, request, vectors) for request in wanted}
+            replies = {
+                request.event_id: self._answering.reply(lease.shard, request, vectors[request.query])
+                for request in wanted
+            }
             self._recalls.answer(lease, part, replies)
 
     def _keep(self, lease: Lease) -> None:
         self._intake.renew(lease, self._contexts.settings.embed_lease)
-
-    def _reply(self, shard: Shard, request: RecallRequested, vectors: Mapping[str, Vectors]) -> RecallReply:
-        facts = [candidate.fact_id for candidate in request.candidates]
-        contexts = self._contexts.of(shard, request.bank)
-        for _ in range(TRIES):
-            with contexts.lock:
-                try:
-                    contexts.sync()
-                except ConfigurationError as error:
-                    return RecallReply(error=str(error))
-                matrix = contexts.matrix
-                slots = [m.slot for m in matrix.all_matches(vectors[request.query], contexts.threshold)]
-                known, version = matrix.bank_id, matrix.version
-            usefulness = contexts.store.usefulness(known, version, slots, facts)
-            if usefulness is not None:
-                return RecallReply(hits=rank(request, usefulness))
-        return RecallReply(hits=rank(request, contexts.store.global_usefulness(facts), degraded=True))
 
 
 def _wanted(entry: Entry, now: int) -> RecallRequested | None:

@@ -20,6 +20,7 @@ from tellback.signals.scoring import delta
 from tellback.state.banks import KINDS, Plan, PlannedPlace, PlannedSignal
 from tellback.state.intake import Entry, Fenced, Lease
 from tellback_workers.contexts import contexts_of
+from tellback_workers.loops.memories import Memories
 from tellback_workers.runtime import Runtime
 
 TRIES: Final = 5
@@ -46,6 +47,7 @@ class SignalsLoop:
         """Take the connections and the team; `contexts` other than the process's own brings another model."""
         self._contexts = contexts or contexts_of(runtime, team)
         self._intake = runtime.intake(team)
+        self._memories = Memories(self._contexts)
 
     def ready(self) -> None:
         """Return if the model is loaded.
@@ -57,8 +59,9 @@ class SignalsLoop:
 
     def apply(self, lease: Lease, entries: Sequence[Entry]) -> None:
         """Apply every batch of every bank, in order within a bank; a bank that fails does not hold up the others."""
-        failures: list[Exception] = []
-        for part in _parts(entries):
+        facts = [entry for entry in entries if not isinstance(entry.message, SignalBatch)]
+        failures = self._memories.apply(lease, facts, partial(self._keep, lease)) if facts else []
+        for part in _parts([entry for entry in entries if isinstance(entry.message, SignalBatch)]):
             vectors, unfit = self._vectors(lease, part)
             failures += unfit.values()
             for bank, of_bank in _by_bank([entry for entry in part if entry.id not in unfit]).items():
@@ -73,11 +76,14 @@ class SignalsLoop:
         if failures:
             raise failures[0]
 
+    def _keep(self, lease: Lease) -> None:
+        self._intake.renew(lease, self._contexts.settings.embed_lease)
+
     def _vectors(self, lease: Lease, part: Sequence[Entry]) -> tuple[dict[str, Vectors], dict[str, Exception]]:
         """The vector of each query, and by id the entries that have a query which the model fails at."""
         texts = (item.query for entry in part for item in _batch(entry).items)
         alone = any(entry.deliveries > 1 for entry in part)  # it may have ended the process that tried it
-        keep = partial(self._intake.renew, lease, self._contexts.settings.embed_lease)
+        keep = partial(self._keep, lease)
         vectors, failures = self._contexts.embedder.embed_each(texts, lease.shard, alone=alone, keep=keep)
         unfit: dict[str, Exception] = {}
         for entry in part if failures else ():
