@@ -8,6 +8,8 @@ ROWS = (
     "feedback_latency",
     "command_throughput",
     "command_output",
+    "signals_distinct",
+    "signals_known",
     "sweep",
     "decay",
     "turns",
