@@ -71,6 +71,9 @@ if TYPE_CHECKING:
     from tellback.guidance.static import StaticFeedback as StaticFeedback
     from tellback.guidance.usage import ToolUsageMonitor as ToolUsageMonitor
     from tellback.settings import Settings as Settings
+    from tellback.signals.detection import FactEvidence as FactEvidence
+    from tellback.signals.detection import detect_signals as detect_signals
+    from tellback.signals.detection import weigh_facts as weigh_facts
     from tellback.turns.pipeline.context import TurnAbout as TurnAbout
     from tellback.turns.pipeline.context import TurnContext as TurnContext
     from tellback.turns.pipeline.guarantee import FeedbackGuaranteeSystem as FeedbackGuaranteeSystem
@@ -100,6 +103,7 @@ _EXPORTS: Final = {
     "ErrorInterpretationSystem": "tellback.turns.pipeline.interpretation",
     "ErrorRule": "tellback.turns.pipeline.interpretation",
     "Evidence": "tellback.guidance.observations.evidence",
+    "FactEvidence": "tellback.signals.detection",
     "FactStats": "tellback.contracts.signals",
     "FailureStreakFeedback": "tellback.guidance.failures",
     "Feedback": "tellback.contracts.guidance",
@@ -155,9 +159,11 @@ _EXPORTS: Final = {
     "Verdict": "tellback.contracts.commands",
     "Words": "tellback.turns.words",
     "connect": "tellback.client.connection",
+    "detect_signals": "tellback.signals.detection",
     "load_records": "tellback.commands.recordfile",
     "recommended_providers": "tellback.guidance.recommended",
     "suggester": "tellback.guidance.observations.suggesters",
+    "weigh_facts": "tellback.signals.detection",
 }
 
 

@@ -191,4 +191,8 @@ def signals(tb: Tellback) -> None:
     )  # fmt: skip
     assert_type(hits, list[RecallHit])
     assert_type(bank.fact_stats("f1"), FactStats)
+    facts = {hit.fact_id: "its text" for hit in hits}
+    detected = tellback.detect_signals("the response", facts, query="...", files=("a.py",), min_confidence=0.5)
+    assert_type(detected, list[tellback.SignalItem])
+    assert_type(tellback.weigh_facts("the response", facts.items(), query="..."), list[tellback.FactEvidence])
     tellback.SignalItem(fact_id="f", signal_type="liked", query="q")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # no such type

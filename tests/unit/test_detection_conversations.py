@@ -1,0 +1,66 @@
+"""The detector on real conversations: what a tool has just said, among what tools said to other users.
+
+Tool results are hard facts to tell: long, of one form, and much alike between conversations.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from tellback.signals.detection import detect_signals
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "agent_conversations.jsonl"
+pytestmark = pytest.mark.skipif(not DATA.exists(), reason=f"the conversations are not here: {DATA}")
+
+LONG = 40  # characters; shorter results are mere confirmations
+STRANGE = 4
+
+
+class Answer(NamedTuple):
+    query: str
+    text: str
+    facts: dict[str, str]
+
+
+def _answers() -> Iterator[Answer]:
+    """Each answer that follows a tool's result, with that and four of other tasks."""
+    rows: list[dict[str, Any]] = [json.loads(line) for line in DATA.read_text("utf-8").splitlines()]
+    results: dict[int, list[str]] = defaultdict(list)
+    for row in rows:
+        results[row["task_id"]] += [
+            message["content"]
+            for message in row["messages"]
+            if message["role"] == "tool" and len(message["content"]) > LONG
+        ]
+    random = Random(1)
+    for row in rows:
+        others = [text for task, texts in results.items() if task != row["task_id"] for text in texts[:2]]
+        query = ""
+        for before, message in zip(row["messages"], row["messages"][1:], strict=False):
+            query = before["content"] if before["role"] == "user" else query
+            said = message["content"] if message["role"] == "assistant" and not message.get("tool_calls") else None
+            if said and before["role"] == "tool" and len(before["content"]) > LONG:
+                strange = {f"strange{i}": text for i, text in enumerate(random.sample(others, STRANGE))}
+                yield Answer(query, said, {"own": before["content"], **strange})
+
+
+def test_what_it_submits_is_mostly_right() -> None:
+    """At the confidence from which signals are submitted."""
+    told: Counter[tuple[str, str]] = Counter()
+    answers = list(_answers())
+    for query, text, facts in answers:
+        for item in detect_signals(text, facts, query=query):
+            told["own" if item.fact_id == "own" else "strange", item.signal_type] += 1
+    used, ignored = told["own", "used"], told["strange", "ignored"]
+    assert len(answers) == 327
+    assert used / (used + told["strange", "used"]) > 0.95
+    assert ignored / (ignored + told["own", "ignored"]) > 0.94
+    assert used > 0.6 * len(answers), "most of what was used is seen"
+    assert ignored > 0.4 * STRANGE * len(answers)
