@@ -36,6 +36,7 @@ class InProcess:
             Unavailable: the model does not load, or Redis is away.
         """
         answering = self._found()
+        answering.contexts.embedder.ready()
         shard = self._layout.of(request.bank)
         vectors = answering.contexts.embedder.embed([request.query], shard, urgent=True)
         return answering.reply(shard, request, vectors[request.query])

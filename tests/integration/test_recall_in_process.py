@@ -1,0 +1,103 @@
+"""Recalls that a host answers itself, where it has the model."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from tellback import SignalItem, Tellback, connect
+from tellback.embedding import encoder as encoders
+from tellback.errors import ConfigurationError, Unavailable
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.state.keys import Layout, stream_of
+from tests.support.signals import Angles, Bench, signal
+
+
+@pytest.fixture
+def encoder(monkeypatch: pytest.MonkeyPatch) -> Angles:
+    """The model of the host."""
+    encoder = Angles()
+
+    def found(*_: object) -> Angles:
+        return encoder
+
+    monkeypatch.setattr(encoders, "encoder_of", found)
+    return encoder
+
+
+@pytest.fixture
+def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
+    """A worker that applies signals and facts, and answers no recall."""
+    bench = Bench(settings, layout, Angles())
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+def host(settings: Settings, bench: Bench, encoder: Angles) -> Iterator[Tellback]:  # noqa: ARG001 - both are there
+    with connect(settings=msgspec.structs.replace(settings, recall_in_process=True)) as tb:
+        yield tb
+
+
+def test_a_host_with_the_model_ranks_by_context_without_a_worker(host: Tellback, bench: Bench) -> None:
+    signal(host, bench, [SignalItem(fact_id="f", signal_type="helpful", query="x@0")])
+    [hit] = host.bank("b").recall("x@10", [("f", 0.5)], wait=0)
+    assert (hit.scope, hit.degraded) == ("context", False)
+    assert hit.usefulness == pytest.approx(0.65, abs=1e-6)
+    assert host.context.database.command("XLEN", stream_of(host.context.layout.of("b"), Family.RECALLS)) == 0
+
+
+def test_what_the_bank_holds_is_found_without_a_worker(host: Tellback, bench: Bench) -> None:
+    for fact_id, text in (("far", "x@50"), ("near", "x@5")):
+        host.bank("b").remember(fact_id, text)
+    host.flush()
+    bench.drain()
+    hits = host.bank("b").recall("x")
+    assert [(hit.fact_id, hit.text) for hit in hits] == [("near", "x@5"), ("far", "x@50")]
+
+
+def test_the_model_is_asked_once_for_a_query(host: Tellback, encoder: Angles) -> None:
+    """All banks of a client share it and what it has embedded."""
+    for bank in ("a", "b", "a"):
+        host.bank(bank).recall("x", [("f", 0.5)])
+    assert encoder.calls == [["x"]]
+
+
+def test_a_model_that_does_not_load_leaves_global_scores(host: Tellback, bench: Bench, encoder: Angles) -> None:
+    signal(host, bench, [SignalItem(fact_id="f", signal_type="helpful", query="x")])
+    host.bank("b").remember("f", "x")
+    host.flush()
+    bench.drain()
+    encoder.failure = "no such file"
+    [hit] = host.bank("b").recall("y", [("f", 0.5)])
+    assert (hit.scope, hit.degraded) == ("global", True)
+    with pytest.raises(Unavailable, match="no such file"):
+        host.bank("b").recall("y")
+
+
+def test_another_model_than_the_banks_is_refused(host: Tellback, bench: Bench, encoder: Angles) -> None:
+    signal(host, bench, [SignalItem(fact_id="f", signal_type="helpful", query="x")])
+    encoder.model = "other"
+    with pytest.raises(ConfigurationError, match="other"):
+        host.bank("b").recall("x", [("f", 0.5)])
+
+
+def test_a_host_without_the_model_is_told_what_it_lacks(host: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tellback.embedding.answering", None)
+    with pytest.raises(ConfigurationError, match=r"install tellback\[workers\], or let workers answer"):
+        host.bank("b").recall("x", [("f", 0.5)])
+
+
+def test_a_forked_child_has_a_model_of_its_own(host: Tellback) -> None:
+    """The threads of the parent's model are not in it."""
+    host.bank("b").recall("x", [("f", 0.5)])
+    child = os.fork()
+    if not child:
+        [hit] = host.bank("b").recall("y", [("f", 0.5)])
+        os._exit(7 if hit.fact_id == "f" else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
