@@ -55,7 +55,7 @@ def test_alerts_ask_for_what_is_exposed(exposed: dict[str, set[str]]) -> None:
 def test_there_is_an_alert_for_each_way_to_be_silent() -> None:
     expressions = {name: rule["expr"] for name, rule in rules().items()}
     assert "tellback_sweep_lag_seconds" in expressions["TellbackSweepLag"]
-    assert 'event="dead"' in expressions["TellbackDeadDeliveries"]
+    assert 'event=~"dead|dropped"' in expressions["TellbackDeadDeliveries"]
     assert "tellback_turns_overdue" in expressions["TellbackTurnsOverdue"]
 
 

@@ -241,13 +241,6 @@ def test_transports_share_a_channel_and_each_delivery_is_taken_once(tb: Tellback
         assert all(one < two for one, two in pairwise(numbers)), "in order within a conversation"
 
 
-def test_a_full_conversation_loses_its_second_oldest_and_says_so(tb: Tellback) -> None:
-    turns = [answered(tb, str(number), session="s") for number in range(1_001)]
-    lost = [entry for entry in tb.history("s") if entry["event"] == "dead"]
-    assert [(entry["turn"], entry["error"]) for entry in lost] == [(turns[1], "the queue was full")]
-    assert [text for _, _, text in sent(tb)] == ["0", *map(str, range(2, 1_001))]
-
-
 @pytest.mark.parametrize(
     ("named", "channel", "wait"),
     [("channel", "", 0), ("channel", 5, 0), ("wait", "chat", -1), ("wait", "chat", math.nan), ("wait", "chat", "1")],

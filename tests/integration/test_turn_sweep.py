@@ -21,7 +21,8 @@ from tellback.errors import Unavailable
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.script import Call
-from tellback.state.turns import Answer, Origin, TurnRef, Turns
+from tellback.state.turn_answers import Answer
+from tellback.state.turns import Origin, TurnRef, Turns
 from tellback_workers.sweep_turns import sweep
 from tests.support.turns import HELLO, deadline_passes, drained, opened, overdue, state, store
 from tests.support.waiting import wait_until
@@ -89,18 +90,18 @@ def outbox_entries(tb: Tellback) -> list[dict[str, Any]]:
     return [json.loads(entry) for queue in found for entry in queue]
 
 
-def _sweep_bounded(settings: Settings, barrier: Barrier, results: multiprocessing.Queue[tuple[int, int]]) -> None:
-    """Sweep until nothing is due; how many fallbacks it wrote, and the most turns that one run looked at."""
+def _sweep_bounded(settings: Settings, barrier: Barrier, results: multiprocessing.Queue[tuple[int, int, int]]) -> None:
+    """Sweep until nothing is due; how many fallbacks it wrote, how many turns it looked at, the most in one run."""
     with connect(settings=settings) as tb, contextlib.redirect_stdout(io.StringIO()):  # ten thousand log lines
         turns = store(tb)
         barrier.wait()
-        written, most = 0, 0
+        written, seen, most = 0, 0, 0
         while True:
             looked, wrote = sweep(turns, settings)
-            written, most = written + wrote, max(most, looked)
+            written, seen, most = written + wrote, seen + looked, max(most, looked)
             if looked == 0:
                 break
-        results.put((written, most))
+        results.put((written, seen, most))
 
 
 def _sweep_all(settings: Settings, barrier: Barrier, results: multiprocessing.Queue[int]) -> None:
@@ -130,9 +131,12 @@ def test_fifty_sweepers_over_ten_thousand_due_turns_write_ten_thousand_fallbacks
     found = [results.get(timeout=200) for _ in sweepers]
     for sweeper in sweepers:
         sweeper.join()
-    assert sum(written for written, _ in found) == DUE
-    assert sum(written > 0 for written, _ in found) > 1, "a race that one of them wins alone proves nothing"
-    assert max(most for _, most in found) <= BATCH
+    assert sum(written for written, _, _ in found) == DUE
+    assert sum(written > 0 for written, _, _ in found) > 1, "a race that one of them wins alone proves nothing"
+    assert sum(seen for _, seen, _ in found) > DUE, (
+        "sweepers came upon the same turns: a race in which none meet proves nothing"
+    )
+    assert max(most for _, _, most in found) <= BATCH
     posted = outbox_entries(tb)
     assert len(posted) == DUE
     assert {entry["turn"] for entry in posted} == set(ids), "one entry each, so each turn has exactly one"

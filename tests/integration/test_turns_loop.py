@@ -13,7 +13,7 @@ from tellback.contracts.turns import TurnFinished
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.intake import Entry, Fenced, Intake, Lease
-from tellback.state.turns import Answer
+from tellback.state.turn_answers import Answer
 from tellback_workers.loops.turns import TurnsLoop
 from tellback_workers.runtime import Runtime
 from tests.support.turns import HELLO, fallback_was, opened, overdue, sent, state, store, swept, view

@@ -24,7 +24,7 @@ TURN_EVENTS: Final = (
     *("opened", "answered", "fallback", "replaced", "late", "stale", "no_reply"),
     *("merged", "deferred", "handed_over", "restored"),
 )
-DELIVERY_EVENTS: Final = ("delivered", "retry", "wait", "ambiguous", "dead")
+DELIVERY_EVENTS: Final = ("delivered", "retry", "wait", "ambiguous", "dead", "dropped")
 GUIDANCE: Final = ("calls", "errors", "offered", "taken", "loops", "repeated_failures", "fires")
 
 

@@ -48,8 +48,9 @@ def turns(
 ) -> None:
     """The newest turns, or those that are open; `overdue` is in seconds past the deadline, `late` after the fallback.
 
-    `delivery` is what is known of the first answer: waiting, sending, delivered, ambiguous or dead; `late delivery` is
-    what is known of a late one, which may also be dropped since it was stale.
+    `delivery` is what is known of the first answer: waiting, sending, delivered, ambiguous, dead, or dropped: its
+    conversation had more deliveries than it holds. `late delivery` is what is known of a late one, which may also be
+    dropped since it was stale.
     """
     from tellback.state.turns import Turns
 
@@ -77,8 +78,8 @@ def outbox(
         bool,
         typer.Option(
             "--undelivered",
-            help="Instead: what is out of the outbox and did not surely arrive, dead or ambiguous, of the newest 1,000 "
-            "turns of each shard.",
+            help="Instead: what is out of the outbox and did not surely arrive, dead, ambiguous or dropped for "
+            "want of room, of the newest 1,000 turns of each shard.",
         ),
     ] = False,
     limit: LimitOption = 100,
@@ -126,7 +127,7 @@ def _undelivered_rows(turn: TurnView) -> list[dict[str, Any]]:
         ("fallback" if turn.state == "fallback" else "answer", turn.delivery, turn.outcome),
         ("late", turn.late_delivery, turn.late_outcome),
     ):
-        if status in {"dead", "ambiguous"}:
+        if status in {"dead", "ambiguous"} or (status == "dropped" and outcome):  # a stale answer was never in it
             error = msgspec.json.decode(outcome).get("error") if outcome else None
             found.append({
                 "opened_at": turn.opened_at,

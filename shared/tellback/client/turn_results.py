@@ -21,9 +21,9 @@ from tellback.contracts.llm import (
     role_of,
 )
 from tellback.contracts.message import new_event_id
-from tellback.contracts.turns import OutgoingResponse, TurnFinished
+from tellback.contracts.turns import OutgoingResponse, TurnFinished, TurnOrigin
 from tellback.errors import InvalidInput
-from tellback.state.turns import TurnRef
+from tellback.state.turns import Origin, TurnRef
 from tellback.turns.pipeline.failures import cleaned_error, cleaned_failures, note
 
 MAX_KEYS: Final = 20
@@ -44,8 +44,8 @@ class Said:
     system_errors: tuple[SystemFailure, ...] = ()
     messages: tuple[TurnMessage, ...] = ()
 
-    def fact(self, turn: TurnRef) -> TurnFinished:
-        """The fact.
+    def fact(self, turn: TurnRef, origin: Origin) -> TurnFinished:
+        """The fact; with its origin the workers can make a turn again that Redis has lost.
 
         Raises:
             InvalidInput: it says nothing, or two things at once.
@@ -63,6 +63,13 @@ class Said:
             final_answer_ready=self.final_answer_ready,
             system_errors=self.system_errors,
             messages=self.messages,
+            origin=TurnOrigin(
+                message_id=origin.message_id,
+                session=turn.session,
+                opened_at=origin.opened_at,
+                language=origin.language,
+                auto=origin.auto,
+            ),
         )
 
 

@@ -30,7 +30,8 @@ from tellback.contracts.turns import Answered, OutgoingResponse, TurnState
 from tellback.errors import NotFound, StateConflict, Unavailable
 from tellback.names import Family
 from tellback.redaction import redact_text
-from tellback.state.turns import Answer, NewTurn, Origin, TurnRef, Turns, excerpt, turn_id
+from tellback.state.turn_answers import Answer, excerpt
+from tellback.state.turns import NewTurn, Origin, TurnRef, Turns, turn_id
 from tellback.turns.pipeline.context import TurnAbout, TurnContext
 from tellback.turns.pipeline.failures import note
 from tellback.turns.pipeline.runner import TurnPipeline
@@ -111,7 +112,8 @@ class Turn:
         even one that says nothing. `messages` is the conversation, or its tail: who spoke last, and its metadata, are
         sent; no texts are.
 
-        For the grace of `finish_grace` seconds no fallback overtakes it; after that the sweep answers if it was lost.
+        For the grace of `finish_grace` seconds no fallback overtakes it; after that the sweep answers if it was lost. A
+        turn that Redis lost in a failover is made again.
 
         Raises:
             InvalidInput: not exactly one of response, error code, and the model's result; or as `respond` and `fail`.
@@ -128,9 +130,9 @@ class Turn:
             system_errors=check_failures(system_errors),
             messages=check_messages(messages),
         )
-        fact = said.fact(self.ref)
+        fact = said.fact(self.ref, self._origin)
         try:
-            self._turns.mark_finishing(self.ref, milliseconds(self._context.settings.finish_grace))
+            self._turns.mark_finishing(self.ref, self._origin.within_ms, self._origin)
         except Unavailable:
             self._spool(said)
         else:
@@ -211,9 +213,13 @@ class Turn:
         """Where the turn stands."""
         return TurnRef(self.id, self.channel, self.conversation, self.session)
 
+    @property
+    def _origin(self) -> Origin:
+        grace = milliseconds(self._context.settings.finish_grace)
+        return Origin(self.message_id, self.language or "", self._opened_at, self._auto, grace)
+
     def _answer(self, given: Answer) -> Answered:
-        origin = Origin(self.message_id, self.language or "", self._opened_at, self._auto)
-        return self._turns.answer(self.ref, given, origin)
+        return self._turns.answer(self.ref, given, self._origin)
 
     def _feedback(self) -> str:
         return self._context.settings.words.feedback(self.language, self.channel)
@@ -231,7 +237,7 @@ class Turn:
         return round((self._context.settings.late_within if late_within is None else late_within) * 1000)
 
     def _spool(self, said: Said) -> Literal["spooled"]:
-        self._context.publisher.publish(said.fact(self.ref))
+        self._context.publisher.publish(said.fact(self.ref, self._origin))
         self._context.publisher.flush()  # on disk before the caller goes on: an answer must not die with the host
         return "spooled"
 

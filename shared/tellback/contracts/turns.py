@@ -118,12 +118,26 @@ class RoutingOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return "ambiguous" if self.attempted and self.ambiguous else "retry"
 
 
+class TurnOrigin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a host knows of a turn besides its place, so that one that Redis has lost can be made again and answered.
+
+    `opened_at` is in milliseconds since the epoch, as the server said it. `auto`: the message was of auto mode.
+    """
+
+    message_id: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REFERENCE_BYTES)]
+    session: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REFERENCE_BYTES)]
+    opened_at: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+    language: Annotated[str, msgspec.Meta(max_length=MAX_REFERENCE_BYTES)] = ""
+    auto: bool = False
+
+
 class TurnFinished(Message, frozen=True, kw_only=True):
     """A host has an answer, or knows that there will be none, or leaves it to the pipeline to make one.
 
     Exactly one of `response` and `error_code` is set, or neither, and then one of those that the pipeline begins with:
     `llm_response`, `llm_error`, `final_answer_ready`, `system_errors`. `messages` is the tail of the conversation.
-    `late_within`: seconds after a fallback in which the answer is still sent; None: as the workers are set.
+    `late_within`: seconds after a fallback in which the answer is still sent; None: as the workers are set. Without an
+    `origin` an answer to a turn that Redis has lost goes to the dead letters.
     """
 
     family: ClassVar[Family] = Family.TURNS
@@ -139,6 +153,7 @@ class TurnFinished(Message, frozen=True, kw_only=True):
     final_answer_ready: bool = False
     system_errors: Annotated[tuple[SystemFailure, ...], msgspec.Meta(max_length=MAX_FAILURES)] = ()
     messages: Annotated[tuple[TurnMessage, ...], msgspec.Meta(max_length=MAX_MESSAGES)] = ()
+    origin: TurnOrigin | None = None
 
     def __post_init__(self) -> None:
         """Refuse a fact that says nothing, or two things at once."""

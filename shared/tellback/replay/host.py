@@ -19,7 +19,7 @@ from tellback.errors import TellbackError
 from tellback.replay.accounts import PROMPT, reported
 from tellback.replay.transcript import AgentAnswers, Conversation, NobodyAnswers, Step, ToolReturned, UserSays
 from tellback.settings import Settings
-from tellback.state.turns import excerpt
+from tellback.state.turn_answers import excerpt
 
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback

@@ -15,7 +15,8 @@ from tellback.guidance.recommended import recommended_providers
 from tellback.replay.accounts import PROMPT, reported
 from tellback.replay.transcript import AgentAnswers, Conversation, Counts, NobodyAnswers, ToolReturned, UserSays
 from tellback.state.evaluations import EvaluationId
-from tellback.state.turns import Turns, excerpt
+from tellback.state.turn_answers import excerpt
+from tellback.state.turns import Turns
 
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback

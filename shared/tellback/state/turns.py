@@ -6,20 +6,22 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from functools import partial
+from typing import Any, Final, cast
 
 import msgspec
 
-from tellback.contracts.turns import Answered, OutgoingResponse, RoutingOutcome, TurnState
+from tellback.contracts.turns import Answered, OutgoingResponse, TurnState
 from tellback.errors import InvalidInput, NotFound, StateConflict
 from tellback.names import turn_routing
 from tellback.state.database import Arg, Database
 from tellback.state.decision import Decision
 from tellback.state.intake import Entry, Lease, committed
 from tellback.state.keys import Layout, Shard
+from tellback.state.room import NOTHING, InTheWay, in_the_way, with_room
 from tellback.state.script import Call, Script
+from tellback.state.turn_answers import Answer, Routed, excerpt
 
-EXCERPT_BYTES: Final = 2048
 MAX_MERGED: Final = 100
 MAX_HANDED: Final = 10_000  # of one host in one shard
 _ID: Final = re.compile(r"t(\d{1,4})-[0-9a-f]{24}")
@@ -75,46 +77,27 @@ class NewTurn:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a host still knows of a turn that its Redis has lost; `opened_at` is in milliseconds, server time."""
+    """What a host still knows of a turn that its Redis has lost; `opened_at` is in milliseconds, server time.
+
+    `within_ms` is for how long a turn that is made again is owed, where no answer comes with it.
+    """
 
     message_id: str
     language: str
     opened_at: int
     auto: bool
+    within_ms: int = 30_000
 
     def args(self, ref: TurnRef) -> list[Arg]:
-        """As `answer_turn` takes them."""
+        """As `lua/lib/restore.lua` takes them."""
         state = "auto" if self.auto else "open"
         return [
             ref.id, ref.channel, ref.conversation, ref.session, self.message_id, self.language, self.opened_at, state,
+            self.within_ms,
         ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a host says: the response, for a failure its `code`, and `shown`, the redacted text for the history.
-
-    `late_ms` is how long after a fallback it is still sent. Without a response what the user is owed stays as it is.
-    """
-
-    response: OutgoingResponse | None
-    late_ms: int
-    code: str = ""
-    shown: str = ""
-
-    @property
-    def args(self) -> list[Arg]:
-        """As the scripts take them."""
-        response = b"" if self.response is None else msgspec.json.encode(self.response)
-        return [response, self.code, excerpt(self.shown), self.late_ms]
-
-
-class Routed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a pipeline did, for the history: the outcome, who failed, and why the response is no answer."""
-
-    outcome: RoutingOutcome
-    code: str = ""
-    errors: tuple[str, ...] = ()
+NO_ORIGIN: Final = [""] * 9
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -130,8 +113,9 @@ class Opened(msgspec.Struct, frozen=True):
 class TurnView(msgspec.Struct, frozen=True, kw_only=True):
     """A turn as it stands. Times are milliseconds since the epoch, server time.
 
-    `delivery` is what is known of the first answer: waiting, sending (taken, or unknown), delivered, ambiguous, dead;
-    of a late one also dropped: it was stale. `host` is who is to answer. `covers` counts turns merged into this one.
+    `delivery` is what is known of the first answer: waiting, sending (taken, or unknown), delivered, ambiguous, dead,
+    dropped: the outbox of its conversation was full. A late one is also dropped where it was stale. `host` is who is to
+    answer. `covers` counts turns merged into this one.
     """
 
     id: str
@@ -217,17 +201,24 @@ class Turns:
             NotFound: its seven days are over.
         """
         shard = self.shard(ref.id)
-        reply = _answer.run(self._db, shard, ref.keys(shard), [*given.args, *origin.args(ref)])
-        return cast("Answered", _known(ref, reply["result"]))
 
-    def mark_finishing(self, ref: TurnRef, grace_ms: int) -> TurnState:
+        def run(crowd: InTheWay) -> Any:
+            keys = [*ref.keys(shard), shard.key("turns"), *crowd.keys(shard)]
+            return _answer.run(self._db, shard, keys, [*given.args, crowd.key, *origin.args(ref)])
+
+        return cast("Answered", _known(ref, with_room(run)["result"]))
+
+    def mark_finishing(self, ref: TurnRef, grace_ms: int, origin: Origin | None = None) -> TurnState:
         """Note that an answer is about to enter the intake; the sweep leaves the turn alone for the grace.
+
+        A turn that Redis has lost is made again from its origin.
 
         Raises:
             NotFound: there is no such turn (any more).
         """
         shard = self.shard(ref.id)
-        reply = _mark_finishing.run(self._db, shard, ref.keys(shard), [grace_ms])
+        args = [grace_ms, *_origin_args(ref, origin)]
+        reply = _mark_finishing.run(self._db, shard, [*ref.keys(shard), shard.key("turns")], args)
         return cast("TurnState", _known(ref, reply["state"]))
 
     def progress(self, ref: TurnRef) -> int:
@@ -308,18 +299,30 @@ class Turns:
         return bool(reply["closed"]), cast("TurnState", _known(ref, reply["state"]))
 
     def apply_finished(
-        self, lease: Lease, entry: Entry, ref: TurnRef, given: Answer, routed: Routed | None = None
+        self,
+        lease: Lease,
+        entry: Entry,
+        ref: TurnRef,
+        given: Answer,
+        *,
+        routed: Routed | None = None,
+        origin: Origin | None = None,
     ) -> bool:
         """Apply the answer of an intake entry and acknowledge it. False, and nothing done, if there is no such turn.
 
-        `routed` is what the pipeline tells the history.
+        `routed` is what the pipeline tells the history. A turn that Redis has lost is made again from its origin.
 
         Raises:
             Fenced: the lease has passed on.
         """
         story = b"" if routed is None else msgspec.json.encode(routed)
-        call = _finish.call([*lease.keys, *ref.keys(lease.shard)], [*lease.args([entry]), *given.args, story])
-        reply = self._db.run(call)
+        known = [*lease.keys, *ref.keys(lease.shard), lease.shard.key("turns")]
+
+        def run(crowd: InTheWay) -> Any:
+            args = [*lease.args([entry]), *given.args, story, crowd.key, *_origin_args(ref, origin)]
+            return self._db.run(_finish.call([*known, *crowd.keys(lease.shard)], args))
+
+        reply = with_room(run)
         return reply != b"gone" and committed(reply)
 
     def overdue(self, limit: int) -> list[str]:
@@ -336,11 +339,20 @@ class Turns:
 
     def fall_back(self, answers: Sequence[tuple[TurnRef, OutgoingResponse]]) -> list[bool]:
         """Give each turn that is overdue and open at that moment its fallback; which of them got one."""
-        calls = [self._fallback_call(ref, response) for ref, response in answers]
-        return [reply == b"fallback" for reply in self._db.run_all(calls)]
+        replies = self._db.run_all([self._fallback_call(ref, response, NOTHING) for ref, response in answers])
+        for index, (ref, response) in enumerate(answers):
+            crowd = in_the_way(replies[index])
+            if crowd is not None:
+                replies[index] = with_room(partial(self._fall_back_alone, ref, response), crowd)
+        return [reply == b"fallback" for reply in replies]
 
-    def _fallback_call(self, ref: TurnRef, response: OutgoingResponse) -> Call:
-        return _fallback.call(ref.keys(self.shard(ref.id)), [ref.id, msgspec.json.encode(response)])
+    def _fall_back_alone(self, ref: TurnRef, response: OutgoingResponse, crowd: InTheWay) -> Any:
+        return self._db.run(self._fallback_call(ref, response, crowd))
+
+    def _fallback_call(self, ref: TurnRef, response: OutgoingResponse, crowd: InTheWay) -> Call:
+        shard = self.shard(ref.id)
+        keys = [*ref.keys(shard), *crowd.keys(shard)]
+        return _fallback.call(keys, [ref.id, msgspec.json.encode(response), crowd.key])
 
     def forget_due(self, turns: Iterable[str]) -> None:
         """Take ids out of the due set whose turn has gone after its lifetime."""
@@ -371,10 +383,8 @@ class Turns:
         return [turn for turn in self.load(ids) if turn is not None]
 
 
-def excerpt(text: str, limit: int = EXCERPT_BYTES) -> str:
-    """`text` cut to `limit` bytes as UTF-8, whole characters only."""
-    raw = text.encode()
-    return text if len(raw) <= limit else raw[: limit - 3].decode(errors="ignore") + "…"
+def _origin_args(ref: TurnRef, origin: Origin | None) -> list[Arg]:
+    return [*NO_ORIGIN] if origin is None else origin.args(ref)
 
 
 def _known(ref: TurnRef, state: str) -> str:

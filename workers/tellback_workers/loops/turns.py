@@ -13,11 +13,13 @@ import structlog
 
 from tellback.contracts.codec import encode
 from tellback.contracts.llm import AUTO_MODE, MAX_CODE, MAX_FAILURES, LlmError, SystemFailure, TurnMessage
-from tellback.contracts.turns import OutgoingResponse, RoutingOutcome, TurnFinished
+from tellback.contracts.turns import MAX_REFERENCE_BYTES, OutgoingResponse, RoutingOutcome, TurnFinished, TurnOrigin
 from tellback.errors import InvalidInput
 from tellback.redaction import redact_text
 from tellback.state.intake import Entry, Lease, RawEntry
-from tellback.state.turns import Answer, Routed, Turns, TurnView
+from tellback.state.keys import Layout
+from tellback.state.turn_answers import Answer, Routed
+from tellback.state.turns import Origin, Turns, TurnView, turn_id
 from tellback.turns.pipeline.context import TurnAbout, TurnContext
 from tellback.turns.pipeline.failures import cleaned_error, cleaned_failures, note
 from tellback_workers.runtime import Runtime
@@ -39,7 +41,8 @@ class TurnsLoop:
 
     def __init__(self, runtime: Runtime, team: str) -> None:
         """Take the process's connections and the team."""
-        self._turns = Turns(runtime.database, runtime.layout(team))
+        self._layout = runtime.layout(team)
+        self._turns = Turns(runtime.database, self._layout)
         self._dead = runtime.dead(team)
         self._settings = runtime.settings
         self._pipeline = pipeline_of(runtime.settings, custom=True)
@@ -72,8 +75,14 @@ class TurnsLoop:
         self, lease: Lease, entry: Entry, fact: TurnFinished, turn: TurnView | None, guard: SystemGuard
     ) -> str | None:
         """What is wrong with the fact, or None when it was applied."""
+        origin = fact.origin
         if turn is None:
-            return "no such turn: it was never opened, or its seven days are over"
+            if origin is None:
+                return "no such turn: it was never opened, or its seven days are over"
+            problem = lost_problem(fact, origin, self._layout)
+            if problem:
+                return problem
+            turn = lost_turn(fact, origin)
         if (turn.channel, turn.conversation) != (fact.channel, fact.conversation):
             return "the turn belongs to another conversation"
         try:
@@ -86,9 +95,15 @@ class TurnsLoop:
             self._pipeline.run(context, _queue, guard=guard)
         late = self._settings.late_within if fact.late_within is None else fact.late_within
         given = answer_of(context, turn, late)
-        if not self._turns.apply_finished(lease, entry, turn.ref, given, routed_of(context, fact)):
+        known = None if origin is None or lost_problem(fact, origin, self._layout) else self._origin(origin)
+        routed = routed_of(context, fact)
+        if not self._turns.apply_finished(lease, entry, turn.ref, given, routed=routed, origin=known):
             return "no such turn: its seven days are over"
         return None
+
+    def _origin(self, origin: TurnOrigin) -> Origin:
+        grace = round(self._settings.finish_grace * 1000)
+        return Origin(origin.message_id, origin.language, origin.opened_at, origin.auto, grace)
 
     def _without_custom(self, context: TurnContext) -> None:
         """An entry that is delivered again may have killed its worker by a custom system: none is asked."""
@@ -101,6 +116,30 @@ def _queue(response: OutgoingResponse) -> RoutingOutcome:
     """The outbox gets it in the script that takes the entry out of the intake."""
     del response
     return RoutingOutcome(attempted=False, queued=True)
+
+
+def lost_problem(fact: TurnFinished, origin: TurnOrigin, layout: Layout) -> str | None:
+    """Why the turn of a fact cannot be made again from its origin, or None: its id is made of the message's."""
+    for name, value in (("session", origin.session), ("message_id", origin.message_id)):
+        if len(value.encode()) > MAX_REFERENCE_BYTES:
+            return f"origin.{name}: at most {MAX_REFERENCE_BYTES} bytes as UTF-8"
+    if turn_id(layout, fact.channel, fact.conversation, origin.message_id) != fact.turn:
+        return "no such turn: its id is not that of the message which origin names"
+    return None
+
+
+def lost_turn(fact: TurnFinished, origin: TurnOrigin) -> TurnView:
+    """A turn that Redis has lost, for the pipeline."""
+    return TurnView(
+        id=fact.turn,
+        state="auto" if origin.auto else "open",
+        channel=fact.channel,
+        conversation=fact.conversation,
+        message_id=origin.message_id,
+        session=origin.session,
+        language=origin.language,
+        opened_at=origin.opened_at,
+    )
 
 
 def context_of(fact: TurnFinished, turn: TurnView) -> TurnContext:

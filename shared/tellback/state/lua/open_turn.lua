@@ -18,7 +18,8 @@ if found then
 end
 local now = now_ms()
 local within = tonumber(ARGV[9])
-local turn = {id = ARGV[1], channel = ARGV[2], conversation = ARGV[3], session = ARGV[5], language = ARGV[6]}
+local turn = {id = ARGV[1], channel = ARGV[2], conversation = ARGV[3], session = ARGV[5], language = ARGV[6],
+  opened_at = now}
 turn.state = ARGV[11] == '1' and 'auto' or 'open'
 write_turn(keys, 'id', turn.id, 'channel', turn.channel, 'conversation', turn.conversation, 'message_id', ARGV[4],
   'session', turn.session, 'language', turn.language, 'text', ARGV[7], 'state', turn.state, 'opened_at', now,
@@ -27,8 +28,6 @@ if turn.state == 'open' then
   write_turn(keys, 'deadline', now + within, 'limit', now + tonumber(ARGV[10]))
   set_due(keys, turn.id, now + within)
 end
-redis.call('ZADD', KEYS[9], now, turn.id)
-redis.call('ZREMRANGEBYRANK', KEYS[9], 0, -1001)
-redis.call('PEXPIRE', KEYS[9], TURN_LIFE)
+enlist(KEYS[9], turn)
 tell(keys, turn, 'opened', now, {text = ARGV[8], state = turn.state})
 return answer({new = true, state = turn.state, session = turn.session, language = turn.language, opened_at = now})

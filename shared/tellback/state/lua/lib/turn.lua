@@ -36,6 +36,13 @@ local function set_due(keys, id, deadline)
   redis.call('PEXPIRE', keys.due, TURN_LIFE)
 end
 
+-- Makes the turn known to listings.
+local function enlist(newest, turn)
+  redis.call('ZADD', newest, turn.opened_at, turn.id)
+  redis.call('ZREMRANGEBYRANK', newest, 0, -1001)
+  redis.call('PEXPIRE', newest, TURN_LIFE)
+end
+
 -- Ends the obligation; the user's text is needed no longer.
 local function close_turn(keys, id, state, now)
   redis.call('HDEL', keys.turn, 'text')
@@ -54,20 +61,29 @@ local function tell(keys, turn, event, now, fields)
   count(keys.stats, 'turn:' .. event)
 end
 
+-- Takes the delivery out for which there is no room, and says so: its turn, its history and the counters.
+local function drop(keys, turn, now)
+  local lost, error = keys.dropped.delivery, 'the outbox of the conversation was full'
+  local late = lost.kind == 'late'
+  redis.call('LREM', keys.queue, 1, keys.dropped.raw)
+  if redis.call('EXISTS', keys.dropped.turn) == 1 then
+    redis.call('HSET', keys.dropped.turn, late and 'late_delivery' or 'delivery', 'dropped',
+      late and 'late_outcome' or 'outcome', cjson.encode({attempted = false, permanent = true, error = error}))
+  end
+  remember(keys.dropped.history, cjson.encode({kind = 'turn', event = 'dropped', at = now, turn = lost.turn,
+    channel = turn.channel, conversation = turn.conversation, sent = lost.kind, key = lost.key, error = error}))
+  count_delivery(keys.stats, 'dropped', turn.channel)
+end
+
 -- Puts one response into the outbox: the first answer of a turn (answer, fallback) or a late one, which refers to the
--- user's message. A conversation whose
--- queue is full loses its second oldest delivery (the oldest may be on its way), and the history says so.
+-- user's message. Where the queue was full, `crowded` of lib/room has found what goes.
 local function post(keys, turn, kind, response, now)
   local suffix, field = ':first', 'delivery'
   if kind == 'late' then
     suffix, field = ':late', 'late_delivery'
   end
-  if redis.call('LLEN', keys.queue) >= OUTBOX_CAP then
-    local dropped = redis.call('LINDEX', keys.queue, 1)
-    redis.call('LREM', keys.queue, 1, dropped)
-    local lost = cjson.decode(dropped)
-    tell(keys, turn, 'dead', now, {turn = lost.turn, key = lost.key, sent = lost.kind, error = 'the queue was full'})
-    count_delivery(keys.stats, 'dead', turn.channel)
+  if keys.dropped then
+    drop(keys, turn, now)
   end
   append(keys.out, keys.queue, turn.conversation, {
     key = turn.id .. suffix, turn = turn.id, session = turn.session, kind = kind, response = response, at = now,
@@ -75,13 +91,20 @@ local function post(keys, turn, kind, response, now)
   }, now)
   use_channel(keys.channels, turn.channel, now)
   write_turn(keys, field, 'waiting')
-  if kind ~= 'late' and turn.state ~= 'auto' then
+  if kind ~= 'late' and turn.state ~= 'auto' and turn.state ~= 'fallback' then
     observe(keys.stats, kind, now - tonumber(turn.opened_at))
   end
 end
 
--- Takes the place of the turn's fallback, if no transport ever had it. Returns whether it did.
+-- Takes the place of the turn's fallback, if no transport ever had it: it waits, or there was no room for it. Returns
+-- whether it did.
 local function replace(keys, turn, response, now)
+  if turn.delivery == 'dropped' then
+    redis.call('HDEL', keys.turn, 'outcome')
+    post(keys, turn, 'answer', response, now)
+    write_turn(keys, 'state', 'responded')
+    return true
+  end
   local index, delivery = untaken(keys.queue, turn.id .. ':first')
   if not index then
     return false

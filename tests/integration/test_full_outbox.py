@@ -1,0 +1,169 @@
+"""A conversation that holds no more deliveries: what it loses, its own turn says, and no other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tellback import Tellback, Unavailable
+from tellback.cli.app import app
+from tellback.cli.metrics_text import metrics_text
+from tellback.client.turns import Turn
+from tellback.settings import Settings
+from tellback.state import room
+from tellback.state.intake import Lease
+from tellback.state.turn_answers import Answer
+from tellback_workers.runtime import Runtime
+from tests.support.full_outbox import CAP, fill, keys_of
+from tests.support.intake_entries import published
+from tests.support.turns import HELLO, deadline_passes, drained, events, opened, overdue, store, swept, view
+
+FULL = "the outbox of the conversation was full"
+
+
+@pytest.fixture
+def runtime(tb: Tellback, settings: Settings) -> Iterator[Runtime]:
+    del tb
+    runtime = Runtime(settings)
+    runtime.intake("default").ensure_groups()
+    yield runtime
+    runtime.database.close()
+
+
+def full(tb: Tellback) -> tuple[Turn, Turn]:
+    """The two oldest turns of a full conversation, each of a session of its own."""
+    first, second = opened(tb, session="s1"), opened(tb, session="s2")
+    for turn in (first, second):
+        assert turn.respond(HELLO) == "accepted"
+    fill(tb)
+    return first, second
+
+
+def dropped(tb: Tellback) -> float:
+    [line] = [line for line in metrics_text(tb).splitlines() if 'channel="chat",event="dropped"' in line]
+    return float(line.split()[-1])
+
+
+def assert_lost(tb: Tellback, lost: Turn) -> None:
+    """The turn whose delivery went says so wherever somebody may look, and it alone does."""
+    seen = view(tb, lost)
+    assert (seen.state, seen.delivery) == ("responded", "dropped")
+    assert json.loads(seen.outcome or "")["error"] == FULL
+    [entry] = [entry for entry in tb.history("s2") if entry["event"] == "dropped"]
+    assert (entry["turn"], entry["sent"], entry["error"]) == (lost.id, "answer", FULL)
+    assert "dropped" not in events(tb, "s1") + events(tb)
+    assert dropped(tb) == 1
+    assert len(keys_of(tb)) == CAP
+    assert f"{lost.id}:first" not in keys_of(tb)
+
+
+def test_an_answer_too_many_drops_the_second_oldest(tb: Tellback) -> None:
+    first, second = full(tb)
+    turn = opened(tb)
+    assert turn.respond(HELLO) == "accepted"
+    assert_lost(tb, second)
+    assert (view(tb, first).delivery, view(tb, turn).delivery) == ("waiting", "waiting")
+    assert keys_of(tb)[0] == f"{first.id}:first", "the oldest may be on its way"
+    assert keys_of(tb)[-1] == f"{turn.id}:first"
+    assert second.respond(HELLO) == "duplicate"
+
+
+def test_so_does_an_answer_of_the_intake(tb: Tellback, runtime: Runtime) -> None:
+    _, second = full(tb)
+    turn = opened(tb)
+    lease, [entry] = published(tb, runtime, lambda: turn.finish(HELLO))
+    assert isinstance(lease, Lease)
+    assert store(tb).apply_finished(lease, entry, turn.ref, Answer(HELLO, 0))
+    assert_lost(tb, second)
+    assert keys_of(tb)[-1] == f"{turn.id}:first"
+    assert tb.context.database.command("XLEN", lease.stream) == 0
+
+
+def test_so_does_a_fallback(tb: Tellback) -> None:
+    _, second = full(tb)
+    turn, elsewhere = overdue(tb), overdue(tb, conversation="c2")
+    assert swept(tb) == 2
+    assert_lost(tb, second)
+    assert keys_of(tb)[-1] == f"{turn.id}:first"
+    assert keys_of(tb, "c2") == [f"{elsewhere.id}:first"]
+
+
+def test_so_does_a_late_answer_and_a_late_one_is_dropped_as_well(tb: Tellback) -> None:
+    turn, other = overdue(tb, session="s1"), opened(tb)
+    assert swept(tb) == 1
+    drained(tb)
+    assert other.respond(HELLO) == "accepted"
+    assert turn.respond(HELLO) == "late"
+    fill(tb)
+    assert opened(tb).respond(HELLO) == "accepted"
+    seen = view(tb, turn)
+    assert (seen.delivery, seen.late_delivery) == ("delivered", "dropped")
+    assert json.loads(seen.late_outcome or "")["error"] == FULL
+    assert [entry["sent"] for entry in tb.history("s1") if entry["event"] == "dropped"] == ["late"]
+
+
+def test_an_answer_after_a_dropped_fallback_is_the_first_that_the_user_hears_of(tb: Tellback) -> None:
+    ahead, turn = opened(tb), opened(tb)
+    ahead.respond(HELLO)
+    deadline_passes(tb, turn)
+    assert swept(tb) == 1
+    fill(tb)
+    opened(tb).respond(HELLO)
+    assert (view(tb, turn).state, view(tb, turn).delivery) == ("fallback", "dropped")
+    assert turn.respond(HELLO, late_within=0) == "replaced"
+    seen = view(tb, turn)
+    assert (seen.state, seen.delivery, seen.outcome) == ("responded", "waiting", None)
+    assert keys_of(tb)[-1] == f"{turn.id}:first"
+    assert turn.respond(HELLO) == "duplicate"
+
+
+def test_what_is_no_further_delivery_drops_nothing(tb: Tellback) -> None:
+    first, second = full(tb)
+    assert first.respond(HELLO) == "duplicate"
+    opened(tb).no_reply(reason="none")
+    quiet = opened(tb, metadata={"auto.mode": True})
+    assert quiet.fail(code="x") == "closed"
+    assert view(tb, second).delivery == "waiting"
+    assert len(keys_of(tb)) == CAP
+
+
+def test_many_at_once_drop_one_each(tb: Tellback) -> None:
+    full(tb)
+    turns = [opened(tb, session=f"new-{number}") for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        for said in [pool.submit(turn.respond, HELLO) for turn in turns]:
+            assert said.result(30) == "accepted"
+    assert dropped(tb) == len(turns)
+    keys = keys_of(tb)
+    assert len(keys) == len(set(keys)) == CAP
+    assert set(keys[-len(turns) :]) == {f"{turn.id}:first" for turn in turns}
+
+
+def test_whoever_never_gets_through_changes_nothing(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
+    full(tb)
+    turn, before = opened(tb), keys_of(tb)
+    monkeypatch.setattr(room, "TRIES", 1)
+    with pytest.raises(Unavailable, match="full, and others post"):
+        store(tb).answer(turn.ref, Answer(HELLO, 0), turn._origin)
+    assert turn.state == "open"
+    assert keys_of(tb) == before
+
+
+def test_the_command_line_shows_it(tb: Tellback, settings: Settings) -> None:
+    _, second = full(tb)
+    opened(tb).respond(HELLO)
+
+    def rows(*arguments: str) -> list[dict[str, Any]]:
+        done = CliRunner().invoke(app, [*arguments, "--json", "--redis-url", settings.redis_url])
+        assert done.exit_code == 0, done.output
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    assert [row["id"] for row in rows("turns") if row["delivery"] == "dropped"] == [second.id]
+    assert [(row["turn"], row["kind"], row["status"], row["error"]) for row in rows("outbox", "--undelivered")] == [
+        (second.id, "answer", "dropped", FULL)
+    ]
