@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+import hiredis
 import redis
 from redis import exceptions
 from redis.backoff import ExponentialBackoff, NoBackoff
@@ -22,12 +23,16 @@ Command = Sequence[Arg]
 
 CONNECT_TIMEOUT = 2.0
 SOCKET_TIMEOUT = 5.0  # above every blocking read that we make (1 s)
+PIECE_BYTES = 64 << 10  # sent at once, at most; a larger command goes alone
 SHORTEST = 0.001  # of a blocking command, in seconds: 0 would be for ever
 NOT_A_URL = (
     "not the URL of a Redis: use redis://[user:password@]host:port/number, rediss://... or unix://path, "
     "with special characters of a password percent-encoded"
 )
 REFUSALS = ("MISCONF", "NOREPLICAS")  # first words of a server that cannot write now: a full disk, missing replicas
+
+_hiredis = cast("Any", hiredis)  # its stub knows commands of one word only
+_pack: Callable[[tuple[Arg, ...]], bytes] = _hiredis.pack_command
 
 
 class Database:
@@ -77,11 +82,25 @@ class Database:
         """The replies of several commands, in one round trip and in order, not in one transaction."""
         if not commands:
             return []
-        with _away():
-            pipe = self._redis.pipeline(transaction=False)
-            for command in commands:
-                pipe.execute_command(*command)
-            return cast("list[Any]", pipe.execute(raise_on_error=raise_on_error))
+        pieces = list(_packed(commands))
+        with _away(), self._connection() as connection:
+            replies: list[Any] = connection.retry.call_with_retry(
+                lambda: _exchange(connection, pieces, len(commands)), connection.disconnect
+            )
+            if raise_on_error:
+                for reply in replies:
+                    if isinstance(reply, Exception):
+                        raise reply
+        return replies
+
+    @contextmanager
+    def _connection(self) -> Generator[Any]:
+        pool = self._redis.connection_pool
+        connection = pool.get_connection()
+        try:
+            yield connection
+        finally:
+            pool.release(connection)
 
     def blocking(self, seconds: float, *parts: Arg) -> Any:
         """The reply of a command whose last argument, its timeout, is added here, after at most `seconds`.
@@ -89,9 +108,7 @@ class Database:
         A reply may be late by as long as this client waits for any other.
         """
         end = clock.monotonic() + seconds
-        pool = self._redis.connection_pool
-        with _away():
-            connection = pool.get_connection()
+        with _away(), self._connection() as connection:
             try:
                 left = max(SHORTEST, end - clock.monotonic())
                 connection.send_command(*parts, f"{left:.3f}")
@@ -99,8 +116,6 @@ class Database:
             except BaseException:
                 connection.disconnect()  # what it answers later must not be read as the reply to something else
                 raise
-            finally:
-                pool.release(connection)
 
     def run(self, call: Call) -> Any:
         """The reply of one named script."""
@@ -137,6 +152,37 @@ class Database:
     def close(self) -> None:
         """Give the connections back."""
         self._redis.close()
+
+
+def _packed(commands: Sequence[Command]) -> Generator[bytes]:
+    """Commands as they are sent, in pieces of some size; as redis-py packs and sends them they cost a caller twice."""
+    waiting: list[bytes] = []
+    size = 0
+    for command in commands:
+        packed = _pack(tuple(command))
+        if waiting and size + len(packed) > PIECE_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+        waiting.append(packed)
+        size += len(packed)
+    yield b"".join(waiting)
+
+
+def _exchange(connection: Any, pieces: Sequence[bytes], replies: int) -> list[Any]:
+    """The replies to packed commands; an error is one of them."""
+    try:
+        connection.send_packed_command(pieces)
+        return [_reply(connection) for _ in range(replies)]
+    except BaseException:
+        connection.disconnect()  # what it answers later must not be read as the reply to something else
+        raise
+
+
+def _reply(connection: Any) -> Any:
+    try:
+        return connection.read_response()
+    except exceptions.ResponseError as error:
+        return error
 
 
 @contextmanager
