@@ -123,7 +123,12 @@ def test_redis_and_flower_listen_on_loopback_only(up: RunningUp) -> None:
 
 def test_redis_is_persistent_never_evicts_and_asks_for_the_password(up: RunningUp) -> None:
     state = client(up.redis_url)
-    wanted = {"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction"}
+    wanted = {
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "maxmemory-policy": "noeviction",
+        "auto-aof-rewrite-min-size": str(256 << 20),
+    }
     assert {name: state.config_get(name)[name] for name in wanted} == wanted
     parts = urlsplit(up.redis_url)
     with pytest.raises(exceptions.AuthenticationError):

@@ -29,6 +29,7 @@ requirepass {password}
 dir "{folder}"
 appendonly yes
 appendfsync everysec
+auto-aof-rewrite-min-size 256mb
 maxmemory-policy noeviction
 save ""
 daemonize no
