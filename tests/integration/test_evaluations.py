@@ -26,7 +26,7 @@ from tellback.guidance.evaluation import Effects, begin
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.evaluations import Change, Counts, EvaluationId, Evaluations
+from tellback.state.evaluations import Change, Counts, EvaluationId, Evaluations, Loaded, load_each
 from tellback.state.intake import Entry, Fenced, Intake, Lease
 from tellback.state.keys import Layout, stream_of
 from tellback_workers.loops.guidance import GuidanceLoop
@@ -200,17 +200,18 @@ def test_the_loop_loads_again_when_another_has_committed_meanwhile(
 ) -> None:
     """Two evaluators of one batch: whoever commits second builds on what the first has left."""
     loop = GuidanceLoop(runtime, "default")
-    original = Evaluations.load
     rivals = iter([True, False])
 
-    def load_and_lose(self: Evaluations, wanted: dict[EvaluationId, list[str]]) -> object:
-        loaded = original(self, wanted)
+    def load_and_lose(
+        database: Database, wanted: list[tuple[Evaluations, dict[EvaluationId, list[str]]]]
+    ) -> list[dict[EvaluationId, Loaded]]:
+        loaded = load_each(database, wanted)
         if next(rivals):
-            rival = change(version=loaded[ID].version, fresh=("rival",), n_calls=10)
+            rival = change(version=loaded[0][ID].version, fresh=("rival",), n_calls=10)
             assert store.commit(lease, [rival]) == []
         return loaded
 
-    monkeypatch.setattr(Evaluations, "load", load_and_lose)
+    monkeypatch.setattr("tellback_workers.loops.guidance.load_each", load_and_lose)
     loop.apply(lease, [Entry("5-1", call("mine"), 1)])
     assert store.counts(ID).calls == 11
 

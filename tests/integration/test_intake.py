@@ -92,6 +92,29 @@ def test_large_entries_are_read_a_few_at_a_time(database: Database, layout: Layo
     assert 1 <= len(intake.read_new(lease_of(intake, shard), 500)) <= 10
 
 
+def test_what_waits_in_several_streams_is_read_at_once_and_bounded(
+    database: Database, layout: Layout, intake: Intake
+) -> None:
+    first, second, third = (lease_of(intake, layout.shard(n)) for n in range(3))
+    append(database, first.shard, *[b"x" * (1 << 20)] * 30)
+    append(database, third.shard, b"a", b"b", b"c")
+    read = intake.read_waiting([first, second, third], 2)
+    assert [(entry.raw, entry.deliveries) for entry in read[third]] == [(b"a", 1), (b"b", 1)]
+    assert read.keys() == {first, third}
+    sizes = {len(intake.read_waiting([first, second, third], 500)[first]) for _ in range(2)}
+    assert all(1 <= size <= 6 for size in sizes), "a third of the bytes of one read, each"
+
+
+def test_what_waits_is_found_again_in_a_database_that_was_emptied(
+    database: Database, layout: Layout, intake: Intake
+) -> None:
+    lease = lease_of(intake, layout.shard(0))
+    database.command("DEL", lease.stream)
+    append(database, lease.shard, b"a")
+    assert intake.read_waiting([lease], 10) == {}
+    assert [entry.raw for entry in intake.read_waiting([lease], 10)[lease]] == [b"a"]
+
+
 def test_new_entries_are_told_from_read_ones(database: Database, layout: Layout, intake: Intake) -> None:
     shard = layout.shard(0)
     lease = lease_of(intake, shard)

@@ -5,7 +5,7 @@ lease ── pending, one by one ── new, in batches ──▶ release ──
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import Final
@@ -20,7 +20,7 @@ from tellback.redaction import redact_text
 from tellback.state.dead import DeadLetters
 from tellback.state.intake import Entry, Fenced, Intake, Lease, RawEntry
 from tellback.state.keys import Shard
-from tellback_workers.loop import Loop
+from tellback_workers.loop import JointLoop, Left, Loop
 
 MAX_DELIVERIES: Final = 5
 
@@ -87,7 +87,10 @@ class Drainer:
             Fenced: the lease has passed on.
             Unavailable: Redis or what the loop needs is away.
         """
-        entries = list(self._decoded(lease, raws))
+        self.apply_entries(lease, list(self._decoded(lease, raws)), end)
+
+    def apply_entries(self, lease: Lease, entries: Sequence[Entry], end: float) -> None:
+        """The same for entries that are decoded."""
         if entries:
             try:
                 self._loop.apply(lease, entries)
@@ -96,6 +99,31 @@ class Drainer:
             except Exception:  # noqa: BLE001 - a loop's fault costs one entry, found below, and no other
                 _log.exception("drain.batch_failed", stream=lease.stream, entries=len(entries))
                 self.recover(lease, end)
+
+    def apply_together(self, read: Mapping[Lease, Sequence[RawEntry]]) -> Left | None:
+        """Apply new entries of several streams as one batch where the loop can; what is left.
+
+        None where that failed: the entries are pending, to be recovered.
+
+        Raises:
+            Unavailable: Redis or what the loop needs is away.
+        """
+        left = Left()
+        for lease, raws in read.items():
+            try:
+                left.alone[lease] = list(self._decoded(lease, raws))
+            except Fenced:
+                left.fenced.add(lease)
+        if not isinstance(self._loop, JointLoop):
+            return left
+        try:
+            rest = self._loop.apply_together({lease: entries for lease, entries in left.alone.items() if entries})
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - as above
+            _log.exception("drain.batch_failed", streams=[lease.stream for lease in read])
+            return None
+        return Left(left.fenced | rest.fenced, rest.alone)
 
     def recover(self, lease: Lease, end: float) -> None:
         """Apply entries that were read before and not applied, each alone, so that one cannot take others with it.

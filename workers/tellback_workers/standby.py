@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryFile
 from typing import IO, Any, Final
@@ -22,7 +22,7 @@ from celery import signals
 from tellback import clock
 from tellback.contracts.message import MAX_MESSAGE_BYTES
 from tellback.names import Family
-from tellback.state.intake import READ_BYTES, Fenced, Intake, Lease
+from tellback.state.intake import READ_BYTES, Fenced, Intake, Lease, RawEntry
 from tellback.state.keys import Shard
 from tellback_workers.drain import Drainer
 
@@ -110,15 +110,34 @@ class Standby:
 
     def _serve(self) -> int:
         """Apply what comes next; returns the most that came in one stream."""
+        read = self._intake.read_waiting(self._held, self._batch + 1)
+        if not read:
+            read = self._awaited()
+        if read:
+            self._apply(read)
+        return max(map(len, read.values()), default=0)
+
+    def _awaited(self) -> dict[Lease, list[RawEntry]]:
+        """What comes next. A publisher's batch comes stream after stream: with its first entries the rest is there."""
         few = max(1, READ_BYTES // (MAX_MESSAGE_BYTES * len(self._held)))  # however large, memory is bounded
-        most = 0
-        for lease, raws in self._intake.read_next(self._held, few, round(LOOK * 1000)).items():
-            more = self._intake.read_new(lease, self._batch) if len(raws) == few else []
-            most = max(most, len(raws) + len(more))
-            with self._unless_fenced(lease):
-                self._drainer.apply(lease, [*raws, *more], self._soon())
+        read = self._intake.read_next(self._held, few, round(LOOK * 1000))
+        if any(len(raws) == few for raws in read.values()):
+            for lease, raws in self._intake.read_waiting(self._held, self._batch).items():
+                read[lease] = [*read.get(lease, ()), *raws]
+        return read
+
+    def _apply(self, read: Mapping[Lease, Sequence[RawEntry]]) -> None:
+        """Apply what came in all streams together, and alone where that is not possible or has failed."""
+        left = self._drainer.apply_together(read)
+        for lease in left.fenced if left else ():
+            self._drop(lease)
+        for lease in left.alone if left else read:
             self._extend()  # the streams that follow have waited for this one's providers
-        return most
+            with self._unless_fenced(lease):
+                if left:
+                    self._drainer.apply_entries(lease, left.alone[lease], self._soon())
+                else:
+                    self._drainer.recover(lease, self._soon())
 
     def _extend(self) -> None:
         if clock.monotonic() >= self._extend_at:
@@ -133,9 +152,12 @@ class Standby:
         try:
             yield
         except Fenced:
-            _log.warning("standby.fenced", stream=lease.stream, fence=lease.fence)
-            if lease in self._held:
-                self._held.remove(lease)
+            self._drop(lease)
+
+    def _drop(self, lease: Lease) -> None:
+        _log.warning("standby.fenced", stream=lease.stream, fence=lease.fence)
+        if lease in self._held:
+            self._held.remove(lease)
 
 
 class Place:

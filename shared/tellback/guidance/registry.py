@@ -68,6 +68,11 @@ class Registry:
         """Every name that a host may send."""
         return sorted(self._classes)
 
+    @property
+    def has_custom(self) -> bool:
+        """Whether there is code of others."""
+        return bool(self._custom)
+
     def is_custom(self, name: str) -> bool:
         """Whether a provider of this name is code of others."""
         return name in self._custom

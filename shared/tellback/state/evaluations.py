@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -14,9 +15,9 @@ from tellback import clock
 from tellback.contracts.guidance import Feedback
 from tellback.guidance.cadence import forget_taken, next_look, period_ms
 from tellback.guidance.evaluation import Effects, EvaluationState
-from tellback.state.database import Arg, Database
+from tellback.state.database import Arg, Command, Database
 from tellback.state.guidance_stats import bucket
-from tellback.state.intake import Entry, Lease, committed
+from tellback.state.intake import Entry, Fenced, Lease, committed
 from tellback.state.keys import FAMILIES, Layout, Shard
 from tellback.state.script import Call, Script
 
@@ -132,7 +133,11 @@ class Evaluations:
 
     def load(self, wanted: Mapping[EvaluationId, Sequence[str]]) -> dict[EvaluationId, Loaded]:
         """Each evaluation with what it has seen of these event ids, all in one round trip."""
-        commands: list[Sequence[Arg]] = []
+        return load_each(self._db, [(self, wanted)])[0]
+
+    def load_commands(self, wanted: Mapping[EvaluationId, Sequence[str]]) -> list[Command]:
+        """What asks for these; three commands for each."""
+        commands: list[Command] = []
         for id_, events in wanted.items():
             keys = _keys(self._shard, id_)
             commands += [
@@ -140,11 +145,7 @@ class Evaluations:
                 ("SMISMEMBER", keys.seen, *events),
                 ("SMISMEMBER", keys.seen_old, *events),
             ]
-        replies = iter(self._db.pipeline(commands))
-        loaded: dict[EvaluationId, Loaded] = {}
-        for (id_, events), fields, new, old in zip(wanted.items(), replies, replies, replies, strict=True):
-            loaded[id_] = _loaded(fields, _seen(events, new, old))
-        return loaded
+        return commands
 
     def claim_due(self, limit: int, lease: float) -> list[tuple[EvaluationId, bool]]:
         """Evaluations that are to be looked at, longest due first; nobody else gets them for `lease` seconds.
@@ -176,8 +177,14 @@ class Evaluations:
         Raises:
             Fenced: the lease has passed on; some of the changes may have been committed before.
         """
-        replies = self._db.run_all([self._call(lease, change) for change in changes])
-        return [change for change, reply in zip(changes, replies, strict=True) if not committed(reply)]
+        late = commit_each(self._db, [(self, lease, changes)])[0]
+        if late is None:
+            raise Fenced("the drainer's lease has passed on")
+        return late
+
+    def commit_calls(self, lease: Lease, changes: Sequence[Change]) -> list[Call]:
+        """What commits each of these."""
+        return [self._call(lease, change) for change in changes]
 
     def commit_look(self, look: Looked) -> bool:
         """Commit a look; False where an event, a taker or another look was faster, and nothing was written."""
@@ -251,6 +258,37 @@ class Evaluations:
             return "", ""
         at = next_look(state, self._idle_ms)
         return due_member(self._shard, id_), "-" if at is None else str(at)
+
+
+def load_each(
+    database: Database, wanted: Sequence[tuple[Evaluations, Mapping[EvaluationId, Sequence[str]]]]
+) -> list[dict[EvaluationId, Loaded]]:
+    """What `load` gives, of several shards in one round trip; on a cluster they must share a slot."""
+    replies = iter(database.pipeline([command for store, ids in wanted for command in store.load_commands(ids)]))
+    return [
+        {id_: _loaded(next(replies), _seen(events, next(replies), next(replies))) for id_, events in ids.items()}
+        for _, ids in wanted
+    ]
+
+
+def commit_each(
+    database: Database, batches: Sequence[tuple[Evaluations, Lease, Sequence[Change]]]
+) -> list[list[Change] | None]:
+    """What `commit` does, for several shards in one round trip: what came too late, None where the lease has passed on.
+
+    On a cluster they must share a slot.
+    """
+    replies = iter(
+        database.run_all([call for store, lease, changes in batches for call in store.commit_calls(lease, changes)])
+    )
+    return [_late(changes, list(islice(replies, len(changes)))) for _, _, changes in batches]
+
+
+def _late(changes: Sequence[Change], replies: Sequence[Any]) -> list[Change] | None:
+    try:
+        return [change for change, reply in zip(changes, replies, strict=True) if not committed(reply)]
+    except Fenced:
+        return None
 
 
 def _seen(events: Sequence[str], new: Sequence[int], old: Sequence[int]) -> frozenset[str]:

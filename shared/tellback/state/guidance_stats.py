@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
 
 DAYS: Final = 35
+DAY_MS: Final = 86_400_000
 _SERVICE: Final = (b"names:", b"name:", b"since")
 
 
@@ -29,7 +31,13 @@ class Day:
 
 def bucket(shard: Shard, at_ms: int) -> str:
     """The key of the counters for this moment."""
-    return shard.key("guidestats", _day(at_ms).strftime("%Y%m%d"))
+    return _bucket(shard, at_ms // DAY_MS)
+
+
+@lru_cache(maxsize=1024)
+def _bucket(shard: Shard, days: int) -> str:
+    """Built once a day: every commit asks for it."""
+    return shard.key("guidestats", _day(days * DAY_MS).strftime("%Y%m%d"))
 
 
 def read_stats(database: Database, layout: Layout, days: int = DAYS) -> list[Day]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import msgspec
@@ -33,6 +34,7 @@ _take_lease = Script("take_lease")
 _extend_lease = Script("extend_lease")
 _release_lease = Script("release_lease")
 _renew_lease = Script("renew_lease")
+_read_stream = Script("read_stream")
 
 
 class Fenced(TellbackError):
@@ -50,17 +52,17 @@ class Lease:
     @property
     def stream(self) -> str:
         """The intake stream: KEYS[1] of a commit."""
-        return stream_of(self.shard, self.family)
+        return self.keys[0]
 
     @property
     def key(self) -> str:
         """The lease: KEYS[2] of a commit."""
-        return self.shard.key("lease", self.family)
+        return self.keys[1]
 
     @property
     def keys(self) -> tuple[str, str]:
         """The first two keys of every commit."""
-        return (self.stream, self.key)
+        return _commit_keys(self.shard, self.family)
 
     def args(self, entries: Sequence[Entry]) -> tuple[str, bytes]:
         """The first two arguments of every commit: fence and entry ids."""
@@ -236,6 +238,21 @@ class Intake:
         )  # fmt: skip
         return [_raw_entry(item, 1) for item in reply[0][1]] if reply else []
 
+    def read_waiting(self, leases: Sequence[Lease], count: int) -> dict[Lease, list[RawEntry]]:
+        """At most `count` new entries of each stream that has some, fewer where they are large, all in one round trip.
+
+        On a cluster the streams must share a slot.
+        """
+        bound = READ_BYTES // max(1, len(leases))
+        calls = [_read_stream.call([lease.stream], [_CONSUMER, count, bound]) for lease in leases]
+        try:
+            replies = self._db.run_all(calls)
+        except exceptions.ResponseError as error:
+            self._make_groups(error)
+            return {}
+        found = zip(leases, replies, strict=True)
+        return {lease: [_raw_entry(item, 1) for item in items] for lease, items in found if items}
+
     def read_next(self, leases: Sequence[Lease], count: int, block_ms: int) -> dict[Lease, list[RawEntry]]:
         """At most `count` new entries of each stream that has some, after waiting for at most `block_ms`.
 
@@ -270,10 +287,20 @@ class Intake:
         try:
             return self._db.command(*command)
         except exceptions.ResponseError as error:
-            if not str(error).startswith(("NOGROUP", "UNBLOCKED")):
-                raise
-            self.ensure_groups()  # the database was emptied while we ran
+            self._make_groups(error)
             return None
+
+    def _make_groups(self, error: exceptions.ResponseError) -> None:
+        """Have the groups there for the next reading, if they were missing: the database was emptied while we ran."""
+        if not str(error).startswith(("NOGROUP", "UNBLOCKED")):
+            raise error
+        self.ensure_groups()
+
+
+@lru_cache(maxsize=1024)
+def _commit_keys(shard: Shard, family: Family) -> tuple[str, str]:
+    """Built once: every commit of a batch asks for them."""
+    return (stream_of(shard, family), shard.key("lease", family))
 
 
 def _lease_keys(lease: Lease) -> tuple[str, str]:

@@ -6,16 +6,18 @@ entries ── by evaluation ── one load ── step, event by event ── 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from tellback.contracts.guidance import ContextChanged, EvaluationBegun
+from tellback.contracts.guidance import ContextChanged, EvaluationBegun, ProviderSpec
 from tellback.errors import TellbackError
 from tellback.guidance.evaluation import Effects, EvaluationState, begin, note_change, step
-from tellback.guidance.registry import Registry, load_registry
+from tellback.guidance.registry import load_registry
 from tellback.state.changes import Changes, SharedChange
-from tellback.state.evaluations import Change, EvaluationId, Evaluations, Loaded
-from tellback.state.intake import Entry, Lease
+from tellback.state.evaluations import Change, EvaluationId, Evaluations, Loaded, commit_each, load_each
+from tellback.state.intake import Entry, Fenced, Lease
 from tellback_workers.isolation import Asking, IsolatedPanel
+from tellback_workers.loop import Left
 from tellback_workers.runtime import Runtime
 from tellback_workers.tool_health import HealthReport
 
@@ -23,6 +25,27 @@ TRIES: Final = 5
 CUSTOM_SHARE: Final = 0.25  # of a lease, for the custom providers of one batch
 
 Shared = Mapping[str, Sequence[SharedChange]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What came in one stream, by evaluation, with what it takes to apply it."""
+
+    lease: Lease
+    store: Evaluations
+    changes: Changes
+    panel: IsolatedPanel
+    waiting: Mapping[EvaluationId, Sequence[Entry]]
+
+    def event_ids(self) -> dict[EvaluationId, list[str]]:
+        return {id_: [entry.message.event_id for entry in group] for id_, group in self.waiting.items()}
+
+    def entries(self) -> list[Entry]:
+        return [entry for group in self.waiting.values() for entry in group]
+
+    def of(self, late: Sequence[Change]) -> _Batch:
+        """What of it is to be done again."""
+        return replace(self, waiting={change.id: change.entries for change in late})
 
 
 class GuidanceLoop:
@@ -48,26 +71,72 @@ class GuidanceLoop:
         Raises:
             Fenced: the lease has passed on.
         """
+        if self._settle([self._batch(lease, entries)]):
+            raise Fenced("the drainer's lease has passed on")
+
+    def apply_together(self, batches: Mapping[Lease, Sequence[Entry]]) -> Left:
+        """The same for new entries of several streams, in the round trips of one.
+
+        A batch in which a custom provider may be asked is left: the others' feedback does not wait for code of others.
+        """
+        left = Left()
+        taken: list[_Batch] = []
+        for lease, entries in batches.items():
+            try:
+                taken.append(self._batch(lease, entries))
+            except Fenced:
+                left.fenced.add(lease)
+        left.fenced.update(self._settle(taken, left.alone))
+        return left
+
+    def _batch(self, lease: Lease, entries: Sequence[Entry]) -> _Batch:
         database = self._runtime.database
-        store = Evaluations(database, lease.shard, idle=self._runtime.settings.guidance_idle)
         changes = Changes(database, lease.shard)
-        waiting: Mapping[EvaluationId, Sequence[Entry]] = _by_evaluation(_share(changes, lease, entries))
-        panel = self._panel(lease, entries)
+        return _Batch(
+            lease,
+            Evaluations(database, lease.shard, idle=self._runtime.settings.guidance_idle),
+            changes,
+            self._panel(lease, entries),
+            _by_evaluation(_share(changes, lease, entries)),
+        )
+
+    def _settle(self, batches: Sequence[_Batch], alone: dict[Lease, Sequence[Entry]] | None = None) -> set[Lease]:
+        """Evaluate and commit; the leases that have passed on. With `alone`, what is to be applied so goes there."""
+        fenced: set[Lease] = set()
         for _ in range(TRIES):
-            loaded = store.load({id_: [entry.message.event_id for entry in group] for id_, group in waiting.items()})
-            shared = changes.read(
-                {
-                    id_.session
-                    for id_, group in waiting.items()
-                    if _asks_changes(self.registry, loaded[id_].state, group)
-                }
-            )
-            made = [_evaluate(id_, group, loaded[id_], panel, shared) for id_, group in waiting.items()]
-            self._health.tell(made)
-            waiting = {change.id: change.entries for change in store.commit(lease, made)}
-            if not waiting:
-                return
-        raise TellbackError(f"{len(waiting)} evaluations changed under each of {TRIES} attempts")
+            loaded = load_each(self._runtime.database, [(batch.store, batch.event_ids()) for batch in batches])
+            made: list[tuple[_Batch, list[Change]]] = []
+            for batch, found in zip(batches, loaded, strict=True):
+                if alone is not None and self.registry.has_custom and self._asks_custom(batch, found):
+                    alone[batch.lease] = batch.entries()
+                else:
+                    made.append((batch, self._evaluated(batch, found)))
+            self._health.tell([change for _, changes in made for change in changes])
+            late = commit_each(self._runtime.database, [(batch.store, batch.lease, changes) for batch, changes in made])
+            fenced.update(batch.lease for (batch, _), rest in zip(made, late, strict=True) if rest is None)
+            batches = [batch.of(rest) for (batch, _), rest in zip(made, late, strict=True) if rest]
+            if not batches:
+                return fenced
+        waiting = sum(len(batch.waiting) for batch in batches)
+        raise TellbackError(f"{waiting} evaluations changed under each of {TRIES} attempts")
+
+    def _evaluated(self, batch: _Batch, loaded: Mapping[EvaluationId, Loaded]) -> list[Change]:
+        """What the batch makes of its evaluations, first of those that earned feedback: somebody may await it."""
+        asking = {
+            id_.session
+            for id_, group in batch.waiting.items()
+            if any(self.registry.asks_changes(spec.name) for spec in _specs(loaded[id_].state, group))
+        }
+        shared = batch.changes.read(asking)
+        made = [_evaluate(id_, group, loaded[id_], batch.panel, shared) for id_, group in batch.waiting.items()]
+        return sorted(made, key=_unheard)
+
+    def _asks_custom(self, batch: _Batch, loaded: Mapping[EvaluationId, Loaded]) -> bool:
+        return any(
+            self.registry.is_custom(spec.name)
+            for id_, group in batch.waiting.items()
+            for spec in _specs(loaded[id_].state, group)
+        )
 
     def _panel(self, lease: Lease, entries: Sequence[Entry]) -> IsolatedPanel:
         """Whoever asks the providers; one that may have killed a worker is not asked about the same call again."""
@@ -112,12 +181,17 @@ def _share(changes: Changes, lease: Lease, entries: Sequence[Entry]) -> list[Ent
     return rest
 
 
-def _asks_changes(registry: Registry, state: EvaluationState | None, entries: Sequence[Entry]) -> bool:
+def _specs(state: EvaluationState | None, entries: Sequence[Entry]) -> list[ProviderSpec]:
+    """Every provider that may be asked while these are applied."""
     specs = [slot.spec for slot in state.slots] if state else []
     for entry in entries:
         if isinstance(entry.message, EvaluationBegun):
             specs += entry.message.providers
-    return any(registry.asks_changes(spec.name) for spec in specs)
+    return specs
+
+
+def _unheard(change: Change) -> bool:
+    return not change.effects.feedback
 
 
 def _by_evaluation(entries: Iterable[Entry]) -> dict[EvaluationId, list[Entry]]:
