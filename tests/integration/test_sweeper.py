@@ -18,7 +18,7 @@ from tellback_workers.runtime import runtime as task_runtime
 from tellback_workers.sweep_turns import QUIET, sweep_turns
 from tellback_workers.sweeper import LEAST, Sweeper
 from tests.support.redis_server import free_port
-from tests.support.turns import deadline_passes, opened, overdue, state
+from tests.support.turns import deadline_passes, opened, overdue, state, view
 from tests.support.waiting import wait_until
 
 TEAM = "default"
@@ -124,6 +124,14 @@ def test_a_stopped_worker_ends_after_the_run_at_hand(
     sweeper.stand_in(TEAM)
     slow.database.close()
     assert [state(turn) for turn in turns] == ["fallback"] * 2 + ["open"] * 3
+
+
+def test_who_stands_in_buries_what_goes_to_unknown_channels_too(tb: Tellback, settings: Settings) -> None:
+    turn, known = overdue(tb, channel="telegrm"), overdue(tb, conversation="c2")
+    named = Runtime(msgspec.structs.replace(settings, channels="chat"))
+    Sweeper(named).stand_in(TEAM)
+    named.database.close()
+    assert (view(tb, turn).delivery, view(tb, known).delivery) == ("dead", "waiting")
 
 
 def test_redis_away_is_told_and_looked_for_again(settings: Settings) -> None:

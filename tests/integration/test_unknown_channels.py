@@ -35,6 +35,15 @@ def test_an_unknown_channel_is_dead_and_logged(
     assert len(drained(tb)) == 1
 
 
+def test_one_run_goes_through_a_whole_conversation_of_an_unknown_channel(tb: Tellback, settings: Settings) -> None:
+    """Up to its bound: each delivery of a conversation is the first of it in turn."""
+    turns = [opened(tb, channel="telegrm") for _ in range(210)]
+    for turn in turns:
+        turn.respond(HELLO)
+    assert [bury(tb, settings, "chat"), bury(tb, settings, "chat")] == [200, 10]
+    assert {view(tb, turn).delivery for turn in turns} == {"dead"}
+
+
 def test_without_a_list_of_channels_everything_waits(tb: Tellback, settings: Settings) -> None:
     opened(tb, channel="telegrm").respond(HELLO)
     assert bury(tb, settings, " , ") == 0

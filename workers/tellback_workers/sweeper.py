@@ -18,6 +18,7 @@ from tellback.state.sweeps import Sweeps
 from tellback.state.turns import Turns
 from tellback_workers.runtime import Runtime
 from tellback_workers.sweep_turns import QUIET, sweep_all
+from tellback_workers.unknown_channels import bury_unknown
 
 PAUSE: Final = 0.5  # after trouble; half of the shortest period that is worth having
 LEAST: Final = 0.01  # between two looks
@@ -64,6 +65,7 @@ class Sweeper:
         while not sweep_all(turns, self._runtime.settings) and not self._stopping.is_set():
             sweeps.note(self._quiet)  # so many are overdue that a run was not enough: it stays ours
         sweeps.note(self._quiet)
+        bury_unknown(database, layout, self._runtime.settings)  # what beat's sweep does besides
         return self._quiet
 
     def _run(self, team: str) -> None:

@@ -14,6 +14,7 @@ from tellback.contracts.turns import RoutingOutcome
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import Layout
+from tellback.state.outbox import Delivery, Outbox, Place
 
 AT_ONCE: Final = 200  # deliveries of one channel in one run; the next run goes on
 UNKNOWN: Final = RoutingOutcome(attempted=False, permanent=True, error="unknown channel: not in TELLBACK_CHANNELS")
@@ -35,10 +36,18 @@ def bury_unknown(database: Database, layout: Layout, settings: Settings) -> int:
     for channel in outbox.channels():
         if channel in known:
             continue
-        for place, expected in outbox.ready(channel, AT_ONCE):
-            taken = outbox.claim(place, expected)
-            if taken is not None and outbox.settle(place, taken, UNKNOWN) == "dead":
-                buried += 1
-                name = channel if channel.isprintable() else repr(channel)  # no forged log line
-                _log.warning("outbox.unknown_channel", turn=taken.turn, channel=name)
+        left = AT_ONCE
+        while left > 0 and (found := outbox.ready(channel, left)):  # after the first of a conversation comes its next
+            left -= len(found)
+            buried += sum(_bury(outbox, place, expected) for place, expected in found)
     return buried
+
+
+def _bury(outbox: Outbox, place: Place, expected: Delivery) -> bool:
+    taken = outbox.claim(place, expected)
+    if taken is None or outbox.settle(place, taken, UNKNOWN) != "dead":
+        return False
+    channel = place.channel
+    name = channel if channel.isprintable() else repr(channel)  # no forged log line
+    _log.warning("outbox.unknown_channel", turn=taken.turn, channel=name)
+    return True
