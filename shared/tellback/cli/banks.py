@@ -45,22 +45,41 @@ def bank(
         float,
         typer.Option(min=0, help="Of --prune-candidates: so many times as often ignored or not helpful as used."),
     ] = 2.0,
-    limit: Annotated[int, typer.Option(min=1, help="Of --prune-candidates: most facts to list.")] = 100,
+    remember: Annotated[
+        str | None,
+        typer.Option(metavar="FACT", help="Have the bank hold this fact, with the --text that it is found by."),
+    ] = None,
+    text: Annotated[str | None, typer.Option(help="Of --remember: the fact's text; - for standard input.")] = None,
+    forget: Annotated[str | None, typer.Option(metavar="FACT", help="Have the bank hold this fact no longer.")] = None,
+    remembered: Annotated[
+        bool, typer.Option("--remembered", help="List the facts that the bank was told last.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Of --prune-candidates and --remembered: most facts to list.")
+    ] = 100,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Banks with their counts; what the signals of one fact add up to; the newest signals; candidates for pruning."""
+    """Banks with their counts; what the signals of one fact add up to; the newest signals; candidates for pruning.
+
+    A bank can also hold facts, for recalls without candidates: --remember, --forget, --remembered.
+    """
+    from tellback.cli.memories import Holding
     from tellback.state.bank_stats import BankStatistics, PruneRule
     from tellback.state.banks import bank_names
 
+    holding = Holding(remember=remember, text=text, forget=forget, listed=limit if remembered else None)
     with client(redis_url, team) as tb:
         warn_of_models(tb)
         if name is None:
-            if fact is not None or last is not None or prune_candidates:
-                raise InvalidInput("--fact, --last and --prune-candidates need the name of a bank")
+            if fact is not None or last is not None or prune_candidates or holding.given:
+                raise InvalidInput("every option but --json, --team and --redis-url needs the name of a bank")
             names = bank_names(tb.context.database, tb.context.layout)
             _show_banks(tb, names, as_json=as_json)
+            return
+        if holding.given:
+            holding.do(tb, name, as_json=as_json)
             return
         found = BankStatistics(tb.context.database, tb.context.layout.of(name), name)
         if fact is not None:

@@ -1,19 +1,14 @@
-"""`tellback signal`, `recall`: teach a bank from a file, rank with it."""
+"""`tellback signal`: teach a bank from a file."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from tellback.cli.common import SIGNALS, JsonOption, TeamOption, UrlOption, client, print_json, show
-from tellback.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from tellback.contracts.signals import RecallHit
-
-BankOption = Annotated[str, typer.Option("--bank", "-b", help="The bank.")]
+from tellback.cli.common import SIGNALS, TeamOption, UrlOption, client, print_json
+from tellback.cli.recall import recall
 
 
 def register(app: typer.Typer) -> None:
@@ -68,51 +63,3 @@ def signal(
         )
     if done.rejected:
         raise typer.Exit(1)
-
-
-def recall(
-    query: Annotated[str, typer.Argument(help="What is looked for.")],
-    *,
-    bank: BankOption,
-    candidate: Annotated[
-        list[str], typer.Option("--candidate", "-c", help="FACT=SCORE from your own search; repeat it.")
-    ],
-    boost: Annotated[bool, typer.Option(help="Rank by usefulness too.")] = True,
-    weight: Annotated[float, typer.Option(help="Weight of usefulness, 0 to 1.")] = 0.3,
-    min_usefulness: Annotated[float, typer.Option(help="Leave out what is less useful; unknown facts have 0.5.")] = 0.0,
-    limit: Annotated[int, typer.Option(help="Most hits.")] = 10,
-    wait: Annotated[float, typer.Option(help="Seconds to wait for a worker; then global scores are used.")] = 5.0,
-    as_json: JsonOption = False,
-    redis_url: UrlOption = None,
-    team: TeamOption = None,
-) -> None:
-    """Rank facts for a query by relevance and by what signals say of them."""
-    with client(redis_url, team) as tb:
-        hits = tb.bank(bank).recall(
-            query,
-            [_candidate(text) for text in candidate],
-            limit=limit,
-            boost_by_usefulness=boost,
-            usefulness_weight=weight,
-            min_usefulness=min_usefulness,
-            wait=wait,
-        )
-    if any(hit.degraded for hit in hits):
-        typer.echo("tellback: no worker answered in time; these are global scores", err=True)
-    rows = hits if as_json else [_rounded(hit) for hit in hits]
-    show(rows, as_json=as_json, columns=("fact_id", "score", "semantic", "usefulness", "scope"), title=f"Bank {bank}")
-
-
-def _rounded(hit: RecallHit) -> dict[str, Any]:
-    import msgspec
-
-    row: dict[str, Any] = msgspec.to_builtins(hit)
-    return {name: f"{value:.4f}" if isinstance(value, float) else value for name, value in row.items()}
-
-
-def _candidate(text: str) -> tuple[str, float]:
-    fact_id, equals, score = text.rpartition("=")
-    try:
-        return fact_id, float(score if equals else "")
-    except ValueError:
-        raise InvalidInput(f"--candidate {text!r}: use FACT=SCORE, such as f1=0.8") from None

@@ -1,0 +1,108 @@
+"""`tellback bank --remember`, `--forget` and `--remembered`, and `tellback recall` without candidates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tellback import Tellback
+from tellback.cli.app import app
+from tellback.settings import Settings
+from tellback.state.keys import Layout
+from tests.support.signals import Angles, Bench, item, serving, signal
+
+
+@pytest.fixture
+def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
+    bench = Bench(settings, layout, Angles())
+    yield bench
+    bench.close()
+
+
+def run(settings: Settings, *arguments: str, stdin: bytes | None = None) -> Result:
+    options = [*arguments, "--redis-url", settings.redis_url]
+    return CliRunner().invoke(app, options, input=stdin, env={"COLUMNS": "200"})
+
+
+def rows(result: Result) -> list[dict[str, Any]]:
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_facts_are_told_listed_recalled_and_forgotten(settings: Settings, bench: Bench) -> None:
+    done = run(settings, "bank", "b", "--remember", "near", "--text", "x@10")
+    assert (done.exit_code, done.stdout) == (
+        0, "fact near of bank b is to be remembered: workers apply it shortly\n",
+    )  # fmt: skip
+    assert run(settings, "bank", "b", "--remember", "far", "--text", "-", stdin=b"x@60").exit_code == 0
+    bench.drain()
+    listed = rows(run(settings, "bank", "b", "--remembered", "--json"))
+    assert [(row["fact_id"], row["text"]) for row in listed] == [("far", "x@60"), ("near", "x@10")]
+    assert all(row["at"] > 1_600_000_000_000 for row in listed)
+    assert [row["fact_id"] for row in rows(run(settings, "bank", "b", "--remembered", "--limit", "1", "--json"))] == [
+        "far"
+    ]
+    with serving(bench):
+        hits = rows(run(settings, "recall", "x", "--bank", "b", "--wait", "20", "--json"))
+        table = run(settings, "recall", "x", "--bank", "b", "--wait", "20").stdout
+    assert [(row["fact_id"], row["text"]) for row in hits] == [("near", "x@10"), ("far", "x@60")]
+    assert "x@10" in table
+    forgotten = run(settings, "bank", "b", "--forget", "near")
+    assert "what signals made of it stays" in forgotten.stdout
+    bench.drain()
+    assert [row["fact_id"] for row in rows(run(settings, "bank", "b", "--remembered", "--json"))] == ["far"]
+
+
+def test_recall_explores(settings: Settings, bench: Bench, tb: Tellback) -> None:
+    signal(tb, bench, [item(f"p{i}", "x") for i in range(2) for _ in range(5)])
+    options = ["-c", "p0=0.9", "-c", "p1=0.8", "-c", "new=0.7", "--bank", "b", "--wait", "0", "--limit", "2", "--json"]
+    assert [row["fact_id"] for row in rows(run(settings, "recall", "x", *options))] == ["p0", "p1"]
+    explored = rows(run(settings, "recall", "x", *options, "--exploration", "0.5"))
+    assert [(row["fact_id"], row["explored"]) for row in explored] == [("p0", False), ("new", True)]
+
+
+def test_recall_of_what_is_held_without_a_worker_is_an_error(settings: Settings, bench: Bench, tb: Tellback) -> None:
+    tb.bank("b").remember("f", "x")
+    tb.flush()
+    bench.drain()
+    done = run(settings, "recall", "x", "--bank", "b", "--wait", "0")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "no worker has answered within 0 s: start one for the queue recalls" in done.stderr
+
+
+def test_a_bank_that_holds_nothing_lists_and_recalls_nothing(settings: Settings, database: Any) -> None:
+    del database
+    assert rows(run(settings, "bank", "none", "--remembered", "--json")) == []
+    assert rows(run(settings, "recall", "x", "--bank", "none", "--json")) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["b", "--remember", "f"], "--remember needs the fact's text: --text TEXT, or --text - for standard input"),
+        (["b", "--text", "x"], "give one of --remember, --forget and --remembered; --text goes with --remember"),
+        (["b", "--forget", "f", "--text", "x"], "--text goes with --remember"),
+        (["b", "--forget", "f", "--remembered"], "give one of --remember, --forget and --remembered"),
+        (["b", "--remember", "", "--text", "x"], "fact_id is empty"),
+        (["b", "--remember", "f", "--text", " "], "text is blank"),
+        (["--remembered"], "needs the name of a bank"),
+        (["--forget", "f"], "needs the name of a bank"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    settings: Settings, database: Any, options: list[str], message: str
+) -> None:
+    del database
+    done = run(settings, "bank", *options)
+    assert done.exit_code == 2, done.output
+    assert message in done.stderr
+
+
+def test_a_text_that_is_no_utf_8_is_refused(settings: Settings, database: Any) -> None:
+    del database
+    done = run(settings, "bank", "b", "--remember", "f", "--text", "-", stdin=b"caf\xe9")
+    assert (done.exit_code, done.stderr) == (2, "tellback: standard input is not UTF-8: byte 4\n")
