@@ -113,6 +113,14 @@ def test_words_of_the_query_are_no_evidence() -> None:
     assert one("Who is the CEO? I do not know.", "who is the ceo", query="Who is the CEO?").verdict == "unclear"
 
 
+def test_repeating_the_question_repeats_no_fact() -> None:
+    found = one(
+        f"{ASKED} Nobody has told me that so far, I am afraid.", "How do I set up the database quickly? Docker."
+    )
+    assert "overlap" not in found.because
+    assert found.verdict == "ignored"
+
+
 def test_the_contrary_of_a_fact_is_neither() -> None:
     """The agent may have read it to say so, or not at all."""
     found = one("Do not use connection pooling with at most 20 connections per worker.", POOL)

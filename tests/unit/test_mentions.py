@@ -94,6 +94,7 @@ def test_a_rejection_reaches_the_facts_that_it_is_about(text: str, used: str, re
 
 def test_of_ids_within_ids_the_longer_is_meant() -> None:
     assert named_in("see a-1-b", ["a-1", "a-1-b", "1"]).used == {"a-1-b"}
+    assert named_in("see note 7 b", ["note 7", "note 7 b", "7"]).used == {"note 7 b"}
 
 
 def test_signs_of_our_own_in_a_text_mislead_nothing() -> None:
