@@ -6,14 +6,17 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from tellback import SignalItem, Tellback, connect
 from tellback.contracts.signals import RecallHit, SignalType
+from tellback.doctor.examination import examine
 from tellback.names import Family
 from tellback.settings import Settings
+from tellback.signals.models import PACKAGE
 from tellback.state.banks import bank_names
 from tellback.state.database import Database
 from tellback.state.encoders import Encoders
@@ -32,7 +35,7 @@ HOST = """
 import sys, tellback
 with tellback.connect() as tb:
     bank = tb.bank("fleet")
-    for i in range(20):
+    for i in range(100):
         item = tellback.SignalItem(fact_id="shared", signal_type="used", query="How do we rotate keys?")
         bank.signal([item], session=sys.argv[1])
         tb.flush()
@@ -41,13 +44,13 @@ with tellback.connect() as tb:
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    """A Redis and one worker for all tests of this module: the model is loaded once. Banks keep the tests apart."""
+    """A Redis and two workers for all tests of this module: the model is loaded twice. Banks keep the tests apart."""
     folder = tmp_path_factory.mktemp("signals")
     with RedisServer.start(folder) as server:
         settings = Settings(redis_url=server.url, data_dir=str(folder / "data"))
         workers = Workers(settings, folder, queues=QUEUES, pool="threads", concurrency=4)
         try:
-            workers.start(1)
+            workers.start(2)
             yield settings
         finally:
             workers.stop()
@@ -110,15 +113,15 @@ def test_the_boosting_example_of_the_document(host: Tellback) -> None:
 
 
 def test_sixteen_hosts_signal_one_fact_at_once(host: Tellback, system: Settings) -> None:
-    """One context, an exact count, and each host's signals in the history of its session."""
+    """Through two workers: one context, an exact count, and each host's signals in the history of its session."""
     children = [subprocess.Popen([sys.executable, "-c", HOST, f"host-{i}"], env=environment(system)) for i in range(16)]
     assert [child.wait(60) for child in children] == [0] * 16
-    applied(host, "fleet", 320)
+    applied(host, "fleet", 1_600)
     stats = host.bank("fleet").fact_stats("shared")
-    assert stats.signal_breakdown == {"used": 320, "ignored": 0, "helpful": 0, "not_helpful": 0}
+    assert stats.signal_breakdown == {"used": 1_600, "ignored": 0, "helpful": 0, "not_helpful": 0}
     assert stats.usefulness_score == pytest.approx(1.0, abs=1e-6)
     assert host.bank("fleet").stats().contexts == 1
-    assert [len(host.history(f"host-{i}")) for i in range(16)] == [20] * 16
+    assert [len(host.history(f"host-{i}")) for i in range(16)] == [100] * 16
 
 
 def test_the_worker_says_that_its_model_is_loaded(host: Tellback) -> None:
@@ -138,18 +141,27 @@ def test_the_example_prints_what_the_page_says(
     assert capsys.readouterr().out == printed
 
 
-def test_signals_wait_while_a_worker_has_no_model(tb: Tellback, start_workers: StartWorkers) -> None:
-    """The worker says why; hosts recall by global scores; nothing is lost and nothing goes to the dead letters."""
-    start_workers(1, queues=QUEUES, pool="threads", env={"TELLBACK_MODEL": "/no/such/model"})
-    tb.bank("b").signal([item("f", "anything")])
+def test_signals_wait_while_a_worker_has_no_model(
+    tb: Tellback, start_workers: StartWorkers, settings: Settings, tmp_path: Path
+) -> None:
+    """The worker says why; hosts recall by global scores; once the model is there, it goes on without a restart."""
+    folder = tmp_path / "model"
+    workers = start_workers(1, queues=QUEUES, pool="threads", env={"TELLBACK_MODEL": str(folder)})
+    tb.bank("b").signal([item("f", "anything")] * 3)
     tb.flush()
     encoders = Encoders(tb.context.database, tb.context.layout)
     [state] = wait_until(encoders.all, "the worker says how its model is", LOADING)
     assert state.state == "failed"
-    assert "/no/such/model" in state.reason
+    assert str(folder) in state.reason
+    [found] = [each for each in examine(settings, url_given=True) if each.check == f"model of {state.host}"]
+    assert found.state == "wrong"
     [hit] = tb.bank("b").recall("anything", [("f", 0.5)], wait=1)
     assert hit.degraded
     assert Intake(tb.context.database, tb.context.layout).lengths()[tb.context.layout.of("b"), Family.SIGNALS] == 1
+    folder.symlink_to(str(files(PACKAGE) / "model"))
+    applied(tb, "b", 3)  # half a minute after the first try, and the time to load
+    assert [state.state for state in encoders.all()] == ["loaded"]
+    assert workers.processes[0].poll() is None
     assert tb.dead.count() == 0
 
 

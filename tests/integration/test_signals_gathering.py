@@ -243,6 +243,7 @@ for thread in threads:
 
 
 @pytest.mark.faults
+@pytest.mark.slow
 def test_a_query_that_ends_the_worker_costs_its_own_batch_alone(
     tb: Tellback, settings: Settings, layout: Layout
 ) -> None:
