@@ -59,6 +59,35 @@ def test_print_prints_what_a_terminal_can_take(tb: Tellback) -> None:
     )
 
 
+def test_what_is_returned_and_no_outcome_counts_as_ambiguous(tb: Tellback) -> None:
+    """It may have sent: to let it come again would be to send it eight times."""
+    stop, taken = threading.Event(), list[str]()
+
+    class Forgets:
+        longest = 0.0
+
+        def send(self, delivery: OutboxDelivery) -> RoutingOutcome:
+            taken.append(delivery.idempotency_key)
+            stop.set()
+            return None  # type: ignore[return-value]  # pyright: ignore[reportReturnType]  # the fault that is tried
+
+    turn = answered(tb, "1")
+    serve(tb, "chat", Forgets(), stop=stop)
+    assert len(taken) == 1
+    assert seen(tb, turn).delivery == "ambiguous"
+
+
+def test_what_one_thread_cannot_go_on_from_ends_the_process(tb: Tellback, settings: Settings) -> None:
+    """A supervisor starts it again; one that goes on with fewer threads, or ends as if all were well, nobody sees."""
+    answered(tb, "1")
+    tb.context.database.command("RPUSH", tb.context.layout.of_turn("chat", "c2").key("outq", "chat", "c2"), "no JSON")
+    tb.context.database.command("ZADD", tb.context.layout.of_turn("chat", "c2").key("out", "chat"), 1, "c2")
+    with process(settings, "print", "--threads", "2") as running:
+        assert running.wait(60) == 1
+    for family in (("outq", "chat", "c2"), ("out", "chat")):
+        tb.context.database.command("DEL", tb.context.layout.of_turn("chat", "c2").key(*family))
+
+
 def test_print_into_what_is_closed_waits(tb: Tellback) -> None:
     answered(tb, "1")
     out = io.StringIO()

@@ -45,12 +45,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _serve_all(tb: Tellback, channel: str, transport: Transport, stop: threading.Event, threads: int) -> None:
-    failures: list[TellbackError] = []
+    failures: list[Exception] = []
 
     def one() -> None:
         try:
             serve(tb, channel, transport, stop=stop)
-        except TellbackError as error:
+        except Exception as error:  # noqa: BLE001 - a thread's end must be the process's, so that somebody starts it again
             failures.append(error)
             stop.set()
 

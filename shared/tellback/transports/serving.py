@@ -29,7 +29,7 @@ class Transport(Protocol):
         ...
 
     def send(self, delivery: OutboxDelivery) -> RoutingOutcome:
-        """Send one delivery; what is raised counts as ambiguous."""
+        """Send one delivery; what is raised, or returned and no outcome, counts as ambiguous."""
         ...
 
 
@@ -74,7 +74,10 @@ def _send_due(
 
 def _sent(transport: Transport, delivery: OutboxDelivery) -> RoutingOutcome:
     try:
-        return transport.send(delivery)
+        outcome: object = transport.send(delivery)
+        if isinstance(outcome, RoutingOutcome):
+            return outcome
+        raise TypeError(f"it returned {type(outcome).__name__}, not RoutingOutcome")  # noqa: TRY301 - it may have sent
     except Exception as error:  # noqa: BLE001 - whatever a transport raises, its channel goes on
         _log.error("transport.failed", turn=delivery.turn_id, error=type(error).__name__, channel=delivery.channel)
         return RoutingOutcome(attempted=True, ambiguous=True, error=f"the transport failed: {type(error).__name__}")
