@@ -76,13 +76,18 @@ for i, packed in ipairs(redis.call('HMGET', KEYS[5], unpack(order))) do
   facts[order[i]] = read_fact(packed, now)
   if packed then sum:take(facts[order[i]]) end
 end
-local contexts = {}
-for i = 1, #plan.places do contexts[i] = {} end
+local contexts, asked = {}, {}
+for i = 1, #plan.places do contexts[i], asked[i] = {}, {} end
 for _, item in ipairs(items) do
-  local scores = contexts[item[5]]
+  local scores, ids = contexts[item[5]], asked[item[5]]
   if not scores[item[2]] then
-    scores[item[2]] = read_context_score(redis.call('HGET', KEYS[PLACES + item[5]], item[2]), now)
+    scores[item[2]] = true
+    ids[#ids + 1] = item[2]
   end
+end
+for i, ids in ipairs(asked) do
+  local found = #ids > 0 and redis.call('HMGET', KEYS[PLACES + i], unpack(ids)) or {}
+  for n, packed in ipairs(found) do contexts[i][ids[n]] = read_context_score(packed, now) end
 end
 
 local counts, logs, histories = {0, 0, 0, 0}, {}, {}
@@ -130,16 +135,25 @@ sum:keep()
 local count = redis.call('HLEN', KEYS[5])
 note_day(KEYS[16], now, sum:mean(count), count, counts)
 
--- Above the cap the least recently signalled tenth of a context's facts goes, so that the sort is rare.
+-- Above the cap a context loses, of some facts taken at random, those signalled longest ago: looking at all of them would
+-- take a millisecond, in each of up to 500 contexts that may reach their cap together.
 local function trim(key)
-  if redis.call('HLEN', key) <= plan.ctx_cap then return end
-  local all, aged = redis.call('HGETALL', key), {}
-  for i = 1, #all, 2 do
-    aged[#aged + 1] = {select(3, struct.unpack(CONTEXT, all[i + 1])), all[i]}
+  local excess = redis.call('HLEN', key) - plan.ctx_cap
+  if excess <= 0 then return end
+  local some, last, times, gone = redis.call('HRANDFIELD', key, 3 * excess + 16, 'WITHVALUES'), {}, {}, {}
+  for i = 1, #some, 2 do
+    last[i] = struct.unpack('<d', some[i + 1], 17)
+    times[#times + 1] = last[i]
   end
-  table.sort(aged, function(a, b) return a[1] < b[1] end)
-  local excess = #aged - plan.ctx_cap + math.floor(plan.ctx_cap / 10)
-  for i = 1, excess do redis.call('HDEL', key, aged[i][2]) end
+  table.sort(times)
+  for _, latest in ipairs({times[excess] - 1, times[excess]}) do
+    for i = 1, #some, 2 do
+      if last[i] and last[i] <= latest and #gone < excess then
+        gone[#gone + 1], last[i] = some[i], nil
+      end
+    end
+  end
+  redis.call('HDEL', key, unpack(gone))
 end
 for i, scores in ipairs(contexts) do
   local key, written = KEYS[PLACES + i], {}
