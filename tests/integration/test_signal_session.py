@@ -39,7 +39,7 @@ def test_signals_are_collected_and_submitted_once_at_the_end(tb: Tellback, bench
         signals.used("f1", "f3", query="a")
         signals.ignored("f2", query="a", confidence=0.5)
         signals.helpful("f1", query="b", context="thumbs up")
-        signals.not_helpful(*[], query="b")
+        signals.not_helpful(*list[str](), query="b")
         signals.add(item("f4", "b", "not_helpful"))
         tb.flush()
         assert (signals.collected, signals.session, waiting(bench)) == (5, "s1", 0)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tellback import InvalidInput, Settings, SignalItem, Tellback
+from tellback.client import signalling
+from tellback.client.recalling import cut_text
 from tellback.names import Family
 from tellback.state.keys import Layout
 from tests.support.signals import Angles, Bench, item
@@ -61,13 +63,11 @@ def test_a_query_that_comes_with_many_facts_is_redacted_once(
     tb: Tellback, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And whatever is remembered of one text is never taken for another's."""
-    from tellback.client import signalling
-
-    cut, redacted = signalling.cut_text, list[str]()
+    redacted = list[str]()
 
     def counted(text: str) -> str:
         redacted.append(text)
-        return cut(text)
+        return cut_text(text)
 
     monkeypatch.setattr(signalling, "cut_text", counted)
     monkeypatch.setattr(signalling, "_REMEMBERED", 2)

@@ -24,6 +24,7 @@ class Slow:
     """A model that computes when it is let; it fails at texts named bad, and at all of them when it is broken."""
 
     model = "slow"
+    weights = ""
     dimension = 3
 
     def __init__(self) -> None:
