@@ -24,7 +24,7 @@ from tellback.state.script import Call
 from tellback.state.turn_answers import Answer
 from tellback.state.turns import Origin, TurnRef, Turns
 from tellback_workers.sweep_turns import sweep
-from tests.support.turns import HELLO, deadline_passes, drained, opened, overdue, state, store
+from tests.support.turns import HELLO, deadline_passes, drained, opened, overdue, sent, state, store, swept
 from tests.support.waiting import wait_until
 
 SPAWN = multiprocessing.get_context("spawn")  # a fork would share the parent's connections
@@ -170,11 +170,43 @@ def test_a_turn_that_cannot_be_read_keeps_no_other_from_its_fallback(tb: Tellbac
     assert sweep(store(tb), settings) == (1, 1)
 
 
+def test_a_turn_whose_fallback_cannot_be_written_costs_no_other_its_fallback_or_its_log_line(
+    tb: Tellback, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its queue is no queue: the script fails, with others' in the same round trip."""
+    turns = [overdue(tb, conversation=f"c{number}") for number in range(4)]
+    key = tb.context.layout.of_turn("chat", "c1").key("outq", "chat", "c1")
+    tb.context.database.command("SET", key, "no queue", "PX", 60_000)
+    capsys.readouterr()
+    assert sweep(store(tb), settings) == (4, 3)
+    logged = capsys.readouterr().out.splitlines()
+    told = [line for line in logged if "[FeedbackGuarantee] Producing fallback OutgoingResponse ..." in line]
+    assert [name in "".join(told) for name in (turn.id for turn in turns)] == [True, False, True, True]
+    assert len(told) == 3
+    assert any("sweep_turns.failed" in line and turns[1].id in line for line in logged)
+    assert state(turns[1]) == "open", "the script changed nothing"
+    assert store(tb).overdue(10) == [], "it is set aside"
+    tb.context.database.command("DEL", key)
+    deadline_passes(tb, turns[1])
+    assert sweep(store(tb), settings) == (1, 1)
+    assert len(sent(tb)) == 4
+
+
+def test_a_turn_that_is_there_again_stays_due(tb: Tellback) -> None:
+    """A sweeper found no turn of a due id; before it forgets the id, the message is opened again."""
+    turn = overdue(tb, message_id="m")
+    tb.context.database.command("DEL", store(tb).shard(turn.id).key("turn", turn.id))
+    again = opened(tb, message_id="m", answer_within=0.001)
+    store(tb).forget_due([again.id])
+    wait_until(lambda: swept(tb) == 1, "the turn that was opened again gets its fallback")
+    assert state(again) == "fallback"
+
+
 def test_redis_going_away_during_a_sweep_is_no_fault_of_a_turn(tb: Tellback, settings: Settings) -> None:
     overdue(tb)
 
     class Going(Turns):
-        def fall_back(self, answers: object) -> list[bool]:
+        def fall_back(self, answers: object) -> list[bool | Exception]:
             raise Unavailable(str(answers))
 
     with pytest.raises(Unavailable):

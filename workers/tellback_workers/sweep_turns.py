@@ -48,10 +48,15 @@ def _answer_alone(turns: Turns, settings: Settings, turn: str) -> int:
         return _answer(turns, settings, [turn])
     except Unavailable:
         raise
-    except Exception:  # noqa: BLE001 - perhaps a newer release wrote it: it is tried again later
-        _log.exception("sweep_turns.failed", turn=turn)
-        turns.postpone(turn, SET_ASIDE_MS)
+    except Exception as error:  # noqa: BLE001 - perhaps a newer release wrote it
+        _set_aside(turns, turn, error)
         return 0
+
+
+def _set_aside(turns: Turns, turn: str, error: Exception) -> None:
+    """Tell of a turn that could not get its fallback; it is tried again later."""
+    _log.error("sweep_turns.failed", turn=turn, exc_info=error)
+    turns.postpone(turn, SET_ASIDE_MS)
 
 
 def _answer(turns: Turns, settings: Settings, due: list[str]) -> int:
@@ -61,13 +66,19 @@ def _answer(turns: Turns, settings: Settings, due: list[str]) -> int:
     found = [turn for turn in loaded if turn is not None]
     written = turns.fall_back([(turn.ref, _fallback(turn, settings)) for turn in found])
     for turn, wrote in zip(found, written, strict=True):
-        if wrote:
+        if wrote is True:
             _log.info(
                 "[FeedbackGuarantee] Producing fallback OutgoingResponse ...",
                 turn=turn.id,
                 channel=turn.channel if turn.channel.isprintable() else repr(turn.channel),  # no forged log line
             )
-    return sum(written)
+    failed = [(turn.id, wrote) for turn, wrote in zip(found, written, strict=True) if isinstance(wrote, Exception)]
+    away = next((error for _, error in failed if isinstance(error, Unavailable)), None)
+    if away is not None:
+        raise away
+    for name, error in failed:
+        _set_aside(turns, name, error)
+    return written.count(True)
 
 
 def _fallback(turn: TurnView, settings: Settings) -> OutgoingResponse:

@@ -126,6 +126,14 @@ class Database:
 
         A server that has forgotten the scripts (a restart) is taught them again, and only what it refused runs again.
         """
+        replies = self.run_each(calls, also)
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
+        return replies
+
+    def run_each(self, calls: Sequence[Call], also: Sequence[Command] = ()) -> list[Any]:
+        """As `run_all`, with an error in the place of the reply of what failed: one costs no other its reply."""
         replies = self.pipeline([*(call.evalsha for call in calls), *also], raise_on_error=False)
         unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
         if unknown:
@@ -134,11 +142,7 @@ class Database:
             again = self.pipeline([calls[i].evalsha for i in unknown], raise_on_error=False)
             for i, reply in zip(unknown, again, strict=True):
                 replies[i] = reply
-        for reply in replies:
-            if isinstance(reply, Exception):
-                with _away():
-                    raise reply
-        return replies
+        return [_named(reply) if isinstance(reply, Exception) else reply for reply in replies]
 
     def now_ms(self) -> int:
         """The server's time, in milliseconds since the epoch."""
@@ -183,6 +187,15 @@ def _reply(connection: Any) -> Any:
         return connection.read_response()
     except exceptions.ResponseError as error:
         return error
+
+
+def _named(error: Exception) -> Exception:
+    """The error of a reply, as every call raises it."""
+    try:
+        with _away():
+            raise error  # noqa: TRY301 - `_away` names it by what is raised in it
+    except Exception as named:  # noqa: BLE001 - it is what is asked for
+        return named
 
 
 @contextmanager

@@ -35,6 +35,7 @@ _defer = Decision("defer_turn")
 _hand_over = Decision("hand_over_turn")
 _merge = Decision("merge_turns")
 _forget_handed = Script("forget_handed")
+_forget_due = Script("forget_due_turn")
 _finish = Script("finish_turn")
 _fallback = Script("fallback_turn")
 
@@ -337,17 +338,17 @@ class Turns:
         found = [pair for flat in replies for pair in zip(flat[1::2], flat[::2], strict=True)]
         return [turn.decode() for _, turn in sorted(found, key=lambda pair: float(pair[0]))[:limit]]
 
-    def fall_back(self, answers: Sequence[tuple[TurnRef, OutgoingResponse]]) -> list[bool]:
-        """Give each turn that is overdue and open at that moment its fallback; which of them got one."""
-        replies = self._db.run_all([self._fallback_call(ref, response, NOTHING) for ref, response in answers])
+    def fall_back(self, answers: Sequence[tuple[TurnRef, OutgoingResponse]]) -> list[bool | Exception]:
+        """Give each turn that is overdue and open at that moment its fallback: whether it got one, or what failed."""
+        replies = self._db.run_each([self._fallback_call(ref, response, NOTHING) for ref, response in answers])
         for index, (ref, response) in enumerate(answers):
             crowd = in_the_way(replies[index])
             if crowd is not None:
                 replies[index] = with_room(partial(self._fall_back_alone, ref, response), crowd)
-        return [reply == b"fallback" for reply in replies]
+        return [reply if isinstance(reply, Exception) else reply == b"fallback" for reply in replies]
 
     def _fall_back_alone(self, ref: TurnRef, response: OutgoingResponse, crowd: InTheWay) -> Any:
-        return self._db.run(self._fallback_call(ref, response, crowd))
+        return self._db.run_each([self._fallback_call(ref, response, crowd)])[0]
 
     def _fallback_call(self, ref: TurnRef, response: OutgoingResponse, crowd: InTheWay) -> Call:
         shard = self.shard(ref.id)
@@ -356,7 +357,8 @@ class Turns:
 
     def forget_due(self, turns: Iterable[str]) -> None:
         """Take ids out of the due set whose turn has gone after its lifetime."""
-        self._db.pipeline([("ZREM", self.shard(turn).key("due"), turn) for turn in turns])
+        places = [(turn, self.shard(turn)) for turn in turns]
+        self._db.run_all([_forget_due.call([at.key("due"), at.key("turn", turn)], [turn]) for turn, at in places])
 
     def postpone(self, turn: str, ms: int) -> None:
         """Let the sweep look at a turn again in so long; its deadline stays as it was."""
