@@ -1,4 +1,4 @@
-"""What Prometheus is told: turns, outbox, intake, signals. Labels are few, and none comes from a user's text."""
+"""What Prometheus is told: turns, outbox, intake, commands, signals. Labels are few, and no user's text is one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tellback.cli.metrics_commands import command_metrics
 from tellback.cli.metrics_signals import signal_metrics
 from tellback.client.connection import Tellback
 from tellback.errors import Unavailable
@@ -41,8 +42,15 @@ class TellbackCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Every metric."""
+        context = self._tb.context
         try:
-            found = [*self._turns(), *self._outbox(), *self._rest(), *signal_metrics(self._tb.context)]
+            found = [
+                *self._turns(),
+                *self._outbox(),
+                *self._rest(),
+                *command_metrics(context),
+                *signal_metrics(context),
+            ]
         except Unavailable:
             return [_gauge("up", "Whether Redis answers.", 0)]
         return [_gauge("up", "Whether Redis answers.", 1), *found]

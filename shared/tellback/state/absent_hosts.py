@@ -65,6 +65,7 @@ class AbsentHosts:
             submitted = msgspec.json.decode(spec, type=CommandSubmitted)
             error = f"never started: no worker of host {pool} has been at work for {patience:g} s"
             keys = [shard.key("job", command_id), *queue_keys(shard, pool), *record_keys(shard, submitted)]
+            keys.append(shard.key("cmdstats"))
             args = [member, pool, *stored_record(record_without_run(submitted, error))]
             if self._db.run(_abandon.call(keys, args)):
                 yield command_id

@@ -172,7 +172,7 @@ class Jobs:
         refused = stored_record(record_without_run(submitted, refusal)) if refusal else ("", "")
         cancelled = stored_record(record_without_run(submitted, "cancelled before it started"))
         keys = [*lease.keys, shard.key("job", submitted.command_id), *queue_keys(shard, pool)]
-        keys += record_keys(shard, submitted)
+        keys += [*record_keys(shard, submitted), shard.key("cmdstats")]
         spec = "" if refusal else msgspec.json.encode(submitted)
         args: list[Arg] = [
             *lease.args([entry]),
@@ -297,7 +297,7 @@ class Jobs:
         next_id = again.command_id if again else ""
         keys = [shard.key("job", submitted.command_id), shard.key("running"), *record_keys(shard, submitted)]
         keys += [shard.key("stop", submitted.command_id), shard.key("job", next_id)]
-        keys += queue_keys(shard, pool_of(submitted))
+        keys += [*queue_keys(shard, pool_of(submitted)), shard.key("cmdstats")]
         args: list[Arg] = [submitted.command_id, *stored_record(record), next_id, submitted.session, pool_of(submitted)]
         args += [str(_PRIORITIES[submitted.priority]), msgspec.json.encode(again), str(lost.attempt.number + 1)]
         stored = self._db.run(_lose.call(keys, args)) == b"ok"
@@ -329,7 +329,8 @@ class Jobs:
         pool = pool_of(submitted)
         keys = [shard.key("job", id_), *queue_keys(shard, pool), *record_keys(shard, submitted)]
         record = record_without_run(submitted, "cancelled before it started")
-        reply = _cancel.run(self._db, shard, [*keys, shard.key("stop", id_)], [id_, pool, *stored_record(record)])
+        keys += [shard.key("stop", id_), shard.key("cmdstats")]
+        reply = _cancel.run(self._db, shard, keys, [id_, pool, *stored_record(record)])
         return reply["state"], reply["next"] or None
 
     def cancel_attempt(self, submitted: CommandSubmitted, command_id: str) -> tuple[str, str | None]:
@@ -355,7 +356,7 @@ def _next_attempt(lost: Lost) -> CommandSubmitted | None:
 def _finishing(lease: JobLease, record: CommandRecord) -> Call:
     shard, id_ = lease.shard, lease.command_id
     keys = [shard.key("job", id_), shard.key("running"), *record_keys(shard, lease.submitted)]
-    keys += [shard.key("superseded", lease.submitted.session), shard.key("stop", id_)]
+    keys += [shard.key("superseded", lease.submitted.session), shard.key("stop", id_), shard.key("cmdstats")]
     return _finish.call(keys, [id_, lease.token, *stored_record(record)])
 
 

@@ -91,13 +91,9 @@ FAMILIES: Final = {
         KeyFamily("recent", "signals", "zset", None, 100_000, "facts by last signal"),
         KeyFamily("above", "signals", "zset", None, 100_000, "facts of 0.5 and more, in the order of their scores"),
         KeyFamily("below", "signals", "zset", None, 100_000, "facts below 0.5, those farthest from it last"),
-        KeyFamily(
-            "bankdays", "signals", "hash", None, 400, "a bank's days with their mean score; the oldest goes"
-        ),
+        KeyFamily("bankdays", "signals", "hash", None, 400, "a bank's days with their mean score; the oldest goes"),
         KeyFamily("sigstats", "signals", "hash", None, 8, "signals applied, by type; counters that only grow"),
-        KeyFamily(
-            "decay", "signals", "hash", None, 16, "the weekly decay: the week done, where a pass stands"
-        ),
+        KeyFamily("decay", "signals", "hash", None, 16, "the weekly decay: the week done, where a pass stands"),
         KeyFamily("ctxvec", "signals", "hash", None, 100_000, "contexts: vectors by slot"),
         KeyFamily("ctxtext", "signals", "hash", None, 100_000, "contexts: the query of each, cut to 2,048 characters"),
         KeyFamily("ctxver", "signals", "zset", None, 100_000, "contexts: slot by version"),

@@ -22,8 +22,18 @@ local function drop_surplus(records)
   end
 end
 
--- keys: {job=, records=, recorded=, done=, hist=}; `record` is JSON, `entry` the history's JSON without its first brace.
-local function store_record(keys, record, entry)
+-- What a record says of a command that ran: its exit code decides. The text is that of the record itself, as above.
+local function outcome_of(record)
+  if string.find(record, '"exit_code":0,', 1, true) then
+    return 'succeeded'
+  end
+  return string.find(record, '"exit_code":null,', 1, true) and 'no_exit' or 'failed'
+end
+
+-- keys: {job=, records=, recorded=, done=, hist=, stats=}; `record` is JSON, `entry` the history's JSON without its first
+-- brace, `outcome` what it counts as: succeeded, failed, no_exit, refused, cancelled, abandoned or lost.
+local function store_record(keys, record, entry, outcome)
+  redis.call('HINCRBY', keys.stats, outcome, 1)
   redis.call('HSET', keys.job, 'state', 'done')
   redis.call('HDEL', keys.job, 'spec', 'member')
   redis.call('PEXPIRE', keys.job, WEEK)

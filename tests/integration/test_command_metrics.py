@@ -1,0 +1,126 @@
+"""Metrics of commands: every transition is counted once, and labels stay few."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tellback import Tellback
+from tellback.cli.metrics_text import metrics_text
+from tellback.commands.record import record_without_run
+from tellback.contracts.commands import CommandRecord
+from tellback.state.absent_hosts import AbsentHosts
+from tellback.state.command_stats import OUTCOMES
+from tellback.state.jobs import ANY_POOL, Claimant, JobLease, Jobs
+from tests.support.jobs import Queue
+
+
+@pytest.fixture
+def jobs(tb: Tellback) -> Jobs:
+    return Jobs(tb.context.database, tb.context.layout)
+
+
+@pytest.fixture
+def queue(tb: Tellback, jobs: Jobs) -> Queue:
+    return Queue(tb.context.database, tb.context.layout, jobs)
+
+
+@pytest.fixture
+def session(tb: Tellback) -> str:
+    """A session of the shard in which the queue puts commands."""
+    return next(name for name in map(str, range(100)) if tb.context.layout.of(name).index == 0)
+
+
+def taken(jobs: Jobs, seconds: float = 60.0) -> JobLease:
+    lease = jobs.lease(Claimant(ANY_POOL, seconds=seconds, worker="w@test", host="h"))
+    assert lease is not None
+    return lease
+
+
+def ended(lease: JobLease, exit_code: int | None) -> CommandRecord:
+    record = record_without_run(lease.submitted, "not run at all")
+    return record if exit_code is None else msgspec.structs.replace(record, exit_code=exit_code, error=None)
+
+
+def exposed(tb: Tellback, name: str) -> dict[str, float]:
+    """The samples of a metric by the value of its one label, or by '' where it has none."""
+    return {
+        next(iter(sample.labels.values()), ""): sample.value
+        for family in text_string_to_metric_families(metrics_text(tb))
+        for sample in family.samples
+        if sample.name == f"tellback_{name}"
+    }
+
+
+def counted(tb: Tellback) -> dict[str, float]:
+    return {outcome: count for outcome, count in exposed(tb, "command_records_total").items() if count}
+
+
+def test_nothing_yet_is_zero_everywhere(tb: Tellback) -> None:
+    assert exposed(tb, "commands_running") == {"": 0}
+    assert exposed(tb, "commands_silent") == {"": 0}
+    assert exposed(tb, "commands_queued") == {"any": 0}
+    assert exposed(tb, "command_records_total") == dict.fromkeys(OUTCOMES, 0)
+
+
+def test_records_are_counted_by_outcome_once(tb: Tellback, jobs: Jobs, queue: Queue, session: str) -> None:
+    for code in (0, 3, None):
+        queue.put(session)
+        lease = taken(jobs)
+        record = ended(lease, code)
+        assert jobs.finish(lease, record)
+        assert jobs.finish(lease, record), "the same call, tried again"
+    queue.put(session, refusal="the policy does not allow it")
+    queue.put(session, "never", host="gone")
+    assert AbsentHosts(tb.context.database, tb.context.layout).abandon(0) == ["never"]
+    queue.put(session)
+    late = taken(jobs)
+    jobs.renew(late, 0)
+    time.sleep(0.005)
+    [lost] = jobs.overdue()
+    assert exposed(tb, "commands_silent") == {"": 1}
+    jobs.lose(lost)
+    assert not jobs.finish(late, ended(late, 0))
+    assert counted(tb) == dict.fromkeys(
+        ("succeeded", "failed", "no_exit", "refused", "abandoned", "lost", "superseded"), 1
+    )
+    assert exposed(tb, "commands_silent") == exposed(tb, "commands_running") == {"": 0}
+
+
+def test_a_cancelled_command_is_counted_whenever_the_cancel_comes(
+    tb: Tellback, jobs: Jobs, queue: Queue, session: str
+) -> None:
+    queue.put(session, "queued")
+    lease = taken(jobs)
+    jobs.cancel(lease.submitted)
+    assert counted(tb) == {}, "a running one ends in a record of its worker"
+    queue.put(session, "waits")
+    waits = msgspec.structs.replace(lease.submitted, command_id="waits")
+    assert jobs.cancel(waits)[0] == "queued"
+    ahead = msgspec.structs.replace(lease.submitted, command_id="ahead")
+    assert jobs.cancel(ahead)[0] == "unknown"
+    queue.put(session, "ahead")
+    assert counted(tb) == {"cancelled": 2}
+
+
+def test_what_runs_and_what_waits_is_seen_by_pool(tb: Tellback, jobs: Jobs, queue: Queue, session: str) -> None:
+    for _ in range(3):
+        queue.put(session)
+    queue.put(session, host="box-1")
+    taken(jobs)
+    assert exposed(tb, "commands_running") == {"": 1}
+    assert exposed(tb, "commands_queued") == {"any": 2, "box-1": 1}
+
+
+def test_hosts_do_not_multiply_labels(tb: Tellback, queue: Queue, session: str) -> None:
+    for number in range(130):
+        queue.put(session, host=f"box-{number}-{'x' * 60}")
+    queue.put(session)
+    found = exposed(tb, "commands_queued")
+    assert len(found) <= 102
+    assert found["any"] == 1
+    assert sum(found.values()) == 131
+    assert max(map(len, found)) <= 64
