@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tellback.contracts.llm import TurnMessage as TurnMessage
     from tellback.contracts.signals import BankStats as BankStats
     from tellback.contracts.signals import Candidate as Candidate
+    from tellback.contracts.signals import FactScore as FactScore
     from tellback.contracts.signals import FactStats as FactStats
     from tellback.contracts.signals import RecallHit as RecallHit
     from tellback.contracts.signals import SignalItem as SignalItem
@@ -104,6 +105,7 @@ _EXPORTS: Final = {
     "ErrorRule": "tellback.turns.pipeline.interpretation",
     "Evidence": "tellback.guidance.observations.evidence",
     "FactEvidence": "tellback.signals.detection",
+    "FactScore": "tellback.contracts.signals",
     "FactStats": "tellback.contracts.signals",
     "FailureStreakFeedback": "tellback.guidance.failures",
     "Feedback": "tellback.contracts.guidance",

@@ -13,6 +13,7 @@ from tellback import (
     Bank,
     CommandRecord,
     DeadlineFeedback,
+    FactScore,
     FactStats,
     Feedback,
     FeedbackProviderConfig,
@@ -191,6 +192,8 @@ def signals(tb: Tellback) -> None:
     )  # fmt: skip
     assert_type(hits, list[RecallHit])
     assert_type(bank.fact_stats("f1"), FactStats)
+    assert_type(bank.stats().most_useful, list[FactScore])
+    assert_type(bank.stats().average_score, float)
     facts = {hit.fact_id: "its text" for hit in hits}
     detected = tellback.detect_signals("the response", facts, query="...", files=("a.py",), min_confidence=0.5)
     assert_type(detected, list[tellback.SignalItem])
