@@ -61,6 +61,10 @@ def start_worker(system: System, *options: str) -> None:
     system.worker("tellback_workers.app", "signals", "-E", "--pool=threads", "--concurrency=4", *options)
 
 
+def start_recalls(system: System) -> None:
+    system.worker("tellback_workers.app", "recalls", "-E", "--pool=threads", "--concurrency=2")
+
+
 def apply(tb: Tellback, given: Sequence[Signal]) -> Work:
     """The work from the first publish until the last signal is applied."""
     before = _applied(tb)

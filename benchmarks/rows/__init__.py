@@ -12,6 +12,7 @@ ROWS = (
     "signals_known",
     "sweep",
     "decay",
+    "recall",
     "turns",
     "redaction",
     "hook",
