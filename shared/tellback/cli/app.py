@@ -8,6 +8,7 @@ import typer
 
 from tellback.cli import (
     banks,
+    calibrate,
     commands,
     dead,
     demo,
@@ -34,7 +35,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 _begin = (demo, system, commands, records, watch, redact, init_runner)
-_modules = (*_begin, hook, replay, history, turns, signals, banks, stats, metrics, dead)
+_modules = (*_begin, hook, replay, history, turns, signals, banks, calibrate, stats, metrics, dead)
 for module in _modules:
     module.register(app)
 
