@@ -119,7 +119,7 @@ def test_days_can_be_cut(settings: Settings) -> None:
         (["stats", "--days", "36"], "--days 36: counters of guidance are kept 35 days", 2),
         (["stats", "--bank", ""], "bank is empty", 2),
         (["stats", "--bank", "b", "--plot", "b.gif"], "use a name that ends in .png, .svg, .pdf", 2),
-        (["bank", "--prune-candidates"], "need the name of a bank", 2),
+        (["bank", "--prune-candidates"], "needs the name of a bank", 2),
         (["bank", "none", "--prune-candidates"], "no bank 'none'", 1),
     ],
 )
