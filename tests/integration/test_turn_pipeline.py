@@ -27,10 +27,11 @@ from tellback import (
 )
 from tellback.client.turns import Turn
 from tellback.contracts.codec import decode
-from tellback.errors import InvalidInput
+from tellback.errors import InvalidInput, Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.intake import Entry
+from tellback.state.turns import Turns
 from tellback.turns.keys import BUSY_KEY, LIMIT_KEYS
 from tellback_workers.loops.turns import TurnsLoop
 from tellback_workers.runtime import Runtime
@@ -228,6 +229,7 @@ def test_a_plain_answer_adds_nothing_to_the_history(tb: Tellback, runtime: Runti
         {},
         {"response": OutgoingResponse.text_only("a"), "llm_error": LlmError()},
         {"error_code": "a", "llm_response": LlmResponse(text="a")},
+        {"error_code": "a", "response": OutgoingResponse.text_only("a")},
         {"llm_response": "text"},
         {"llm_response": LlmResponse(text="x" * 70_000)},
         {"llm_response": LlmResponse(text="\ud800")},
@@ -235,6 +237,9 @@ def test_a_plain_answer_adds_nothing_to_the_history(tb: Tellback, runtime: Runti
         {"llm_response": LlmResponse(text="a"), "messages": "hi"},
         {"llm_response": LlmResponse(text="a"), "messages": ["hi"]},
         {"system_errors": ["boom"]},
+        {"system_errors": None, "final_answer_ready": True},
+        {"final_answer_ready": "yes"},
+        {"final_answer_ready": 1},
     ],
 )
 def test_what_the_workers_could_not_use_is_refused_before_the_turn_is_marked(tb: Tellback, given: Any) -> None:
@@ -261,6 +266,32 @@ def test_the_same_systems_run_in_the_host(tb: Tellback) -> None:
     ]  # fmt: skip
     codes = {entry["turn"]: entry.get("code") for entry in tb.history("c1") if entry.get("event") == "answered"}
     assert codes == {turn.id: None, second.id: "feedback.guarantee", failed.id: "llm.down"}
+
+
+@pytest.mark.parametrize("code", ["limit.time", "\n"])
+def test_what_a_host_says_of_a_failure_while_redis_is_away_reaches_the_user(
+    tb: Tellback, runtime: Runtime, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    """The words of its pipeline, of its own catalogs and its own systems, not those that the workers would choose."""
+    turn = opened(tb, language="de")
+    context = TurnContext(llm_response=LlmResponse(limit="time"))
+    text = WORDS.say(LIMIT_KEYS["time"], "de")
+    if code != "limit.time":
+        context = TurnContext(outgoing_response=OutgoingResponse.text_only("a system's words"), failure_code=code)
+        text = "a system's words"
+
+    def away(*_: object) -> None:
+        raise Unavailable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Turns, "answer", away)
+        outcome = turn.run(context).routing_outcome
+    assert outcome is not None
+    assert outcome.queued
+    apply(tb, runtime)
+    assert sent(tb) == [(turn.id, "answer", text)]
+    (answered,) = (entry for entry in told(tb, turn) if entry["event"] == "answered")
+    assert answered["code"] == (code.strip() or "unknown"), "a feedback is no final answer"
 
 
 @given(leak=leaks, path=st.sampled_from(["code", "message", "system", "told", "raises", "nests", "field", "reason"]))

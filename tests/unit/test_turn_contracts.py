@@ -92,9 +92,9 @@ def test_a_finished_turn_survives_the_wire() -> None:
     assert decode(encode(fact), Family.TURNS) == fact
 
 
-@pytest.mark.parametrize("fields", [{}, {"response": {"text": "hi"}, "error_code": "x"}])
+@pytest.mark.parametrize("fields", [{}, {"response": {"text": "hi"}, "llm_response": {"text": "ho"}}])
 def test_a_finished_turn_has_exactly_one_end(fields: dict[str, object]) -> None:
-    with pytest.raises(MalformedMessage, match="exactly one of response and error_code"):
+    with pytest.raises(MalformedMessage, match="response or error_code must be set"):
         decode(msgspec.json.encode(finished(**fields)), Family.TURNS)
 
 

@@ -77,6 +77,13 @@ def check_wait(value: object) -> float:
     return float(value)
 
 
+def check_flag(name: str, value: object) -> bool:
+    """True or False themselves: what is only like one is no message that a worker can read."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name}: True or False, not {value!r:.60}")
+    return value
+
+
 def check_metadata(metadata: object) -> Mapping[str, Any]:
     """The message's metadata; none is the same as empty."""
     if metadata is None:

@@ -95,6 +95,8 @@ def check_llm_error(error: object) -> LlmError:
 
 def check_failures(failures: Iterable[SystemFailure]) -> tuple[SystemFailure, ...]:
     """The last failures, cleaned."""
+    if not isinstance(cast("object", failures), Iterable):
+        raise InvalidInput(f"system_errors: SystemFailures, not {type(failures).__name__}")
     found: list[Any] = list(failures)
     for failure in found:
         if not isinstance(failure, SystemFailure) or not _are_texts(failure):

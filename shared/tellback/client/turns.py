@@ -13,6 +13,7 @@ from tellback.client.context import Context
 from tellback.client.turn_checks import (
     MAX_NAME_BYTES,
     check_code,
+    check_flag,
     check_language,
     check_late,
     check_metadata,
@@ -27,7 +28,7 @@ from tellback.client.turn_running import pipeline_of, run_turn
 from tellback.contracts.llm import AUTO_MODE, MAX_CODE, AnyMessage, LlmError, LlmResponse, SystemFailure
 from tellback.contracts.message import MAX_FIELD_BYTES
 from tellback.contracts.turns import Answered, OutgoingResponse, TurnState
-from tellback.errors import NotFound, StateConflict, Unavailable
+from tellback.errors import InvalidInput, NotFound, StateConflict, Unavailable
 from tellback.names import Family
 from tellback.redaction import redact_text
 from tellback.state.turn_answers import Answer, excerpt
@@ -92,7 +93,8 @@ class Turn:
 
         `code` is for operators and never reaches the user. Raises as `respond`.
         """
-        return self._fail(OutgoingResponse.text_only(self._feedback()), check_code(code))
+        code = check_code(code)
+        return self._fail(OutgoingResponse.text_only(self._feedback()), code, Said(error_code=code))
 
     def finish(
         self,
@@ -120,13 +122,15 @@ class Turn:
             NotFound: turns are kept for seven days.
             SpoolFull: Redis is away and so is the room on disk.
         """
+        if response is not None and error_code is not None:
+            raise InvalidInput("response, error_code: exactly one of them; fail(code=...) chooses the words itself")
         said = Said(
             response=None if response is None else check_response(response),
             error_code=None if error_code is None else check_code(error_code),
             late_within=check_late(late_within),
             llm_response=None if llm_response is None else check_llm_response(llm_response),
             llm_error=None if llm_error is None else check_llm_error(llm_error),
-            final_answer_ready=final_answer_ready,
+            final_answer_ready=check_flag("final_answer_ready", final_answer_ready),
             system_errors=check_failures(system_errors),
             messages=check_messages(messages),
         )
@@ -224,14 +228,17 @@ class Turn:
     def _feedback(self) -> str:
         return self._context.settings.words.feedback(self.language, self.channel)
 
-    def _fail(self, response: OutgoingResponse, code: str) -> Answered:
+    def _fail(self, response: OutgoingResponse, code: str, said: Said) -> Answered:
         try:
             return self._answer(Answer(response, 0, code=code, shown=redact_text(response.text or "")))
         except Unavailable:
-            return self._spool(Said(error_code=code))
+            return self._spool(said)
 
     def _routed(self, response: OutgoingResponse, code: str) -> Answered:
-        return self._fail(check_response(response), note(code, MAX_CODE)) if code else self.respond(response)
+        if not code:
+            return self.respond(response)
+        response, code = check_response(response), note(code, MAX_CODE) or "unknown"
+        return self._fail(response, code, Said(response=response, error_code=code))
 
     def _late_ms(self, late_within: float | None) -> int:
         return round((self._context.settings.late_within if late_within is None else late_within) * 1000)

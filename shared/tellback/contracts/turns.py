@@ -134,8 +134,9 @@ class TurnOrigin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class TurnFinished(Message, frozen=True, kw_only=True):
     """A host has an answer, or knows that there will be none, or leaves it to the pipeline to make one.
 
-    Exactly one of `response` and `error_code` is set, or neither, and then one of those that the pipeline begins with:
-    `llm_response`, `llm_error`, `final_answer_ready`, `system_errors`. `messages` is the tail of the conversation.
+    One of `response` and `error_code` is set; or both, and then the response is what the user is told of a failure; or
+    neither, and then one of those that the pipeline begins with: `llm_response`, `llm_error`, `final_answer_ready`,
+    `system_errors`. `messages` is the tail of the conversation.
     `late_within`: seconds after a fallback in which the answer is still sent; None: as the workers are set. Without an
     `origin` an answer to a turn that Redis has lost goes to the dead letters.
     """
@@ -158,10 +159,10 @@ class TurnFinished(Message, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse a fact that says nothing, or two things at once."""
         made = self.llm_response is not None or self.llm_error is not None or self.final_answer_ready
-        given = [self.response is not None, self.error_code is not None, made]
-        if given.count(True) > 1 or not (any(given) or self.system_errors):
+        given = self.response is not None or self.error_code is not None
+        if (given and made) or not (given or made or self.system_errors):
             raise InvalidInput(
-                "exactly one of response and error_code must be set, or what the pipeline makes an answer of: "
+                "response or error_code must be set, or, without them, what the pipeline makes an answer of: "
                 "llm_response, llm_error, final_answer_ready or system_errors"
             )
 
