@@ -13,8 +13,12 @@ from typing import Any
 import pytest
 
 from tellback import Tellback
+from tellback.contracts.codec import decode
+from tellback.contracts.signals import SignalBatch
+from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
+from tellback.state.keys import stream_of
 from tests.support.pages import console, examples, redis_cli
 from tests.support.up import RunningUp
 from tests.support.up import command as tellback_command
@@ -65,7 +69,12 @@ def test_a_host_without_python_is_heard(
     start_workers(queues="events,sweeps")
     replies = [_redis_cli(database, arguments) for arguments in redis_cli("docs/messages.md")]
     assert replies[0] == "4"
-    assert len(replies) == 3
+    assert len(replies) == 4
+    stream = stream_of(tb.context.layout.of("my-agent"), Family.SIGNALS)
+    [(_, fields)] = database.command("XRANGE", stream, "-", "+")
+    batch = decode(fields[1], Family.SIGNALS)
+    assert isinstance(batch, SignalBatch)
+    assert [item.signal_type for item in batch.items] == ["used", "ignored"]
     ((line, shown),) = console("docs/messages.md").items()
     expected = [json.loads(entry) for entry in shown.splitlines()]
     wait_until(lambda: len(tb.history("go-1")) == len(expected), "both are applied")
