@@ -200,7 +200,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="Channels where a voice message is answered by voice too, separated by commas; `*`: all."),
     ] = ""
     model: Annotated[
-        str, Meta(description="Embedding model: a name or a path; empty: the packaged all-MiniLM-L6-v2.")
+        str,
+        Meta(
+            description="Embedding model: a folder, or a name on the Hugging Face hub; empty: the packaged "
+            "all-MiniLM-L6-v2."
+        ),
+    ] = ""
+    model_revision: Annotated[
+        str, Meta(description="Commit of a model of the hub, 40 hex digits; such a model needs one.")
+    ] = ""
+    model_sha256: Annotated[
+        str,
+        Meta(
+            description="SHA-256 of each of the model's files of weights, separated by commas, checked before they are "
+            "read; empty: only those of the packaged model are."
+        ),
+    ] = ""
+    device: Annotated[
+        str,
+        Meta(
+            pattern=r"^([a-z]+(:[0-9]+)?)?$",
+            description="Where the model computes: `cpu`, `cuda`, `cuda:1`, `mps`; empty: a GPU where there is one.",
+        ),
     ] = ""
     bank_contexts: Annotated[
         int, Meta(ge=1_000, le=100_000, description="Contexts of one bank; the least recently signalled goes.")

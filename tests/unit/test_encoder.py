@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tellback import clock
 from tellback.embedding import encoder
-from tellback.embedding.encoder import SentenceEncoder, check_weights, encoder_of, packaged_path
+from tellback.embedding.encoder import SentenceEncoder, encoder_of
+from tellback.embedding.weights import ModelSource
 from tellback.errors import Unavailable
 from tellback.signals.models import PACKAGED
 
@@ -42,21 +42,11 @@ def test_names_of_the_packaged_model() -> None:
     assert SentenceEncoder("BAAI/bge-small-en").model == "BAAI/bge-small-en"
 
 
-def test_the_packaged_weights_are_the_original() -> None:
-    check_weights(packaged_path())
-
-
-def test_other_weights_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors").write_bytes(b"not the original")
-    with pytest.raises(ValueError, match="SHA-256"):
-        check_weights(tmp_path)
-
-
 def test_a_model_that_does_not_load_is_unavailable_and_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts: list[str] = []
 
-    def broken(model: str) -> object:
-        attempts.append(model)
+    def broken(source: ModelSource) -> object:
+        attempts.append(source.name)
         raise OSError("no such model")
 
     now = [1_000.0]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tellback.embedding.contexts import Contexts
-from tellback.embedding.encoder import encoder_of
+from tellback.embedding.encoder import encoder_for
 from tellback_workers.runtime import Runtime
 
 
 @lru_cache
 def contexts_of(runtime: Runtime, team: str) -> Contexts:
     """What a team's loops share in this process."""
-    return Contexts(runtime.settings, runtime.database, runtime.layout(team), encoder_of(runtime.settings.model))
+    return Contexts(runtime.settings, runtime.database, runtime.layout(team), encoder_for(runtime.settings))

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from tellback.doctor.finding import Finding, note, ok, wrong
+from tellback.embedding.weights import ModelSource, check, find
+from tellback.errors import ConfigurationError
 from tellback.settings import Settings
 from tellback.signals.models import PACKAGE, PACKAGED, PACKAGED_SHA256
 
@@ -19,10 +21,14 @@ _NEARLY_FULL: Final = 0.8
 def model(settings: Settings) -> Finding:
     """Whether the embedding model is here, and whole. Neither torch nor the model is loaded."""
     if settings.model:
-        path = Path(settings.model)
-        if path.is_absolute() and not path.is_dir():
-            return wrong("model", f"TELLBACK_MODEL names {path}, which is no folder", "name the folder of a model")
-        return ok("model", settings.model)
+        source = ModelSource.of(settings)
+        try:
+            folder = find(source)
+            if folder is not None:
+                check(source, folder)
+        except ConfigurationError as error:
+            return wrong("model", str(error), "until then signals wait, and recalls use global scores")
+        return ok("model", settings.model if folder else f"{source.name} of the hub at {source.revision}")
     if find_spec(PACKAGE) is not None:
         return _packaged_model()
     if find_spec("celery") is None:

@@ -82,7 +82,7 @@ class Embedder:
         """
         wanted = list(dict.fromkeys(texts))
         vectors = self._remembered(wanted)
-        cache = EmbeddingCache(self._db, shard, self.encoder.model)
+        cache = EmbeddingCache(self._db, shard, _cached_under(self.encoder))
         stored = self._stored([text for text in wanted if text not in vectors], cache)
         self._remember(stored)
         vectors.update(stored)
@@ -132,3 +132,8 @@ class Embedder:
             self._known.update({text: vector.copy() for text, vector in vectors.items()})  # not a view of the batch
             while len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
+
+
+def _cached_under(encoder: Encoder) -> str:
+    """A model's name and files: other files of the same name give other vectors."""
+    return f"{encoder.model}@{encoder.weights}" if encoder.weights else encoder.model

@@ -1,30 +1,32 @@
 """The embedding model of this process: loaded once, on first use, never at import; shared by its threads.
 
-The packaged weights of all-MiniLM-L6-v2 work without a network and are checked by hash when they load.
+The packaged weights of all-MiniLM-L6-v2 work without a network and are checked by hash when they load; models of the
+hub are taken at one commit (`tellback.embedding.weights`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from collections.abc import Sequence
-from importlib.resources import files
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
-import structlog
 
 from tellback import clock
-from tellback.errors import Unavailable
+from tellback.embedding.weights import OTHER_FORMATS, ModelSource, check, find, fingerprint
+from tellback.errors import ConfigurationError, Unavailable
+from tellback.log import get_logger
+from tellback.settings import Settings
 from tellback.signals.matching import Vectors
-from tellback.signals.models import PACKAGE, PACKAGED, PACKAGED_SHA256, model_name
+from tellback.signals.models import PACKAGED, model_name
 
 BATCH: Final = 64  # on two cores: 10 texts a second one by one, 100 to 170 in batches of 32 to 256
 RETRY_SECONDS: Final = 30.0
 
-_log = structlog.get_logger("tellback.encoder")
+_log = get_logger("tellback.encoder")
 
 
 class Encoder(Protocol):
@@ -33,6 +35,11 @@ class Encoder(Protocol):
     @property
     def model(self) -> str:
         """The model's name, as banks store it."""
+        ...
+
+    @property
+    def weights(self) -> str:
+        """What tells its files from others' of the same name, once loaded; '' where that is not known."""
         ...
 
     @property
@@ -56,10 +63,13 @@ class Encoder(Protocol):
 class SentenceEncoder:
     """A model of sentence-transformers, by name or path; '' is the packaged one. Safe across threads."""
 
-    def __init__(self, name: str = "") -> None:
-        """Take the name; nothing is loaded yet."""
-        self.model = model_name(name)
+    def __init__(self, name: str = "", source: ModelSource | None = None) -> None:
+        """Take the name, or all that settings say of the model; nothing is loaded yet."""
+        self.source = source or ModelSource(model_name(name))
+        self.model = self.source.name
         self.dimension = 0
+        self.weights = ""
+        self.device = ""
         self._model: Any = None
         self._lock = threading.Lock()
         self._failure = ""
@@ -84,73 +94,86 @@ class SentenceEncoder:
 
         Raises:
             Unavailable: the model does not load.
+            ArithmeticError: it has given what is no number.
         """
         self.load()
         with self._lock:  # one pass uses every core; two at once would only be slower
-            rows = self._model.encode(
-                list(texts), batch_size=BATCH, normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
-            )
-        return np.ascontiguousarray(rows, np.float32)
+            return _rows(self._model, texts)
 
     def _try_load(self) -> None:
         start = clock.monotonic()
         try:
-            self._model = _load(self.model)
-            self.dimension = int(self._model.get_embedding_dimension())
-            self._failure = ""
-            _log.info("encoder.loaded", model=self.model, dimension=self.dimension, seconds=clock.monotonic() - start)
+            loaded = _load(self.source)
+            self.dimension = _rows(loaded.model, ["How many dimensions?"]).shape[1]
+            self.weights, self.device = loaded.weights, str(loaded.model.device)
+            self._model, self._failure = loaded.model, ""
+            seconds = clock.monotonic() - start
+            about = {"model": self.model, "weights": self.weights, "dimension": self.dimension, "device": self.device}
+            _log.info("encoder.loaded", **about, seconds=seconds)
         except Exception as error:  # noqa: BLE001 - whatever a model's files or libraries raise, the signals wait
-            self._model = None
-            self._failure, self._failed_at = f"{type(error).__name__}: {error}", clock.monotonic()
-            _log.exception("encoder.failed", model=self.model)
+            ours = isinstance(error, ConfigurationError)  # says itself what is wrong
+            self._failure = str(error) if ours else f"{type(error).__name__}: {error}"
+            self._failed_at = clock.monotonic()
+            _log.error("encoder.failed", model=self.model, reason=self._failure, exc_info=not ours)
 
 
-def packaged_path() -> Path:
-    """The folder of the packaged model.
-
-    Raises:
-        ModuleNotFoundError: the package of the weights is not installed.
-    """
-    return Path(str(files(PACKAGE) / "model"))
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    model: Any
+    weights: str
 
 
-def check_weights(folder: Path, expected: str = PACKAGED_SHA256) -> None:
-    """Return if the weights in `folder` have the hash of the original.
-
-    Raises:
-        ValueError: they do not.
-    """
-    with (folder / "model.safetensors").open("rb") as weights:
-        found = hashlib.file_digest(weights, "sha256").hexdigest()
-    if found != expected:
-        raise ValueError(f"{folder}/model.safetensors has SHA-256 {found}, not {expected}: install the package again")
+def _rows(model: Any, texts: Sequence[str]) -> Vectors:
+    rows = model.encode(
+        list(texts), batch_size=BATCH, normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
+    )
+    vectors: Vectors = np.ascontiguousarray(rows, np.float32)
+    if not np.isfinite(vectors).all():  # one such context would spoil every comparison of its bank
+        raise ArithmeticError("the model gives vectors with what is no number")
+    return vectors
 
 
-def _load(model: str) -> Any:
-    source = model
-    if model == PACKAGED:
-        folder = packaged_path()
-        check_weights(folder)
+def _load(source: ModelSource) -> _Loaded:
+    """The model, whose files are checked before any of them is read as one."""
+    folder = find(source)
+    if source.name == PACKAGED:
         os.environ["HF_HUB_OFFLINE"] = "1"  # read when the library is imported: nothing of this model is to be fetched
-        source = str(folder)
-    elif Path(model).is_absolute() and not Path(model).is_dir():
-        raise FileNotFoundError(f"TELLBACK_MODEL names {model}, which is no folder")
+    if folder is None:
+        folder = _fetched(source)
+    check(source, folder)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads do not survive a fork
     from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - seconds to import, so only where it is used
     from transformers.utils import logging  # noqa: PLC0415 - as above
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers types it only in part
-    return SentenceTransformer(source)
+    model = SentenceTransformer(str(folder), device=source.device or None, local_files_only=True)
+    return _Loaded(model, fingerprint(folder))
 
 
-_encoders: dict[str, SentenceEncoder] = {}
+def _fetched(source: ModelSource) -> Path:
+    """A model of the hub at its revision: from this host's cache, else downloaded into it."""
+    from huggingface_hub import snapshot_download  # noqa: PLC0415 - as above
+
+    return Path(snapshot_download(source.name, revision=source.revision, ignore_patterns=list(OTHER_FORMATS)))
+
+
+_encoders: dict[ModelSource, SentenceEncoder] = {}
 _guard = threading.Lock()
 
 
 def encoder_of(name: str) -> SentenceEncoder:
-    """This process's encoder of a model: one copy, whichever loop asks."""
+    """This process's encoder of a model by name or path: one copy, whoever asks."""
+    return _shared(ModelSource(model_name(name)))
+
+
+def encoder_for(settings: Settings, model: str | None = None) -> SentenceEncoder:
+    """This process's encoder of the settings' model, or of another, on their device."""
+    return _shared(ModelSource.of(settings, model))
+
+
+def _shared(source: ModelSource) -> SentenceEncoder:
     with _guard:
-        return _encoders.setdefault(model_name(name), SentenceEncoder(name))
+        return _encoders.setdefault(source, SentenceEncoder(source=source))
 
 
 os.register_at_fork(after_in_child=_encoders.clear)  # the threads of a loaded model do not survive a fork

@@ -1,0 +1,85 @@
+"""Models other than the packaged one: small real ones, made here, by path, from the hub's cache, and on a device."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tellback.embedding import encoder
+from tellback.embedding.encoder import SentenceEncoder, encoder_for
+from tellback.embedding.weights import ModelSource, fingerprint, sha256_of
+from tellback.errors import Unavailable
+from tellback.settings import Settings
+from tests.support.models import make_model
+
+pytestmark = pytest.mark.model
+
+COMMIT = "0123456789" * 4
+LOAD = """
+import sys
+from tellback.embedding.encoder import encoder_for
+from tellback.settings import load
+model = encoder_for(load())
+model.load()
+print(model.model, model.dimension, model.weights, model.device)
+"""
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_model(tmp_path_factory.mktemp("models"))
+
+
+def test_a_folder_is_a_model(tiny: Path) -> None:
+    """Its vectors have unit length, and its files are known by their fingerprint."""
+    model = encoder_for(Settings(model=str(tiny), model_sha256=sha256_of(tiny / "model.safetensors"), device="cpu"))
+    rows = model.encode(["one text", "another"])
+    assert rows.shape == (2, 32)
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-6)
+    assert (model.dimension, model.weights, model.device) == (32, fingerprint(tiny), "cpu")
+    assert encoder_for(Settings(), str(tiny)) is not model, "what settings say of it is part of it"
+
+
+def test_other_weights_than_those_meant_are_never_loaded(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sentence_transformers.SentenceTransformer", lambda *_, **__: pytest.fail("loaded"))  # pyright: ignore[reportUnknownLambdaType]  # takes anything
+    with pytest.raises(Unavailable, match=r"does not load: .*has SHA-256 .*TELLBACK_MODEL_SHA256"):
+        encoder_for(Settings(model=str(tiny), model_sha256="0" * 64)).load()
+
+
+def test_a_device_that_is_not_there_is_said(tiny: Path) -> None:
+    with pytest.raises(Unavailable, match=r"(?i)does not load: .*device"):
+        encoder_for(Settings(model=str(tiny), device="warp:7")).load()
+
+
+def test_a_model_of_the_hub_is_that_of_its_commit(tiny: Path, tmp_path: Path) -> None:
+    """From the cache of the hub's own library, without a network; of another commit there is none."""
+    held = tmp_path / "hub" / "models--some--tiny"
+    shutil.copytree(tiny, held / "snapshots" / COMMIT)
+    env = {**os.environ, "HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1", "TELLBACK_MODEL": "some/tiny"}
+
+    def loaded(revision: str) -> subprocess.CompletedProcess[str]:
+        arguments = [sys.executable, "-c", LOAD]
+        with_revision = env | {"TELLBACK_MODEL_REVISION": revision}
+        return subprocess.run(arguments, capture_output=True, text=True, env=with_revision, check=False)
+
+    assert loaded(COMMIT).stdout.split()[-4:-1] == ["some/tiny", "32", fingerprint(tiny)]
+    assert "does not load" in loaded("f" * 40).stderr
+
+
+def test_a_model_that_gives_no_numbers_is_refused(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = encoder._load
+
+    def broken(source: ModelSource) -> object:
+        loaded = original(source)
+        loaded.model.encode = lambda texts, **_: np.full((len(texts), 32), np.nan, np.float32)  # pyright: ignore[reportUnknownLambdaType]  # as it is called
+        return loaded
+
+    monkeypatch.setattr(encoder, "_load", broken)
+    with pytest.raises(Unavailable, match="what is no number"):
+        SentenceEncoder(str(tiny)).load()
