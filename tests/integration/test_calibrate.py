@@ -121,6 +121,8 @@ def test_a_bank_that_does_not_exist_begins_with_it(tb: Tellback, bench: Bench, p
     assert "bank new begins with it" in done.stdout
     stats = tb.bank("new").stats()
     assert (stats.model, stats.dimension, stats.facts, stats.last_signal_at) == ("angles", 52, 0, None)
+    listed = CliRunner().invoke(app, ["bank", "--redis-url", settings.redis_url])
+    assert "new" in listed.stdout
     signal(tb, bench, [item("f", "x@0"), item("f", "x@35")], bank="new")
     after = tb.bank("new").stats()
     assert (after.contexts, after.threshold, after.signal_count) == (1, stats.threshold, 2)
