@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from tellback import Tellback
+from tellback.names import SWEEPS_QUEUE, Task
 from tellback.settings import Settings
 from tellback.state import decay as decaying
 from tellback.state.bank_stats import BankStatistics
 from tellback.state.database import Database
 from tellback.state.decay import Decay, week_name
 from tellback.state.keys import Layout, Shard
+from tellback_workers import decay as decay_task
 from tellback_workers.decay import run
+from tellback_workers.runtime import Runtime
 from tests.support.clocks import DAY_MS, WEEK_MS, ServerClock, SteppedServer, faketime_library
 from tests.support.redis_server import RedisServer
 from tests.support.scores import Score, build_bank, scores
@@ -250,6 +253,58 @@ def test_signals_between_the_calls_lose_nothing(
         assert found[f"f{n}"].at(now) == pytest.approx(expected, abs=1e-5), n  # the test takes time itself
     assert BankStatistics(database, shard, "b").stats().facts == 1_000 + calls
     bench.close()
+
+
+class Sent:
+    """In place of Celery's app: what a task sent."""
+
+    def __init__(self) -> None:
+        self.args: list[tuple[str, str]] = []
+
+    def send_task(self, name: str, args: tuple[str, str], *, queue: str, ignore_result: bool) -> None:
+        assert (name, queue, ignore_result) == (Task.DECAY, SWEEPS_QUEUE, True)
+        self.args.append(args)
+
+
+def test_a_run_that_is_not_through_sends_the_next(
+    database: Database, store: Decay, settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on under the same token; what beat sends meanwhile finds it at work, and does and sends nothing."""
+    for bank in ("b", "c", "d"):
+        build_bank(database, layout.of(bank), bank, facts=1_200, age_ms=30 * DAY_MS)
+    sent, process = Sent(), Runtime(settings)
+    monkeypatch.setattr(decay_task, "runtime", lambda: process)
+    monkeypatch.setattr(decay_task, "current_app", sent)
+    monkeypatch.setattr(decay_task, "SECONDS", 0)
+    decay_task.decay("default")
+    tokens = [args[1] for args in sent.args]
+    runs = 1
+    while sent.args:
+        before, (team, token) = store.states(), sent.args.pop()
+        decay_task.decay(team)
+        assert (store.states(), sent.args) == (before, [])
+        decay_task.decay(team, token)
+        tokens += [args[1] for args in sent.args]
+        runs += 1
+    assert len(set(tokens)) == 1
+    assert runs > 6
+    assert store.due() == []
+    assert sum(state.scores for state in store.states()) == 3_600
+    process.database.close()
+
+
+def test_a_shard_that_fails_does_not_hold_up_the_others(database: Database, store: Decay, layout: Layout) -> None:
+    """One bank's facts are of a type that no bank has: its shard stays due, all others are done."""
+    banks = {layout.of(name): name for name in "abcdefgh"}
+    assert len(banks) > 2
+    for shard, bank in banks.items():
+        build_bank(database, shard, bank, facts=10, age_ms=30 * DAY_MS)
+    spoilt = min(banks, key=lambda shard: shard.index)
+    database.command("DEL", spoilt.key("facts", banks[spoilt]))
+    database.command("SET", spoilt.key("facts", banks[spoilt]), "no hash")
+    assert run(store, "t", FOREVER)
+    assert store.due() == [spoilt]
+    database.command("DEL", spoilt.key("facts", banks[spoilt]))
 
 
 def test_no_call_takes_more_than_it_may(

@@ -36,7 +36,7 @@ def decay(team: str, token: str = "") -> None:
     process = runtime()
     token = token or secrets.token_hex(8)
     try:
-        finished = run(Decay(process.database, process.layout(team)), token)
+        finished = run(Decay(process.database, process.layout(team)), token, SECONDS)
     except Unavailable as away:
         _log.warning("decay.postponed", team=team, reason=str(away))
         return
@@ -44,17 +44,24 @@ def decay(team: str, token: str = "") -> None:
         current_app.send_task(Task.DECAY, (team, token), queue=SWEEPS_QUEUE, ignore_result=True)
 
 
-def run(store: Decay, token: str, seconds: float = SECONDS) -> bool:
+def run(store: Decay, token: str, seconds: float) -> bool:
     """Decay what is due, for so long; False where this run was at it and is not through.
+
+    A run that finds another at it leaves it alone: as many at a time as there are shards would keep the queue busy.
 
     Raises:
         Unavailable: Redis is away; the pass stands where it stood.
     """
     end = clock.monotonic() + seconds
     for shard in store.due():
-        outcome = store.run(shard, token, lambda: clock.monotonic() >= end)
-        if outcome == "more":
-            return False
-        if outcome == "done":
-            _log.info("decay.done", team=shard.team, shard=shard.index)
+        try:
+            outcome = store.run(shard, token, lambda: clock.monotonic() >= end)
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - a shard whose keys somebody has spoilt must not hold up the others
+            _log.exception("decay.failed", team=shard.team, shard=shard.index)
+            continue
+        if outcome != "done":
+            return outcome == "held"
+        _log.info("decay.done", team=shard.team, shard=shard.index)
     return True
