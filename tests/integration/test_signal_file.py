@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from tellback import Settings, Tellback
+from tellback import Settings, Tellback, connect
 from tellback.cli import signal_lines, signal_publish
 from tellback.cli.app import app
 from tellback.cli.signal_cursor import Cursor, Place
 from tellback.state.keys import Layout
-from tests.support.signals import Angles, Bench
+from tests.support.redis_server import RedisServer
+from tests.support.signals import Angles, Bench, item
 from tests.support.waiting import wait_until
 from tests.support.workers import environment
 
@@ -325,6 +326,30 @@ def test_a_terminal_is_shown_how_far_it_is(settings: Settings, database: Any, fi
     assert "signals" in shown
     assert "%" in shown
     assert done.stdout == b"3000 signals published to bank b\n"
+
+
+@pytest.mark.faults
+def test_a_file_published_while_redis_is_away(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so; the lines are on this host's disk, are not published again, and count once when Redis is back."""
+    monkeypatch.setenv("TELLBACK_DATA_DIR", str(tmp_path / "data"))
+    (tmp_path / "redis").mkdir()
+    file.write_text(line() * 800)
+    with RedisServer.start(tmp_path / "redis") as server:
+        settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"))
+        with connect(settings=settings) as tb:
+            layout = tb.context.layout  # this host knows the team from now on
+        server.kill()
+        done = run(settings, file)
+        assert done.exit_code == 0
+        assert "Redis is away; the signals wait on this host's disk" in done.stderr
+        server.launch()
+        assert summary(run(settings, file, "--json"))["skipped"] == 800
+        with connect(settings=settings) as tb:
+            tb.bank("b").signal([item("other", "a")])
+            tb.flush()
+            bench = Bench(settings, layout, Angles())
+            assert counted(tb, bench) == 801
+            bench.close()
 
 
 def test_many_wrong_lines_do_not_flood_the_terminal(settings: Settings, database: Any, file: Path) -> None:

@@ -51,6 +51,8 @@ def signal(
         except KeyboardInterrupt:
             typer.echo("tellback: stopped; run the same command again to go on", err=True)
             raise typer.Exit(130) from None
+        if tb.context.publisher.spooled:
+            typer.echo("tellback: Redis is away; the signals wait on this host's disk, for the next client", err=True)
     if as_json:
         import msgspec
 
