@@ -26,7 +26,7 @@ def encoder(monkeypatch: pytest.MonkeyPatch) -> Angles:
     def found(*_: object) -> Angles:
         return encoder
 
-    monkeypatch.setattr(encoders, "encoder_of", found)
+    monkeypatch.setattr(encoders, "encoder_for", found)
     return encoder
 
 

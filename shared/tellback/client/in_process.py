@@ -55,10 +55,10 @@ class InProcess:
         try:
             from tellback.embedding.answering import Answering  # noqa: PLC0415 - numpy is not of the base install
             from tellback.embedding.contexts import Contexts  # noqa: PLC0415 - as above
-            from tellback.embedding.encoder import encoder_of  # noqa: PLC0415 - as above
+            from tellback.embedding.encoder import encoder_for  # noqa: PLC0415 - as above
         except ImportError as error:
             raise ConfigurationError(
                 f"TELLBACK_RECALL_IN_PROCESS is set, and this host lacks {error.name}: install tellback[workers], or "
                 "let workers answer"
             ) from error
-        return Answering(Contexts(self._settings, self._db, self._layout, encoder_of(self._settings.model)))
+        return Answering(Contexts(self._settings, self._db, self._layout, encoder_for(self._settings)))
