@@ -63,7 +63,7 @@ def records_by_outcome(database: Database, layout: Layout) -> dict[str, int]:
     Raises:
         Unavailable: Redis is away.
     """
-    totals = dict.fromkeys(OUTCOMES, 0)
+    totals: dict[str, int] = dict.fromkeys(OUTCOMES, 0)
     for counts in database.pipeline([("HMGET", shard.key("cmdstats"), *OUTCOMES) for shard in layout.all]):
         for outcome, count in zip(OUTCOMES, counts, strict=True):
             totals[outcome] += int(count or 0)

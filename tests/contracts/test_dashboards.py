@@ -1,0 +1,230 @@
+"""ops/grafana, its services in docker-compose.yml, and the units of ops/systemd: what they name exists."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from configparser import ConfigParser
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+from typer.main import get_command
+
+from tellback import Tellback
+from tellback.cli.app import app
+from tellback.cli.metrics_text import DELIVERY_EVENTS, GUIDANCE, TURN_EVENTS, metrics_text
+from tellback.state.banks import KINDS
+from tellback.state.command_stats import OUTCOMES
+from tests.support.turns import HELLO, drained, opened
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+BOARD: Final = ROOT / "ops" / "grafana" / "dashboards" / "tellback.json"
+UNITS: Final = sorted((ROOT / "ops" / "systemd").glob("*.service"))
+NAME: Final = re.compile(r"\btellback_\w+")
+SELECTOR: Final = re.compile(r"\b(tellback_\w+)\{([^}]*)\}")
+MATCHER: Final = re.compile(r"(\w+)=~?\"([^\"]*)\"")
+GROUPED: Final = re.compile(r"\bby \((\w+)\) \((?:rate\()?(tellback_\w+)")
+OF_SCRAPE: Final = {"team", "job", "instance"}  # labels that the scrape configuration adds
+LATER: Final = {"tellback_decay_age_seconds"}  # told once there is one
+VALUES: Final = {"event": {*TURN_EVENTS, *DELIVERY_EVENTS}, "measure": {*GUIDANCE}, "kind": {"answer", "fallback"}}
+VALUES_OF_NOTHING: Final = {"outcome": {*OUTCOMES}, "type": {*KINDS}}
+
+
+def board() -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(BOARD.read_text("utf-8"))
+    return read
+
+
+def panels() -> list[dict[str, Any]]:
+    return [panel for panel in board()["panels"] if panel["type"] != "row"]
+
+
+def queries() -> list[str]:
+    return [target["expr"] for panel in panels() for target in panel["targets"]]
+
+
+@pytest.fixture
+def exposed(tb: Tellback) -> dict[str, dict[str, set[str]]]:
+    """Each sample's name with its labels and their values, where turns were answered and delivered."""
+    opened(tb).respond(HELLO)
+    drained(tb)
+    opened(tb).respond(HELLO)
+    found: dict[str, dict[str, set[str]]] = {}
+    for family in text_string_to_metric_families(metrics_text(tb)):
+        for sample in family.samples:
+            labels = found.setdefault(sample.name, {})
+            for label, value in sample.labels.items():
+                labels.setdefault(label, set()).add(value)
+    return found
+
+
+def test_panels_ask_for_what_is_exposed(exposed: dict[str, dict[str, set[str]]]) -> None:
+    asked = {name for query in queries() for name in NAME.findall(query)}
+    assert not asked - exposed.keys() - LATER
+    for query in queries():
+        for name, matchers in SELECTOR.findall(query):
+            for label, wanted in MATCHER.findall(matchers):
+                assert label in {*exposed.get(name, ()), *OF_SCRAPE}, query
+                known = VALUES.get(label)
+                assert known is None or set(wanted.split("|")) <= known, query
+        for label, name in GROUPED.findall(query):
+            assert label in {*exposed[name], "le"}, query
+
+
+@pytest.mark.parametrize("label", VALUES_OF_NOTHING)
+def test_values_that_are_counted_from_nothing_are_all_told(exposed: dict[str, dict[str, set[str]]], label: str) -> None:
+    """A panel shows a line for each from the first day on, so that a rate has no gap where the first one comes."""
+    [values] = [labels[label] for labels in exposed.values() if label in labels]
+    assert values == VALUES_OF_NOTHING[label]
+
+
+def test_every_metric_is_in_a_panel(exposed: dict[str, dict[str, set[str]]]) -> None:
+    asked = {name.removesuffix("_bucket") for query in queries() for name in NAME.findall(query)}
+    families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in exposed if not name.endswith("_created")}
+    assert not families - asked
+
+
+def test_every_query_is_of_the_team_that_was_chosen() -> None:
+    for query in queries():
+        assert len(SELECTOR.findall(query)) == len(NAME.findall(query)), query
+        assert all('team=~"$team"' in matchers for _, matchers in SELECTOR.findall(query)), query
+        assert query.count("(") == query.count(")"), query
+    names = {variable["name"]: variable for variable in board()["templating"]["list"]}
+    assert names["team"]["definition"] == "label_values(tellback_up, team)"
+    prometheus = yaml.safe_load((ROOT / "ops" / "prometheus" / "prometheus.yml").read_text("utf-8"))
+    assert "team" in prometheus["scrape_configs"][0]["static_configs"][0]["labels"]
+    assert {panel["datasource"]["uid"] for panel in panels()} == {"${datasource}"}
+
+
+def test_panels_do_not_overlap_and_leave_no_gap() -> None:
+    taken: dict[tuple[int, int], str] = {}
+    for panel in board()["panels"]:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24, panel["title"]
+        for cell in itertools.product(
+            range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])
+        ):
+            assert cell not in taken, (panel["title"], taken.get(cell))
+            taken[cell] = panel["title"]
+    height = 1 + max(y for _, y in taken)
+    assert len(taken) == 24 * height
+
+
+def test_panels_are_told_apart_and_say_what_they_show() -> None:
+    every = board()["panels"]
+    assert len({panel["id"] for panel in every}) == len(every)
+    for panel in panels():
+        assert panel["title"]
+        assert panel["description"].endswith("."), panel["title"]
+        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+        assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"]), panel["title"]
+    rows = [panel["title"] for panel in every if panel["type"] == "row"]
+    assert rows == ["Is all well?", "Turns", "Outbox", "Facts on their way", "Commands", "Guidance", "Signals"]
+
+
+@pytest.mark.slow
+def test_promtool_reads_rules_configuration_and_every_query(tmp_path: Path) -> None:
+    """Prometheus' own parser; its tool is in the package `prometheus` of Debian."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not on PATH: apt-get install prometheus")
+    plain = [re.sub(r"\$__rate_interval", "5m", query).replace("$team", ".*") for query in queries()]
+    asked = [{"record": f"panel:{number}", "expr": query} for number, query in enumerate(plain)]
+    panels_file = tmp_path / "panels.yml"
+    panels_file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": asked}]}), "utf-8")
+    folder = ROOT / "ops" / "prometheus"
+    for arguments in (["rules", folder / "alerts.yml"], ["config", folder / "prometheus.yml"], ["rules", panels_file]):
+        done = subprocess.run([promtool, "check", *arguments], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    """The services of the profile `metrics`, as Docker understands them."""
+    read = subprocess.run(
+        [Path(sys.executable).with_name("docker-compose"), "--profile", "metrics", "config", "--format", "json"],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "REDIS_PASSWORD": "abc", "FLOWER_PASSWORD": "def"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    every: dict[str, Any] = json.loads(read.stdout)["services"]
+    return {name: service for name, service in every.items() if service.get("profiles") == ["metrics"]}
+
+
+def test_the_profile_brings_metrics_prometheus_and_grafana(services: dict[str, Any]) -> None:
+    assert set(services) == {"metrics", "prometheus", "grafana"}
+    for name, service in services.items():
+        assert service["healthcheck"]["test"], name
+        assert (service["restart"], service["cap_drop"]) == ("unless-stopped", ["ALL"]), name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+    for name in ("prometheus", "grafana"):
+        assert re.fullmatch(r"[a-z]+/[a-z]+:v?\d+\.\d+\.\d+", services[name]["image"]), "pinned"
+    assert [service["ports"][0]["host_ip"] for service in services.values() if service.get("ports")] == ["127.0.0.1"]
+    assert services["grafana"]["environment"]["GF_SECURITY_ADMIN_PASSWORD"] == "def"
+
+
+def test_each_finds_the_next(services: dict[str, Any]) -> None:
+    """Prometheus scrapes loopback, which it shares with the metrics; Grafana asks it there and reads our files."""
+    port = services["metrics"]["command"][-1]
+    prometheus = yaml.safe_load((ROOT / "ops" / "prometheus" / "prometheus.yml").read_text("utf-8"))
+    assert prometheus["scrape_configs"][0]["static_configs"][0]["targets"] == [f"127.0.0.1:{port}"]
+    assert services["prometheus"]["network_mode"] == "service:metrics"
+    grafana = ROOT / "ops" / "grafana" / "provisioning"
+    [source] = yaml.safe_load((grafana / "datasources" / "prometheus.yml").read_text("utf-8"))["datasources"]
+    assert source["url"] == "http://metrics:9090"
+    [provider] = yaml.safe_load((grafana / "dashboards" / "tellback.yml").read_text("utf-8"))["providers"]
+    mounted = {volume["target"]: Path(volume["source"]) for volume in services["grafana"]["volumes"]}
+    assert (mounted[provider["options"]["path"]] / BOARD.name).samefile(BOARD)
+    assert mounted["/etc/grafana/provisioning"].samefile(grafana)
+    home = services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert home == f"{provider['options']['path']}/{BOARD.name}"
+
+
+def unit(path: Path) -> ConfigParser:
+    read = ConfigParser(interpolation=None, strict=True)
+    read.optionxform = str  # type: ignore[assignment, method-assign]  # systemd's names have capitals
+    read.read_string(path.read_text("utf-8"))
+    return read
+
+
+def words() -> Iterator[tuple[str, list[str]]]:
+    for path in UNITS:
+        yield path.name, unit(path)["Service"]["ExecStart"].split()
+
+
+def test_there_is_a_unit_for_each_process_of_ours() -> None:
+    assert [path.stem for path in UNITS] == [
+        *("tellback-beat", "tellback-metrics", "tellback-transport@", "tellback-worker"),
+    ]
+    for path in UNITS:
+        read = unit(path)
+        assert read["Service"]["User"] == "tellback"
+        assert read["Service"]["EnvironmentFile"].startswith("/etc/tellback/"), "secrets stand in no unit"
+        assert read["Service"]["Restart"] in {"always", "on-failure"}
+        assert read["Install"]["WantedBy"] == "multi-user.target"
+
+
+def test_units_start_what_exists() -> None:
+    for name, (program, *arguments) in words():
+        assert program.startswith("/opt/tellback/bin/"), name
+        assert Path(sys.executable).with_name(Path(program).name).exists(), name
+        if "-A" in arguments:
+            import_module(arguments[arguments.index("-A") + 1].partition(".")[0])
+        if "-m" in arguments:
+            assert arguments[arguments.index("-m") + 1] == "tellback.transports"
+        if program.endswith("/tellback"):
+            commands = set(get_command(app).commands)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]  # typer's group
+            assert arguments[0] in commands
