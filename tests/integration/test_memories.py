@@ -336,6 +336,18 @@ def test_one_fact_that_the_model_fails_at_costs_no_other(tb: Tellback, bench: Be
     assert "could not convert string to float" in letter.reason
 
 
+def test_what_was_told_of_a_fact_later_stands_whatever_came_before(tb: Tellback, bench: Bench) -> None:
+    """Of one batch, where the model fails at what was told first."""
+    tb.bank("b").remember("f", "x@not-a-number")
+    tb.bank("b").remember("f", "x@1")
+    tb.bank("b").remember("g", "x@2")
+    tb.bank("b").forget("g")
+    tb.flush()
+    for _ in range(6):
+        bench.drain()
+    assert store(tb).texts(["f", "g"]) == {"f": "x@1"}
+
+
 def test_facts_of_another_model_are_refused_with_what_to_do(
     settings: Settings, layout: Layout, tb: Tellback, bench: Bench
 ) -> None:
