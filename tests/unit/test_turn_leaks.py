@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tellback import LlmError, LlmResponse, OutgoingResponse, RoutingOutcome, SystemFailure, TurnContext, TurnPipeline
 from tellback.client.turn_results import Said, check_failures, check_llm_error, check_messages
 from tellback.contracts.codec import encode
-from tellback.state.turns import TurnRef
+from tellback.state.turns import Origin, TurnRef
 from tellback.turns.pipeline.failures import failure_of, note
 from tests.support.leaking import FORMS, SECRETS, TEXTS, Blurts, leaks, shown
 
@@ -86,7 +86,7 @@ def test_what_leaves_the_host_is_cleaned_and_bounded(leak: tuple[str, str]) -> N
         system_errors=check_failures([SystemFailure(system=text, error=text, message=text)] * 100),
         messages=check_messages([{"role": text[:20], "content": text, "metadata": {"voice": True, "note": text}}]),
     )
-    raw = encode(said.fact(TurnRef("t0-1", "c", "v", "s")))
+    raw = encode(said.fact(TurnRef("t0-1", "c", "v", "s"), Origin("m", "en", 1, auto=False)))
     assert shown(raw.decode(), secret) == []
     assert len(raw) < 30_000
 

@@ -22,7 +22,7 @@ from tellback import (
     TurnPipeline,
     Words,
 )
-from tellback.errors import ConfigurationError
+from tellback.errors import ConfigurationError, InvalidInput
 from tellback.turns.pipeline.loading import load_systems
 from tests.support import systems
 
@@ -205,6 +205,63 @@ def test_a_response_of_the_host_that_nobody_can_send_is_no_response(value: Any) 
     context = TurnContext(outgoing_response=value)
     assert run(context).texts == [GENERIC]
     assert [failure.system for failure in context.system_errors] == ["host"]
+
+
+@pytest.mark.parametrize(
+    ("field_name", "value"),
+    [
+        ("messages", None),
+        ("messages", "hi"),
+        ("llm_response", "text"),
+        ("llm_response", LlmResponse(text=5)),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the fault that is tried
+        ("llm_error", "timeout"),
+        ("llm_error", ValueError("secret")),
+        ("llm_error", LlmError(code=5)),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # as above
+        ("system_errors", None),
+        ("system_errors", ["boom"]),
+        ("final_answer_ready", None),
+        ("failure_code", 5),
+        ("routing_outcome", "sent"),
+    ],
+)
+def test_what_a_host_gives_and_no_system_can_read_leaves_nobody_without_an_answer(field_name: str, value: Any) -> None:
+    context = TurnContext(turn=TurnAbout(language="en"))
+    setattr(context, field_name, value)
+    assert run(context).texts == [GENERIC]
+    assert context.routing_outcome == SENT
+    assert [(failure.system, failure.message.partition(":")[0]) for failure in context.system_errors] == [
+        ("host", field_name)
+    ]
+    if field_name == "llm_error":
+        assert context.failure_code == "unknown", "an error all the same"
+
+
+def test_what_is_too_long_is_for_a_system_to_cut() -> None:
+    class Cuts(systems.System):
+        order = 57
+
+        def process(self, context: TurnContext) -> None:
+            assert context.llm_response is not None
+            context.llm_response = LlmResponse(text=(context.llm_response.text or "")[:5])
+
+    assert run(TurnContext(llm_response=LlmResponse(text="x" * 70_000)), Cuts()).texts == ["xxxxx"]
+    failed = TurnContext(llm_error=LlmError(code="llm.timeout", message="x" * 1_000))
+    run(failed)
+    assert failed.failure_code == "llm.timeout"
+
+
+def test_a_message_of_any_other_kind_is_a_normal_one() -> None:
+    odd: Any = [object()]
+    context = TurnContext(messages=odd)
+    assert run(context).texts == [GENERIC]
+    assert context.system_errors == []
+    assert not context.spoken_to
+
+
+@pytest.mark.parametrize("given", [None, "text", {"llm_response": "42"}])
+def test_what_is_no_context_is_refused(given: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^context: a TurnContext, not"):
+        TurnPipeline().run(given)
 
 
 def test_in_auto_mode_nobody_is_told_anything_and_the_outcome_says_so() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from tellback.contracts.turns import Answered, OutgoingResponse, RoutingOutcome
 from tellback.errors import InvalidInput, NotFound, TellbackError
@@ -31,7 +32,8 @@ def run_turn(
     answer: Callable[[OutgoingResponse, str], Answered],
 ) -> TurnContext:
     """Run the pipeline; `answer` puts the response into the outbox, its second argument why it is no answer."""
-    context.turn = about
+    if isinstance(cast("object", context), TurnContext):  # else the pipeline says that it is none
+        context.turn = about
 
     def queue(response: OutgoingResponse) -> RoutingOutcome:
         failed = context.llm_error.code or "unknown" if context.llm_error is not None else ""

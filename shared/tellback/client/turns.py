@@ -150,6 +150,7 @@ class Turn:
 
         Raises:
             ConfigurationError: a catalog or a language of the settings is not as it should be.
+            InvalidInput: not a `TurnContext`.
         """
         about = TurnAbout(self.id, self.channel, self.conversation, self.language)
         return run_turn(pipeline or pipeline_of(self._context.settings), context, about, self._routed)

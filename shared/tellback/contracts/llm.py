@@ -73,12 +73,17 @@ AnyMessage = TurnMessage | Mapping[str, Any]
 
 
 def metadata_of(message: AnyMessage) -> Mapping[str, Any]:
-    """A message's metadata; empty where it has none, or what is no mapping."""
-    found: Any = message.metadata if isinstance(message, TurnMessage) else message.get("metadata")
+    """A message's metadata; empty where it has none, or what is no mapping, and where it is no message."""
+    found: Any = message.metadata if isinstance(message, TurnMessage) else _get(message, "metadata")
     return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
 def role_of(message: AnyMessage) -> str:
-    """Who speaks; empty where the message does not say."""
-    found: Any = message.role if isinstance(message, TurnMessage) else message.get("role")
+    """Who speaks; empty where the message does not say, or is none."""
+    found: Any = message.role if isinstance(message, TurnMessage) else _get(message, "role")
     return found if isinstance(found, str) else ""
+
+
+def _get(message: object, name: str) -> Any:
+    """What hosts keep as messages is theirs, and may be anything."""
+    return cast("Mapping[str, Any]", message).get(name) if isinstance(message, Mapping) else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING
 from typing import Any, Final, cast
 
 import msgspec
@@ -36,6 +37,46 @@ def restore(context: TurnContext, before: TurnContext) -> None:
     context.system_errors = list(before.system_errors)
 
 
+def admit(context: TurnContext) -> list[str]:
+    """Make of what a host gave something that every system can read; what was wrong with it.
+
+    An error that is none is an error all the same, of which nothing is known.
+    """
+    blank: dict[str, Any] = {"llm_error": LlmError()}
+    problems: list[str] = []
+    for name, problem in _unreadable(context):
+        problems.append(f"{name}: {problem}; it was passed over")
+        field = TurnContext.__dataclass_fields__[name]
+        empty = field.default if field.default_factory is MISSING else field.default_factory()
+        setattr(context, name, blank.get(name, empty))
+    return problems
+
+
+def _unreadable(context: TurnContext) -> Iterator[tuple[str, str]]:
+    messages = cast("object", context.messages)
+    if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
+        yield "messages", f"of type {type(context.messages).__name__}, not a sequence"
+    for name, kind in _OPTIONAL.items():
+        if getattr(context, name) is not None:
+            yield from _of_kind(name, _shortened(getattr(context, name)), kind)
+    yield from _plain_problems(context)
+    if context.outgoing_response is not None:
+        try:
+            check_prepared(context.outgoing_response)
+        except InvalidInput as error:
+            yield "outgoing_response", str(error)
+
+
+def _shortened(value: object) -> object:
+    """The same with short texts: a system may cut what is too long, so that alone is no reason to pass it over."""
+    if not isinstance(value, LlmResponse | LlmError):
+        return value
+    fields = {name: getattr(value, name) for name in value.__struct_fields__ if name != "limit"}
+    return msgspec.structs.replace(
+        value, **{name: given[:8] for name, given in fields.items() if isinstance(given, str | tuple)}
+    )
+
+
 def repair(context: TurnContext, before: TurnContext) -> list[str]:
     """Put back what a system may not have left so; what that was."""
     problems: list[str] = []
@@ -53,14 +94,18 @@ def _problems(context: TurnContext, before: TurnContext) -> Iterator[tuple[str, 
         value = getattr(context, name)
         if value is not None and value is not getattr(before, name):
             yield from _of_kind(name, value, kind)
+    yield from _plain_problems(context)
+    if before.routing_outcome is not None and context.routing_outcome is None:
+        yield "routing_outcome", "was taken away"
+    yield from _response_problems(context, before)
+
+
+def _plain_problems(context: TurnContext) -> Iterator[tuple[str, str]]:
     for name, kind in _PLAIN.items():
         if not isinstance(getattr(context, name), kind):
             yield name, f"not of type {kind.__name__}"
-    if before.routing_outcome is not None and context.routing_outcome is None:
-        yield "routing_outcome", "was taken away"
     if not _are_failures(context.system_errors):
         yield "system_errors", "not a list of SystemFailure"
-    yield from _response_problems(context, before)
 
 
 def _are_failures(value: object) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tellback.contracts.llm import SystemFailure
 from tellback.errors import ConfigurationError, InvalidInput, TellbackError
 from tellback.log import get_logger
-from tellback.turns.pipeline.checks import check_prepared, repair, restore, snapshot
+from tellback.turns.pipeline.checks import admit, repair, restore, snapshot
 from tellback.turns.pipeline.context import TurnContext
 from tellback.turns.pipeline.failures import cleaned_failure, failure_of, note
 from tellback.turns.pipeline.guarantee import FeedbackGuaranteeSystem
@@ -85,23 +85,20 @@ class TurnPipeline:
     ) -> TurnContext:
         """Take the context through every system; the same object comes back, its `routing_outcome` set.
 
-        `guard` calls the systems that are not ours.
+        `guard` calls the systems that are not ours. What a host gave and no system can read is recorded and passed
+        over.
+
+        Raises:
+            InvalidInput: not a `TurnContext`.
         """
-        self._check(context)
+        if not isinstance(cast("object", context), TurnContext):
+            raise InvalidInput(f"context: a TurnContext, not {type(context).__name__}")
+        problems = admit(context)
+        _record(context, [SystemFailure(system=HOST, error="InvalidInput", message=told) for told in problems])
         for system in (*self._before, ResponseRoutingSystem(transport), *self._after):
             custom = any(system is each for each in self._custom)
             self._step(system, context, guard if custom else None, custom=custom)
         return context
-
-    def _check(self, context: TurnContext) -> None:
-        """A response that nobody can send would keep the systems from preparing one."""
-        if context.outgoing_response is None:
-            return
-        try:
-            check_prepared(context.outgoing_response)
-        except InvalidInput as error:
-            context.outgoing_response = None
-            _record(context, [SystemFailure(system=HOST, error="InvalidInput", message=f"outgoing_response: {error}")])
 
     def _step(self, system: AgentSystem, context: TurnContext, guard: Guard | None, *, custom: bool) -> None:
         before = snapshot(context)
