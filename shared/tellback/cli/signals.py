@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 
 def signal(
-    file: Annotated[Path, typer.Argument(help="JSON lines, as below; - for standard input.", allow_dash=True)],
+    file: Annotated[Path, typer.Argument(help="JSON lines, as above; - for standard input.", allow_dash=True)],
     *,
     bank: Annotated[str | None, typer.Option("--bank", "-b", help="The bank of lines that name none.")] = None,
     session: Annotated[str | None, typer.Option(help="Show the signals in this session's history.")] = None,
