@@ -71,6 +71,19 @@ def test_nothing_overtakes_a_delivery_that_is_taken(tb: Tellback) -> None:
     assert [text for _, _, text in sent(tb)] == ["2"]
 
 
+@pytest.mark.parametrize("outcome", [None, DOWN, UNKNOWN], ids=["leased", "rests", "ambiguous"])
+def test_a_further_answer_brings_no_taken_delivery_back(tb: Tellback, outcome: RoutingOutcome | None) -> None:
+    """Nor one that rests or is ambiguous: its conversation keeps the time from which it may be looked at."""
+    answered(tb, "1")
+    taken = first(tb)
+    if outcome is not None:
+        taken.settle(outcome)
+    store = open_outbox(tb.context)
+    before = [at for _, at, _ in store.pending("chat", 1)]
+    answered(tb, "2")
+    assert [at for _, at, _ in store.pending("chat", 1)] == before
+
+
 def test_channels_are_apart(tb: Tellback) -> None:
     answered(tb, "a", channel="one")
     answered(tb, "b", channel="two")
