@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from tellback import Tellback
 from tellback.cli.app import app
-from tellback.errors import ConfigurationError
+from tellback.errors import ConfigurationError, Unavailable
 from tellback.settings import Settings
 from tellback.state.keys import Layout
 from tellback.state.thresholds import BankThreshold
@@ -221,6 +221,29 @@ def test_a_model_that_does_not_load_is_one_line_and_the_bank_stays(
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == "tellback: the embedding model angles does not load: a disk is full\n"
     assert tb.bank("b").stats().threshold == 0.85
+
+
+def test_what_was_found_is_shown_where_redis_has_gone_meanwhile(
+    tb: Tellback, bench: Bench, pairs: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signal(tb, bench, [item("f", "x@0")])
+
+    def away(*_: object, **__: object) -> None:
+        raise Unavailable("Redis does not answer")
+
+    monkeypatch.setattr(BankThreshold, "set", away)
+    done = run(pairs, "--bank", "b", "--json", settings=settings)
+    assert (done.exit_code, done.stderr) == (1, "tellback: Redis does not answer\n")
+    row = json.loads(done.stdout)
+    assert row["threshold"] > 0
+    assert row["bank"] is None
+
+
+def test_progress_is_for_terminals(pairs: Path) -> None:
+    """Rich takes FORCE_COLOR for a terminal."""
+    assert run(pairs).stderr == ""
+    done = CliRunner().invoke(app, ["calibrate", str(pairs)], env={"FORCE_COLOR": "1", "TERM": "xterm"})
+    assert "pairs" in done.stderr
 
 
 def test_a_host_without_the_model_is_told_what_to_install(pairs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

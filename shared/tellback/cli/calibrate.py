@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tellback.client.connection import Tellback
     from tellback.embedding.encoder import Encoder
     from tellback.signals.pairs import LabelledPairs, Pair
+    from tellback.state.thresholds import BankThreshold
 
 _AT_ONCE: Final = 256  # pairs; their vectors take 0.8 MB at 384 dimensions
 _MOST_BYTES: Final = 256 << 20
@@ -77,10 +78,14 @@ def calibrate(
     if bank is None:
         with reported():
             found = _calibrated(labelled, pairs, model, threshold)
+            _print(found, as_json=as_json)
     else:
         with client(redis_url, team) as tb:
-            found = _set(tb, bank, labelled, pairs, model=model, threshold=threshold)
-    _print(found, as_json=as_json)
+            found = _of_bank(tb, bank, labelled, pairs, model=model, threshold=threshold)
+            try:
+                found = _set(tb, bank, found)
+            finally:
+                _print(found, as_json=as_json)  # what took minutes to find is not lost where Redis has gone
     with reported():
         if picture is not None:
             _draw(found, picture)
@@ -106,25 +111,32 @@ def _read(pairs: str, columns: str | None, delimiter: str | None, same_from: flo
     )
 
 
-def _set(
+def _of_bank(
     tb: Tellback, bank: str, labelled: LabelledPairs, file: str, *, model: str | None, threshold: float | None
 ) -> Calibrated:
-    """Calibrate with the bank's model, and set what was found."""
-    from dataclasses import replace
-
+    """Calibrate with the bank's model, which is looked at before anything long is done."""
     from tellback.signals.models import model_name
-    from tellback.state.thresholds import BankThreshold
 
-    name = tb.bank(bank).name  # checked
-    store = BankThreshold(tb.context.database, tb.context.layout.of(name), name)
-    begun = store.begun_with()
+    begun = _threshold(tb, bank).begun_with()
     if begun is not None and model is not None and model_name(model) != begun[0]:
         raise ConfigurationError(
             f"bank {bank!r} was begun with the model {begun[0]}, and --model is {model}: leave --model out"
         )
-    found = _calibrated(labelled, file, begun[0] if begun else model, threshold)
-    former = store.set(found.chosen.threshold, model=found.model, dimension=found.dimension)
-    return replace(found, bank=name, former=former)
+    return _calibrated(labelled, file, begun[0] if begun else model, threshold)
+
+
+def _set(tb: Tellback, bank: str, found: Calibrated) -> Calibrated:
+    from dataclasses import replace
+
+    former = _threshold(tb, bank).set(found.chosen.threshold, model=found.model, dimension=found.dimension)
+    return replace(found, bank=bank, former=former)
+
+
+def _threshold(tb: Tellback, bank: str) -> BankThreshold:
+    from tellback.state.thresholds import BankThreshold
+
+    name = tb.bank(bank).name  # checked
+    return BankThreshold(tb.context.database, tb.context.layout.of(name), name)
 
 
 def _calibrated(labelled: LabelledPairs, file: str, model: str | None, threshold: float | None) -> Calibrated:
