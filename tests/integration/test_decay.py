@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from itertools import count, pairwise
 from pathlib import Path
 
@@ -170,6 +171,32 @@ def test_ten_days_of_downtime(database: Database, store: Decay, shard: Shard, cl
     assert run(store, "t", FOREVER)
     assert store.due() == []
     same_to_a_reader(before, scores(database, shard, "b"), database.now_ms())
+
+
+@pytest.mark.parametrize(
+    ("moment", "name"),
+    [
+        ("2026-11-22T23:59:59.999", "2026-W47"),
+        ("2026-11-23T00:00:00.000", "2026-W48"),
+        ("2027-01-01T12:00:00.000", "2026-W53"),
+        ("2024-12-30T00:00:00.000", "2025-W01"),
+        ("1970-01-01T00:00:00.000", "1970-W01"),
+        ("2038-01-19T03:14:08.000", "2038-W03"),
+    ],
+)
+def test_a_week_is_that_of_iso_8601(
+    database: Database, store: Decay, shard: Shard, clock: ServerClock, moment: str, name: str
+) -> None:
+    """In UTC, Monday to Sunday; script and store count alike."""
+    at = round(datetime.fromisoformat(f"{moment}+00:00").timestamp() * 1000)
+    clock.stand_still(at)
+    build_bank(database, shard, "b", facts=1, age_ms=30 * DAY_MS)
+    assert run(store, "t", FOREVER)
+    assert store.due() == []
+    assert (store.states()[0].done, week_name(at)) == (name, name)
+    for ahead in (-1, 0, 7 * DAY_MS - 1, 7 * DAY_MS):
+        clock.stand_still(round(decaying.monday(at).timestamp() * 1000) + ahead)
+        assert bool(store.due()) == (not 0 <= ahead < 7 * DAY_MS)
 
 
 @pytest.mark.parametrize("steps", [[-10 * DAY_MS, 10 * DAY_MS], [520 * WEEK_MS, -520 * WEEK_MS], [-3_600_000] * 3])
