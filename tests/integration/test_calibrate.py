@@ -25,10 +25,10 @@ def encoder(monkeypatch: pytest.MonkeyPatch) -> Angles:
     """Stands where the command asks for the model."""
     angles = Angles()
 
-    def found(_model: str) -> Angles:
+    def of(_settings: Settings, _model: str | None) -> Angles:
         return angles
 
-    monkeypatch.setattr("tellback.embedding.encoder.encoder_of", found)
+    monkeypatch.setattr("tellback.embedding.encoder.encoder_for", of)
     return angles
 
 

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from tellback.cli import calibrate
 from tellback.cli.app import app
-from tellback.embedding.encoder import encoder_of
+from tellback.embedding.encoder import encoder_for
+from tellback.settings import Settings
 from tellback.signals.calibration import Calibration
 from tellback.signals.pairs import read_pairs
 
@@ -33,7 +34,7 @@ def test_the_threshold_of_one_half_is_good_for_the_other(monkeypatch: pytest.Mon
     The best of a half is that of its chance peak too: no fixed threshold comes nearer than 0.008 on average.
     """
     labelled = read_pairs(DATA.read_bytes(), str(DATA))
-    cosines = calibrate._cosines(encoder_of(""), labelled.pairs)
+    cosines = calibrate._cosines(encoder_for(Settings()), labelled.pairs)
 
     def known(*_: object) -> list[float]:
         return cosines

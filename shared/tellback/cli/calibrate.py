@@ -145,13 +145,13 @@ def _calibrated(labelled: LabelledPairs, file: str, model: str | None, threshold
 
     try:
         from tellback.cli.calibrate_page import Calibrated
-        from tellback.embedding.encoder import encoder_of
+        from tellback.embedding.encoder import encoder_for
         from tellback.signals.calibration import Calibration
     except ImportError as error:
         raise ConfigurationError(
             f"the model is not installed here ({error.name}): pip install 'tellback[workers]'"
         ) from error
-    encoder = encoder_of(load().model if model is None else model)
+    encoder = encoder_for(load(), model)
     encoder.load()
     cosines = _cosines(encoder, labelled.pairs)
     calibration = Calibration(cosines, labelled.same)

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from tellback.embedding.encoder import Encoder, encoder_of
+from tellback.embedding.encoder import Encoder, encoder_for
 from tellback.settings import Settings, load
 from tellback.signals.matching import Vectors
 
@@ -22,7 +22,7 @@ class ModelSimilarity:
 
     def __init__(self, settings: Settings | None = None, *, encoder: Encoder | None = None) -> None:
         """Take the settings that name the model, by default those of `TELLBACK_*`; or a model of your own."""
-        self._encoder = encoder or encoder_of((settings or load()).model)
+        self._encoder = encoder or encoder_for(settings or load())
 
     def __call__(self, texts: Sequence[str], others: Sequence[str]) -> list[float]:
         """The cosines, in the order of `texts`.
