@@ -134,6 +134,12 @@ def test_who_stands_in_buries_what_goes_to_unknown_channels_too(tb: Tellback, se
     assert (view(tb, turn).delivery, view(tb, known).delivery) == ("dead", "waiting")
 
 
+def test_a_worker_looks_again_within_its_own_time_whatever_another_said(tb: Tellback, runtime: Runtime) -> None:
+    """One of other settings; or Redis's clock was set back, and what was to end soon ends in an hour."""
+    sweeps(tb).note(600.0)
+    assert Sweeper(runtime).stand_in(TEAM) == QUIET * runtime.settings.beat_period
+
+
 def test_redis_away_is_told_and_looked_for_again(settings: Settings) -> None:
     away = Runtime(msgspec.structs.replace(settings, redis_url=f"redis://127.0.0.1:{free_port()}/0"))
     with pytest.raises(Unavailable):

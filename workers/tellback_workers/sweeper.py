@@ -60,7 +60,7 @@ class Sweeper:
         sweeps = Sweeps(database, layout)
         left = sweeps.left()
         if left or not sweeps.claim(self._quiet):
-            return max(left, LEAST)
+            return max(min(left, self._quiet), LEAST)  # a server's clock that is set back makes the rest long
         turns = Turns(database, layout)
         while not sweep_all(turns, self._runtime.settings) and not self._stopping.is_set():
             sweeps.note(self._quiet)  # so many are overdue that a run was not enough: it stays ours
