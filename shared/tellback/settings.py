@@ -152,6 +152,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "is stale, and only kept in the history. 0: no late answer is sent.",
         ),
     ] = 3_600.0
+    channel_late_within: Annotated[
+        str, Meta(description="The same for channels of their own, in seconds: `web=0,telegram=86400`.")
+    ] = ""
     sweep_batch: Annotated[int, Meta(ge=1, le=10_000, description="Overdue turns that one sweep takes.")] = 500
     outbox_lease: Annotated[
         float, Meta(gt=0, le=86_400, description="Time a transport has to settle a delivery before it returns.")
@@ -224,7 +227,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     bank_contexts: Annotated[
-        int, Meta(ge=1_000, le=100_000, description="Contexts of one bank; the least recently signalled goes.")
+        int, Meta(ge=1_000, le=1_000_000, description="Contexts of one bank; the least recently signalled goes.")
     ] = 20_000
     bank_facts: Annotated[
         int, Meta(ge=1_000, le=100_000, description="Facts of one bank; the least recently signalled goes.")
@@ -256,6 +259,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         from tellback.turns.words import load_words  # noqa: PLC0415 - most processes tell no user anything
 
         return load_words(self.fallback_language, self.channel_languages, self.catalogs)
+
+    def late_of(self, channel: str) -> float:
+        """Seconds after a fallback in which an answer that comes late is still sent to this channel.
+
+        Raises:
+            ConfigurationError: `channel_late_within` is not as it should be.
+        """
+        if not self.channel_late_within:
+            return self.late_within
+        from tellback.turns.late import late_by_channel  # noqa: PLC0415 - few set it
+
+        return late_by_channel(self.channel_late_within).get(channel, self.late_within)
 
     @property
     def spoken_channels(self) -> frozenset[str]:
@@ -315,6 +330,7 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
     _check_teams("TEAMS", *settings.served_teams)
     if settings.catalogs or settings.channel_languages or "fallback_language" in given:
         _ = settings.words  # checked now: nobody should learn of it while a user waits
+    _ = settings.late_of("")  # as above
     if settings.redaction_rules:
         _add_rules(settings.redaction_rules)
     if "redis_url" not in given:

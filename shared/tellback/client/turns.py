@@ -74,7 +74,8 @@ class Turn:
         """Give the answer. While Redis is away it is kept on this host's disk and applied later: `spooled`.
 
         Where the user has had a fallback, the answer follows it, if that was at most `late_within` seconds ago (None:
-        as the setting `late_within` says). A turn that Redis lost in a failover is made again, and answered.
+        as `late_within` of the settings says, or `channel_late_within`). A turn that Redis lost in a failover is made
+        again, and answered.
 
         Raises:
             InvalidInput: not an `OutgoingResponse`, a blank one, or one above the limits of the outbox.
@@ -242,7 +243,7 @@ class Turn:
         return self._fail(response, code, Said(response=response, error_code=code))
 
     def _late_ms(self, late_within: float | None) -> int:
-        return round((self._context.settings.late_within if late_within is None else late_within) * 1000)
+        return round((self._context.settings.late_of(self.channel) if late_within is None else late_within) * 1000)
 
     def _spool(self, said: Said) -> Literal["spooled"]:
         self._context.publisher.publish(said.fact(self.ref, self._origin))

@@ -93,7 +93,7 @@ class TurnsLoop:
             self._without_custom(context)
         else:
             self._pipeline.run(context, _queue, guard=guard)
-        late = self._settings.late_within if fact.late_within is None else fact.late_within
+        late = self._settings.late_of(fact.channel) if fact.late_within is None else fact.late_within
         given = answer_of(context, turn, late)
         known = None if origin is None or lost_problem(fact, origin, self._layout) else self._origin(origin)
         routed = routed_of(context, fact)
