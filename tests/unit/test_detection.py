@@ -183,16 +183,17 @@ def test_similarity_finds_other_words_and_softens_silence() -> None:
 
     def similarity(facts: Sequence[str], sentences: Sequence[str]) -> list[float]:
         asked.append((facts, sentences))
-        return [0.9, 0.5]
+        return [0.9, 0.525, 0.25]
 
-    facts = {"a": "Share database sessions.", "b": "Rotate keys.", "none": ""}
+    facts = {"a": "Share database sessions.", "b": "Rotate keys.", "c": "Deploy twice.", "none": ""}
     response = "Keep a few links open and hand them round. That is all there is to it, truly."
     found = weigh(response, facts, similarity=similarity)
     assert (found["a"].verdict, found["a"].confidence, found["a"].because) == ("used", 0.765, ("meaning",))
     assert (found["b"].verdict, found["b"].confidence) == ("ignored", 0.25)
-    assert asked == [(["Share database sessions.", "Rotate keys."], response.replace(". ", ".\n").split("\n"))], (
-        "facts with a text, and sentences"
-    )
+    assert (found["c"].verdict, found["c"].confidence) == ("ignored", 0.5)
+    assert asked == [
+        (["Share database sessions.", "Rotate keys.", "Deploy twice."], response.replace(". ", ".\n").split("\n"))
+    ], "facts with a text, and sentences"
     assert weigh("", facts, similarity=similarity)["a"].verdict == "unclear"
     assert len(asked) == 1
 

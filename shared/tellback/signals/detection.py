@@ -32,6 +32,7 @@ REFERENCE: Final = 0.95
 OVERLAP: Final = 0.85  # times the Jaccard index, from 0.5 on
 MEANING: Final = 0.85  # times the cosine, from 0.75 on
 MEANING_FROM: Final = 0.75
+STRANGE: Final = 0.3  # cosine up to which a sentence has nothing of a fact; from there to 0.75 silence tells less
 VALUES: Final = (0.6, 0.7)  # one value, more
 FILE: Final = 0.5
 TOPIC: Final = 0.4  # times the share of the fact's words
@@ -234,7 +235,8 @@ def _weigh_topic(weight: _Weight, fact: _Fact, response: _Response, cosine: floa
     strong = weight.used > 0
     weight.use("topic", TOPIC * share)
     if not strong:
-        weight.ignore("absent", (1 - share) * (1 - max(0.0, cosine)) * response.silence)
+        near = min(1.0, max(0.0, (cosine - STRANGE) / (MEANING_FROM - STRANGE)))
+        weight.ignore("absent", (1 - share) * (1 - near) * response.silence)
 
 
 def _cosines(response: _Response, facts: Sequence[_Fact], similarity: Similarity | None) -> list[float]:
