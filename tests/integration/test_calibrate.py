@@ -168,6 +168,12 @@ def test_a_bank_of_another_model_is_left_alone(
     for model, dimension in (("other", 52), ("angles", 53)):
         with pytest.raises(ConfigurationError, match="was begun with the model angles of 52"):
             store.set(0.7, model=model, dimension=dimension)
+    fresh = BankThreshold(tb.context.database, layout.of("files"), "files")
+    assert fresh.set(0.7, model="angles", dimension=52, weights="one") is None
+    assert fresh.set(0.6, model="angles", dimension=52) == 0.7
+    with pytest.raises(ConfigurationError, match=r"\(weights one\), and this threshold .* \(weights two\)"):
+        fresh.set(0.5, model="angles", dimension=52, weights="two")
+    assert fresh.begun_with() == ("angles", 0.6)
     done = run(pairs, "--bank", "b", "--model", "other", settings=settings)
     assert done.exit_code == 2
     assert "begun with the model angles, and --model is other" in done.stderr

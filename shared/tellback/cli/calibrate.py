@@ -128,7 +128,8 @@ def _of_bank(
 def _set(tb: Tellback, bank: str, found: Calibrated) -> Calibrated:
     from dataclasses import replace
 
-    former = _threshold(tb, bank).set(found.chosen.threshold, model=found.model, dimension=found.dimension)
+    chosen = found.chosen.threshold
+    former = _threshold(tb, bank).set(chosen, model=found.model, dimension=found.dimension, weights=found.weights)
     return replace(found, bank=bank, former=former)
 
 
@@ -159,6 +160,7 @@ def _calibrated(labelled: LabelledPairs, file: str, model: str | None, threshold
         file=file,
         model=encoder.model,
         dimension=encoder.dimension,
+        weights=encoder.weights,
         same_from=labelled.same_from,
         calibration=calibration,
         cosines=tuple(cosines),

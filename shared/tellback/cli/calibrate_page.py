@@ -28,6 +28,7 @@ class Calibrated:
     file: str
     model: str
     dimension: int
+    weights: str
     same_from: float
     calibration: Calibration
     cosines: tuple[float, ...]
@@ -53,6 +54,7 @@ def as_object(found: Calibrated) -> dict[str, Any]:
         "file": found.file,
         "model": found.model,
         "dimension": found.dimension,
+        "weights": found.weights,
         "pairs": found.calibration.pairs,
         "same": found.calibration.same,
         "same_from": found.same_from,
