@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tellback import Tellback, connect
@@ -43,6 +44,21 @@ def test_what_is_told_while_redis_is_away_waits_on_disk_and_a_recall_waits_for_i
                 assert [(hit.fact_id, hit.text) for hit in bank.recall("x", wait=60)] == [("f", "x")]
             bench.close()
         database.close()
+
+
+def test_a_recall_waits_for_what_a_full_intake_holds_back(tb: Tellback, settings: Settings, layout: Layout) -> None:
+    """What waits on disk for room in the stream is told as well."""
+    del tb  # an emptied Redis
+    bench = Bench(settings, layout, Angles())
+    with connect(settings=msgspec.structs.replace(settings, intake_max=1)) as host:
+        bank = host.bank("b")
+        for i in range(3):
+            bank.remember(f"f{i}", f"x@{i}")
+            host.flush()
+        assert host.spooled
+        with serving(bench, Family.SIGNALS, Family.RECALLS):
+            assert [hit.fact_id for hit in bank.recall("x", wait=60)] == ["f0", "f1", "f2"]
+    bench.close()
 
 
 def test_a_process_that_missed_too_much_loads_all_again(
