@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import subprocess
 import sys
@@ -65,7 +66,8 @@ def installed(folder: Path, monkeypatch: pytest.MonkeyPatch, *entries: str) -> N
     """The package's files on the path, as installing puts them there."""
     with zipfile.ZipFile(wheel(folder, "underlining", *entries)) as archive:
         archive.extractall(folder / "site")
-    monkeypatch.syspath_prepend(str(folder / "site"))
+    monkeypatch.setattr(sys, "path", [str(folder / "site"), *sys.path])
+    importlib.invalidate_caches()
     monkeypatch.delitem(sys.modules, "underlining", raising=False)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from tellback import clock
 from tellback.client.connection import Tellback
@@ -74,7 +74,7 @@ def _send_due(
 
 def _sent(transport: Transport, delivery: OutboxDelivery) -> RoutingOutcome:
     try:
-        outcome: object = transport.send(delivery)
+        outcome = cast("object", transport.send(delivery))
         if isinstance(outcome, RoutingOutcome):
             return outcome
         raise TypeError(f"it returned {type(outcome).__name__}, not RoutingOutcome")  # noqa: TRY301 - it may have sent
