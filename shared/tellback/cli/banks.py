@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
-from tellback.cli.common import SIGNALS, JsonOption, TeamOption, UrlOption, client, show, warn_of_models
+from tellback.cli.common import SIGNALS, JsonOption, TeamOption, UrlOption, client, print_json, show, warn_of_models
 from tellback.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -23,7 +26,19 @@ _PRUNE_COLUMNS: Final = ("fact_id", "usefulness_score", "signal_count", "signals
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(rich_help_panel=SIGNALS)(bank)
+    group = typer.Typer(cls=_BankGroup, help="Banks; `tellback bank reembed` gives one another model.")
+    group.command("show")(bank)
+    group.command("reembed")(reembed)
+    app.add_typer(group, name="bank", rich_help_panel=SIGNALS)
+
+
+class _BankGroup(TyperGroup):
+    """`tellback bank NAME` is `tellback bank show NAME`: a bank that is called as a command is shown by that."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or args[0] not in {*self.commands, "--help"}:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
 
 
 def bank(
@@ -93,6 +108,66 @@ def bank(
             show(rows, as_json=as_json, columns=_PRUNE_COLUMNS, title=f"Candidates for pruning in {name}")
         else:
             _show_banks(tb, [name], as_json=as_json)
+
+
+def reembed(
+    name: Annotated[str, typer.Argument(help="The bank.")],
+    *,
+    model: Annotated[
+        str | None, typer.Option(help="A folder, or a name on the hub; default: TELLBACK_MODEL, else the packaged one.")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(min=0, max=1, help="The bank's threshold from then on; default: the model's.")
+    ] = None,
+    as_json: JsonOption = False,
+    redis_url: UrlOption = None,
+    team: TeamOption = None,
+) -> None:
+    """Give a bank another model while it is in use: its contexts are embedded anew, then it switches at once.
+
+    Signals and recalls go on with the old model until then. Killed, it goes on where it was when it is run again.
+    Run it where the model is, on a host of workers; start workers with that model before or after.
+    """
+    import msgspec
+
+    from tellback.settings import load
+    from tellback.state.memories import MemoryStore
+
+    with client(redis_url, team) as tb:
+        try:
+            from tellback.embedding.encoder import encoder_for
+            from tellback.embedding.reembedding import Reembedding
+        except ImportError as error:
+            raise InvalidInput("the model is not here: pip install 'tellback[workers]'") from error
+        context, bank_name = tb.context, tb.bank(name).name
+        shard = context.layout.of(bank_name)
+        with _progress() as progress:
+            run = Reembedding(context.database, shard, bank_name, encoder_for(load(), model))
+            done = run.run(threshold=threshold, progress=progress)
+        facts = MemoryStore(context.database, shard, bank_name).info()
+    if as_json:
+        print_json(msgspec.to_builtins(done))
+    elif done.changed:
+        typer.echo(
+            f"{done.contexts} contexts of bank {name} embedded with {done.model} in place of {done.former_model}, "
+            f"threshold {done.threshold:g}"
+        )
+    else:
+        typer.echo(f"bank {name} has the model {done.model} already")
+    if facts is not None and (facts.model, facts.dimension) != (done.model, done.dimension):
+        typer.echo(f"tellback: its remembered facts are of {facts.model}: forget and remember them again", err=True)
+
+
+@contextmanager
+def _progress() -> Generator[Callable[[int, int], None], None, None]:
+    """A bar on standard error where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("contexts", total=None)
+        yield lambda done, of: bar.update(task, completed=done, total=of)
 
 
 def _show_banks(tb: Tellback, names: list[str], *, as_json: bool) -> None:

@@ -77,12 +77,17 @@ class BankContexts:
         self.matrix.version = loaded.version
 
     def _check(self, bank: BankInfo) -> None:
-        if (bank.model, bank.dimension) != (self._encoder.model, self._encoder.dimension):
-            raise ConfigurationError(
-                f"bank {self.store.bank!r} was begun with the model {bank.model} of {bank.dimension} dimensions, and "
-                f"this worker has {self._encoder.model} of {self._encoder.dimension}: set TELLBACK_MODEL to the former "
-                "on the workers, or signal to another bank"
-            )
+        """The same files are the same model, whatever they are called; where either does not say, the name counts."""
+        encoder = self._encoder
+        same = bank.weights == encoder.weights if bank.weights and encoder.weights else bank.model == encoder.model
+        if same and bank.dimension == encoder.dimension:
+            return
+        theirs, ours = _described(bank.model, bank.weights), _described(encoder.model, encoder.weights)
+        raise ConfigurationError(
+            f"bank {self.store.bank!r} was begun with the model {theirs} of {bank.dimension} dimensions, and "
+            f"this worker has {ours} of {encoder.dimension}: set TELLBACK_MODEL to the former on the workers, or give "
+            f"the bank the latter by `tellback bank reembed {self.store.bank}`, then replay the dead letters"
+        )
 
 
 class Contexts:
@@ -142,3 +147,7 @@ class Contexts:
             )
         )
         self._said = (failure, now)
+
+
+def _described(model: str, weights: str) -> str:
+    return f"{model} (files {weights})" if weights else model

@@ -41,6 +41,8 @@ class BankInfo:
     model: str
     dimension: int
     threshold: float
+    weights: str = ""
+    """What tells the model's files from others'; '' of a bank that does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     dimension: int
     threshold: float
+    weights: str = ""
     lease_ms: int
     facts_cap: int
     ctx_cap: int = FAMILIES["ctx"].cap or 0
@@ -211,7 +214,8 @@ def bank_info(fields: dict[str, str]) -> BankInfo | None:
     """What the bank was begun with; None for one that is yet to begin."""
     if "id" not in fields:
         return None
-    return BankInfo(fields["id"], fields["model"], int(fields["dimension"]), float(fields["threshold"]))
+    threshold = float(fields["threshold"])
+    return BankInfo(fields["id"], fields["model"], int(fields["dimension"]), threshold, fields.get("weights", ""))
 
 
 def _usefulness(record: Sequence[Any], now: int) -> Usefulness:

@@ -86,7 +86,7 @@ FAMILIES: Final = {
         KeyFamily("served", "outbox", "zset", 7 * DAY, 1_000, "channels by when a transport last asked for deliveries"),
         KeyFamily("channels", "outbox", "zset", 7 * DAY, 1_000, "channels by last use; the longest unused goes"),
         KeyFamily("banks", "signals", "zset", None, None, "the team's banks by last signal"),
-        KeyFamily("bank", "signals", "hash", None, 16, "a bank's model, threshold, version and counts"),
+        KeyFamily("bank", "signals", "hash", None, 24, "a bank's model, threshold, version and counts"),
         KeyFamily("facts", "signals", "hash", None, 100_000, "global scores; the least recently signalled goes"),
         KeyFamily("recent", "signals", "zset", None, 100_000, "facts by last signal"),
         KeyFamily("above", "signals", "zset", None, 100_000, "facts of 0.5 and more, in the order of their scores"),
@@ -94,10 +94,17 @@ FAMILIES: Final = {
         KeyFamily("bankdays", "signals", "hash", None, 400, "a bank's days with their mean score; the oldest goes"),
         KeyFamily("sigstats", "signals", "hash", None, 8, "signals applied, by type; counters that only grow"),
         KeyFamily("decay", "signals", "hash", None, 16, "the weekly decay: the week done, where a pass stands"),
-        KeyFamily("ctxvec", "signals", "hash", None, 100_000, "contexts: vectors by slot"),
-        KeyFamily("ctxtext", "signals", "hash", None, 100_000, "contexts: the query of each, cut to 2,048 characters"),
-        KeyFamily("ctxver", "signals", "zset", None, 100_000, "contexts: slot by version"),
-        KeyFamily("ctxrecent", "signals", "zset", None, 100_000, "contexts: slot by last signal; the lowest goes"),
+        KeyFamily("ctxvec", "signals", "hash", None, 1_000_000, "contexts: vectors by slot"),
+        KeyFamily(
+            "ctxtext", "signals", "hash", None, 1_000_000, "contexts: the query of each, cut to 2,048 characters"
+        ),
+        KeyFamily("ctxver", "signals", "zset", None, 1_000_000, "contexts: slot by version"),
+        KeyFamily("ctxrecent", "signals", "zset", None, 1_000_000, "contexts: slot by last signal; the lowest goes"),
+        KeyFamily("next", "signals", "hash", 7 * DAY, 8, "the model that a bank is to have, and how far that has come"),
+        KeyFamily("nextvec", "signals", "hash", 7 * DAY, 1_000_000, "contexts: vectors of that model, by slot"),
+        KeyFamily(
+            "lastvec", "signals", "hash", None, 1_000_000, "vectors of the model before, within the switch alone"
+        ),
         KeyFamily("ctx", "signals", "hash", None, 1_000, "one context's scores by fact; above, about the oldest go"),
         KeyFamily("sigseen", "signals", "set", 7 * DAY, 50_500, "signal ids, two generations of 50,000"),
         KeyFamily("sigseen-old", "signals", "set", 7 * DAY, 50_500, "the generation before"),

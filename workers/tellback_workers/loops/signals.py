@@ -161,6 +161,7 @@ class SignalsLoop:
             model=encoder.model,
             dimension=encoder.dimension,
             threshold=default_threshold(encoder.model),
+            weights=encoder.weights,
             lease_ms=int(settings.embed_lease * 1000),
             facts_cap=settings.bank_facts,
             places=[

@@ -5,7 +5,7 @@
 --       11 sigseen, 12 sigseen-old, 13 siglog, 14 above, 15 below, 16 bankdays, 17 sigstats;
 --       then ctx of each place; then hist of each session.
 -- ARGV: 1 fence, 2 entry ids, 3 MessagePack of
---       {bank, known = id of the bank that was read or '', version = its version, id, model, dimension, threshold: for a
+--       {bank, known = id of the bank that was read or '', version = its version, id, model, dimension, threshold, weights: for a
 --        bank that begins; lease_ms = renewal of the lease; facts_cap, ctx_cap; places = {{slot, begins, text}}; vectors of those that begin follow in ARGV;
 --        items = {{signal_id, fact_id, kind 1..4, change, place from 1, session from 0 = none, log = JSON after "at"}}}
 -- Returns 'ok' | 'fenced' | 'stale': the bank has another version, or a signal was applied before; load again.
@@ -38,7 +38,7 @@ if #items == 0 then return 'ok' end
 
 if not bank[1] then
   redis.call('HSET', KEYS[3], 'id', plan.id, 'model', plan.model, 'dimension', plan.dimension,
-    'threshold', plan.threshold, 'created_at', now)
+    'threshold', plan.threshold, 'weights', plan.weights, 'created_at', now)
 end
 
 -- Contexts that the batches begin, each at a version of its own.

@@ -1,0 +1,213 @@
+"""A bank gets another model while it is in use: nothing is lost, no worker sees half of it, a kill costs nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from tellback import Tellback
+from tellback.cli.app import app
+from tellback.embedding import encoder
+from tellback.embedding.reembedding import Reembedding
+from tellback.errors import ConfigurationError, NotFound
+from tellback.settings import Settings
+from tellback.signals.matching import Vectors
+from tellback.state import reembedding
+from tellback.state.keys import Layout
+from tests.support.signals import Angles, Bench, item, recall, signal
+
+
+class Wider(Angles):
+    """Another model: more dimensions, and other directions."""
+
+    model = "wider"
+    weights = "fedcba9876543210"
+    dimension = 60
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        rows = super().encode(texts)
+        return np.ascontiguousarray(rows[:, ::-1])
+
+
+@pytest.fixture
+def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
+    bench = Bench(settings, layout, Angles())
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+def new(settings: Settings, layout: Layout) -> Iterator[Bench]:
+    """A worker with the new model."""
+    bench = Bench(settings, layout, Wider())
+    yield bench
+    bench.close()
+
+
+def job(tb: Tellback, layout: Layout, model: Angles | None = None, bank: str = "b") -> Reembedding:
+    return Reembedding(tb.context.database, layout.of(bank), bank, model or Wider())
+
+
+def test_contexts_scores_and_counts_stay(tb: Tellback, bench: Bench, new: Bench, layout: Layout) -> None:
+    signal(tb, bench, [item("f", "x@0", "helpful"), item("g", "y@0", "not_helpful"), item("f", "y@0")])
+    told: list[tuple[int, int]] = []
+    done = job(tb, layout).run(threshold=0.9, progress=lambda at, of: told.append((at, of)))
+    assert (done.former_model, done.model, done.contexts, done.changed) == ("angles", "wider", 2, True)
+    assert told == [(2, 2)]
+    stats = tb.bank("b").stats()
+    assert (stats.model, stats.dimension, stats.threshold, stats.contexts) == ("wider", 60, 0.9, 2)
+    for query, expected in (("x@10", {"f": 0.65, "g": 0.4}), ("y@10", {"f": 0.6, "g": 0.4})):
+        hits = recall(new, tb.bank("b"), query, [("f", 0.5), ("g", 0.5)])
+        assert {hit.fact_id: hit.usefulness for hit in hits} == pytest.approx(expected, abs=1e-6)
+        assert next(hit.scope for hit in hits if hit.fact_id == "f") == "context"
+    signal(tb, new, [item("f", "x@10")])
+    assert tb.bank("b").stats().contexts == 2
+
+
+def test_a_worker_of_the_old_model_is_told_what_to_do(tb: Tellback, bench: Bench, new: Bench, layout: Layout) -> None:
+    """Before and after; what it could not apply is kept, and replayed counts once."""
+    signal(tb, bench, [item("f", "x@0")])
+    with pytest.raises(ConfigurationError, match=r"tellback bank reembed b"):
+        recall(new, tb.bank("b"), "x@0", [("f", 0.5)])
+    job(tb, layout).run()
+    signal(tb, bench, [item("f", "x@0")])
+    for _ in range(4):
+        bench.drain()
+    [letter] = tb.dead.newest()
+    assert "TELLBACK_MODEL" in letter.reason
+    assert tb.bank("b").fact_stats("f").signal_count == 1
+    tb.dead.replay(letter.id)
+    new.drain()
+    assert tb.bank("b").fact_stats("f").signal_count == 2
+    assert tb.dead.count() == 0
+
+
+def test_signals_that_come_meanwhile_are_not_lost(
+    tb: Tellback, bench: Bench, new: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A context that begins after all was embedded, a moment before the switch, is embedded too."""
+    signal(tb, bench, [item("f", "x@0")])
+    original, switches = reembedding.ModelSwitch.switch, list[bool]()
+
+    def raced(self: Any, part: Any) -> bool:
+        if not switches:
+            signal(tb, bench, [item("late", "y@0"), item("f", "x@0")])
+        switches.append(original(self, part))
+        return switches[-1]
+
+    monkeypatch.setattr(reembedding.ModelSwitch, "switch", raced)
+    assert job(tb, layout).run().contexts == 2
+    assert switches == [False, True]
+    [hit] = recall(new, tb.bank("b"), "y@0", [("late", 0.5)])
+    assert (hit.scope, round(hit.usefulness, 6)) == ("context", 0.6)
+    assert tb.bank("b").fact_stats("f").signal_count == 2
+
+
+def test_killed_it_goes_on_where_it_was(
+    tb: Tellback, bench: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bank keeps its model until the end, and nothing is embedded twice; for a third model all begins anew."""
+    monkeypatch.setattr(reembedding, "EMBEDDED_AT_ONCE", 4)
+    signal(tb, bench, [item("f", letter) for letter in "abcdefghij"])
+    wider = Wider()
+
+    def killed(at: int, _of: int) -> None:
+        if at >= 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        job(tb, layout, wider).run(progress=killed)
+    assert tb.bank("b").stats().model == "angles"
+    assert recall(bench, tb.bank("b"), "a", [("f", 0.5)])[0].scope == "context"
+    assert job(tb, layout, wider).run().contexts == 10
+    assert [len(call) for call in wider.calls] == [4, 4, 2]
+    third = Wider()
+    third.model, third.weights = "third", "0000000000000000"
+    with pytest.raises(KeyboardInterrupt):
+        job(tb, layout, Angles()).run(progress=killed)
+    assert job(tb, layout, third).run().former_model == "wider"
+    assert [len(call) for call in third.calls] == [4, 4, 2]
+    database = tb.context.database
+    assert database.command("EXISTS", *(layout.of("b").key(name, "b") for name in ("next", "nextvec", "lastvec"))) == 0
+
+
+def test_two_at_once_do_it_once(tb: Tellback, bench: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reembedding, "EMBEDDED_AT_ONCE", 4)
+    signal(tb, bench, [item("f", letter) for letter in "abcdefghij"])
+    second: list[bool] = []
+
+    def race(at: int, _of: int) -> None:
+        if at == 4:
+            second.append(job(tb, layout).run().changed)
+
+    first = job(tb, layout).run(progress=race)
+    assert (first.changed, second) == (False, [True])
+    assert tb.bank("b").stats().contexts == 10
+
+
+def test_again_it_changes_nothing(tb: Tellback, bench: Bench, layout: Layout) -> None:
+    signal(tb, bench, [item("f", "a")])
+    job(tb, layout).run()
+    wider = Wider()
+    assert not job(tb, layout, wider).run().changed
+    assert wider.calls == []
+
+
+def test_other_files_under_the_same_name_are_another_model(tb: Tellback, settings: Settings, layout: Layout) -> None:
+    """And the same files under another name are the same one."""
+    first, changed, moved = Angles(), Angles(), Angles()
+    first.weights = moved.weights = "0123456789abcdef"
+    changed.weights, moved.model = "fedcba9876543210", "/elsewhere/angles"
+    workers = [Bench(settings, layout, model) for model in (first, changed, moved)]
+    signal(tb, workers[0], [item("f", "a")])
+    with pytest.raises(ConfigurationError, match=r"files 0123456789abcdef.*files fedcba9876543210"):
+        recall(workers[1], tb.bank("b"), "a", [("f", 0.5)])
+    assert recall(workers[2], tb.bank("b"), "a", [("f", 0.5)])[0].scope == "context"
+    assert job(tb, layout, changed).run().changed
+    assert recall(workers[1], tb.bank("b"), "a", [("f", 0.5)])[0].scope == "context"
+    for worker in workers:
+        worker.close()
+
+
+def test_a_bank_that_is_not_there_is_said(tb: Tellback, bench: Bench, layout: Layout) -> None:
+    with pytest.raises(NotFound, match="no bank"):
+        job(tb, layout, bank="none").run()
+    assert bench.runtime.database.command("EXISTS", layout.of("none").key("next", "none")) == 0
+
+
+def run(settings: Settings, *arguments: str) -> Result:
+    environment = {"TELLBACK_REDIS_URL": settings.redis_url, "TELLBACK_DATA_DIR": settings.data_dir}
+    return CliRunner(env=environment).invoke(app, ["bank", *arguments])
+
+
+def test_the_command_gives_a_bank_another_model(
+    tb: Tellback, bench: Bench, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a pipe it shows no progress; a bank that has the model already is said to; one that is missing is an error."""
+
+    def chosen(_settings: Settings, model: str | None) -> Angles:
+        return Wider() if model == "wider" else Angles()
+
+    monkeypatch.setattr(encoder, "encoder_for", chosen)
+    signal(tb, bench, [item("f", "x@0"), item("f", "y@0")])
+    done = run(settings, "reembed", "b", "--model", "wider", "--threshold", "0.7")
+    assert done.exit_code == 0, done.output
+    assert done.stdout == "2 contexts of bank b embedded with wider in place of angles, threshold 0.7\n"
+    assert done.stderr == ""
+    again = run(settings, "reembed", "b", "--model", "wider", "--json")
+    assert json.loads(again.stdout)["changed"] is False
+    missing = run(settings, "reembed", "none")
+    assert (missing.exit_code, missing.stderr.count("\n")) == (1, 1)
+    assert json.loads(run(settings, "b", "--json").stdout)["model"] == "wider"
+
+
+def test_a_bank_that_is_called_as_a_command_is_shown_too(tb: Tellback, bench: Bench, settings: Settings) -> None:
+    signal(tb, bench, [item("f", "x@0")], bank="reembed")
+    assert json.loads(run(settings, "show", "reembed", "--json").stdout)["bank"] == "reembed"
+    assert "reembed" in run(settings).stdout
+    assert "reembed" in run(settings, "--help").stdout
