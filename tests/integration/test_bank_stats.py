@@ -79,7 +79,7 @@ steps = st.lists(
 )
 
 
-@hypothesis_settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=steps)
 def test_figures_are_those_of_all_facts(
     tb: Tellback,

@@ -234,7 +234,7 @@ def test_a_cursor_of_a_server_that_restarted_counts_for_nothing(tmp_path: Path) 
         database = Database(server.url)
         layout = Layout("default", 1)
         store, shard = Decay(database, layout), layout.shard(0)
-        build_bank(database, shard, "b", facts=20_000, age_ms=30 * DAY_MS)
+        build_bank(database, shard, "b", facts=9_000, age_ms=30 * DAY_MS)
         for _ in range(15):
             assert store.run(shard, "t", lambda: True) == "more"
         server.restart()

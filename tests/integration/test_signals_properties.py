@@ -26,7 +26,7 @@ from tests.support.signals import Angles, Bench, item, signal
 
 MONDAY_NOON = 1_788_782_400_000  # 2026-09-07 12:00 UTC
 few_examples = hypothesis_settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 types = st.sampled_from(get_args(SignalType))
 shares = st.floats(0, 1)
