@@ -186,6 +186,7 @@ def test_what_says_nothing_leaves_the_turn_owed(tb: Tellback, runtime: Runtime) 
     assert found.state == "open"
     assert found.deadline is not None
     assert 0 < found.deadline - tb.context.database.now_ms() <= tb.context.settings.finish_grace * 1000
+    assert [seen.id for seen in store(tb).open_now(10)] == [turn.id], "the sweep finds it"
     assert turn.progress() > 0
     deadline_passes(tb, turn)
     assert swept(tb) == 1
