@@ -117,8 +117,8 @@ def _came_to(process: subprocess.Popen[bytes], lines: Callable[[], int], least: 
 
 @pytest.mark.faults
 def test_killed_runs_lose_and_repeat_nothing(bench: Bench, settings: Settings, tb: Tellback, file: Path) -> None:
-    """SIGKILL three times, wherever it was; the fourth run ends."""
-    count = 12_000
+    """SIGKILL twice, wherever it was; the third run ends."""
+    count = 8_000
     file.write_text("".join(line(fact_id=f"f{i % 50}", query=f"a@{i % 7}") for i in range(count)))
     places = Path(settings.data_dir) / "signal-files"
     command = [sys.executable, "-c", "from tellback.cli.app import main; main()", "signal", str(file), "--bank", "b"]
@@ -126,12 +126,12 @@ def test_killed_runs_lose_and_repeat_nothing(bench: Bench, settings: Settings, t
     def lines() -> int:
         return max((json.loads(place.read_bytes())["lines"] for place in places.glob("*.json")), default=0)
 
-    for least in (500, 3_000, 5_000):
+    for least in (500, 3_000):
         process = subprocess.Popen(command, env=environment(settings), stdout=subprocess.DEVNULL)
         wait_until(partial(_came_to, process, lines, least), "it has come so far", 60)
         process.kill()
         process.wait()
-    assert 5_000 <= lines() < count, "it was killed in the middle"
+    assert 3_000 <= lines() < count, "it was killed in the middle"
     last = subprocess.run(command, env=environment(settings), capture_output=True, check=True)
     assert b"were published before" in last.stdout
     assert last.stderr == b""
