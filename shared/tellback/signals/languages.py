@@ -64,7 +64,8 @@ def languages() -> Languages:
     filler = rf"(?:[\s\"'`«“\[(#:]|\b(?:{_any(file.filler.words)})\b|{_any(file.filler.unparted)})*+"
     joins = rf"(?:[,;/&+]|\b(?:{_any(file.joining.words)})\b|{_any(file.joining.unparted)})"
     mark = f"{OPEN}[0-9]+{CLOSE}"
-    facts = rf"(?P<facts>{mark}(?:[\s\])`\"'»”]*+{joins}{filler}{mark})*)"
+    # Bounded and never given back: a text of thousands of ids in a row costs no more than its length.
+    facts = rf"(?P<facts>{mark}(?:[\s\])`\"'»”]*+{joins}{filler}{mark}){{0,30}}+)"
     before, after = ("|".join(p for each in part.values() for p in each) for part in (file.before, file.after))
     return Languages(
         stop=frozenset(word for text in file.stop.values() for word in text.split()),
