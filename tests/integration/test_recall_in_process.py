@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal as signals
 import sys
+import threading
 from collections.abc import Iterator
 
 import msgspec
@@ -12,6 +13,7 @@ import pytest
 
 from tellback import SignalItem, Tellback, connect
 from tellback.embedding import encoder as encoders
+from tellback.embedding.answering import Answering
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
@@ -97,7 +99,8 @@ def test_a_host_without_the_model_is_told_what_it_lacks(host: Tellback, monkeypa
 def test_a_forked_child_has_a_model_of_its_own(host: Tellback) -> None:
     """The threads of the parent's model are not in it, and what they held would never be let go."""
     host.bank("b").recall("x", [("f", 0.5)])
-    held = vars(vars(host.context.in_process)["_answering"].contexts.embedder)["_guard"]
+    answering: Answering = vars(host.context.in_process)["_answering"]
+    held: threading.Lock = vars(answering.contexts.embedder)["_guard"]
     with held:
         child = os.fork()
         if not child:

@@ -8,9 +8,12 @@ import sys
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+import tellback
 from tellback import SignalItem, Tellback, connect
 from tellback.contracts.signals import RecallHit, SignalType
 from tellback.doctor.examination import examine
@@ -139,6 +142,36 @@ def test_the_example_prints_what_the_page_says(
     monkeypatch.setenv("TELLBACK_REDIS_URL", system.redis_url)
     exec(compile(code, "signals.md", "exec"), {})
     assert capsys.readouterr().out == printed
+
+
+def test_the_example_of_facts_that_the_bank_holds(
+    system: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "loops" / "signals.md").read_text("utf-8")
+    section = page.partition("## Facts that the bank holds\n")[2]
+    code, printed = (re.findall(rf"```{kind}\n(.*?)```", section, re.DOTALL)[0] for kind in ("python", "text"))
+    monkeypatch.setenv("TELLBACK_REDIS_URL", system.redis_url)
+    exec(compile(code, "signals.md", "exec"), {"tellback": tellback})
+    assert capsys.readouterr().out == printed
+
+
+def test_facts_are_found_by_meaning_through_a_worker_and_in_process(host: Tellback, system: Settings) -> None:
+    """Both give the same hits: the model is the same, and so are scores and facts."""
+    facts = {
+        "pool": "The database pool holds forty connections.",
+        "ceo": "Ada Lovelace leads the company as its chief executive.",
+        "tls": "Certificates are renewed on the first of each month.",
+    }
+    for fact_id, text in facts.items():
+        host.bank("held").remember(fact_id, text)
+    host.bank("held").signal([item("tls", "Who is the CEO?", "ignored")])
+    options: dict[str, Any] = {"limit": 2, "boost_by_usefulness": True, "wait": LOADING}
+    hits = host.bank("held").recall("Who is the CEO?", **options)
+    assert (hits[0].fact_id, hits[0].text, hits[0].degraded) == ("ceo", facts["ceo"], False)
+    with connect(settings=msgspec.structs.replace(system, recall_in_process=True)) as tb:
+        here = tb.bank("held").recall("Who is the CEO?", **options)
+    assert [(hit.fact_id, hit.text, hit.scope) for hit in here] == [(hit.fact_id, hit.text, hit.scope) for hit in hits]
+    assert [hit.score for hit in here] == pytest.approx([hit.score for hit in hits], abs=1e-5)  # scores fade meanwhile
 
 
 def test_signals_wait_while_a_worker_has_no_model(

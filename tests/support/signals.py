@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -110,7 +110,7 @@ def signal(
 
 
 @contextmanager
-def serving(bench: Bench, *families: Family) -> Iterator[None]:
+def serving(bench: Bench, *families: Family) -> Generator[None]:
     """A worker's loops run beside."""
     done = threading.Event()
 
