@@ -67,6 +67,7 @@ def test_contexts_scores_and_counts_stay(tb: Tellback, bench: Bench, new: Bench,
         assert next(hit.scope for hit in hits if hit.fact_id == "f") == "context"
     signal(tb, new, [item("f", "x@10")])
     assert tb.bank("b").stats().contexts == 2
+    assert tb.context.database.command("PTTL", layout.of("b").key("ctxvec", "b")) == -1, "it stays"
 
 
 def test_a_worker_of_the_old_model_is_told_what_to_do(tb: Tellback, bench: Bench, new: Bench, layout: Layout) -> None:
@@ -106,6 +107,27 @@ def test_signals_that_come_meanwhile_are_not_lost(
     [hit] = recall(new, tb.bank("b"), "y@0", [("late", 0.5)])
     assert (hit.scope, round(hit.usefulness, 6)) == ("context", 0.6)
     assert tb.bank("b").fact_stats("f").signal_count == 2
+
+
+def test_a_slot_that_is_used_again_meanwhile_is_embedded_again(
+    tb: Tellback, bench: Bench, new: Bench, settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the cap a context is evicted a moment before the switch: as many as before, but not the same."""
+    full = Bench(Settings(redis_url=settings.redis_url, bank_contexts=1), layout, Angles())
+    signal(tb, bench, [item("f", "x@0")])
+    original = reembedding.ModelSwitch.switch
+    turns = iter([True])
+
+    def raced(self: Any, part: Any) -> bool:
+        if next(turns, False):
+            signal(tb, full, [item("late", "y@0")])
+        return original(self, part)
+
+    monkeypatch.setattr(reembedding.ModelSwitch, "switch", raced)
+    assert job(tb, layout).run().contexts == 1
+    [hit] = recall(new, tb.bank("b"), "y@0", [("late", 0.5)])
+    assert hit.scope == "context"
+    full.close()
 
 
 def test_killed_it_goes_on_where_it_was(
