@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import Celery, signals
 
 from tellback.settings import load
-from tellback_workers import collecting, groups, lifeline, policy_file, presence, provider_check
+from tellback_workers import collecting, groups, lifeline, model_copies, policy_file, presence, provider_check
 from tellback_workers.config import config
 from tellback_workers.dispatcher import DispatcherStep
 from tellback_workers.log import configure
@@ -16,10 +16,11 @@ __all__ = [
     "collecting",
     "groups",
     "lifeline",
+    "model_copies",
     "policy_file",
     "presence",
     "provider_check",
-]  # the six connect themselves to Celery's signals
+]  # the seven connect themselves to Celery's signals
 
 app = Celery(
     "tellback",
