@@ -19,7 +19,7 @@ local function rank_facts(above, below, ids, facts)
     local distance, at = facts[id][1] - 0.5, facts[id][2]
     local side, other = high, not_low
     if distance < 0 then side, other = low, not_high end
-    side[#side + 1] = rank_of(math.abs(distance), at)
+    side[#side + 1] = distance == 0 and '-inf' or math.log(math.abs(distance)) + LAMBDA * at
     side[#side + 1] = id
     other[#other + 1] = id
   end
