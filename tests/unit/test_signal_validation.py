@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -127,3 +129,35 @@ def test_limits_and_weights() -> None:
             check_limits(limit, wait)
     with pytest.raises(InvalidInput, match="usefulness_weight"):
         check_share(1.1, "usefulness_weight")
+
+
+def test_candidates_come_as_searches_give_them() -> None:
+    """Any iterable, and the numbers of numpy; a score is a plain float from here on."""
+    rows: list[Any] = [("a", np.float32(0.5)), ["b", Fraction(1, 4)], Candidate("c", 1)]
+    forms: list[Any] = [rows, iter(rows), {"a": 0.5, "b": 1}.items()]
+    for given_as in forms:
+        checked = check_candidates(given_as)
+        assert [candidate.fact_id for candidate in checked] == ["a", "b", "c"][: len(checked)]
+        assert [type(candidate.semantic) for candidate in checked] == [float] * len(checked)
+
+
+def test_a_candidate_that_comes_twice_counts_once_by_its_higher_score() -> None:
+    """As where two searches have found it; it keeps its first place among equals."""
+    pairs = [("a", 0.4), ("b", 0.9), ("a", 0.9), ("b", 0.1)]
+    assert check_candidates(pairs) == [Candidate("a", 0.9), Candidate("b", 0.9)]
+
+
+@pytest.mark.parametrize(
+    ("given_as", "named"),
+    [
+        (["f1"], r"candidates\[0\] is 'f1'"),  # of two letters, it is no pair of them
+        ({"f1": 0.5}, r"candidates\[0\] is 'f1'"),
+        ([("a", 0.5), ("b", 10**400)], r"candidates\[1\].semantic"),
+        ([("a", 1j)], r"candidates\[0\].semantic"),
+        (7, "candidates is 7"),
+        (((str(i), 0.5) for i in range(10**9)), "at most 1000"),
+    ],
+)
+def test_what_is_no_list_of_candidates_is_named(given_as: Any, named: str) -> None:
+    with pytest.raises(InvalidInput, match=named):
+        check_candidates(given_as)

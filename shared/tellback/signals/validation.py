@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sized
+from itertools import islice
+from numbers import Real
 from typing import Any, Final, get_args
 
 from tellback.contracts.message import MAX_FIELD_BYTES
@@ -81,15 +83,26 @@ def check_share(value: Any, name: str) -> float:
     return float(value)
 
 
-def check_candidates(candidates: Sequence[object]) -> list[Candidate]:
-    """The candidates of one recall, at most 1,000.
+def check_candidates(candidates: Iterable[object]) -> list[Candidate]:
+    """The candidates of one recall, at most 1,000; a fact that comes twice counts once, by its higher score.
 
     Raises:
         InvalidInput: one is wrong, the message names its position and field; or there are too many.
     """
-    if len(candidates) > MAX_CANDIDATES:
-        raise InvalidInput(f"candidates has {len(candidates)} facts: a recall ranks at most {MAX_CANDIDATES}")
-    return [_candidate(value, f"candidates[{i}]") for i, value in enumerate(candidates)]
+    try:
+        given = list(islice(candidates, MAX_CANDIDATES + 1))
+    except TypeError:
+        raise InvalidInput(f"candidates is {_shown(candidates)}: use a list of (fact_id, semantic score)") from None
+    if len(given) > MAX_CANDIDATES:
+        count = f"{len(candidates)}" if isinstance(candidates, Sized) else f"more than {MAX_CANDIDATES}"
+        raise InvalidInput(f"candidates has {count} facts: a recall ranks at most {MAX_CANDIDATES}")
+    kept: dict[str, Candidate] = {}
+    for i, value in enumerate(given):
+        candidate = _candidate(value, f"candidates[{i}]")
+        known = kept.get(candidate.fact_id)
+        if known is None or candidate.semantic > known.semantic:
+            kept[candidate.fact_id] = candidate
+    return list(kept.values())
 
 
 def check_limits(limit: Any, wait: Any) -> None:
@@ -130,13 +143,25 @@ def check_fact_text(value: Any) -> str:
 def _candidate(value: object, name: str) -> Candidate:
     pair: Any = (value.fact_id, value.semantic) if isinstance(value, Candidate) else value
     try:
-        fact_id, semantic = pair
+        fact_id, semantic = [] if isinstance(pair, str) else list(pair)
     except (TypeError, ValueError):
         raise InvalidInput(f"{name} is {_shown(value)}: use (fact_id, semantic score)") from None
     check_id(fact_id, f"{name}.fact_id")
-    if isinstance(semantic, bool) or not isinstance(semantic, int | float) or not math.isfinite(semantic):
+    score = _finite(semantic)
+    if score is None:
         raise InvalidInput(f"{name}.semantic is {_shown(semantic)}: use a finite number")
-    return Candidate(fact_id, float(semantic))
+    return Candidate(fact_id, score)
+
+
+def _finite(value: object) -> float | None:
+    """A real number, such as one of numpy, as a float; None for one that is none, or too large."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _check_text(value: Any, name: str, limit: int | None) -> str:
