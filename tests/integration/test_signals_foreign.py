@@ -12,6 +12,7 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
 from tellback import Settings, Tellback
+from tellback.state.banks import bank_names
 from tellback.state.keys import Layout
 from tests.support.signals import Angles, Bench
 
@@ -123,3 +124,24 @@ def test_what_is_no_message_is_a_dead_letter(tb: Tellback, bench: Bench, raw: by
     bench.drain()
     assert tb.dead.count() == 2
     assert tb.bank("b").stats().signal_count == 1
+
+
+def test_a_batch_in_the_shard_of_another_bank_is_a_dead_letter(tb: Tellback, bench: Bench) -> None:
+    """Applied there, it would make a bank that nobody finds, and whose name breaks the list of banks."""
+    elsewhere = next(name for name in ("c", "d", "e", "f", "g", "h") if bench.layout.of(name) != bench.layout.of("b"))
+    append(bench, json.dumps(batch(bank=elsewhere)).encode(), bank="b")
+    append(bench, json.dumps(batch(event_id="next")).encode())
+    bench.drain()
+    [letter] = tb.dead.newest()
+    assert f"shard {bench.layout.of(elsewhere).index}" in letter.reason
+    assert tb.bank("b").stats().signal_count == 1
+    assert bank_names(bench.runtime.database, bench.layout) == ["b"]
+
+
+def test_a_bank_in_a_wrong_shard_does_not_hide_the_others(bench: Bench) -> None:
+    """As one that an older worker applied there."""
+    append(bench, json.dumps(batch()).encode())
+    bench.drain()
+    elsewhere = next(shard for shard in bench.layout.all if shard != bench.layout.of("b"))
+    bench.runtime.database.command("ZADD", elsewhere.key("banks"), 1, "b")
+    assert bank_names(bench.runtime.database, bench.layout) == ["b"]

@@ -172,7 +172,14 @@ class Drainer:
             try:
                 if raw.raw is None:
                     raise MalformedMessage("the entry has no field 'm'", b"")
-                yield Entry(raw.id, decode(raw.raw, lease.family), raw.deliveries)
+                message = decode(raw.raw, lease.family)
+                if lease.family is Family.SIGNALS and (shard := self._intake.shard_of(message)) != lease.shard:
+                    raise MalformedMessage(
+                        f"it stands in shard {lease.shard.index}, and its bank in shard {shard.index}: "
+                        "append it there, where readers look",
+                        raw.raw,
+                    )
+                yield Entry(raw.id, message, raw.deliveries)
             except MessageError as error:
                 self._bury(lease, raw, f"{type(error).__name__}: {error.reason}")
 

@@ -198,10 +198,16 @@ class BankStore:
 
 
 def bank_names(database: Database, layout: Layout) -> list[str]:
-    """The team's banks, the one signalled last first."""
-    replies = database.pipeline([("ZRANGE", shard.key("banks"), 0, -1, "WITHSCORES") for shard in layout.all])
-    aged = [(float(at), name.decode()) for flat in replies for name, at in zip(flat[::2], flat[1::2], strict=True)]
-    return [name for _, name in sorted(aged, reverse=True)]
+    """The team's banks, also those that only hold facts, the one signalled or told last first."""
+    keys = [(shard, shard.key(family)) for shard in layout.all for family in ("banks", "membanks")]
+    replies = database.pipeline([("ZRANGE", key, 0, -1, "WITHSCORES") for _, key in keys])
+    aged: dict[str, float] = {}
+    for (shard, _), flat in zip(keys, replies, strict=True):
+        for raw, at in zip(flat[::2], flat[1::2], strict=True):
+            name = raw.decode()
+            if layout.of(name) == shard:  # a host of another language may have put it where nobody looks
+                aged[name] = max(float(at), aged.get(name, 0.0))
+    return sorted(aged, key=lambda name: (-aged[name], name))
 
 
 def bank_fields(flat: Sequence[Any]) -> dict[str, str]:

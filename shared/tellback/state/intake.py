@@ -118,6 +118,10 @@ class Intake:
             stream_of(shard, family).encode(): (shard, family) for shard in layout.all for family in Family
         }
 
+    def shard_of(self, message: AnyMessage) -> Shard:
+        """Where a message belongs."""
+        return self._layout.of(message.routing)
+
     def ensure_groups(self) -> None:
         """Create the consumer groups where they are missing, from the first entry on."""
         commands = [
