@@ -164,7 +164,9 @@ def test_redis_starts_with_its_configuration_and_password(tmp_path: Path) -> Non
         wait_until(lambda: "Ready to accept" in (tmp_path / "log").read_text(), "Redis is ready")
         with closing(Database(f"redis://:geheim42@127.0.0.1:{port}/0")) as database:
             wanted = {
-                **{b"appendonly": b"yes", b"appendfsync": b"everysec", b"maxmemory-policy": b"noeviction"},
+                b"appendonly": b"yes",
+                b"appendfsync": b"everysec",
+                b"maxmemory-policy": b"noeviction",
                 b"auto-aof-rewrite-min-size": b"%d" % (256 << 20),
             }
             for name, value in wanted.items():

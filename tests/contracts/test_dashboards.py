@@ -143,7 +143,12 @@ def test_promtool_reads_rules_configuration_and_every_query(tmp_path: Path) -> N
     panels_file = tmp_path / "panels.yml"
     panels_file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": asked}]}), "utf-8")
     folder = ROOT / "ops" / "prometheus"
-    for arguments in (["rules", folder / "alerts.yml"], ["config", folder / "prometheus.yml"], ["rules", panels_file]):
+    checks: list[list[str | Path]] = [
+        ["rules", folder / "alerts.yml"],
+        ["config", folder / "prometheus.yml"],
+        ["rules", panels_file],
+    ]
+    for arguments in checks:
         done = subprocess.run([promtool, "check", *arguments], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from tellback.embedding.encoder import SentenceEncoder, encoder_for
 from tellback.embedding.weights import ModelSource, fingerprint, sha256_of
 from tellback.errors import Unavailable
 from tellback.settings import Settings
+from tellback.signals.matching import Vectors
 from tests.support.models import make_model
 
 pytestmark = pytest.mark.model
@@ -47,7 +49,10 @@ def test_a_folder_is_a_model(tiny: Path) -> None:
 
 
 def test_other_weights_than_those_meant_are_never_loaded(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sentence_transformers.SentenceTransformer", lambda *_, **__: pytest.fail("loaded"))  # pyright: ignore[reportUnknownLambdaType]  # takes anything
+    def loaded(*_: object, **__: object) -> None:
+        pytest.fail("loaded")
+
+    monkeypatch.setattr("sentence_transformers.SentenceTransformer", loaded)
     with pytest.raises(Unavailable, match=r"does not load: .*has SHA-256 .*TELLBACK_MODEL_SHA256"):
         encoder_for(Settings(model=str(tiny), model_sha256="0" * 64)).load()
 
@@ -77,7 +82,11 @@ def test_a_model_that_gives_no_numbers_is_refused(tiny: Path, monkeypatch: pytes
 
     def broken(source: ModelSource) -> object:
         loaded = original(source)
-        loaded.model.encode = lambda texts, **_: np.full((len(texts), 32), np.nan, np.float32)  # pyright: ignore[reportUnknownLambdaType]  # as it is called
+
+        def nonsense(texts: Sequence[str], **_: object) -> Vectors:
+            return np.full((len(texts), 32), np.nan, np.float32)
+
+        loaded.model.encode = nonsense
         return loaded
 
     monkeypatch.setattr(encoder, "_load", broken)

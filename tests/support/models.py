@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tellback.embedding.weights import packaged_path
 
@@ -24,8 +25,9 @@ def make_model(folder: Path, *, dimension: int = 32, seed: int = 1) -> Path:
         max_position_embeddings=64,
     )
     bare = folder / "bare"
-    BertModel(config).save_pretrained(bare)
-    AutoTokenizer.from_pretrained(packaged_path()).save_pretrained(bare)
+    parts: list[Any] = [BertModel(config), AutoTokenizer.from_pretrained(packaged_path())]  # pyright: ignore[reportUnknownMemberType]  # transformers types it only in part
+    for part in parts:
+        part.save_pretrained(bare)
     transformer = Transformer(str(bare), max_seq_length=64)
     made = folder / f"tiny-{dimension}-{seed}"
     SentenceTransformer(modules=[transformer, Pooling(dimension)], device="cpu").save(str(made))

@@ -152,7 +152,9 @@ def _load(source: ModelSource) -> _Loaded:
 
 def _fetched(source: ModelSource) -> Path:
     """A model of the hub at its revision: from this host's cache, else downloaded into it."""
-    from huggingface_hub import snapshot_download  # noqa: PLC0415 - as above
+    from huggingface_hub import (  # noqa: PLC0415 - as above
+        snapshot_download,  # pyright: ignore[reportUnknownVariableType]  # the hub types it only in part
+    )
 
     return Path(snapshot_download(source.name, revision=source.revision, ignore_patterns=list(OTHER_FORMATS)))
 
