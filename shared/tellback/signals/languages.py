@@ -23,6 +23,7 @@ class _Words(msgspec.Struct, frozen=True):
 
 class _Twice(msgspec.Struct, frozen=True):
     before: str
+    after: str
     negation: str
     rejection: str
 
@@ -50,6 +51,7 @@ class Languages(msgspec.Struct, frozen=True):
     denied_before: re.Pattern[str]
     denied_after: re.Pattern[str]
     twice: re.Pattern[str]
+    taken_back: re.Pattern[str]
     negation: re.Pattern[str]
     rejection: re.Pattern[str]
     negating_words: frozenset[str]
@@ -76,6 +78,7 @@ def languages() -> Languages:
         denied_before=_pattern(rf"(?P<cue>{before}){filler}{facts}"),
         denied_after=_pattern(rf"{facts}[\s\])`\"'»”,]*+(?P<cue>{after})"),
         twice=_pattern(file.twice.before),
+        taken_back=_pattern(file.twice.after),
         negation=_pattern(file.twice.negation),
         rejection=_pattern(file.twice.rejection),
         negating_words=frozenset(file.negations.words.split()),

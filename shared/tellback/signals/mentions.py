@@ -117,7 +117,8 @@ def _denied(marked: str) -> set[int]:
     known = languages()
     denied: set[int] = set()
     for match in known.denied_before.finditer(marked):
-        if not known.twice.search(marked[max(0, match.start() - 40) : match.start()]):
+        twice = known.twice.search(marked[max(0, match.start() - 40) : match.start()])
+        if not twice and not known.taken_back.match(marked, match.end(), match.end() + 80):
             denied.update(map(int, _MARKED.findall(match["facts"])))
     for match in known.denied_after.finditer(marked):
         if not (known.negation.search(match["cue"]) and known.rejection.search(match["cue"])):
