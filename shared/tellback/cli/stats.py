@@ -65,8 +65,9 @@ def stats(
     with client(redis_url, team) as tb:
         picture = picture_file(plot)
         _check(session, bank, days)
-        if bank is not None:
+        if session is None:
             warn_of_models(tb)
+        if bank is not None:
             found: GuidanceStats | BankReport = _bank(tb, bank, days or BANK_DAYS, picture)
         else:
             found = _guidance(tb, session, days or GUIDANCE_DAYS, picture)
