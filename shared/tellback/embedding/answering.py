@@ -44,7 +44,9 @@ class Answering:
         """The request with the bank's facts that are nearest to its query as candidates."""
         count = min(MAX_CANDIDATES, max(CONSIDERED, 4 * request.limit))
         found = self._memories.nearest(shard, request.bank, vector, count)
-        return msgspec.structs.replace(request, candidates=[Candidate(*each) for each in found])
+        # Rounding takes a cosine a little past its bounds.
+        candidates = [Candidate(fact_id, min(1.0, max(-1.0, cosine))) for fact_id, cosine in found]
+        return msgspec.structs.replace(request, candidates=candidates)
 
     def _usefulness(self, shard: Shard, request: RecallRequested, vector: Vectors) -> list[Usefulness] | None:
         """Of each candidate; None where the bank's contexts change faster than they can be matched."""
