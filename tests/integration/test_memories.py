@@ -22,12 +22,10 @@ from tellback.state.database import Database
 from tellback.state.dead import DeadLetters
 from tellback.state.intake import FIELD, Fenced
 from tellback.state.keys import Layout, stream_of
-from tellback.state.memories import MemoryStore, has_vector_sets
+from tellback.state.memories import MemoryStore
 from tests.support.redis_server import RedisServer
 from tests.support.signals import Angles, Bench, serving, signal
-
-DENIED = ("vadd", "vsim", "vrem", "vcard")
-KINDS = {"vector sets": "set", "none": "vectors"}
+from tests.support.vector_sets import KINDS, settings_with
 
 
 @pytest.fixture(params=list(KINDS))
@@ -39,19 +37,7 @@ def vector_sets(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def settings(redis_server: RedisServer, settings: Settings, vector_sets: str) -> Settings:
     """Of a server that has vector sets, and of one that does not let us use them."""
-    database = Database(redis_server.url)
-    try:
-        if vector_sets == "none":
-            denied = [f"-{name}" for name in DENIED if database.command("COMMAND", "INFO", name)[0]]
-            database.command("ACL", "SETUSER", "plain", "reset", "on", "nopass", "~*", "&*", "+@all", *denied)
-            return Settings(
-                redis_url=redis_server.url.replace("redis://", "redis://plain:any@"), data_dir=settings.data_dir
-            )
-        if not has_vector_sets(database, Layout("default", 1).shard(0)):
-            pytest.skip("this redis-server has no vector sets")
-        return settings
-    finally:
-        database.close()
+    return settings_with(redis_server, settings, vector_sets)
 
 
 @pytest.fixture

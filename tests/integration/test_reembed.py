@@ -95,10 +95,10 @@ def test_signals_that_come_meanwhile_are_not_lost(
     signal(tb, bench, [item("f", "x@0")])
     original, switches = reembedding.ModelSwitch.switch, list[bool]()
 
-    def raced(self: Any, part: Any) -> bool:
+    def raced(self: Any, part: Any, held: Any) -> bool:
         if not switches:
             signal(tb, bench, [item("late", "y@0"), item("f", "x@0")])
-        switches.append(original(self, part))
+        switches.append(original(self, part, held))
         return switches[-1]
 
     monkeypatch.setattr(reembedding.ModelSwitch, "switch", raced)
@@ -118,10 +118,10 @@ def test_a_slot_that_is_used_again_meanwhile_is_embedded_again(
     original = reembedding.ModelSwitch.switch
     turns = iter([True])
 
-    def raced(self: Any, part: Any) -> bool:
+    def raced(self: Any, part: Any, held: Any) -> bool:
         if next(turns, False):
             signal(tb, full, [item("late", "y@0")])
-        return original(self, part)
+        return original(self, part, held)
 
     monkeypatch.setattr(reembedding.ModelSwitch, "switch", raced)
     assert job(tb, layout).run().contexts == 1
@@ -203,7 +203,7 @@ def test_a_bank_that_is_not_there_is_said(tb: Tellback, bench: Bench, layout: La
 
 
 def run(settings: Settings, *arguments: str) -> Result:
-    environment = {"TELLBACK_REDIS_URL": settings.redis_url, "TELLBACK_DATA_DIR": settings.data_dir}
+    environment = {"TELLBACK_REDIS_URL": settings.redis_url, "TELLBACK_DATA_DIR": settings.data_dir, "COLUMNS": "200"}
     return CliRunner(env=environment).invoke(app, ["bank", *arguments])
 
 

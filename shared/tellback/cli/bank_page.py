@@ -43,8 +43,9 @@ def _heading(report: BankReport) -> str:
     stats = report.stats
     last = "never" if stats.last_signal_at is None else f"{moment(stats.last_signal_at)} UTC"
     counts = ", ".join(f"{kind} {count:,}" for kind, count in stats.signal_breakdown.items())
+    held = f", {stats.held_facts:,} held" if stats.held_facts else ""
     return (
-        f"[bold]Bank {escape(visible(stats.bank))}[/] · {stats.facts:,} facts, {stats.contexts:,} contexts · "
+        f"[bold]Bank {escape(visible(stats.bank))}[/] · {stats.facts:,} facts{held}, {stats.contexts:,} contexts · "
         f"{escape(visible(stats.model))}, {stats.dimension} dimensions, threshold {stats.threshold:g}\n"
         f"{stats.signal_count:,} signals: {counts} · last {last}\n"
         f"average score {stats.average_score:.3f} · decay written for {report.decayed or 'no week yet'}"

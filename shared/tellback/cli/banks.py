@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 from tellback.cli.common import SIGNALS, JsonOption, TeamOption, UrlOption, client, print_json, show, warn_of_models
-from tellback.errors import InvalidInput
+from tellback.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback
-    from tellback.contracts.signals import FactStats
+    from tellback.contracts.signals import BankStats, FactStats
 
 _BANK_COLUMNS: Final = (
-    *("bank", "facts", "contexts", "signal_count", "average_score", "model", "threshold", "last_signal_at"),
+    *("bank", "facts", "contexts", "held_facts", "signal_count", "average_score"),
+    *("model", "threshold", "last_signal_at"),
 )
 _FACT_COLUMNS: Final = ("fact_id", "usefulness_score", "signals", "last_signal_at", "created_at")
 _SIGNAL_COLUMNS: Final = ("at", "fact_id", "signal_type", "confidence", "score", "query", "context")
@@ -123,7 +124,7 @@ def reembed(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Give a bank another model while it is in use: its contexts are embedded anew, then it switches at once.
+    """Give a bank another model while it is in use: contexts and held facts are embedded, then it switches at once.
 
     Signals and recalls go on with the old model until then. Killed, it goes on where it was when it is run again.
     Run it where the model is, on a host of workers; start workers with that model before or after.
@@ -131,7 +132,6 @@ def reembed(
     import msgspec
 
     from tellback.settings import load
-    from tellback.state.memories import MemoryStore
 
     with client(redis_url, team) as tb:
         try:
@@ -144,18 +144,16 @@ def reembed(
         with _progress() as progress:
             run = Reembedding(context.database, shard, bank_name, encoder_for(load(), model))
             done = run.run(threshold=threshold, progress=progress)
-        facts = MemoryStore(context.database, shard, bank_name).info()
     if as_json:
         print_json(msgspec.to_builtins(done))
     elif done.changed:
+        held = f" and {done.facts} held facts" if done.facts else ""
         typer.echo(
-            f"{done.contexts} contexts of bank {name} embedded with {done.model} in place of {done.former_model}, "
-            f"threshold {done.threshold:g}"
+            f"{done.contexts} contexts{held} of bank {name} embedded with {done.model} in place of "
+            f"{done.former_model}, threshold {done.threshold:g}"
         )
     else:
         typer.echo(f"bank {name} has the model {done.model} already")
-    if facts is not None and (facts.model, facts.dimension) != (done.model, done.dimension):
-        typer.echo(f"tellback: its remembered facts are of {facts.model}: forget and remember them again", err=True)
 
 
 @contextmanager
@@ -166,14 +164,21 @@ def _progress() -> Generator[Callable[[int, int], None], None, None]:
 
     console = Console(stderr=True)
     with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("contexts", total=None)
+        task = bar.add_task("contexts and held facts", total=None)
         yield lambda done, of: bar.update(task, completed=done, total=of)
 
 
 def _show_banks(tb: Tellback, names: list[str], *, as_json: bool) -> None:
-    stats = [tb.bank(name).stats() for name in names]
+    stats = [tb.bank(name).stats() for name in names] if len(names) == 1 else list(_there(tb, names))
     rows = stats if as_json else [_readable(each, as_json=False) for each in stats]
     show(rows, as_json=as_json, columns=_BANK_COLUMNS, title="Banks")
+
+
+def _there(tb: Tellback, names: list[str]) -> Iterator[BankStats]:
+    """The banks' figures; one that held facts alone may have had them forgotten since it was named."""
+    for name in names:
+        with suppress(NotFound):
+            yield tb.bank(name).stats()
 
 
 def _print_fact(fact_id: str, stats: FactStats, *, as_json: bool) -> None:

@@ -179,8 +179,10 @@ class BankDay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BankStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What a bank holds, from figures kept with each signal. `facts` and `contexts` are those under the bank's caps.
+    """What a bank has, from figures kept with each signal. `facts`, those signalled, and `contexts` are under its caps.
 
+    `held_facts` are those that it was told to hold, for recalls without candidates. A bank that only holds facts has
+    the model that embedded them, the threshold that it would begin with, and no `created_at`.
     Scores are the facts' global ones, decayed to now: their mean (0.5 where there is none), how many facts have 0 to
     0.1, 0.1 to 0.2, ... 0.9 to 1, and the ten most and the ten least useful, which overlap where there are few.
     """
@@ -191,10 +193,11 @@ class BankStats(msgspec.Struct, frozen=True, kw_only=True):
     threshold: float
     facts: int
     contexts: int
+    held_facts: int = 0
     signal_count: int
     signal_breakdown: dict[str, int]
     last_signal_at: int | None
-    created_at: int
+    created_at: int | None
     average_score: float
     distribution: list[int]
     most_useful: list[FactScore]

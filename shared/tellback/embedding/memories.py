@@ -14,7 +14,7 @@ from tellback.embedding.encoder import Encoder
 from tellback.signals.matching import Vectors, as_bytes, as_vectors
 from tellback.state.database import Database
 from tellback.state.keys import Shard
-from tellback.state.memories import MemoryStore
+from tellback.state.memories import MemoryInfo, MemoryStore
 
 MEMORY: Final = 256 << 20  # bytes of vectors; beyond, the bank used longest ago is dropped and loaded again when needed
 
@@ -101,12 +101,13 @@ class MemorySearch:
             ConfigurationError: the facts were embedded with another model.
         """
         store = MemoryStore(self._db, shard, bank)
-        info = store.info()
+        while (info := store.info()) is not None and info.kind == "set":
+            self._check(info, bank)
+            found = store.nearest(info.id, as_bytes(vector), count)
+            if found is not None:
+                return sorted(found, key=_order)
         if info is None:
             return []
-        info.check(bank, self._encoder.model, self._encoder.dimension)
-        if info.kind == "set":
-            return sorted(store.nearest(as_bytes(vector), count), key=_order)
         facts = self._of(shard, bank)
         with facts.lock:
             self._sync(store, facts)
@@ -117,7 +118,7 @@ class MemorySearch:
         while not complete:
             news = store.load(facts.matrix.id, facts.matrix.version)
             if news.info:
-                news.info.check(store.bank, self._encoder.model, self._encoder.dimension)
+                self._check(news.info, store.bank)
             if news.anew:
                 facts.matrix = FactMatrix(self._encoder.dimension)
                 facts.matrix.id = news.info.id if news.info else ""
@@ -126,6 +127,9 @@ class MemorySearch:
             _put(facts.matrix, news.vectors, self._encoder.dimension)
             facts.matrix.version = news.version
             complete = news.complete
+
+    def _check(self, info: MemoryInfo, bank: str) -> None:
+        info.check(bank, self._encoder.model, self._encoder.weights, self._encoder.dimension)
 
     def _of(self, shard: Shard, bank: str) -> _BankFacts:
         with self._guard:

@@ -1,4 +1,4 @@
-"""Giving a bank another model while it is in use: its contexts are embedded beside the old ones, then it switches.
+"""Giving a bank another model while it is in use: contexts and held facts are embedded anew beside, then it switches.
 
 embed what is outstanding ──▶ keep, with how far it has come ──▶ nothing outstanding? switch at that version, or go on
 """
@@ -9,20 +9,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tellback.embedding.encoder import Encoder
+from tellback.errors import NotFound
 from tellback.signals.matching import as_bytes
 from tellback.signals.models import default_threshold
-from tellback.state.banks import BankInfo
 from tellback.state.database import Database
 from tellback.state.keys import Shard
-from tellback.state.reembedding import ModelSwitch, Outstanding, Target
+from tellback.state.reembedding import HeldOutstanding, ModelSwitch, Outstanding, Target
 
 Progress = Callable[[int, int], None]
-"""Told how many contexts are embedded, and of how many."""
+"""Told how many contexts and held facts are embedded, and of how many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reembedded:
-    """What was done: the bank before, and what it has now. `contexts` were embedded, by this process or before."""
+    """What was done: the bank before, and what it has now.
+
+    `contexts` and `facts`, those that the bank holds, were embedded, by this process or before.
+    """
 
     bank: str
     former_model: str
@@ -30,6 +33,7 @@ class Reembedded:
     dimension: int
     threshold: float
     contexts: int
+    facts: int
     changed: bool
 
 
@@ -44,7 +48,7 @@ class Reembedding:
         self._encoder = encoder
 
     def run(self, *, threshold: float | None = None, progress: Progress | None = None) -> Reembedded:
-        """Embed every context with the model, and switch; signals and recalls go on with the old one until then.
+        """Embed every context and held fact with the model, and switch; until then all goes on with the old one.
 
         Args:
             threshold: the bank's from now on; by default that of the model.
@@ -60,28 +64,42 @@ class Reembedding:
         target = Target(encoder.model, encoder.weights, encoder.dimension, known)
         switch = ModelSwitch(self._db, self._shard, self._bank, target)
         while True:
-            part = switch.outstanding()
-            if _has(part.bank, target):
-                return self._result(part, target, changed=False)
-            if part.texts or part.since != part.upto:
+            part, held = switch.outstanding(), switch.held_outstanding()
+            if part.bank is None and held.info is None:
+                raise NotFound(f"no bank {self._bank!r}; one begins with its first signal, or fact that it is to hold")
+            if part.done and held.done:
+                return self._result(part, held, target, changed=False)
+            if part.waits:
                 self._embed(switch, part)
-            elif switch.switch(part):
-                return self._result(part, target, changed=True)
+            elif held.waits:
+                switch.keep_held(held, self._vectors([text for *_, text in held.texts]))
+            elif switch.switch(part, held):
+                return self._result(part, held, target, changed=True)
             if progress:
-                progress(switch.embedded(), part.contexts)
+                progress(switch.embedded(held.info), _left(part, held))
 
     def _embed(self, switch: ModelSwitch, part: Outstanding) -> None:
-        vectors: dict[int, bytes] = {}
-        if part.texts:
-            rows = self._encoder.encode(list(part.texts.values()))
-            vectors = {slot: as_bytes(row) for slot, row in zip(part.texts, rows, strict=True)}
+        vectors = dict(zip(part.texts, self._vectors(list(part.texts.values())), strict=True))
         switch.keep(part, vectors)  # where somebody else has gone on, what is outstanding says so
 
-    def _result(self, part: Outstanding, target: Target, *, changed: bool) -> Reembedded:
-        threshold = target.threshold if changed else part.bank.threshold
-        former = part.bank.model
-        return Reembedded(self._bank, former, target.model, target.dimension, threshold, part.contexts, changed)
+    def _vectors(self, texts: list[str]) -> list[bytes]:
+        return [as_bytes(row) for row in self._encoder.encode(texts)] if texts else []
+
+    def _result(self, part: Outstanding, held: HeldOutstanding, target: Target, *, changed: bool) -> Reembedded:
+        """Where only the held facts had another model, it is theirs that the bank had before; no threshold moves."""
+        before = held.info if part.done and held.info else part.bank
+        return Reembedded(
+            bank=self._bank,
+            former_model=before.model if before else target.model,
+            model=target.model,
+            dimension=target.dimension,
+            threshold=part.bank.threshold if part.bank and part.done else target.threshold,
+            contexts=part.contexts,
+            facts=held.facts,
+            changed=changed,
+        )
 
 
-def _has(bank: BankInfo, target: Target) -> bool:
-    return (bank.model, bank.dimension, bank.weights) == (target.model, target.dimension, target.weights)
+def _left(part: Outstanding, held: HeldOutstanding) -> int:
+    """How many there are of what is to be embedded."""
+    return (0 if part.done else part.contexts) + (0 if held.done else held.facts)

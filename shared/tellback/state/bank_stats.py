@@ -12,10 +12,12 @@ import msgspec
 
 from tellback.contracts.signals import BankDay, BankStats, FactScore, FactStats
 from tellback.errors import NotFound
+from tellback.signals.models import default_threshold
 from tellback.signals.scoring import NEUTRAL, clamp, decayed
 from tellback.state.banks import FACT, KINDS, bank_fields, bank_info
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
+from tellback.state.memories import memory_info
 from tellback.state.script import Script
 
 TOP: Final = 10
@@ -79,26 +81,29 @@ class BankStatistics:
         """What the bank holds and how its facts fare; one round trip, whose cost grows with the logarithm of the facts.
 
         Raises:
-            NotFound: nothing was ever signalled to a bank of this name.
+            NotFound: nothing was ever signalled to a bank of this name, and it holds no fact.
         """
-        keys = [self._shard.key(name, self.bank) for name in ("bank", "facts", "above", "below", "ctxver")]
-        now, flat, facts, contexts, spread, most, least = self._db.run(_stats.call(keys, [TOP]))
+        names = ("bank", "facts", "above", "below", "ctxver", "mem", "memtext")
+        reply = self._db.run(_stats.call([self._shard.key(name, self.bank) for name in names], [TOP]))
+        now, flat, facts, contexts, spread, most, least, begun, held = reply
         fields = bank_fields(flat)
-        info = bank_info(fields)
-        if info is None:
-            raise NotFound(f"no bank {self.bank!r}; one begins with its first signal")
+        info, memories = bank_info(fields), memory_info(begun)
+        model = info or memories
+        if model is None:
+            raise NotFound(f"no bank {self.bank!r}; one begins with its first signal, or fact that it is to hold")
         counts: dict[str, int] = {kind: int(fields.get(kind, 0)) for kind in KINDS}
         return BankStats(
             bank=self.bank,
-            model=info.model,
-            dimension=info.dimension,
-            threshold=info.threshold,
+            model=model.model,
+            dimension=model.dimension,
+            threshold=info.threshold if info else default_threshold(model.model),
             facts=int(facts),
             contexts=int(contexts),
+            held_facts=int(held),
             signal_count=sum(counts.values()),
             signal_breakdown=counts,
             last_signal_at=int(last) if (last := fields.get("last_signal_at")) else None,
-            created_at=int(fields["created_at"]),
+            created_at=int(begun_at) if (begun_at := fields.get("created_at")) else None,
             average_score=_average(fields, int(facts), int(now)),
             distribution=[int(facts_in) for facts_in in spread],
             most_useful=sorted(_scores(most, int(now)), key=lambda fact: -fact.usefulness_score),

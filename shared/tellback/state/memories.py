@@ -44,15 +44,19 @@ class MemoryInfo:
     model: str
     dimension: int
     bytes: int
+    weights: str = ""
+    """What tells the model's files from others'; '' where that was not said."""
 
-    def check(self, bank: str, model: str, dimension: int) -> None:
-        """Return if this is the model.
+    def check(self, bank: str, model: str, weights: str, dimension: int) -> None:
+        """Return if this is the model: the same files, whatever they are called; where either does not say, by name.
 
         Raises:
             ConfigurationError: the facts were embedded with another one.
         """
-        if (self.model, self.dimension) != (model, dimension):
-            raise other_model(bank, self.model, self.dimension, model, dimension)
+        same = self.weights == weights if self.weights and weights else self.model == model
+        if not same or self.dimension != dimension:
+            stored = described(self.model, self.weights)
+            raise other_model(bank, stored, self.dimension, described(model, weights), dimension)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,7 @@ class Model:
     kind: Kind
     most_facts: int
     most_bytes: int
+    weights: str = ""
 
 
 class MemoryStore:
@@ -111,7 +116,7 @@ class MemoryStore:
 
     def info(self) -> MemoryInfo | None:
         """What they were begun with; None where there is none."""
-        return _info(self._db.command("HGETALL", self._key("mem")))
+        return memory_info(self._db.command("HGETALL", self._key("mem")))
 
     def count(self) -> int:
         """How many there are."""
@@ -122,13 +127,13 @@ class MemoryStore:
         args: list[Arg] = [
             *(*lease.args([entry]), entry.message.event_id),
             *(secrets.token_hex(8), model.kind, model.name, model.dimension, model.most_facts, model.most_bytes),
-            *(fact.fact_id, fact.text, fact.vector),
+            *(fact.fact_id, fact.text, fact.vector, model.weights, self.bank),
         ]
         return _remember.call(self._keys(lease), args)
 
     def forget(self, lease: Lease, entry: Entry, fact_id: str) -> Call:
         """The script that forgets a fact and acknowledges its entry."""
-        return _forget.call(self._keys(lease), [*lease.args([entry]), entry.message.event_id, fact_id])
+        return _forget.call(self._keys(lease), [*lease.args([entry]), entry.message.event_id, fact_id, self.bank])
 
     def load(self, known: str, version: int) -> MemoryNews:
         """What is new since `version` of the facts whose id is `known` ('' and 0 for everything); of kind `vectors`."""
@@ -136,24 +141,28 @@ class MemoryStore:
         flat, anew, told, names, vectors, gone = self._db.run(_load.call(keys, [known, version, LOADED_AT_ONCE]))
         found = zip((name.decode() for name in names), vectors, strict=True)
         return MemoryNews(
-            info=_info(flat),
+            info=memory_info(flat),
             anew=bool(anew),
             version=int(told),
             vectors={name: vector for name, vector in found if vector is not None},
             gone=tuple(name.decode() for name in gone),
         )
 
-    def nearest(self, vector: bytes, count: int) -> list[tuple[str, float]]:
-        """The facts of highest cosine, best first, of kind `set`."""
-        flat = self._db.command(
-            *("VSIM", self._key("memset"), "FP32", vector, "WITHSCORES", "COUNT", count, "EF", max(EFFORT, 2 * count))
-        )
+    def nearest(self, known: str, vector: bytes, count: int) -> list[tuple[str, float]] | None:
+        """The facts of highest cosine, best first, of kind `set`; None where their id is `known` no longer."""
+        effort = max(EFFORT, 2 * count)
+        search = ("VSIM", self._key("memset"), "FP32", vector, "WITHSCORES", "COUNT", count, "EF", effort)
+        flat, now = self._db.pipeline([search, ("HGET", self._key("mem"), "id")], raise_on_error=False)
+        if now != known.encode():  # they got another model, perhaps of other dimensions, before they were searched
+            return None
+        if isinstance(flat, Exception):
+            raise flat
         pairs = zip(flat[::2], flat[1::2], strict=True)
         return [(name.decode(), 2 * float(score) - 1) for name, score in pairs]  # 1 for the same, 0 for the opposite
 
     def texts(self, fact_ids: Sequence[str]) -> dict[str, str]:
         """The texts of those that are remembered."""
-        return {fact_id: record[_AT.size :].decode() for fact_id, record in self._records(fact_ids)}
+        return {fact_id: record_text(record) for fact_id, record in self._records(fact_ids)}
 
     def newest(self, limit: int) -> list[Memory]:
         """The facts remembered last, the newest first."""
@@ -167,8 +176,9 @@ class MemoryStore:
             yield from ((fact_id, record) for fact_id, record in zip(some, records, strict=True) if record)
 
     def _keys(self, lease: Lease) -> list[str]:
-        names = ("mem", "memtext", "memvec", "memver", "memgone", "memset", "memseen", "memseen-old")
-        return [*lease.keys, *map(self._key, names)]
+        names = ["mem", "memtext", "memvec", "memver", "memgone", "memset", "memseen", "memseen-old"]
+        names += ["memnextvec", "memnextset"]
+        return [*lease.keys, *map(self._key, names), self._shard.key("membanks")]
 
     def _key(self, name: str) -> str:
         return self._shard.key(name, self.bank)
@@ -191,8 +201,9 @@ def written(reply: Any, bank: str, model: Model) -> None:
         ConfigurationError: the bank's facts were embedded with another model; nothing was written.
     """
     if reply not in (b"ok", b"fenced"):
-        stored, dimension = reply
-        raise other_model(bank, stored.decode(), int(dimension), model.name, model.dimension)
+        stored, dimension, weights = reply
+        theirs = described(stored.decode(), weights.decode())
+        raise other_model(bank, theirs, int(dimension), described(model.name, model.weights), model.dimension)
     committed(reply)
 
 
@@ -200,9 +211,14 @@ def other_model(bank: str, stored: str, stored_dimension: int, model: str, dimen
     """The error of a process whose model is not that of a bank's facts."""
     return ConfigurationError(
         f"the facts that bank {bank!r} remembers were embedded with the model {stored} of {stored_dimension} "
-        f"dimensions, and this process has {model} of {dimension}: set TELLBACK_MODEL to the former, or have all its "
-        "facts forgotten and remembered again"
+        f"dimensions, and this process has {model} of {dimension}: set TELLBACK_MODEL to the former, or give the bank "
+        f"the latter by `tellback bank reembed {bank}`, then replay the dead letters"
     )
+
+
+def described(model: str, weights: str) -> str:
+    """A model for a person, with what tells its files from others'."""
+    return f"{model} (files {weights})" if weights else model
 
 
 class Backlog:
@@ -224,15 +240,22 @@ class Backlog:
         return bool(self._db.command(*command))
 
 
-def _info(flat: Sequence[bytes]) -> MemoryInfo | None:
+def memory_info(flat: Sequence[bytes]) -> MemoryInfo | None:
+    """What a bank's facts were begun with, from their hash as HGETALL replies; None where there is none."""
     values = [value.decode() for value in flat]
     fields = dict(zip(values[::2], values[1::2], strict=True))
     if "id" not in fields:
         return None
     kind: Kind = "set" if fields["kind"] == "set" else "vectors"
-    return MemoryInfo(fields["id"], kind, fields["model"], int(fields["dimension"]), int(fields["bytes"]))
+    dimension, weights = int(fields["dimension"]), fields.get("weights", "")
+    return MemoryInfo(fields["id"], kind, fields["model"], dimension, int(fields["bytes"]), weights)
 
 
 def _memory(fact_id: str, record: bytes) -> Memory:
     (at,) = _AT.unpack_from(record)
-    return Memory(fact_id, int(at), record[_AT.size :].decode())
+    return Memory(fact_id, int(at), record_text(record))
+
+
+def record_text(record: bytes) -> str:
+    """The text of a fact as it is kept, after its time."""
+    return record[_AT.size :].decode()

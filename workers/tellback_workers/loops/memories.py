@@ -82,6 +82,7 @@ class Memories:
             "set" if has_vector_sets(self._contexts.database, lease.shard) else "vectors",
             settings.bank_memories,
             settings.bank_memory_bytes,
+            encoder.weights,
         )
 
     def _call(

@@ -1,10 +1,11 @@
 -- A bank in figures: what it holds, how its facts' scores are spread now, the first and the last of them. It asks the
 -- sorted sets and reads no more records than it returns. Atomic, so that the figures belong together.
 --
--- KEYS: 1 bank, 2 facts, 3 above, 4 below, 5 ctxver
+-- KEYS: 1 bank, 2 facts, 3 above, 4 below, 5 ctxver, 6 mem, 7 memtext
 -- ARGV: 1 how many of the most and of the least useful facts
 -- Returns {now, bank as a flat hash, how many facts, how many contexts,
---          facts from 0 to 0.1, ... from 0.9 to 1, the most useful as id, record ..., the least useful likewise}.
+--          facts from 0 to 0.1, ... from 0.9 to 1, the most useful as id, record ..., the least useful likewise,
+--          what the facts that it holds were begun with as a flat hash, how many they are}.
 -- @include clock
 -- @include score
 -- @include ranks
@@ -41,4 +42,4 @@ local function first(side, other)
 end
 
 return {now, redis.call('HGETALL', KEYS[1]), redis.call('HLEN', KEYS[2]), redis.call('ZCARD', KEYS[5]),
-  spread, first(KEYS[3], KEYS[4]), first(KEYS[4], KEYS[3])}
+  spread, first(KEYS[3], KEYS[4]), first(KEYS[4], KEYS[3]), redis.call('HGETALL', KEYS[6]), redis.call('HLEN', KEYS[7])}

@@ -1,14 +1,18 @@
 -- What is to be embedded anew of a bank that is to have another model: its contexts written since what is embedded
 -- already. Atomic, so that texts belong to their versions. Where nothing is embedded yet for this bank and this model,
--- all begins here, and what was embedded for another is void.
+-- all begins here, and what was embedded for another is void. A bank that has the model already has nothing to embed.
 --
 -- KEYS: 1 bank, 2 ctxver, 3 ctxtext, 4 next, 5 nextvec
 -- ARGV: 1 model, 2 its weights, 3 its dimension, 4 most contexts to return
 -- Returns {bank as a flat hash, version from which, version up to which these contexts are all, contexts of the bank,
 -- slots, texts}.
 
-local id, version = unpack(redis.call('HMGET', KEYS[1], 'id', 'version'))
-local meant = {id or '', ARGV[1], ARGV[2], ARGV[3]}
+local id, version, model, weights, dimension =
+  unpack(redis.call('HMGET', KEYS[1], 'id', 'version', 'model', 'weights', 'dimension'))
+if not id or (model == ARGV[1] and (weights or '') == ARGV[2] and dimension == ARGV[3]) then
+  return {redis.call('HGETALL', KEYS[1]), 0, 0, redis.call('ZCARD', KEYS[2]), {}, {}}
+end
+local meant = {id, ARGV[1], ARGV[2], ARGV[3]}
 local found = redis.call('HMGET', KEYS[4], 'id', 'model', 'weights', 'dimension')
 local same = true
 for i = 1, 4 do same = same and found[i] == meant[i] end

@@ -1,6 +1,6 @@
 -- For scripts that write remembered facts: KEYS[1] and [2] as `intake` says, then 3 mem, 4 memtext, 5 memvec,
--- 6 memver, 7 memgone, 8 memset, 9 memseen, 10 memseen-old. Of memvec and memset a bank has one: what `kind` of its
--- mem says, 'vectors' or 'set'.
+-- 6 memver, 7 memgone, 8 memset, 9 memseen, 10 memseen-old, 11 memnextvec, 12 memnextset, 13 membanks. Of memvec and
+-- memset a bank has one: what `kind` of its mem says, 'vectors' or 'set'; likewise of memnextvec and memnextset.
 -- @include intake
 local GONE_KEPT = 10000
 
@@ -13,7 +13,8 @@ local function applied_before(event_id)
   return false
 end
 
--- Takes a fact out; a process that holds the bank's vectors learns of it by its version among the gone ones.
+-- Takes a fact out, also of the vectors of a model that the bank is yet to have. A process that holds the bank's
+-- vectors learns of it by its version among the gone ones.
 local function drop_fact(kind, fact_id)
   local size = redis.call('HSTRLEN', KEYS[4], fact_id)
   if size == 0 then return false end
@@ -23,9 +24,11 @@ local function drop_fact(kind, fact_id)
   local version = redis.call('HINCRBY', KEYS[3], 'version', 1)
   if kind == 'set' then
     redis.call('VREM', KEYS[8], fact_id)
+    redis.call('VREM', KEYS[12], fact_id)
     return true
   end
   redis.call('HDEL', KEYS[5], fact_id)
+  redis.call('HDEL', KEYS[11], fact_id)
   redis.call('ZADD', KEYS[7], version, fact_id)
   local over = redis.call('ZCARD', KEYS[7]) - GONE_KEPT
   if over > 0 then
