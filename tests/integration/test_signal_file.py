@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -358,3 +359,28 @@ def test_many_wrong_lines_do_not_flood_the_terminal(settings: Settings, database
     done = run(settings, file)
     assert len(done.stderr.splitlines()) == 101
     assert "300 rejected" in done.stdout
+
+
+def test_a_place_that_cannot_be_read_is_no_beginning(
+    bench: Bench, settings: Settings, tb: Tellback, file: Path
+) -> None:
+    """Taken for a file that was never published, it would count every line twice."""
+    file.write_text(line() * 3)
+    assert run(settings, file).exit_code == 0
+    [place] = (settings.data_path / "signal-files").glob("*.json")
+    place.write_bytes(b'{"file": "')
+    done = run(settings, file)
+    assert (done.exit_code, counted(tb, bench)) == (2, 3)
+    assert f"{place} " in done.stderr
+    assert "--again" in done.stderr
+    assert run(settings, file, "--again").exit_code == 0
+    assert run(settings, file).stdout.startswith("0 signals published")
+    assert counted(tb, bench) == 6
+
+
+def test_a_compressed_file_says_what_to_do(settings: Settings, file: Path, database: object) -> None:
+    del database
+    file.write_bytes(gzip.compress(line().encode() * 100))
+    done = run(settings, file)
+    assert done.exit_code == 1
+    assert f"{file}:1: the file is compressed: unpack it, or use zcat FILE | tellback signal -" in done.stderr

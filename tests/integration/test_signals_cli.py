@@ -79,3 +79,15 @@ def test_banks_and_facts_are_listed(bench: Bench, settings: Settings, tb: Tellba
     missing = run(settings, "bank", "three")
     assert missing.exit_code == 1
     assert "no bank 'three'" in missing.stderr
+
+
+def test_names_cannot_steer_the_terminal(bench: Bench, settings: Settings, tb: Tellback) -> None:
+    """A bank's name, a fact's id and a query may hold anything that is text."""
+    evil = "evil\x1b]0;title\x07\x9b2J\r\u202e"
+    signal(tb, bench, [item(evil, "a", context=evil)], bank=evil)
+    for arguments in (["bank"], ["bank", evil, "--last", "5"], ["bank", evil, "--fact", evil]):
+        done = run(settings, *arguments)
+        assert done.exit_code == 0, done.output
+        assert "evil" in done.stdout
+        assert not {"\x1b", "\x07", "\x9b", "\r", "\u202e"} & set(done.stdout)
+    assert rows(run(settings, "bank", "--json"))[0]["bank"] == evil, "JSON says what it is"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -161,3 +162,18 @@ def test_a_candidate_that_comes_twice_counts_once_by_its_higher_score() -> None:
 def test_what_is_no_list_of_candidates_is_named(given_as: Any, named: str) -> None:
     with pytest.raises(InvalidInput, match=named):
         check_candidates(given_as)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, SignalItem(fact_id="f", signal_type="used", query="q")])
+def test_what_is_no_list_of_signals_is_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^signals is .*: use a list of tellback\.SignalItem"):
+        check_items(wrong)
+
+
+def test_an_error_of_the_hosts_own_generator_is_its_own() -> None:
+    def broken() -> Iterator[SignalItem]:
+        yield SignalItem(fact_id="f", signal_type="used", query="q")
+        raise TypeError("of the host")
+
+    with pytest.raises(TypeError, match="of the host"):
+        check_items(broken())

@@ -70,6 +70,7 @@ def show(rows: Iterable[Any], *, as_json: bool, columns: Sequence[str], title: s
     from rich.markup import escape
     from rich.table import Table
 
+    title = escape(harmless(title))
     table = Table(title=title, title_justify="left")
     for column in columns:
         table.add_column(column.replace("_", " "), overflow="fold")
@@ -96,4 +97,9 @@ def _cell(column: str, value: Any) -> str:
             else str(value)
         )
     text = value if isinstance(value, str) else str(value)
-    return text if len(text) <= 200 else f"{text[:199]}…"
+    return harmless(text if len(text) <= 200 else f"{text[:199]}…")
+
+
+def harmless(text: str) -> str:
+    """`text` with what could steer a terminal shown as escapes; line ends stay."""
+    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)

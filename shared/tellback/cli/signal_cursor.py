@@ -46,15 +46,14 @@ class Cursor:
         self._path = path
         self.digest: Any = digest_of_nothing()
         self.place = Place(file=str(file.resolve()), run=secrets.token_hex(8))
-        self._known = self._read()
 
     def resume(self, source: IO[bytes]) -> None:
         """Go to where the last run stopped, if there was one.
 
         Raises:
-            InvalidInput: what that run published of the file has changed.
+            InvalidInput: what that run published of the file has changed, or nobody can read where it stopped.
         """
-        known = self._known
+        known = self._read()
         if known is None:
             self.begin()
             return
@@ -94,8 +93,13 @@ class Cursor:
     def _read(self) -> Place | None:
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=Place)
-        except (OSError, msgspec.MsgspecError):
+        except FileNotFoundError:
             return None
+        except (OSError, msgspec.MsgspecError) as error:
+            raise InvalidInput(
+                f"{self._path} tells how far {self.place.file} was published, and cannot be read ({error}): "
+                "mend it, or publish the whole file once more with --again"
+            ) from error
 
     def _pass_line_end(self, source: IO[bytes]) -> None:
         """A last line that had no end may have got one since: that is no line of its own."""

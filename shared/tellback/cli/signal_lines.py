@@ -73,6 +73,8 @@ def signal_of(line: Line, default_bank: str | None) -> tuple[str, SignalItem]:
         raise InvalidInput(f"the line has {line.length} bytes: use at most {MAX_LINE}")
     if line.number == 1 and line.raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InvalidInput("the file begins with the mark of UTF-16: write it as UTF-8")
+    if line.number == 1 and line.raw.startswith(b"\x1f\x8b"):
+        raise InvalidInput("the file is compressed: unpack it, or use zcat FILE | tellback signal -")
     fields = _decoded(line.raw)
     bank = fields.bank or default_bank
     if bank is None:

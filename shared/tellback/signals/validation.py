@@ -22,6 +22,8 @@ def check_items(items: Iterable[object]) -> list[SignalItem]:
         InvalidInput: there are none, or one is wrong; the message names its position and field.
     """
     checked: list[SignalItem] = []
+    if not isinstance(items, Iterable):
+        raise InvalidInput(f"signals is {_shown(items)}: use a list of tellback.SignalItem(...)")
     for i, item in enumerate(items):
         if not isinstance(item, SignalItem):
             raise InvalidInput(f"signals[{i}] is {_shown(item)}: use tellback.SignalItem(...)")
@@ -90,9 +92,10 @@ def check_candidates(candidates: Iterable[object]) -> list[Candidate]:
         InvalidInput: one is wrong, the message names its position and field; or there are too many.
     """
     try:
-        given = list(islice(candidates, MAX_CANDIDATES + 1))
+        found = iter(candidates)
     except TypeError:
         raise InvalidInput(f"candidates is {_shown(candidates)}: use a list of (fact_id, semantic score)") from None
+    given = list(islice(found, MAX_CANDIDATES + 1))
     if len(given) > MAX_CANDIDATES:
         count = f"{len(candidates)}" if isinstance(candidates, Sized) else f"more than {MAX_CANDIDATES}"
         raise InvalidInput(f"candidates has {count} facts: a recall ranks at most {MAX_CANDIDATES}")
