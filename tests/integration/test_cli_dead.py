@@ -6,11 +6,13 @@ import json
 import subprocess
 
 import pytest
+from typer.testing import CliRunner
 
 from tellback import Settings
+from tellback.cli.app import app
 from tellback.names import Family
 from tellback.state.database import Database
-from tellback.state.dead import DeadLetters
+from tellback.state.dead import KEPT_BYTES, DeadLetters
 from tellback.state.intake import Intake, RawEntry
 from tellback.state.keys import Layout, stream_of
 from tests.support.keyleaks import undeclared
@@ -60,6 +62,43 @@ def test_dead_letters_are_listed_shown_replayed_and_dropped(
 def test_a_dropped_letter_is_gone(settings: Settings, letter: str) -> None:
     assert tool(settings, "dead", "drop", letter).stdout == f"dropped {letter}\n"
     assert "none" in tool(settings, "dead", "list").stdout
+
+
+def test_all_that_a_reason_names_goes_back_at_once(
+    settings: Settings, database: Database, layout: Layout, letter: str
+) -> None:
+    """In order within a stream; what was cut is left, and so is what died for another reason."""
+    signals = stream_of(layout.shard(2), Family.SIGNALS)
+    for number in range(45):
+        bury(database, layout, signals, f'{{"n":{number}}}'.encode(), "failed 5 times: another model")
+    bury(database, layout, signals, b"x" * (KEPT_BYTES + 1), "failed 5 times: another model")
+    done = tool(settings, "dead", "replay", "--all", "--reason", "another model")
+    assert (done.returncode, done.stdout) == (0, "back in the intake: 45\n")
+    assert done.stderr == "tellback: left where they are, since they were cut: 1\n"
+    told = [json.loads(entry[1][1])["n"] for entry in database.command("XRANGE", signals, "-", "+")]
+    assert told == list(range(45))
+    left = DeadLetters(database, layout).newest()
+    assert {each.id for each in left if each.whole} == {letter}
+    assert tool(settings, "dead", "replay", "--all").stdout == "back in the intake: 1\n"
+
+
+@pytest.mark.parametrize("arguments", [(), ("1:1-0", "--all"), ("1:1-0", "--reason", "x"), ("--reason", "x")])
+def test_what_is_to_be_replayed_is_said_in_one_way(settings: Settings, arguments: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(app, ["dead", "replay", *arguments, "--redis-url", settings.redis_url])
+    assert done.exit_code == 2
+    assert "--all" in done.stderr
+
+
+def bury(database: Database, layout: Layout, stream: str, raw: bytes, reason: str) -> None:
+    intake, dead = Intake(database, layout), DeadLetters(database, layout)
+    family = Family(stream.rpartition(":")[2])
+    intake.ensure_groups()
+    database.command("XADD", stream, "*", "m", raw)
+    lease = intake.take_lease(layout.shard(2), family, 5)
+    assert lease is not None
+    (entry,) = intake.read_new(lease, 1)
+    dead.bury(lease, RawEntry(entry.id, entry.raw, 1), reason)
+    intake.release(lease)
 
 
 def test_history_merges_the_shards_in_time_order(settings: Settings, database: Database, layout: Layout) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +16,8 @@ from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.script import Script
 
 KEPT_BYTES: Final = 1 << 20
+READ_AT_ONCE: Final = 20
+"""Letters of one reply: 20 MiB at most."""
 MEMORY: Final = 64 << 20  # bytes that the letters of a shard may take: Redis must not fill up with what nobody reads
 
 _bury = Script("bury")
@@ -73,6 +76,19 @@ class DeadLetters:
             _letter(shard, item) for shard, items in zip(self._layout.all, replies, strict=True) for item in items
         ]
         return sorted(letters, key=lambda letter: letter.at, reverse=True)[:limit]
+
+    def oldest(self) -> Iterator[DeadLetter]:
+        """Every letter that is here now, shard by shard, the oldest first; not those that come meanwhile."""
+        for shard in self._layout.all:
+            newest = self._db.command("XREVRANGE", shard.key("dead"), "+", "-", "COUNT", 1)
+            start = "-"
+            while newest:
+                last: str = newest[0][0].decode()
+                items = self._db.command("XRANGE", shard.key("dead"), start, last, "COUNT", READ_AT_ONCE)
+                yield from (_letter(shard, item) for item in items)
+                if len(items) < READ_AT_ONCE:
+                    break
+                start = f"({items[-1][0].decode()}"
 
     def get(self, letter_id: str) -> DeadLetter:
         """One letter.
