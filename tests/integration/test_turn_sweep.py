@@ -19,7 +19,7 @@ from tellback import OutgoingResponse, Tellback, connect
 from tellback.client.turns import open_turn
 from tellback.errors import Unavailable
 from tellback.settings import Settings
-from tellback.state.database import Database
+from tellback.state.database import Arg, Database
 from tellback.state.script import Call
 from tellback.state.turn_answers import Answer
 from tellback.state.turns import Origin, TurnRef, Turns
@@ -190,6 +190,28 @@ def test_a_turn_whose_fallback_cannot_be_written_costs_no_other_its_fallback_or_
     deadline_passes(tb, turns[1])
     assert sweep(store(tb), settings) == (1, 1)
     assert len(sent(tb)) == 4
+
+
+def test_what_is_no_turn_leaves_the_due_set_and_stops_no_sweep(
+    tb: Tellback, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No id, not even text, a shard that is not this one, or that the team has not; more of them than a sweep takes."""
+    turn = overdue(tb)
+    shard = store(tb).shard(turn.id)
+    elsewhere = f"t{(shard.index + 1) % settings.shards}-{'0' * 24}"
+    strays: list[Arg] = ["", "no turn", b"\xff", elsewhere, f"t9999-{'0' * 24}", *map("stray-{}".format, range(20))]
+    database = tb.context.database
+    scored: list[Arg] = [part for stray in strays for part in (1, stray)]
+    database.command("ZADD", shard.key("due"), *scored)
+    database.command("ZADD", shard.key("due"), database.now_ms() + 60_000, "later")
+    assert [found.id for found in store(tb).open_now(100)] == [turn.id]
+    assert sweep(store(tb), msgspec.structs.replace(settings, sweep_batch=10)) == (1, 1)
+    assert state(turn) == "fallback"
+    logged = [record.getMessage() for record in caplog.records if "due.no_turns_removed" in record.getMessage()]
+    assert len(logged) == 3
+    assert shard.key("due") in logged[0]
+    assert "stray-19" in logged[1]
+    assert database.command("ZRANGE", shard.key("due"), 0, -1) == [b"later"], "it is looked at when it is due"
 
 
 def test_a_turn_that_is_there_again_stays_due(tb: Tellback) -> None:

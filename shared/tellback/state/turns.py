@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,7 @@ import msgspec
 from tellback.contracts.turns import Answered, OutgoingResponse, TurnState
 from tellback.errors import InvalidInput, NotFound, StateConflict
 from tellback.names import turn_routing
+from tellback.state import due
 from tellback.state.database import Arg, Database
 from tellback.state.decision import Decision
 from tellback.state.intake import Entry, Lease, committed
@@ -24,7 +24,6 @@ from tellback.state.turn_answers import Answer, Routed, excerpt
 
 MAX_MERGED: Final = 100
 MAX_HANDED: Final = 10_000  # of one host in one shard
-_ID: Final = re.compile(r"t(\d{1,4})-[0-9a-f]{24}")
 
 _open = Decision("open_turn")
 _answer = Decision("answer_turn")
@@ -182,8 +181,8 @@ class Turns:
 
     def has_form(self, turn: str) -> bool:
         """Whether this could be the id of a turn of this team."""
-        found = _ID.fullmatch(turn)
-        return found is not None and int(found[1]) < self._layout.shards
+        shard = due.shard_of(turn)
+        return shard is not None and shard < self._layout.shards
 
     def open(self, turn: NewTurn) -> Opened:
         """Open a turn, or find the one that this message opened before."""
@@ -328,15 +327,7 @@ class Turns:
 
     def overdue(self, limit: int) -> list[str]:
         """Ids of turns whose deadline has passed, longest overdue first, at most `limit`."""
-        now = self._db.now_ms()
-        replies = self._db.pipeline(
-            [
-                ("ZRANGE", shard.key("due"), "-inf", now, "BYSCORE", "LIMIT", 0, limit, "WITHSCORES")
-                for shard in self._layout.all
-            ]
-        )
-        found = [pair for flat in replies for pair in zip(flat[1::2], flat[::2], strict=True)]
-        return [turn.decode() for _, turn in sorted(found, key=lambda pair: float(pair[0]))[:limit]]
+        return due.overdue(self._db, self._layout, limit)
 
     def fall_back(self, answers: Sequence[tuple[TurnRef, OutgoingResponse]]) -> list[bool | Exception]:
         """Give each turn that is overdue and open at that moment its fallback: whether it got one, or what failed."""
@@ -381,8 +372,8 @@ class Turns:
         return sorted((turn for turn in found if turn.is_open), key=lambda turn: turn.deadline or 0)[:limit]
 
     def _listed(self, commands: list[tuple[str, str, int, int]]) -> list[TurnView]:
-        ids = [turn.decode() for reply in self._db.pipeline(commands) for turn in reply]
-        return [turn for turn in self.load(ids) if turn is not None]
+        ids = [turn.decode(errors="replace") for reply in self._db.pipeline(commands) for turn in reply]
+        return [turn for turn in self.load([turn for turn in ids if self.has_form(turn)]) if turn is not None]
 
 
 def _origin_args(ref: TurnRef, origin: Origin | None) -> list[Arg]:
