@@ -236,3 +236,17 @@ def test_the_policy_in_force_is_told_by_those_who_take_commands(settings: Settin
     assert findings["policy of w1@h"].state == "ok"
     assert (findings["policy of w2@h"].state, findings["policy of w2@h"].found) == ("note", watched)
     assert "Delegate=yes" in findings["policy of w2@h"].advice
+
+
+def test_several_copies_of_the_model_in_one_worker_are_noted(settings: Settings, presence: Presence) -> None:
+    """And one copy, or a release that does not say, is not."""
+    pooled = msgspec.structs.replace(worker("pooled@h", "signals"), model_copies=8)
+    for each in (pooled, msgspec.structs.replace(worker("threads@h", "signals"), model_copies=1), worker("old@h")):
+        presence.here(each)
+    checks = found(settings)
+    told = checks["copies of the model in pooled@h"]
+    assert told.state == "note"
+    assert told.found.startswith("8, one in each")
+    assert "5600 MB" in told.found
+    assert "--pool threads" in told.advice
+    assert [name for name in checks if name.startswith("copies")] == ["copies of the model in pooled@h"]

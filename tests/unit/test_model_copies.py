@@ -32,6 +32,7 @@ def test_processes_have_a_copy_each_and_threads_share_one(
         controller=SimpleNamespace(concurrency=concurrency),
         app=SimpleNamespace(amqp=SimpleNamespace(queues=SimpleNamespace(consume_from=dict.fromkeys(queues)))),
     )
+    assert model_copies.copies_of(ready) == expected
     with capture_logs() as logs:
         model_copies._ready(ready)
     assert [entry["copies"] for entry in logs] == ([expected] if expected > 1 else [])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from celery import signals
 
 from tellback.names import Family
-
-MODEL_MB: Final = 700
+from tellback.state.presence import MODEL_ADVICE, MODEL_MB
 
 _log = structlog.get_logger("tellback.models")
 
@@ -21,14 +20,19 @@ def copies(pool: str, concurrency: int, queues: Collection[str]) -> int:
     return (concurrency if "prefork" in pool else 1) if serves else 0
 
 
+def copies_of(consumer: Any) -> int:
+    """`copies` of the worker whose consumer Celery says is ready."""
+    concurrency = int(consumer.controller.concurrency or 1)
+    return copies(type(consumer.pool).__module__, concurrency, consumer.app.amqp.queues.consume_from)
+
+
 @signals.worker_ready.connect
 def _ready(sender: Any, **_: object) -> None:
-    pool = type(sender.pool).__module__
-    expected = copies(pool, int(sender.controller.concurrency or 1), sender.app.amqp.queues.consume_from)
+    expected = copies_of(sender)
     if expected > 1:
         _log.warning(
             "model.copies",
             copies=expected,
             megabytes=expected * MODEL_MB,
-            advice="serve signals and recalls by a worker of their own: -Q signals,recalls --pool threads",
+            advice=MODEL_ADVICE,
         )

@@ -15,6 +15,7 @@ from tellback.errors import TellbackError
 from tellback.settings import Settings, load
 from tellback.state.presence import PERIOD, Presence, Worker
 from tellback_workers.groups import described
+from tellback_workers.model_copies import copies_of
 from tellback_workers.runtime import Runtime
 
 _log = structlog.get_logger("tellback.presence")
@@ -75,6 +76,7 @@ def _ready(sender: Any, **_: object) -> None:
         queues=tuple(sorted(sender.app.amqp.queues.consume_from)),
         version=version("tellback"),
         policy=_policy(settings),
+        model_copies=copies_of(sender),
     )
     _running.append(SignsOfLife(Runtime(settings), worker))
     _running[0].start()

@@ -56,6 +56,7 @@ def _with_redis(settings: Settings) -> Iterator[Finding]:
         yield processes.workers(presence, now_ms)
         yield processes.versions(alive, version("tellback"))
         yield from processes.policies(alive)
+        yield from processes.model_copies(alive)
         yield from processes.loaded_models(Encoders(database, layout).all(), now_ms)
         yield processes.beat(presence, settings, now_ms)
         yield from work.intake(database, layout, settings, alive)

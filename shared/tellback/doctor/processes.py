@@ -11,7 +11,7 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.encoders import EncoderState
 from tellback.state.keys import Layout
-from tellback.state.presence import Presence, Worker
+from tellback.state.presence import MODEL_ADVICE, MODEL_MB, Presence, Worker
 from tellback.up.answers import http_answers
 from tellback.urls import without_secrets
 
@@ -72,6 +72,19 @@ def beat(presence: Presence, settings: Settings, now_ms: int) -> Finding:
     if seconds > settings.beat_period * _MISSED_SWEEPS:
         return wrong("beat", f"last heard {seconds:.0f} s ago", advice)
     return ok("beat", f"heard {max(seconds, 0.0):.1f} s ago")
+
+
+def model_copies(alive: list[Worker]) -> list[Finding]:
+    """Workers that may come to hold several copies of the embedding model, by their pool."""
+    return [
+        note(
+            f"copies of the model in {worker.name}",
+            f"{worker.model_copies}, one in each process of its pool: {worker.model_copies * MODEL_MB} MB in all",
+            MODEL_ADVICE,
+        )
+        for worker in alive
+        if worker.model_copies > 1
+    ]
 
 
 def loaded_models(states: list[EncoderState], now_ms: int) -> list[Finding]:

@@ -12,6 +12,12 @@ from tellback.state.keys import Layout, lifetime_ms
 PERIOD: Final = 5.0
 """Seconds between two signs of life of a worker."""
 
+MODEL_MB: Final = 700
+"""Memory of one copy of the packaged model."""
+
+MODEL_ADVICE: Final = "serve signals and recalls by a worker of their own: -Q signals,recalls --pool threads"
+"""What to do where a worker would hold several copies."""
+
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """One worker process: `name` is Celery's node name, `pid` its main process on `host`, `seen` in ms, server time."""
@@ -24,6 +30,8 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     seen: int = 0
     policy: str = ""
     """What commands may do there: the policy's file, and how its limits are held; empty from older workers."""
+    model_copies: int = 0
+    """Copies of the embedding model that it may come to hold; 0 where it takes no signals and recalls, or is older."""
 
 
 class Presence:
