@@ -14,7 +14,7 @@ import pytest
 from tellback import SignalItem, Tellback, connect
 from tellback.embedding import encoder as encoders
 from tellback.embedding.answering import Answering
-from tellback.errors import ConfigurationError, Unavailable
+from tellback.errors import ConfigurationError, InvalidInput, Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.keys import Layout, stream_of
@@ -81,6 +81,16 @@ def test_a_model_that_does_not_load_leaves_global_scores(host: Tellback, bench: 
     assert (hit.scope, hit.degraded) == ("global", True)
     with pytest.raises(Unavailable, match="no such file"):
         host.bank("b").recall("y")
+
+
+def test_a_query_that_the_model_fails_at_is_said(host: Tellback, bench: Bench) -> None:
+    """Candidates are ranked by their global scores."""
+    host.bank("b").remember("f", "x")
+    signal(host, bench, [SignalItem(fact_id="f", signal_type="helpful", query="x")])
+    with pytest.raises(InvalidInput, match="query: the model angles fails at this text: ValueError"):
+        host.bank("b").recall("x@bad")
+    [hit] = host.bank("b").recall("x@bad", [("f", 0.5)])
+    assert (hit.degraded, hit.scope) == (True, "global")
 
 
 def test_another_model_than_the_banks_is_refused(host: Tellback, bench: Bench, encoder: Angles) -> None:

@@ -38,7 +38,9 @@ class InProcess:
         answering = self._found()
         answering.contexts.embedder.ready()
         shard = self._layout.of(request.bank)
-        vectors = answering.contexts.embedder.embed([request.query], shard, urgent=True)
+        vectors, failures = answering.contexts.embedder.embed_each([request.query], shard, urgent=True)
+        for failure in failures.values():
+            return answering.without(shard, request, failure)
         return answering.reply(shard, request, vectors[request.query])
 
     def _found(self) -> Answering:

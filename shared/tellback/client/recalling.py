@@ -155,7 +155,7 @@ class Recalling:
 
 def _hits(reply: RecallReply) -> list[RecallHit]:
     if reply.error:
-        raise ConfigurationError(reply.error)
+        raise InvalidInput(reply.error) if reply.unfit else ConfigurationError(reply.error)
     return reply.hits
 
 

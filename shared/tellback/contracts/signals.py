@@ -140,10 +140,14 @@ class RecallHit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecallReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker puts into the mailbox of a recall: hits, or the reason why there are none."""
+    """What a worker puts into the mailbox of a recall: hits, or the reason why there are none.
+
+    With `unfit` it is the query that the model fails at.
+    """
 
     hits: list[RecallHit] = []
     error: str = ""
+    unfit: bool = False
 
 
 class FactStats(msgspec.Struct, frozen=True, kw_only=True):

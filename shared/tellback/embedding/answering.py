@@ -10,6 +10,7 @@ from tellback.contracts.signals import MAX_CANDIDATES, Candidate, RecallReply, R
 from tellback.embedding.contexts import Contexts
 from tellback.embedding.memories import MemorySearch
 from tellback.errors import ConfigurationError
+from tellback.redaction import redact_text
 from tellback.signals.matching import Vectors
 from tellback.signals.ranking import Usefulness, rank
 from tellback.state.keys import Shard
@@ -37,6 +38,17 @@ class Answering:
             return RecallReply(error=str(error))
         if usefulness is not None:
             return RecallReply(hits=rank(request, usefulness))
+        return self._by_global_scores(shard, request)
+
+    def without(self, shard: Shard, request: RecallRequested, failure: Exception) -> RecallReply:
+        """The reply where the model fails at the query: candidates by global scores, else why there are no hits."""
+        if request.candidates is None:
+            model = self.contexts.embedder.encoder.model
+            reason = f"query: the model {model} fails at this text: {type(failure).__name__}: {failure}"
+            return RecallReply(error=redact_text(reason)[:2000], unfit=True)
+        return self._by_global_scores(shard, request)
+
+    def _by_global_scores(self, shard: Shard, request: RecallRequested) -> RecallReply:
         store = self.contexts.of(shard, request.bank).store
         return RecallReply(hits=rank(request, store.global_usefulness(_ids(request)), degraded=True))
 

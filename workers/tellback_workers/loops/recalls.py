@@ -41,11 +41,13 @@ class RecallsLoop:
             part = entries[start : start + ANSWERED_AT_ONCE]
             now = self._contexts.database.now_ms()
             wanted = [request for entry in part if (request := _wanted(entry, now))]
-            vectors = self._contexts.embedder.embed(
+            vectors, failures = self._contexts.embedder.embed_each(
                 (request.query for request in wanted), lease.shard, urgent=True, keep=partial(self._keep, lease)
             )
             replies = {
-                request.event_id: self._answering.reply(lease.shard, request, vectors[request.query])
+                request.event_id: self._answering.without(lease.shard, request, failure)
+                if (failure := failures.get(request.query))
+                else self._answering.reply(lease.shard, request, vectors[request.query])
                 for request in wanted
             }
             self._recalls.answer(lease, part, replies)
