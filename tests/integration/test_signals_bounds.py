@@ -120,6 +120,26 @@ def test_the_same_signal_in_two_hands_counts_once(tb: Tellback, bench: Bench, ot
     assert sum(bench.intake.lengths().values()) == 0
 
 
+def test_what_many_clients_sent_is_applied_in_short_calls_and_a_batch_in_one(tb: Tellback, bench: Bench) -> None:
+    """Redis serves nobody else meanwhile; what each query needs of the model is asked for once all the same."""
+    store = bench.contexts.of(bench.layout.of("b"), "b").store
+    original, sizes = store.apply, list[tuple[int, int]]()
+
+    def measured(*args: Any) -> bool:
+        sizes.append((len(args[1]), len(args[2].items)))
+        return original(*args)
+
+    store.apply = measured  # type: ignore[method-assign]  # the real one, looked at
+    for clients, count in ((5, 100), (1, 500)):
+        for client in range(clients):
+            tb.bank("b").signal([item(f"f{i}", f"{chr(97 + i % 20)}@{client}") for i in range(count)])
+        tb.flush()
+    bench.drain()
+    assert sizes == [(2, 200), (2, 200), (1, 100), (1, 500)]
+    assert tb.bank("b").stats().signal_count == 1_000
+    assert len(bench.encoder.calls) == 1, "one for what five clients sent, none for what is known"
+
+
 def test_a_commit_renews_the_lease(tb: Tellback, bench: Bench) -> None:
     """What comes next may have to be embedded, which takes seconds."""
     lease = bench.intake.take_lease(bench.layout.of("b"), Family.SIGNALS, 2)

@@ -24,6 +24,7 @@ from tellback_workers.loops.memories import Memories
 from tellback_workers.runtime import Runtime
 
 TRIES: Final = 5
+APPLIED_AT_ONCE: Final = 250  # signals of several batches; one of 500 takes Redis 5 to 10 ms where contexts are full
 KEPT_TEXT: Final = 2_048  # characters of a query or remark in the history and beside a context
 
 _log = structlog.get_logger("tellback.signals")
@@ -61,12 +62,13 @@ class SignalsLoop:
         """Apply every batch of every bank, in order within a bank; a bank that fails does not hold up the others."""
         facts = [entry for entry in entries if not isinstance(entry.message, SignalBatch)]
         failures = self._memories.apply(lease, facts, partial(self._keep, lease)) if facts else []
-        for part in _parts([entry for entry in entries if isinstance(entry.message, SignalBatch)]):
+        for part in _parts([entry for entry in entries if isinstance(entry.message, SignalBatch)], MAX_BATCH):
             vectors, unfit = self._vectors(lease, part)
             failures += unfit.values()
             for bank, of_bank in _by_bank([entry for entry in part if entry.id not in unfit]).items():
                 try:
-                    self._apply_bank(lease, bank, of_bank, vectors)
+                    for some in _parts(of_bank, APPLIED_AT_ONCE):
+                        self._apply_bank(lease, bank, some, vectors)
                 except (Fenced, Unavailable):
                     raise
                 except Exception as error:  # noqa: BLE001 - raised below, when the other banks have had theirs
@@ -177,13 +179,13 @@ def _batch(entry: Entry) -> SignalBatch:
     return entry.message
 
 
-def _parts(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Entries in order, cut so that each part has at most 500 signals."""
+def _parts(entries: Sequence[Entry], most: int) -> Iterator[list[Entry]]:
+    """Entries in order, cut so that each part has at most so many signals, or is one entry."""
     part: list[Entry] = []
     count = 0
     for entry in entries:
         size = len(_batch(entry).items)
-        if part and count + size > MAX_BATCH:
+        if part and count + size > most:
             yield part
             part, count = [], 0
         part.append(entry)
