@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from tellback import Tellback
 from tellback.cli.app import app
+from tellback.errors import NotFound
 from tellback.settings import Settings
 from tellback.state.keys import Layout
 from tests.support.signals import Angles, Bench, item, serving, signal
@@ -106,3 +107,33 @@ def test_a_text_that_is_no_utf_8_is_refused(settings: Settings, database: Any) -
     del database
     done = run(settings, "bank", "b", "--remember", "f", "--text", "-", stdin=b"caf\xe9")
     assert (done.exit_code, done.stderr) == (2, "tellback: standard input is not UTF-8: byte 4\n")
+
+
+def test_banks_tell_how_many_facts_they_hold_also_those_without_a_signal(
+    settings: Settings, bench: Bench, tb: Tellback
+) -> None:
+    """Of such a bank there are figures, until all of its facts are forgotten."""
+    tb.bank("held").remember("f", "x")
+    tb.bank("both").remember("f", "x")
+    tb.bank("both").remember("g", "x")
+    signal(tb, bench, [item("f", "x")], bank="both")
+    signal(tb, bench, [item("f", "x")], bank="signalled")
+    counts = {row["bank"]: (row["held_facts"], row["facts"]) for row in rows(run(settings, "bank", "--json"))}
+    assert counts == {"signalled": (0, 1), "both": (2, 1), "held": (1, 0)}
+    stats = tb.bank("held").stats()
+    assert (stats.model, stats.dimension, stats.threshold, stats.contexts) == ("angles", 52, 0.85, 0)
+    assert (stats.signal_count, stats.created_at, stats.average_score, stats.most_useful) == (0, None, 0.5, [])
+    [report] = rows(run(settings, "stats", "--bank", "held", "--json"))
+    assert report["stats"]["held_facts"] == 1
+    assert "Bank held · 0 facts, 1 held, 0 contexts" in run(settings, "stats", "--bank", "held").stdout
+    assert "held facts" in run(settings, "bank").stdout
+    assert rows(run(settings, "bank", "held", "--prune-candidates", "--json")) == []
+    for bank in ("held", "both"):
+        for fact_id in ("f", "g"):
+            tb.bank(bank).forget(fact_id)
+    tb.flush()
+    bench.drain()
+    counts = {row["bank"]: row["held_facts"] for row in rows(run(settings, "bank", "--json"))}
+    assert counts == {"signalled": 0, "both": 0}
+    with pytest.raises(NotFound, match="no bank 'held'; one begins with its first signal, or fact"):
+        tb.bank("held").stats()

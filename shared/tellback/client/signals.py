@@ -122,7 +122,8 @@ class Bank:
             wait: seconds to wait for a worker, at most 60.
 
         Raises:
-            InvalidInput: an argument is wrong; the message names it.
+            InvalidInput: an argument is wrong; the message names it. Without candidates also a query that the model
+                fails at.
             ConfigurationError: the bank was begun with another model than the workers have, or than this process.
             Timeout: without candidates, and no worker has answered in time.
             Unavailable: Redis does not answer; or, without candidates, the model of this process does not load.
@@ -152,7 +153,7 @@ class Bank:
         """What the bank holds: its model and threshold, facts, contexts, and signals by type; how its facts fare.
 
         Raises:
-            NotFound: no signal ever came to a bank of this name.
+            NotFound: no signal ever came to a bank of this name, and it holds no fact.
             Unavailable: Redis does not answer.
         """
         return self._statistics.stats()
