@@ -129,7 +129,7 @@ def test_what_many_clients_sent_is_applied_in_short_calls_and_a_batch_in_one(tb:
         sizes.append((len(args[1]), len(args[2].items)))
         return original(*args)
 
-    store.apply = measured  # type: ignore[method-assign]  # the real one, looked at
+    store.apply = measured  # type: ignore[assignment,method-assign]  # the real one, looked at
     for clients, count in ((5, 100), (1, 500)):
         for client in range(clients):
             tb.bank("b").signal([item(f"f{i}", f"{chr(97 + i % 20)}@{client}") for i in range(count)])

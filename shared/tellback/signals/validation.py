@@ -22,9 +22,11 @@ def check_items(items: Iterable[object]) -> list[SignalItem]:
         InvalidInput: there are none, or one is wrong; the message names its position and field.
     """
     checked: list[SignalItem] = []
-    if not isinstance(items, Iterable):
-        raise InvalidInput(f"signals is {_shown(items)}: use a list of tellback.SignalItem(...)")
-    for i, item in enumerate(items):
+    try:
+        given = iter(items)
+    except TypeError:
+        raise InvalidInput(f"signals is {_shown(items)}: use a list of tellback.SignalItem(...)") from None
+    for i, item in enumerate(given):
         if not isinstance(item, SignalItem):
             raise InvalidInput(f"signals[{i}] is {_shown(item)}: use tellback.SignalItem(...)")
         check_item(item, f"signals[{i}]")
