@@ -1,13 +1,17 @@
 """`python -m benchmarks.contexts [CONTEXTS ...]`: a bank's contexts, whole product, index, and the indexes of others.
 
-Contexts are mixtures of real sentences' embeddings. usearch is measured where it is installed, vector sets where the
-server has them, up to 20,000 contexts: it takes some minutes for more.
+Contexts are mixtures of real sentences' embeddings, and the queries others of them: of both alike, so that most queries
+have matches. usearch is measured where it is installed, vector sets where the server has them, up to 20,000 contexts:
+it takes some minutes for more. How long a bank takes from Redis, and what a process grows by, is measured in a fresh
+one for each size. Beside each time stands its ratio to the bare product of the same vectors, called just before: on a
+machine that does other work ratios say more than times.
 """
 
 from __future__ import annotations
 
 import csv
 import importlib
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 
 from tellback.embedding.contexts import BankContexts
 from tellback.embedding.encoder import encoder_of
@@ -29,6 +32,8 @@ from tests.support.redis_server import RedisServer
 
 PAIRS = Path(__file__).resolve().parents[2] / "shared" / "data" / "stsb_pairs.csv"
 THRESHOLD = 0.81
+LOAD = "--load"
+TEAM, SHARDS, BANK = "default", 4, "b"
 
 
 def real() -> Vectors:
@@ -46,13 +51,27 @@ def mixed(seeds: Vectors, count: int, seed: int) -> Vectors:
     return unit
 
 
-def milliseconds(call: Callable[[], object], times: int = 5) -> float:
+def milliseconds(call: Callable[[], object], times: int = 9) -> float:
+    """The least of some calls: what else runs on the machine only ever adds."""
     spent: list[float] = []
     for _ in range(times):
         start = time.perf_counter()
         call()
         spent.append(time.perf_counter() - start)
     return min(spent) * 1000
+
+
+def bare(rows: Vectors, asked: Vectors) -> tuple[float, float]:
+    """Milliseconds of one product with all rows, and its greatest: of one query, and of all."""
+    one, many = (milliseconds(lambda n=n: (asked[:n] @ rows.T).max(axis=1)) for n in (1, len(asked)))  # type: ignore[misc]  # its own n
+    return one, many
+
+
+def times(name: str, one: float, many: float, beside: tuple[float, float]) -> str:
+    """A line's beginning: milliseconds of one query and of 500, and how often the bare product's."""
+    return (
+        f"  {name:14} 1: {one:7.1f} ms ({one / beside[0]:5.2f} x)   500: {many:7.0f} ms ({many / beside[1]:5.2f} x)   "
+    )
 
 
 def ours(rows: Vectors, asked: Vectors, *, screened: bool) -> list[Match | None]:
@@ -62,9 +81,10 @@ def ours(rows: Vectors, asked: Vectors, *, screened: bool) -> list[Match | None]
     matrix.put_all(range(len(rows)), rows)
     matrix.best(asked[:1], THRESHOLD)
     built = time.perf_counter() - start
-    one, many = (milliseconds(lambda n=n: matrix.best(asked[:n], THRESHOLD)) for n in (1, 500))  # type: ignore[misc]  # its own n
+    beside = bare(rows, asked)
+    one, many = (milliseconds(lambda n=n: matrix.best(asked[:n], THRESHOLD)) for n in (1, len(asked)))  # type: ignore[misc]  # as above
     name = "index" if screened else "product"
-    print(f"  {name:12} ready {built:6.1f} s   1: {one:7.1f} ms   500: {many:7.0f} ms   {matrix.nbytes >> 20} MiB")
+    print(times(name, one, many, beside), f"ready in {built:.1f} s, {matrix.nbytes >> 20} MiB")
     return matrix.best(asked, THRESHOLD)
 
 
@@ -78,14 +98,15 @@ def usearch(rows: Vectors, asked: Vectors, exact: list[Match | None]) -> None:
     index.add(np.arange(len(rows)), rows)
     built = time.perf_counter() - start
     near = [i for i, match in enumerate(exact) if match and match.cosine < THRESHOLD + 0.03]
+    beside = bare(rows, asked)
     for effort in (64, 256):
         index.expansion_search = effort
         one, many = (milliseconds(lambda n=n: index.search(asked[:n], 10)) for n in (1, 500))  # type: ignore[misc]  # as above
         found: Any = index.search(asked, 10).keys
         hit = [i for i in near if any(float(rows[key] @ asked[i]) >= THRESHOLD for key in found[i])]
         print(
-            f"  usearch {effort:4} ready {built:6.1f} s   1: {one:7.1f} ms   500: {many:7.0f} ms   "
-            f"{index.memory_usage >> 20} MiB, finds {len(hit)} of {len(near)} near the border"
+            times(f"usearch {effort}", one, many, beside),
+            f"ready in {built:.1f} s, {index.memory_usage >> 20} MiB, finds {len(hit)} of {len(near)} near the border",
         )
 
 
@@ -101,40 +122,76 @@ def vector_set(database: Database, rows: Vectors, asked: Vectors) -> None:
     commands: list[Any] = [("VSIM", "set", "FP32", as_bytes(row), "COUNT", 10) for row in asked]
     many = milliseconds(lambda: database.pipeline(commands), 1)
     size = database.command("MEMORY", "USAGE", "set", "SAMPLES", 0) >> 20
-    print(f"  vector set   ready {built:6.1f} s   1: {one:7.1f} ms   500: {many:7.0f} ms   {size} MiB of the server")
+    line = times("vector set", one, many, bare(rows, asked))
+    print(line, f"ready in {built:.1f} s ({built / len(rows) * 1000:.1f} ms a context), {size} MiB of the server")
 
 
-def loading(database: Database, rows: Vectors) -> None:
-    """How long a worker that starts takes to have a bank's contexts from Redis, and what they take there."""
-    shard = open_layout(database, "default", 4).of("b")
+def held(database: Database, rows: Vectors) -> str:
+    """Put contexts into Redis as a bank has them; what they take there, all together and by key."""
+    shard = open_layout(database, TEAM, SHARDS).of(BANK)
     before = _memory(database)
     fixed: list[Any] = ["id", "i", "model", "m", "dimension", rows.shape[1], "threshold", THRESHOLD]
-    database.command("HSET", shard.key("bank", "b"), *fixed, "version", len(rows))
+    database.command("HSET", shard.key("bank", BANK), *fixed, "version", len(rows))
     for first in range(0, len(rows), 500):
         slots = range(first, min(first + 500, len(rows)))
         commands: list[Any] = [
-            ("HSET", shard.key("ctxvec", "b"), *(x for i in slots for x in (i, as_bytes(rows[i])))),
-            ("HSET", shard.key("ctxtext", "b"), *(x for i in slots for x in (i, f"a query of some words, {i}"))),
-            ("ZADD", shard.key("ctxver", "b"), *(x for i in slots for x in (i + 1, i))),
-            ("ZADD", shard.key("ctxrecent", "b"), *(x for i in slots for x in (i + 1, i))),
+            ("HSET", shard.key("ctxvec", BANK), *(x for i in slots for x in (i, as_bytes(rows[i])))),
+            ("HSET", shard.key("ctxtext", BANK), *(x for i in slots for x in (i, f"a query of some words, {i}"))),
+            ("ZADD", shard.key("ctxver", BANK), *(x for i in slots for x in (i + 1, i))),
+            ("ZADD", shard.key("ctxrecent", BANK), *(x for i in slots for x in (i + 1, i))),
         ]
         database.pipeline(commands)
     taken = _memory(database) - before
+    names = ("ctxvec", "ctxtext", "ctxver", "ctxrecent")
+    sizes = [database.command("MEMORY", "USAGE", shard.key(name, BANK), "SAMPLES", 0) for name in names]
+    parts = ", ".join(f"{name} {size >> 20}" for name, size in zip(names, sizes, strict=True))
+    return f"{taken >> 20} MiB there ({parts})"
 
-    class Known:
-        model, weights, dimension = "m", "", rows.shape[1]
 
-        def load(self) -> None:
-            """It is there."""
+class _Known:
+    """The model of the bank that was written here."""
 
-        def encode(self, texts: object) -> Vectors:
-            raise AssertionError(texts)
+    model, weights = "m", ""
 
-    contexts, memory = BankContexts(BankStore(database, shard, "b"), Known()), psutil.Process().memory_info().rss
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
+
+    def load(self) -> None:
+        """It is there."""
+
+    def encode(self, texts: object) -> Vectors:
+        raise AssertionError(texts)
+
+
+def load(url: str, dimension: int) -> None:
+    """In a process of its own: a bank's contexts from Redis, then one query, which fits the index; how it has grown."""
+    database = Database(url)
+    store = BankStore(database, open_layout(database, TEAM, SHARDS).of(BANK), BANK)
+    asked = np.eye(1, dimension, dtype=np.float32)
+    small = ContextMatrix(dimension)
+    small.put(0, asked[0])
+    small.best(asked, THRESHOLD)  # what numpy itself takes at its first product is no context's
+    contexts, before = BankContexts(store, _Known(dimension)), _resident()
     start = time.perf_counter()
     contexts.sync()
-    spent, grown = time.perf_counter() - start, psutil.Process().memory_info().rss - memory
-    print(f"  from Redis in {spent:.1f} s; {taken >> 20} MiB there, {grown >> 20} MiB more in the process")
+    loaded = time.perf_counter() - start
+    grown = _resident() - before
+    contexts.matrix.best(asked, THRESHOLD)
+    ready = time.perf_counter() - start
+    print(
+        f"from Redis in {loaded:.1f} s, matching after {ready:.1f} s; a fresh process grows by {grown >> 10} MiB, "
+        f"with the index {_resident() - before >> 10} MiB, vectors and index {contexts.matrix.nbytes >> 20} MiB; "
+        f"at the highest it had {_resident('VmHWM') - before >> 10} MiB more",
+    )
+    database.close()
+
+
+def _resident(name: str = "VmRSS") -> int:
+    """KiB of this process, as Linux tells it."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1])
+    raise AssertionError(name)
 
 
 def _memory(database: Database) -> int:
@@ -145,6 +202,9 @@ def _memory(database: Database) -> int:
 
 
 def main() -> None:
+    if sys.argv[1:2] == [LOAD]:
+        load(sys.argv[2], int(sys.argv[3]))
+        return
     seeds = real()
     for count in map(int, sys.argv[1:] or ["20000", "100000"]):
         rows, asked = mixed(seeds, count, 1), mixed(seeds, 500, 2)
@@ -153,7 +213,9 @@ def main() -> None:
         assert ours(rows, asked, screened=True) == exact
         with tempfile.TemporaryDirectory() as folder, RedisServer.start(Path(folder)) as server:
             database = Database(server.url)
-            loading(database, rows)
+            taken = held(database, rows)
+            fresh = [sys.executable, "-m", "benchmarks.contexts", LOAD, server.url, str(rows.shape[1])]
+            print("  ", subprocess.check_output(fresh, text=True).strip(), f"; {taken}", sep="")
             if count <= 20_000:
                 vector_set(database, rows, asked)
             database.close()
