@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
 
 TOOL = [sys.executable, "-c", "from tellback.cli.app import main; main()"]
-LEASE = 4.0
+LEASE = 8.0
 
 
 @pytest.fixture

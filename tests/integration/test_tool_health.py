@@ -22,7 +22,7 @@ from tellback.guidance.evaluation import Effects, begin
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.evaluations import Change, EvaluationId, Evaluations
+from tellback.state.evaluations import Change, EvaluationId
 from tellback.state.intake import Entry
 from tellback.state.keys import FAMILIES, Layout
 from tellback.state.script import Call
@@ -241,7 +241,7 @@ def test_what_was_told_before_a_commit_that_never_came_counts_once(
         def dies(*_: object) -> None:
             raise Unavailable("the worker is gone")
 
-        dying.setattr(Evaluations, "commit", dies)
+        dying.setattr("tellback_workers.loops.guidance.commit_each", dies)
         tb.context.publisher.publish(call("rate_limited", wait=45))
         with pytest.raises(Unavailable):
             drain()

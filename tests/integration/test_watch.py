@@ -76,8 +76,8 @@ class Terminal:
 def terminal(settings: Settings, *args: str, stdin: int | None = None) -> Generator[Terminal]:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    beside = os.dup2(theirs, 63)
-    launcher = ["-c", f"import os; os.dup2(63, 3)\n{LEADER}", "keyboard" if stdin is None else "lines"]
+    beside = fcntl.fcntl(theirs, fcntl.F_DUPFD, 64)  # far from 3, which the child makes of it
+    launcher = ["-c", f"import os; os.dup2({beside}, 3)\n{LEADER}", "keyboard" if stdin is None else "lines"]
     process = subprocess.Popen(
         [sys.executable, *launcher, "-c", CODE, "watch", *args],
         stdin=stdin,
