@@ -133,7 +133,7 @@ def test_banks_tell_how_many_facts_they_hold_also_those_without_a_signal(
             tb.bank(bank).forget(fact_id)
     tb.flush()
     bench.drain()
-    counts = {row["bank"]: row["held_facts"] for row in rows(run(settings, "bank", "--json"))}
-    assert counts == {"signalled": 0, "both": 0}
+    left = {row["bank"]: row["held_facts"] for row in rows(run(settings, "bank", "--json"))}
+    assert left == {"signalled": 0, "both": 0}
     with pytest.raises(NotFound, match="no bank 'held'; one begins with its first signal, or fact"):
         tb.bank("held").stats()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tellback import Tellback
+from tellback.embedding.memories import MemorySearch
 from tellback.embedding.reembedding import Reembedding
 from tellback.errors import ConfigurationError
 from tellback.settings import Settings
@@ -129,6 +130,42 @@ def test_until_the_switch_all_goes_on_with_the_old_model(
     assert found(tb, new, "y")[0] == ("moves", "y")
 
 
+def test_a_text_that_is_told_anew_before_the_switch_is_embedded_again(
+    tb: Tellback, bench: Bench, new: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many facts as before, but not the same."""
+    told(tb, bench, {"stays": "x@1", "moves": "x@2"})
+    switches = once(monkeypatch, lambda: told(tb, bench, {"moves": "y"}))
+    wider = Wider()
+    job(tb, layout, wider).run()
+    assert (switches, [sorted(call) for call in wider.calls]) == ([False, True], [["x@1", "x@2"], ["y"]])
+    assert found(tb, new, "y")[0] == ("moves", "y")
+
+
+def test_two_at_once_do_it_once(
+    tb: Tellback, bench: Bench, new: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one embeds, the other goes on and is killed: what the first then brings late counts for nothing."""
+    monkeypatch.setattr(reembedding, "TEXTS_AT_ONCE", 2)
+    told(tb, bench, {f"f{i}": f"x@{i}" for i in range(6)})
+
+    def killed(at: int, _of: int) -> None:
+        if at == 4:
+            raise KeyboardInterrupt
+
+    class Overtaken(Wider):
+        def encode(self, texts: Sequence[str]) -> Vectors:
+            if not self.calls:
+                with pytest.raises(KeyboardInterrupt):
+                    job(tb, layout).run(progress=killed)
+            return super().encode(texts)
+
+    first = Overtaken()
+    assert job(tb, layout, first).run().changed
+    assert first.calls == [["x@0", "x@1"], ["x@4", "x@5"]]
+    assert [fact for fact, _ in found(tb, new, "x")] == [f"f{i}" for i in range(6)]
+
+
 def test_what_changes_while_it_is_embedded_is_not_kept_as_it_was(
     tb: Tellback, bench: Bench, new: Bench, layout: Layout
 ) -> None:
@@ -141,7 +178,9 @@ def test_what_changes_while_it_is_embedded_is_not_kept_as_it_was(
                 told(tb, bench, {"goes": None, "moves": "y"})
             return super().encode(texts)
 
-    assert job(tb, layout, Raced()).run().facts == 2
+    raced = Raced()
+    assert job(tb, layout, raced).run().facts == 2
+    assert [sorted(call) for call in raced.calls] == [["x@1", "x@2", "x@3"], ["y"]]
     assert found(tb, new, "x") == [("stays", "x@1"), ("moves", "y")]
 
 
@@ -217,18 +256,20 @@ def test_a_search_that_the_switch_overtakes_is_made_again(
 ) -> None:
     """Old vectors are never compared with new ones: the recall of the old model is refused instead."""
     told(tb, bench, {"f": "x"})
+    search, query = MemorySearch(bench.runtime.database, bench.encoder), Angles().encode(["x"])[0]
+    assert [fact for fact, _ in search.nearest(layout.of("b"), "b", query, 1)] == ["f"]
     original, calls = MemoryStore.info, list[int]()
 
     def overtaken(self: MemoryStore) -> Any:
         info = original(self)
         calls.append(1)
-        if len(calls) == 2:  # the host asks first whether there is anything
+        if len(calls) == 1:
             job(tb, layout).run()
         return info
 
     monkeypatch.setattr(MemoryStore, "info", overtaken)
     with pytest.raises(ConfigurationError, match="wider"):
-        found(tb, bench, "x")
+        search.nearest(layout.of("b"), "b", query, 1)
 
 
 def test_other_files_under_the_same_name_are_another_model(tb: Tellback, settings: Settings, layout: Layout) -> None:
