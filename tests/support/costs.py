@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import FrameType
 
 
-def calls_of(do: Callable[[], object]) -> int:
-    """How many functions `do` calls on this thread, Python's and C's."""
-    count = 0
+@contextmanager
+def counted_calls() -> Generator[list[int]]:
+    """How many functions this thread calls meanwhile, Python's and C's; read it at the end."""
+    count = [0]
 
     def seen(_frame: FrameType, event: str, _arg: object) -> None:
-        nonlocal count
         if event in ("call", "c_call"):
-            count += 1
+            count[0] += 1
 
     sys.setprofile(seen)
     try:
-        do()
+        yield count
     finally:
         sys.setprofile(None)
-    return count
+
+
+def calls_of(do: Callable[[], object]) -> int:
+    """How many functions `do` calls on this thread."""
+    with counted_calls() as count:
+        do()
+    return count[0]
