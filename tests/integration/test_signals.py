@@ -32,7 +32,7 @@ from tests.support.workers import StartWorkers, Workers, environment
 pytestmark = [pytest.mark.model, pytest.mark.slow]
 
 QUEUES = "signals,recalls"
-LOADING = 60.0  # seconds for a worker to load the model on a busy machine
+LOADING = 100.0  # seconds for a worker to load the model on a busy machine
 
 HOST = """
 import sys, tellback
@@ -174,6 +174,8 @@ def test_facts_are_found_by_meaning_through_a_worker_and_in_process(host: Tellba
     assert [hit.score for hit in here] == pytest.approx([hit.score for hit in hits], abs=1e-5)  # scores fade meanwhile
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(240)
 def test_signals_wait_while_a_worker_has_no_model(
     tb: Tellback, start_workers: StartWorkers, settings: Settings, tmp_path: Path
 ) -> None:
