@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -16,22 +15,9 @@ from tellback.embedding import encoder
 from tellback.embedding.reembedding import Reembedding
 from tellback.errors import ConfigurationError, NotFound
 from tellback.settings import Settings
-from tellback.signals.matching import Vectors
 from tellback.state import reembedding
 from tellback.state.keys import Layout
-from tests.support.signals import Angles, Bench, item, recall, signal
-
-
-class Wider(Angles):
-    """Another model: more dimensions, and other directions."""
-
-    model = "wider"
-    weights = "fedcba9876543210"
-    dimension = 60
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        rows = super().encode(texts)
-        return np.ascontiguousarray(rows[:, ::-1])
+from tests.support.signals import Angles, Bench, Wider, item, recall, signal
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tellback import Tellback
@@ -18,19 +17,8 @@ from tellback.state import reembedding
 from tellback.state.keys import Layout
 from tellback.state.memories import MemoryStore
 from tests.support.redis_server import RedisServer
-from tests.support.signals import Angles, Bench, item, recall, serving, signal
+from tests.support.signals import Angles, Bench, Wider, item, recall, serving, signal
 from tests.support.vector_sets import KINDS, settings_with
-
-
-class Wider(Angles):
-    """Another model: more dimensions, and other directions."""
-
-    model = "wider"
-    weights = "fedcba9876543210"
-    dimension = 60
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        return np.ascontiguousarray(super().encode(texts)[:, ::-1])
 
 
 @pytest.fixture(params=list(KINDS))

@@ -15,7 +15,7 @@ import pytest
 
 import tellback
 from tellback import SignalItem, Tellback, connect
-from tellback.contracts.signals import RecallHit, SignalType
+from tellback.contracts.signals import MAX_WAIT, RecallHit, SignalType
 from tellback.doctor.examination import examine
 from tellback.names import Family
 from tellback.settings import Settings
@@ -81,7 +81,7 @@ def applied(tb: Tellback, bank: str, count: int) -> None:
 
 
 def ranked(tb: Tellback, bank: str, query: str) -> list[RecallHit]:
-    return tb.bank(bank).recall(query, [("A", 0.80), ("B", 0.90)], boost_by_usefulness=True, wait=LOADING)
+    return tb.bank(bank).recall(query, [("A", 0.80), ("B", 0.90)], boost_by_usefulness=True, wait=MAX_WAIT)
 
 
 def test_two_ways_to_ask_for_the_ceo_share_a_context(host: Tellback) -> None:
@@ -92,7 +92,7 @@ def test_two_ways_to_ask_for_the_ceo_share_a_context(host: Tellback) -> None:
     stats = host.bank("ceo").stats()
     assert (stats.model, stats.dimension, stats.threshold) == ("all-MiniLM-L6-v2", 384, 0.81)
     assert stats.contexts == 2
-    [hit] = host.bank("ceo").recall("Who is the chief executive?", [("f", 0.5)], wait=LOADING)
+    [hit] = host.bank("ceo").recall("Who is the chief executive?", [("f", 0.5)], wait=MAX_WAIT)
     assert (hit.scope, hit.degraded) == ("context", False)
     assert hit.usefulness == pytest.approx(0.7, abs=1e-6)
 
@@ -165,7 +165,7 @@ def test_facts_are_found_by_meaning_through_a_worker_and_in_process(host: Tellba
     for fact_id, text in facts.items():
         host.bank("held").remember(fact_id, text)
     host.bank("held").signal([item("tls", "Who is the CEO?", "ignored")])
-    options: dict[str, Any] = {"limit": 2, "boost_by_usefulness": True, "wait": LOADING}
+    options: dict[str, Any] = {"limit": 2, "boost_by_usefulness": True, "wait": MAX_WAIT}
     hits = host.bank("held").recall("Who is the CEO?", **options)
     assert (hits[0].fact_id, hits[0].text, hits[0].degraded) == ("ceo", facts["ceo"], False)
     with connect(settings=msgspec.structs.replace(system, recall_in_process=True)) as tb:

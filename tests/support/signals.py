@@ -55,6 +55,17 @@ class Angles:
         return rows
 
 
+class Wider(Angles):
+    """Another model: more dimensions, and other directions."""
+
+    model = "wider"
+    weights = "fedcba9876543210"
+    dimension = 60
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        return np.ascontiguousarray(super().encode(texts)[:, ::-1])
+
+
 class Bench:
     """Loops of one worker process, run by hand."""
 

@@ -15,6 +15,7 @@ from tellback.errors import InvalidInput, NotFound
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback
     from tellback.contracts.signals import BankStats, FactStats
+    from tellback.state.bank_stats import BankStatistics
 
 _BANK_COLUMNS: Final = (
     *("bank", "facts", "contexts", "held_facts", "signal_count", "average_score"),
@@ -23,6 +24,17 @@ _BANK_COLUMNS: Final = (
 _FACT_COLUMNS: Final = ("fact_id", "usefulness_score", "signals", "last_signal_at", "created_at")
 _SIGNAL_COLUMNS: Final = ("at", "fact_id", "signal_type", "confidence", "score", "query", "context")
 _PRUNE_COLUMNS: Final = ("fact_id", "usefulness_score", "signal_count", "signals", "last_signal_at")
+
+
+MaxScoreOption = Annotated[
+    float, typer.Option(min=0, max=1, help="Of --prune-candidates: only facts whose score is at most this.")
+]
+MinSignalsOption = Annotated[
+    int, typer.Option(min=0, help="Of --prune-candidates: only facts with so many signals or more.")
+]
+AgainstOption = Annotated[
+    float, typer.Option(min=0, help="Of --prune-candidates: so many times as often ignored or not helpful as used.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -51,16 +63,9 @@ def bank(
         bool,
         typer.Option("--prune-candidates", help="List facts that nobody can use, the worst first. Nothing is deleted."),
     ] = False,
-    max_score: Annotated[
-        float, typer.Option(min=0, max=1, help="Of --prune-candidates: only facts whose score is at most this.")
-    ] = 0.3,
-    min_signals: Annotated[
-        int, typer.Option(min=0, help="Of --prune-candidates: only facts with so many signals or more.")
-    ] = 5,
-    against: Annotated[
-        float,
-        typer.Option(min=0, help="Of --prune-candidates: so many times as often ignored or not helpful as used."),
-    ] = 2.0,
+    max_score: MaxScoreOption = 0.3,
+    min_signals: MinSignalsOption = 5,
+    against: AgainstOption = 2.0,
     remember: Annotated[
         str | None,
         typer.Option(metavar="FACT", help="Have the bank hold this fact, with the --text that it is found by."),
@@ -82,7 +87,7 @@ def bank(
     A bank can also hold facts, for recalls without candidates: --remember, --forget, --remembered.
     """
     from tellback.cli.memories import Holding
-    from tellback.state.bank_stats import BankStatistics, PruneRule
+    from tellback.state.bank_stats import BankStatistics
     from tellback.state.banks import bank_names
 
     holding = Holding(remember=remember, text=text, forget=forget, listed=limit if remembered else None)
@@ -103,12 +108,20 @@ def bank(
         elif last is not None:
             show(found.newest(last), as_json=as_json, columns=_SIGNAL_COLUMNS, title=f"Signals of {name}")
         elif prune_candidates:
-            found.stats()  # a bank that is not there is an error, not an empty list
-            rule = PruneRule(max_score=max_score, min_signals=min_signals, against=against)
-            rows = [_readable(row, as_json=as_json) for row in found.prune_candidates(rule, limit)]
-            show(rows, as_json=as_json, columns=_PRUNE_COLUMNS, title=f"Candidates for pruning in {name}")
+            _show_candidates(found, max_score, min_signals, against, limit, as_json=as_json)
         else:
             _show_banks(tb, [name], as_json=as_json)
+
+
+def _show_candidates(
+    bank: BankStatistics, max_score: float, min_signals: int, against: float, limit: int, *, as_json: bool
+) -> None:
+    from tellback.state.bank_stats import PruneRule
+
+    bank.stats()  # a bank that is not there is an error, not an empty list
+    rule = PruneRule(max_score=max_score, min_signals=min_signals, against=against)
+    rows = [_readable(row, as_json=as_json) for row in bank.prune_candidates(rule, limit)]
+    show(rows, as_json=as_json, columns=_PRUNE_COLUMNS, title=f"Candidates for pruning in {bank.bank}")
 
 
 def reembed(
