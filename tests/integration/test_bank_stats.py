@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from tellback import Tellback
 from tellback.contracts.signals import BankStats, FactScore, SignalType
+from tellback.errors import InvalidInput, NotFound
 from tellback.settings import Settings
 from tellback.state import bank_stats
 from tellback.state.bank_stats import BankStatistics, PruneRule
@@ -240,5 +243,31 @@ def test_candidates_for_pruning(
     assert names(bank.prune_candidates(PruneRule(), limit=2)) == ["worst", "ignored"]
     everything = PruneRule(max_score=1, min_signals=0, against=0)
     assert names(bank.prune_candidates(everything)) == [*counts]
-    assert tb.bank("b").stats().facts == len(counts)
+    host = tb.bank("b")
+    assert names(host.prune_candidates()) == ["worst", "ignored", "mixed"]
+    assert names(host.prune_candidates(min_signals=1, against=3, limit=2)) == ["worst", "ignored"]
+    assert names(host.prune_candidates(max_score=0.12)) == ["worst", "ignored"]
+    assert host.stats().facts == len(counts)
     assert bench.runtime.database.command("DBSIZE") == before
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"max_score": 1.1}, "max_score is 1.1: use a number from 0 to 1"),
+        ({"min_signals": -1}, "min_signals is -1: use 0 or more"),
+        ({"against": -0.5}, "against is -0.5: use a finite number, 0 or more"),
+        ({"against": math.inf}, "against is inf: use a finite number"),
+        ({"against": "2"}, "against is '2': use a finite number"),
+        ({"limit": 0}, "limit is 0: use 1 or more"),
+    ],
+)
+def test_wrong_rules_of_pruning_are_named(tb: Tellback, bench: Bench, wrong: dict[str, Any], says: str) -> None:
+    signal(tb, bench, [item("f", "a")])
+    with pytest.raises(InvalidInput, match=re.escape(says)):
+        tb.bank("b").prune_candidates(**wrong)
+
+
+def test_a_bank_that_is_not_there_has_no_candidates_for_pruning(tb: Tellback) -> None:
+    with pytest.raises(NotFound, match="no bank 'none'"):
+        tb.bank("none").prune_candidates()

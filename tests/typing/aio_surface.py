@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any, assert_type
 
-from tellback import CommandRecord, Feedback, OutgoingResponse, RecallHit, RoutingOutcome, Verdict, aio
+from tellback import CommandRecord, FactScore, Feedback, OutgoingResponse, RecallHit, RoutingOutcome, Verdict, aio
 
 
 async def everything() -> None:
@@ -36,6 +36,7 @@ async def everything() -> None:
         assert_type(await bank.recall("q", [("f", 0.5)]), list[RecallHit])
         assert_type(await bank.recall("q", exploration=0.1), list[RecallHit])
         await bank.forget("f")
+        assert_type(await bank.prune_candidates(limit=5), list[FactScore])
         await tb.submit(["true"], session="s", priority="urgent")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # no such priority
     tb = await aio.connect()
     await tb.close()

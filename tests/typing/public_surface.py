@@ -194,6 +194,8 @@ def signals(tb: Tellback) -> None:
     assert_type(bank.fact_stats("f1"), FactStats)
     assert_type(bank.stats().most_useful, list[FactScore])
     assert_type(bank.stats().average_score, float)
+    assert_type(bank.prune_candidates(max_score=0.3, min_signals=5, against=2.0, limit=100), list[FactScore])
+    assert_type(bank.recall("...", {"f1": 0.8}.items()), list[RecallHit])
     facts = {hit.fact_id: "its text" for hit in hits}
     detected = tellback.detect_signals("the response", facts, query="...", files=("a.py",), min_confidence=0.5)
     assert_type(detected, list[tellback.SignalItem])

@@ -16,7 +16,7 @@ from tellback.contracts.codec import decode, encode
 from tellback.contracts.signals import MAX_CANDIDATES, Candidate, SignalBatch, SignalItem
 from tellback.errors import InvalidInput, MalformedMessage
 from tellback.names import Family
-from tellback.signals.validation import check_candidates, check_items, check_limits, check_share
+from tellback.signals.validation import check_candidates, check_items, check_limits, check_name, check_share
 
 GOOD: dict[str, Any] = {"fact_id": "f1", "signal_type": "used", "query": "who?"}
 
@@ -132,6 +132,13 @@ def test_limits_and_weights() -> None:
         check_share(1.1, "usefulness_weight")
 
 
+def test_candidates_come_from_any_iterable() -> None:
+    given = {"a": 0.1, "b": 0.2}
+    assert check_candidates(given.items()) == check_candidates(pair for pair in given.items()) == [
+        Candidate("a", 0.1), Candidate("b", 0.2),
+    ]  # fmt: skip
+
+
 def test_candidates_come_as_searches_give_them() -> None:
     """Any iterable, and the numbers of numpy; a score is a plain float from here on."""
     rows: list[Any] = [("a", np.float32(0.5)), ["b", Fraction(1, 4)], Candidate("c", 1)]
@@ -177,3 +184,31 @@ def test_an_error_of_the_hosts_own_generator_is_its_own() -> None:
 
     with pytest.raises(TypeError, match="of the host"):
         check_items(broken())
+
+
+SECRET = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+
+
+@pytest.mark.parametrize("field", ["fact_id", "signal_id"])
+def test_an_id_that_is_a_secret_is_refused(field: str) -> None:
+    """Ids stand in Redis as they are, so no marker can take their place; the message does not repeat it."""
+    many = [item(fact_id=f"f{i}", signal_id=f"s{i}") for i in range(2_500)]
+    many[2_100] = msgspec.structs.replace(many[2_100], **{field: SECRET})
+    with pytest.raises(InvalidInput, match=rf"signals\[2100\]\.{field} carries a secret") as refused:
+        check_items(many)
+    assert SECRET not in str(refused.value)
+    with pytest.raises(InvalidInput, match=r"bank carries a secret \(rule "):
+        check_name(f"bank of {SECRET}", "bank")
+
+
+def test_a_candidate_whose_id_is_a_secret_is_named_by_its_place() -> None:
+    with pytest.raises(InvalidInput, match=r"candidates\[3\]\.fact_id carries a secret"):
+        check_candidates([("a", 0.1), ("a", 0.2), ("b", 0.3), (SECRET, 0.4)])
+
+
+@pytest.mark.parametrize(
+    "ids", [["secret", "hunter2hunter2x"], ["name: token", "value: 0123456789abcdef0123"], ["a\nb", "password", "c"]]
+)
+def test_ids_are_looked_at_each_by_itself(ids: list[str]) -> None:
+    """What would be a secret with its neighbour is none."""
+    assert [each.fact_id for each in check_items([item(fact_id=fact_id) for fact_id in ids])] == ids

@@ -6,14 +6,13 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from types import TracebackType
 from typing import Any, Literal, Self
-
 from tellback.client.observing import Observations
 from tellback.client.outbox import Reconcile
 from tellback.client.signalling import Progress
 from tellback.contracts.commands import CommandRecord, CommandSubmitted, OnLost, OutputPiece, Priority, Verdict
 from tellback.contracts.guidance import Delivery, Feedback, ProviderSpec
 from tellback.contracts.llm import AnyMessage, LlmError, LlmResponse, SystemFailure
-from tellback.contracts.signals import BankStats, Candidate, FactStats, RecallHit, SignalItem
+from tellback.contracts.signals import BankStats, Candidate, FactScore, FactStats, RecallHit, SignalItem
 from tellback.contracts.turns import Answered, DeliveryKind, OutgoingResponse, RoutingOutcome, Settlement, TurnState
 from tellback.guidance.observations.completion import AnswerCheck
 from tellback.guidance.observations.feedback import ToolFeedback
@@ -208,7 +207,7 @@ class Bank:
     async def recall(
         self,
         query: str,
-        candidates: Sequence[Candidate | tuple[str, float]] | None = None,
+        candidates: Iterable[Candidate | tuple[str, float]] | None = None,
         *,
         limit: int = 10,
         boost_by_usefulness: bool = False,
@@ -221,6 +220,9 @@ class Bank:
     ) -> list[RecallHit]: ...
     async def fact_stats(self, fact_id: str) -> FactStats: ...
     async def stats(self) -> BankStats: ...
+    async def prune_candidates(
+        self, *, max_score: float = 0.3, min_signals: int = 5, against: float = 2.0, limit: int = 100
+    ) -> list[FactScore]: ...
 
 class SignalSession:
     @property

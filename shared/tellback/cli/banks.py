@@ -14,8 +14,7 @@ from tellback.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback
-    from tellback.contracts.signals import BankStats, FactStats
-    from tellback.state.bank_stats import BankStatistics
+    from tellback.contracts.signals import BankStats, FactScore, FactStats
 
 _BANK_COLUMNS: Final = (
     *("bank", "facts", "contexts", "held_facts", "signal_count", "average_score"),
@@ -26,6 +25,12 @@ _SIGNAL_COLUMNS: Final = ("at", "fact_id", "signal_type", "confidence", "score",
 _PRUNE_COLUMNS: Final = ("fact_id", "usefulness_score", "signal_count", "signals", "last_signal_at")
 
 
+FactOption = Annotated[str | None, typer.Option("--fact", help="Show one fact of the bank.")]
+LastOption = Annotated[int | None, typer.Option(help="Show the bank's newest signals.", min=1, max=1000)]
+PruneOption = Annotated[
+    bool,
+    typer.Option("--prune-candidates", help="List facts that nobody can use, the worst first. Nothing is deleted."),
+]
 MaxScoreOption = Annotated[
     float, typer.Option(min=0, max=1, help="Of --prune-candidates: only facts whose score is at most this.")
 ]
@@ -35,6 +40,13 @@ MinSignalsOption = Annotated[
 AgainstOption = Annotated[
     float, typer.Option(min=0, help="Of --prune-candidates: so many times as often ignored or not helpful as used.")
 ]
+RememberOption = Annotated[
+    str | None, typer.Option(metavar="FACT", help="Have the bank hold this fact, with the --text that it is found by.")
+]
+TextOption = Annotated[str | None, typer.Option(help="Of --remember: the fact's text; - for standard input.")]
+ForgetOption = Annotated[str | None, typer.Option(metavar="FACT", help="Have the bank hold this fact no longer.")]
+RememberedOption = Annotated[bool, typer.Option("--remembered", help="List the facts that the bank was told last.")]
+LimitOption = Annotated[int, typer.Option(min=1, help="Of --prune-candidates and --remembered: most facts to list.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -57,27 +69,17 @@ class _BankGroup(TyperGroup):
 def bank(
     name: Annotated[str | None, typer.Argument(help="The bank; without one, all banks are listed.")] = None,
     *,
-    fact: Annotated[str | None, typer.Option("--fact", help="Show one fact of the bank.")] = None,
-    last: Annotated[int | None, typer.Option(help="Show the bank's newest signals.", min=1, max=1000)] = None,
-    prune_candidates: Annotated[
-        bool,
-        typer.Option("--prune-candidates", help="List facts that nobody can use, the worst first. Nothing is deleted."),
-    ] = False,
+    fact: FactOption = None,
+    last: LastOption = None,
+    prune_candidates: PruneOption = False,
     max_score: MaxScoreOption = 0.3,
     min_signals: MinSignalsOption = 5,
     against: AgainstOption = 2.0,
-    remember: Annotated[
-        str | None,
-        typer.Option(metavar="FACT", help="Have the bank hold this fact, with the --text that it is found by."),
-    ] = None,
-    text: Annotated[str | None, typer.Option(help="Of --remember: the fact's text; - for standard input.")] = None,
-    forget: Annotated[str | None, typer.Option(metavar="FACT", help="Have the bank hold this fact no longer.")] = None,
-    remembered: Annotated[
-        bool, typer.Option("--remembered", help="List the facts that the bank was told last.")
-    ] = False,
-    limit: Annotated[
-        int, typer.Option(min=1, help="Of --prune-candidates and --remembered: most facts to list.")
-    ] = 100,
+    remember: RememberOption = None,
+    text: TextOption = None,
+    forget: ForgetOption = None,
+    remembered: RememberedOption = False,
+    limit: LimitOption = 100,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
@@ -87,7 +89,6 @@ def bank(
     A bank can also hold facts, for recalls without candidates: --remember, --forget, --remembered.
     """
     from tellback.cli.memories import Holding
-    from tellback.state.bank_stats import BankStatistics
     from tellback.state.banks import bank_names
 
     holding = Holding(remember=remember, text=text, forget=forget, listed=limit if remembered else None)
@@ -96,32 +97,32 @@ def bank(
         if name is None:
             if fact is not None or last is not None or prune_candidates or holding.given:
                 raise InvalidInput("every option but --json, --team and --redis-url needs the name of a bank")
-            names = bank_names(tb.context.database, tb.context.layout)
-            _show_banks(tb, names, as_json=as_json)
-            return
-        if holding.given:
+            _show_banks(tb, bank_names(tb.context.database, tb.context.layout), as_json=as_json)
+        elif holding.given:
             holding.do(tb, name, as_json=as_json)
-            return
-        found = BankStatistics(tb.context.database, tb.context.layout.of(name), name)
-        if fact is not None:
-            _print_fact(fact, tb.bank(name).fact_stats(fact), as_json=as_json)
+        elif fact is not None:
+            _show_fact(fact, tb.bank(name).fact_stats(fact), as_json=as_json)
         elif last is not None:
-            show(found.newest(last), as_json=as_json, columns=_SIGNAL_COLUMNS, title=f"Signals of {name}")
+            _show_signals(tb, name, last, as_json=as_json)
         elif prune_candidates:
-            _show_candidates(found, max_score, min_signals, against, limit, as_json=as_json)
+            found = tb.bank(name).prune_candidates(
+                max_score=max_score, min_signals=min_signals, against=against, limit=limit
+            )
+            _show_candidates(name, found, as_json=as_json)
         else:
             _show_banks(tb, [name], as_json=as_json)
 
 
-def _show_candidates(
-    bank: BankStatistics, max_score: float, min_signals: int, against: float, limit: int, *, as_json: bool
-) -> None:
-    from tellback.state.bank_stats import PruneRule
+def _show_signals(tb: Tellback, bank: str, last: int, *, as_json: bool) -> None:
+    from tellback.state.bank_stats import BankStatistics
 
-    bank.stats()  # a bank that is not there is an error, not an empty list
-    rule = PruneRule(max_score=max_score, min_signals=min_signals, against=against)
-    rows = [_readable(row, as_json=as_json) for row in bank.prune_candidates(rule, limit)]
-    show(rows, as_json=as_json, columns=_PRUNE_COLUMNS, title=f"Candidates for pruning in {bank.bank}")
+    found = BankStatistics(tb.context.database, tb.context.layout.of(bank), bank).newest(last)
+    show(found, as_json=as_json, columns=_SIGNAL_COLUMNS, title=f"Signals of {bank}")
+
+
+def _show_candidates(bank: str, candidates: list[FactScore], *, as_json: bool) -> None:
+    rows = [_readable(each, as_json=as_json) for each in candidates]
+    show(rows, as_json=as_json, columns=_PRUNE_COLUMNS, title=f"Candidates for pruning in {bank}")
 
 
 def reembed(
@@ -194,7 +195,7 @@ def _there(tb: Tellback, names: list[str]) -> Iterator[BankStats]:
             yield tb.bank(name).stats()
 
 
-def _print_fact(fact_id: str, stats: FactStats, *, as_json: bool) -> None:
+def _show_fact(fact_id: str, stats: FactStats, *, as_json: bool) -> None:
     row = {"fact_id": fact_id, **_readable(stats, as_json=as_json)}
     show([row], as_json=as_json, columns=_FACT_COLUMNS, title="Fact")
 

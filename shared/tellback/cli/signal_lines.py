@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from tellback.contracts.signals import MAX_ID, SignalItem
 from tellback.errors import InvalidInput
-from tellback.signals.validation import check_item
+from tellback.signals.validation import check_item, check_name
 
 MAX_LINE: Final = 1 << 20
 """Bytes: query and remark have at most 64 KB each, whatever their escapes."""
@@ -81,6 +81,9 @@ def signal_of(line: Line, default_bank: str | None) -> tuple[str, SignalItem]:
         raise InvalidInput('no bank: name one in the field "bank", or all lines\' in --bank')
     item = SignalItem(**{name: getattr(fields, name) for name in SignalItem.__struct_fields__})
     check_item(item, "signal")
+    for name, value in (("bank", bank), ("fact_id", item.fact_id), ("signal_id", item.signal_id)):
+        if value:
+            check_name(value, f"signal.{name}")
     return bank, item
 
 

@@ -5,7 +5,7 @@ Where a host brings candidates and nobody answers in time, the facts' global sco
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,7 +80,7 @@ class Recalling:
         self._memories = MemoryStore(context.database, self._shard, store.bank)
 
     def recall(
-        self, query: str, candidates: Sequence[Candidate | tuple[str, float]] | None, ranking: Ranking
+        self, query: str, candidates: Iterable[Candidate | tuple[str, float]] | None, ranking: Ranking
     ) -> list[RecallHit]:
         """What `Bank.recall` says."""
         text = cut_text(check_query(query, "query"))

@@ -6,7 +6,7 @@ from tellback.client.context import Context
 from tellback.client.recalling import cut_text
 from tellback.contracts.message import new_event_id
 from tellback.contracts.signals import FactForgotten, FactRemembered
-from tellback.signals.validation import check_fact_text, check_id
+from tellback.signals.validation import check_fact_text, check_id, check_name
 
 
 class Remembering:
@@ -19,7 +19,7 @@ class Remembering:
 
     def remember(self, fact_id: str, text: str) -> None:
         """What `Bank.remember` says."""
-        check_id(fact_id, "fact_id")
+        check_name(fact_id, "fact_id")
         kept = check_fact_text(cut_text(check_fact_text(text)))  # blanks may be all that is left of it
         self._publish(FactRemembered(event_id=new_event_id(), bank=self._bank, fact_id=fact_id, text=kept))
 

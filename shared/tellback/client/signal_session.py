@@ -15,7 +15,7 @@ from tellback.client.signalling import Signalling
 from tellback.contracts.message import new_event_id
 from tellback.contracts.signals import SignalItem, SignalType
 from tellback.errors import SpoolFull, StateConflict
-from tellback.signals.validation import check_id, check_items
+from tellback.signals.validation import check_items, check_name
 
 MOST_SIGNALS: Final = 10_000
 MOST_CHARACTERS: Final = 8 << 20  # of queries and remarks
@@ -32,9 +32,9 @@ class SignalSession:
         """Take the way out, and the session in whose history the signals are to stand.
 
         Raises:
-            InvalidInput: the session is not text of 1 to 512 characters.
+            InvalidInput: the session is not text of 1 to 512 characters, or carries a secret.
         """
-        self.session: Final = check_id(session, "session")
+        self.session: Final = check_name(session, "session")
         self._signalling = signalling
         self._guard = threading.Lock()
         self._items: list[SignalItem] = []

@@ -11,7 +11,7 @@ from tellback.client.recalling import cut_text
 from tellback.contracts.message import new_event_id
 from tellback.contracts.signals import MAX_BATCH, SignalBatch, SignalItem
 from tellback.messaging.publisher import Publisher
-from tellback.signals.validation import check_id, check_items
+from tellback.signals.validation import check_items, check_name
 
 MAX_CHUNK_BYTES: Final = 512 << 10
 FLUSH_EVERY: Final = 16  # chunks, so that a call of any length holds at most 8 MB in memory
@@ -35,7 +35,7 @@ class Signalling:
         """What `Bank.signal` says."""
         checked = check_items(items)
         if session is not None:
-            check_id(session, "session")
+            check_name(session, "session")
         done = 0
         for number, chunk in enumerate(_chunks(_Redacting().all(checked)), 1):
             self._publisher.publish(self._batch(chunk, session))

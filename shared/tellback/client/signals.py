@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from tellback.client.context import Context
 from tellback.client.recalling import Ranking, Recalling
 from tellback.client.remembering import Remembering
 from tellback.client.signal_session import SignalSession
 from tellback.client.signalling import Progress, Signalling
-from tellback.contracts.signals import BankStats, Candidate, FactStats, RecallHit, SignalItem
-from tellback.signals.validation import check_id
-from tellback.state.bank_stats import BankStatistics
+from tellback.contracts.signals import BankStats, Candidate, FactScore, FactStats, RecallHit, SignalItem
+from tellback.signals.validation import check_count, check_factor, check_id, check_limit, check_name, check_share
+from tellback.state.bank_stats import BankStatistics, PruneRule
 from tellback.state.banks import BankStore
 
 
@@ -22,9 +22,9 @@ class Bank:
         """Take the client's context and the bank's name; a bank begins with its first signal.
 
         Raises:
-            InvalidInput: the name is not text of 1 to 512 characters.
+            InvalidInput: the name is not text of 1 to 512 characters, or carries a secret.
         """
-        self.name = check_id(name, "bank")
+        self.name = check_name(name, "bank")
         self._context = context
         shard = context.layout.of(name)
         self._store = BankStore(context.database, shard, name)
@@ -40,7 +40,7 @@ class Bank:
 
         All items are checked first. More than 500, or 512 KB, travel as several batches, each applied entirely or
         not at all. Queries and remarks are redacted, then cut at 64 KB. What waits to be sent takes at most 8 MB,
-        however many items there are.
+        however many items there are. Ids are kept as they are, so one that the rules take for a secret is refused.
 
         Args:
             items: one or more observations.
@@ -60,7 +60,7 @@ class Bank:
         """Collect signals while an agent works, and submit them once: `with bank.session("s1") as signals: ...`.
 
         Raises:
-            InvalidInput: the session is not text of 1 to 512 characters.
+            InvalidInput: the session is not text of 1 to 512 characters, or carries a secret.
         """
         return SignalSession(self._signalling, session)
 
@@ -71,7 +71,7 @@ class Bank:
         cut at 64 KB. Over its bounds (`TELLBACK_BANK_MEMORIES` facts) the bank loses what it was told longest ago.
 
         Raises:
-            InvalidInput: the id is not text of 1 to 512 characters, or the text is blank.
+            InvalidInput: the id is not text of 1 to 512 characters, or carries a secret, or the text is blank.
             SpoolFull: Redis is away and so is the room to keep facts.
         """
         self._remembering.remember(fact_id, text)
@@ -90,7 +90,7 @@ class Bank:
     def recall(
         self,
         query: str,
-        candidates: Sequence[Candidate | tuple[str, float]] | None = None,
+        candidates: Iterable[Candidate | tuple[str, float]] | None = None,
         *,
         limit: int = 10,
         boost_by_usefulness: bool = False,
@@ -157,3 +157,28 @@ class Bank:
             Unavailable: Redis does not answer.
         """
         return self._statistics.stats()
+
+    def prune_candidates(
+        self, *, max_score: float = 0.3, min_signals: int = 5, against: float = 2.0, limit: int = 100
+    ) -> list[FactScore]:
+        """Facts that a person may want to take out of the store that recalls find them in; nothing is deleted.
+
+        Args:
+            max_score: only facts whose global score is at most this, from 0 to 1.
+            min_signals: only facts with so many signals or more.
+            against: only facts that were so many times as often `ignored` or `not_helpful` as `used` or `helpful`.
+            limit: most facts to name, the least useful first.
+
+        Raises:
+            InvalidInput: an argument is wrong; the message names it.
+            NotFound: no signal ever came to a bank of this name, and it holds no fact.
+            Unavailable: Redis does not answer.
+        """
+        rule = PruneRule(
+            max_score=check_share(max_score, "max_score"),
+            min_signals=check_count(min_signals, "min_signals"),
+            against=check_factor(against, "against"),
+        )
+        check_limit(limit)
+        self._statistics.stats()  # a bank that is not there is an error, and no empty list
+        return self._statistics.prune_candidates(rule, limit)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Mapping, Sized
+from functools import lru_cache
 from itertools import islice
 from numbers import Real
 from typing import Any, Final, get_args
@@ -11,8 +12,10 @@ from typing import Any, Final, get_args
 from tellback.contracts.message import MAX_FIELD_BYTES
 from tellback.contracts.signals import MAX_CANDIDATES, MAX_ID, MAX_WAIT, Candidate, SignalItem, SignalType
 from tellback.errors import InvalidInput
+from tellback.redaction import find_secret
 
 _TYPES: Final = get_args(SignalType)
+_LOOKED_AT_ONCE: Final = 1_000  # ids; one scan over all of them costs an eighth of a scan for each
 
 
 def check_items(items: Iterable[object]) -> list[SignalItem]:
@@ -33,6 +36,7 @@ def check_items(items: Iterable[object]) -> list[SignalItem]:
         checked.append(item)
     if not checked:
         raise InvalidInput("signals is empty: give at least one SignalItem")
+    _refuse_secrets(_named_ids(checked))
     return checked
 
 
@@ -61,6 +65,18 @@ def check_id(value: Any, name: str) -> str:
     text = _check_text(value, name, MAX_ID)
     if not text:
         raise InvalidInput(f"{name} is empty")
+    return text
+
+
+def check_name(value: Any, name: str) -> str:
+    """An id that is to be kept as it is, in keys and in listings: as `check_id`, and no secret that the rules know.
+
+    Raises:
+        InvalidInput: it is not.
+    """
+    text = check_id(value, name)
+    if rule := _secret_in(text):
+        raise _secret(name, rule)
     return text
 
 
@@ -102,11 +118,14 @@ def check_candidates(candidates: Iterable[object]) -> list[Candidate]:
         count = f"{len(candidates)}" if isinstance(candidates, Sized) else f"more than {MAX_CANDIDATES}"
         raise InvalidInput(f"candidates has {count} facts: a recall ranks at most {MAX_CANDIDATES}")
     kept: dict[str, Candidate] = {}
+    names: dict[str, str] = {}
     for i, value in enumerate(given):
         candidate = _candidate(value, f"candidates[{i}]")
+        names.setdefault(candidate.fact_id, f"candidates[{i}].fact_id")
         known = kept.get(candidate.fact_id)
         if known is None or candidate.semantic > known.semantic:
             kept[candidate.fact_id] = candidate
+    _refuse_secrets(names)
     return list(kept.values())
 
 
@@ -116,10 +135,32 @@ def check_limits(limit: Any, wait: Any) -> None:
     Raises:
         InvalidInput: one of them is not.
     """
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise InvalidInput(f"limit is {_shown(limit)}: use 1 or more")
+    check_limit(limit)
     if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait <= MAX_WAIT:
         raise InvalidInput(f"wait is {_shown(wait)}: use 0 to {MAX_WAIT:g} seconds")
+
+
+def check_limit(limit: Any) -> int:
+    """How many to give at most: 1 or more.
+
+    Raises:
+        InvalidInput: it is not.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise InvalidInput(f"limit is {_shown(limit)}: use 1 or more")
+    return limit
+
+
+def check_factor(value: Any, name: str) -> float:
+    """A finite number, 0 or more.
+
+    Raises:
+        InvalidInput: it is not.
+    """
+    number = _finite(value)
+    if number is None or number < 0:
+        raise InvalidInput(f"{name} is {_shown(value)}: use a finite number, 0 or more")
+    return number
 
 
 def check_count(value: Any, name: str) -> int:
@@ -143,6 +184,36 @@ def check_fact_text(value: Any) -> str:
     if not text.strip():
         raise InvalidInput("text is blank: a fact is found by its text")
     return text
+
+
+def _named_ids(items: Iterable[SignalItem]) -> dict[str, str]:
+    """Each distinct id of the items, and where it stands first."""
+    found: dict[str, str] = {}
+    for i, item in enumerate(items):
+        if item.fact_id not in found:
+            found[item.fact_id] = f"signals[{i}].fact_id"
+        if item.signal_id and item.signal_id not in found:
+            found[item.signal_id] = f"signals[{i}].signal_id"
+    return found
+
+
+def _refuse_secrets(ids: Mapping[str, str]) -> None:
+    """Raise for the first id that is a secret; each stands under what it is called."""
+    texts = iter(ids)
+    while some := list(islice(texts, _LOOKED_AT_ONCE)):
+        if find_secret("\n".join(some)):
+            for text in some:  # neighbours may look like a secret together
+                if rule := _secret_in(text):
+                    raise _secret(ids[text], rule)
+
+
+def _secret(name: str, rule: str) -> InvalidInput:
+    return InvalidInput(f"{name} carries a secret (rule {rule}), and ids are kept as they are: use another id")
+
+
+@lru_cache(maxsize=4096)
+def _secret_in(text: str) -> str | None:
+    return find_secret(text)
 
 
 def _candidate(value: object, name: str) -> Candidate:
