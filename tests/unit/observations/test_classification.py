@@ -130,7 +130,7 @@ def _response(status: int, **headers: str) -> SimpleNamespace:
         (ConnectionResetError("reset"), "unavailable"),
         (BrokenPipeError("pipe"), "unavailable"),
         (socket.gaierror(-2, "Name or service not known"), "unavailable"),
-        (subprocess.TimeoutExpired("cmd", 3), "unavailable"),
+        (subprocess.TimeoutExpired("cmd", 3), "error"),  # the command was slow; the tool that ran it is there
         (urllib.error.URLError("no route to host"), "unavailable"),
         (urllib.error.HTTPError("http://x", 429, "Too Many Requests", Message(), None), "rate_limited"),
         (urllib.error.HTTPError("http://x", 404, "Not Found", Message(), None), "no_results"),

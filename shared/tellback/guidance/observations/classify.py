@@ -15,14 +15,15 @@ from tellback.guidance.observations.emptiness import found_nothing
 from tellback.guidance.observations.evidence import Classifier, Evidence, Finding
 from tellback.guidance.observations.exceptions import by_exception, named
 from tellback.guidance.observations.http import by_http
+from tellback.guidance.observations.pages import is_challenge
 from tellback.guidance.observations.programs import by_exit
 from tellback.guidance.observations.shapes import by_shape, graphql_partial
 from tellback.guidance.observations.statuses import wait_of
 from tellback.guidance.observations.texts import (
     code_of_error,
-    is_challenge,
     last_error,
     misses_tool,
+    only_names,
     report_in,
     said_wait,
 )
@@ -128,11 +129,15 @@ def _as_code(text: str) -> Code:
 
 
 def _checked(found: Finding, evidence: Evidence, tools: Mapping[str, Any]) -> Finding:
-    """A tool that is not among the declared ones and says that it is not there does not exist."""
-    if found.code in ("error", "no_results", "invalid_arguments") and tools and evidence.tool not in tools:
+    """A tool that is not among the declared ones and says that it is not there does not exist.
+
+    Where none are declared, the error must say nothing else than its name, as that of `tools[name]` does.
+    """
+    if found.code in ("error", "no_results", "invalid_arguments") and evidence.tool not in tools:
         message = found.message or evidence.message
         data = json_of(message)
-        if misses_tool(data if isinstance(data, str) else message, evidence.tool):
+        said = data if isinstance(data, str) else message
+        if misses_tool(said, evidence.tool) if tools else only_names(said, evidence.tool):
             return Finding("unknown_tool", message)
     return found
 

@@ -6,6 +6,7 @@ Google clients, the search libraries and MCP.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -13,8 +14,9 @@ from tellback.contracts.guidance import Code
 from tellback.guidance.observations.evidence import Evidence, Finding
 from tellback.guidance.observations.http import headers_of, seconds_of, status_of
 from tellback.guidance.observations.lexicon import lexicon
+from tellback.guidance.observations.phrases import NOTHING, RATE
 from tellback.guidance.observations.statuses import code_of, wait_of
-from tellback.guidance.observations.texts import NOTHING, RATE, code_of_error, said_wait
+from tellback.guidance.observations.texts import code_of_error, said_wait
 from tellback.guidance.observations.values import attribute, fields_of, is_row, safely, words_of_error
 
 _GRPC: Final[Mapping[str, Code]] = {
@@ -37,6 +39,20 @@ _RPC_CODES: Final[Mapping[int, Code]] = {
     -32001: "unavailable",
     -32000: "unavailable",
 }
+_ERROR_NAME: Final = re.compile(r"[a-z][a-z0-9]{0,80}(?:error|exception|exceeded|timeout|unavailable|limit)")
+_NAME_PARTS: Final[Mapping[Code, re.Pattern[str]]] = {
+    "rate_limited": re.compile(r"ratelimit|toomanyre|throttl|quotaex|usagelimit|floodwait|floodcontrol"),
+    "unknown_tool": re.compile(r"(?:nosuch|unknown|invalid)tool(?:name)?(?:error|exc)|tool(?:does)?not(?:found|exist)"),
+    "denied": re.compile(r"apikey|credential|unauthori|notauthori|forbidden|accessdenied|permissiondenied|authenticat"),
+    "invalid_arguments": re.compile(
+        r"validation(?:error|exc)|invalid(?:tool)?(?:arg|input|param)|(?:bad|invalid)request"
+    ),
+    "no_results": re.compile(r"noresult|nomatch(?:es)?(?:error|exc|found)"),
+    "unavailable": re.compile(
+        r"timeout(?:error|exc)|timeout$|unavailable|overload|servererror"
+        r"|conn(?:ection)?(?:refused|reset|closed|lost|aborted|failed|error|timeout)"
+    ),
+}
 _CHAIN: Final = 5
 
 
@@ -53,8 +69,12 @@ def by_exception(evidence: Evidence) -> Finding | None:
 
 
 def named(name: str) -> Code | None:
-    """What an exception of this class name means, whatever its message."""
-    return lexicon().exceptions.get(name.rpartition(".")[2].lower().replace("_", ""))
+    """What an exception of this class name means, whatever its message: a known name, else what it is made of."""
+    plain = name.rpartition(".")[2].lower().replace("_", "")
+    known = lexicon().exceptions.get(plain)
+    if known is not None or not _ERROR_NAME.fullmatch(plain):
+        return known
+    return next((code for code, parts in _NAME_PARTS.items() if parts.search(plain)), None)
 
 
 def rpc_code(number: int) -> Code | None:
@@ -90,7 +110,7 @@ def _code(error: BaseException, text: str) -> Code | None:
     for cls in type(error).__mro__:
         code = named(cls.__name__)
         if code is not None:
-            return code if code == "unknown_tool" or not RATE.search(said) else "rate_limited"
+            return code if code in ("unknown_tool", "error") or not RATE.search(said) else "rate_limited"
     return _by_words(error, text)
 
 

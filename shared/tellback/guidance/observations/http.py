@@ -8,8 +8,9 @@ from typing import Any, Final, cast
 
 from tellback.guidance.observations.emptiness import is_empty
 from tellback.guidance.observations.evidence import Evidence, Finding
+from tellback.guidance.observations.pages import is_challenge
 from tellback.guidance.observations.statuses import code_of, wait_of
-from tellback.guidance.observations.texts import is_challenge, said_wait
+from tellback.guidance.observations.texts import said_wait
 from tellback.guidance.observations.values import attribute, fields_of, is_dict, safely
 
 _LIMIT_WORDS: Final = re.compile(r"rate.?limit|too many requests|throttl|quota|abuse detection", re.IGNORECASE)

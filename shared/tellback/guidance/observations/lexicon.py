@@ -19,6 +19,9 @@ class _Tools(msgspec.Struct, frozen=True):
 
 class _Fields(msgspec.Struct, frozen=True):
     lists: str
+    found: str
+    answers: str
+    beside_results: str
     counts: str
     beside_error: str
 
@@ -30,6 +33,8 @@ class _File(msgspec.Struct, frozen=True):
     tools: _Tools
     fields: _Fields
     exceptions: dict[Code, str]
+    said: dict[Code, str]
+    challenges: dict[str, str]
 
 
 class Lexicon(msgspec.Struct, frozen=True):
@@ -42,9 +47,14 @@ class Lexicon(msgspec.Struct, frozen=True):
     acts: frozenset[str]
     no_search: frozenset[str]
     lists: frozenset[str]
+    found: frozenset[str]
+    answers: frozenset[str]
+    beside_results: frozenset[str]
     counts: frozenset[str]
     beside_error: frozenset[str]
     exceptions: dict[str, Code]
+    said: dict[Code, tuple[str, ...]]
+    challenges: tuple[str, ...]
 
 
 @cache
@@ -61,7 +71,16 @@ def lexicon() -> Lexicon:
         acts=frozenset(file.tools.act.split()),
         no_search=frozenset(file.tools.no_search.split()),
         lists=frozenset(file.fields.lists.split()),
+        found=frozenset(file.fields.found.split()),
+        answers=frozenset(file.fields.answers.split()),
+        beside_results=frozenset(file.fields.beside_results.split()),
         counts=frozenset(file.fields.counts.split()),
         beside_error=frozenset(file.fields.beside_error.split()),
         exceptions={name: code for code, names in file.exceptions.items() for name in names.split()},
+        said={code: _phrases(text) for code, text in file.said.items()},
+        challenges=tuple(phrase for text in file.challenges.values() for phrase in _phrases(text)),
     )
+
+
+def _phrases(text: str) -> tuple[str, ...]:
+    return tuple(phrase for part in text.split("|") if (phrase := " ".join(part.split())))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tellback.contracts.guidance import Code
+from tellback.guidance.observations.emptiness import acts
 from tellback.guidance.observations.evidence import Evidence, Finding
 from tellback.guidance.observations.exceptions import named, rpc_code
 from tellback.guidance.observations.http import from_status
@@ -59,9 +60,20 @@ _TYPES: Final[Mapping[str, Code]] = {
     "permission_denied": "denied",
     "unauthenticated": "denied",
     "not_found": "no_results",
+    "max_uses_exceeded": "rate_limited",
+    "invalid_input": "invalid_arguments",
+    "invalid_tool_input": "invalid_arguments",
+    "query_too_long": "invalid_arguments",
+    "url_too_long": "invalid_arguments",
+    "url_not_allowed": "denied",
+    "url_not_accessible": "unavailable",
+    "execution_time_exceeded": "error",
 }
 _FLAGS: Final = ("isError", "is_error")
+_MCP: Final = frozenset({"content", "structuredContent", "_meta"})
 _SMALL: Final = 1
+_BESIDE_MESSAGE: Final = frozenset({"message", "documentation_url", "requestid", "request_id", "x-amzn-requestid"})
+_MESSAGE_MAX: Final = 200
 
 
 def unwrapped(value: object) -> tuple[object, bool]:
@@ -82,10 +94,15 @@ def unwrapped(value: object) -> tuple[object, bool]:
 
 
 def _of_fields(value: object, fields: Mapping[str, Any]) -> tuple[object, bool]:
+    if "jsonrpc" in fields and is_dict(fields.get("result")):
+        return _of_fields(fields["result"], fields["result"])
+    kind = str(fields.get("type", ""))
     flag = any(fields.get(name) is True for name in _FLAGS)
-    wraps = (
-        any(name in fields for name in _FLAGS) or fields.get("type") == "tool_result" or fields.get("role") == "tool"
-    )
+    wraps = any(name in fields for name in _FLAGS) or kind == "tool_result" or fields.get("role") == "tool"
+    wraps = wraps or (fields.keys() <= _MCP and _is_content(fields.get("content")))
+    if kind.endswith("_tool_result") and "content" in fields:  # of a tool that Anthropic's servers run
+        said = fields_of(fields["content"])
+        return fields["content"], str(said.get("type", "")).endswith("_error") and "error_code" in said
     if wraps and "content" in fields:
         return _content(fields["content"], fields.get("structuredContent")), flag
     return value, wraps and flag
@@ -131,7 +148,7 @@ def by_shape(evidence: Evidence) -> Finding | None:
 def from_body(fields: Mapping[str, Any], evidence: Evidence) -> Finding | None:
     """What an error body says; None for a record, also for one with a field `error`."""
     if not _reports(fields, failed=bool(evidence.failed)):
-        return None
+        return _of_message(fields, evidence)
     inner = _inner(fields)
     message = _message(inner) or _message(fields) or evidence.message
     code = _code(inner, message, evidence.tool) or _code(fields, message, evidence.tool)
@@ -145,23 +162,39 @@ def from_body(fields: Mapping[str, Any], evidence: Evidence) -> Finding | None:
     return Finding(code, message, wait, retryable=False if spent else None)
 
 
+def _of_message(fields: Mapping[str, Any], evidence: Evidence) -> Finding | None:
+    """A body that has nothing but a message, as gateways answer with, if the message reports a failure."""
+    names = {name.lower() for name in fields}
+    message = next((value for name, value in fields.items() if name.lower() == "message"), None)
+    if not isinstance(message, str) or not names <= _BESIDE_MESSAGE or acts(evidence.tool):
+        return None
+    code = code_of_error(message, evidence.tool) if len(message) <= _MESSAGE_MAX else "error"
+    return None if code == "error" else Finding(code, message, said_wait(message))
+
+
 def _reports(fields: Mapping[str, Any], *, failed: bool) -> bool:
     names = {name.lower(): value for name, value in fields.items()}
     others = sum(name not in lexicon().beside_error and _holds(value) for name, value in names.items())
     results = any(_holds(names.get(name)) for name in ("data", "result", "results"))
     if others > _SMALL or (results and not failed):
         return False
-    for name in ("error", "errors", "error_message", "errormessage", "error_description"):
+    for name in ("error", "errors", "error_message", "errormessage", "error_description", "error_code"):
         if _holds(names.get(name)) and names[name] is not True and not isinstance(names[name], int | float):
             return True
     said = any(
         isinstance(names.get(name), str) and names[name] for name in ("message", "detail", "msg", "title", "reason")
     )
     denied = any(names.get(name) is False for name in ("success", "ok")) or names.get("error") is True
+    denied = denied or ({"type", "title", "detail"} <= names.keys() and _is_problem(names["type"]))
     wrong = (
         str(names.get("status", "")).lower() in ("error", "failed", "failure", "fail") or _status(fields) is not None
     )
     return denied or (wrong and (said or failed)) or (failed and said) or (_only_detail(names))
+
+
+def _is_problem(kind: object) -> bool:
+    """Whether a type is that of a problem as RFC 9457 has it."""
+    return isinstance(kind, str) and kind.startswith(("http://", "https://", "about:", "urn:", "tag:"))
 
 
 def _only_detail(names: Mapping[str, Any]) -> bool:
@@ -207,10 +240,10 @@ def _message(fields: Mapping[str, Any]) -> str:
 
 
 def _code(fields: Mapping[str, Any], message: str, tool: str) -> Code | None:
-    for name in ("code", "type", "status", "error", "error_code", "errorCode", "Code", "__type"):
+    for name in ("code", "type", "status", "error", "error_code", "errorCode", "Code", "__type", "title"):
         value = fields.get(name)
         if isinstance(value, str) and len(value) < 100:
-            found = _TYPES.get(value.lower()) or named(value)
+            found = _TYPES.get(value.lower().rstrip(".").replace(" ", "_")) or named(value)
             if found == "unavailable" and code_of_error(message) == "rate_limited":
                 return "rate_limited"
             if found == "invalid_arguments" and code_of_error(message, tool) in ("unknown_tool", "rate_limited"):
@@ -224,7 +257,7 @@ def _code(fields: Mapping[str, Any], message: str, tool: str) -> Code | None:
 
 
 def _status(fields: Mapping[str, Any]) -> int | None:
-    for name in ("status", "statusCode", "status_code", "code", "http_status"):
+    for name in ("status", "statusCode", "status_code", "code", "http_status", "httpCode"):
         value = fields.get(name)
         if isinstance(value, str) and value.isdigit() and len(value) == 3:
             value = int(value)
