@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from tellback import clock
+from tellback.embedding import passes
 from tellback.embedding.weights import OTHER_FORMATS, ModelSource, check, find, fingerprint
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.log import get_logger
@@ -23,7 +24,7 @@ from tellback.settings import Settings
 from tellback.signals.matching import Vectors
 from tellback.signals.models import PACKAGED, model_name
 
-BATCH: Final = 64  # on two cores: 10 texts a second one by one, 100 to 170 in batches of 32 to 256
+BATCH: Final = 64  # of another device; of the processor, `passes` cuts them
 RETRY_SECONDS: Final = 30.0
 
 _log = get_logger("tellback.encoder")
@@ -70,6 +71,7 @@ class SentenceEncoder:
         self.dimension = 0
         self.weights = ""
         self.device = ""
+        self._cores = 0
         self._model: Any = None
         self._lock = threading.Lock()
         self._failure = ""
@@ -90,21 +92,31 @@ class SentenceEncoder:
                 raise Unavailable(f"the embedding model {self.model} does not load: {self._failure}")
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """A row of unit length for each text, in one call of the model.
+        """A row of unit length for each text, in one call.
 
         Raises:
             Unavailable: the model does not load.
             ArithmeticError: it has given what is no number.
         """
         self.load()
-        with self._lock:  # one pass uses every core; two at once would only be slower
-            return _rows(self._model, texts)
+        with self._lock:  # one call uses every core; two at once would only be slower
+            return self._rows(self._model, texts)
+
+    def _rows(self, model: Any, texts: Sequence[str]) -> Vectors:
+        if model.device.type == "cpu" and texts:
+            vectors = passes.encode(model, texts, self._cores)
+        else:
+            vectors = passes.passed(model, list(texts), BATCH)
+        if not np.isfinite(vectors).all():  # one such context would spoil every comparison of its bank
+            raise ArithmeticError("the model gives vectors with what is no number")
+        return vectors
 
     def _try_load(self) -> None:
         start = clock.monotonic()
         try:
             loaded = _load(self.source)
-            self.dimension = _rows(loaded.model, ["How many dimensions?"]).shape[1]
+            self._cores = loaded.cores
+            self.dimension = self._rows(loaded.model, ["How many dimensions?"]).shape[1]
             self.weights, self.device = loaded.weights, str(loaded.model.device)
             self._model, self._failure = loaded.model, ""
             seconds = clock.monotonic() - start
@@ -121,16 +133,7 @@ class SentenceEncoder:
 class _Loaded:
     model: Any
     weights: str
-
-
-def _rows(model: Any, texts: Sequence[str]) -> Vectors:
-    rows = model.encode(
-        list(texts), batch_size=BATCH, normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
-    )
-    vectors: Vectors = np.ascontiguousarray(rows, np.float32)
-    if not np.isfinite(vectors).all():  # one such context would spoil every comparison of its bank
-        raise ArithmeticError("the model gives vectors with what is no number")
-    return vectors
+    cores: int  # that torch uses of the processor
 
 
 def _load(source: ModelSource) -> _Loaded:
@@ -142,12 +145,13 @@ def _load(source: ModelSource) -> _Loaded:
         folder = _fetched(source)
     check(source, folder)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads do not survive a fork
-    from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - seconds to import, so only where it is used
+    import torch  # noqa: PLC0415 - seconds to import, so only where it is used
+    from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - as above
     from transformers.utils import logging  # noqa: PLC0415 - as above
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers types it only in part
     model = SentenceTransformer(str(folder), device=source.device or None, local_files_only=True)
-    return _Loaded(model, fingerprint(folder))
+    return _Loaded(model, fingerprint(folder), torch.get_num_threads())
 
 
 def _fetched(source: ModelSource) -> Path:
