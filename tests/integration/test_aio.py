@@ -236,6 +236,33 @@ def test_the_loop_goes_on_while_redis_is_stopped(tmp_path: Path) -> None:
         run(scene, settings)
 
 
+def test_calls_that_wait_for_redis_hold_up_neither_a_tool_call_nor_feedback(
+    database: Database,  # noqa: ARG001 - an emptied Redis
+    settings: Settings,
+) -> None:
+    """With every thread in a call that gets no answer: a tool call is told, and `feedback` gives up."""
+    released = threading.Event()
+
+    def stuck_call(_session: str) -> None:
+        released.wait(60)
+
+    async def scene(tb: aio.Tellback) -> tuple[list[Any], list[Any], str]:
+        prompt = await tb.prompt("s", "p")
+        client: Any = tb
+        client._target.history = stuck_call
+        stuck = [asyncio.ensure_future(tb.history("s")) for _ in range(4)]
+        try:
+            await prompt.tool_invoked("t")
+            given = await prompt.feedback(wait=0.01), await prompt.feedback()
+            assert not any(task.done() for task in stuck)
+            return *given, (await prompt.observe("t", result="found")).status
+        finally:
+            released.set()
+            await asyncio.gather(*stuck)
+
+    assert run(scene, settings, threads=2) == ([], [], "success")
+
+
 @pytest.mark.faults
 def test_connecting_to_a_stopped_redis_holds_nobody_up(tmp_path: Path) -> None:
     with RedisServer.start(tmp_path) as server:
@@ -255,7 +282,10 @@ def test_connecting_to_a_stopped_redis_holds_nobody_up(tmp_path: Path) -> None:
             server.resume()
 
 
-def test_what_a_cancelled_call_had_taken_comes_with_the_next_one(database: Database, settings: Settings) -> None:
+@pytest.mark.parametrize("wait", [0.0, 5.0])
+def test_what_a_cancelled_call_had_taken_comes_with_the_next_one(
+    wait: float, database: Database, settings: Settings
+) -> None:
     async def scene(tb: aio.Tellback) -> list[str]:
         prompt = await tb.prompt("s", "p", evaluation="e")
         client: Any = prompt
@@ -278,9 +308,11 @@ def test_what_a_cancelled_call_had_taken_comes_with_the_next_one(database: Datab
         release.set()
         client._target.feedback = take
         await asyncio.to_thread(wait_until, lambda: not database.command("EXISTS", key), "the cancelled call took it")
-        return [feedback.summary for feedback in await prompt.feedback(wait=5)]
+        database.command("RPUSH", key, b'{"provider_name":"X","summary":"new"}')
+        given = [*await prompt.feedback(wait=wait), *await prompt.feedback(wait=wait)]
+        return [feedback.summary for feedback in given]
 
-    assert run(scene, settings) == ["kept"]
+    assert run(scene, settings) == ["kept", "new"]
 
 
 def test_a_closed_connection_says_so_and_can_be_awaited(database: Database, settings: Settings) -> None:  # noqa: ARG001 - an emptied Redis

@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ from tellback import (
     Prompt,
     StaticFeedback,
     Tellback,
+    Unavailable,
     connect,
 )
 from tellback.settings import Settings
@@ -192,6 +194,23 @@ def test_feedback_never_blocks_past_wait_when_redis_is_slow_stopped_or_gone(
         own_redis.launch()
 
 
+def test_who_finds_that_redis_is_away_spares_all_others_of_its_client_the_wait(
+    tb: Tellback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def no_answer(*_: object) -> None:
+        asked.append("asked")
+        raise Unavailable("no answer")
+
+    for name in ("run", "command", "pipeline", "run_all", "blocking"):
+        monkeypatch.setattr(tb.context.quick, name, no_answer)
+    prompts = [tb.prompt(f"s{n}", "p", tools=["a", "b"]) for n in range(20)]
+    assert [prompt.feedback() for prompt in prompts] == [[]] * 20
+    assert all(prompt.observe("a", error="503 Service Unavailable").status == "error" for prompt in prompts)
+    assert len(asked) == 1
+
+
 @pytest.mark.faults
 def test_what_a_stopped_redis_had_taken_is_delivered_when_it_answers_again(
     own_redis: RedisServer, tmp_path: Path
@@ -228,6 +247,19 @@ def test_a_worker_whose_setting_names_a_missing_provider_does_not_start(settings
     assert last.startswith("tellback: TELLBACK_PROVIDERS: tests.support.providers:Missing cannot be imported")
 
 
+def test_an_odd_status_or_duration_costs_no_tool_call(tb: Tellback, start_workers: StartWorkers) -> None:
+    start_workers(1, queues="events")
+    prompt = tb.prompt("s1", "p")
+    odd: list[Any] = ["12", [], {}, None, object(), float("nan"), timedelta(seconds=1)]
+    for value in odd:
+        prompt.tool_invoked("t", status=value, duration_ms=value)
+        prompt.observe("t", status=value, duration_ms=value, result="x")
+    prompt.tool_invoked("t", duration_ms=12.6)
+    wait_for_calls(tb, prompt, 15)
+    told = [entry for entry in tb.history("s1") if entry["kind"] == "tool_call"]
+    assert [entry.get("duration_ms") for entry in told] == [None] * 14 + [13]
+
+
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     return {"session": "s", "name": "p", **given}
 
@@ -247,6 +279,12 @@ def test_arguments_that_are_wrong_are_named(tb: Tellback) -> None:
         ({"deadline": float("nan")}, "deadline"),
         ({"deadline": "soon"}, "deadline"),
         ({"tools": [""]}, "tools"),
+        ({"tools": None}, "tools"),
+        ({"session": "\ud800"}, "session is .* not valid Unicode"),
+        ({"name": "\ud800"}, "prompt is .* not valid Unicode"),
+        ({"evaluation": "\ud800"}, "evaluation is .* not valid Unicode"),
+        ({"feedback_providers": None}, "feedback_providers"),
+        ({"feedback_providers": reminder(1)}, "feedback_providers .* use a list"),
         ({"feedback_providers": [StaticFeedback("x")]}, "FeedbackProviderConfig"),
         ({"feedback_providers": [every(1, StaticFeedback("x"))] * 33}, "at most 32"),
         ({"feedback_providers": [every(1, StaticFeedback("x" * 70_000))]}, "at most 65536"),

@@ -14,6 +14,7 @@ from tellback import (
     FailureStreakFeedback,
     FeedbackProviderConfig,
     FeedbackTrigger,
+    InvalidInput,
     RepeatedCallFeedback,
     StaticFeedback,
 )
@@ -186,8 +187,15 @@ def test_a_deadline_is_told_to_an_agent_that_is_stuck_in_one_call() -> None:
         (RepeatedCallFeedback, {"levels": ()}),
         (RepeatedCallFeedback, {"levels": (1,)}),
         (FailureStreakFeedback, {"levels": (0,)}),
+        (FailureStreakFeedback, {"levels": ("3",)}),
+        (FailureStreakFeedback, {"levels": 3}),
+        (RepeatedCallFeedback, {"levels": (33,)}),
+        (BudgetFeedback, {"max_tokens": "many"}),
+        (BudgetFeedback, {"max_tokens": True}),
+        (BudgetFeedback, {"max_tokens": 1, "thresholds": 0.5}),
+        (BudgetFeedback, {"max_cost": Decimal("NaN")}),
     ],
 )
 def test_what_could_never_speak_is_refused(provider: type[Any], fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"levels|max_tokens|thresholds"):
+    with pytest.raises(InvalidInput, match=r"levels|max_tokens|thresholds"):
         provider(**fields)

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -98,6 +98,35 @@ def test_what_is_no_provider_is_refused_on_the_host(provider: Any) -> None:
 def test_fields_that_cannot_be_sent_are_refused_on_the_host() -> None:
     with pytest.raises(InvalidInput, match="Opaque: make it a dataclass with plain fields"):
         spec_of(config(Opaque()))
+
+
+@pytest.mark.parametrize("trigger", [None, 5, {"every_n_calls": 1}])
+def test_what_is_no_trigger_is_refused_on_the_host(trigger: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"the trigger of DeadlineFeedback is .*; use FeedbackTrigger"):
+        spec_of(FeedbackProviderConfig(DeadlineFeedback(), trigger))
+
+
+@pytest.mark.parametrize(
+    ("provider", "reason"),
+    [
+        (DeadlineFeedback(cast("float", "soon")), "DeadlineFeedback: Expected `float`, got `str`"),
+        (DeadlineFeedback(float("nan")), "DeadlineFeedback: Expected `float`"),
+        (StaticFeedback("x", severity=cast("Any", "fatal")), "StaticFeedback: Invalid enum value 'fatal'"),
+        (StaticFeedback("x", cast("Any", "Breathe.")), "StaticFeedback: Expected `array`"),
+        (StaticFeedback("\ud800"), "StaticFeedback: .*surrogates"),
+    ],
+)
+def test_fields_from_which_no_worker_could_make_it_are_refused_on_the_host(
+    provider: FeedbackProvider, reason: str
+) -> None:
+    with pytest.raises(InvalidInput, match=reason):
+        spec_of(config(provider))
+
+
+def test_annotations_that_only_a_worker_may_resolve_are_no_fault_of_the_host() -> None:
+    elsewhere: Any = make_dataclass("Elsewhere", [("n", "NoSuchName")], bases=(Plain,))
+    spec = spec_of(config(elsewhere(3)))
+    assert (spec.name, spec.fields) == ("Elsewhere", {"n": 3})
 
 
 def test_a_custom_provider_replaces_the_built_in_one_of_its_name() -> None:

@@ -8,14 +8,17 @@ Source: feedback-providers, "Claude Agent SDK".
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tellback.adapters.guiding import WAIT, AnyGuide, Completed, advice_soon, called
+from tellback.guidance.observations.completion import AnswerCheck
 from tellback.log import get_logger
 
 if TYPE_CHECKING:
     from claude_agent_sdk import HookCallback, HookContext, HookInput, HookMatcher
     from claude_agent_sdk.types import HookEvent, HookJSONOutput
+
+_KNOWN: Final = frozenset({"todo", "tool", "failed"})  # what is missing whatever the answer says
 
 _log = get_logger("tellback.adapters")
 
@@ -61,13 +64,16 @@ def before_stop(guide: AnyGuide) -> HookCallback:
     """A callback for `Stop` that lists what is missing from the answer."""
 
     async def callback(given: HookInput, _tool_use_id: str | None, _context: HookContext) -> HookJSONOutput:
-        answer = cast("dict[str, Any]", given).get("last_assistant_message") or ""
+        answer = cast("dict[str, Any]", given).get("last_assistant_message")
         try:
-            found = await called(guide.check_answer, _in_thread, answer)
+            found = await called(guide.check_answer, _in_thread, answer or "")
         except Exception:  # noqa: BLE001 - an agent must be able to stop
             _log.exception("answer.unchecked")
             return {}
-        return {} if found.passed else {"decision": "block", "reason": found.render()}
+        if answer is None:  # older programs do not send it: of an answer that we do not know nothing is missing
+            found = AnswerCheck(found.passed, tuple(one for one in found.missing if one.kind in _KNOWN), found.title)
+        reason = "" if found.passed else found.render()
+        return {"decision": "block", "reason": reason} if reason else {}
 
     return callback
 

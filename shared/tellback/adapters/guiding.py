@@ -106,6 +106,22 @@ async def advice_soon(
         return ""
 
 
+def told(guide: Guide, call: Completed) -> None:
+    """Publish the call, where nothing can be said to the agent now: the feedback that waits stays for the next call."""
+    try:
+        guide.observe(**call._asdict())
+    except Exception:  # noqa: BLE001 - as above
+        _log.exception("advice.failed", tool=call.tool)
+
+
+async def told_soon(guide: AnyGuide, call: Completed, in_thread: InThread = asyncio.to_thread) -> None:
+    """As `told`, where an event loop must not be held up."""
+    try:
+        await called(guide.observe, in_thread, **call._asdict())
+    except Exception:  # noqa: BLE001 - as above
+        _log.exception("advice.failed", tool=call.tool)
+
+
 async def called(function: Callable[..., Any], in_thread: InThread, *args: Any, **kwargs: Any) -> Any:
     """What a method of a guide gives: awaited, or run in a thread where it would block."""
     if inspect.iscoroutinefunction(function):

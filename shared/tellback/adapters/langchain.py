@@ -17,7 +17,7 @@ from langchain_core.tools import BaseTool
 from pydantic import PrivateAttr
 
 from tellback import clock
-from tellback.adapters.guiding import WAIT, AsyncGuide, Completed, Guide, advice, advice_soon
+from tellback.adapters.guiding import WAIT, AsyncGuide, Completed, Guide, advice, advice_soon, told, told_soon
 from tellback.adapters.messages import GAP, appended
 
 
@@ -40,12 +40,12 @@ class GuidedTool(BaseTool):
     _wait: float = PrivateAttr(default=WAIT)
 
     def invoke(self, input: str | dict[str, Any] | Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - LangChain's name for it
-        """Call the tool; an exception of it is published and raised."""
+        """Call the tool; an exception of it is published and raised, and what waits comes with the next call."""
         start = clock.monotonic()
         try:
             result = self._inner.invoke(input, config, **kwargs)
         except Exception as error:
-            advice(self._guide, _completed(self.name, input, start, error=error), 0.0)
+            told(self._guide, _completed(self.name, input, start, error=error))
             raise
         return _with(result, advice(self._guide, _completed(self.name, input, start, result), self._wait))
 
@@ -60,7 +60,7 @@ class GuidedTool(BaseTool):
         try:
             result = await self._inner.ainvoke(input, config, **kwargs)
         except Exception as error:
-            await advice_soon(self._guide, _completed(self.name, input, start, error=error), 0.0)
+            await told_soon(self._guide, _completed(self.name, input, start, error=error))
             raise
         return _with(result, await advice_soon(self._guide, _completed(self.name, input, start, result), self._wait))
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, cast
 
-from tellback.adapters.guiding import WAIT, AsyncGuide, Completed, Guide, advice, advice_soon
-from tellback.adapters.messages import GAP, appended
+from tellback.adapters.guiding import WAIT, AsyncGuide, Completed, Guide, advice, advice_soon, told, told_soon
+from tellback.adapters.messages import GAP, appended, takes_text
 from tellback.contracts.guidance import Feedback
 
 Message = TypeVar("Message")
@@ -43,9 +43,13 @@ def guided(
 ) -> Message:
     """Publish a completed tool call, and give its message with what there is to say of it.
 
-    Waits for at most `wait` seconds. Without `result` and `error` the message's own content is the result.
+    Waits for at most `wait` seconds. Without `result` and `error` the message's own content is the result. A message
+    that takes no text is given back as it is, with a line in the log: what waits comes with the next call.
     """
     call = _completed(message, Completed(tool, params, result, error, duration_ms))
+    if not takes_text(message):
+        told(guide, call)
+        return message
     return appended(message, advice(guide, call, wait))
 
 
@@ -62,12 +66,15 @@ async def guided_soon(
 ) -> Message:
     """As `guided`, for asyncio."""
     call = _completed(message, Completed(tool, params, result, error, duration_ms))
+    if not takes_text(message):
+        await told_soon(guide, call)
+        return message
     return appended(message, await advice_soon(guide, call, wait))
 
 
 def _completed(message: object, call: Completed) -> Completed:
     fields = cast("Mapping[str, Any]", message) if isinstance(message, Mapping) else _Fields(message)
-    call_id = fields.get("tool_call_id") or fields.get("call_id")
+    call_id = fields.get("tool_call_id") or fields.get("call_id") or fields.get("tool_use_id")
     if call.result is None and call.error is None:
         call = call._replace(result=fields.get("content") or fields.get("output"))
     return call._replace(call_id=call_id if isinstance(call_id, str) else None)

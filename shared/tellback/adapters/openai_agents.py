@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from agents import RunHooks
 from agents.run_config import CallModelData, ModelInputData
 
-from tellback.adapters.guiding import WAIT, AnyGuide, Completed, advice_soon
+from tellback.adapters.guiding import WAIT, AnyGuide, Completed, advice_soon, told_soon
 from tellback.adapters.messages import appended
 
 KEPT: Final = 1_000  # texts of one run's calls
@@ -35,8 +35,11 @@ class GuidanceHooks(RunHooks[Any]):
         """Publish the call, and keep what there is to say of it for the model's next input."""
         call_id = getattr(context, "tool_call_id", None)
         call = Completed(tool.name, _params(context), result, call_id=call_id)
+        if not call_id:  # there is no output that we could find again
+            await told_soon(self._guide, call)
+            return
         text = await advice_soon(self._guide, call, self._wait)
-        if text and call_id:
+        if text:
             self._texts[call_id] = text
             if len(self._texts) > KEPT:
                 self._texts.popitem(last=False)

@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import functools
 import inspect
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, NamedTuple, cast
@@ -29,43 +30,59 @@ WRAPPED: Final = (Tellback, Job, Prompt, Turn, OutboxDelivery, Bank, SignalSessi
 LEFT_OUT: Final = frozenset({(DeadLetters, "bury")})  # of the workers
 ASKING: Final = frozenset({(Turn, "state")})  # properties that ask Redis: awaited
 AT_ONCE: Final = frozenset({(Bank, "session")})  # methods that neither ask Redis nor wait: not awaited
+TELLING: Final = frozenset({(Tellback, "prompt"), (Tellback, "context_changed")})  # as the methods of a prompt
+TELLERS: Final = 4  # threads
 FIRST_NAP: Final = 0.001
 LONGEST_NAP: Final = 0.05
 NAP_GROWTH: Final = 1.25
 _END: Final = object()
 
 
+def _patience_of(prompt: Prompt) -> float:
+    return prompt._context.settings.feedback_patience  # noqa: SLF001 - of the client, which this is the other face of
+
+
 class Wait(NamedTuple):
-    """A method that waits: the argument that says how long, where it stands, its default, and None for «for ever»."""
+    """A method that waits: the argument that says how long, its default, and None for «for ever».
+
+    `patience` is that of an object, in seconds: how much later it gives up where no thread or no Redis is free for it.
+    """
 
     argument: str
     default: float | None
+    patience: Callable[[Any], float] | None = None
 
 
 WAITING: Final[Mapping[tuple[type[Any], str], Wait]] = {
-    (Prompt, "feedback"): Wait("wait", 0.0),
+    (Prompt, "feedback"): Wait("wait", 0.0, _patience_of),
     (Job, "wait"): Wait("timeout", None),
 }
 
 
 class Threads:
-    """A bounded pool for the calls of one connection: what is more than it holds waits its turn, and no loop waits."""
+    """A bounded pool for the calls of one connection: what is more than it holds waits its turn, and no loop waits.
+
+    Calls that only tell a fact have threads of their own: no tool call waits behind those that wait for Redis.
+    """
 
     def __init__(self, most: int) -> None:
         """Take the number of threads; they are started when needed."""
         self._pool: Final = ThreadPoolExecutor(most, thread_name_prefix="tellback-aio")
+        self._tellers: Final = ThreadPoolExecutor(min(most, TELLERS), thread_name_prefix="tellback-aio-facts")
 
-    async def run(self, call: Callable[[], Any], unclaimed: Callable[[Any], None] | None = None) -> Any:
+    async def run(
+        self, call: Callable[[], Any], unclaimed: Callable[[Any], None] | None = None, *, tells: bool = False
+    ) -> Any:
         """What `call` returns. Cancelled before it began, it never runs; after that it ends by itself.
 
-        `unclaimed` is given what such a call returned.
+        `unclaimed` is given what such a call returned. `tells`: it tells a fact, and does not ask Redis.
 
         Raises:
             StateConflict: the connection is closed.
         """
         context = contextvars.copy_context()
         try:
-            future: Future[Any] = self._pool.submit(context.run, call)
+            future: Future[Any] = (self._tellers if tells else self._pool).submit(context.run, call)
         except RuntimeError:
             raise StateConflict("this client is closed: connect again") from None
         try:
@@ -78,6 +95,7 @@ class Threads:
     def close(self) -> None:
         """Take no more calls; those that run end by themselves."""
         self._pool.shutdown(wait=False)
+        self._tellers.shutdown(wait=False)
 
 
 def _hand_over(unclaimed: Callable[[Any], None], future: Future[Any]) -> None:
@@ -94,7 +112,7 @@ class Proxy:
         """Take both."""
         self._target = target
         self._threads = threads
-        self._kept: list[Any] = []
+        self._kept: deque[Any] = deque()
 
     def __repr__(self) -> str:
         return f"<aio {self._target!r}>"
@@ -102,7 +120,14 @@ class Proxy:
     def _keep(self, result: Any) -> None:
         """What a cancelled call has taken comes with the next one."""
         if isinstance(result, list):
-            self._kept += result
+            self._kept.extend(cast("Sequence[Any]", result))
+
+    def _with_kept(self, found: Any) -> Any:
+        """What a call has found, after what cancelled ones had taken; those may still be at it, in their threads."""
+        kept: list[Any] = []
+        while self._kept:
+            kept.append(self._kept.popleft())
+        return [*kept, *(found or ())] if kept else found
 
 
 def wrapped(value: Any, threads: Threads) -> Any:
@@ -125,11 +150,11 @@ def _bare(value: Any) -> Any:
     return [_bare(item) for item in cast("Sequence[Any]", value)] if isinstance(value, list | tuple) else value
 
 
-def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _method(name: str, function: Callable[..., Any], *, tells: bool = False) -> Callable[..., Any]:
     @functools.wraps(function)
     async def method(self: Proxy, *args: Any, **kwargs: Any) -> Any:
         call = _call(self, name, args, kwargs)
-        return wrapped(await self._threads.run(call), self._threads)
+        return wrapped(await self._threads.run(call, tells=tells), self._threads)
 
     return method
 
@@ -158,15 +183,22 @@ def _waiting_method(name: str, function: Callable[..., Any], wait: Wait) -> Call
     async def method(self: Proxy, *args: Any, **kwargs: Any) -> Any:
         given = signature.bind(self, *args, **kwargs).arguments.get(wait.argument, wait.default)
         target = getattr(self._target, name)
-        if (
-            not isinstance(given, int | float | None)
-            or isinstance(given, bool)
-            or (given is not None and not given > 0)
-        ):
-            return await self._threads.run(functools.partial(target, **{wait.argument: given}), self._keep)
-        return await _until(self, target, wait.argument, given)
+        seconds = given if isinstance(given, int | float) and not isinstance(given, bool) and given > 0 else 0.0
+        asked = _until if seconds or given is None else _once
+        if wait.patience is None:
+            return await asked(self, target, wait.argument, given)
+        try:
+            async with asyncio.timeout(seconds + wait.patience(self._target)):
+                return await asked(self, target, wait.argument, given)
+        except TimeoutError:  # all threads wait for a Redis that does not answer
+            return self._with_kept([])
 
     return method
+
+
+async def _once(self: Proxy, target: Callable[..., Any], argument: str, given: Any) -> Any:
+    """Ask with what was given: it says what is wrong with it, if anything is."""
+    return self._with_kept(await self._threads.run(functools.partial(target, **{argument: given}), self._keep))
 
 
 async def _until(self: Proxy, target: Callable[..., Any], argument: str, given: float | None) -> Any:
@@ -176,8 +208,7 @@ async def _until(self: Proxy, target: Callable[..., Any], argument: str, given: 
     ask = functools.partial(target, **{argument: 0.0})
     while True:
         if self._kept:
-            kept, self._kept = self._kept, []
-            return kept
+            return self._with_kept(None)
         try:
             found = await self._threads.run(ask, self._keep)
             late = None
@@ -249,7 +280,9 @@ def _made(cls: type[Any], name: str, function: Callable[..., Any]) -> Callable[.
         return _waiting_method(name, function, WAITING[cls, name])
     if (cls, name) in AT_ONCE:
         return _method_at_once(name, function)
-    return _iterator_method(name, function) if is_iterator(function) else _method(name, function)
+    if is_iterator(function):
+        return _iterator_method(name, function)
+    return _method(name, function, tells=cls is Prompt or (cls, name) in TELLING)
 
 
 CLASSES: Final[dict[type[Any], type[Any]]] = {cls: type(cls.__name__, (Proxy,), _members(cls)) for cls in WRAPPED}

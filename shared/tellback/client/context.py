@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tellback.client.in_process import InProcess
 from tellback.messaging.publisher import Publisher
 from tellback.settings import Settings
+from tellback.state.away import Away
 from tellback.state.database import Database
 from tellback.state.doorbell import Doorbell
 from tellback.state.keys import Layout
@@ -27,6 +28,9 @@ class Context:
     health: Cooling = field(init=False)
     """Which tools the team finds refusing: one memory for all prompts of this client."""
 
+    away: Away = field(default_factory=Away, init=False)
+    """Whether `quick` got no answer just now."""
+
     told: set[str] = field(default_factory=set[str], init=False)
     """Banks whose facts this client has told something of that it has not yet seen applied."""
     in_process: InProcess = field(init=False)
@@ -35,5 +39,5 @@ class Context:
     def __post_init__(self) -> None:
         """Begin them."""
         object.__setattr__(self, "doorbell", Doorbell(self.quick))
-        object.__setattr__(self, "health", Cooling(ToolHealth(self.quick, self.layout)))
+        object.__setattr__(self, "health", Cooling(ToolHealth(self.quick, self.layout), self.away))
         object.__setattr__(self, "in_process", InProcess(self.settings, self.database, self.layout))

@@ -28,7 +28,7 @@ from tellback.guidance.observations.feedback import ToolFeedback
 from tellback.guidance.observations.gathering import evidence_of
 from tellback.guidance.observations.observer import Observer
 from tellback.guidance.observations.tools import ToolDeclaration, announced
-from tellback.guidance.provider import FeedbackProviderConfig, spec_of
+from tellback.guidance.provider import FeedbackProviderConfig, specs_of
 from tellback.log import get_logger
 from tellback.redaction import redact_value
 from tellback.state.evaluations import EvaluationId, Evaluations
@@ -41,7 +41,6 @@ QUESTION_BYTES: Final = 8 << 10
 FIRST_NAP: Final = 0.001
 LONGEST_NAP: Final = 0.02
 NAP_GROWTH: Final = 1.25  # a nap is then a small part of the wait so far
-AWAY_SECONDS: Final = 0.5
 
 _log = get_logger("tellback.guidance")
 
@@ -59,7 +58,6 @@ class Prompt:
         self._files = files or FileWatch(id_, ())
         self._mailbox = Evaluations(context.quick, context.layout.of(id_.session))
         self._unanswered: list[str] = []  # operations whose reply did not come: asked again, they give the same answer
-        self._away_until = -math.inf
 
     @property
     def session(self) -> str:
@@ -103,7 +101,7 @@ class Prompt:
             evaluation=self._id.evaluation,
             tool=plain_name(_named(tool, "tool"), NAME_MAX),
             params=plain_params(params) if params else {},
-            status=plain_name(status, STATUS_MAX),
+            status=_status(status),
             result=None if result is None else plain_text(result),
             error=None if error is None else plain_text(error),
             duration_ms=_milliseconds(duration_ms),
@@ -226,7 +224,7 @@ class Prompt:
 
     def _await_bell(self, seconds: float) -> bool:
         """Whether it was possible to wait for the mailbox to have something, rather than to ask again and again."""
-        if clock.monotonic() < self._away_until:
+        if self._context.away.lasts:
             return False
         try:
             return self._context.doorbell.wait(self._mailbox.mailbox(self._id), seconds)
@@ -235,7 +233,7 @@ class Prompt:
             return False
 
     def _take(self) -> list[Feedback]:
-        if clock.monotonic() < self._away_until:
+        if self._context.away.lasts:
             return []  # an agent must not pay the patience again for each of its calls
         try:
             operation = self._unanswered.pop()
@@ -249,7 +247,7 @@ class Prompt:
             return []
 
     def _postpone(self, away: Unavailable) -> None:
-        self._away_until = clock.monotonic() + AWAY_SECONDS
+        self._context.away.begin()
         _log.warning("feedback.postponed", evaluation=self.evaluation, reason=str(away))
 
 
@@ -280,7 +278,7 @@ def begin_prompt(
         _named(name, "prompt", NAME_MAX),
         secrets.token_hex(8) if evaluation is None else _named(evaluation, "evaluation", NAME_MAX),
     )
-    asked = [spec_of(config) for config in feedback_providers]
+    asked = specs_of(feedback_providers)
     specs = [without_secrets(spec) for spec in asked]
     observer = observer_of(context, id_.evaluation, tools, question, observations or Observations())
     begun = EvaluationBegun(
@@ -318,12 +316,22 @@ def _named(value: object, what: str, longest: int | None = None) -> str:
         raise InvalidInput(f"{what} is {value!r}; use a text that is not empty")
     if longest is not None and len(value) > longest:
         raise InvalidInput(f"{what} has {len(value)} characters; use at most {longest}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:  # half a surrogate pair
+        raise InvalidInput(f"{what} is {value!r}, which is not valid Unicode: {error.reason}") from None
     return value
+
+
+def _status(status: object) -> str:
+    """The host's word; whatever it is, a tool call must not fail over it."""
+    return plain_name(status, STATUS_MAX) if isinstance(status, str) else plain_text(status)[:STATUS_MAX]
 
 
 def _milliseconds(duration: float | None) -> int | None:
     """Whole milliseconds; None where it is no duration, since a tool call must not fail over it."""
-    return None if duration is None or not 0 <= duration < LONGEST_CALL_MS else round(duration)
+    given: Any = duration
+    return round(given) if isinstance(given, int | float) and 0 <= given < LONGEST_CALL_MS else None
 
 
 def _seconds_left(deadline: datetime | timedelta | float | None) -> float | None:

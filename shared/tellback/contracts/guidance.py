@@ -135,7 +135,9 @@ class FeedbackTrigger(msgspec.Struct, frozen=True, omit_defaults=True):
         if seconds is not None and not (type(seconds) in (int, float) and 0 < seconds < math.inf):
             raise InvalidInput(f"FeedbackTrigger.every_n_seconds is {seconds!r}; use a number of seconds above 0")
         if file is not None and not (isinstance(file, str) and 0 < len(file) <= FILE_MAX):
-            raise InvalidInput(f"FeedbackTrigger.file_created is no name of 1 to {FILE_MAX} characters")
+            raise InvalidInput(
+                f"FeedbackTrigger.file_created is no name of a file: a text of 1 to {FILE_MAX} characters"
+            )
 
 
 class ProviderSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final, cast
 
 from tellback.contracts.guidance import Feedback, Observation, Severity
+from tellback.errors import InvalidInput
 from tellback.guidance.context import FeedbackContext
 
 THRESHOLDS: Final = (0.5, 0.8, 0.95, 1.0)
@@ -29,11 +29,12 @@ class BudgetFeedback:
 
     def __post_init__(self) -> None:
         """Refuse a budget of nothing, and a share that is none."""
-        limits = [_exact(limit) for limit in (self.max_tokens, self.max_cost) if limit is not None]
-        if not limits or not all(limit.is_finite() and limit > 0 for limit in limits):
-            raise ValueError("max_tokens and max_cost: give one of them or both, above 0")
-        if not self.thresholds or not all(math.isfinite(share) and share > 0 for share in self.thresholds):
-            raise ValueError(f"thresholds is {self.thresholds}; use shares of the budget above 0")
+        limits = [limit for limit in (self.max_tokens, self.max_cost) if limit is not None]
+        if not limits or not all(map(_is_amount, limits)):
+            raise InvalidInput("max_tokens and max_cost: give one of them or both, as numbers above 0")
+        shares: Any = self.thresholds
+        if not isinstance(shares, tuple | list) or not shares or not all(map(_is_amount, cast("Any", shares))):
+            raise InvalidInput(f"thresholds is {shares!r}; use a tuple of shares of the budget above 0")
 
     @property
     def name(self) -> str:
@@ -82,6 +83,13 @@ class BudgetFeedback:
 
     def _crossed(self, share: Decimal) -> int:
         return sum(share >= _exact(threshold) for threshold in self.thresholds)
+
+
+def _is_amount(value: object) -> bool:
+    if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
+        return False
+    exact = _exact(value)
+    return exact.is_finite() and exact > 0
 
 
 def _exact(number: Decimal | float) -> Decimal:

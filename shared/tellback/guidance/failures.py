@@ -7,7 +7,7 @@ from typing import Final
 
 from tellback.contracts.guidance import Feedback, Observation, Severity
 from tellback.guidance.context import FeedbackContext, has_failed
-from tellback.guidance.repeats import LEVELS, level_of
+from tellback.guidance.repeats import LEVELS, check_levels, level_of
 
 _SHOWN: Final = 200
 
@@ -23,8 +23,7 @@ class FailureStreakFeedback:
 
     def __post_init__(self) -> None:
         """Refuse levels that say nothing."""
-        if not self.levels or any(level < 1 for level in self.levels):
-            raise ValueError(f"levels is {self.levels}; use numbers of calls from 1 on")
+        check_levels(self.levels, 1)
 
     @property
     def name(self) -> str:

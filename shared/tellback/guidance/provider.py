@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast, runtime_checkable
 
@@ -67,7 +68,23 @@ def spec_of(config: FeedbackProviderConfig | ProviderSpec) -> ProviderSpec:
     provider: Any = config.provider
     if isinstance(provider, type) or not isinstance(provider, FeedbackProvider):
         raise InvalidInput(f"{provider!r} is no FeedbackProvider: it needs `name`, `should_run` and `provide`")
-    return ProviderSpec(name=type(provider).__name__, trigger=config.trigger, fields=_fields(provider))
+    name = type(provider).__name__
+    trigger: Any = config.trigger
+    if not isinstance(trigger, FeedbackTrigger):
+        raise InvalidInput(f"the trigger of {name} is {trigger!r}; use FeedbackTrigger(...)")
+    return ProviderSpec(name=name, trigger=trigger, fields=_rebuildable(type(provider), _fields(provider)))
+
+
+def specs_of(feedback_providers: Iterable[FeedbackProviderConfig | ProviderSpec]) -> list[ProviderSpec]:
+    """Each provider as it travels, in order.
+
+    Raises:
+        InvalidInput: as of `spec_of`; or it is no list of them.
+    """
+    given: Any = feedback_providers
+    if not isinstance(given, Iterable):
+        raise InvalidInput(f"feedback_providers is {given!r}; use a list of FeedbackProviderConfig")
+    return [spec_of(config) for config in feedback_providers]
 
 
 def _fields(provider: FeedbackProvider) -> dict[str, Any]:
@@ -81,6 +98,18 @@ def _fields(provider: FeedbackProvider) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise InvalidInput(f"{type(provider).__name__}: its fields are no mapping")
     return cast("dict[str, Any]", fields)
+
+
+def _rebuildable(cls: type[object], fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields, if a worker can make the provider from them: it could only count the failure, where nobody looks."""
+    try:
+        if fields:
+            msgspec.convert(msgspec.json.decode(msgspec.json.encode(fields)), cls)
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        raise InvalidInput(f"{cls.__name__}: {error}") from error
+    except (TypeError, NameError):  # its annotations are such that only the workers' own class can tell
+        return fields
+    return fields
 
 
 def ask(provider: FeedbackProvider, context: FeedbackContext) -> Feedback | None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from tellback.contracts.guidance import Feedback, Observation, Severity
 from tellback.guidance.context import FeedbackContext
-from tellback.guidance.repeats import LEVELS, level_of
+from tellback.guidance.repeats import LEVELS, check_levels, level_of
+from tellback.guidance.state import RECENT_CALLS
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,7 @@ class RepeatedCallFeedback:
 
     def __post_init__(self) -> None:
         """Refuse levels that say nothing."""
-        if not self.levels or any(level < 2 for level in self.levels):
-            raise ValueError(f"levels is {self.levels}; use numbers of calls from 2 on")
+        check_levels(self.levels, 2, RECENT_CALLS)
 
     @property
     def name(self) -> str:

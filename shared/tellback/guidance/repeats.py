@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from tellback.contracts.guidance import ToolCall
+from tellback.errors import InvalidInput
 from tellback.guidance.attempts import fingerprint, normal_text
 from tellback.guidance.state import Marks, Trail
 
@@ -87,6 +88,18 @@ def similar_calls(recent: Sequence[msgspec.Raw | ToolCall]) -> tuple[int, ...]:
     newest, text = calls[-1], normal_text(calls[-1].params)
     places = alike(newest.tool, text, marks_of(newest.tool, text), trail, calls)
     return tuple(calls[place].call_index for place in places)
+
+
+def check_levels(levels: object, least: int, most: int | None = None) -> None:
+    """Refuse levels at which nothing could be said.
+
+    Raises:
+        InvalidInput: no tuple of whole numbers in these bounds.
+    """
+    given: tuple[Any, ...] = tuple(cast("Sequence[Any]", levels)) if isinstance(levels, tuple | list) else ()
+    if not given or not all(type(level) is int and least <= level <= (most or level) for level in given):
+        bounds = f"from {least} to {most}" if most else f"from {least} on"
+        raise InvalidInput(f"levels is {levels!r}; use a tuple of numbers of calls {bounds}")
 
 
 def level_of(count: int, levels: Sequence[int] = LEVELS) -> int:

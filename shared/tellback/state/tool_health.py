@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from tellback import clock
-from tellback.errors import InvalidInput
+from tellback.errors import InvalidInput, Unavailable
 from tellback.log import get_logger
+from tellback.state.away import Away
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
 from tellback.state.script import Script
@@ -22,7 +23,6 @@ from tellback.state.script import Script
 BATCH: Final = 500  # sightings in one script: bounds what one call takes of the server
 CACHED_SECONDS: Final = 1.0
 CACHED_TOOLS: Final = 4_096
-AWAY_SECONDS: Final = 0.5
 
 _note = Script("note_tools")
 _log = get_logger("tellback.guidance")
@@ -136,12 +136,13 @@ class ToolHealth:
 class Cooling:
     """What `ToolHealth.cooling` says, asked at most once a second for each tool. Safe across threads; never raises."""
 
-    def __init__(self, health: ToolHealth) -> None:
-        """Take the tools; their Redis is one for callers that must not wait."""
+    def __init__(self, health: ToolHealth, away: Away | None = None) -> None:
+        """Take the tools; their Redis is one for callers that must not wait, and `away` is what they know of it."""
         self._health = health
         self._lock = threading.Lock()
         self._known: dict[str, tuple[float, float]] = {}  # when it was asked, when its cool-down ends: monotonic
-        self._away_until = float("-inf")
+        self._away = away or Away()
+        self._refused = Away()  # what is wrong here alone, such as an access list
 
     def cooling(self, tools: Iterable[str]) -> dict[str, float]:
         """Seconds left for those of these tools that are cooling down, as of at most a second ago.
@@ -151,7 +152,7 @@ class Cooling:
         names = list(dict.fromkeys(tools))
         now = clock.monotonic()
         wanted = self._claim(names, now)
-        if wanted and now >= self._away_until:
+        if wanted and not (self._away.lasts or self._refused.lasts):
             self._ask(wanted)
             now = clock.monotonic()
         with self._lock:
@@ -171,7 +172,8 @@ class Cooling:
         try:
             found = self._health.cooling(names)
         except Exception as error:  # noqa: BLE001 - no right to read, or not what we wrote: advice must not cost a call
-            self._away_until = clock.monotonic() + AWAY_SECONDS  # an agent must not pay the patience for each call
+            trouble = self._away if isinstance(error, Unavailable) else self._refused
+            trouble.begin()  # an agent must not pay the patience for each call
             _log.warning("tool_health.unknown", reason=f"{type(error).__name__}: {error}"[:500])
             return
         now = clock.monotonic()

@@ -53,7 +53,8 @@ def tools_of(declarations: Iterable[ToolDeclaration]) -> dict[str, Tool]:
     Raises:
         InvalidInput: one has no name, or its schema is no mapping.
     """
-    if isinstance(declarations, str | bytes):
+    given: Any = declarations
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise InvalidInput(f"tools is {declarations!r}; use a list of names or definitions")
     found: dict[str, Tool] = {}
     for declaration in declarations:
