@@ -61,6 +61,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     embed_linger: Annotated[
         float, Meta(ge=0, le=1, description="Longest time a text waits for others to be embedded with it.")
     ] = 0.005
+    model_patience: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="Time that signals and facts of a bank wait in the stream for a worker with the bank's model, "
+            "before they are dead letters.",
+        ),
+    ] = 600.0
     beat_period: Annotated[float, Meta(gt=0, description="Period of beat's sweeps (rings, turns, lost jobs).")] = 2.0
     job_lease: Annotated[float, Meta(gt=0, description="Lease of a running command, renewed by its worker.")] = 10.0
     host_patience: Annotated[

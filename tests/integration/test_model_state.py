@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
 from tellback import Settings, Tellback, clock
 from tellback.cli.app import app
+from tellback.client.model_state import RECENT_MS
 from tellback.doctor.examination import examine
 from tellback.doctor.finding import Finding
 from tellback.errors import Unavailable
-from tellback.state.encoders import Encoders
-from tellback.state.keys import Layout
-from tests.support.signals import Angles, Bench, item, signal
+from tellback.state.encoders import Encoders, EncoderState
+from tellback.state.keys import Layout, lifetime_ms
+from tests.support.signals import Angles, Bench, Wider, item, signal
 from tests.support.waiting import wait_until
 
 
@@ -76,8 +78,8 @@ def test_what_was_said_long_ago_is_a_note(
     [again] = Encoders(bench.runtime.database, layout).all()
     assert again.at > said.at
     key = layout.shard(0).key("encoder")
-    old = json.dumps({"host": said.host, "model": "m", "state": "failed", "reason": "gone", "at": said.at - 400_000})
-    bench.runtime.database.command("HSET", key, said.host, old)
+    old = msgspec.json.encode(msgspec.structs.replace(said, at=said.at - 400_000))
+    bench.runtime.database.command("HSET", key, f"{said.host}\0{said.model}", old)
     assert finding(settings).state == "note"
 
 
@@ -104,3 +106,37 @@ def test_a_bank_that_could_not_begin_says_why(tb: Tellback, bench: Bench, encode
     encoder.failure = ""
     bench.drain()
     assert run(settings, "stats", "--bank", "b").stderr == ""
+
+
+def test_models_of_one_host_are_told_beside_each_other(
+    tb: Tellback, bench: Bench, encoder: Angles, settings: Settings, layout: Layout
+) -> None:
+    """Two workers of a host need not have the same; that one fails is not hidden by the other's success."""
+    fail(tb, bench, encoder)
+    other = Bench(settings, layout, Wider())
+    other.drain()
+    other.close()
+    states = Encoders(tb.context.database, layout).all()
+    assert [(each.model, each.state) for each in states] == [("angles", "failed"), ("wider", "loaded")]
+    found = [each.state for each in examine(settings, url_given=True) if each.check.startswith("model of ")]
+    assert found == ["wrong", "ok"]
+
+
+def test_what_was_said_a_day_ago_is_forgotten(tb: Tellback, layout: Layout) -> None:
+    encoders = Encoders(tb.context.database, layout)
+    key, day_ago = layout.shard(0).key("encoder"), tb.context.database.now_ms() - lifetime_ms("encoder") - 1
+    gone = EncoderState(host="gone", model="m", state="failed", at=day_ago)
+    tb.context.database.command("HSET", key, "gone\0m", msgspec.json.encode(gone))
+    encoders.say(EncoderState(host="here", model="m", state="loaded"))
+    assert [each.host for each in encoders.all()] == ["here"]
+
+
+def test_a_failure_of_the_past_is_no_trouble_now(tb: Tellback, layout: Layout, settings: Settings) -> None:
+    """Another model may have been set since: then nobody says that the former one is right again."""
+    key, before = layout.shard(0).key("encoder"), tb.context.database.now_ms() - RECENT_MS
+    past = EncoderState(host="h", model="m", state="failed", reason="none", at=before)
+    tb.context.database.command("HSET", key, "h\0m", msgspec.json.encode(past))
+    tb.context.database.command("PEXPIRE", key, lifetime_ms("encoder"))
+    assert run(settings, "bank").stderr == ""
+    Encoders(tb.context.database, layout).say(past)
+    assert "the embedding model of h fails (none)" in run(settings, "bank").stderr

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tellback import clock
 from tellback.state.database import Database
 from tellback.state.lua_text import script_text
 from tellback.state.script import Script
@@ -78,3 +79,9 @@ class SteppedServer(RedisServer):
     def step_to(self, seconds: int) -> None:
         """Set the server's clock so far from the host's."""
         self._offset.write_text(f"{seconds:+d}\n")
+
+
+def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """From now on it is so much later for this process; its clock goes on."""
+    before = clock.monotonic
+    monkeypatch.setattr(clock, "monotonic", lambda: before() + seconds)

@@ -86,8 +86,14 @@ class Bench:
     ) -> Drainer:
         dead = DeadLetters(self.runtime.database, self.layout)
         return Drainer(
-            self.intake, dead, self.loops[family], lease_seconds=lease_seconds, batch=500, trials=trials
-        )  # fmt: skip
+            self.intake,
+            dead,
+            self.loops[family],
+            lease_seconds=lease_seconds,
+            batch=500,
+            trials=trials,
+            patience=self.runtime.settings.model_patience,
+        )
 
     def drain(self, family: Family = Family.SIGNALS, *, lease_seconds: float = 30) -> None:
         drainer = self.drainer(family, lease_seconds=lease_seconds)

@@ -17,12 +17,15 @@ from tellback.contracts.codec import decode
 from tellback.errors import MalformedMessage, MessageError, Unavailable
 from tellback.names import Family
 from tellback.redaction import redact_text
+from tellback.signals.models import OtherModel
 from tellback.state.dead import DeadLetters
 from tellback.state.intake import Entry, Fenced, Intake, Lease, RawEntry
 from tellback.state.keys import Shard
 from tellback_workers.loop import JointLoop, Left, Loop
 
 MAX_DELIVERIES: Final = 5
+MOST_LEFT: Final = 500
+"""Entries of a stream that wait for a worker with another model: each pass over the stream looks at them again."""
 
 _log = structlog.get_logger("tellback.drain")
 
@@ -39,8 +42,11 @@ class Drainer:
         lease_seconds: float,
         batch: int,
         trials: Lock | None = None,
+        patience: float = 0.0,
     ) -> None:
         """Take the stores, the loop that applies, the lease's length and the entries read at once.
+
+        `patience` is how many seconds an entry waits for a worker with the model of its bank.
 
         Drainers that share `trials` try what was read before one entry at a time: where one ends the process, the
         others were not read, and do not count as suspects.
@@ -51,6 +57,7 @@ class Drainer:
         self._lease_seconds = lease_seconds
         self._batch = batch
         self._trials = trials or Lock()
+        self._patience_ms = patience * 1000
 
     def drain(self, shard: Shard, family: Family) -> bool:
         """Apply what waits, for at most half the lease. True when a further wake-up is due.
@@ -96,6 +103,8 @@ class Drainer:
                 self._loop.apply(lease, entries)
             except (Fenced, Unavailable):
                 raise
+            except OtherModel:
+                self.recover(lease, end)
             except Exception:  # noqa: BLE001 - a loop's fault costs one entry, found below, and no other
                 _log.exception("drain.batch_failed", stream=lease.stream, entries=len(entries))
                 self.recover(lease, end)
@@ -131,15 +140,17 @@ class Drainer:
         They are read one by one too, since each reading counts as a delivery: one that was never tried must not
         become a dead letter because the time ran out before its turn.
         """
-        after = "0"
+        after, left = "0", 0
         while clock.monotonic() < end:
             with self._trial(lease):
                 raws = self._intake.read_pending(lease, after, 1)
                 if not raws:
-                    return
+                    break
                 after = raws[0].id
                 for entry in self._decoded(lease, raws):
-                    self._alone(lease, entry, raws[0])
+                    left += self._alone(lease, entry, raws[0], left)
+        if left:
+            _log.warning("drain.left_to_others", stream=lease.stream, entries=left)
 
     @contextmanager
     def _trial(self, lease: Lease) -> Generator[None]:
@@ -150,10 +161,11 @@ class Drainer:
         finally:
             self._trials.release()
 
-    def _alone(self, lease: Lease, entry: Entry, raw: RawEntry) -> None:
+    def _alone(self, lease: Lease, entry: Entry, raw: RawEntry, left: int) -> bool:
+        """Apply one entry, or bury it; True where it is left to a worker with another model, as `left` others were."""
         if entry.deliveries > MAX_DELIVERIES:
             self._bury(lease, raw, f"delivered {entry.deliveries} times and never applied: each time its worker died")
-            return
+            return False
         try:
             self._loop.apply(lease, [entry])
         except Fenced:
@@ -161,11 +173,24 @@ class Drainer:
         except Unavailable:
             self._intake.uncount(lease, entry.id, entry.deliveries)
             raise
+        except OtherModel as error:
+            return self._leave(lease, entry, raw, left, str(error))
         except Exception as error:  # noqa: BLE001 - kept as the dead letter's reason
             _log.exception("drain.entry_failed", stream=lease.stream, entry=entry.id, deliveries=entry.deliveries)
             if entry.deliveries >= MAX_DELIVERIES:
                 reason = redact_text(f"{type(error).__name__}: {error}")[:2000]
                 self._bury(lease, raw, f"failed {entry.deliveries} times; last: {reason}")
+        return False
+
+    def _leave(self, lease: Lease, entry: Entry, raw: RawEntry, left: int, reason: str) -> bool:
+        """Leave an entry to a worker that has its bank's model, for a while, and not too many of them."""
+        waited = self._intake.now_ms() - entry.at_ms
+        if left < MOST_LEFT and waited < self._patience_ms:
+            self._intake.uncount(lease, entry.id, entry.deliveries)
+            return True
+        whole = redact_text(f"waited {waited / 1000:.0f} s for a worker with the model of its bank; {reason}")
+        self._bury(lease, raw, whole[:2000])
+        return False
 
     def _decoded(self, lease: Lease, raws: Sequence[RawEntry]) -> Iterator[Entry]:
         for raw in raws:

@@ -33,6 +33,7 @@ def drainer(process: Runtime, team: str, family: Family) -> Drainer:
         lease_seconds=settings.embed_lease if embeds else settings.drain_lease,
         batch=settings.drain_batch,
         trials=_trials if embeds else None,
+        patience=settings.model_patience,
     )
 
 

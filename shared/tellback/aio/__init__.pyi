@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from types import TracebackType
 from typing import Any, Literal, Self
+
 from tellback.client.observing import Observations
 from tellback.client.outbox import Reconcile
 from tellback.client.signalling import Progress

@@ -31,8 +31,8 @@ class Context:
     away: Away = field(default_factory=Away, init=False)
     """Whether `quick` got no answer just now."""
 
-    told: set[str] = field(default_factory=set[str], init=False)
-    """Banks whose facts this client has told something of that it has not yet seen applied."""
+    told: dict[str, str] = field(default_factory=dict[str, str], init=False)
+    """By bank the last event about its facts that this client has told and not yet seen applied."""
     in_process: InProcess = field(init=False)
     """Answers recalls here, where the settings say so."""
 

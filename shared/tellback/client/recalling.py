@@ -117,24 +117,24 @@ class Recalling:
     def _catch_up(self, end: float) -> None:
         """Wait until what this client told of the bank is applied, or the time is over."""
         told, bank = self._context.told, self._store.bank
-        if bank not in told:
+        event_id = told.pop(bank, None)  # first: what is told from now on is for the next recall to wait for
+        if event_id is None:
             return
-        told.discard(bank)  # first: what is told from now on is for the next recall to wait for
         applied = False
         try:
-            applied = self._applied(end)
+            applied = self._applied(event_id, end)
         finally:
             if not applied:
-                told.add(bank)
+                told.setdefault(bank, event_id)
 
-    def _applied(self, end: float) -> bool:
-        publisher, backlog = self._context.publisher, Backlog(self._context.database, self._shard)
+    def _applied(self, event_id: str, end: float) -> bool:
+        publisher, backlog = self._context.publisher, Backlog(self._context.database, self._shard, self._store.bank)
         publisher.flush()
         last, nap = None, FIRST_NAP
         while True:
             if not publisher.spooled:
                 last = last or backlog.last()
-                if last is None or not backlog.waits(last):
+                if last is None or backlog.done(event_id, last):
                     return True
             left = end - clock.monotonic()
             if left <= 0:

@@ -29,4 +29,4 @@ class Remembering:
 
     def _publish(self, message: FactRemembered | FactForgotten) -> None:
         self._context.publisher.publish(message)
-        self._context.told.add(self._bank)
+        self._context.told[self._bank] = message.event_id

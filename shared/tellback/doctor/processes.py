@@ -16,6 +16,10 @@ from tellback.up.answers import http_answers
 from tellback.urls import without_secrets
 
 _MISSED_SWEEPS: Final = 5
+_OTHERS_MODEL: Final = (
+    "signals of such a bank wait TELLBACK_MODEL_PATIENCE seconds for a worker that has its model, then they are dead "
+    "letters: start one, and stop those that no bank needs"
+)
 _FORGOTTEN_SECONDS: Final = 300.0  # whoever has signals and no model says so twice a minute
 _START_WORKERS: Final = "start some: `tellback up`, or `celery -A tellback_workers.app worker -E`"
 
@@ -94,9 +98,11 @@ def loaded_models(states: list[EncoderState], now_ms: int) -> list[Finding]:
 
 def _loaded_model(state: EncoderState, now_ms: int) -> Finding:
     check = f"model of {state.host}"
+    seconds = max(0, now_ms - state.at) / 1000
+    if state.refuses and seconds < _FORGOTTEN_SECONDS:
+        return note(check, f"{state.model}, loaded; {state.refuses} (said {seconds:.0f} s ago)", _OTHERS_MODEL)
     if state.state == "loaded":
         return ok(check, f"{state.model}, loaded")
-    seconds = max(0, now_ms - state.at) / 1000
     found = f"{state.model}: {state.reason} (said {seconds:.0f} s ago)"
     if seconds > _FORGOTTEN_SECONDS:
         return note(check, found, "it has not been needed since; nothing was lost, signals wait in their stream")

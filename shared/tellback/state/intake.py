@@ -122,6 +122,10 @@ class Intake:
         """Where a message belongs."""
         return self._layout.of(message.routing)
 
+    def now_ms(self) -> int:
+        """The server's time."""
+        return self._db.now_ms()
+
     def ensure_groups(self) -> None:
         """Create the consumer groups where they are missing, from the first entry on."""
         commands = [

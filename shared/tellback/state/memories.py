@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 
 from redis import exceptions
 
-from tellback.errors import ConfigurationError
 from tellback.names import Family
+from tellback.signals.models import OtherModel
 from tellback.state.database import Arg, Command, Database
 from tellback.state.intake import Entry, Lease, committed
 from tellback.state.keys import Shard, stream_of
@@ -51,7 +51,7 @@ class MemoryInfo:
         """Return if this is the model: the same files, whatever they are called; where either does not say, by name.
 
         Raises:
-            ConfigurationError: the facts were embedded with another one.
+            OtherModel: the facts were embedded with another one.
         """
         same = self.weights == weights if self.weights and weights else self.model == model
         if not same or self.dimension != dimension:
@@ -198,7 +198,7 @@ def written(reply: Any, bank: str, model: Model) -> None:
 
     Raises:
         Fenced: the lease has passed on; nothing was written.
-        ConfigurationError: the bank's facts were embedded with another model; nothing was written.
+        OtherModel: the bank's facts were embedded with another model; nothing was written.
     """
     if reply not in (b"ok", b"fenced"):
         stored, dimension, weights = reply
@@ -207,9 +207,9 @@ def written(reply: Any, bank: str, model: Model) -> None:
     committed(reply)
 
 
-def other_model(bank: str, stored: str, stored_dimension: int, model: str, dimension: int) -> ConfigurationError:
+def other_model(bank: str, stored: str, stored_dimension: int, model: str, dimension: int) -> OtherModel:
     """The error of a process whose model is not that of a bank's facts."""
-    return ConfigurationError(
+    return OtherModel(
         f"the facts that bank {bank!r} remembers were embedded with the model {stored} of {stored_dimension} "
         f"dimensions, and this process has {model} of {dimension}: set TELLBACK_MODEL to the former, or give the bank "
         f"the latter by `tellback bank reembed {bank}`, then replay the dead letters"
@@ -224,9 +224,10 @@ def described(model: str, weights: str) -> str:
 class Backlog:
     """What waits in the stream that brings a bank's facts."""
 
-    def __init__(self, database: Database, shard: Shard) -> None:
-        """Take the Redis and the bank's shard."""
+    def __init__(self, database: Database, shard: Shard, bank: str) -> None:
+        """Take the Redis, the bank's shard and its name."""
         self._db = database
+        self._seen = [shard.key(name, bank) for name in ("memseen", "memseen-old")]
         self._stream = stream_of(shard, Family.SIGNALS)
 
     def last(self) -> str | None:
@@ -234,10 +235,14 @@ class Backlog:
         entries = self._db.command("XREVRANGE", self._stream, "+", "-", "COUNT", 1)
         return entries[0][0].decode() if entries else None
 
-    def waits(self, entry_id: str) -> bool:
-        """Whether an entry waits that is no newer than this one."""
-        command: Command = ("XRANGE", self._stream, "-", entry_id, "COUNT", 1)
-        return bool(self._db.command(*command))
+    def done(self, event_id: str, entry_id: str) -> bool:
+        """Whether this event of the bank was applied, or no entry waits that is no newer than this one.
+
+        What other banks of the shard wait for may wait long, and an event that became a dead letter is never applied.
+        """
+        seen: list[Command] = [("SISMEMBER", key, event_id) for key in self._seen]
+        *applied, waiting = self._db.pipeline([*seen, ("XRANGE", self._stream, "-", entry_id, "COUNT", 1)])
+        return any(applied) or not waiting
 
 
 def memory_info(flat: Sequence[bytes]) -> MemoryInfo | None:

@@ -14,13 +14,14 @@ from tellback.contracts.signals import MAX_BATCH, SignalBatch, SignalItem
 from tellback.embedding.contexts import BankContexts, Contexts
 from tellback.errors import Unavailable
 from tellback.signals.matching import Vectors, as_bytes
-from tellback.signals.models import default_threshold
+from tellback.signals.models import OtherModel, default_threshold
 from tellback.signals.placing import Placement, place
 from tellback.signals.scoring import delta
 from tellback.state.banks import KINDS, Plan, PlannedPlace, PlannedSignal
 from tellback.state.intake import Entry, Fenced, Lease
 from tellback_workers.contexts import contexts_of
 from tellback_workers.loops.memories import Memories
+from tellback_workers.loops.refusals import Refusals
 from tellback_workers.runtime import Runtime
 
 TRIES: Final = 5
@@ -49,6 +50,7 @@ class SignalsLoop:
         self._contexts = contexts or contexts_of(runtime, team)
         self._intake = runtime.intake(team)
         self._memories = Memories(self._contexts)
+        self._refusals = Refusals()
 
     def ready(self) -> None:
         """Return if the model is loaded.
@@ -62,7 +64,9 @@ class SignalsLoop:
         """Apply every batch of every bank, in order within a bank; a bank that fails does not hold up the others."""
         facts = [entry for entry in entries if not isinstance(entry.message, SignalBatch)]
         failures = self._memories.apply(lease, facts, partial(self._keep, lease)) if facts else []
-        for part in _parts([entry for entry in entries if isinstance(entry.message, SignalBatch)], MAX_BATCH):
+        batches, refused = self._served(lease, [each for each in entries if isinstance(each.message, SignalBatch)])
+        failures += refused
+        for part in _parts(batches, MAX_BATCH):
             vectors, unfit = self._vectors(lease, part)
             failures += unfit.values()
             for bank, of_bank in _by_bank([entry for entry in part if entry.id not in unfit]).items():
@@ -71,12 +75,23 @@ class SignalsLoop:
                         self._apply_bank(lease, bank, some, vectors)
                 except (Fenced, Unavailable):
                     raise
+                except OtherModel as error:
+                    self._refusals.note(lease.shard, bank, error)
+                    self._contexts.refused(error)
+                    failures.append(error)
                 except Exception as error:  # noqa: BLE001 - raised below, when the other banks have had theirs
                     failures.append(error)
                     if len(entries) > 1:
                         _log.warning("signals.bank_failed", bank=bank, reason=str(error))
         if failures:
-            raise failures[0]
+            # What another worker can apply is no fault: one that is comes first.
+            raise min(failures, key=lambda failure: isinstance(failure, OtherModel))
+
+    def _served(self, lease: Lease, entries: Sequence[Entry]) -> tuple[list[Entry], list[Exception]]:
+        """The entries of banks that are not known to have another model, and why the others are left out."""
+        refused = {bank: self._refusals.of(lease.shard, bank) for bank in {_batch(entry).bank for entry in entries}}
+        served = [entry for entry in entries if refused[_batch(entry).bank] is None]
+        return served, [error for error in refused.values() if error]
 
     def _keep(self, lease: Lease) -> None:
         self._intake.renew(lease, self._contexts.settings.embed_lease)

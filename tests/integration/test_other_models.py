@@ -1,0 +1,207 @@
+"""Workers with other models than a bank's leave its signals and facts to those that have it, for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from tellback import Tellback
+from tellback.cli.app import app
+from tellback.doctor.examination import examine
+from tellback.embedding.reembedding import Reembedding
+from tellback.settings import Settings
+from tellback.state.encoders import Encoders
+from tellback.state.keys import Layout
+from tellback.state.memories import MemoryStore
+from tellback_workers import drain
+from tests.support.clocks import later
+from tests.support.signals import Angles, Bench, Wider, item, serving, signal
+
+
+@pytest.fixture
+def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
+    bench = Bench(settings, layout, Angles())
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+def other(settings: Settings, layout: Layout) -> Iterator[Bench]:
+    """A worker of the same fleet with another model."""
+    bench = Bench(settings, layout, Wider())
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+def neighbour(layout: Layout) -> str:
+    """A bank in the shard of the bank `b`."""
+    return next(name for name in map(str, range(100)) if layout.of(name) == layout.of("b"))
+
+
+def told(tb: Tellback, bank: str = "b") -> list[str]:
+    store = MemoryStore(tb.context.database, tb.context.layout.of(bank), bank)
+    return sorted(memory.fact_id for memory in store.newest(100))
+
+
+def test_signals_wait_for_the_worker_that_has_the_model(
+    tb: Tellback, bench: Bench, other: Bench, neighbour: str
+) -> None:
+    """However often the other one comes by; banks beside it are served, and nothing is embedded in vain."""
+    signal(tb, bench, [item("f", "a", "helpful")])
+    for _ in range(3):
+        tb.bank("b").signal([item("f", "a", "helpful")])
+        tb.bank(neighbour).signal([item("f", "a")])
+        tb.flush()
+        for _ in range(7):
+            other.drain()
+    assert tb.bank(neighbour).stats().model == "wider"
+    assert tb.bank(neighbour).fact_stats("f").signal_count == 3
+    assert tb.bank("b").fact_stats("f").signal_count == 1
+    assert sum(map(len, other.encoder.calls)) == 1, "the text of all of them"
+    assert tb.dead.count() == 0
+    bench.drain()
+    assert tb.bank("b").fact_stats("f").signal_count == 4
+    assert tb.dead.count() == 0
+
+
+def test_what_came_before_the_workers_of_a_new_model_is_applied_by_them(
+    tb: Tellback, bench: Bench, other: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by one that was there before, a second after it has found the bank to have the former model."""
+    signal(tb, bench, [item("f", "a")])
+    tb.bank("b").signal([item("f", "a")])
+    tb.flush()
+    other.drain()
+    Reembedding(tb.context.database, layout.of("b"), "b", Wider()).run()
+    bench.drain()
+    other.drain()
+    assert tb.bank("b").fact_stats("f").signal_count == 1, "what was found a moment ago holds"
+    later(monkeypatch, 1.1)
+    other.drain()
+    assert tb.bank("b").fact_stats("f").signal_count == 2
+    assert tb.dead.count() == 0
+
+
+def test_what_waits_too_long_is_a_dead_letter(tb: Tellback, bench: Bench, settings: Settings, layout: Layout) -> None:
+    signal(tb, bench, [item("f", "a")])
+    short = Bench(msgspec.structs.replace(settings, model_patience=0), layout, Wider())
+    tb.bank("b").signal([item("f", "a")])
+    tb.flush()
+    short.drain()
+    short.close()
+    [letter] = tb.dead.newest()
+    assert "s for a worker with the model of its bank; bank 'b' was begun with the model angles" in letter.reason
+    assert "TELLBACK_MODEL" in letter.reason
+    assert tb.dead.replay(letter.id)
+    bench.drain()
+    assert tb.bank("b").fact_stats("f").signal_count == 2
+
+
+def test_a_stream_keeps_a_bounded_number_waiting(
+    tb: Tellback, bench: Bench, other: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each pass looks at all of them, and other banks wait meanwhile."""
+    monkeypatch.setattr(drain, "MOST_LEFT", 5)
+    signal(tb, bench, [item("f", "a")])
+    for _ in range(8):
+        tb.bank("b").signal([item("f", "a")])
+    tb.flush()
+    for _ in range(3):
+        other.drain()
+    assert (sum(other.intake.lengths().values()), tb.dead.count()) == (5, 3)
+    bench.drain()
+    assert tb.bank("b").fact_stats("f").signal_count == 6
+
+
+def test_what_waits_was_not_delivered(tb: Tellback, bench: Bench, other: Bench) -> None:
+    """A poisonous entry has five tries by workers that can try it."""
+    signal(tb, bench, [item("f", "a")])
+    tb.bank("b").signal([item("f", "a")])
+    tb.flush()
+    for _ in range(3):
+        other.drain()
+    lease = bench.lease("b")
+    [raw] = bench.intake.read_pending(lease, "0", 10)
+    assert raw.deliveries == 2, "the first reading, and this one"
+
+
+def test_facts_wait_and_keep_their_order(tb: Tellback, bench: Bench, other: Bench, neighbour: str) -> None:
+    """What is to be forgotten waits for what is to be remembered before it, or it would come back."""
+    bank = tb.bank("b")
+    bank.remember("kept", "x")
+    tb.flush()
+    bench.drain()
+    bank.remember("gone", "y")
+    tb.bank(neighbour).remember("f", "x")
+    bank.forget("gone")
+    tb.flush()
+    for _ in range(7):
+        other.drain()
+    bank.forget("kept")
+    tb.flush()
+    other.drain()
+    assert (told(tb), told(tb, neighbour)) == (["kept"], ["f"])
+    assert sum(map(len, other.encoder.calls)) == 1, "that of the neighbour"
+    bench.drain()
+    assert told(tb) == []
+    assert tb.dead.count() == 0
+
+
+def test_a_bank_of_a_model_that_nobody_has_can_be_emptied(
+    tb: Tellback, bench: Bench, other: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tb.bank("b").remember("f", "x")
+    tb.flush()
+    bench.drain()
+    tb.bank("b").forget("f")
+    tb.bank("b").remember("g", "x")
+    tb.flush()
+    other.drain()
+    assert told(tb) == []
+    later(monkeypatch, 1.1)
+    other.drain()
+    assert told(tb) == ["g"]
+
+
+def test_the_doctor_and_stats_say_who_waits_for_what(
+    tb: Tellback, bench: Bench, other: Bench, settings: Settings, layout: Layout
+) -> None:
+    signal(tb, bench, [item("f", "a")])
+    tb.bank("b").signal([item("f", "a")])
+    tb.flush()
+    other.drain()
+    found = {each.found: each for each in examine(settings, url_given=True) if each.check.startswith("model of ")}
+    [refusing] = [each for found, each in found.items() if found.startswith("wider")]
+    assert refusing.state == "note"
+    assert "bank 'b' was begun with the model angles" in refusing.found
+    assert "TELLBACK_MODEL_PATIENCE" in refusing.advice
+
+    def said(*arguments: str) -> str:
+        return CliRunner().invoke(app, [*arguments, "--redis-url", settings.redis_url], env={"COLUMNS": "200"}).stderr
+
+    assert "1 batches of signals wait, some of them for a worker with another model" in said("stats", "--bank", "b")
+    bench.drain()
+    assert said("stats", "--bank", "b") == ""
+    [state] = [each for each in Encoders(tb.context.database, layout).all() if each.model == "wider"]
+    assert (state.state, "bank 'b'" in state.refuses) == ("loaded", True)
+
+
+def test_a_recall_of_ones_own_facts_waits_for_no_other_bank(
+    tb: Tellback, bench: Bench, other: Bench, neighbour: str
+) -> None:
+    """They are applied, though something that came before them waits in the same stream."""
+    tb.bank("b").remember("f", "x")
+    tb.flush()
+    bench.drain()
+    tb.bank("b").remember("g", "x")
+    tb.bank(neighbour).remember("n", "x")
+    tb.flush()
+    other.drain()
+    with serving(other):
+        [hit] = tb.bank(neighbour).recall("x", wait=20)
+    assert hit.fact_id == "n"
+    assert sum(other.intake.lengths().values()) == 1
