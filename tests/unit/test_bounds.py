@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tellback.client import plain
 from tellback.client.plain import plain_params, plain_text
 from tellback.contracts.guidance import ToolInvoked
 from tellback.guidance.bounds import KEPT_BYTES, cut_params, cut_text, tool_call_json
+from tellback.guidance.cuts import READ_MAX
+from tellback.redaction import redact_text, redact_value
 
 LIMIT = 64 << 10
 
@@ -115,6 +118,61 @@ def test_secrets_are_redacted_before_anything_is_cut() -> None:
     )
     assert plain_params({"auth": {"password": "hunter22"}}) == {"auth": {"password": "[redacted: password]"}}
     assert plain_params({"header": f"key {secret}"}) == {"header": "[redacted: aws-access-key]"}
+
+
+ROWS = [{"id": number, "name": f"row {number}"} for number in range(100_000)]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x" * 5_000_000,
+        "line of words\n" * 400_000,
+        b"x" * 5_000_000,
+        ROWS,
+        {"rows": ROWS},
+        {str(n): "v" for n in range(100_000)},
+    ],
+    ids=["one line", "lines", "bytes", "rows", "rows of a field", "fields"],
+)
+def test_of_what_is_long_only_the_beginning_is_searched_for_secrets(
+    value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = 0
+
+    def text(given: str) -> str:
+        nonlocal searched
+        searched += len(given)
+        return redact_text(given)
+
+    def structure(given: Any) -> Any:
+        nonlocal searched
+        searched += len(msgspec.json.encode(given))
+        return redact_value(given)
+
+    monkeypatch.setattr(plain, "redact_text", text)
+    monkeypatch.setattr(plain, "redact_value", structure)
+    assert len(plain_text(value).encode()) <= LIMIT
+    assert len(msgspec.json.encode(plain_params({"value": value}))) <= LIMIT
+    assert searched <= 5 * READ_MAX
+
+
+def test_what_was_not_read_is_counted() -> None:
+    shown = plain_text("x" * 5_000_000)
+    assert shown == "x" * shown.count("x") + f" …[{5_000_000 - shown.count('x')} bytes cut]"
+    assert plain_text([0] * 100_000).endswith('items not read]"]')
+    assert str(plain_params({"a": list(range(50_000))})).count("items not read") == 1
+
+
+def test_no_half_of_a_secret_stands_where_reading_ends() -> None:
+    secret = "AKIA" + "A" * 16
+    for before in range(READ_MAX - 40, READ_MAX + 2, 3):
+        assert "AKIA" not in plain_text((f"{secret}\n" * 20_000)[:before] + secret + "\nx" * 200_000)
+        assert "AKIA" not in plain_text("x" * before + secret + "x" * 200_000)
+
+
+def test_a_record_with_a_secret_keeps_what_is_none() -> None:
+    assert plain_text({"user": "ann", "password": "hunter22"}) == '{"user":"ann","password":"[redacted: password]"}'
 
 
 def test_a_small_call_is_kept_whole_and_a_large_one_is_cut() -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from tellback.contracts.limits import NAME_MAX, SCHEMA_VERSION, SESSION_MAX
 from tellback.errors import InvalidInput
-from tellback.guidance.cuts import cut_arguments, cut_text
+from tellback.guidance.cuts import beginning, cut_arguments, cut_text, limited, unread_bytes
 from tellback.redaction import Redactor
 
 TOOL_EVENTS: Final = {"PostToolUse": "success", "PostToolUseFailure": "error"}  # with the status of the call
-READ_MAX: Final = 1 << 20  # characters of one text that are looked at; what is kept of it is a sixteenth
-_TAIL: Final = 4_096  # longer than any secret in one line that the rules know
 _WHOLE: Final = "…"  # the one key of arguments that are no mapping
 
 
@@ -55,7 +52,8 @@ def _call(given: dict[str, Any], name: str) -> dict[str, Any]:
     if not tool:
         raise InvalidInput("tool_name is no text")
     params, response, error = given.get("tool_input"), given.get("tool_response"), given.get("error")
-    read = _limited([params if isinstance(params, dict) else {_WHOLE: params}, response, error])
+    passed: list[Any] = [params if isinstance(params, dict) else {_WHOLE: params}, response, error]
+    read = [limited(each) for each in passed]
     call_id = _text(given, "tool_use_id")
     redactor = Redactor(within="\n".join([tool, call_id, *map(_as_text, read)]))
     status = "error" if _says_error(response) else TOOL_EVENTS[name]
@@ -65,8 +63,8 @@ def _call(given: dict[str, Any], name: str) -> dict[str, Any]:
         "tool": redactor.text(tool)[:NAME_MAX],
         "params": {} if params is None else cut_arguments(redactor.value(read[0]), encode_json),
         "status": status,
-        "result": None if response is None else _shown(read[1], redactor),
-        "error": None if error is None else _shown(read[2], redactor),
+        "result": None if response is None else _shown(response, read[1], redactor),
+        "error": None if error is None else _shown(error, read[2], redactor),
         "duration_ms": _milliseconds(given.get("duration_ms")),
         "call_id": shown,
     }
@@ -92,28 +90,12 @@ def _as_text(value: object) -> str:
     return value if isinstance(value, str) else encode_json(value).decode()
 
 
-def _shown(value: object, redactor: Redactor) -> str:
-    """A text, or JSON in which each text is redacted by itself; then what still looks like a secret goes as a whole."""
-    text = _as_text(value if isinstance(value, str) else redactor.value(value))
+def _shown(given: object, read: object, redactor: Redactor) -> str:
+    """What is read of a text, or JSON in which each text is redacted by itself; then as a whole, for secrets across."""
+    text = beginning(given) if isinstance(given, str) else _as_text(redactor.value(read))
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode()
-    return cut_text(redactor.text(text))
-
-
-def _limited(value: Any) -> Any:
-    """The value with its texts no longer than what is looked at: redacting 10 MB would hold the agent up for a second.
-
-    A text is cut where a line ends; one without lines loses its tail, in which half a secret could stand.
-    """
-    if isinstance(value, str) and len(value) > READ_MAX:
-        end = value.rfind("\n", 0, READ_MAX)
-        kept = value[: end if end > READ_MAX - (READ_MAX >> 2) else READ_MAX - _TAIL]
-        return f"{kept}\n…[{len(value) - len(kept)} characters not read]"
-    if isinstance(value, dict):
-        return {key: _limited(item) for key, item in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_limited(item) for item in cast("Sequence[Any]", value)]
-    return value
+    return cut_text(redactor.text(text), unread=unread_bytes(given) if isinstance(given, str) else 0)
 
 
 def _says_error(response: object) -> bool:

@@ -29,10 +29,9 @@ from tellback.guidance.observations.suggesters import DEFAULT_PATIENCE, Suggeste
 from tellback.guidance.observations.suggesting import bounded, is_encyclopedia, next_steps
 from tellback.guidance.observations.tools import Tool, ToolDeclaration, tools_of
 from tellback.guidance.observations.trimming import readable
-from tellback.guidance.observations.values import one_line, shown, text_of
+from tellback.guidance.observations.values import ends_of, one_line, shown, text_of
 from tellback.guidance.observations.words import Word, carried, content_words
 from tellback.log import get_logger
-from tellback.redaction import redact_text
 
 COOLING_CALLS: Final = 3  # calls for which a tool is left alone that did not say for how long
 _MISSING_MAX: Final = 8
@@ -72,7 +71,7 @@ class Observer:
             InvalidInput: a tool or a suggester is none.
         """
         self.tools = tools_of(tools)
-        self.question = redact_text(text_of(question))[:_QUESTION_MAX]
+        self.question = ends_of(text_of(question), _QUESTION_MAX, 0)[0]
         self.catalog = catalog or catalog_of("en")
         self.memory = ObservationMemory() if memory is None else memory
         self.required_tools = tuple(required_tools)
