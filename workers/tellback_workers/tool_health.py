@@ -19,6 +19,9 @@ from tellback_workers.runtime import Runtime
 REFUSALS: Final = frozenset({"rate_limited", "unavailable"})
 ANSWERS: Final = frozenset({"ok", "partial", "no_results"})  # the tool did its work, whatever came of it
 
+ANSWERED_TOOLS: Final = 4_096
+AT_ONCE_MS: Final = 5_000  # a call of which nobody told how long it took
+
 _log = structlog.get_logger("tellback.guidance")
 
 
@@ -29,6 +32,7 @@ class HealthReport:
         """Take the process's connections; they are made when first used."""
         self._runtime = runtime
         self._team = team
+        self._answered: dict[str, int] = {}  # when each tool answered last, in milliseconds, server time
 
     @cached_property
     def _health(self) -> ToolHealth:
@@ -43,7 +47,7 @@ class HealthReport:
 
         Health is advice: with its shard out of reach or out of order this is skipped, and the batch goes on.
         """
-        seen = [sighting for change in changes for sighting in _sightings(change)]
+        seen = self._counted(sighting for change in changes for sighting in _sightings(change))
         if not seen:
             return
         refused = {sighting.tool for sighting in seen if sighting.refused}
@@ -56,6 +60,20 @@ class HealthReport:
             self._health.note(wanted, self._runtime.settings.tool_cooldown)
         except Exception as error:  # noqa: BLE001 - as the docstring says
             _log.warning("tool_health.skipped", tools=len(matter), reason=f"{type(error).__name__}: {error}"[:500])
+
+    def _counted(self, sightings: Iterable[Sighting]) -> list[Sighting]:
+        """Without the doubtful refusals of calls during which, as this process saw, the tool answered another's."""
+        seen = list(sightings)
+        for sighting in seen:
+            if not sighting.refused:
+                self._answered[sighting.tool] = max(sighting.at, self._answered.get(sighting.tool, 0))
+        if len(self._answered) > ANSWERED_TOOLS:
+            self._answered.clear()
+        return [one for one in seen if not (one.doubted_by and self._answered.get(one.tool, 0) >= _since(one))]
+
+
+def _since(sighting: Sighting) -> int:
+    return min(sighting.began, sighting.at - AT_ONCE_MS)
 
 
 def _sightings(change: Change) -> Iterator[Sighting]:
@@ -71,6 +89,7 @@ def _sightings(change: Change) -> Iterator[Sighting]:
         began = at - (event.duration_ms or 0)
         if outcome.code in REFUSALS:
             wait = None if outcome.retry_after is None else round(outcome.retry_after * 1000)
-            yield Sighting(event.tool, at, began, refused=True, wait_ms=wait)
+            by = event.session if outcome.doubtful and wait is None else ""
+            yield Sighting(event.tool, at, began, refused=True, wait_ms=wait, doubted_by=by)
         elif outcome.code in ANSWERS:
             yield Sighting(event.tool, at, began, refused=False)

@@ -194,6 +194,9 @@ class Offer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What a tool call came to, as its host classified it. `retry_after` is in seconds.
 
+    `doubtful`: what was unavailable may have been this call's own target, and not the tool: it ran out of time, or a
+    connection failed, and no service said that it is away.
+
     Source: actionable-feedback, "Design Principle".
     """
 
@@ -202,6 +205,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     retryable: bool = False
     retry_after: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] | None = None
     offered: Annotated[tuple[Offer, ...], Meta(max_length=MAX_OFFERS)] = ()
+    doubtful: bool = False
 
 
 class ToolInvoked(Message, frozen=True, kw_only=True, gc=False):  # gc: of many at once, none part of a cycle

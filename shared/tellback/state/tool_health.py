@@ -6,6 +6,7 @@ they are told of another tool to try. It is advice: while Redis is away nothing 
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -32,7 +33,8 @@ class Sighting(NamedTuple):
     """What one call said of its tool; times in milliseconds, server time.
 
     `refused`: the tool was rate limited or unavailable, and `wait_ms` is for how long, where it said so. Otherwise it
-    answered, whatever the answer was.
+    answered, whatever the answer was. With `doubted_by`, a session, this refusal may have been that call's own: it
+    counts when another session met one like it, a short while before.
     """
 
     tool: str
@@ -40,6 +42,7 @@ class Sighting(NamedTuple):
     began: int
     refused: bool
     wait_ms: int | None = None
+    doubted_by: str = ""
 
 
 class CoolDown(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,7 +189,12 @@ class Cooling:
 def _packed(sightings: Sequence[Sighting]) -> bytes:
     return msgspec.json.encode(
         [
-            (seen.tool, seen.at, seen.began, int(seen.refused), -1 if seen.wait_ms is None else seen.wait_ms)
+            (seen.tool, seen.at, seen.began, int(seen.refused), -1 if seen.wait_ms is None else seen.wait_ms, _by(seen))
             for seen in sightings
         ]
     )
+
+
+def _by(seen: Sighting) -> str:
+    """Whose doubtful refusal it is, in a few bytes; "" where nobody doubts it."""
+    return hashlib.blake2b(seen.doubted_by.encode(), digest_size=8).hexdigest() if seen.doubted_by else ""

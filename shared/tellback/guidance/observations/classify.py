@@ -14,8 +14,9 @@ from tellback.contracts.guidance import Code
 from tellback.guidance.observations.emptiness import found_nothing
 from tellback.guidance.observations.evidence import Classifier, Evidence, Finding
 from tellback.guidance.observations.exceptions import by_exception, named
-from tellback.guidance.observations.http import by_http
+from tellback.guidance.observations.http import by_http, status_of
 from tellback.guidance.observations.pages import is_challenge
+from tellback.guidance.observations.phrases import AWAY, ONE_CALLS
 from tellback.guidance.observations.programs import by_exit
 from tellback.guidance.observations.shapes import by_shape, graphql_partial
 from tellback.guidance.observations.statuses import wait_of
@@ -26,12 +27,16 @@ from tellback.guidance.observations.texts import (
     only_names,
     report_in,
     said_wait,
+    status_in,
 )
-from tellback.guidance.observations.values import json_of
+from tellback.guidance.observations.values import TEXT_MAX, json_of
 from tellback.log import get_logger
 
 CODES: Final[frozenset[str]] = frozenset(get_args(Code))
 _DENIED: Final = frozenset({"denied", "rejected", "blocked", "forbidden", "cancelled"})
+
+_SERVER_ERRORS: Final = 500
+_GATEWAY_TIMEOUT: Final = 504
 
 _log = get_logger("tellback.guidance")
 
@@ -114,7 +119,8 @@ def classify(evidence: Evidence, tools: Mapping[str, Any], classifiers: Sequence
             _log.warning("classifier.failed", classifier=name, reason=f"{type(error).__name__}")
             continue
         if found is not None:
-            return _waiting(_checked(found, evidence, tools), evidence)
+            said = _waiting(_checked(found, evidence, tools), evidence)
+            return said if classifier in (*classifiers, by_host) else _weighed(said, evidence)
     return Finding("ok") if not evidence.failed else Finding("error", evidence.message)
 
 
@@ -140,6 +146,18 @@ def _checked(found: Finding, evidence: Evidence, tools: Mapping[str, Any]) -> Fi
         if misses_tool(said, evidence.tool) if tools else only_names(said, evidence.tool):
             return Finding("unknown_tool", message)
     return found
+
+
+def _weighed(found: Finding, evidence: Evidence) -> Finding:
+    """Time-outs and failed connections are doubted, unless a service itself answered that it is away."""
+    if found.code != "unavailable" or found.doubtful or found.retry_after is not None:
+        return found
+    message = found.message or evidence.message
+    status = evidence.http_status or status_of(evidence.error) or status_in(message)
+    answered = (status or 0) >= _SERVER_ERRORS and status != _GATEWAY_TIMEOUT
+    if answered or not ONE_CALLS.search(message[:TEXT_MAX]) or AWAY.search(message[:TEXT_MAX]):
+        return found
+    return msgspec.structs.replace(found, doubtful=True)
 
 
 def _waiting(found: Finding, evidence: Evidence) -> Finding:

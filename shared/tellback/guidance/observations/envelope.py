@@ -41,7 +41,7 @@ class ToolEnvelope(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a tool call came to, for programs.
 
     `retry_after` is in seconds. `message` is what the tool said of a failure; `missing` what the question asks and no
-    result mentions; `count` how many results there are, where that is known.
+    result mentions; `count` how many results there are, where that is known. `doubtful` is that of `Outcome`.
     """
 
     tool: str
@@ -54,9 +54,10 @@ class ToolEnvelope(msgspec.Struct, frozen=True, omit_defaults=True):
     count: int | None = None
     missing: tuple[str, ...] = ()
     suggestions: tuple[Suggestion, ...] = ()
+    doubtful: bool = False
 
     @property
     def outcome(self) -> Outcome:
         """As it travels with the call."""
         offered = tuple(suggestion.offer for suggestion in self.suggestions)
-        return Outcome(self.status, self.code, self.retryable, self.retry_after, offered[:8])
+        return Outcome(self.status, self.code, self.retryable, self.retry_after, offered[:8], self.doubtful)

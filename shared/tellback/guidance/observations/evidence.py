@@ -64,12 +64,16 @@ FAILED: Final = frozenset({"error", "failed", "failure", "exception", "timeout"}
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What a call came to. `message` is what the tool said of it; `retryable` is by the code unless it is given."""
+    """What a call came to. `message` is what the tool said of it; `retryable` is by the code unless it is given.
+
+    `doubtful`: only this call may have met it, so that a fleet does not turn from the tool for it alone.
+    """
 
     code: Code
     message: str = ""
     retry_after: float | None = None
     retryable: bool | None = None
+    doubtful: bool = False
 
     def outcome(self) -> Outcome:
         """As it travels, with nothing offered yet."""
@@ -78,6 +82,7 @@ class Finding(msgspec.Struct, frozen=True):
             code=self.code,
             retryable=self.code in _RETRYABLE if self.retryable is None else self.retryable,
             retry_after=seconds(self.retry_after),
+            doubtful=self.doubtful,
         )
 
 

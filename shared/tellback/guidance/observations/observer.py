@@ -256,6 +256,7 @@ class Observer:
             count=count,
             missing=tuple(one_line(word.text, 60) for word in s.missing),
             suggestions=tuple(steps),
+            doubtful=finding.doubtful,
         )
         self.memory.offered = {step.key: step.offer for step in steps}
         return ToolFeedback(

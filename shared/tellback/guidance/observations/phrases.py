@@ -117,6 +117,17 @@ UNAVAILABLE: Final = pattern(
     r"(?:server|service|backend|api) had an error|(?:is |are )not responding|(?:did|does)(?: not|n't) respond\b",
     r"\bdns (?:lookup|resolution|query|error).{0,20}(?:fail|error)|could not be satisfied|\beof occurred",
 )
+# Of what is unavailable: what may be due to one call's own target or work, and what a service says of itself.
+ONE_CALLS: Final = pattern(
+    r"time[sd]?[ -]?out|deadline|time limit|connect|\breset\b|refused|resolv|resolution|\bdns\b|getaddrinfo|not known",
+    r"unreachable|no route|network|socket|hang up|\bpipe\b|\bssl|\beof\b|econn|enotfound|eai_again|fetch failed|\berr_",
+    r"closedresource|brokenresource|remoteprotocol|incompleteread|disconnected",
+)
+AWAY: Final = pattern(
+    r"(?:service|server|site|system|backend|model|api) (?:is |are |was )?(?:currently |temporarily )?"
+    r"(?:unavailable|down\b|offline|busy|overloaded)",
+    r"overloaded|maintenance|no healthy upstream|bad gateway|internal server error|temporarily unavailable",
+)
 ANYTHING: Final = (
     r"(?:results?|matches|matching \w+|records?|documents?|hits|articles?|pages?|entries|items|data|rows|files"
     r"|flights|"

@@ -1,15 +1,18 @@
 -- Takes what calls said of their tools: a refusal begins or prolongs a tool's cool-down, an answer to a call that began
 -- after the last refusal ends it. Atomic, so that many workers merge what they saw; applying the same again, or what is
 -- older than what is known, changes nothing. A refusal counts as repeated when it comes after the cool-down before it
--- had ended: a crowd that is refused at once is one.
+-- had ended: a crowd that is refused at once is one. A refusal that may have been one call's own counts when another
+-- session has met one, a short while before.
 -- KEYS: health.
--- ARGV: cool-down in ms where none is told, JSON [[tool, at, began, refused (1 or 0), told wait in ms or -1], ...], in order.
+-- ARGV: cool-down in ms where none is told, JSON [[tool, at, began, refused (1 or 0), told wait in ms or -1,
+-- who met it, where it is doubtful, or ""], ...], in order.
 -- @include clock
 local LIFE = 7200000
 local CAP, KEPT = 1000, 900
 local SHORTEST, LONGEST = 1000, 3600000
 local GROWN = 600000 -- the longest that repeated refusals make of a wait that nobody told
 local FORGOTTEN = 600000 -- a tool that had this long in peace begins anew
+local DOUBTED = 60000 -- for how long one session's doubtful refusal is remembered
 local now, default = now_ms(), tonumber(ARGV[1])
 local known, changed = {}, {}
 
@@ -44,19 +47,40 @@ local function refused(state, at, told)
   return true
 end
 
-local function answered(state, at, began)
-  if state.last == 0 or began <= state.last or at <= state.cleared then
+local function doubted(state, at, by)
+  local doubt = state.doubt
+  if at <= state.cleared or at <= (state.calm or 0) or (doubt and doubt.by == by and doubt.at >= at) then
     return false
+  end
+  if doubt and doubt.by ~= by and math.abs(at - doubt.at) <= DOUBTED then
+    return refused(state, at, -1)
+  end
+  if doubt and doubt.at > at then
+    return false
+  end
+  state.doubt = {by = by, at = at}
+  return true
+end
+
+local function answered(state, at, began)
+  local eased = state.doubt and began > state.doubt.at
+  if eased then
+    state.doubt, state.calm = nil, began
+  end
+  if state.last == 0 or began <= state.last or at <= state.cleared then
+    return eased
   end
   state.ends, state.strikes, state.cleared = 0, 0, at
   return true
 end
 
 for _, seen in ipairs(cjson.decode(ARGV[2])) do
-  local tool, at, began, is_refusal, told = unpack(seen)
+  local tool, at, began, is_refusal, told, by = unpack(seen)
   local state = state_of(tool)
   local did
-  if is_refusal == 1 then
+  if is_refusal == 1 and by ~= '' then
+    did = doubted(state, at, by)
+  elseif is_refusal == 1 then
     did = refused(state, at, told)
   else
     did = answered(state, at, began)

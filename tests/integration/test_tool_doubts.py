@@ -1,0 +1,170 @@
+"""A time-out of one call does not turn a fleet from a tool; those of several sessions do."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from tellback import Tellback
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.keys import Layout
+from tellback.state.tool_health import Sighting, ToolHealth
+from tellback_workers.runtime import Runtime
+from tellback_workers.tasks import drainer
+
+DEFAULT = 30.0
+MINUTE = 60_000
+
+
+@pytest.fixture
+def health(database: Database, layout: Layout) -> ToolHealth:
+    return ToolHealth(database, layout)
+
+
+@pytest.fixture
+def now(database: Database) -> int:
+    return database.now_ms()
+
+
+def doubt(at: int, by: str) -> Sighting:
+    return Sighting("t", at, at, refused=True, doubted_by=by)
+
+
+def answer(at: int) -> Sighting:
+    return Sighting("t", at, at, refused=False)
+
+
+def cools(health: ToolHealth) -> bool:
+    return bool(health.cooling(["t"]))
+
+
+def test_one_session_alone_cools_nothing_however_often_it_meets_it(health: ToolHealth, now: int) -> None:
+    health.note([doubt(now + n, "a") for n in range(50)], DEFAULT)
+    assert not cools(health)
+
+
+def test_two_sessions_within_a_minute_do(health: ToolHealth, now: int) -> None:
+    health.note([doubt(now - MINUTE + 1_000, "a")], DEFAULT)
+    health.note([doubt(now, "b")], DEFAULT)
+    (one,) = health.in_force()
+    assert one.refusals == 1
+    assert 25 < one.seconds_left <= 30
+
+
+def test_two_sessions_at_different_times_do_not(health: ToolHealth, now: int) -> None:
+    health.note([doubt(now - MINUTE - 1_000, "a"), doubt(now, "b")], DEFAULT)
+    assert not cools(health)
+
+
+def test_an_answer_in_between_takes_the_doubt_away(health: ToolHealth, now: int) -> None:
+    seen = [doubt(now, "a"), answer(now + 10), doubt(now + 20, "b")]
+    health.note(seen, DEFAULT)
+    health.note(seen, DEFAULT)
+    assert not cools(health), "also when it is told again"
+
+
+SEEN = st.lists(
+    st.one_of(
+        st.builds(doubt, st.integers(0, 200_000), st.sampled_from("abc")), st.builds(answer, st.integers(0, 200_000))
+    ),
+    max_size=12,
+)
+
+
+@hypothesis_settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(SEEN)
+def test_noting_the_same_again_cools_nothing_longer(health: ToolHealth, seen: list[Sighting]) -> None:
+    start = health._db.now_ms() - 100_000
+    batch = [s._replace(at=s.at + start, began=s.began + start) for s in sorted(seen, key=lambda s: s.at)]
+    key = health._layout.of("t").key("health")
+    health._db.command("DEL", key)
+
+    def kept() -> Any:
+        raw = health._db.command("HGET", key, "t")
+        return None if raw is None else msgspec.json.decode(raw)
+
+    health.note(batch, DEFAULT)
+    once = kept()
+    health.note(batch, DEFAULT)
+    assert kept() == once
+
+
+# --- from a call to the fleet ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def drain(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], None]:
+    """Publish what is buffered and apply it, here."""
+    runtime = Runtime(settings)
+    runtime.intake("default").ensure_groups()
+
+    def run() -> None:
+        tb.flush()
+        for shard in layout.all:
+            while drainer(runtime, "default", Family.EVENTS).drain(shard, Family.EVENTS):
+                continue
+
+    return run
+
+
+def call(tb: Tellback, session: str, **given: Any) -> None:
+    tb.prompt(session, "p", tools=["t", "other"]).observe("t", params={"query": "x"}, **given)
+
+
+@pytest.mark.parametrize(
+    "error", ["Request timed out", ConnectionRefusedError(111, "Connection refused"), TimeoutError()]
+)
+def test_a_time_out_counts_for_the_fleet_when_another_session_meets_one(
+    tb: Tellback, health: ToolHealth, drain: Callable[[], None], error: object
+) -> None:
+    call(tb, "a", error=error)
+    drain()
+    assert not cools(health)
+    call(tb, "b", error=error)
+    drain()
+    assert cools(health)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"error": "503 Service Unavailable"},
+        {"error": "The service is temporarily unavailable"},
+        {"error": "Rate limit exceeded"},
+        {"error": "Request timed out", "status": "unavailable"},
+        {"error": "timed out", "http_status": 503, "headers": {"Retry-After": "20"}},
+    ],
+)
+def test_what_a_service_or_a_host_says_of_itself_counts_at_once(
+    tb: Tellback, health: ToolHealth, drain: Callable[[], None], given: dict[str, Any]
+) -> None:
+    call(tb, "a", **given)
+    drain()
+    assert cools(health)
+
+
+def test_programs_that_ran_too_long_cool_no_tool(tb: Tellback, health: ToolHealth, drain: Callable[[], None]) -> None:
+    for session in "abc":
+        call(tb, session, error=subprocess.TimeoutExpired(["make", "-j"], 600))
+        call(tb, session, error="Command timed out after 10m 0.0s")
+    drain()
+    assert not cools(health)
+
+
+def test_a_time_out_while_the_tool_answers_others_is_that_calls_own(
+    tb: Tellback, health: ToolHealth, drain: Callable[[], None]
+) -> None:
+    for session in ("a", "b", "c"):
+        call(tb, f"well-{session}", result="it is there")
+        call(tb, session, error="Request timed out")
+        drain()
+    assert not cools(health)
