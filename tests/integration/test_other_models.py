@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import msgspec
@@ -12,13 +13,16 @@ from tellback import Tellback
 from tellback.cli.app import app
 from tellback.doctor.examination import examine
 from tellback.embedding.reembedding import Reembedding
+from tellback.errors import ConfigurationError
+from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.encoders import Encoders
-from tellback.state.keys import Layout
+from tellback.state.keys import Layout, stream_of
 from tellback.state.memories import MemoryStore
 from tellback_workers import drain
 from tests.support.clocks import later
 from tests.support.signals import Angles, Bench, Wider, item, serving, signal
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -205,3 +209,28 @@ def test_a_recall_of_ones_own_facts_waits_for_no_other_bank(
         [hit] = tb.bank(neighbour).recall("x", wait=20)
     assert hit.fact_id == "n"
     assert sum(other.intake.lengths().values()) == 1
+
+
+def test_a_recall_asks_another_worker(tb: Tellback, bench: Bench, other: Bench) -> None:
+    """One with another model than the bank's answers first, and the next one has it."""
+    signal(tb, bench, [item("f", "x@0", "helpful")])
+    turns = iter([other, other, bench])
+
+    def take_turns() -> None:
+        for each in turns:
+            wait_until(lambda: tb.context.database.command("XLEN", stream), "a request waits")
+            each.drain(Family.RECALLS)
+
+    stream = stream_of(tb.context.layout.of("b"), Family.RECALLS)
+    workers = threading.Thread(target=take_turns)
+    workers.start()
+    [hit] = tb.bank("b").recall("x@0", [("f", 0.5)], wait=30)
+    workers.join()
+    assert (hit.scope, hit.degraded) == ("context", False)
+
+
+def test_a_recall_that_only_finds_other_models_says_so(tb: Tellback, bench: Bench, other: Bench) -> None:
+    """After some tries, and long before its wait is over."""
+    signal(tb, bench, [item("f", "x@0", "helpful")])
+    with serving(other), pytest.raises(ConfigurationError, match="begun with the model angles"):
+        tb.bank("b").recall("x@0", [("f", 0.5)], wait=60)

@@ -6,10 +6,12 @@ import json
 import signal as signals
 import subprocess
 import sys
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from tellback import SignalItem, Tellback
@@ -17,15 +19,19 @@ from tellback.embedding.encoder import encoder_for
 from tellback.embedding.weights import fingerprint
 from tellback.settings import Settings
 from tellback.state.keys import Layout
+from tellback.state.memories import MemoryStore
 from tellback.state.thresholds import BankThreshold
 from tests.support.models import make_model
+from tests.support.redis_server import RedisServer
 from tests.support.signals import Angles, Bench, recall, signal
+from tests.support.vector_sets import KINDS, settings_with
 from tests.support.waiting import wait_until
 from tests.support.workers import environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.model, pytest.mark.faults, pytest.mark.timeout(300)]
 
 CONTEXTS = 8_000
+FACTS = 2_000
 SAME = "0.99999"  # of random models all texts are alike; a text is the same as itself alone
 
 
@@ -42,6 +48,25 @@ def worker(settings: Settings, layout: Layout, model: Path) -> Bench:
     return Bench(settings, layout, cast("Angles", encoder_for(settings, str(model))))
 
 
+def command(model: Path) -> list[str]:
+    run = [sys.executable, "-c", "from tellback.cli.app import main; main()", "bank", "reembed", "b", "--json"]
+    return [*run, "--model", str(model), "--threshold", SAME]
+
+
+def killed(settings: Settings, model: Path, at: Callable[[], bool]) -> None:
+    """Run it, and SIGKILL it in the middle."""
+    process = subprocess.Popen(command(model), env=environment(settings), stdout=subprocess.DEVNULL)
+    wait_until(lambda: process.poll() is not None or at(), "it is at work", 120)
+    process.kill()
+    assert process.wait() == -signals.SIGKILL
+
+
+def finished(settings: Settings, model: Path) -> dict[str, Any]:
+    last = subprocess.run(command(model), env=environment(settings), capture_output=True, check=True)
+    told: dict[str, Any] = json.loads(last.stdout)
+    return told
+
+
 def test_killed_in_the_middle_and_run_again_it_loses_and_repeats_nothing(
     tb: Tellback, settings: Settings, layout: Layout, tmp_path: Path
 ) -> None:
@@ -53,23 +78,17 @@ def test_killed_in_the_middle_and_run_again_it_loses_and_repeats_nothing(
     known.set(float(SAME), model=str(before), dimension=32, weights=fingerprint(before))
     signal(tb, old, used(range(CONTEXTS)))
     assert tb.bank("b").stats().contexts == CONTEXTS
-    command = [sys.executable, "-c", "from tellback.cli.app import main; main()", "bank", "reembed", "b", "--json"]
-    command += ["--model", str(after), "--threshold", SAME]
 
     def embedded() -> int:
         return int(database.command("HLEN", shard.key("nextvec", "b")))
 
-    process = subprocess.Popen(command, env=environment(settings), stdout=subprocess.DEVNULL)
-    wait_until(lambda: process.poll() is not None or embedded() > 0, "it is at work", 120)
-    process.kill()
-    assert process.wait() == -signals.SIGKILL
+    killed(settings, after, lambda: embedded() > 0)
     done_before = embedded()
     assert 0 < done_before < CONTEXTS, "it was killed in the middle"
     assert tb.bank("b").stats().model == str(before)
 
     signal(tb, old, used(range(CONTEXTS - 50, CONTEXTS + 50)))  # some of contexts that there are, some begin one
-    last = subprocess.run(command, env=environment(settings), capture_output=True, check=True)
-    told = json.loads(last.stdout)
+    told = finished(settings, after)
     assert (told["changed"], told["contexts"], told["dimension"]) == (True, CONTEXTS + 50, 48)
     assert embedded() == 0
 
@@ -86,3 +105,59 @@ def test_killed_in_the_middle_and_run_again_it_loses_and_repeats_nothing(
         assert tb.bank("b").fact_stats(f"f{number}").signal_count == (2 if number in twice else 1)
     old.close()
     new.close()
+
+
+@pytest.mark.parametrize("vector_sets", list(KINDS))
+def test_held_facts_are_killed_in_the_middle_again_and_again(
+    tb: Tellback, settings: Settings, redis_server: RedisServer, layout: Layout, tmp_path: Path, vector_sets: str
+) -> None:
+    """Meanwhile facts are told, told anew and forgotten: text and new vector of each are those of its last telling."""
+    before, after = make_model(tmp_path / "before", seed=1), make_model(tmp_path / "after", dimension=48, seed=2)
+    held = settings_with(redis_server, settings, vector_sets)
+    database, shard, bank = tb.context.database, layout.of("b"), tb.bank("b")
+    old, kept = worker(held, layout, before), dict[str, str]()
+
+    def tell(numbers: range, words: str) -> None:
+        for number in numbers:
+            kept[f"f{number}"] = f"{words} {text(number)}"
+            bank.remember(f"f{number}", kept[f"f{number}"])
+        tb.flush()
+        old.drain()
+
+    def forget(numbers: range) -> None:
+        for number in numbers:
+            bank.forget(f"f{number}")
+            del kept[f"f{number}"]
+        tb.flush()
+        old.drain()
+
+    def embedded() -> int:
+        if vector_sets == "none":
+            return int(database.command("HLEN", shard.key("memnextvec", "b")))
+        return int(database.command("VCARD", shard.key("memnextset", "b")))
+
+    tell(range(FACTS), "first")
+    for time in range(3):
+        enough = time * FACTS // 3
+        killed(held, after, lambda: embedded() > enough)  # noqa: B023 - called before the next round
+        assert 0 < embedded() < len(kept), "it was killed in the middle"
+        assert bank.stats().dimension == 32
+        tell(range(100 * time, 100 * time + 50), f"anew {time}")  # of those embedded already
+        tell(range(FACTS + 100 * time, FACTS + 100 * time + 50), "late")
+        forget(range(100 * time + 50, 100 * time + 70))
+        forget(range(FACTS - 40 * time - 20, FACTS - 40 * time))
+    done = finished(held, after)
+    assert (done["changed"], done["facts"], done["dimension"]) == (True, len(kept), 48)
+    assert {memory.fact_id: memory.text for memory in MemoryStore(database, shard, "b").newest(2 * FACTS)} == kept
+    count = ("HLEN", shard.key("memvec", "b")) if vector_sets == "none" else ("VCARD", shard.key("memset", "b"))
+    assert database.command(*count) == len(kept), "what was forgotten meanwhile has no vector"
+    new = encoder_for(held, str(after))
+    new.load()
+    for fact_id, words in kept.items():
+        if vector_sets == "none":
+            vector = np.frombuffer(database.command("HGET", shard.key("memvec", "b"), fact_id), np.float32)
+        else:
+            vector = np.array(database.command("VEMB", shard.key("memset", "b"), fact_id), np.float32)
+        assert vector @ new.encode([words])[0] == pytest.approx(1.0, abs=1e-4), fact_id
+    assert tb.dead.count() == 0
+    old.close()

@@ -25,6 +25,8 @@ from tellback.state.recalls import Recalls
 
 FIRST_NAP: Final = 0.002
 LONGEST_NAP: Final = 0.05
+NAPS_BEFORE_ANOTHER: Final = (0.0, 0.0, 0.01, 0.01, 0.05, 0.05, 0.1, 0.1)
+"""Seconds before a worker is asked again, where one has another model than the bank: half of a fleet may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,13 +146,26 @@ class Recalling:
 
     def _reply(self, request: RecallRequested) -> RecallReply | None:
         if not self._context.settings.recall_in_process:
-            return Recalls(self._context.database, self._context.layout).ask(request)
+            return self._asked(request)
         try:
             return self._context.in_process.answer(request)
         except Unavailable:
             if request.candidates is None:
                 raise
             return None  # the model does not load; where it is Redis, the scores will not come either
+
+    def _asked(self, request: RecallRequested) -> RecallReply | None:
+        """A worker's reply; where one has another model than the bank, the next may have it."""
+        recalls, end = Recalls(self._context.database, self._context.layout), clock.monotonic() + request.deadline_in
+        reply = recalls.ask(request)
+        for nap in NAPS_BEFORE_ANOTHER:
+            left = end - clock.monotonic() - nap
+            if reply is None or not reply.other_model or left <= 0:
+                break
+            clock.sleep(nap)
+            again = msgspec.structs.replace(request, event_id=new_event_id(), deadline_in=left)
+            reply = recalls.ask(again) or reply
+        return reply
 
 
 def _hits(reply: RecallReply) -> list[RecallHit]:

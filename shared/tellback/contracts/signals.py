@@ -142,12 +142,13 @@ class RecallHit(msgspec.Struct, frozen=True, kw_only=True):
 class RecallReply(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker puts into the mailbox of a recall: hits, or the reason why there are none.
 
-    With `unfit` it is the query that the model fails at.
+    With `unfit` it is the query that the model fails at, with `other_model` the bank has another than that worker.
     """
 
     hits: list[RecallHit] = []
     error: str = ""
     unfit: bool = False
+    other_model: bool = False
 
 
 class FactStats(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from tellback.embedding.memories import MemorySearch
 from tellback.errors import ConfigurationError
 from tellback.redaction import redact_text
 from tellback.signals.matching import Vectors
+from tellback.signals.models import OtherModel
 from tellback.signals.ranking import Usefulness, rank
 from tellback.state.keys import Shard
 
@@ -35,7 +36,7 @@ class Answering:
                 request = self._found(shard, request, vector)
             usefulness = self._usefulness(shard, request, vector)
         except ConfigurationError as error:
-            return RecallReply(error=str(error))
+            return RecallReply(error=str(error), other_model=isinstance(error, OtherModel))
         if usefulness is not None:
             return RecallReply(hits=rank(request, usefulness))
         return self._by_global_scores(shard, request)

@@ -139,6 +139,7 @@ class _Fact:
         self.fact_id = fact_id
         self.text = text
         self.words = words_of(text)
+        self.vocabulary = frozenset(self.words)
         self.values = values_in(text)
 
     @cached_property
@@ -153,20 +154,17 @@ class _Response:
         self.text = response[:MAX_RESPONSE]
         self.chunks = Chunks([words_of(sentence) for sentence in _SENTENCE_ENDS.split(self.text)])
         self.values = values_in(self.text) - values_in(query)
-        self._asked = frozenset(words_of(query))
-        self._facts_with = Counter(word for fact in facts for word in set(fact.words))
         self._values_in = Counter(value for fact in facts for value in fact.values)
-        self._many = max(2, len(facts) / 2) if len(facts) > 3 else len(facts)
+        many = max(2, len(facts) / 2) if len(facts) > 3 else len(facts)
+        facts_with = Counter(word for fact in facts for word in fact.vocabulary)
+        shared = {word for word, count in facts_with.items() if count > many}
+        self._telling = {word for word in facts_with.keys() - words_of(query) - shared if carries_meaning(word)}
         # Of a response that was cut, or says little, silence tells little.
         self.silence = 0.0 if len(response) > MAX_RESPONSE else min(1.0, len(self.chunks.words) / _FULL)
 
     def telling(self, fact: _Fact) -> set[str]:
         """The words of a fact by which it differs from the query and from most of the others."""
-        return {
-            word
-            for word in set(fact.words) - self._asked
-            if carries_meaning(word) and self._facts_with[word] <= self._many
-        }
+        return self._telling & fact.vocabulary
 
     def values_of(self, fact: _Fact) -> set[str]:
         """Values that the response has from this fact alone."""
@@ -215,7 +213,8 @@ def _weigh(
     if fact.fact_id in named.rejected:
         weight.ignore("rejected", 1.0)
         return weight.of(fact)
-    overlap = best_overlap(fact.words, response.chunks, response.telling(fact))
+    telling = response.telling(fact)
+    overlap = best_overlap(fact.words, response.chunks, telling)
     if overlap.contradicted:
         weight.because += ("contradicted",)
         return weight.of(fact)
@@ -223,15 +222,14 @@ def _weigh(
     weight.use("meaning", MEANING * cosine if cosine >= MEANING_FROM else 0.0)
     shared = response.values_of(fact)
     weight.use("values", VALUES[min(len(shared), 2) - 1] if shared else 0.0)
-    _weigh_topic(weight, fact, response, cosine)
+    _weigh_topic(weight, telling, response, cosine)
     return weight.of(fact)
 
 
-def _weigh_topic(weight: _Weight, fact: _Fact, response: _Response, cosine: float) -> None:
-    telling = response.telling(fact)
+def _weigh_topic(weight: _Weight, telling: Collection[str], response: _Response, cosine: float) -> None:
     if not telling:
         return
-    share = len(telling & response.chunks.vocabulary) / len(telling)
+    share = len(response.chunks.vocabulary.intersection(telling)) / len(telling)
     strong = weight.used > 0
     weight.use("topic", TOPIC * share)
     if not strong:

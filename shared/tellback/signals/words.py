@@ -41,7 +41,7 @@ def carries_meaning(word: str) -> bool:
 def values_in(text: str) -> set[str]:
     """Numbers, dates, codes: four letters and digits or more with a digit among them, or three with a letter too."""
     plain = _GROUPED.sub("", unicodedata.normalize("NFKC", text).casefold())
-    return {value for value in _VALUE.findall(plain) if _is_value(value)}
+    return {value for value in set(_VALUE.findall(plain)) if not value.isalpha() and _is_value(value)}
 
 
 def _is_value(value: str) -> bool:
