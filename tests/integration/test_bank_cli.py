@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +17,14 @@ from tellback.cli.metrics_text import metrics_text
 from tellback.settings import Settings
 from tellback.state.decay import Decay
 from tellback.state.encoders import Encoders, EncoderState
-from tellback.state.keys import Layout
 from tellback_workers.decay import run as run_decay
 from tests.support.clocks import DAY_MS, ServerClock
-from tests.support.signals import Angles, Bench, item, signal
+from tests.support.signals import Bench, item, signal
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> ServerClock:
     return ServerClock(monkeypatch)
-
-
-@pytest.fixture
-def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
-    bench = Bench(settings, layout, Angles())
-    yield bench
-    bench.close()
 
 
 @pytest.fixture

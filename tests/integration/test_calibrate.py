@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from tests.support.signals import Angles, Bench, item, recall, signal
 
 
 @pytest.fixture(autouse=True)
-def encoder(monkeypatch: pytest.MonkeyPatch) -> Angles:
+def model(monkeypatch: pytest.MonkeyPatch) -> Angles:
     """Stands where the command asks for the model."""
     angles = Angles()
 
@@ -30,13 +29,6 @@ def encoder(monkeypatch: pytest.MonkeyPatch) -> Angles:
 
     monkeypatch.setattr("tellback.embedding.encoder.encoder_for", of)
     return angles
-
-
-@pytest.fixture
-def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
-    bench = Bench(settings, layout, Angles())
-    yield bench
-    bench.close()
 
 
 @pytest.fixture
@@ -89,14 +81,14 @@ def test_the_page_has_the_curves_and_the_choice(pairs: Path) -> None:
     assert "only 21 pairs are the same" in done.stdout
 
 
-def test_texts_are_encoded_in_parts_and_each_once(pairs: Path, encoder: Angles) -> None:
+def test_texts_are_encoded_in_parts_and_each_once(pairs: Path, model: Angles) -> None:
     found(run(pairs, "--json"))
-    [call] = encoder.calls
+    [call] = model.calls
     assert len(call) == len(set(call)) == 62
     pairs.write_text("x@0,x@10,5\ny@0,x@0,0\n" * 300)
-    encoder.calls.clear()
+    model.calls.clear()
     found(run(pairs, "--json"))
-    assert [len(call) for call in encoder.calls] == [3, 3, 3]
+    assert [len(call) for call in model.calls] == [3, 3, 3]
 
 
 def test_a_bank_gets_the_threshold_and_uses_it(tb: Tellback, bench: Bench, pairs: Path, settings: Settings) -> None:
@@ -161,7 +153,7 @@ def test_what_was_planned_with_the_former_threshold_is_planned_again(
 
 
 def test_a_bank_of_another_model_is_left_alone(
-    tb: Tellback, bench: Bench, pairs: Path, settings: Settings, layout: Layout, encoder: Angles
+    tb: Tellback, bench: Bench, pairs: Path, settings: Settings, layout: Layout, model: Angles
 ) -> None:
     signal(tb, bench, [item("f", "x@0")])
     store = BankThreshold(tb.context.database, layout.of("b"), "b")
@@ -177,7 +169,7 @@ def test_a_bank_of_another_model_is_left_alone(
     done = run(pairs, "--bank", "b", "--model", "other", settings=settings)
     assert done.exit_code == 2
     assert "begun with the model angles, and --model is other" in done.stderr
-    assert encoder.calls == [], "it is told before the model works"
+    assert model.calls == [], "it is told before the model works"
     assert tb.bank("b").stats().threshold == 0.85
 
 
@@ -195,13 +187,13 @@ def test_a_bank_of_another_model_is_left_alone(
     ],
 )
 def test_what_is_wrong_is_one_line_before_the_model_works(
-    pairs: Path, encoder: Angles, options: list[str], said: str, code: int
+    pairs: Path, model: Angles, options: list[str], said: str, code: int
 ) -> None:
     done = run(pairs, *options)
     assert done.exit_code == code, done.output
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
-    assert encoder.calls == []
+    assert model.calls == []
 
 
 def test_bad_files_are_one_line(tmp_path: Path, pairs: Path) -> None:
@@ -219,10 +211,10 @@ def test_standard_input(pairs: Path) -> None:
 
 
 def test_a_model_that_does_not_load_is_one_line_and_the_bank_stays(
-    tb: Tellback, bench: Bench, pairs: Path, settings: Settings, encoder: Angles
+    tb: Tellback, bench: Bench, pairs: Path, settings: Settings, model: Angles
 ) -> None:
     signal(tb, bench, [item("f", "x@0")])
-    encoder.failure = "the embedding model angles does not load: a disk is full"
+    model.failure = "the embedding model angles does not load: a disk is full"
     done = run(pairs, "--bank", "b", settings=settings)
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == "tellback: the embedding model angles does not load: a disk is full\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -38,18 +38,6 @@ def vector_sets(request: pytest.FixtureRequest) -> str:
 def settings(redis_server: RedisServer, settings: Settings, vector_sets: str) -> Settings:
     """Of a server that has vector sets, and of one that does not let us use them."""
     return settings_with(redis_server, settings, vector_sets)
-
-
-@pytest.fixture
-def encoder() -> Angles:
-    return Angles()
-
-
-@pytest.fixture
-def bench(settings: Settings, layout: Layout, encoder: Angles) -> Iterator[Bench]:
-    bench = Bench(settings, layout, encoder)
-    yield bench
-    bench.close()
 
 
 def remembered(tb: Tellback, bench: Bench, facts: dict[str, str], bank: str = "b") -> None:

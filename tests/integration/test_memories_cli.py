@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,15 +12,7 @@ from tellback import Tellback
 from tellback.cli.app import app
 from tellback.errors import NotFound
 from tellback.settings import Settings
-from tellback.state.keys import Layout
-from tests.support.signals import Angles, Bench, item, serving, signal
-
-
-@pytest.fixture
-def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
-    bench = Bench(settings, layout, Angles())
-    yield bench
-    bench.close()
+from tests.support.signals import Bench, item, serving, signal
 
 
 def run(settings: Settings, *arguments: str, stdin: bytes | None = None) -> Result:

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tellback import Tellback
 from tellback.embedding.memories import MemorySearch
-from tellback.settings import Settings
-from tellback.state.keys import Layout
-from tests.support.signals import Angles, Bench, serving
-
-
-@pytest.fixture
-def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
-    bench = Bench(settings, layout, Angles())
-    yield bench
-    bench.close()
+from tests.support.signals import Bench, serving
 
 
 def test_a_semantic_score_stays_between_minus_one_and_one(

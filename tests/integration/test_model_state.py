@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import msgspec
 import pytest
@@ -19,18 +18,6 @@ from tellback.state.encoders import Encoders, EncoderState
 from tellback.state.keys import Layout, lifetime_ms
 from tests.support.signals import Angles, Bench, Wider, item, signal
 from tests.support.waiting import wait_until
-
-
-@pytest.fixture
-def encoder() -> Angles:
-    return Angles()
-
-
-@pytest.fixture
-def bench(settings: Settings, layout: Layout, encoder: Angles) -> Iterator[Bench]:
-    bench = Bench(settings, layout, encoder)
-    yield bench
-    bench.close()
 
 
 def run(settings: Settings, *arguments: str) -> Result:

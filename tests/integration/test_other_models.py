@@ -21,15 +21,8 @@ from tellback.state.keys import Layout, stream_of
 from tellback.state.memories import MemoryStore
 from tellback_workers import drain
 from tests.support.clocks import later
-from tests.support.signals import Angles, Bench, Wider, item, serving, signal
+from tests.support.signals import Bench, Wider, item, serving, signal
 from tests.support.waiting import wait_until
-
-
-@pytest.fixture
-def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
-    bench = Bench(settings, layout, Angles())
-    yield bench
-    bench.close()
 
 
 @pytest.fixture

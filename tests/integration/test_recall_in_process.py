@@ -17,32 +17,24 @@ from tellback.embedding.answering import Answering
 from tellback.errors import ConfigurationError, InvalidInput, Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
-from tellback.state.keys import Layout, stream_of
+from tellback.state.keys import stream_of
 from tests.support.signals import Angles, Bench, signal
 
 
 @pytest.fixture
-def encoder(monkeypatch: pytest.MonkeyPatch) -> Angles:
-    """The model of the host."""
-    encoder = Angles()
+def model(monkeypatch: pytest.MonkeyPatch) -> Angles:
+    """The model of the host; the worker has its own."""
+    model = Angles()
 
     def found(*_: object) -> Angles:
-        return encoder
+        return model
 
     monkeypatch.setattr(encoders, "encoder_for", found)
-    return encoder
+    return model
 
 
 @pytest.fixture
-def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
-    """A worker that applies signals and facts, and answers no recall."""
-    bench = Bench(settings, layout, Angles())
-    yield bench
-    bench.close()
-
-
-@pytest.fixture
-def host(settings: Settings, bench: Bench, encoder: Angles) -> Iterator[Tellback]:  # noqa: ARG001 - both are there
+def host(settings: Settings, bench: Bench, model: Angles) -> Iterator[Tellback]:  # noqa: ARG001 - both are there
     with connect(settings=msgspec.structs.replace(settings, recall_in_process=True)) as tb:
         yield tb
 
@@ -64,19 +56,19 @@ def test_what_the_bank_holds_is_found_without_a_worker(host: Tellback, bench: Be
     assert [(hit.fact_id, hit.text) for hit in hits] == [("near", "x@5"), ("far", "x@50")]
 
 
-def test_the_model_is_asked_once_for_a_query(host: Tellback, encoder: Angles) -> None:
+def test_the_model_is_asked_once_for_a_query(host: Tellback, model: Angles) -> None:
     """All banks of a client share it and what it has embedded."""
     for bank in ("a", "b", "a"):
         host.bank(bank).recall("x", [("f", 0.5)])
-    assert encoder.calls == [["x"]]
+    assert model.calls == [["x"]]
 
 
-def test_a_model_that_does_not_load_leaves_global_scores(host: Tellback, bench: Bench, encoder: Angles) -> None:
+def test_a_model_that_does_not_load_leaves_global_scores(host: Tellback, bench: Bench, model: Angles) -> None:
     signal(host, bench, [SignalItem(fact_id="f", signal_type="helpful", query="x")])
     host.bank("b").remember("f", "x")
     host.flush()
     bench.drain()
-    encoder.failure = "no such file"
+    model.failure = "no such file"
     [hit] = host.bank("b").recall("y", [("f", 0.5)])
     assert (hit.scope, hit.degraded) == ("global", True)
     with pytest.raises(Unavailable, match="no such file"):
@@ -93,9 +85,9 @@ def test_a_query_that_the_model_fails_at_is_said(host: Tellback, bench: Bench) -
     assert (hit.degraded, hit.scope) == (True, "global")
 
 
-def test_another_model_than_the_banks_is_refused(host: Tellback, bench: Bench, encoder: Angles) -> None:
+def test_another_model_than_the_banks_is_refused(host: Tellback, bench: Bench, model: Angles) -> None:
     signal(host, bench, [SignalItem(fact_id="f", signal_type="helpful", query="x")])
-    encoder.model = "other"
+    model.model = "other"
     with pytest.raises(ConfigurationError, match="other"):
         host.bank("b").recall("x", [("f", 0.5)])
 

@@ -21,13 +21,6 @@ from tests.support.signals import Angles, Bench, Wider, item, recall, signal
 
 
 @pytest.fixture
-def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
-    bench = Bench(settings, layout, Angles())
-    yield bench
-    bench.close()
-
-
-@pytest.fixture
 def new(settings: Settings, layout: Layout) -> Iterator[Bench]:
     """A worker with the new model."""
     bench = Bench(settings, layout, Wider())

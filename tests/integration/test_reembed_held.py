@@ -29,13 +29,6 @@ def settings(redis_server: RedisServer, settings: Settings, request: pytest.Fixt
 
 
 @pytest.fixture
-def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
-    bench = Bench(settings, layout, Angles())
-    yield bench
-    bench.close()
-
-
-@pytest.fixture
 def new(settings: Settings, layout: Layout) -> Iterator[Bench]:
     """A worker with the new model."""
     bench = Bench(settings, layout, Wider())

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,18 +19,10 @@ from tellback import Settings, Tellback, connect
 from tellback.cli import signal_lines, signal_publish
 from tellback.cli.app import app
 from tellback.cli.signal_cursor import Cursor, Place
-from tellback.state.keys import Layout
 from tests.support.redis_server import RedisServer
 from tests.support.signals import Angles, Bench, item
 from tests.support.waiting import wait_until
 from tests.support.workers import environment
-
-
-@pytest.fixture
-def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
-    bench = Bench(settings, layout, Angles())
-    yield bench
-    bench.close()
 
 
 @pytest.fixture

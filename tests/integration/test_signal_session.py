@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,8 @@ import pytest
 
 from tellback import InvalidInput, Settings, SignalSession, SpoolFull, StateConflict, Tellback, aio, connect
 from tellback.client import signal_session
-from tellback.state.keys import Layout
 from tests.support.redis_server import RedisServer
 from tests.support.signals import Angles, Bench, item
-
-
-@pytest.fixture
-def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
-    bench = Bench(settings, layout, Angles())
-    yield bench
-    bench.close()
 
 
 def fail_in(session: SignalSession) -> None:

@@ -23,18 +23,6 @@ from tests.support.signals import Angles, Bench, item, recall, signal
 
 
 @pytest.fixture
-def encoder() -> Angles:
-    return Angles()
-
-
-@pytest.fixture
-def bench(settings: Settings, layout: Layout, encoder: Angles) -> Iterator[Bench]:
-    bench = Bench(settings, layout, encoder)
-    yield bench
-    bench.close()
-
-
-@pytest.fixture
 def other(settings: Settings, layout: Layout, encoder: Angles) -> Iterator[Bench]:
     """A second worker process."""
     other = Bench(settings, layout, encoder)

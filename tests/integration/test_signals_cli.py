@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,15 +11,7 @@ from typer.testing import CliRunner, Result
 from tellback import Tellback
 from tellback.cli.app import app
 from tellback.settings import Settings
-from tellback.state.keys import Layout
-from tests.support.signals import Angles, Bench, item, signal
-
-
-@pytest.fixture
-def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
-    bench = Bench(settings, layout, Angles())
-    yield bench
-    bench.close()
+from tests.support.signals import Bench, item, signal
 
 
 def run(settings: Settings, *arguments: str) -> Result:

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
-from tellback import Settings, Tellback
+from tellback import Tellback
 from tellback.state.banks import bank_names
-from tellback.state.keys import Layout
-from tests.support.signals import Angles, Bench
+from tests.support.signals import Bench
 
 SCHEMA = json.loads((files("tellback.contracts") / "schemas" / "SignalBatch.json").read_bytes())
-
-
-@pytest.fixture
-def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
-    bench = Bench(settings, layout, Angles())
-    yield bench
-    bench.close()
 
 
 def batch(**fields: Any) -> dict[str, Any]:

@@ -21,18 +21,6 @@ from tests.support.signals import Angles, Bench, item, recall, signal
 from tests.support.waiting import wait_until
 
 
-@pytest.fixture
-def encoder() -> Angles:
-    return Angles()
-
-
-@pytest.fixture
-def bench(settings: Settings, layout: Layout, encoder: Angles) -> Iterator[Bench]:
-    bench = Bench(settings, layout, encoder)
-    yield bench
-    bench.close()
-
-
 def test_a_batch_moves_global_and_context_scores(tb: Tellback, bench: Bench) -> None:
     signal(tb, bench, [item("f1", "a"), item("f2", "a", "not_helpful"), item("f1", "b", "ignored", confidence=0.5)])
     one, two = tb.bank("b").fact_stats("f1"), tb.bank("b").fact_stats("f2")

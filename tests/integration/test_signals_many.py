@@ -6,21 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tellback import InvalidInput, Settings, SignalItem, Tellback
+from tellback import InvalidInput, SignalItem, Tellback
 from tellback.client import signalling
 from tellback.client.recalling import cut_text
 from tellback.names import Family
-from tellback.state.keys import Layout
-from tests.support.signals import Angles, Bench, item
+from tests.support.signals import Bench, item
 
 MANY = 100_000
-
-
-@pytest.fixture
-def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
-    bench = Bench(settings, layout, Angles())
-    yield bench
-    bench.close()
 
 
 def items(number: int, context: str | None = None) -> Iterator[SignalItem]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import permutations
 from typing import get_args
 
@@ -13,16 +12,14 @@ from hypothesis import strategies as st
 
 from tellback import Tellback
 from tellback.contracts.signals import SignalItem, SignalType
-from tellback.settings import Settings
 from tellback.signals.ranking import Usefulness
 from tellback.signals.scoring import delta
 from tellback.state.banks import BankStore
 from tellback.state.decay import Decay
-from tellback.state.keys import Layout
 from tellback_workers.decay import run
 from tests.support.clocks import WEEK_MS, ServerClock
 from tests.support.scores import scores
-from tests.support.signals import Angles, Bench, item, signal
+from tests.support.signals import Bench, item, signal
 
 MONDAY_NOON = 1_788_782_400_000  # 2026-09-07 12:00 UTC
 few_examples = hypothesis_settings(
@@ -39,13 +36,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> ServerClock:
     clock = ServerClock(monkeypatch)
     clock.stand_still(MONDAY_NOON)
     return clock
-
-
-@pytest.fixture
-def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
-    bench = Bench(settings, layout, Angles())
-    yield bench
-    bench.close()
 
 
 def anew(bench: Bench) -> None:

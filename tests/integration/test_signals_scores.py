@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -17,20 +16,8 @@ from tellback.settings import Settings
 from tellback.signals.scoring import NEUTRAL, WEEK_MS, delta, moved
 from tellback.state.bank_stats import BankStatistics
 from tellback.state.keys import Layout, Shard
-from tests.support.signals import Angles, Bench, item, recall, signal
+from tests.support.signals import Bench, item, recall, signal
 from tests.support.waiting import wait_until
-
-
-@pytest.fixture
-def encoder() -> Angles:
-    return Angles()
-
-
-@pytest.fixture
-def bench(settings: Settings, layout: Layout, encoder: Angles) -> Iterator[Bench]:
-    bench = Bench(settings, layout, encoder)
-    yield bench
-    bench.close()
 
 
 def set_back(bench: Bench, shard: Shard, fact_id: str, by_ms: float, slot: int = 0) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import Future
 
 import pytest
@@ -11,20 +10,12 @@ import pytest
 from tellback import RecallHit, Tellback
 from tellback.errors import InvalidInput
 from tellback.names import Family
-from tellback.settings import Settings
 from tellback.state.keys import Layout, stream_of
-from tests.support.signals import Angles, Bench, item, recall, serving, signal
+from tests.support.signals import Bench, item, recall, serving, signal
 from tests.support.waiting import wait_until
 
 LONGEST = 60
 """Seconds for which a host would wait."""
-
-
-@pytest.fixture
-def bench(settings: Settings, layout: Layout) -> Iterator[Bench]:
-    bench = Bench(settings, layout, Angles())
-    yield bench
-    bench.close()
 
 
 @pytest.fixture
