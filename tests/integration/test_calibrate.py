@@ -157,9 +157,9 @@ def test_a_bank_of_another_model_is_left_alone(
 ) -> None:
     signal(tb, bench, [item("f", "x@0")])
     store = BankThreshold(tb.context.database, layout.of("b"), "b")
-    for model, dimension in (("other", 52), ("angles", 53)):
+    for name, dimension in (("other", 52), ("angles", 53)):
         with pytest.raises(ConfigurationError, match="was begun with the model angles of 52"):
-            store.set(0.7, model=model, dimension=dimension)
+            store.set(0.7, model=name, dimension=dimension)
     fresh = BankThreshold(tb.context.database, layout.of("files"), "files")
     assert fresh.set(0.7, model="angles", dimension=52, weights="one") is None
     assert fresh.set(0.6, model="angles", dimension=52) == 0.7
