@@ -10,3 +10,4 @@ MAX_FIELD_BYTES: Final = 64 << 10
 NAME_MAX: Final = 256  # characters of a prompt's, an evaluation's, a tool's name
 SESSION_MAX: Final = 512
 STATUS_MAX: Final = 64
+HOOK_ID: Final = "hook-"  # begins the ids of what `tellback hook` publishes; its calls come without an outcome

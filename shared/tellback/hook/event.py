@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any, Final, NamedTuple, cast
 
-from tellback.contracts.limits import NAME_MAX, SCHEMA_VERSION, SESSION_MAX
+from tellback.contracts.limits import HOOK_ID, NAME_MAX, SCHEMA_VERSION, SESSION_MAX
 from tellback.errors import InvalidInput
 from tellback.guidance.cuts import beginning, cut_arguments, cut_text, limited, unread_bytes
 from tellback.redaction import Redactor
@@ -59,7 +59,7 @@ def _call(given: dict[str, Any], name: str) -> dict[str, Any]:
     status = "error" if _says_error(response) else TOOL_EVENTS[name]
     shown = redactor.text(call_id)[:NAME_MAX] if call_id else None
     return {
-        "event_id": f"hook-{call_id}" if shown == call_id and call_id else f"hook-{os.urandom(12).hex()}",
+        "event_id": HOOK_ID + (call_id if shown == call_id and call_id else os.urandom(12).hex()),
         "tool": redactor.text(tool)[:NAME_MAX],
         "params": {} if params is None else cut_arguments(redactor.value(read[0]), encode_json),
         "status": status,

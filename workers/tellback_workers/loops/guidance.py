@@ -18,6 +18,7 @@ from tellback.state.evaluations import Change, EvaluationId, Evaluations, Loaded
 from tellback.state.intake import Entry, Fenced, Lease
 from tellback_workers.isolation import Asking, IsolatedPanel
 from tellback_workers.loop import Left
+from tellback_workers.outcomes import with_outcomes
 from tellback_workers.runtime import Runtime
 from tellback_workers.tool_health import HealthReport
 
@@ -97,7 +98,7 @@ class GuidanceLoop:
             Evaluations(database, lease.shard, idle=self._runtime.settings.guidance_idle),
             changes,
             self._panel(lease, entries),
-            _by_evaluation(_share(changes, lease, entries)),
+            _by_evaluation(_share(changes, lease, with_outcomes(entries))),
         )
 
     def _settle(self, batches: Sequence[_Batch], alone: dict[Lease, Sequence[Entry]] | None = None) -> set[Lease]:

@@ -19,12 +19,20 @@ _STATUS_NAMES: Final = ("status_code", "status", "code", "http_status", "statusC
 
 def by_http(evidence: Evidence) -> Finding | None:
     """The status that the host gives, or that the error or the result carries."""
+    given = _of_page(evidence.data) if evidence.http_status is None else evidence.http_status
     for source in (evidence.error, evidence.result):
-        status = evidence.http_status if evidence.http_status is not None else status_of(source)
+        status = given if given is not None else status_of(source)
         found = None if status is None else from_status(status, evidence, headers_of(source))
         if found is not None:
             return found
     return None
+
+
+def _of_page(data: object) -> int | None:
+    """The status in a record of a fetched page, as Claude Code's WebFetch gives it."""
+    fields = fields_of(data)
+    status = fields.get("code") if "codeText" in fields else None
+    return status if isinstance(status, int) else None
 
 
 def from_status(status: int, evidence: Evidence, more: Mapping[str, str] | None = None) -> Finding | None:

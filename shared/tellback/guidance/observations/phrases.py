@@ -116,6 +116,8 @@ UNAVAILABLE: Final = pattern(
     r"|net::err_(?:connection|name|internet|timed|address|network|proxy|socket|ssl|empty)",
     r"(?:server|service|backend|api) had an error|(?:is |are )not responding|(?:did|does)(?: not|n't) respond\b",
     r"\bdns (?:lookup|resolution|query|error).{0,20}(?:fail|error)|could not be satisfied|\beof occurred",
+    r"(?:unable|failed|could not) to verify .{0,40}certificate|self[- ]signed certificate",
+    r"certificate (?:verify failed|has expired|is not trusted)",
 )
 # Of what is unavailable: what may be due to one call's own target or work, and what a service says of itself.
 ONE_CALLS: Final = pattern(

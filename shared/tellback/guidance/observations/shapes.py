@@ -81,7 +81,8 @@ def unwrapped(value: object) -> tuple[object, bool]:
     if is_mapping(value):
         return _of_fields(value, fields_of(value))
     if isinstance(value, str):
-        return _of_fields(value, fields_of(json_of(value)))
+        data = json_of(value)
+        return (_content(data, None), False) if _is_content(data) else _of_fields(value, fields_of(data))
     content = attribute(value, "content")
     if (
         not isinstance(value, str | BaseException)
