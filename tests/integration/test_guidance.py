@@ -233,18 +233,37 @@ def test_what_a_stopped_redis_had_taken_is_delivered_when_it_answers_again(
         database.close()
 
 
-def test_a_worker_whose_setting_names_a_missing_provider_does_not_start(settings: Settings) -> None:
+def last_words(settings: Settings, **env: str) -> str:
+    """What a worker says that does not start."""
     ended = subprocess.run(
         [sys.executable, "-m", "celery", "-A", "tellback_workers.app", "worker"],
-        env=environment(settings, {"TELLBACK_PROVIDERS": "tests.support.providers:Missing"}),
+        env=environment(settings, env),
         capture_output=True,
         text=True,
         timeout=30,
         check=False,
     )
     assert ended.returncode != 0
-    last = ended.stderr.strip().splitlines()[-1]
-    assert last.startswith("tellback: TELLBACK_PROVIDERS: tests.support.providers:Missing cannot be imported")
+    return ended.stderr.strip().splitlines()[-1]
+
+
+def test_a_worker_whose_setting_names_a_missing_provider_does_not_start(settings: Settings) -> None:
+    said = last_words(settings, TELLBACK_PROVIDERS="tests.support.providers:Missing")
+    assert said.startswith("tellback: TELLBACK_PROVIDERS: tests.support.providers:Missing cannot be imported")
+
+
+def test_a_worker_with_two_packages_whose_providers_have_one_name_does_not_start(
+    settings: Settings, tmp_path: Path
+) -> None:
+    for name in ("one_twin", "other_twin"):
+        (tmp_path / f"{name}.py").write_text("class Twin: pass\n")
+        metadata = tmp_path / f"{name}-1.0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (metadata / "entry_points.txt").write_text(f"[tellback.providers]\n{name} = {name}:Twin\n")
+    said = last_words(settings, PYTHONPATH=str(tmp_path))
+    assert said.startswith("tellback: two feedback providers are named Twin: ")
+    assert {"one_twin", "other_twin"} <= set(said.replace(",", "").split())
 
 
 def test_an_odd_status_or_duration_costs_no_tool_call(tb: Tellback, start_workers: StartWorkers) -> None:

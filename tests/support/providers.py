@@ -9,12 +9,16 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tellback import Feedback, FeedbackContext
+from tellback import Feedback, FeedbackContext, Observation
 
-ALL = "Monitor,Raises,Mute,Leaks,Hangs,Stubborn,Nonsense,Exits,KillsOnce,Kills,Forever,Hog,Floods,Deep,Outside,Endless"
+ALL = (
+    "Monitor,Raises,Mute,Leaks,Hangs,Stubborn,Nonsense,Exits,KillsOnce,Kills,Forever,Hog,Floods,Deep,Outside,Endless,"
+    "Vast,Wordy,Untellable,Late"
+)
 SETTING = ",".join(f"tests.support.providers:{name}" for name in ALL.split(","))
 
 
@@ -179,3 +183,44 @@ class Endless(Always):
 
     def provide(self, *, context: FeedbackContext) -> Feedback:
         return Feedback(self.name, "x", suggestions=itertools.repeat("again"))  # type: ignore[arg-type]  # wrong on purpose
+
+
+class Vast(Always):
+    """Answers with more than anybody reads, and than memory holds twice."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        long = "x" * 10**8
+        return Feedback(long, long, (Observation(long, long),) * 50, (long,) * 50)
+
+
+class Wordy(Always):
+    """Raises with a text of ten megabytes."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        raise RuntimeError("x" * 10**7)
+
+
+class Untellable(Always):
+    """Raises what takes for ever to be told."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        class SlowError(Exception):
+            def __str__(self) -> str:
+                time.sleep(3600)
+                return "at last"
+
+        raise SlowError
+
+
+class Late(Always):
+    """Swallows its interruption and answers too late."""
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        try:
+            time.sleep(3600)
+        except BaseException:  # noqa: BLE001 - just this is under test
+            end = time.monotonic() + 0.3
+            while time.monotonic() < end:
+                with suppress(BaseException):
+                    time.sleep(0.3)
+        return super().provide(context=context)

@@ -37,6 +37,10 @@ CUSTOM = (
     providers.Deep,
     providers.Outside,
     providers.Endless,
+    providers.Vast,
+    providers.Wordy,
+    providers.Untellable,
+    providers.Late,
 )
 
 
@@ -60,7 +64,9 @@ def spec(name: str) -> ProviderSpec:
         ("Exits", "raised SystemExit: 3"),
         ("Floods", "did not return within 0.1 s"),
         ("Outside", "raised OutsideError: broken on purpose"),
-        ("Endless", "returned a Feedback that is not valid"),
+        ("Endless", "returned a Feedback that is not valid: suggestions has repeat; use a tuple"),
+        ("Untellable", "did not return within 0.1 s"),
+        ("Late", "did not return within 0.1 s"),
         ("Unknown", "no provider Unknown on this worker"),
     ],
 )
@@ -118,6 +124,18 @@ def test_the_timer_and_the_handler_are_as_before_afterwards() -> None:
 def test_what_takes_too_much_is_stopped_by_its_limit_and_not_by_time(name: str, reason: str) -> None:
     with pytest.raises(ProviderFailure, match=f"^{reason}"):
         panel(timeout=20).ask(spec(name), CONTEXT)
+
+
+def test_an_answer_of_any_size_is_cut_before_anything_else_is_done_with_it() -> None:
+    feedback = panel(timeout=20).ask(spec("Vast"), CONTEXT)
+    assert feedback is not None
+    assert len(feedback.render()) < 100_000
+
+
+def test_of_a_long_text_of_an_exception_the_beginning_is_told() -> None:
+    with pytest.raises(ProviderFailure, match=r"^raised RuntimeError: x{1000}") as caught:
+        panel(timeout=20).ask(spec("Wordy"), CONTEXT)
+    assert len(str(caught.value)) < 3_000
 
 
 def test_the_limits_of_the_process_are_as_before_afterwards() -> None:
@@ -192,9 +210,9 @@ def test_outside_the_main_thread_custom_providers_are_refused() -> None:
 def test_with_the_budget_spent_custom_providers_are_not_asked_and_built_in_ones_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each call seems to take 0.15 s of a budget of 0.2 s."""
+    """Each call seems to take 0.15 s of a budget of 0.2 s: it reads the clock four times."""
     times = itertools.count()
-    monkeypatch.setattr(clock, "monotonic", lambda: next(times) * 0.15)
+    monkeypatch.setattr(clock, "monotonic", lambda: next(times) * 0.05)
     one = panel(timeout=5.0, budget=0.2)
     answers = [one.ask(spec("Monitor"), CALLED) for _ in range(4)]
     assert [isinstance(answer, Feedback) for answer in answers] == [True, True, False, False]

@@ -21,6 +21,7 @@ from tellback import (
     FeedbackProviderConfig,
     FeedbackTrigger,
     InvalidInput,
+    Observation,
     ProviderSpec,
     StaticFeedback,
 )
@@ -169,25 +170,41 @@ def test_the_setting_names_classes() -> None:
 def test_entry_points_of_packages_are_found_and_a_broken_one_stops_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As pip leaves an installed package."""
-    (tmp_path / "their_feedback.py").write_text(
+    source = (
         "class Theirs:\n    name = 'Theirs'\n"
         "    def should_run(self, *, context): return True\n"
         "    def provide(self, *, context): return None\n"
         "instance = Theirs()\n"
     )
-    metadata = tmp_path / "their_feedback-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: their-feedback\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(
-        "[tellback.providers]\ngone = no_such_module:X\nnothing = their_feedback:Nobody\n"
-        "object = their_feedback:instance\ntheirs = their_feedback:Theirs\n"
+    entry_points = (
+        "gone = no_such_module:X\nnothing = their_feedback:Nobody\n"
+        "object = their_feedback:instance\ntheirs = their_feedback:Theirs"
     )
+    _package(tmp_path, "their_feedback", source, entry_points)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     registry = load_registry("")
     assert registry.is_custom("Theirs")
     assert type(registry.build(ProviderSpec(name="Theirs", trigger=TRIGGER))).__name__ == "Theirs"
     assert "DeadlineFeedback" in registry.names
+
+
+def _package(folder: Path, name: str, source: str, entry_points: str) -> None:
+    """As pip leaves an installed package."""
+    (folder / f"{name}.py").write_text(source)
+    metadata = folder / f"{name}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[tellback.providers]\n{entry_points}\n")
+
+
+def test_a_package_that_ends_the_program_when_it_is_imported_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _package(tmp_path, "ends_at_import", "raise SystemExit(3)\n", "ends = ends_at_import:X")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert "DeadlineFeedback" in load_registry("").names
+    with pytest.raises(ConfigurationError, match="TELLBACK_PROVIDERS: ends_at_import:X cannot be imported"):
+        load_registry("ends_at_import:X")
 
 
 @pytest.mark.parametrize("path", ["no.such.module:X", "tellback.guidance.usage:Nobody", "json:dumps", "json"])
@@ -206,6 +223,13 @@ def test_a_setting_that_cannot_be_used_is_said_so(path: str) -> None:
         Feedback("X", "x", suggestions="abc"),  # type: ignore[arg-type]  # wrong on purpose
         Feedback("X", "x", severity="fatal"),  # type: ignore[arg-type]  # wrong on purpose
         Feedback("X", "\ud800"),
+        Feedback("X", " \n"),
+        Feedback("X", b"bytes"),  # type: ignore[arg-type]  # wrong on purpose
+        Feedback(b"X", "x"),  # type: ignore[arg-type]  # wrong on purpose
+        Feedback("X", "x", observations=({"label": "a", "value": "b"},)),  # type: ignore[arg-type]  # wrong on purpose
+        Feedback("X", "x", observations=(Observation("a", 5),)),  # type: ignore[arg-type]  # wrong on purpose
+        Feedback("X", "x", suggestions=(b"y",)),  # type: ignore[arg-type]  # wrong on purpose
+        Feedback("X", "x", severity=[]),  # type: ignore[arg-type]  # wrong on purpose
     ],
 )
 def test_nonsense_is_a_failure(answer: Any) -> None:
@@ -213,6 +237,12 @@ def test_nonsense_is_a_failure(answer: Any) -> None:
     provider.answer = answer
     with pytest.raises(ProviderFailure, match="returned"):
         ask(provider, CONTEXT)
+
+
+def test_lists_will_do_for_tuples() -> None:
+    provider = Plain()
+    provider.answer = Feedback("X", "x", [Observation("a", "b")], ["y"])  # type: ignore[arg-type]  # as hosts write it
+    assert ask(provider, CONTEXT) == Feedback("X", "x", (Observation("a", "b"),), ("y",))
 
 
 def test_an_answer_is_bounded() -> None:

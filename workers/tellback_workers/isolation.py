@@ -33,6 +33,7 @@ from tellback.state.database import Database
 from tellback.state.keys import lifetime_ms
 
 MEMORY_BYTES: Final = 512 << 20  # that one call may take beside what its process has
+TOLD_MAX: Final = 2_000  # characters of what an exception says
 AGAIN: Final = 0.05  # a provider that swallows the first interruption gets the next one
 
 _STATM: Final = Path("/proc/self/statm")
@@ -62,12 +63,13 @@ def call_within(seconds: float, function: Callable[[], T]) -> T:
             raise _TimeUpError
 
     before = signal.signal(signal.SIGALRM, interrupt)
+    start = clock.monotonic()
     try:
         try:
             with _confined():
                 signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
                 try:
-                    return function()
+                    returned = _outcome(function)
                 finally:
                     armed = False
         finally:
@@ -75,14 +77,24 @@ def call_within(seconds: float, function: Callable[[], T]) -> T:
     except _TimeUpError:
         armed = False
         raise ProviderTimeout(f"did not return within {seconds} s") from None
-    except ProviderFailure:
-        raise
-    except BaseException as error:  # sys.exit, and whatever else of theirs is outside Exception
-        raise ProviderFailure(f"raised {type(error).__name__}: {_told(error)}") from error
+    else:
+        if clock.monotonic() > start + seconds + AGAIN:  # it swallowed the interruption, or had stopped the timer
+            raise ProviderTimeout(f"did not return within {seconds} s")
+        return returned
     finally:
         armed = False  # again: the timer may have struck just before the first
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def _outcome(function: Callable[[], T]) -> T:
+    """What it returns; what it raises as a failure, whose text it makes within its time too."""
+    try:
+        return function()
+    except (ProviderFailure, _TimeUpError):
+        raise
+    except BaseException as error:  # sys.exit, and whatever else of theirs is outside Exception
+        raise ProviderFailure(f"raised {type(error).__name__}: {_told(error)}") from error
 
 
 class _Nowhere(io.TextIOBase):
@@ -123,7 +135,7 @@ def _limit_memory() -> tuple[int, int] | None:
 def _told(error: BaseException) -> str:
     """What an exception of others says, which may hold a secret, and may be unable to say anything."""
     try:
-        return redact_text(str(error))
+        return redact_text(str(error)[:TOLD_MAX])
     except Exception:  # noqa: BLE001 - their __str__ raises whatever it likes
         return "(its text cannot be read)"
 

@@ -1,4 +1,7 @@
-"""A worker whose settings name what it cannot load does not start: later it could only fail each drain."""
+"""A worker whose settings name what it cannot load does not start: later it could only fail each drain.
+
+Nor does one in which two packages bring providers of one name: nobody could tell which of them a host means.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,7 @@ from tellback_workers.turn_systems import pipeline_of
 def _check(**_: object) -> None:
     try:
         settings = load()
-        if settings.providers:
-            load_registry(settings.providers)
+        load_registry(settings.providers)
         pipeline_of(settings, custom=True)
     except ConfigurationError as error:
         raise SystemExit(f"tellback: {error}") from error

@@ -123,10 +123,12 @@ def _suggestions(summary: Summary) -> Group:
 
 def _providers(summary: Summary) -> Group:
     counts = ("fires", "timed", "failures", "timeouts", "disabled")
+    more = len(summary.providers) - TOP
+    shown = sorted(summary.providers, key=lambda each: not each.failures)[:TOP]  # what fails is not to be overlooked
     return table(
-        "Feedback providers",
+        "Feedback providers" if more <= 0 else f"Feedback providers; --json has {more:,} more",
         ("provider", *counts),
-        [(each.provider, *(f"{getattr(each, count):,}" for count in counts)) for each in summary.providers[:TOP]],
+        [(each.provider, *(f"{getattr(each, count):,}" for count in counts)) for each in shown],
     )
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast, runtime_checkable
+from typing import Any, Final, Protocol, cast, get_args, runtime_checkable
 
 import msgspec
 
-from tellback.contracts.guidance import Feedback, FeedbackTrigger, Observation, ProviderSpec
+from tellback.contracts.guidance import Feedback, FeedbackTrigger, Observation, ProviderSpec, Severity
 from tellback.errors import InvalidInput, TellbackError
 from tellback.guidance.context import FeedbackContext
 
 SUMMARY_MAX: Final = 2_000
 ITEM_MAX: Final = 500
 ITEMS_MAX: Final = 20
+SEVERITIES: Final = get_args(Severity)
 
 
 @runtime_checkable
@@ -126,21 +127,46 @@ def ask(provider: FeedbackProvider, context: FeedbackContext) -> Feedback | None
 def _checked(answer: object) -> Feedback:
     if not isinstance(answer, Feedback):
         raise ProviderFailure(f"returned {type(answer).__name__}, not Feedback")
+    given: Any = answer
+    feedback = Feedback(  # cut before anything else is done with it: it may be larger than the memory that is left
+        provider_name=_text("provider_name", given.provider_name, ITEM_MAX),
+        summary=_text("summary", given.summary, SUMMARY_MAX),
+        observations=tuple(_observation(each) for each in _items("observations", given.observations)),
+        suggestions=tuple(_text("suggestions", each, ITEM_MAX) for each in _items("suggestions", given.suggestions)),
+        severity=given.severity,
+    )
+    if feedback.severity not in SEVERITIES:
+        raise _wrong("severity", "info, caution or warning", feedback.severity)
+    if not feedback.summary.strip():
+        raise ProviderFailure("returned a Feedback without a summary")
     try:
-        feedback = msgspec.convert(msgspec.to_builtins(answer), Feedback)
         msgspec.json.encode(feedback)
-    except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError) as error:
         raise ProviderFailure(f"returned a Feedback that is not valid: {error}") from error
-    return msgspec.structs.replace(
-        feedback,
-        provider_name=_cut(feedback.provider_name, ITEM_MAX),
-        summary=_cut(feedback.summary, SUMMARY_MAX),
-        observations=tuple(
-            Observation(_cut(o.label, ITEM_MAX), _cut(o.value, ITEM_MAX)) for o in feedback.observations[:ITEMS_MAX]
-        ),
-        suggestions=tuple(_cut(suggestion, ITEM_MAX) for suggestion in feedback.suggestions[:ITEMS_MAX]),
+    return feedback
+
+
+def _observation(given: object) -> Observation:
+    if not isinstance(given, Observation):
+        raise _wrong("observations", "Observation", given)
+    return Observation(
+        _text("observations.label", given.label, ITEM_MAX), _text("observations.value", given.value, ITEM_MAX)
     )
 
 
-def _cut(text: str, limit: int) -> str:
+def _items(field: str, given: object) -> Sequence[object]:
+    if not isinstance(given, tuple | list):
+        raise _wrong(field, "a tuple", given)
+    return cast("Sequence[object]", given)[:ITEMS_MAX]
+
+
+def _text(field: str, given: object, limit: int) -> str:
+    if not isinstance(given, str):
+        raise _wrong(field, "str", given)
+    text = given[: limit + 1]
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _wrong(field: str, expected: str, given: object) -> ProviderFailure:
+    kind = repr(given)[:40] if isinstance(given, str) else type(given).__name__
+    return ProviderFailure(f"returned a Feedback that is not valid: {field} has {kind}; use {expected}")

@@ -130,7 +130,7 @@ def load_registry(setting: str) -> Registry:
     for entry in entry_points(group=GROUP):
         try:
             cls = entry.load()
-        except Exception:  # noqa: BLE001 - another package's fault must not stop the worker
+        except (Exception, SystemExit):  # noqa: BLE001 - another package's fault must not stop the worker
             _log.exception("provider.not_loaded", entry_point=entry.value)
             continue
         if isinstance(cls, type):
@@ -144,7 +144,7 @@ def _imported(path: str) -> type[Any]:
     module, _, name = path.partition(":")
     try:
         cls = getattr(import_module(module), name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigurationError(f"TELLBACK_PROVIDERS: {path} cannot be imported: {error}") from error
     if not isinstance(cls, type):
         raise ConfigurationError(f"TELLBACK_PROVIDERS: {path} is no class; write module:Class")
