@@ -40,7 +40,7 @@ HELP: Final = {
     "user-prompt-submit": "Give the feedback that waits along with what the user typed.",
     "post-tool-use": "Publish a completed tool call, and give the feedback that it earned as additionalContext.",
     "post-tool-use-failure": "As post-tool-use, for a call that failed.",
-    "stop": "Tell an agent once which required files are missing; send what waits on this host's disk.",
+    "stop": "Tell an agent once what is missing before it stops, by the configuration; send what waits on disk.",
 }
 EPILOG: Final = (
     "Reads one event as JSON on standard input: session_id, hook_event_name, and for a tool call tool_name, "

@@ -6,6 +6,9 @@ question = "What is asked"   # what providers and observations keep in view
 delivery = "first"
 tools = ["Bash", "Read"]
 required_files = ["report.md"]  # an agent that stops without them is told so, once
+required_tools = ["Bash"]    # the same of tools that have not succeeded in its session
+todos = true                 # the same of what is open on its own list (TodoWrite)
+checklist = ["The tests pass"]  # what it is to check before it stops
 
 [[providers]]
 name = "DeadlineFeedback"
@@ -21,7 +24,8 @@ from typing import Any, Final, NamedTuple, cast
 from tellback.contracts.limits import SCHEMA_VERSION
 from tellback.errors import ConfigurationError
 
-KEYS: Final = frozenset({"prompt", "deadline", "question", "delivery", "tools", "providers", "required_files"})
+LISTS: Final = ("required_files", "required_tools", "checklist")
+KEYS: Final = frozenset({"prompt", "deadline", "question", "delivery", "tools", "providers", "todos", *LISTS})
 TRIGGER: Final = frozenset({"every_n_calls", "every_n_seconds"})
 DEFAULT: Final[dict[str, Any]] = {  # what `tellback.guidance.recommended` has; a test compares them
     "providers": [
@@ -38,6 +42,14 @@ class Config(NamedTuple):
     prompt: str | None
     begun: dict[str, Any]
     required_files: tuple[str, ...] = ()
+    required_tools: tuple[str, ...] = ()
+    checklist: tuple[str, ...] = ()
+    todos: bool = False
+
+    @property
+    def question(self) -> str:
+        """What is asked; "" where the file does not say."""
+        return str(self.begun.get("question") or "")
 
     def evaluation_begun(self, session: str, evaluation: str, prompt: str) -> dict[str, Any]:
         """The fact that begins an agent's evaluation; its id is the same in every process, so that it counts once."""
@@ -76,10 +88,17 @@ def _config(path: str, found: dict[str, Any]) -> Config:
     begun |= {key: found[key] for key in ("delivery", "tools", "question") if key in found}
     if "deadline" in found:
         begun["deadline_in"] = found["deadline"]
-    files = found.get("required_files", [])
-    if not isinstance(files, list) or not all(isinstance(name, str) and name for name in cast("list[object]", files)):
-        raise ConfigurationError(f"{path}: required_files is no list of names")
-    return Config(prompt, begun, tuple(cast("list[str]", files)))
+    todos = found.get("todos", False)
+    if not isinstance(todos, bool):
+        raise ConfigurationError(f"{path}: todos is neither true nor false")
+    files, needed, checklist = (_texts(path, name, found.get(name, [])) for name in LISTS)
+    return Config(prompt, begun, files, needed, checklist, todos)
+
+
+def _texts(path: str, name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in cast("list[object]", value)):
+        raise ConfigurationError(f"{path}: {name} is no list of texts that are not empty")
+    return tuple(cast("list[str]", value))
 
 
 def _provider(path: str, item: object) -> dict[str, Any]:

@@ -63,11 +63,9 @@ def _missing(options: Options, event: Event) -> str:
     """What an agent is to do before it stops; nothing where it was told before, so that it can stop at all."""
     if event.given.get("stop_hook_active") is not False or not options.config:
         return ""
-    folder = event.given.get("cwd")
-    start = folder if isinstance(folder, str) else os.curdir
-    names = read_config(options.config).required_files
-    lacking = [name for name in names if not os.path.exists(os.path.join(start, name))]  # noqa: PTH110, PTH118 - without pathlib
-    return "\n".join(["Before you finish, this is missing:", *(f"- {name}" for name in lacking)]) if lacking else ""
+    from tellback.hook.finishing import missing  # noqa: PLC0415 - only an agent that stops pays for it
+
+    return missing(read_config(options.config), event)
 
 
 def _print(name: str, texts: Sequence[str]) -> None:

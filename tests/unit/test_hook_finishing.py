@@ -1,0 +1,106 @@
+"""What `tellback hook stop` tells an agent before it may stop."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellback.errors import ConfigurationError
+from tellback.hook import finishing
+from tellback.hook.config import read_config
+from tellback.hook.event import Event
+from tellback.hook.finishing import missing
+
+
+def told(tmp_path: Path, config: str, *lines: dict[str, Any] | str, **given: Any) -> str:
+    (tmp_path / "hooks.toml").write_text(config)
+    transcript = tmp_path / "s1.jsonl"
+    transcript.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
+    event = Event("Stop", "s1", "s1", None, {"cwd": str(tmp_path), "transcript_path": str(transcript), **given})
+    return missing(read_config(str(tmp_path / "hooks.toml")), event)
+
+
+def use(tool: str, id_: str, **given: Any) -> dict[str, Any]:
+    block = {"type": "tool_use", "id": id_, "name": tool, "input": given}
+    return {"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": "so"}, block]}}
+
+
+def result(id_: str, *, failed: bool = False) -> dict[str, Any]:
+    block = {"type": "tool_result", "tool_use_id": id_, "content": "x", **({"is_error": True} if failed else {})}
+    return {"type": "user", "message": {"role": "user", "content": [block]}}
+
+
+TOOLS = 'required_tools = ["Bash", "mcp__mail__send"]'
+
+
+def test_required_tools_that_have_not_succeeded_are_listed(tmp_path: Path) -> None:
+    lines = [use("Bash", "1"), result("1", failed=True), use("Bash", "2"), result("2"), use("mcp__mail__send", "3")]
+    expected = "Before you finish, this is missing:\n- the tool mcp__mail__send has not succeeded"
+    assert told(tmp_path, TOOLS, *lines) == expected
+    assert told(tmp_path, TOOLS, *lines, result("3", failed=True)) == expected
+    assert told(tmp_path, TOOLS, *lines, result("3")) == ""
+
+
+def test_what_is_open_on_the_agents_own_list_is_listed(tmp_path: Path) -> None:
+    first = use("TodoWrite", "1", todos=[{"content": "Read", "status": "pending"}])
+    last = use(
+        "TodoWrite",
+        "2",
+        todos=[
+            {"content": "Read", "status": "completed"},
+            {"content": "Fix\nthe tests", "status": "in_progress"},
+            "odd",
+        ],
+    )
+    assert told(tmp_path, "todos = true", first, last) == (
+        "Before you finish, this is missing:\n- open on your list: Fix the tests"
+    )
+    assert told(tmp_path, "todos = false", first, last) == ""
+    assert told(tmp_path, "todos = true", first, use("TodoWrite", "3", todos=[])) == ""
+
+
+def test_the_checklist_is_told_with_the_question(tmp_path: Path) -> None:
+    config = 'question = "Make the tests pass"\nchecklist = ["The tests pass", "No test is skipped"]'
+    assert told(tmp_path, config) == (
+        "Before you finish, check that this holds:\n- The tests pass\n- No test is skipped\n\n"
+        "What was asked: Make the tests pass"
+    )
+    assert told(tmp_path, 'question = "Make the tests pass"') == "", "a question alone sends nobody back"
+
+
+@pytest.mark.parametrize("path", [None, 5, "/there/is/no/such.jsonl", "/"])
+def test_without_a_transcript_nobody_knows_and_the_agent_may_stop(tmp_path: Path, path: object) -> None:
+    assert told(tmp_path, TOOLS, transcript_path=path) == ""
+
+
+def test_lines_that_are_none_of_a_transcript_are_passed_over(tmp_path: Path) -> None:
+    odd: list[dict[str, Any] | str] = [
+        '{"type": "tool_use',
+        '"tool_use"',
+        '["tool_result"]',
+        '{"message": {"content": "tool_use"}}',
+        "\x00",
+    ]
+    odd += [json.dumps({"message": {"content": [5, {"type": "tool_use"}, {"type": "tool_result"}]}})]
+    assert "mcp__mail__send" in told(tmp_path, TOOLS, *odd, use("Bash", "1"), result("1"), '{"type": "tool_use", "na')
+
+
+def test_of_a_long_transcript_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finishing, "TRANSCRIPT_MAX", 2_000)
+    lines = [use("Bash", "1"), result("1"), *("x" * 100 for _ in range(100)), use("mcp__mail__send", "2"), result("2")]
+    assert told(tmp_path, TOOLS, *lines) == "Before you finish, this is missing:\n- the tool Bash has not succeeded"
+
+
+def test_a_secret_on_the_list_is_not_repeated(tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2c3D4e5" * 4
+    todos = [{"content": f"use {secret}", "status": "pending"}]
+    assert secret not in told(tmp_path, "todos = true", use("TodoWrite", "1", todos=todos))
+
+
+@pytest.mark.parametrize("config", ["todos = 1", 'checklist = "x"', 'required_tools = [""]', "required_files = [1]"])
+def test_a_wrong_key_is_named(tmp_path: Path, config: str) -> None:
+    with pytest.raises(ConfigurationError, match=config.partition(" ")[0]):
+        told(tmp_path, config)
