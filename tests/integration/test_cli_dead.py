@@ -45,7 +45,7 @@ def letter(database: Database, layout: Layout) -> str:
 def test_dead_letters_are_listed_shown_replayed_and_dropped(
     settings: Settings, database: Database, layout: Layout, letter: str
 ) -> None:
-    assert "schema version 2" in tool(settings, "dead", "list").stdout.replace("\n", " ")
+    assert "schema version 2" in " ".join(tool(settings, "dead", "list").stdout.split())
     (listed,) = tool(settings, "dead", "list", "--json").stdout.splitlines()
     assert json.loads(listed)["id"] == letter
     assert json.loads(tool(settings, "dead", "show", letter).stdout)["raw"] == RAW.decode()

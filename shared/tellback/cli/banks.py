@@ -20,6 +20,7 @@ _BANK_COLUMNS: Final = (
     *("bank", "facts", "contexts", "held_facts", "signal_count", "average_score"),
     *("model", "threshold", "last_signal_at"),
 )
+_BANK_SPARE: Final = ("threshold", "model", "contexts", "held_facts")
 _FACT_COLUMNS: Final = ("fact_id", "usefulness_score", "signals", "last_signal_at", "created_at")
 _SIGNAL_COLUMNS: Final = ("at", "fact_id", "signal_type", "confidence", "score", "query", "context")
 _PRUNE_COLUMNS: Final = ("fact_id", "usefulness_score", "signal_count", "signals", "last_signal_at")
@@ -117,12 +118,21 @@ def _show_signals(tb: Tellback, bank: str, last: int, *, as_json: bool) -> None:
     from tellback.state.bank_stats import BankStatistics
 
     found = BankStatistics(tb.context.database, tb.context.layout.of(bank), bank).newest(last)
-    show(found, as_json=as_json, columns=_SIGNAL_COLUMNS, title=f"Signals of {bank}")
+    rows = found if as_json else [_rounded(signal) for signal in found]
+    show(
+        rows, as_json=as_json, columns=_SIGNAL_COLUMNS, spare=("context", "confidence"), title=f"Signals of {bank}"
+    )  # fmt: skip
 
 
 def _show_candidates(bank: str, candidates: list[FactScore], *, as_json: bool) -> None:
     rows = [_readable(each, as_json=as_json) for each in candidates]
-    show(rows, as_json=as_json, columns=_PRUNE_COLUMNS, title=f"Candidates for pruning in {bank}")
+    show(
+        rows,
+        as_json=as_json,
+        columns=_PRUNE_COLUMNS,
+        spare=("signal_count",),
+        title=f"Candidates for pruning in {bank}",
+    )
 
 
 def reembed(
@@ -185,7 +195,7 @@ def _progress() -> Generator[Callable[[int, int], None], None, None]:
 def _show_banks(tb: Tellback, names: list[str], *, as_json: bool) -> None:
     stats = [tb.bank(name).stats() for name in names] if len(names) == 1 else list(_there(tb, names))
     rows = stats if as_json else [_readable(each, as_json=False) for each in stats]
-    show(rows, as_json=as_json, columns=_BANK_COLUMNS, title="Banks")
+    show(rows, as_json=as_json, columns=_BANK_COLUMNS, spare=_BANK_SPARE, title="Banks")
 
 
 def _there(tb: Tellback, names: list[str]) -> Iterator[BankStats]:
@@ -208,5 +218,8 @@ def _readable(found: Any, *, as_json: bool) -> dict[str, Any]:
     if as_json:
         return row
     counted = (f"{kind} {count}" for kind, count in row["signal_breakdown"].items() if count)
-    scores = {name: f"{row[name]:.4f}" for name in ("usefulness_score", "average_score") if name in row}
-    return row | scores | {"signals": ", ".join(counted)}
+    return _rounded(row) | {"signals": ", ".join(counted)}
+
+
+def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {name: f"{row[name]:.4f}" for name in ("score", "usefulness_score", "average_score") if name in row}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -57,8 +56,8 @@ def warn_of_models(tb: Tellback) -> None:
         typer.echo(f"tellback: {line}", err=True)
 
 
-def show(rows: Iterable[Any], *, as_json: bool, columns: Sequence[str], title: str) -> None:
-    """Print rows (structs or mappings) as JSON lines, or as a table of `columns`."""
+def show(rows: Iterable[Any], *, as_json: bool, columns: Sequence[str], title: str, spare: Sequence[str] = ()) -> None:
+    """Print rows (structs or mappings) as JSON lines, or as a table of `columns`, narrow ones without `spare` ones."""
     import msgspec
 
     plain: list[Mapping[str, Any]] = [msgspec.to_builtins(row) for row in rows]
@@ -66,17 +65,12 @@ def show(rows: Iterable[Any], *, as_json: bool, columns: Sequence[str], title: s
         for row in plain:
             print_json(row)
         return
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+    from tellback.cli.listing import harmless, show_table
 
-    title = escape(harmless(title))
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column.replace("_", " "), overflow="fold")
-    for row in plain:
-        table.add_row(*(escape(_cell(column, row.get(column))) for column in columns))
-    Console().print(table if plain else f"{title}: none")
+    if plain:
+        show_table(plain, columns, title=title, spare=spare)
+    else:
+        typer.echo(f"{harmless(title)}: none")
 
 
 def print_json(value: Any) -> None:
@@ -85,21 +79,3 @@ def print_json(value: Any) -> None:
 
     sys.stdout.write(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode() + "\n")
     sys.stdout.flush()
-
-
-def _cell(column: str, value: Any) -> str:
-    if value is None:
-        return ""
-    if column == "at" or column.endswith("_at"):
-        return (
-            datetime.fromtimestamp(value / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-            if isinstance(value, int)
-            else str(value)
-        )
-    text = value if isinstance(value, str) else str(value)
-    return harmless(text if len(text) <= 200 else f"{text[:199]}…")
-
-
-def harmless(text: str) -> str:
-    """`text` with what could steer a terminal shown as escapes; line ends stay."""
-    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)

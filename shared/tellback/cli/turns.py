@@ -68,7 +68,7 @@ def turns(
         rows = [row for row in rows if row["late"] is not None][-limit:]
     times = ("late", "late_delivery") if late else ("overdue", "delivery")
     columns = ("opened_at", "state", "channel", "conversation", *times, "id")
-    show(rows, as_json=as_json, columns=columns, title="Turns")
+    show(rows, as_json=as_json, columns=columns, spare=(times[1], "channel"), title="Turns")
 
 
 def outbox(
@@ -106,7 +106,7 @@ def outbox(
         found = [item for name in channels for item in store.pending(name, limit)][:limit]
     rows = [_delivery_row(place, ready_at, delivery) for place, ready_at, delivery in found]
     columns = ("at", "channel", "conversation", "kind", "status", "attempt", "ready_at", "text")
-    show(rows, as_json=as_json, columns=columns, title="Outbox")
+    show(rows, as_json=as_json, columns=columns, spare=("attempt", "ready_at", "channel"), title="Outbox")
 
 
 def _turn_row(turn: TurnView, now: int) -> dict[str, Any]:
