@@ -10,14 +10,18 @@ import pytest
 from tellback.contracts.codec import encode
 from tellback.contracts.guidance import EvaluationBegun, FeedbackTrigger, ProviderSpec, ToolInvoked
 from tellback.contracts.message import new_event_id
+from tellback.guidance.evaluation import Effects, look
+from tellback.guidance.repeats import read_call
 from tellback.names import Family, shard_of
 from tellback.settings import Settings
 from tellback.state.database import Command, Database
 from tellback.state.dead import DeadLetters
-from tellback.state.evaluations import Change, EvaluationId, Evaluations, commit_each
+from tellback.state.evaluations import Change, EvaluationId, Evaluations, Looked, commit_each
 from tellback.state.intake import Entry, Intake, Lease, RawEntry
 from tellback.state.keys import Layout
+from tellback.state.known import KnownEvaluations
 from tellback_workers.drain import Drainer
+from tellback_workers.isolation import Asking
 from tellback_workers.loop import Left
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
@@ -27,6 +31,9 @@ from tests.support import providers
 FAMILY = Family.EVENTS
 REMINDER = ProviderSpec(
     name="StaticFeedback", trigger=FeedbackTrigger(every_n_calls=1), fields={"summary": "Mind the goal."}
+)
+TIMED = ProviderSpec(
+    name="StaticFeedback", trigger=FeedbackTrigger(every_n_seconds=5), fields={"summary": "Mind the time."}
 )
 MONITOR = ProviderSpec(name="Monitor", trigger=FeedbackTrigger(every_n_calls=1))
 
@@ -66,11 +73,23 @@ class Streams:
         return Evaluations(self.database, self.layout.shard(shard))
 
     def calls(self) -> list[int]:
-        ids = [EvaluationId(self.sessions[shard], "p", "e") for shard in range(4)]
-        return [self.store(shard).counts(id_).calls for shard, id_ in enumerate(ids)]
+        return [self.store(shard).counts(self.id(shard)).calls for shard in range(4)]
+
+    def id(self, shard: int) -> EvaluationId:
+        return EvaluationId(self.sessions[shard], "p", "e")
+
+    def look(self, shard: int) -> bool:
+        """Look at an evaluation of this shard as it stands ten seconds after its beginning."""
+        store, id_ = self.store(shard), self.id(shard)
+        found, effects = store.load_due([id_])[0], Effects()
+        assert found.state is not None
+        at = found.state.began_at + 10_000
+        panel = self.loop.panel(Asking(self.database, self.layout.shard(shard).key("asking", "x")), fallen=None)
+        look(found.state, at, panel, effects, generation=found.generation, idle_ms=60_000)
+        return store.commit_look(Looked(id_, found, found.state, effects, at))
 
     def summaries(self, shard: int) -> list[str]:
-        taken = self.store(shard).take_feedback(EvaluationId(self.sessions[shard], "p", "e"), new_event_id())
+        taken = self.store(shard).take_feedback(self.id(shard), new_event_id())
         return [feedback.summary for feedback in taken]
 
 
@@ -79,26 +98,125 @@ def streams(database: Database, layout: Layout, settings: Settings) -> Streams:
     return Streams(database, layout, msgspec.structs.replace(settings, providers=providers.SETTING))
 
 
-def test_four_streams_take_as_many_round_trips_as_one(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
-    trips: list[int] = []
+@pytest.fixture
+def trips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many commands each round trip took."""
+    taken: list[int] = []
     pipeline = Database.pipeline
 
     def counted(self: Database, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[object]:
-        trips.append(len(commands))
+        if commands:
+            taken.append(len(commands))
         return pipeline(self, commands, raise_on_error=raise_on_error)
 
+    monkeypatch.setattr(Database, "pipeline", counted)
+    return taken
+
+
+def test_four_streams_take_as_many_round_trips_as_one(streams: Streams, trips: list[int]) -> None:
     begun = {lease: [streams.begun(lease.shard.index, REMINDER)] for lease in streams.leases}
     streams.loop.apply_together(begun)
-    monkeypatch.setattr(Database, "pipeline", counted)
+    trips.clear()
+    streams.loop = GuidanceLoop(streams.runtime, "default")  # another process
     left = streams.loop.apply_together(
         {lease: [streams.call(lease.shard.index), streams.call(lease.shard.index)] for lease in streams.leases}
     )
-    monkeypatch.undo()
-    assert len([trip for trip in trips if trip]) == 2, "one to load and one to commit"
+    assert trips == [12, 4], "one to load and one to commit"
     assert not left.fenced
     assert not left.alone
     assert streams.calls() == [2, 2, 2, 2]
     assert [len(streams.summaries(shard)) for shard in range(4)] == [2, 2, 2, 2]
+
+
+def test_what_a_process_has_committed_it_need_not_load(streams: Streams, trips: list[int]) -> None:
+    streams.loop.apply_together({lease: [streams.begun(lease.shard.index, REMINDER)] for lease in streams.leases})
+    for _ in range(40):
+        trips.clear()
+        streams.loop.apply_together({lease: [streams.call(lease.shard.index)] for lease in streams.leases})
+        assert trips == [4], "one to commit"
+    assert streams.calls() == [40, 40, 40, 40]
+    assert len(streams.summaries(0)) == 4, "of forty that were due, those of the last calls"
+    loaded = streams.store(0).load({streams.id(0): ["x"]})[streams.id(0)].state
+    assert loaded is not None
+    assert [read_call(line).call_index for line in loaded.recent] == list(range(9, 41))
+
+
+def test_an_evaluation_that_another_has_changed_is_loaded_again(streams: Streams, trips: list[int]) -> None:
+    other = GuidanceLoop(streams.runtime, "default")
+    for _ in range(3):
+        for loop in (streams.loop, other):
+            trips.clear()
+            loop.apply_together({lease: [streams.call(lease.shard.index)] for lease in streams.leases})
+    assert trips == [4, 12, 4], "one in vain, one to load and one to commit"
+    assert streams.calls() == [6, 6, 6, 6]
+
+
+def test_under_a_new_lease_everything_is_loaded(streams: Streams, trips: list[int]) -> None:
+    """Between two leases another drainer may have been at work: what one made of a large batch would be in vain."""
+    lease = streams.leases[0]
+    streams.loop.apply_together({lease: [streams.call(0)]})
+    streams.intake.release(lease)
+    (lease,) = streams.intake.attend([lease.shard], FAMILY, 5)
+    trips.clear()
+    streams.loop.apply_together({lease: [streams.call(0)]})
+    assert trips == [3, 1]
+    assert streams.calls()[0] == 2
+
+
+def test_of_a_database_that_was_emptied_nothing_is_known(streams: Streams) -> None:
+    for _ in range(2):
+        streams.loop.apply_together({streams.leases[0]: [streams.call(0)]})
+    streams.database.command("DEL", streams.layout.shard(0).key("eval", *streams.id(0)))
+    streams.loop.apply_together({streams.leases[0]: [streams.call(0)]})
+    assert streams.calls()[0] == 1
+
+
+def test_a_commit_that_redis_forgot_is_not_built_upon(streams: Streams) -> None:
+    """Redis came back without its last second, and another has committed as often since: no count tells that."""
+    key = streams.layout.shard(0).key("eval", *streams.id(0))
+    streams.loop.apply_together({streams.leases[0]: [streams.call(0, "kept")]})
+    before = streams.database.command("DUMP", key)
+    streams.loop.apply_together({streams.leases[0]: [streams.call(0, "lost")]})
+    streams.database.command("RESTORE", key, 60_000, before, "REPLACE")
+    GuidanceLoop(streams.runtime, "default").apply_together({streams.leases[0]: [streams.call(0), streams.call(0)]})
+    streams.loop.apply_together({streams.leases[0]: [streams.call(0)]})
+    assert streams.calls()[0] == 4
+
+
+@pytest.mark.parametrize("by_time", [False, True])
+def test_a_state_of_an_earlier_version_goes_on_with_its_calls(streams: Streams, *, by_time: bool) -> None:
+    """It held its newest calls itself, and counted its versions."""
+    store, id_ = streams.store(0), streams.id(0)
+    streams.loop.apply_together({streams.leases[0]: [streams.begun(0, TIMED), *(streams.call(0) for _ in range(5))]})
+    state = store.load({id_: ["x"]})[id_].state
+    assert state is not None
+    key = streams.layout.shard(0).key("eval", *id_)
+    streams.database.command("DEL", key)
+    streams.database.command("HSET", key, "version", 2, "calls", 5, "state", msgspec.json.encode(state))
+    if by_time:
+        assert streams.look(0)
+    else:
+        streams.loop.apply_together({streams.leases[0]: [streams.call(0)]})
+    calls = 5 if by_time else 6
+    assert [streams.database.command("HEXISTS", key, f"call:{n}") for n in range(calls + 2)] == [0, *[1] * calls, 0]
+    found = store.load({id_: ["x"]})[id_].state
+    assert found is not None
+    assert [read_call(line).call_index for line in found.recent] == list(range(1, calls + 1))
+
+
+def test_feedback_that_waits_for_a_taker_is_not_known(streams: Streams, trips: list[int]) -> None:
+    """Whether it was taken is told by loading: the cadence of what came by time begins anew with that."""
+    streams.loop.apply_together({streams.leases[0]: [streams.begun(0, TIMED), streams.call(0)]})
+    assert streams.look(0)
+    streams.loop.apply_together({streams.leases[0]: [streams.call(0)]})
+    trips.clear()
+    streams.loop.apply_together({streams.leases[0]: [streams.call(0)]})
+    assert trips == [3, 1]
+    assert streams.summaries(0) == ["Mind the time."]
+    trips.clear()
+    for _ in range(2):
+        streams.loop.apply_together({streams.leases[0]: [streams.call(0)]})
+    assert trips == [3, 1, 1]
 
 
 def test_an_event_counts_once_in_whichever_batch_it_comes_again(streams: Streams) -> None:
@@ -133,10 +251,12 @@ def test_what_earned_feedback_is_committed_first(streams: Streams, monkeypatch: 
     committed: list[list[str]] = []
 
     def noted(
-        database: Database, batches: Sequence[tuple[Evaluations, Lease, Sequence[Change]]]
+        database: Database,
+        batches: Sequence[tuple[Evaluations, Lease, Sequence[Change]]],
+        known: KnownEvaluations | None = None,
     ) -> list[list[Change] | None]:
         committed.extend([change.id.evaluation for change in changes] for _, _, changes in batches)
-        return commit_each(database, batches)
+        return commit_each(database, batches, known)
 
     monkeypatch.setattr("tellback_workers.loops.guidance.commit_each", noted)
     silent = msgspec.structs.replace(streams.call(0).message, evaluation="silent")

@@ -22,7 +22,7 @@ from tellback.guidance.evaluation import Effects, begin
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.evaluations import Change, EvaluationId
+from tellback.state.evaluations import Change, EvaluationId, Loaded
 from tellback.state.intake import Entry
 from tellback.state.keys import FAMILIES, Layout
 from tellback.state.script import Call
@@ -287,7 +287,7 @@ def test_a_batch_goes_on_where_only_the_tools_shard_is_away(layout: Layout) -> N
     event = call("rate_limited")
     change = Change(
         EvaluationId("s", "p", "e"),
-        b"0",
+        Loaded(b"0", None, frozenset()),
         begin("s", "p", "e", 1),
         [Entry("1-1", event, 1)],
         [event.event_id],

@@ -57,6 +57,7 @@ class Drainer:
         self._lease_seconds = lease_seconds
         self._batch = batch
         self._trials = trials or Lock()
+        self._joint = loop if isinstance(loop, JointLoop) else None  # asked once: it costs more than a small batch
         self._patience_ms = patience * 1000
 
     def drain(self, shard: Shard, family: Family) -> bool:
@@ -123,10 +124,10 @@ class Drainer:
                 left.alone[lease] = list(self._decoded(lease, raws))
             except Fenced:
                 left.fenced.add(lease)
-        if not isinstance(self._loop, JointLoop):
+        if self._joint is None:
             return left
         try:
-            rest = self._loop.apply_together({lease: entries for lease, entries in left.alone.items() if entries})
+            rest = self._joint.apply_together({lease: entries for lease, entries in left.alone.items() if entries})
         except Unavailable:
             raise
         except Exception:  # noqa: BLE001 - as above

@@ -19,7 +19,9 @@ from tellback.state.database import Arg, Command, Database
 from tellback.state.guidance_stats import bucket
 from tellback.state.intake import Entry, Fenced, Lease, committed
 from tellback.state.keys import FAMILIES, Layout, Shard
+from tellback.state.known import KnownEvaluations
 from tellback.state.script import Call, Script
+from tellback.state.stored import FIELDS, new_calls, new_version, restored, size_of, without_calls
 
 _MAIL_CAP: Final = FAMILIES["mail"].cap or 0
 _HISTORY_CAP: Final = FAMILIES["hist"].cap or 0
@@ -75,13 +77,16 @@ def due_id(member: str) -> EvaluationId:
 class Loaded:
     """An evaluation as Redis has it, and which of the event ids asked for it has seen.
 
-    `generation` counts how often its mailbox was emptied.
+    `generation` counts how often its mailbox was emptied; up to call `kept` its newest calls stand beside its state.
+    Not `asked`: nobody has asked Redis for `seen`, the commit does.
     """
 
     version: bytes
     state: EvaluationState | None
     seen: frozenset[str]
     generation: int = 0
+    kept: int = 0
+    asked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,7 @@ class Change:
     """What a batch makes of one evaluation: every entry of it, the ids that are new, the state and its effects."""
 
     id: EvaluationId
-    version: bytes
+    loaded: Loaded
     state: EvaluationState
     entries: Sequence[Entry]
     fresh: Sequence[str]
@@ -141,7 +146,7 @@ class Evaluations:
         for id_, events in wanted.items():
             keys = _keys(self._shard, id_)
             commands += [
-                ("HMGET", keys.eval, "version", "state", "takes", "taken_at"),
+                ("HMGET", keys.eval, *FIELDS),
                 ("SMISMEMBER", keys.seen, *events),
                 ("SMISMEMBER", keys.seen_old, *events),
             ]
@@ -167,8 +172,7 @@ class Evaluations:
 
     def load_due(self, ids: Sequence[EvaluationId]) -> list[Loaded]:
         """Evaluations that are to be looked at."""
-        fields = ("version", "state", "takes", "taken_at")
-        replies = self._db.pipeline([("HMGET", _keys(self._shard, id_).eval, *fields) for id_ in ids])
+        replies = self._db.pipeline([("HMGET", _keys(self._shard, id_).eval, *FIELDS) for id_ in ids])
         return [_loaded(reply, frozenset()) for reply in replies]
 
     def commit(self, lease: Lease, changes: Sequence[Change]) -> list[Change]:
@@ -181,10 +185,6 @@ class Evaluations:
         if late is None:
             raise Fenced("the drainer's lease has passed on")
         return late
-
-    def commit_calls(self, lease: Lease, changes: Sequence[Change]) -> list[Call]:
-        """What commits each of these."""
-        return [self._call(lease, change) for change in changes]
 
     def commit_look(self, look: Looked) -> bool:
         """Commit a look; False where an event, a taker or another look was faster, and nothing was written."""
@@ -221,31 +221,39 @@ class Evaluations:
         """The list in which feedback waits."""
         return _keys(self._shard, id_).mail
 
-    def _call(self, lease: Lease, change: Change) -> Call:
-        state, effects = change.state, change.effects
+    def commit_call(self, lease: Lease, change: Change) -> tuple[Call, Loaded, int]:
+        """What commits this, what it is committed as, and how many bytes that has."""
+        state, effects, loaded = change.state, change.effects, change.loaded
+        written, calls = without_calls(state), new_calls(state, loaded.kept)
+        after = Loaded(new_version(), state, frozenset(), loaded.generation, state.calls, asked=False)
         feedback = [_encode(item) for item in effects.feedback[-_MAIL_CAP:]]
         outdated = _encode(sorted(effects.outdated)) if effects.outdated else b""
-        sizes = (len(change.fresh), len(feedback), len(effects.tallies))
-        return _commit.call(
+        sizes = (len(calls), len(change.fresh), len(feedback), len(effects.tallies))
+        call = _commit.call(
             [*lease.keys, *_keys(self._shard, change.id), bucket(self._shard, change.entries[-1].at_ms)],
             [
                 *lease.args(change.entries),
-                *(change.version, _encode(state), state.calls, *self._schedule(change.id, state), outdated, *sizes),
+                *(loaded.version, after.version, written, state.calls, int(not loaded.asked)),
+                *(*self._schedule(change.id, state), outdated, *sizes),
+                *calls,
                 *change.fresh,
                 *feedback,
                 *_flat(effects.tallies),
                 *effects.history[-_HISTORY_CAP:],
             ],
         )
+        return call, after, size_of(written, state)
 
     def _look_call(self, look: Looked) -> Call:
         keys, state, effects = _keys(self._shard, look.id), look.state, look.effects
         mails = [_timed(state, place, feedback) for place, feedback in effects.timed.items()]
+        calls = new_calls(state, look.loaded.kept)
         return _commit_look.call(
             [keys.eval, keys.mail, keys.hist, keys.due, bucket(self._shard, look.at_ms)],
             [
-                *(look.loaded.version, look.loaded.generation, _encode(state), state.calls),
-                *(*self._schedule(look.id, state), len(mails), len(effects.tallies)),
+                *(look.loaded.version, new_version(), look.loaded.generation, without_calls(state), state.calls),
+                *(*self._schedule(look.id, state), len(calls), len(mails), len(effects.tallies)),
+                *calls,
                 *mails,
                 *_flat(effects.tallies),
                 *effects.history[-_HISTORY_CAP:],
@@ -272,23 +280,35 @@ def load_each(
 
 
 def commit_each(
-    database: Database, batches: Sequence[tuple[Evaluations, Lease, Sequence[Change]]]
+    database: Database,
+    batches: Sequence[tuple[Evaluations, Lease, Sequence[Change]]],
+    known: KnownEvaluations | None = None,
 ) -> list[list[Change] | None]:
     """What `commit` does, for several shards in one round trip: what came too late, None where the lease has passed on.
 
-    On a cluster they must share a slot.
+    What was committed is `known` from then on. On a cluster the shards must share a slot.
     """
-    replies = iter(
-        database.run_all([call for store, lease, changes in batches for call in store.commit_calls(lease, changes)])
-    )
-    return [_late(changes, list(islice(replies, len(changes)))) for _, _, changes in batches]
+    commits = [store.commit_call(lease, change) for store, lease, changes in batches for change in changes]
+    replies = zip(database.run_all([call for call, _, _ in commits]), commits, strict=True)
+    return [_late(lease, changes, list(islice(replies, len(changes))), known) for _, lease, changes in batches]
 
 
-def _late(changes: Sequence[Change], replies: Sequence[Any]) -> list[Change] | None:
+def _late(
+    lease: Lease,
+    changes: Sequence[Change],
+    replies: Sequence[tuple[Any, tuple[Call, Loaded, int]]],
+    known: KnownEvaluations | None,
+) -> list[Change] | None:
+    late: list[Change] = []
     try:
-        return [change for change, reply in zip(changes, replies, strict=True) if not committed(reply)]
+        for change, (reply, (_, after, size)) in zip(changes, replies, strict=True):
+            if not committed(reply):
+                late.append(change)
+            elif known is not None and all(slot.waits is None for slot in change.state.slots):
+                known.keep(lease, change.id, after, size)  # not what waits: loading tells whether it was taken
     except Fenced:
         return None
+    return late
 
 
 def _seen(events: Sequence[str], new: Sequence[int], old: Sequence[int]) -> frozenset[str]:
@@ -299,13 +319,15 @@ def _seen(events: Sequence[str], new: Sequence[int], old: Sequence[int]) -> froz
 
 
 def _loaded(fields: Sequence[Any], seen: frozenset[str]) -> Loaded:
-    """The reply for version, state, takes and taken_at; slots whose waiting feedback was taken know it."""
-    version, raw, takes, taken_at = fields
-    state = None if raw is None else _decode_state(raw)
+    """The reply for `FIELDS`; slots whose waiting feedback was taken know it."""
+    version, raw, takes, taken_at, *lines = fields
     generation = int(takes or 0)
-    if state is not None and taken_at is not None:
+    if raw is None:
+        return Loaded(version or b"0", None, seen, generation)
+    state, kept = restored(raw, lines)
+    if taken_at is not None:
         forget_taken(state, generation, int(taken_at))
-    return Loaded(version or b"0", state, seen, generation)
+    return Loaded(version, state, seen, generation, kept)
 
 
 def _timed(state: EvaluationState, place: int, feedback: Feedback) -> bytes:

@@ -49,7 +49,7 @@ FAMILIES: Final = {
         ),
         KeyFamily("op", "decisions", "string", 10 * MINUTE, None, "one reply for each operation id"),
         KeyFamily("hist", "history", "list", 7 * DAY, 1_000, "the newest 1,000 entries of a session"),
-        KeyFamily("eval", "guidance", "hash", 7 * DAY, 16, "one evaluation's state"),
+        KeyFamily("eval", "guidance", "hash", 7 * DAY, 40, "one evaluation's state, its newest 32 calls beside it"),
         KeyFamily("seen", "guidance", "set", 7 * DAY, 50_500, "event ids, two generations of 50,000"),
         KeyFamily("seen-old", "guidance", "set", 7 * DAY, 50_500, "the generation before"),
         KeyFamily("mail", "guidance", "list", 7 * DAY, 100, "feedback not yet delivered"),

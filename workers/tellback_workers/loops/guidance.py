@@ -5,7 +5,7 @@ entries ── by evaluation ── one load ── step, event by event ── 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
@@ -16,6 +16,7 @@ from tellback.guidance.registry import load_registry
 from tellback.state.changes import Changes, SharedChange
 from tellback.state.evaluations import Change, EvaluationId, Evaluations, Loaded, commit_each, load_each
 from tellback.state.intake import Entry, Fenced, Lease
+from tellback.state.known import KnownEvaluations
 from tellback_workers.isolation import Asking, IsolatedPanel
 from tellback_workers.loop import Left
 from tellback_workers.outcomes import with_outcomes
@@ -38,8 +39,12 @@ class _Batch:
     panel: IsolatedPanel
     waiting: Mapping[EvaluationId, Sequence[Entry]]
 
-    def event_ids(self) -> dict[EvaluationId, list[str]]:
-        return {id_: [entry.message.event_id for entry in group] for id_, group in self.waiting.items()}
+    def event_ids(self, without: Container[EvaluationId] = ()) -> dict[EvaluationId, list[str]]:
+        return {
+            id_: [entry.message.event_id for entry in group]
+            for id_, group in self.waiting.items()
+            if id_ not in without
+        }
 
     def entries(self) -> list[Entry]:
         return [entry for group in self.waiting.values() for entry in group]
@@ -62,6 +67,7 @@ class GuidanceLoop:
         self._team = team
         self.registry = load_registry(runtime.settings.providers)
         self._health = HealthReport(runtime, team)
+        self._known = KnownEvaluations()
 
     def ready(self) -> None:
         """Always: providers need nothing but this process."""
@@ -104,8 +110,9 @@ class GuidanceLoop:
     def _settle(self, batches: Sequence[_Batch], alone: dict[Lease, Sequence[Entry]] | None = None) -> set[Lease]:
         """Evaluate and commit; the leases that have passed on. With `alone`, what is to be applied so goes there."""
         fenced: set[Lease] = set()
+        known = self._known if alone is not None else KnownEvaluations()
         for _ in range(TRIES):
-            loaded = load_each(self._runtime.database, [(batch.store, batch.event_ids()) for batch in batches])
+            loaded = self._loaded(batches, known)
             made: list[tuple[_Batch, list[Change]]] = []
             for batch, found in zip(batches, loaded, strict=True):
                 if alone is not None and self.registry.has_custom and self._asks_custom(batch, found):
@@ -113,13 +120,24 @@ class GuidanceLoop:
                 else:
                     made.append((batch, self._evaluated(batch, found)))
             self._health.tell([change for _, changes in made for change in changes])
-            late = commit_each(self._runtime.database, [(batch.store, batch.lease, changes) for batch, changes in made])
+            commits = [(batch.store, batch.lease, changes) for batch, changes in made]
+            late = commit_each(self._runtime.database, commits, known)
             fenced.update(batch.lease for (batch, _), rest in zip(made, late, strict=True) if rest is None)
             batches = [batch.of(rest) for (batch, _), rest in zip(made, late, strict=True) if rest]
             if not batches:
                 return fenced
         waiting = sum(len(batch.waiting) for batch in batches)
         raise TellbackError(f"{waiting} evaluations changed under each of {TRIES} attempts")
+
+    def _loaded(self, batches: Sequence[_Batch], known: KnownEvaluations) -> list[Mapping[EvaluationId, Loaded]]:
+        """The evaluations of each batch, from Redis where they are not known."""
+        found = [
+            {id_: one for id_ in batch.waiting if (one := known.take(batch.lease, id_)) is not None}
+            for batch in batches
+        ]
+        wanted = [(batch.store, batch.event_ids(without)) for batch, without in zip(batches, found, strict=True)]
+        loaded = load_each(self._runtime.database, wanted)
+        return [{**known_before, **rest} for known_before, rest in zip(found, loaded, strict=True)]
 
     def _evaluated(self, batch: _Batch, loaded: Mapping[EvaluationId, Loaded]) -> list[Change]:
         """What the batch makes of its evaluations, first of those that earned feedback: somebody may await it."""
@@ -226,4 +244,4 @@ def _evaluate(
             if told:
                 absorb(state, told, entry.order)
             step(state, event, entry.at_ms, panel, effects)
-    return Change(id_, loaded.version, state, entries, list(fresh), effects)
+    return Change(id_, loaded, state, entries, list(fresh), effects)

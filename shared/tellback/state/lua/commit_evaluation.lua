@@ -4,40 +4,44 @@
 -- on the same state.
 -- KEYS: intake stream, lease, evaluation, seen ids, seen ids of the generation before, mailbox, history, due set,
 -- counters.
--- ARGV: fence, entry ids (JSON), version that was loaded ('0' for none), state, tool calls counted, member of the due
--- set, next look (see lib/evaluation), slots whose waiting feedback is outdated (JSON), number of event ids, of feedback,
--- of counters; then the event ids, the feedback (JSON each), counter and increment in turn, the history's lines (JSON
--- each).
--- Returns 'ok', 'fenced', or 'stale': load again.
+-- ARGV: fence, entry ids (JSON), version that was loaded ('0' for none), version from now on, state, tool calls counted,
+-- '1' where nobody has looked whether the event ids were seen, member of the due set, next look (see lib/evaluation),
+-- slots whose waiting feedback is outdated (JSON), number of fields and values of newest calls, of event ids, of feedback,
+-- of counters; then field and value of newest calls in turn, the event ids, the feedback (JSON each), counter and
+-- increment in turn, the history's lines (JSON each).
+-- Returns 'ok', 'fenced', or 'stale': load again, of what was not looked for one was seen before.
 -- @include intake
 -- @include history
 -- @include seen
 -- @include tally
 -- @include evaluation
-local FIRST = 12
+local FIRST = 15
 if fenced() then
   return 'fenced'
 end
-local version = redis.call('HGET', KEYS[3], 'version') or '0'
-if version ~= ARGV[3] then
+if (redis.call('HGET', KEYS[3], 'version') or '0') ~= ARGV[3] then
+  return 'stale'
+end
+local calls, ids, mails, counters = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[14])
+local place = FIRST + calls
+if ARGV[7] == '1' and ids > 0 and any_seen(KEYS[4], KEYS[5], unpack(ARGV, place, place + ids - 1)) then
   return 'stale'
 end
 settle()
 local keys = {eval = KEYS[3], mail = KEYS[6], due = KEYS[8]}
-local ids, mails, counters = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
-keep_state(keys, version, ARGV[4], ARGV[5])
-schedule(keys, ARGV[6], ARGV[7])
+keep_state(keys, ARGV[4], ARGV[5], ARGV[6], unpack(ARGV, FIRST, FIRST + calls - 1))
+schedule(keys, ARGV[8], ARGV[9])
 if ids > 0 then
-  see(KEYS[4], KEYS[5], unpack(ARGV, FIRST, FIRST + ids - 1))
+  see(KEYS[4], KEYS[5], unpack(ARGV, place, place + ids - 1))
 end
-if ARGV[8] ~= '' then
+if ARGV[10] ~= '' then
   local slots = {}
-  for _, slot in ipairs(cjson.decode(ARGV[8])) do
+  for _, slot in ipairs(cjson.decode(ARGV[10])) do
     slots[slot] = true
   end
   outdate(keys, slots)
 end
-local place = FIRST + ids
+place = place + ids
 if mails > 0 then
   deliver(keys, unpack(ARGV, place, place + mails - 1))
 end

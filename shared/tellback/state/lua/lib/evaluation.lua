@@ -3,9 +3,10 @@
 local WEEK = 604800000
 local MAIL = 100
 
--- `calls` is what take_feedback compares with.
-local function keep_state(keys, version, state, calls)
-  redis.call('HSET', keys.eval, 'version', tonumber(version) + 1, 'state', state, 'calls', calls)
+-- `version` is a new one. `calls` is what take_feedback compares with; after it come the newest calls that are not kept
+-- yet, field and line of each in turn.
+local function keep_state(keys, version, state, calls, ...)
+  redis.call('HSET', keys.eval, 'version', version, 'state', state, 'calls', calls, ...)
   redis.call('PEXPIRE', keys.eval, WEEK)
 end
 

@@ -2,6 +2,18 @@
 local SEEN_LIFE = 604800000
 local GENERATION = 50000
 
+-- Whether one of these ids, of which there is at least one, was applied before.
+local function any_seen(current, before, ...)
+  for _, key in ipairs({current, before}) do
+    for _, seen in ipairs(redis.call('SMISMEMBER', key, ...)) do
+      if seen == 1 then
+        return true
+      end
+    end
+  end
+  return false
+end
+
 -- Remembers ids, of which there is at least one.
 local function see(current, before, ...)
   if redis.call('SCARD', current) + select('#', ...) > GENERATION then
