@@ -35,6 +35,9 @@ LAYOUTS = {
     "a byte order mark": "\ufeff" + json.dumps(OTHERS, indent=2) + "\n",
     "empty object": "{}",
     "empty": "",
+    "white space": " \n\n",
+    "ends of lines of another system": json.dumps(OTHERS, indent=2).replace("\n", "\r\n") + "\r\n",
+    "half a surrogate pair": '{"a": "\\ud800"}',
 }
 
 
@@ -52,14 +55,16 @@ def ours(path: Path) -> dict[str, str]:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_file_comes_back_byte_for_byte_and_others_hooks_stay(layout: str, tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
-    path.write_text(LAYOUTS[layout], "utf-8")
+    path.write_bytes(LAYOUTS[layout].encode())
     path.chmod(0o640)
     before = path.read_bytes()
     assert run("install", "--settings", path).returncode == 0
     with_hooks = path.read_bytes()
     assert set(ours(path)) == {"SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop"}
+    assert (b"\r\n" in before) is (b"\r\n" in with_hooks)
+    assert with_hooks.count(b"\n") == with_hooks.count(b"\r\n") or b"\r\n" not in before
     found = json.loads(with_hooks.decode("utf-8-sig"))
-    expected = json.loads(before.decode("utf-8-sig") or "{}")
+    expected = json.loads(before.decode("utf-8-sig").strip() or "{}")
     assert {**found, "hooks": None} == {**expected, "hooks": None}
     for event, groups in expected.get("hooks", {}).items():
         assert found["hooks"][event][: len(groups)] == groups
@@ -99,7 +104,18 @@ def test_a_file_that_was_not_there_is_made_and_removed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    ["{", "[1]", '"text"', '{"hooks": []}', '{"hooks": {"PostToolUse": {}}}', '{"a": 1, "a": 2}', "// a\n{}", "\x00"],
+    [
+        "{",
+        "[1]",
+        '"text"',
+        '{"hooks": []}',
+        '{"hooks": {"PostToolUse": {}}}',
+        '{"a": 1, "a": 2}',
+        "// a\n{}",
+        "\x00",
+        '{"a": NaN}',
+        '{"a": 1e999}',
+    ],
 )
 def test_a_file_that_is_not_what_an_agent_reads_is_refused_and_left(wrong: str, tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
@@ -110,6 +126,38 @@ def test_a_file_that_is_not_what_an_agent_reads_is_refused_and_left(wrong: str, 
     assert "Traceback" not in done.stderr
     assert path.read_text() == wrong
     assert [entry.name for entry in tmp_path.iterdir()] == ["settings.json"]
+
+
+def test_a_file_that_was_made_read_only_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text("{}")
+    path.chmod(0o444)
+    done = run("install", "--settings", path)
+    assert (done.returncode, path.read_text()) == (2, "{}")
+    assert "is read-only; nothing was changed" in " ".join(done.stderr.split())
+    assert [entry.name for entry in tmp_path.iterdir()] == ["settings.json"]
+    path.chmod(0o644)
+    run("install", "--settings", path)
+    path.chmod(0o444)
+    assert run("uninstall", "--settings", path).returncode == 2
+    assert ours(path)
+
+
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ("--wait=0", "TELLBACK_HOOK_WAIT"),
+        ("--wait=100", "TELLBACK_HOOK_WAIT"),
+        ("--team=Bad Team", "Bad Team"),
+        ("--redis-url=http://example.org", "not the URL of a Redis"),
+        ("--prompt=", "--prompt has no value"),
+    ],
+)
+def test_an_option_with_which_no_hook_could_work_is_refused(option: str, named: str, tmp_path: Path) -> None:
+    done = run("install", "--settings", tmp_path / "settings.json", option)
+    assert done.returncode == 2
+    assert named in " ".join(done.stderr.split())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_dry_run_shows_the_change_and_makes_none(tmp_path: Path) -> None:

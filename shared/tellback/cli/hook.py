@@ -96,6 +96,7 @@ def install(
     with reported():
         name = _checked(config, prompt)
         arguments = _arguments(name, None if config is None else config.resolve(), wait, team, redis_url)
+        _check_options(arguments)
         change = installed(_file(settings, project=project), _program(), arguments)
         if dry_run:
             _show(change)
@@ -178,6 +179,15 @@ def _checked(config: Path | None, prompt: str | None) -> str | None:
     except (MessageError, TypeError, ValueError) as error:
         raise ConfigurationError(f"{config}: {error}") from error
     return prompt or read.prompt
+
+
+def _check_options(arguments: list[str]) -> None:
+    """As the hooks themselves check them, which fail in silence."""
+    from tellback.hook.options import read_options
+    from tellback.state.database import Database
+
+    options = read_options(arguments, {"TELLBACK_DATA_DIR": os.devnull})
+    Database(options.redis_url).close()
 
 
 def _arguments(

@@ -7,6 +7,7 @@ The file is JSON of the form that Claude Code reads: `{"hooks": {EVENT: [{"match
 from __future__ import annotations
 
 import json
+import math
 import os
 import py_compile
 import shlex
@@ -22,6 +23,7 @@ from tellback.hook.process import EVENTS
 
 BACKUP: Final = ".before-tellback"
 NO_FILE: Final = b"There was no settings file.\n"  # in place of a copy
+_WRITABLE: Final = 0o222  # for anybody
 TIMEOUT: Final = 10  # seconds after which the agent's program ends a hook process, should all else fail
 _WITH_MATCHER: Final = frozenset({"PostToolUse", "PostToolUseFailure"})
 
@@ -41,7 +43,7 @@ def installed(path: Path, program: str, arguments: Sequence[str]) -> Change:
         ConfigurationError: the file is not what an agent's program reads; it stays as it is.
     """
     before, settings = _read(path)
-    original = _loads(before or b"{}")
+    original = _loads(before or b"")
     _remove(settings)
     hooks = _mapping(settings, "hooks", path)
     for name, event in EVENTS.items():
@@ -83,6 +85,7 @@ def write(change: Change) -> None:
     try:
         if _bytes(path) != change.before:
             raise ConfigurationError(f"{path} has just been changed by another program; run this again")
+        _refuse_read_only(path)
         if change.after is None:
             path.unlink()
             return
@@ -119,6 +122,7 @@ def keep_backup(change: Change) -> Path | None:
         ConfigurationError: the folder cannot be written.
     """
     backup = _beside(change.path)
+    _refuse_read_only(change.path)
     if change.before is not None and _has_ours(_loads(change.before)):
         return backup if backup.exists() else None
     try:
@@ -129,6 +133,12 @@ def keep_backup(change: Change) -> Path | None:
     except OSError as error:
         raise ConfigurationError(f"{backup} cannot be written: {error.strerror}; nothing was changed") from error
     return backup
+
+
+def _refuse_read_only(path: Path) -> None:
+    """Replacing a file does not ask for the right to write it: somebody who took that right away meant it."""
+    if path.exists() and not path.stat().st_mode & _WRITABLE:
+        raise ConfigurationError(f"{path} is read-only; nothing was changed")
 
 
 def drop_backup(change: Change) -> None:
@@ -167,7 +177,7 @@ def _bytes(path: Path) -> bytes | None:
 def _read(path: Path) -> tuple[bytes | None, dict[str, Any]]:
     try:
         before = _bytes(path)
-        found: object = _loads(before) if before and before.strip() else {}
+        found: object = _loads(before or b"")
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path} is no JSON that can be read: {error}; nothing was changed") from error
     if not isinstance(found, dict):
@@ -178,7 +188,25 @@ def _read(path: Path) -> tuple[bytes | None, dict[str, Any]]:
 
 
 def _loads(raw: bytes) -> Any:
-    return json.loads(raw.decode("utf-8-sig") or "{}", object_pairs_hook=_without_doubles)
+    text = raw.decode("utf-8-sig")
+    return json.loads(
+        text if text.strip() else "{}",
+        object_pairs_hook=_without_doubles,
+        parse_constant=_no_number,
+        parse_float=_number,
+    )
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number")
+
+
+def _number(text: str) -> float:
+    """A number that can be written again."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is too large a number")
+    return number
 
 
 def _loads_or_none(raw: bytes) -> Any:
@@ -212,7 +240,7 @@ def _mapping(settings: dict[str, Any], key: str, path: Path, *, add: bool = True
 
 
 def _dumps(settings: Mapping[str, Any], before: bytes | None) -> bytes:
-    """JSON with the indentation, the end and the byte order mark that the file had."""
+    """JSON with the indentation, the ends of lines and of the file, and the byte order mark that the file had."""
     text = (before or b"").decode("utf-8-sig")
     lines = text.splitlines()
     indented = next((line for line in lines[1:] if line.strip()), "  ")
@@ -221,7 +249,12 @@ def _dumps(settings: Mapping[str, Any], before: bytes | None) -> bytes:
         indent = None
     end = "" if text and not text.endswith("\n") else "\n"
     mark = b"\xef\xbb\xbf" if before and before.startswith(b"\xef\xbb\xbf") else b""
-    return mark + (json.dumps(settings, indent=indent, ensure_ascii=False) + end).encode()
+    made = json.dumps(settings, indent=indent, ensure_ascii=False) + end
+    try:
+        made.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON can name and UTF-8 cannot hold
+        made = json.dumps(settings, indent=indent) + end
+    return mark + (made.replace("\n", "\r\n") if "\r\n" in text else made).encode()
 
 
 def _groups(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
