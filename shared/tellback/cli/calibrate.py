@@ -25,42 +25,51 @@ _AT_ONCE: Final = 256  # pairs; their vectors take 0.8 MB at 384 dimensions
 _MOST_BYTES: Final = 256 << 20
 
 
+PairsArgument = Annotated[
+    str,
+    typer.Argument(metavar="PAIRS.csv", help="Two texts and a score a line, CSV or TSV; - reads standard input."),
+]
+BankOption = Annotated[str | None, typer.Option("--bank", "-b", help="Set the threshold of this bank.")]
+SameFromOption = Annotated[
+    float | None,
+    typer.Option(help="The score from which a pair is the same. Default: 4, or 1 where all scores are 0 or 1."),
+]
+ColumnsOption = Annotated[
+    str | None, typer.Option(metavar="FIRST,SECOND,SCORE", help="Columns, by name or by number from 1.")
+]
+DelimiterOption = Annotated[
+    str | None, typer.Option(help="Between fields: comma, tab, semicolon, pipe or a character. Default: found.")
+]
+ModelOption = Annotated[str | None, typer.Option(help="The embedding model. Default: the bank's, else TELLBACK_MODEL.")]
+ThresholdOption = Annotated[
+    float | None, typer.Option(help="Judge this threshold, and with --bank set it in place of the one found.")
+]
+PlotOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Draw them: into FILE.png, .svg or .pdf (extra `plot`); - is the terminal, as without it.",
+    ),
+]
+OneJsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(rich_help_panel=SIGNALS)(calibrate)
 
 
 def calibrate(
-    pairs: Annotated[
-        str,
-        typer.Argument(metavar="PAIRS.csv", help="Two texts and a score a line, CSV or TSV; - reads standard input."),
-    ],
+    pairs: PairsArgument,
     *,
-    bank: Annotated[str | None, typer.Option("--bank", "-b", help="Set the threshold of this bank.")] = None,
-    same_from: Annotated[
-        float | None,
-        typer.Option(help="The score from which a pair is the same. Default: 4, or 1 where all scores are 0 or 1."),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(metavar="FIRST,SECOND,SCORE", help="Columns, by name or by number from 1.")
-    ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(help="Between fields: comma, tab, semicolon, pipe or a character. Default: found.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="The embedding model. Default: the bank's, else TELLBACK_MODEL.")
-    ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="Judge this threshold, and with --bank set it in place of the one found.")
-    ] = None,
-    plot: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw them: into FILE.png, .svg or .pdf (extra `plot`); - is the terminal, as without it.",
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    bank: BankOption = None,
+    same_from: SameFromOption = None,
+    columns: ColumnsOption = None,
+    delimiter: DelimiterOption = None,
+    model: ModelOption = None,
+    threshold: ThresholdOption = None,
+    plot: PlotOption = None,
+    as_json: OneJsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:

@@ -16,28 +16,35 @@ _COLUMNS: Final = ("fact_id", "score", "semantic", "usefulness", "scope")
 _SHOWN: Final = 80  # characters of a text in a table
 
 
+CandidateOption = Annotated[
+    list[str] | None,
+    typer.Option("--candidate", "-c", help="FACT=SCORE of your own search; repeat it. Without: the bank's facts."),
+]
+ExplorationOption = Annotated[
+    float, typer.Option(help="Share of the places that facts of fewer than five signals are to have, 0 to 1.")
+]
+PenaltyFloorOption = Annotated[float, typer.Option(help="Count no fact as less useful than this, 0 to 1.")]
+PenaltyAfterOption = Annotated[
+    int, typer.Option(help="Count no fact as less useful than 0.5 before it has so many signals.")
+]
+WaitOption = Annotated[
+    float, typer.Option(help="Seconds to wait for a worker; then candidates are ranked by global scores.")
+]
+
+
 def recall(
     query: Annotated[str, typer.Argument(help="What is looked for.")],
     *,
     bank: Annotated[str, typer.Option("--bank", "-b", help="The bank.")],
-    candidate: Annotated[
-        list[str] | None,
-        typer.Option("--candidate", "-c", help="FACT=SCORE of your own search; repeat it. Without: the bank's facts."),
-    ] = None,
+    candidate: CandidateOption = None,
     boost: Annotated[bool, typer.Option(help="Rank by usefulness too.")] = True,
     weight: Annotated[float, typer.Option(help="Weight of usefulness, 0 to 1.")] = 0.3,
     min_usefulness: Annotated[float, typer.Option(help="Leave out what is less useful; unknown facts have 0.5.")] = 0.0,
-    exploration: Annotated[
-        float, typer.Option(help="Share of the places that facts of fewer than five signals are to have, 0 to 1.")
-    ] = 0.0,
-    penalty_floor: Annotated[float, typer.Option(help="Count no fact as less useful than this, 0 to 1.")] = 0.0,
-    penalty_after: Annotated[
-        int, typer.Option(help="Count no fact as less useful than 0.5 before it has so many signals.")
-    ] = 0,
+    exploration: ExplorationOption = 0.0,
+    penalty_floor: PenaltyFloorOption = 0.0,
+    penalty_after: PenaltyAfterOption = 0,
     limit: Annotated[int, typer.Option(help="Most hits.")] = 10,
-    wait: Annotated[
-        float, typer.Option(help="Seconds to wait for a worker; then candidates are ranked by global scores.")
-    ] = 5.0,
+    wait: WaitOption = 5.0,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,

@@ -20,6 +20,30 @@ GUIDANCE_DAYS: Final = 35
 BANK_DAYS: Final = 90
 
 
+SessionOption = Annotated[
+    str | None,
+    typer.Option("--session", "-s", help="Only this session, as far as its newest 1,000 history entries tell."),
+]
+BankOption = Annotated[
+    str | None, typer.Option("--bank", "-b", help="What the signals of this bank add up to, instead of guidance.")
+]
+DaysOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=400,
+        help="How many days (UTC), today included: of guidance 35 at most; of a bank those with signals, else 90.",
+    ),
+]
+PlotOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Draw it: into FILE.png, .svg or .pdf (extra `plot`), or with - as bars in the terminal.",
+    ),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(rich_help_panel=OPERATE)(stats)
@@ -27,28 +51,10 @@ def register(app: typer.Typer) -> None:
 
 def stats(
     *,
-    session: Annotated[
-        str | None,
-        typer.Option("--session", "-s", help="Only this session, as far as its newest 1,000 history entries tell."),
-    ] = None,
-    bank: Annotated[
-        str | None, typer.Option("--bank", "-b", help="What the signals of this bank add up to, instead of guidance.")
-    ] = None,
-    days: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=400,
-            help="How many days (UTC), today included: of guidance 35 at most; of a bank those with signals, else 90.",
-        ),
-    ] = None,
-    plot: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw it: into FILE.png, .svg or .pdf (extra `plot`), or with - as bars in the terminal.",
-        ),
-    ] = None,
+    session: SessionOption = None,
+    bank: BankOption = None,
+    days: DaysOption = None,
+    plot: PlotOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,

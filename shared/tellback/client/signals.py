@@ -115,15 +115,13 @@ class Bank:
             boost_by_usefulness: rank by (1 - weight) x semantic + weight x usefulness; otherwise by semantic alone.
             usefulness_weight: from 0 to 1. High weights keep new facts from ever surfacing: begin low.
             min_usefulness: leave out facts below this usefulness, from 0 to 1; an unknown fact has 0.5.
-            exploration: share of the places, rounded up, that facts of fewer than five signals are to have, the most
-                relevant ones; those that have theirs only so stand last and say so by `explored`.
+            exploration: share of the places, rounded up, for facts with fewer than five signals (`explored`, last).
             penalty_floor: count no fact as less useful than this.
             penalty_after: count no fact as less useful than 0.5 before it has so many signals.
             wait: seconds to wait for a worker, at most 60.
 
         Raises:
-            InvalidInput: an argument is wrong; the message names it. Without candidates also a query that the model
-                fails at.
+            InvalidInput: an argument is wrong, and named; or the model fails at a query without candidates.
             ConfigurationError: the bank was begun with another model than the workers have, or than this process.
             Timeout: without candidates, and no worker has answered in time.
             Unavailable: Redis does not answer; or, without candidates, the model of this process does not load.
