@@ -90,7 +90,13 @@ def test_lines_that_are_none_of_a_transcript_are_passed_over(tmp_path: Path) -> 
 
 def test_of_a_long_transcript_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finishing, "TRANSCRIPT_MAX", 2_000)
-    lines = [use("Bash", "1"), result("1"), *("x" * 100 for _ in range(100)), use("mcp__mail__send", "2"), result("2")]
+    lines: list[dict[str, Any] | str] = [
+        use("Bash", "1"),
+        result("1"),
+        *("x" * 100 for _ in range(100)),
+        use("mcp__mail__send", "2"),
+        result("2"),
+    ]
     assert told(tmp_path, TOOLS, *lines) == "Before you finish, this is missing:\n- the tool Bash has not succeeded"
 
 

@@ -167,6 +167,9 @@ def test_failures_of_what_a_tool_was_given_to_run_are_not_the_tools(error: objec
         ("Forbidden City is a palace complex in Beijing.", "ok"),
         ("[ERROR] 10:00 boom\n[INFO] 10:01 went on", "ok"),
         ({"message": "Order created"}, "ok"),
+        ("Cannot cancel: within 24 hours", "error"),
+        ("Line not found", "no_results"),
+        ("The lost city was not found until 1911, by Hiram Bingham.", "ok"),
     ],
 )
 def test_results_that_are_reports_and_others_that_begin_alike(result: object, expected: Code) -> None:

@@ -41,6 +41,12 @@ def test_only_tools_that_were_declared_are_named() -> None:
     assert named(limited(Observer(tools=["search_news"]), "search_web", query="x")) == ["search_news"]
 
 
+def test_a_denied_tool_that_was_not_declared_is_not_named_in_a_suggestion() -> None:
+    seen = Observer(tools=["search_news"]).observe("shell", params={"command": "ls"}, status="denied")
+    assert "shell" not in "".join(seen.suggestions)
+    assert seen.suggestions[0] == "Ask the user for permission, or do without it"
+
+
 def test_without_a_declaration_only_tools_that_have_worked_here_are_named() -> None:
     observer = Observer()
     assert named(limited(observer, "search_web", query="x")) == ["search_web"]

@@ -153,7 +153,9 @@ def test_invalid_arguments() -> None:
 
 
 def test_denied() -> None:
-    seen = observer().observe("bash", params={"command": "rm x"}, status="denied", error="The user said no")
+    seen = observer(tools=(*TOOLS, "bash")).observe(
+        "bash", params={"command": "rm x"}, status="denied", error="The user said no"
+    )
     assert seen.to_observation() == (
         "✗ bash was denied\n\nThe user said no\n\nNEXT STEPS:\n- Ask the user for permission, or do without bash"
     )

@@ -154,7 +154,10 @@ def _invalid_arguments(s: Situation) -> _Steps:
 
 
 def _denied(s: Situation) -> _Steps:
-    yield s.words("permission", "permission", tool=one_line(s.tool, 100))
+    if s.exists(s.tool) or not s.tools:
+        yield s.words("permission", "permission", tool=one_line(s.tool, 100))
+    else:
+        yield s.words("permission_missing", "permission")
     if looks_up(s.tool, s.params):
         for tool, args in s.others(s.own_queries)[:ALTERNATIVES_MAX]:
             yield s.call("instead", "alternative", tool.name, args)
