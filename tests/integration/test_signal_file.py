@@ -212,6 +212,15 @@ def test_bytes_that_are_no_text_cost_their_own_line(
     assert counted(tb, bench) == 5
 
 
+def test_a_field_that_nobody_knows_is_wrong(bench: Bench, settings: Settings, tb: Tellback, file: Path) -> None:
+    """A misspelt confidence would count as full confidence."""
+    file.write_text(line() + line(confidance=0.2))
+    done = run(settings, file)
+    assert done.exit_code == 1
+    assert f"{file}:2: Object contains unknown field `confidance`" in done.stderr
+    assert counted(tb, bench) == 1
+
+
 def test_marks_at_the_beginning(bench: Bench, settings: Settings, tb: Tellback, file: Path) -> None:
     file.write_bytes(b"\xef\xbb\xbf" + line().encode())
     assert run(settings, file).exit_code == 0

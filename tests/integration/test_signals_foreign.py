@@ -68,6 +68,7 @@ def test_a_batch_that_the_schema_allows_is_applied(tb: Tellback, bench: Bench) -
         (signal(fact_id=""), "fact_id"),
         (signal(fact_id="x" * 513), "fact_id"),
         (signal(context=7), "context"),
+        (signal(confidance=0.2), "confidance"),
         (batch(items=[]), "items"),
         (batch(items=[signal()["items"][0]] * 501), "items"),
         (batch(bank=""), "bank"),

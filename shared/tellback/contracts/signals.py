@@ -25,7 +25,7 @@ Query = Annotated[str, Meta(max_length=MAX_FIELD_BYTES, pattern=r"\S")]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
-class SignalItem(msgspec.Struct, frozen=True, kw_only=True):
+class SignalItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One observation of one fact, recalled for `query`; `confidence` lies in [0, 1], `context` is a free remark.
 
     An empty `signal_id` is set at publishing; one of your own makes a repeated call harmless.
