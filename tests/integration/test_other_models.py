@@ -20,7 +20,7 @@ from tellback.state.encoders import Encoders
 from tellback.state.keys import Layout, stream_of
 from tellback.state.memories import MemoryStore
 from tellback_workers import drain
-from tests.support.clocks import later
+from tests.support.clocks import DAY_MS, ServerClock, later
 from tests.support.signals import Bench, Wider, item, serving, signal
 from tests.support.waiting import wait_until
 
@@ -31,6 +31,11 @@ def other(settings: Settings, layout: Layout) -> Iterator[Bench]:
     bench = Bench(settings, layout, Wider())
     yield bench
     bench.close()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> ServerClock:
+    return ServerClock(monkeypatch)
 
 
 @pytest.fixture
@@ -96,6 +101,28 @@ def test_what_waits_too_long_is_a_dead_letter(tb: Tellback, bench: Bench, settin
     assert tb.dead.replay(letter.id)
     bench.drain()
     assert tb.bank("b").fact_stats("f").signal_count == 2
+
+
+def test_what_came_while_nobody_worked_waits_too(
+    tb: Tellback, bench: Bench, other: Bench, clock: ServerClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time begins when a worker without the model meets it, and is over where that goes on."""
+    signal(tb, bench, [item("f", "a")])
+    tb.bank("b").signal([item("f", "a")])
+    tb.flush()
+    clock.step(DAY_MS)
+    for _ in range(12):
+        other.drain()
+        assert tb.dead.count() == 0
+        later(monkeypatch, 50)
+    later(monkeypatch, 70)  # others had it meanwhile, or nobody: it is met for the first time again
+    for _ in range(12):
+        other.drain()
+        assert tb.dead.count() == 0
+        later(monkeypatch, 50)
+    other.drain()
+    [letter] = tb.dead.newest()
+    assert letter.reason.startswith("waited 600 s for a worker with the model of its bank")
 
 
 def test_a_stream_keeps_a_bounded_number_waiting(

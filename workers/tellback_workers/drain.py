@@ -175,7 +175,7 @@ class Drainer:
             self._intake.uncount(lease, entry.id, entry.deliveries)
             raise
         except OtherModel as error:
-            return self._leave(lease, entry, raw, left, str(error))
+            return self._leave(lease, entry, raw, left, error)
         except Exception as error:  # noqa: BLE001 - kept as the dead letter's reason
             _log.exception("drain.entry_failed", stream=lease.stream, entry=entry.id, deliveries=entry.deliveries)
             if entry.deliveries >= MAX_DELIVERIES:
@@ -183,13 +183,16 @@ class Drainer:
                 self._bury(lease, raw, f"failed {entry.deliveries} times; last: {reason}")
         return False
 
-    def _leave(self, lease: Lease, entry: Entry, raw: RawEntry, left: int, reason: str) -> bool:
-        """Leave an entry to a worker that has its bank's model, for a while, and not too many of them."""
-        waited = self._intake.now_ms() - entry.at_ms
+    def _leave(self, lease: Lease, entry: Entry, raw: RawEntry, left: int, error: OtherModel) -> bool:
+        """Leave an entry to a worker that has its bank's model, for a while, and not too many of them.
+
+        One that came while no worker ran at all has waited since this one met it.
+        """
+        waited = min(self._intake.now_ms() - entry.at_ms, 1000 * error.lasting)
         if left < MOST_LEFT and waited < self._patience_ms:
             self._intake.uncount(lease, entry.id, entry.deliveries)
             return True
-        whole = redact_text(f"waited {waited / 1000:.0f} s for a worker with the model of its bank; {reason}")
+        whole = redact_text(f"waited {waited / 1000:.0f} s for a worker with the model of its bank; {error}")
         self._bury(lease, raw, whole[:2000])
         return False
 

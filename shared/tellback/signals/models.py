@@ -21,7 +21,12 @@ _CALIBRATED: Final = {PACKAGED: 0.81}
 
 
 class OtherModel(ConfigurationError):
-    """A bank has another model than this process; a worker that has it may apply what this one cannot."""
+    """A bank has another model than this process; a worker that has it may apply what this one cannot.
+
+    `lasting` is for how many seconds this process has met that of the bank again and again.
+    """
+
+    lasting = 0.0
 
 
 def default_threshold(model: str) -> float:
