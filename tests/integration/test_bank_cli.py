@@ -170,3 +170,11 @@ def test_metrics_of_signals(tb: Tellback, taught: Bench, clock: ServerClock) -> 
     assert then["tellback_decay_due"] == (0 if taught.layout.of("b") == taught.layout.of("other") else 1)
     clock.step(7 * DAY_MS)
     assert found()["tellback_decay_due"] == len({taught.layout.of("b"), taught.layout.of("other")})
+
+
+def test_a_fact_has_one_line_in_eighty_columns(tb: Tellback, bench: Bench, settings: Settings) -> None:
+    """A UUID, its score, and its signals of two types."""
+    fact_id = "6f1c2a9e-0d7b-4b1f-9c53-2f5f6f3f1a11"
+    signal(tb, bench, [item(fact_id, "a", "ignored"), item(fact_id, "a", "not_helpful")])
+    shown = run(settings, "stats", "--bank", "b", columns=80).stdout.splitlines()
+    assert sum(fact_id in line and "ignored 1, not_helpful 1" in line for line in shown) == 2, shown

@@ -9,7 +9,7 @@ from rich.console import Console, Group
 from rich.markup import escape
 from rich.text import Text
 
-from tellback.cli.charts import bar, percent, table, visible
+from tellback.cli.charts import BAR, bar, percent, table, visible
 from tellback.client.stats import moment
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LEVELS: Final = "▁▂▃▄▅▆▇█"
 POINTS: Final = 60
+FACT_BAR: Final = 10
+"""Characters of a bar beside a fact: a UUID and its signals by type have room in a line of 80."""
 NEWEST_DAYS: Final = 14
 
 
@@ -90,7 +92,7 @@ def _facts(title: str, facts: list[FactScore]) -> Group:
         (
             fact.fact_id,
             f"{fact.usefulness_score:.3f}",
-            _score_bar(fact.usefulness_score),
+            _score_bar(fact.usefulness_score, longest=FACT_BAR),
             ", ".join(f"{kind} {count:,}" for kind, count in fact.signal_breakdown.items() if count),
         )
         for fact in facts
@@ -120,9 +122,10 @@ def _histories(facts: list[FactHistory]) -> Group:
     return table("Scores after each of the newest signals", ("fact", "signals", "score", ""), rows)
 
 
-def _score_bar(score: float) -> Text:
+def _score_bar(score: float, *, longest: int = BAR) -> Text:
     """A bar for a score between 0 and 1, of which 0.5 is neutral."""
-    return bar(1_000, round(1_000 * score), 1_000, ("green" if score >= 0.5 else "red", "bright_black"))
+    styles = ("green" if score >= 0.5 else "red", "bright_black")
+    return bar(1_000, round(1_000 * score), 1_000, styles, longest=longest)
 
 
 def _line(scores: list[float]) -> str:

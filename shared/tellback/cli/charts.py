@@ -26,9 +26,9 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text
     return Group(Text(title, "bold"), made)
 
 
-def bar(whole: int, part: int, most: int, styles: tuple[str, str]) -> Text:
+def bar(whole: int, part: int, most: int, styles: tuple[str, str], *, longest: int = BAR) -> Text:
     """A bar as long as `whole` is of `most`; `part` of it in the first style. What is not nothing is seen."""
-    cells = max(1, round(BAR * whole / most)) if whole else 0
+    cells = max(1, round(longest * whole / most)) if whole else 0
     begin = round(cells * part / whole) if whole else 0
     if cells > 1 and 0 < part < whole:
         begin = min(max(begin, 1), cells - 1)
