@@ -11,6 +11,7 @@ from typing import Any, Final, cast, get_args
 import msgspec
 
 from tellback.contracts.guidance import Code
+from tellback.guidance.observations.bodies import by_body, is_partial
 from tellback.guidance.observations.emptiness import found_nothing
 from tellback.guidance.observations.evidence import Classifier, Evidence, Finding
 from tellback.guidance.observations.exceptions import by_exception, named
@@ -18,7 +19,6 @@ from tellback.guidance.observations.http import by_http, status_of
 from tellback.guidance.observations.pages import is_challenge
 from tellback.guidance.observations.phrases import AWAY, ONE_CALLS
 from tellback.guidance.observations.programs import by_exit
-from tellback.guidance.observations.shapes import by_shape, graphql_partial
 from tellback.guidance.observations.statuses import wait_of
 from tellback.guidance.observations.texts import (
     code_of_error,
@@ -93,7 +93,7 @@ def by_emptiness(evidence: Evidence) -> Finding | None:
 def by_parts(evidence: Evidence) -> Finding | None:
     """The host says that the result is partial, or the body has results beside errors."""
     said = (evidence.status or "").lower() == "partial"
-    return Finding("partial") if said or graphql_partial(evidence.data) else None
+    return Finding("partial") if said or is_partial(evidence.data) else None
 
 
 BUILT_IN: Final[tuple[Classifier, ...]] = (
@@ -101,7 +101,7 @@ BUILT_IN: Final[tuple[Classifier, ...]] = (
     by_exit,
     by_http,
     by_exception,
-    by_shape,
+    by_body,
     by_error_text,
     by_result_text,
     by_parts,

@@ -70,7 +70,7 @@ def by_exception(evidence: Evidence) -> Finding | None:
 
 def named(name: str) -> Code | None:
     """What an exception of this class name means, whatever its message: a known name, else what it is made of."""
-    plain = name.rpartition(".")[2].lower().replace("_", "")
+    plain = name.partition("(")[0].rpartition(".")[2].lower().replace("_", "")
     known = lexicon().exceptions.get(plain)
     if known is not None or not _ERROR_NAME.fullmatch(plain):
         return known

@@ -43,7 +43,10 @@ def from_status(status: int, evidence: Evidence, more: Mapping[str, str] | None 
     headers = {**(more or {}), **evidence.headers}
     message = evidence.message
     if code == "denied" and (
-        _LIMIT_WORDS.search(message[:2_000]) or is_challenge(message) or headers.get("x-ratelimit-remaining") == "0"
+        _LIMIT_WORDS.search(message[:2_000])
+        or is_challenge(message)
+        or headers.get("x-ratelimit-remaining") == "0"
+        or "retry-after" in headers
     ):
         code = "rate_limited"
     spent = code == "rate_limited" and "insufficient_quota" in message

@@ -26,8 +26,13 @@ _CHALLENGE: Final = pattern(
     r"enable javascript and cookies to continue|checking your browser before|performance & security by cloudflare",
     r"verifying (?:that )?you are (?:a )?human|press (?:&|and|&amp;) hold|pardon our interruption"
     r"|(?:think|thought|believe) (?:that )?you (?:were|are|might be) an? (?:ro)?bot",
+    r"solve this (?:challenge|puzzle)|captcha (?:challenge|detected|encountered)",
+    r"you have been blocked.{0,200}security service",
     r"captcha (?:is )?required|please (?:solve|complete|pass) .{0,30}captcha"
     r"|access .{0,40}(?:temporarily )?(?:limited|blocked) .{0,60}captcha",
+)
+_CHALLENGE_TEXT: Final = pattern(
+    r"\W*just a moment\W*$", r"\W*(?:blocked by (?:an? )?|\w+ )captcha\W*(?:challenge|detected|found)?\W*$"
 )
 _CHALLENGE_TITLE: Final = pattern(
     r"just a moment|attention required|are you a robot|captcha|security check|robot check"
@@ -43,7 +48,11 @@ def is_challenge(text: str) -> bool:
     visible = visible_text(head)
     if len(visible) > PAGE:
         return False
-    if _CHALLENGE.search(visible) or (len(visible) <= _WIDGET_PAGE and challenge_elsewhere(visible)):
+    if (
+        _CHALLENGE.search(visible)
+        or _CHALLENGE_TEXT.match(visible)
+        or (len(visible) <= _WIDGET_PAGE and challenge_elsewhere(visible))
+    ):
         return True
     if head == visible:
         return False

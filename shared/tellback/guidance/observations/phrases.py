@@ -28,6 +28,7 @@ RATE: Final = pattern(
     r"(?:exceed(?:ed|s|ing)?|reached|hit|only make|limit(?:ed)?|max(?:imum)?) .{0,24}\d+ (?:requests|calls|queries) ?"
     r"(?:per|/|an?) ?(?:second|sec|minute|min|hour|day|month)\b",
     r"\bmax(?:imum)? (?:number of )?(?:calls|requests|queries|searches) (?:per|an?)\b|\brate exceeded"
+    r"|(?:call|request) (?:frequency|rate) (?:is|of) \d|exceeding of requests limitation"
     r"|flood (?:control|wait)",
     r"\bcalled too (?:frequently|often|fast)|requests? (?:are |is )?(?:too frequent|too fast)|(?:please|and) slow down"
     r"|request rate is (?:too )?(?:large|high)",
@@ -38,11 +39,14 @@ RATE: Final = pattern(
     r"(?:detected )?unusual traffic|captcha|automated (?:queries|requests)|\bratelimit",
 )
 UNKNOWN: Final = pattern(
-    r"(?:unknown|no such|unrecogni[sz]ed|undefined|non-?existent|invalid) tool\b",
+    r"(?:unknown|no such|unrecogni[sz]ed|undefined|non-?existent|invalid) tool\b"
+    r"(?! (?:input|arg|param|call|use|schema))",
     r"\btool ['\"`]?[\w.:/-]{1,100}['\"`]? (?:was |is )?(?:not found|does not exist|doesn't exist|unknown|"
     r"not (?:available|registered|defined|(?:a )?(?:valid|known|registered|recogni[sz]ed) tool))",
     r"\bno tool (?:named|called|with|found)|(?:is not|isn't) (?:a |an )?(?:valid|known|registered|available) tool"
-    r"|not recogni[sz]ed as an? (?:valid )?tool|tool not found|tool does not exist|\bunavailable tool\b|-32601\b"
+    r"|not recogni[sz]ed as an? (?:valid )?tool|tool not found|tool does not exist|\bunavailable tool\b"
+    r"|not in the list of (?:available |known |allowed )?tools"
+    r"|is not available\W+(?:use one of|available tools|try one of)|-32601\b"
     r"|^\W*method not found\W*$",
 )
 NOT_THERE: Final = pattern(
@@ -64,6 +68,8 @@ DENIED: Final = pattern(
     r"permission to use .{1,100} (?:has been|was) denied|do(?:es)? not have (?:permission|access)",
     r"(?:missing|no|invalid) authori[sz]ation header|\bbad credentials|invalid_(?:grant|token|client)\b"
     r"|insufficient_scope",
+    r"credentials were not provided|haven't granted|\bdenied this tool|rejected by (?:an? |the )?(?:\w+ )?guardrail"
+    r"|(?:invalid|missing)_(?:auth|scope)\b|not_authed",
     r"not accessible by (?:integration|personal access token)|payment required"
     r"|(?:must be|please|need to be|not) (?:logged|signed|log|sign)[ -]in\b",
     r"outside (?:of )?(?:the |your )?(?:allowed|permitted|workspace|working|sandbox)"
@@ -97,6 +103,8 @@ INVALID: Final = pattern(
     r"[ _](?:is )?too[ _](?:large|long|short|big)\b",
     r"(?:must|may|can|should) not exceed \d|exceeds (?:the )?(?:maximum|max|allowed)\b|\bzoderror\b"
     r"|\binvalid (?:query |search )?syntax (?:in|near|for)\b",
+    r"multiple values for argument|^\W*\w+:? (?:is )?required\W*$|should be (?:less|greater) than|\bmust match\b"
+    r"|pars(?:e|ing) (?:the )?(?:tool )?arguments|arguments are not valid",
 )
 UNAVAILABLE: Final = pattern(
     r"(?:service|server|site|system|host|backend|model|api|endpoint) (?:is |are |was )?(?:currently |temporarily )?"
@@ -143,7 +151,8 @@ NOTHING: Final = pattern(
     r"nothing (?:was |has )?(?:found|matche[ds])|(?:did|does|do) not match any"
     r"|(?:could not|couldn't|cannot|did not|didn't) find any",
     r"no good \w* ?\w* ?results? (?:was |were )?found|your search .{0,120}did not match"
-    r"|page id .{1,120} does not match",
+    r"|page id .{1,120} does not match"
+    r"|^\W*(?:(?:requested |the )?(?:entity|resource|page|route) (?:was )?)?not found\W*$",
     r"\bempty (?:result|response)(?:s| set)?\W*$|\b(?:0|no) rows\b"
     r"|(?:returned|yielded) (?:no|0|zero) (?:results?|rows)",
 )
