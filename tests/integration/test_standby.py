@@ -6,8 +6,10 @@ import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import count
 
 import pytest
+from celery import Celery
 
 from tellback import Tellback
 from tellback.broker import KEY_PREFIX
@@ -15,6 +17,7 @@ from tellback.contracts.codec import encode
 from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.names import Family
+from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.dead import DeadLetters
 from tellback.state.evaluations import EvaluationId, Evaluations
@@ -22,8 +25,10 @@ from tellback.state.intake import Entry, Intake, Lease, committed
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.script import Script
 from tellback_workers import standby as module
+from tellback_workers.config import config
 from tellback_workers.drain import Drainer
-from tellback_workers.standby import Standby
+from tellback_workers.standby import LOOKS, Queue, Standby
+from tellback_workers.wakeups import next_in_line
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
 
@@ -142,10 +147,34 @@ def test_it_ends_when_it_is_quiet(bench: Bench) -> None:
 
 
 def test_a_message_that_is_on_its_way_ends_nothing_and_one_that_stays_does(bench: Bench) -> None:
-    left = [True, False, True, False, True, True]
-    standby = Standby(bench.intake, bench.drainer, lambda: left.pop(0), lease_seconds=5, quiet=60, batch=500)
+    """Of those that follow each other some other process takes one after the other."""
+    left = [{b"1"}, {b"2"}, {b"3", b"x"}, set[bytes](), {b"x"}, {b"4"}, {b"5"}, {b"6", b"5"}]
+    queue = Queue(lambda: frozenset(left.pop(0)))
+    standby = Standby(bench.intake, bench.drainer, queue.needs_more, lease_seconds=5, quiet=60, batch=500)
     standby.attend(bench.layout.all, FAMILY)
     assert left == []
+
+
+def test_where_others_never_come_to_the_end_of_the_queue_one_more_is_needed() -> None:
+    numbers = count()
+    queue = Queue(lambda: frozenset([b"%d" % next(numbers)]))
+    assert [queue.needs_more() for _ in range(LOOKS)] == [*[False] * (LOOKS - 1), True]
+
+
+def test_what_is_next_in_each_queue_is_read_and_stays(tb: Tellback, settings: Settings) -> None:
+    app = Celery(set_as_current=False)
+    app.conf.update(config(settings))
+    app.amqp.queues.select(["events", "turns"])
+    assert next_in_line(app) == frozenset()
+    for number in range(2):
+        app.send_task("t", (number,), queue="events", ignore_result=True)
+    app.send_task("t", queue="commands", ignore_result=True)
+    (first,) = next_in_line(app)
+    assert next_in_line(app) == {first}
+    assert tb.context.database.command("RPOP", f"{KEY_PREFIX}events") == first
+    (second,) = next_in_line(app)
+    assert second != first
+    app.close()
 
 
 def test_a_stream_that_another_drains_is_left_until_it_is_free(bench: Bench, layout: Layout) -> None:

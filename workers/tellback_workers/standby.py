@@ -27,7 +27,8 @@ from tellback.state.keys import Shard
 from tellback_workers.drain import Drainer
 
 LONGEST: Final = 60.0  # seconds, below the time limit of a task
-LOOK: Final = 0.025  # seconds between two looks for messages: what waits at both needs this process
+LOOK: Final = 0.025  # seconds between two looks for messages
+LOOKS: Final = 8  # in a row with messages that wait: others take them, and are too few
 STREAMS: Final = 16  # at once: a read asks for each
 
 _log = structlog.get_logger("tellback.standby")
@@ -78,11 +79,9 @@ class Standby:
     def _attend(self, shards: Sequence[Shard], family: Family) -> None:
         now = look_at = clock.monotonic()
         end, quiet_at = now + LONGEST, now + self._quiet
-        waits = False
         while now < min(end, quiet_at):
             if now >= look_at:
-                waited, waits = waits, self._needed()
-                if waited and waits:  # it is not just on its way: no other process takes it
+                if self._needed():
                     return
                 self._join(shards, family)
                 look_at = now + LOOK
@@ -158,6 +157,26 @@ class Standby:
         _log.warning("standby.fenced", stream=lease.stream, fence=lease.fence)
         if lease in self._held:
             self._held.remove(lease)
+
+
+class Queue:
+    """Whether messages wait that need this process, too.
+
+    A message that another process will take is no reason to leave, above all not a wake-up of the streams that are
+    attended to: whoever left for one would find it gone, and more of them behind it.
+    """
+
+    def __init__(self, next_in_line: Callable[[], frozenset[bytes]]) -> None:
+        """Take what reads the next message of each queue that has some."""
+        self._next_in_line = next_in_line
+        self._seen = frozenset[bytes]()
+        self._looks = 0
+
+    def needs_more(self) -> bool:
+        """To be asked at each look: the same message is next again, or some have waited for many looks."""
+        waiting, before = self._next_in_line(), self._seen
+        self._seen, self._looks = waiting, self._looks + 1 if waiting else 0
+        return not waiting.isdisjoint(before) or self._looks >= LOOKS
 
 
 class Place:

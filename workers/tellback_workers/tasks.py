@@ -15,8 +15,8 @@ from tellback_workers.app import app
 from tellback_workers.drain import Drainer
 from tellback_workers.loops import loop_of
 from tellback_workers.runtime import Runtime, runtime
-from tellback_workers.standby import Standby, place
-from tellback_workers.wakeups import messages_wait, wake, wake_idle, wake_looks
+from tellback_workers.standby import Queue, Standby, place
+from tellback_workers.wakeups import next_in_line, wake, wake_idle, wake_looks
 
 _log = structlog.get_logger("tellback.tasks")
 _trials = Lock()  # of the model, which the threads of a process share; no parent of a fork drains
@@ -60,10 +60,11 @@ def _stand_by(process: Runtime, team: str, shard: Shard, family: Family) -> list
     with place.taken() as free:
         if not free:
             return []
+        queue = Queue(lambda: next_in_line(app))
         standby = Standby(
             process.intake(team),
             drainer(process, team, family),
-            lambda: place.closing or messages_wait(app),
+            lambda: place.closing or queue.needs_more(),
             lease_seconds=settings.drain_lease,
             quiet=settings.standby,
             batch=settings.drain_batch,

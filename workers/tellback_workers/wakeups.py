@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from celery import Celery
 
+from tellback.broker import KEY_PREFIX
 from tellback.names import Family, Task
 from tellback.state.database import Database
 from tellback.state.evaluations import due_shards
@@ -50,11 +51,11 @@ def pending(app: Celery, queue: str) -> int:
         return int(channel.queue_declare(queue).message_count)
 
 
-def messages_wait(app: Celery) -> bool:
-    """Whether a message waits in any queue that this worker reads."""
+def next_in_line(app: Celery) -> frozenset[bytes]:
+    """The message that is taken next of each queue that this worker reads and in which some wait."""
     with app.pool.acquire(block=True) as held:
         connection: Any = held  # kombu's stubs know only what all transports share
-        pipe = connection.default_channel.client.pipeline(transaction=False)  # this client prefixes the keys
+        pipe = connection.default_channel.client.pipeline(transaction=False)
         for queue in app.amqp.queues.consume_from:
-            pipe.llen(queue)
-        return any(pipe.execute())
+            pipe.lindex(f"{KEY_PREFIX}{queue}", -1)  # kombu's client prefixes the keys of its own commands alone
+        return frozenset(message for message in pipe.execute() if message is not None)
