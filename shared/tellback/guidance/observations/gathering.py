@@ -98,7 +98,8 @@ def params_of(params: object) -> dict[str, Any]:
     if isinstance(params, str):
         params = json_of(params) or {WHOLE: params}
     try:
-        plain: Any = msgspec.to_builtins(dict(cast("Any", params)), str_keys=True, enc_hook=represent)
+        ordered = trimmed(dict(cast("Any", params)))  # of sets too, whose order differs from process to process
+        plain: Any = msgspec.to_builtins(ordered, str_keys=True, enc_hook=represent)
         return cut_params(redact_value(trimmed(plain)))
     except Exception:  # noqa: BLE001 - a user's object may raise anything from its repr
         return cut_params({WHOLE: shown(represent(params))})

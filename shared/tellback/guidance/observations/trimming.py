@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from tellback.guidance.observations.values import ends_of, is_dict, is_mapping, is_row, safely
+from tellback.guidance.observations.values import ends_of, in_order, is_dict, is_mapping, is_row, safely
 from tellback.redaction import redact_value
 
 BUDGET: Final = 256 << 10  # characters of all texts together, and as much again for what holds them
@@ -43,6 +43,8 @@ class _Trimming:
             return "…"
         if is_mapping(value):
             return self._fields(value, room, depth)
+        if isinstance(value, set | frozenset):
+            value = in_order(cast("set[Any]", value))
         return self._items(value, room, depth) if is_row(value) else value
 
     def _text(self, text: str, room: int) -> str:

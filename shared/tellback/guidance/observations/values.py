@@ -7,6 +7,7 @@ cut afterwards on both sides, so that half a secret at an edge is not shown.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeGuard, TypeVar, cast
 
@@ -20,6 +21,7 @@ _HEAD_PART: Final = 0.75
 _MARGIN: Final = 16 << 10  # what is cut once more beyond each edge
 _JSON_MAX: Final = 1 << 20
 _PYTHON_MAX: Final = 20_000
+_ADDRESS: Final = re.compile(r"(<[^<>]{1,200}) at 0x[0-9a-fA-F]{1,16}(?=>)")
 _DEPTH: Final = 16
 _WIDTH: Final = 2_000
 
@@ -37,7 +39,8 @@ def text_of(value: object) -> str:
     elif isinstance(value, BaseException):
         text = _exception(value)
     else:
-        text = safely(lambda: msgspec.json.encode(value, enc_hook=repr).decode(), "") or represent(value)
+        value = in_order(cast("set[Any]", value)) if isinstance(value, set | frozenset) else value
+        text = safely(lambda: msgspec.json.encode(value, enc_hook=represent).decode(), "") or represent(value)
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
@@ -106,12 +109,21 @@ def json_text(value: object) -> str:
 
 def words_of_error(error: BaseException) -> str:
     """What an exception says of itself."""
-    return safely(lambda: str(error), "")
+    return safely(lambda: _placeless(str(error)), "")
+
+
+def _placeless(text: str) -> str:
+    return _ADDRESS.sub(r"\1", text) if " at 0x" in text else text
 
 
 def represent(value: object) -> str:
-    """Its repr, or that it has none."""
-    return safely(lambda: repr(value), f"<{type(value).__name__} without a repr>")
+    """Its repr without addresses, which differ from process to process; or that it has none."""
+    return safely(lambda: _placeless(repr(value)), f"<{type(value).__name__} without a repr>")
+
+
+def in_order(values: Iterable[Any]) -> list[Any]:
+    """The values of a set, in an order that is the same in every process."""
+    return sorted(values, key=represent)
 
 
 def is_dict(value: object) -> TypeGuard[dict[str, Any]]:
