@@ -212,6 +212,27 @@ def test_bytes_that_are_no_text_cost_their_own_line(
     assert counted(tb, bench) == 5
 
 
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"query": " "}, "signal.query is blank: the query ties a signal to its context"),
+        ({"confidence": 2}, "signal.confidence is 2.0: use a number from 0 to 1"),
+        ({"signal_type": "loved"}, "signal.signal_type is 'loved': use one of used, ignored, helpful, not_helpful"),
+        ({"signal_type": ["used"]}, "signal.signal_type is ['used']: use one of"),
+        ({"fact_id": ""}, "signal.fact_id is empty"),
+        ({"bank": ""}, "signal.bank is empty"),
+        ({"bank": "x" * 513}, "signal.bank has 513 characters: use at most 512"),
+        ({"signal_id": "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"}, "signal.signal_id carries a secret"),
+    ],
+    ids=str,
+)
+@pytest.mark.usefixtures("database")
+def test_a_wrong_line_says_what_to_write(settings: Settings, file: Path, fields: dict[str, Any], says: str) -> None:
+    """In the words in which `Bank.signal` would say it."""
+    file.write_text(line(**fields))
+    assert f"{file}:1: {says}" in run(settings, file).stderr
+
+
 def test_a_field_that_nobody_knows_is_wrong(bench: Bench, settings: Settings, tb: Tellback, file: Path) -> None:
     """A misspelt confidence would count as full confidence."""
     file.write_text(line() + line(confidance=0.2))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from typing import IO, Annotated, Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 import msgspec
-from msgspec import Meta
 
-from tellback.contracts.signals import MAX_ID, SignalItem
+from tellback.contracts.signals import SignalItem
 from tellback.errors import InvalidInput
 from tellback.signals.validation import check_item, check_name
 
@@ -39,10 +38,16 @@ class Line(NamedTuple):
         return self.raw.strip().decode("utf-8", "replace")[:_SHOWN]
 
 
-class _Fields(SignalItem, frozen=True, kw_only=True):
-    """A signal as a line has it: it may name its bank."""
+class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A signal as a line has it: it may name its bank. What the values may be is checked as `Bank.signal` does."""
 
-    bank: Annotated[str, Meta(min_length=1, max_length=MAX_ID)] | None = None
+    fact_id: str
+    signal_type: Any
+    query: str
+    confidence: float = 1.0
+    context: str | None = None
+    signal_id: str = ""
+    bank: str | None = None
 
 
 def digest_of_nothing() -> Any:
@@ -76,14 +81,15 @@ def signal_of(line: Line, default_bank: str | None) -> tuple[str, SignalItem]:
     if line.number == 1 and line.raw.startswith(b"\x1f\x8b"):
         raise InvalidInput("the file is compressed: unpack it, or use zcat FILE | tellback signal -")
     fields = _decoded(line.raw)
-    bank = fields.bank or default_bank
+    bank = default_bank if fields.bank is None else fields.bank
     if bank is None:
         raise InvalidInput('no bank: name one in the field "bank", or all lines\' in --bank')
     item = SignalItem(**{name: getattr(fields, name) for name in SignalItem.__struct_fields__})
     check_item(item, "signal")
-    for name, value in (("bank", bank), ("fact_id", item.fact_id), ("signal_id", item.signal_id)):
-        if value:
-            check_name(value, f"signal.{name}")
+    check_name(bank, "signal.bank")
+    check_name(item.fact_id, "signal.fact_id")
+    if item.signal_id:
+        check_name(item.signal_id, "signal.signal_id")
     return bank, item
 
 
