@@ -14,6 +14,7 @@ from redis.retry import Retry
 
 from tellback import clock
 from tellback.errors import ConfigurationError, Unavailable
+from tellback.state.patience import Patience
 
 if TYPE_CHECKING:
     from tellback.state.script import Call
@@ -45,8 +46,8 @@ class Database:
     def __init__(self, url: str, *, patience: float | None = None) -> None:
         """Take the URL; connections are made when first used.
 
-        `patience`, in seconds, is for callers that must not wait: it bounds connecting and each reply, and nothing is
-        tried again.
+        `patience`, in seconds, is for callers that must not wait: it bounds connecting, each reply and each call as a
+        whole, and nothing is tried again.
 
         Raises:
             ConfigurationError: not the URL of a Redis.
@@ -54,6 +55,7 @@ class Database:
         retry = Retry(  # by default 10 times, after time-outs too: a Redis that hangs would hold a caller for minutes
             ExponentialBackoff(cap=0.2, base=0.02), retries=2, supported_errors=(exceptions.ConnectionError,)
         )
+        self._bound = None if patience is None else Patience(patience)
         if patience is not None:
             retry = Retry(NoBackoff(), retries=0)
         connect = cast("Any", redis.Redis.from_url)  # pyright: ignore[reportUnknownMemberType]  # its kwargs are untyped
@@ -66,6 +68,7 @@ class Database:
                 socket_connect_timeout=patience or CONNECT_TIMEOUT,
                 socket_keepalive=True,
                 health_check_interval=15 if patience is None else 0,
+                redis_connect_func=None if self._bound is None else self._greet,
             )
         except ValueError:  # what it says may hold a part of the password
             raise ConfigurationError(NOT_A_URL) from None
@@ -75,6 +78,8 @@ class Database:
 
     def command(self, *parts: Arg) -> Any:
         """The reply of one command."""
+        if self._bound is not None:
+            return self.pipeline([parts])[0]
         with _away():
             return self._redis.execute_command(*parts)
 
@@ -94,13 +99,35 @@ class Database:
         return replies
 
     @contextmanager
-    def _connection(self) -> Generator[Any]:
+    def _connection(self, seconds: float = 0.0) -> Generator[Any]:
+        """A connection, for a call that may take `seconds` beside what any may take."""
         pool = self._redis.connection_pool
-        connection = pool.get_connection()
+        if self._bound is None:
+            connection = pool.get_connection()
+            try:
+                yield connection
+            finally:
+                pool.release(connection)
+            return
+        call = self._bound.begin(seconds)
+        try:
+            connection = pool.get_connection()
+        except BaseException:
+            self._bound.end(call)
+            raise
+        call.connection = connection
         try:
             yield connection
         finally:
+            if not self._bound.end(call):
+                connection.disconnect()
             pool.release(connection)
+
+    def _greet(self, connection: Any) -> None:
+        """What a new connection does first: what it waits for counts as the call's."""
+        assert self._bound is not None, "given to connections of such a client alone"
+        self._bound.connects(connection)
+        connection.on_connect()
 
     def blocking(self, seconds: float, *parts: Arg) -> Any:
         """The reply of a command whose last argument, its timeout, is added here, after at most `seconds`.
@@ -108,7 +135,7 @@ class Database:
         A reply may be late by as long as this client waits for any other.
         """
         end = clock.monotonic() + seconds
-        with _away(), self._connection() as connection:
+        with _away(), self._connection(seconds) as connection:
             try:
                 left = max(SHORTEST, end - clock.monotonic())
                 connection.send_command(*parts, f"{left:.3f}")
@@ -208,6 +235,7 @@ def _away() -> Generator[None, None, None]:
         exceptions.ReadOnlyError,
         exceptions.OutOfMemoryError,
         exceptions.ClusterDownError,  # MasterDownError is one of them
+        exceptions.InvalidResponse,  # whatever answers there, it is no Redis
     ) as error:
         raise Unavailable(f"Redis does not take the call: {error}") from error
     except exceptions.ResponseError as error:
