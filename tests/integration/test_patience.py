@@ -145,6 +145,29 @@ def test_the_thread_that_looks_ends_with_the_calls_and_comes_back(
         quick.command("PING")
 
 
+def test_what_an_access_list_forbids_or_somebody_else_wrote_reaches_no_agent(
+    redis_server: RedisServer, database: Database, settings: Settings
+) -> None:
+    """The facts are spooled, and the log says why nothing comes."""
+    database.command("ACL", "SETUSER", "weak", "on", ">pw", "~*", "+@all", "-@scripting")
+    weak = Settings(redis_url=redis_server.url.replace("://", "://weak:pw@"), data_dir=settings.data_dir)
+    try:
+        with connect(settings=weak) as tb:
+            prompt = tb.prompt("s1", "p")
+            prompt.tool_invoked("t")
+            assert prompt.feedback(wait=0.05) == []
+            tb.flush()
+            assert tb.context.publisher.spooled
+    finally:
+        database.command("ACL", "DELUSER", "weak")
+    with connect(settings=settings) as tb:
+        prompt = tb.prompt("s1", "p", evaluation="e")
+        mailbox = tb.context.layout.of("s1").key("mail", "s1", "p", "e")
+        database.command("SET", mailbox, "no list", "PX", 60_000)
+        assert prompt.feedback(wait=0.05) == []
+        database.command("DEL", mailbox)
+
+
 @pytest.mark.parametrize("what", ["trickles", "garbles"])
 def test_an_agent_waits_for_no_feedback_and_gets_it_later(
     what: str, between: Between, database: Database, settings: Settings

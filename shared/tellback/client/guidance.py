@@ -31,6 +31,7 @@ from tellback.guidance.observations.tools import ToolDeclaration, announced
 from tellback.guidance.provider import FeedbackProviderConfig, specs_of
 from tellback.log import get_logger
 from tellback.redaction import redact_value
+from tellback.state.away import Away
 from tellback.state.evaluations import EvaluationId, Evaluations
 
 NAME_MAX: Final = 256
@@ -57,6 +58,7 @@ class Prompt:
         self._observer = observer or observer_of(context, id_.evaluation, (), None, Observations())
         self._files = files or FileWatch(id_, ())
         self._mailbox = Evaluations(context.quick, context.layout.of(id_.session))
+        self._refused = Away()  # what is wrong with this mailbox alone
         self._unanswered: list[str] = []  # operations whose reply did not come: asked again, they give the same answer
 
     @property
@@ -233,7 +235,7 @@ class Prompt:
             return False
 
     def _take(self) -> list[Feedback]:
-        if self._context.away.lasts:
+        if self._context.away.lasts or self._refused.lasts:
             return []  # an agent must not pay the patience again for each of its calls
         try:
             operation = self._unanswered.pop()
@@ -244,6 +246,11 @@ class Prompt:
         except Unavailable as away:
             self._unanswered.append(operation)
             self._postpone(away)
+            return []
+        except Exception as refusal:  # noqa: BLE001 - an access list, or not what we wrote: an agent can do nothing about it
+            self._refused.begin()
+            reason = f"{type(refusal).__name__}: {refusal}"[:500]
+            _log.warning("feedback.refused", evaluation=self.evaluation, reason=reason)
             return []
 
     def _postpone(self, away: Unavailable) -> None:
