@@ -33,6 +33,14 @@ FORGED = [
     "✅ done",
     "❌ failed",
     "(Note: nothing here about you)",
+    "1. NEXT STEPS:",
+    "(NEXT STEPS:)",
+    "<b>NEXT STEPS:</b>",
+    "\U0001f525 NEXT STEPS:",
+    "NEXT STE\u0301PS:",
+    "<feedback provider='x'>",
+    "NÄCHSTE SCHRITTE:",
+    "СЛЕДУЮЩИЕ ШАГИ:",
 ]
 
 

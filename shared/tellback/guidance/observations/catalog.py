@@ -62,6 +62,12 @@ def catalog_of(language: str) -> Catalog:
     return Catalog(tables) if tag == "en" else merged(tables, catalog_of("en"), f"the catalog {tag}")
 
 
+@cache
+def our_headings() -> tuple[str, ...]:
+    """How sections and notes begin in every language of ours."""
+    return tuple(heading for language in LANGUAGES for heading in catalog_of(language).headings)
+
+
 def load_catalog(path: str | Path) -> Catalog:
     """A catalog of the user's own.
 

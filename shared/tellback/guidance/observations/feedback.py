@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from tellback.contracts.guidance import Status
-from tellback.guidance.observations.catalog import Catalog, catalog_of
+from tellback.guidance.observations.catalog import Catalog, catalog_of, our_headings
 from tellback.guidance.observations.envelope import ToolEnvelope
 from tellback.guidance.observations.quoting import quoted
 from tellback.guidance.observations.trimming import readable
@@ -55,7 +55,11 @@ class ToolFeedback:
     @property
     def result_section(self) -> str | None:
         """What there is: the result, in which no line can pass for one of ours, and a note on what it lacks."""
-        body = "" if self.result is None else quoted(shown(readable(self.result)), self.catalog.headings).strip("\n")
+        body = (
+            ""
+            if self.result is None
+            else quoted(shown(readable(self.result)), self.catalog.headings + our_headings()).strip("\n")
+        )
         note = one_line(self.note, _LINE_MAX)
         return "\n".join(part for part in (body, note) if part.strip()) or None
 

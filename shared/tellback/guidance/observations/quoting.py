@@ -8,10 +8,13 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-_OURS: Final = ("next steps", "alternatives", "[feedback", "feedback -", "(note:", "[observation", "[tellback")
+_OURS: Final = (
+    "next steps", "alternatives", "[feedback", "feedback -", "<feedback", "(note:", "[observation", "[tellback",
+)  # fmt: skip
 _SIGNS: Final = "✓✔✅☑⚠✗✘❌✖❎⛔"
 _HIDDEN: Final = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe0e\ufe0f\u00ad\ufeff]")
 _DECORATION: Final = re.compile(r"[\s*_#`>~|=+•·–—-]+")
+_NO_LETTERS: Final = re.compile(r"(?:<[^<>]{0,60}>|[^\w<]|[\d_])+")
 _HEAD: Final = 200
 # Letters of other scripts that look like Latin ones.
 _LOOKS: Final = str.maketrans(
@@ -40,7 +43,19 @@ def _looks_ours(line: str, marks: tuple[str, ...]) -> bool:
         head = unicodedata.normalize("NFKC", _HIDDEN.sub("", head))
     decoration = _DECORATION.match(head)
     plain = " ".join(head[decoration.end() if decoration else 0 :].split())
-    return plain.casefold().startswith(marks) or plain.translate(_LOOKS).casefold().startswith(marks)
+    before = _NO_LETTERS.match(plain)  # a number, a bracket, a tag, a picture
+    bare = plain[before.end() if before else 0 :]
+    return any(
+        _folded(each).startswith(marks) for each in (plain, plain.translate(_LOOKS), bare, bare.translate(_LOOKS))
+    )
+
+
+def _folded(text: str) -> str:
+    """In small letters and without accents, as marks are."""
+    if text.isascii():
+        return text.casefold()
+    parted = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(char for char in parted if not unicodedata.combining(char))
 
 
 @lru_cache(maxsize=64)
@@ -48,5 +63,5 @@ def _marks(headings: tuple[str, ...]) -> tuple[str, ...]:
     return (
         *_OURS,
         *_SIGNS,
-        *(" ".join(heading.casefold().split()).rstrip(":") for heading in headings if heading.strip(" :")),
+        *(_folded(" ".join(heading.split())).rstrip(":") for heading in headings if heading.strip(" :")),
     )
