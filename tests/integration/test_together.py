@@ -16,10 +16,10 @@ from tellback.names import Family, shard_of
 from tellback.settings import Settings
 from tellback.state.database import Command, Database
 from tellback.state.dead import DeadLetters
-from tellback.state.evaluations import Change, EvaluationId, Evaluations, Looked, commit_each
+from tellback.state.evaluations import EvaluationId, Evaluations, Looked
 from tellback.state.intake import Entry, Intake, Lease, RawEntry
 from tellback.state.keys import Layout
-from tellback.state.known import KnownEvaluations
+from tellback.state.script import Call
 from tellback_workers.drain import Drainer
 from tellback_workers.isolation import Asking
 from tellback_workers.loop import Left
@@ -247,23 +247,40 @@ def test_who_may_ask_a_custom_provider_is_left_for_after_the_others(streams: Str
     assert [len(streams.summaries(shard)) for shard in range(4)] == [0, 0, 1, 1]
 
 
-def test_what_earned_feedback_is_committed_first(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
-    committed: list[list[str]] = []
+def test_what_earned_feedback_is_committed_before_all_else(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of whichever stream: when Redis is asked to commit the rest, whoever waits for the feedback can have it."""
+    streams.loop.apply(streams.leases[3], [streams.begun(3, REMINDER)])
+    heard: list[int] = []
+    trips: list[int] = []
+    run_all = Database.run_all
 
-    def noted(
-        database: Database,
-        batches: Sequence[tuple[Evaluations, Lease, Sequence[Change]]],
-        known: KnownEvaluations | None = None,
-    ) -> list[list[Change] | None]:
-        committed.extend([change.id.evaluation for change in changes] for _, _, changes in batches)
-        return commit_each(database, batches, known)
+    def noted(self: Database, calls: Sequence[Call], also: Sequence[Command] = ()) -> list[object]:
+        if calls and calls[0].script.name == "commit_evaluation":
+            trips.append(len(calls))
+            heard.append(len(streams.summaries(3)))
+        return run_all(self, calls, also)
 
-    monkeypatch.setattr("tellback_workers.loops.guidance.commit_each", noted)
-    silent = msgspec.structs.replace(streams.call(0).message, evaluation="silent")
-    streams.loop.apply_together(
-        {streams.leases[0]: [Entry("9-1", silent, 1), streams.begun(0, REMINDER), streams.call(0)]}
-    )
-    assert committed == [["e", "silent"]]
+    entries = {lease: [streams.call(lease.shard.index)] for lease in streams.leases}
+    silent = msgspec.structs.replace(streams.call(3).message, evaluation="silent")
+    entries[streams.leases[3]].insert(0, Entry("9-1", silent, 1))
+    monkeypatch.setattr(Database, "run_all", noted)
+    streams.loop.apply_together(entries)
+    assert (trips, heard) == ([1, 4], [0, 1])
+    assert streams.calls() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("passed_on", [0, 3])
+def test_a_lease_that_passed_on_loses_what_was_earned_and_what_was_not(streams: Streams, passed_on: int) -> None:
+    for shard in range(4):
+        streams.loop.apply(streams.leases[shard], [streams.begun(shard, REMINDER)])
+    streams.intake.release(streams.leases[passed_on])
+    streams.intake.attend([streams.leases[passed_on].shard], FAMILY, 5)
+    entries = {lease: [streams.call(lease.shard.index)] for lease in streams.leases}
+    silent = msgspec.structs.replace(streams.call(passed_on).message, evaluation="silent")
+    entries[streams.leases[passed_on]].append(Entry("9-1", silent, 1))
+    left = streams.loop.apply_together(entries)
+    assert left.fenced == {streams.leases[passed_on]}
+    assert streams.calls() == [int(shard != passed_on) for shard in range(4)]
 
 
 class Stumbles(GuidanceLoop):

@@ -284,13 +284,29 @@ def commit_each(
     batches: Sequence[tuple[Evaluations, Lease, Sequence[Change]]],
     known: KnownEvaluations | None = None,
 ) -> list[list[Change] | None]:
-    """What `commit` does, for several shards in one round trip: what came too late, None where the lease has passed on.
+    """What `commit` does, for several shards: what came too late, None where the lease has passed on.
 
-    What was committed is `known` from then on. On a cluster the shards must share a slot.
+    Feedback that was earned has a round trip before all else, since somebody may await it: Redis answers nobody before
+    it has done what one round trip brings. What was committed is `known` from then on. On a cluster the shards must
+    share a slot.
     """
-    commits = [store.commit_call(lease, change) for store, lease, changes in batches for change in changes]
-    replies = zip(database.run_all([call for call, _, _ in commits]), commits, strict=True)
-    return [_late(lease, changes, list(islice(replies, len(changes))), known) for _, lease, changes in batches]
+    left: list[list[Change] | None] = [[] for _ in batches]
+    for awaited in (True, False):
+        parts = [[change for change in changes if _awaited(change) is awaited] for _, _, changes in batches]
+        commits = [
+            store.commit_call(lease, change)
+            for (store, lease, _), part in zip(batches, parts, strict=True)
+            for change in part
+        ]
+        replies = zip(database.run_all([call for call, _, _ in commits]), commits, strict=True)
+        for at, ((_, lease, _), part) in enumerate(zip(batches, parts, strict=True)):
+            late, before = _late(lease, part, list(islice(replies, len(part))), known), left[at]
+            left[at] = None if late is None or before is None else before + late
+    return left
+
+
+def _awaited(change: Change) -> bool:
+    return bool(change.effects.feedback)
 
 
 def _late(

@@ -140,15 +140,14 @@ class GuidanceLoop:
         return [{**known_before, **rest} for known_before, rest in zip(found, loaded, strict=True)]
 
     def _evaluated(self, batch: _Batch, loaded: Mapping[EvaluationId, Loaded]) -> list[Change]:
-        """What the batch makes of its evaluations, first of those that earned feedback: somebody may await it."""
+        """What the batch makes of its evaluations."""
         asking = {
             id_.session
             for id_, group in batch.waiting.items()
             if any(self.registry.asks_changes(spec.name) for spec in _specs(loaded[id_].state, group))
         }
         shared = batch.changes.read(asking)
-        made = [_evaluate(id_, group, loaded[id_], batch.panel, shared) for id_, group in batch.waiting.items()]
-        return sorted(made, key=_unheard)
+        return [_evaluate(id_, group, loaded[id_], batch.panel, shared) for id_, group in batch.waiting.items()]
 
     def _asks_custom(self, batch: _Batch, loaded: Mapping[EvaluationId, Loaded]) -> bool:
         return any(
@@ -207,10 +206,6 @@ def _specs(state: EvaluationState | None, entries: Sequence[Entry]) -> list[Prov
         if isinstance(entry.message, EvaluationBegun):
             specs += entry.message.providers
     return specs
-
-
-def _unheard(change: Change) -> bool:
-    return not change.effects.feedback
 
 
 def _by_evaluation(entries: Iterable[Entry]) -> dict[EvaluationId, list[Entry]]:
