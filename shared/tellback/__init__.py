@@ -170,6 +170,8 @@ _EXPORTS: Final = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":  # what `from tellback import *` asks for
+        return sorted(_EXPORTS)
     module = _EXPORTS.get(name)
     if module is None:
         raise AttributeError(f"module 'tellback' has no attribute {name!r}")

@@ -39,3 +39,9 @@ def _fresh(code: str) -> object:
     """Run code in a fresh interpreter and return the JSON value it prints."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
+
+
+def test_a_star_import_brings_what_is_exported() -> None:
+    code = "from tellback import *; print(connect, SignalItem, FeedbackProviderConfig.__name__, DeadlineFeedback())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
