@@ -22,28 +22,11 @@ from tellback import (
     connect,
 )
 from tellback.client.reports import budget_spent, context_changed
-from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.evaluations import EvaluationId, Evaluations
 from tellback.state.keys import Layout
-from tellback_workers.runtime import Runtime
-from tellback_workers.tasks import drainer
 
 ID = EvaluationId("s", "p", "e")
-
-
-@pytest.fixture
-def drain(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], None]:
-    """Publish what is buffered and apply it, here."""
-    runtime = Runtime(settings)
-    runtime.intake("default").ensure_groups()
-
-    def run() -> None:
-        tb.flush()
-        for shard in layout.all:
-            drainer(runtime, "default", Family.EVENTS).drain(shard, Family.EVENTS)
-
-    return run
 
 
 def each_call(provider: FeedbackProvider) -> FeedbackProviderConfig:

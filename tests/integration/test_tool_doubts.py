@@ -13,26 +13,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tellback import Tellback
-from tellback.names import Family
-from tellback.settings import Settings
-from tellback.state.database import Database
-from tellback.state.keys import Layout
 from tellback.state.tool_health import Sighting, ToolHealth
-from tellback_workers.runtime import Runtime
-from tellback_workers.tasks import drainer
 
 DEFAULT = 30.0
 MINUTE = 60_000
-
-
-@pytest.fixture
-def health(database: Database, layout: Layout) -> ToolHealth:
-    return ToolHealth(database, layout)
-
-
-@pytest.fixture
-def now(database: Database) -> int:
-    return database.now_ms()
 
 
 def doubt(at: int, by: str) -> Sighting:
@@ -99,21 +83,6 @@ def test_noting_the_same_again_cools_nothing_longer(health: ToolHealth, seen: li
 
 
 # --- from a call to the fleet ------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def drain(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], None]:
-    """Publish what is buffered and apply it, here."""
-    runtime = Runtime(settings)
-    runtime.intake("default").ensure_groups()
-
-    def run() -> None:
-        tb.flush()
-        for shard in layout.all:
-            while drainer(runtime, "default", Family.EVENTS).drain(shard, Family.EVENTS):
-                continue
-
-    return run
 
 
 def call(tb: Tellback, session: str, **given: Any) -> None:

@@ -19,7 +19,6 @@ from tellback.contracts.guidance import Code, Offer, Outcome, ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.errors import Unavailable
 from tellback.guidance.evaluation import Effects, begin
-from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.evaluations import Change, EvaluationId, Loaded
@@ -28,23 +27,12 @@ from tellback.state.keys import FAMILIES, Layout
 from tellback.state.script import Call
 from tellback.state.tool_health import Cooling, Sighting, ToolHealth
 from tellback_workers.runtime import Runtime
-from tellback_workers.tasks import drainer
 from tellback_workers.tool_health import HealthReport
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 DEFAULT = 30.0
 HOUR = 3_600
-
-
-@pytest.fixture
-def health(database: Database, layout: Layout) -> ToolHealth:
-    return ToolHealth(database, layout)
-
-
-@pytest.fixture
-def now(database: Database) -> int:
-    return database.now_ms()
 
 
 def refusal(at: int, wait: float | None = None, tool: str = "t") -> Sighting:
@@ -173,21 +161,6 @@ def test_no_script_takes_more_than_a_part_of_a_large_batch(
 
 
 # --- what workers tell -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def drain(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], None]:
-    """Publish what is buffered and apply it, here."""
-    runtime = Runtime(settings)
-    runtime.intake("default").ensure_groups()
-
-    def run() -> None:
-        tb.flush()
-        for shard in layout.all:
-            while drainer(runtime, "default", Family.EVENTS).drain(shard, Family.EVENTS):
-                continue  # a drain ends with half its lease
-
-    return run
 
 
 def call(code: Code | None, *, tool: str = "t", wait: float | None = None, session: str = "s") -> ToolInvoked:

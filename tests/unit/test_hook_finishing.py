@@ -60,6 +60,13 @@ def test_what_is_open_on_the_agents_own_list_is_listed(tmp_path: Path) -> None:
     )
     assert told(tmp_path, "todos = false", first, last) == ""
     assert told(tmp_path, "todos = true", first, use("TodoWrite", "3", todos=[])) == ""
+    assert told(tmp_path, 'required_tools = ["TodoWrite"]', first, result("1"), last) == "", "nobody asked for the list"
+
+
+def test_a_long_list_is_told_in_part(tmp_path: Path) -> None:
+    todos = [{"content": f"step {n}", "status": "pending"} for n in range(500)]
+    lines = told(tmp_path, "todos = true", use("TodoWrite", "1", todos=todos)).splitlines()
+    assert lines[1:] == [f"- open on your list: step {n}" for n in range(finishing.LISTED)]
 
 
 def test_the_checklist_is_told_with_the_question(tmp_path: Path) -> None:
