@@ -113,3 +113,24 @@ def test_a_pipe_folds_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: p
     assert f"│ {UUID} │ {row['query']} │ {row['context']} │" in capsys.readouterr().out
     show([], as_json=False, columns=("id",), title="Signals of [red]b[/]\x1b[31m")
     assert capsys.readouterr().out == "Signals of [red]b[/]\\x1b[31m: none\n"
+
+
+def test_a_pipe_is_as_wide_as_it_is_told_to_be(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    show([BANK], as_json=False, columns=list(BANK), title="Banks", spare=SPARE)
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_of_two_ids_the_first_is_whole_where_there_is_room_for_one() -> None:
+    shown = text([{"turn": UUID, "session": UUID[::-1]}], 64)
+    assert UUID in shown
+    assert UUID[::-1] not in shown
+    assert UUID[::-1][:24] in shown
+
+
+def test_a_long_value_is_cut() -> None:
+    shown = text([{"bank": "b", "text": "x" * 5_000}], 80)
+    assert shown.count("xx") < 100
+    assert "…" in shown
