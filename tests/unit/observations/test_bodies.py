@@ -98,3 +98,29 @@ def test_a_refusal_that_says_when_to_come_back_is_a_rate_limit() -> None:
 @pytest.mark.parametrize("page", ["Just a moment...", "DataDome captcha", "Please solve this challenge to continue."])
 def test_challenges_in_a_few_words(page: str) -> None:
     assert code(page) == "rate_limited"
+
+
+@pytest.mark.parametrize(
+    ("body", "seconds"),
+    [
+        ({"error": {"type": "rate_limit_error", "message": "slow down", "retry_after": 12}}, 12),
+        ({"error": {"type": "rate_limit_error", "message": "slow down, try again in 7 seconds"}}, 7),
+        ({"error": "rate limited", "retry_after": 9}, 9),
+    ],
+)
+def test_a_body_says_when_to_come_back(body: dict[str, Any], seconds: float) -> None:
+    seen = Observer().observe("web_search", params={"query": "x"}, result=body)
+    assert seen.envelope is not None
+    assert (seen.envelope.code, seen.envelope.retry_after) == ("rate_limited", seconds)
+
+
+@pytest.mark.parametrize("message", ["Access denied", "Too many requests", "No results found for that"])
+def test_a_tool_that_acts_may_return_its_message(message: str) -> None:
+    seen = Observer().observe("send_message", params={"to": "x"}, result={"message": message})
+    assert seen.envelope is not None
+    assert seen.envelope.code == "ok"
+
+
+@pytest.mark.parametrize("record", [{"errors": 3}, {"error": 0.2}])
+def test_a_number_of_errors_is_a_result(record: dict[str, Any]) -> None:
+    assert code(record) == "ok"
