@@ -7,19 +7,24 @@ import json
 import os
 import platform
 import sys
-from importlib import import_module
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
+from benchmarks import nudges
+from benchmarks import results as results_of_tools
 from benchmarks.failure_modes import __main__ as failure_modes
-from benchmarks.measure import Result
+from benchmarks.measure import RowResult
 from benchmarks.plot import draw
-from benchmarks.rows import ROWS
-from benchmarks.system import CONCURRENCY, system
+from benchmarks.rows import ROWS, measured
+from benchmarks.system import CONCURRENCY
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["failure_modes"]:  # figures of another kind: no ratios, no budgets
-        failure_modes.main(sys.argv[2:])
+    # figures without ratios and budgets
+    others = {"failure_modes": failure_modes.main, "nudges": nudges.main, "results": results_of_tools.main}
+    if len(sys.argv) > 1 and sys.argv[1] in others:
+        others[sys.argv[1]](sys.argv[2:])
         return
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"rows to measure, default all: {', '.join(ROWS)}")
@@ -31,14 +36,13 @@ def main() -> None:
         parser.error(f"no row {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
     if not arguments.json:
         print(f"{os.cpu_count()} cores, Python {platform.python_version()}, prefork with {CONCURRENCY} processes\n")
-    results: list[Result] = []
-    for name in arguments.names or ROWS:
-        with system() as fresh:
-            measured: Result | tuple[Result, ...] = import_module(f"benchmarks.rows.{name}").measure(fresh)
-        fresh_results = measured if isinstance(measured, tuple) else (measured,)
-        results += fresh_results
-        if not arguments.json:
-            print("\n".join(line for result in fresh_results for line in result.lines()), flush=True)
+    results: list[RowResult] = []
+    # A process for each row: Celery's pools of connections would lead to the system of the row before.
+    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as process:
+        for row in process.map(measured, arguments.names or ROWS):
+            results += row
+            if not arguments.json:
+                print("\n".join(line for result in row for line in result.lines()), flush=True)
     draw(results, arguments.plot)
     if arguments.json:
         rows = [

@@ -12,7 +12,7 @@ from celery import Celery
 
 from benchmarks.arrivals import arrivals
 from benchmarks.measure import Work
-from benchmarks.system import System, cpu_seconds, wait
+from benchmarks.system import BenchmarkSystem, cpu_seconds, wait
 from tellback.settings import load
 
 QUEUE = "bare"
@@ -58,7 +58,7 @@ def timed(published: int | None = None) -> None:
 class Bare:
     """B's work, at its best: what is measured is the work alone, all messages lie in the queue before."""
 
-    def __init__(self, system: System, task: Any = count) -> None:
+    def __init__(self, system: BenchmarkSystem, task: Any = count) -> None:
         self._db = system.database
         self._task = task
         app.conf.update(broker_url=system.settings.redis_url)

@@ -17,7 +17,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RowResult:
     """Ratios of one row, one for each repetition; `sense` says on which side of `budget` they should lie."""
 
     name: str

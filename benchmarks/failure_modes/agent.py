@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from benchmarks.failure_modes.tasks import NOISE, Task
+from benchmarks.failure_modes.tasks import NOISE, AgentTask
 
 # Mean weights of what an agent does after a result that does not help; each agent's own are drawn around them.
 WEIGHTS: Final = {"repeat": 0.30, "wait": 0.10, "change": 0.30, "other": 0.25, "give_up": 0.05}
@@ -53,7 +53,7 @@ class Advice:
 class Agent:
     """One agent at one task."""
 
-    def __init__(self, task: Task, tools: list[str], seed: str, compliance: float, *, alike: bool = False) -> None:
+    def __init__(self, task: AgentTask, tools: list[str], seed: str, compliance: float, *, alike: bool = False) -> None:
         """Take the tools in the order of the prompt; agents that are alike try them in that order."""
         self.task = task
         self._tools = [tool for tool in tools if tool != "final_answer"]

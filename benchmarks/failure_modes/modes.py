@@ -7,36 +7,36 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from benchmarks.failure_modes.tasks import NOISE, Task
-from benchmarks.failure_modes.tools import ARCHIVE, FINAL, RESERVE, SEARCH, Fault, World
+from benchmarks.failure_modes.tasks import NOISE, AgentTask
+from benchmarks.failure_modes.tools import ARCHIVE, FINAL, RESERVE, SEARCH, Fault, ToolWorld
 
 SEARCHES: Final = ("wikipedia", "duckduckgo_search", "news_search", "map_search")
 CAPACITY: Final = {"wikipedia": 5, "map_search": 5, "news_search": 1}  # calls a second, in a stampede
 SPREAD: Final = 10.0  # seconds within which the agents of a fleet begin
-Begin = Callable[[Task, Random], tuple[str, dict[str, Any]]]
+Begin = Callable[[AgentTask, Random], tuple[str, dict[str, Any]]]
 
 
-def _search(tool: str, words: Callable[[Task, Random], list[str]]) -> Begin:
+def _search(tool: str, words: Callable[[AgentTask, Random], list[str]]) -> Begin:
     return lambda task, random: (tool, {"query": " ".join(words(task, random))})
 
 
-def _whole(task: Task, _: Random) -> list[str]:
+def _whole(task: AgentTask, _: Random) -> list[str]:
     return task.words
 
 
-def _subject(task: Task, _: Random) -> list[str]:
+def _subject(task: AgentTask, _: Random) -> list[str]:
     return task.subject.split()
 
 
-def _first(task: Task, _: Random) -> list[str]:
+def _first(task: AgentTask, _: Random) -> list[str]:
     return [*task.subject.split(), next(iter(task.values))]
 
 
-def _noisy(task: Task, random: Random) -> list[str]:
+def _noisy(task: AgentTask, random: Random) -> list[str]:
     return [*task.words, *random.sample(NOISE, 2)]
 
 
-def _numbered(task: Task, _: Random) -> list[str]:
+def _numbered(task: AgentTask, _: Random) -> list[str]:
     return [*task.words, "2019"]
 
 
@@ -55,7 +55,7 @@ class Mode:
     archive: bool = False
     alike: bool = False
 
-    def world(self, random: Random) -> World:
+    def world(self, random: Random) -> ToolWorld:
         schemas: dict[str, dict[str, Any]] = dict.fromkeys(SEARCHES, SEARCH)
         if self.archive:
             schemas = {"archive_search": ARCHIVE, "wikipedia": SEARCH}
@@ -65,18 +65,18 @@ class Mode:
         if self.archive:
             faults["wikipedia"] = "down"
         free = tuple(random.sample(range(1, 9), 2)) if self.seats else ()
-        return World({**schemas, "final_answer": FINAL}, faults, dict(self.capacity or {}), free)
+        return ToolWorld({**schemas, "final_answer": FINAL}, faults, dict(self.capacity or {}), free)
 
 
-def _wrong_name(task: Task, random: Random) -> tuple[str, dict[str, Any]]:
+def _wrong_name(task: AgentTask, random: Random) -> tuple[str, dict[str, Any]]:
     return random.choice(("wikipedia_search", "web_search", "search")), {"query": " ".join(task.words)}
 
 
-def _wrong_arguments(task: Task, random: Random) -> tuple[str, dict[str, Any]]:
+def _wrong_arguments(task: AgentTask, random: Random) -> tuple[str, dict[str, Any]]:
     return "archive_search", {random.choice(("query", "q", "title")): " ".join(task.words), "limit": "5"}
 
 
-def _seat(_: Task, random: Random) -> tuple[str, dict[str, Any]]:
+def _seat(_: AgentTask, random: Random) -> tuple[str, dict[str, Any]]:
     return "reserve", {"seat": random.randrange(1, 9)}
 
 

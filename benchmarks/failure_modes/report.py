@@ -12,12 +12,13 @@ from typing import Any, Final
 
 from matplotlib.figure import Figure
 
+from benchmarks.failure_modes.coding import CodingMode, play_coding
 from benchmarks.failure_modes.modes import Mode
-from benchmarks.failure_modes.runs import Run, play
+from benchmarks.failure_modes.runs import AgentRun, play
 
 COMPLIANCES: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 RESAMPLES: Final = 1_000
-MEASURES: Final[dict[str, Callable[[Run], float]]] = {
+MEASURES: Final[dict[str, Callable[[AgentRun], float]]] = {
     "solved": lambda run: run.solved,
     "calls": lambda run: run.calls,
     "loops": lambda run: run.loops,
@@ -43,28 +44,35 @@ class Row:
     change: dict[str, tuple[float, float, float]]
 
 
-def measure(mode: Mode, seeds: int, compliances: Sequence[float] = COMPLIANCES) -> list[Row]:
+def measure(mode: Mode | CodingMode, seeds: int, compliances: Sequence[float] = COMPLIANCES) -> list[Row]:
     """All rows of a mode; the unit that is resampled is the seed, since the agents of a fleet are not independent."""
-    off = [play(mode, seed, guided=False) for seed in range(seeds)]
+    off = [_played(mode, seed) for seed in range(seeds)]
     rows = [Row(mode.name, None, _means(off), _to_solve(off), {})]
     for compliance in compliances:
-        on = [play(mode, seed, guided=True, compliance=compliance) for seed in range(seeds)]
+        on = [_played(mode, seed, compliance) for seed in range(seeds)]
         change = {name: _change(off, on, each) for name, each in MEASURES.items()}
         rows.append(Row(mode.name, compliance, _means(on), _to_solve(on), change))
     return rows
 
 
-def _means(runs: Sequence[Sequence[Run]]) -> dict[str, float]:
+def _played(mode: Mode | CodingMode, seed: int, compliance: float | None = None) -> list[AgentRun]:
+    guided = compliance is not None
+    if isinstance(mode, CodingMode):
+        return play_coding(mode, seed, guided=guided, compliance=compliance or 0.0)
+    return play(mode, seed, guided=guided, compliance=compliance or 0.0)
+
+
+def _means(runs: Sequence[Sequence[AgentRun]]) -> dict[str, float]:
     return {name: mean(each(run) for fleet in runs for run in fleet) for name, each in MEASURES.items()}
 
 
-def _to_solve(runs: Sequence[Sequence[Run]]) -> float:
+def _to_solve(runs: Sequence[Sequence[AgentRun]]) -> float:
     calls = [run.calls for fleet in runs for run in fleet if run.solved]
     return mean(calls) if calls else math.nan
 
 
 def _change(
-    off: Sequence[Sequence[Run]], on: Sequence[Sequence[Run]], each: Callable[[Run], float]
+    off: Sequence[Sequence[AgentRun]], on: Sequence[Sequence[AgentRun]], each: Callable[[AgentRun], float]
 ) -> tuple[float, float, float]:
     """The mean difference of the same seeds, and its bootstrapped 95 % interval."""
     pairs = [
@@ -96,7 +104,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """One panel a mode: the share that is solved by compliance, with guidance off as a line."""
+    """One invoker a mode: the share that is solved by compliance, with guidance off as a line."""
     names = list(dict.fromkeys(row.mode for row in rows))
     across = 4
     down = -(-len(names) // across)

@@ -11,23 +11,23 @@ from typing import Final
 
 from benchmarks.failure_modes.agent import Agent, Move
 from benchmarks.failure_modes.modes import SPREAD, Mode
-from benchmarks.failure_modes.tasks import Task, task
-from benchmarks.failure_modes.tools import Reply, World
+from benchmarks.failure_modes.tasks import task
+from benchmarks.failure_modes.tools import ToolReply, ToolWorld
 from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
-from tellback.guidance.attempts import attempt_of
-from tellback.guidance.evaluation import Effects, begin, step
+from tellback.guidance.evaluation import BatchEffects, apply_event, new_evaluation
 from tellback.guidance.observations.feedback import ToolFeedback
-from tellback.guidance.observations.observer import Observer
-from tellback.guidance.provider import spec_of
-from tellback.guidance.recommended import recommended_providers
-from tellback.replay.accounts import Panel
+from tellback.guidance.observations.observer import ToolObserver
+from tellback.guidance.provider import provider_spec
+from tellback.guidance.registry import recommended_providers
+from tellback.guidance.repeats import attempt_fingerprint
+from tellback.replay.accounts import InProcessInvoker
 
 CALLS_MAX: Final = 12
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
-class Run:
+class AgentRun:
     """What became of one agent: `solved` at which call; loops of three identical calls, failures repeated."""
 
     solved: bool = False
@@ -42,13 +42,13 @@ class Run:
 
 
 @dataclass(slots=True)
-class Fleet:
+class FleetCooldowns:
     """The cooling tools that a fleet knows of, as its Redis would: until the time that the tool named, or 30 s.
 
     To see what that is worth it can be left unheeded, and so can the agents' differing choices, by one seed for all.
     """
 
-    world: World
+    world: ToolWorld
     heeds: bool = True
     seed: str | None = None  # of the choice between alternatives; None: each agent's own
     until: dict[str, float] = field(default_factory=dict[str, float])
@@ -64,22 +64,22 @@ class Fleet:
             self.until[seen.tool_name] = max(self.until.get(seen.tool_name, 0.0), self.world.now + wait)
 
 
-class _Guide:
+class AgentGuide:
     """Observations and nudges for one agent."""
 
-    def __init__(self, world: World, fleet: Fleet, asked: Task, seed: str) -> None:
+    def __init__(self, world: ToolWorld, fleet: FleetCooldowns, question: str, seed: str) -> None:
         self._world = world
         self._fleet = fleet
-        self.observer = Observer(
-            tools=world.definitions(), question=asked.question, health=fleet, seed=fleet.seed or seed
+        self.observer = ToolObserver(
+            tools=world.definitions(), question=question, health=fleet, seed=fleet.seed or seed
         )
-        self._panel = Panel()
-        self._state = begin("s", "p", seed, self._ms())
-        specs = [spec_of(config) for config in recommended_providers()]
+        self._invoker = InProcessInvoker()
+        self._state = new_evaluation("s", "p", seed, self._ms())
+        specs = [provider_spec(config) for config in recommended_providers()]
         begun = EvaluationBegun(event_id="e", session="s", evaluation=seed, prompt="p", providers=specs)
-        step(self._state, begun, self._ms(), self._panel, Effects())
+        apply_event(self._state, begun, self._ms(), self._invoker, BatchEffects())
 
-    def see(self, move: Move, reply: Reply) -> tuple[ToolFeedback, bool]:
+    def see(self, move: Move, reply: ToolReply) -> tuple[ToolFeedback, bool]:
         seen = self.observer.observe(
             move.tool,
             params=move.args,
@@ -94,8 +94,8 @@ class _Guide:
         event = ToolInvoked(
             event_id="e", session="s", evaluation="e", tool=move.tool, params=move.args, outcome=seen.envelope.outcome
         )
-        effects = Effects()
-        step(self._state, event, self._ms(), self._panel, effects)
+        effects = BatchEffects()
+        apply_event(self._state, event, self._ms(), self._invoker, effects)
         return seen, bool(effects.feedback)
 
     def _ms(self) -> int:
@@ -105,17 +105,19 @@ class _Guide:
 class _Player:
     """One agent in a world, one call at a time."""
 
-    def __init__(self, mode: Mode, world: World, fleet: Fleet | None, seed: str, compliance: float) -> None:
+    def __init__(
+        self, mode: Mode, world: ToolWorld, fleet: FleetCooldowns | None, seed: str, compliance: float
+    ) -> None:
         random = Random(f"task {seed.rpartition(' ')[0]}")  # agents of a fleet have one question
         self._task = task(random, mode.aspects)
         self._faults = Random(f"faults {seed}")
         self._world = world
         self._agent = Agent(self._task, list(world.schemas), seed, compliance, alike=mode.alike)
-        self._guide = None if fleet is None else _Guide(world, fleet, self._task, seed)
+        self._guide = None if fleet is None else AgentGuide(world, fleet, self._task.question, seed)
         self._move = self._agent.begin(Move(*mode.begin(self._task, random)))
         self._attempts: Counter[str] = Counter()
         self._failed: set[str] = set()
-        self.run = Run()
+        self.run = AgentRun()
 
     def turn(self) -> float | None:
         """Make the call, and say after how many seconds the next one comes; None: it has ended."""
@@ -138,8 +140,8 @@ class _Player:
         self._move = following
         return 1.0 + following.wait
 
-    def _count(self, move: Move, *, helped: bool, reply: Reply) -> None:
-        run, attempt = self.run, attempt_of(move.tool, move.args)
+    def _count(self, move: Move, *, helped: bool, reply: ToolReply) -> None:
+        run, attempt = self.run, attempt_fingerprint(move.tool, move.args)
         run.calls += 1
         self._attempts[attempt] += 1
         run.loops += self._attempts[attempt] == 3
@@ -161,10 +163,10 @@ class _Player:
 
 def play(
     mode: Mode, seed: int, *, guided: bool, compliance: float = 0.0, health: bool = True, jitter: bool = True
-) -> list[Run]:
+) -> list[AgentRun]:
     """All agents of a mode with this seed; the same seed has the same tasks, faults and agents."""
     world = mode.world(Random(f"world {mode.name} {seed}"))
-    fleet = Fleet(world, health, None if jitter else "one") if guided else None
+    fleet = FleetCooldowns(world, health, None if jitter else "one") if guided else None
     players = [
         _Player(mode, world, fleet, f"{mode.name} {seed} {number}", compliance if guided else 0.0)
         for number in range(mode.agents)

@@ -14,7 +14,7 @@ NOISE: Final = ("official", "definitive", "2019", "overview", "complete", "repor
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class AgentTask:
     """A question about one or two aspects of a place; `values` are right."""
 
     subject: str
@@ -42,12 +42,12 @@ class Task:
         return f"## {self.subject}\n{self.subject} lies in the north and is known for markets, mills and old roads."
 
 
-def task(random: Random, aspects: int = 1) -> Task:
+def task(random: Random, aspects: int = 1) -> AgentTask:
     """A task drawn at random."""
     name = "".join(random.choice(SYLLABLES) for _ in range(3)).capitalize()
     chosen = random.sample(ASPECTS, aspects)
     values = {aspect: f"{random.choice('ABCDEFGH')}{random.randrange(100, 1000)}" for aspect in chosen}
-    return Task(f"{name} {random.choice(PLACES)}", values)
+    return AgentTask(f"{name} {random.choice(PLACES)}", values)
 
 
 def words_of(query: str) -> set[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, Literal
 
-from benchmarks.failure_modes.tasks import Task, words_of
+from benchmarks.failure_modes.tasks import AgentTask, words_of
 
 SEARCH: Final[dict[str, Any]] = {
     "type": "object",
@@ -38,7 +38,7 @@ Fault = Literal["limited", "down", "strict", "picky", "vague"]
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ToolReply:
     """What a call gave back, as its host would see it."""
 
     text: str
@@ -48,7 +48,7 @@ class Reply:
 
 
 @dataclass(slots=True)
-class World:
+class ToolWorld:
     """The tools of one run or of one fleet. `faults` by tool; `capacity` calls a second, then the tool is limited."""
 
     schemas: dict[str, dict[str, Any]]
@@ -63,18 +63,18 @@ class World:
         """The tools as the agent's host declares them."""
         return [{"name": name, "input_schema": schema} for name, schema in self.schemas.items()]
 
-    def call(self, tool: str, args: Mapping[str, Any], task: Task, random: Random) -> Reply:
+    def call(self, tool: str, args: Mapping[str, Any], task: AgentTask, random: Random) -> ToolReply:
         if tool not in self.schemas:
-            return Reply(f"Unknown tool: {tool}", error=True)
+            return ToolReply(f"Unknown tool: {tool}", error=True)
         self._load(tool)
         fault = self.faults.get(tool)
         if self._limited(tool, fault):
             return self._refusal(tool, random)
         if fault == "down":
-            return Reply("Service temporarily unavailable", error=True, http_status=503)
+            return ToolReply("Service temporarily unavailable", error=True, http_status=503)
         wrong = _violation(self.schemas[tool], args)
         if wrong:
-            return Reply(f"Invalid arguments: {wrong}", error=True)
+            return ToolReply(f"Invalid arguments: {wrong}", error=True)
         if tool == "reserve":
             return self._reserve(int(args["seat"]), task)
         return _searched(str(args.get("query", args.get("title"))), task, fault)
@@ -89,34 +89,34 @@ class World:
     def _limited(self, tool: str, fault: Fault | None) -> bool:
         return (fault == "limited" and self.now < COOLING) or self.now < self.limited_until.get(tool, 0.0)
 
-    def _refusal(self, tool: str, random: Random) -> Reply:
+    def _refusal(self, tool: str, random: Random) -> ToolReply:
         """A limit as tools tell of it: with a time to wait, without, or as a page that asks for a captcha."""
         left = max(self.limited_until.get(tool, 0.0), COOLING) - self.now
         form = random.randrange(3)
         if form == 0:
-            return Reply("Too Many Requests", error=True, http_status=429, headers={"Retry-After": f"{left:.0f}"})
+            return ToolReply("Too Many Requests", error=True, http_status=429, headers={"Retry-After": f"{left:.0f}"})
         if form == 1:
-            return Reply("<html><body>Please complete the captcha to go on.</body></html>", http_status=202)
-        return Reply("Error: rate limit exceeded", error=True)
+            return ToolReply("<html><body>Please complete the captcha to go on.</body></html>", http_status=202)
+        return ToolReply("Error: rate limit exceeded", error=True)
 
-    def _reserve(self, seat: int, task: Task) -> Reply:
+    def _reserve(self, seat: int, task: AgentTask) -> ToolReply:
         if seat in self.free_seats:
-            return Reply(f"Reserved seat {seat}. " + task.answer_page(*task.values))
-        return Reply(f"Error: seat {seat} is taken", error=True)
+            return ToolReply(f"Reserved seat {seat}. " + task.answer_page(*task.values))
+        return ToolReply(f"Error: seat {seat} is taken", error=True)
 
 
-def _searched(query: str, task: Task, fault: Fault | None) -> Reply:
+def _searched(query: str, task: AgentTask, fault: Fault | None) -> ToolReply:
     words, subject = words_of(query), words_of(task.subject)
     if fault == "picky" and any(word.isdigit() for word in words):
-        return Reply("ValueError: the index has no field for a number in the query", error=True)
+        return ToolReply("ValueError: the index has no field for a number in the query", error=True)
     if fault == "strict" and words - subject - set(task.values):
-        return Reply("[]")
+        return ToolReply("[]")
     if not subject & words:
-        return Reply("[]")
+        return ToolReply("[]")
     asked = [aspect for aspect in task.values if aspect in words]
     if not asked or (fault == "vague" and subject <= words and len(words) < 4 and len(asked) < len(task.values)):
-        return Reply(task.general_page())
-    return Reply(task.answer_page(*asked))
+        return ToolReply(task.general_page())
+    return ToolReply(task.answer_page(*asked))
 
 
 def _violation(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str:

@@ -1,1 +1,1 @@
-"""Peers measured in environments of their own: how one is made, and scripts that know their peer alone."""
+"""Peers: how an environment of a peer's own is made and measured, and peers' rules of guidance, rebuilt."""

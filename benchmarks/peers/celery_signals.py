@@ -1,7 +1,7 @@
 """What signals look like as a plain Celery task: one signal a message, embedded, matched and scored by itself.
 
 It does less than Tellback: no order, histories, statistics or caps, no batches, and what is delivered twice counts
-twice. It remembers embeddings in its process, and takes a lock of Redis where it may begin a context.
+twice. It remembers embeddings in its process, and takes a lock of Redis where it may begin a cluster.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from celery import Celery
 
 from benchmarks.measure import Work
 from benchmarks.signals import encode
-from benchmarks.system import System, cpu_seconds
+from benchmarks.system import BenchmarkSystem, cpu_seconds
 from tellback.settings import load
 
 QUEUE = "peer-signals"
 COUNTER = "peer:count"
 THRESHOLD = 0.81
 STEPS = {"used": 0.1, "ignored": -0.05, "helpful": 0.15, "not_helpful": -0.1}
-# KEYS: hashes of the global and of the context's scores. ARGV: fact, change, now in ms.
+# KEYS: hashes of the global and of the cluster's scores. ARGV: fact, change, now in ms.
 SCORE = """
 for _, key in ipairs(KEYS) do
   local score, at = 0.5, tonumber(ARGV[3])
@@ -49,7 +49,7 @@ app.conf.update(
 _guard = threading.Lock()
 _model = threading.Lock()
 _vectors: dict[str, Any] = {}
-_contexts: dict[str, Any] = {}
+_clusters: dict[str, Any] = {}
 
 
 @cache
@@ -75,15 +75,15 @@ def _match(bank: str, vector: Any) -> int:
         return slot
     with _client().lock(f"{bank}:lock", timeout=30):
         slot = _best(bank, vector)
-        return int(_client().rpush(f"{bank}:contexts", vector.tobytes())) - 1 if slot is None else slot
+        return int(_client().rpush(f"{bank}:clusters", vector.tobytes())) - 1 if slot is None else slot
 
 
 def _best(bank: str, vector: Any) -> int | None:
     with _guard:
-        known = _contexts.get(bank, np.empty((0, len(vector)), np.float32))
-        new = _client().lrange(f"{bank}:contexts", len(known), -1)
+        known = _clusters.get(bank, np.empty((0, len(vector)), np.float32))
+        new = _client().lrange(f"{bank}:clusters", len(known), -1)
         if new:
-            known = _contexts[bank] = np.vstack([known, *(np.frombuffer(raw, np.float32) for raw in new)])
+            known = _clusters[bank] = np.vstack([known, *(np.frombuffer(raw, np.float32) for raw in new)])
     if not len(known):
         return None
     cosines = known @ vector
@@ -94,7 +94,7 @@ def _best(bank: str, vector: Any) -> int | None:
 class Peer:
     """The task at work; all messages lie in the queue before, as with B."""
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: BenchmarkSystem) -> None:
         self._db = system.database
         app.conf.update(broker_url=system.settings.redis_url)
         system.worker("benchmarks.peers.celery_signals", QUEUE, "--pool=threads", "--concurrency=4")

@@ -44,7 +44,7 @@ class Reminder:
         return feedback.Feedback(provider_name=self.name, summary="Mind the goal.")
 
 
-class Agent:
+class PeerAgent:
     """One evaluation of a prompt."""
 
     def __init__(self, *providers: Any) -> None:
@@ -84,7 +84,7 @@ class Agent:
 
 def cost(sizes: list[int]) -> dict[str, float]:
     """Microseconds of processor time of a call, recorded and evaluated, by how many were recorded before."""
-    agent = Agent(DeadlineFeedback(), Reminder())
+    agent = PeerAgent(DeadlineFeedback(), Reminder())
     found: dict[str, float] = {}
     number = 0
     for size in sizes:
@@ -104,7 +104,7 @@ def cost(sizes: list[int]) -> dict[str, float]:
 
 def fires() -> int:
     """How often a provider that is due every ten calls fired, with several threads on one prompt."""
-    agent = Agent(Reminder())
+    agent = PeerAgent(Reminder())
     counts: list[int] = []
 
     def work() -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
+from benchmarks.measure import RowResult
+from benchmarks.system import system
+
 ROWS = (
     "tool_events",
     "evaluation_cost",
@@ -18,3 +23,10 @@ ROWS = (
     "hook",
     "weakincentives",
 )
+
+
+def measured(name: str) -> tuple[RowResult, ...]:
+    """Return the results of one row, on a system of its own."""
+    with system() as fresh:
+        found: RowResult | tuple[RowResult, ...] = import_module(f"benchmarks.rows.{name}").measure(fresh)
+    return found if isinstance(found, tuple) else (found,)

@@ -9,8 +9,8 @@ from typing import Self
 
 import psutil
 
-from benchmarks.measure import Result, spread
-from benchmarks.system import System
+from benchmarks.measure import RowResult, spread
+from benchmarks.system import BenchmarkSystem
 from tellback import connect
 
 RUNS = 3
@@ -20,7 +20,7 @@ MEMORY = 32 << 20
 FLOOD = ["sh", "-c", f"yes 'compiling module 0123 of 4567: warning: unused variable in function foo' | head -c {SIZE}"]
 
 
-def measure(system: System) -> Result:
+def measure(system: BenchmarkSystem) -> RowResult:
     system.worker("tellback_workers.app", "commands", "-E")
     ours: list[float] = []
     theirs: list[float] = []
@@ -36,7 +36,7 @@ def measure(system: System) -> Result:
             ours.append(record.duration_ms / 1000)
             grown.append(memory.grown)
     assert max(grown) <= MEMORY, f"a worker's process grew by {max(grown)} bytes"
-    return Result(
+    return RowResult(
         name="command_output",
         what="time of a command that prints 1 GiB, as a job, against the same command into `cat > /dev/null`",
         ratios=[our / their for our, their in zip(ours, theirs, strict=True)],

@@ -7,8 +7,8 @@ from functools import partial
 
 from benchmarks import bare
 from benchmarks.bare import Bare
-from benchmarks.measure import Result, Work, spread
-from benchmarks.system import System, cpu_seconds, wait
+from benchmarks.measure import RowResult, Work, spread
+from benchmarks.system import BenchmarkSystem, cpu_seconds, wait
 from tellback import Tellback, connect
 
 RUNS = 5
@@ -17,7 +17,7 @@ JOBS = 768  # forty-eight a session: its newest records are all there to be look
 TASKS = 1_200
 
 
-def measure(system: System) -> Result:
+def measure(system: BenchmarkSystem) -> RowResult:
     theirs_at_work = Bare(system, bare.command)
     system.worker("tellback_workers.app", "commands", "-E")
     ours: list[Work] = []
@@ -28,7 +28,7 @@ def measure(system: System) -> Result:
         for _ in range(RUNS):
             theirs.append(theirs_at_work.run(TASKS))
             ours.append(_jobs(tb, JOBS))
-    return Result(
+    return RowResult(
         name="command_throughput",
         what="`true` as a job, submitted, run and recorded, against a bare Celery task that runs it",
         ratios=[our.rate / their.rate for our, their in zip(ours, theirs, strict=True)],

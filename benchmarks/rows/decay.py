@@ -12,15 +12,15 @@ import time
 from statistics import median
 from typing import Any
 
-from benchmarks.measure import Result, spread
-from benchmarks.system import System
+from benchmarks.measure import RowResult, spread
+from benchmarks.system import BenchmarkSystem
 from tellback.state.database import Command
 from tellback.state.decay import Decay
 from tellback.state.keys import Layout
 
 SCORES = 1_000_000
 FACTS = 100_000
-EACH = 45  # scores of a context
+EACH = 45  # scores of a cluster
 CONTEXTS = (SCORES - FACTS) // EACH
 RUNS = 3
 BUDGET_RATE = 100_000
@@ -29,7 +29,7 @@ AGED_MS = 30 * 86_400_000
 BANK = "bench"
 
 
-def measure(system: System) -> tuple[Result, Result]:
+def measure(system: BenchmarkSystem) -> tuple[RowResult, RowResult]:
     layout = Layout("decay", 1)
     bank = _Bank(system, layout)
     bank.build()
@@ -45,15 +45,15 @@ def measure(system: System) -> tuple[Result, Result]:
         calls.append(median(slow) / 1e3)
         controls.append(max(bank.control(len(slow), median(slow))) / 1e3)
     return (
-        Result(
+        RowResult(
             name="decay",
             what=f"scores decayed a second, of {SCORES:,} in one bank, against {BUDGET_RATE:,}",
             ratios=[rate / BUDGET_RATE for rate in rates],
             budget=1,
             sense="at least",
-            details=[f"scores a second: {spread(rates)};  {FACTS:,} facts and {CONTEXTS:,} contexts of {EACH}"],
+            details=[f"scores a second: {spread(rates)};  {FACTS:,} facts and {CONTEXTS:,} clusters of {EACH}"],
         ),
-        Result(
+        RowResult(
             name="decay_call",
             what=f"the longest call of that decay, by Redis' slow log, against {BUDGET_MS} ms",
             ratios=[each / BUDGET_MS for each in longest],
@@ -70,7 +70,7 @@ def measure(system: System) -> tuple[Result, Result]:
 class _Bank:
     """One bank with a million scores, all of them before this week."""
 
-    def __init__(self, system: System, layout: Layout) -> None:
+    def __init__(self, system: BenchmarkSystem, layout: Layout) -> None:
         self._db = system.database
         self._layout = layout
         self._shard = layout.shard(0)
@@ -80,17 +80,17 @@ class _Bank:
         shard = self._shard
         self._db.command("ZADD", shard.key("banks"), 1, BANK)
         self._db.command("HSET", shard.key("bank", BANK), "version", CONTEXTS)
-        self._fill(shard.key("facts", BANK), FACTS, struct.Struct("<8d"))
+        self._fill(shard.key("factscore", BANK), FACTS, struct.Struct("<8d"))
         for slot in range(CONTEXTS):
-            self._db.command("ZADD", shard.key("ctxver", BANK), slot + 1, slot)
+            self._db.command("ZADD", shard.key("clusterver", BANK), slot + 1, slot)
 
     def age(self) -> None:
-        """Write the scores of the contexts, and those of the facts, as they stood a month ago."""
+        """Write the scores of the clusters, and those of the facts, as they stood a month ago."""
         shard, form = self._shard, struct.Struct("<4d")
-        self._fill(shard.key("facts", BANK), FACTS, struct.Struct("<8d"))
+        self._fill(shard.key("factscore", BANK), FACTS, struct.Struct("<8d"))
         for start in range(0, CONTEXTS, 100):
             slots = range(start, min(start + 100, CONTEXTS))
-            self._db.pipeline([self._some(shard.key("ctx", BANK, str(slot)), 0, EACH, form) for slot in slots])
+            self._db.pipeline([self._some(shard.key("cluster", BANK, str(slot)), 0, EACH, form) for slot in slots])
         self._db.command("DEL", shard.key("decay"))
 
     def decay(self) -> tuple[float, list[int]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from statistics import median
 
-from benchmarks.measure import Result, spread
-from benchmarks.system import System
+from benchmarks.measure import RowResult, spread
+from benchmarks.system import BenchmarkSystem
 from tellback.contracts.guidance import EvaluationBegun, FeedbackTrigger, ProviderSpec, ToolInvoked
 from tellback.contracts.message import Message, new_event_id
 from tellback.names import Family
-from tellback.state.intake import Entry, Lease
+from tellback.state.intake import IntakeEntry, Lease
 from tellback.state.keys import Shard
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
@@ -22,13 +22,13 @@ ROUNDS = 40
 RUNS = 5
 
 
-def measure(system: System) -> Result:
+def measure(system: BenchmarkSystem) -> RowResult:
     runtime = Runtime(system.settings)
     intake = runtime.intake("default")
     intake.ensure_groups()
     loop = GuidanceLoop(runtime, "default")
     shard = runtime.layout("default").shard(0)
-    bench = Bench(loop, shard, runtime)
+    bench = EvaluationBench(loop, shard, runtime)
     ratios: list[float] = []
     few: list[float] = []
     many: list[float] = []
@@ -40,7 +40,7 @@ def measure(system: System) -> Result:
         many.append(median(large_time for _, large_time in times) * 1e6)
         ratios.append(many[-1] / few[-1])
     runtime.database.close()
-    return Result(
+    return RowResult(
         name="evaluation_cost",
         what=f"one evaluation with {MANY:,} recorded events against {FEW}",
         ratios=ratios,
@@ -50,7 +50,7 @@ def measure(system: System) -> Result:
     )
 
 
-class Bench:
+class EvaluationBench:
     def __init__(self, loop: GuidanceLoop, shard: Shard, runtime: Runtime) -> None:
         self._loop = loop
         self._lease = Lease(shard, Family.EVENTS, 1)
@@ -82,10 +82,10 @@ class Bench:
     def _apply(self, messages: list[Message]) -> None:
         self._loop.apply(self._lease, self._entries(messages))
 
-    def _entries(self, messages: list[Message]) -> list[Entry]:
+    def _entries(self, messages: list[Message]) -> list[IntakeEntry]:
         self._ids += len(messages)
         numbered = enumerate(messages)
-        return [Entry(f"1-{self._ids + n}", m, 1) for n, m in numbered]  # type: ignore[arg-type]  # all of this family
+        return [IntakeEntry(f"1-{self._ids + n}", m, 1) for n, m in numbered]  # type: ignore[arg-type]  # all of this family
 
     def _call(self, session: str) -> ToolInvoked:
         return ToolInvoked(

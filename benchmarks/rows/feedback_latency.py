@@ -17,9 +17,9 @@ from statistics import median, quantiles
 
 from benchmarks.arrivals import each
 from benchmarks.bare import Bare, timed
-from benchmarks.measure import Result
+from benchmarks.measure import RowResult
 from benchmarks.rows.tool_events import work
-from benchmarks.system import System, wait
+from benchmarks.system import BenchmarkSystem, wait
 from tellback import FeedbackProviderConfig, FeedbackTrigger, Prompt, StaticFeedback, Tellback, connect
 from tellback.names import Family
 from tellback.state.keys import stream_of
@@ -30,7 +30,7 @@ SHARE = 0.1
 LONGEST = 30.0
 
 
-def measure(system: System) -> tuple[Result, Result]:
+def measure(system: BenchmarkSystem) -> tuple[RowResult, RowResult]:
     bare = Bare(system, timed)
     system.worker("tellback_workers.app", "events", "-E")
     ours: list[tuple[float, float]] = []
@@ -52,9 +52,9 @@ def measure(system: System) -> tuple[Result, Result]:
 
 def _result(
     name: str, at: int, ours: Sequence[tuple[float, float]], theirs: Sequence[tuple[float, float]], loads: str
-) -> Result:
+) -> RowResult:
     mine, bare = [one[at] for one in ours], [one[at] for one in theirs]
-    return Result(
+    return RowResult(
         name=f"feedback_{name}",
         what=f"{name} from a tool call's publishing until its feedback is taken, against a bare task's until done",
         ratios=[our / their for our, their in zip(mine, bare, strict=True)],
@@ -95,7 +95,7 @@ def _feedback(prompts: Sequence[Prompt], rate: float, seed: int) -> list[float]:
 
 
 @contextmanager
-def _load(system: System, rate: float, seconds: float) -> Generator[None]:
+def _load(system: BenchmarkSystem, rate: float, seconds: float) -> Generator[None]:
     command = [sys.executable, "-m", "benchmarks.hosts", str(rate), str(seconds)]
     environment = {
         **os.environ,

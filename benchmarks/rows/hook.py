@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from statistics import median
 
-from benchmarks.measure import Result, spread
-from benchmarks.system import System
+from benchmarks.measure import RowResult, spread
+from benchmarks.system import BenchmarkSystem
 
 RUNS = 9
 EACH = 12
@@ -25,7 +25,7 @@ fields = { summary = "Mind the goal." }
 """
 
 
-def measure(system: System) -> Result:
+def measure(system: BenchmarkSystem) -> RowResult:
     system.worker("tellback_workers.app", "events")
     bench = _Bench(system)
     for _ in range(WARM_UP):
@@ -42,7 +42,7 @@ def measure(system: System) -> Result:
         empty.append(median(python.seconds for _, python in pairs) * 1e3)
         ratios.append(hooks[-1] / empty[-1])
         cpu.append(sum(hook.cpu for hook, _ in pairs) / sum(python.cpu for _, python in pairs))
-    return Result(
+    return RowResult(
         name="hook",
         what="one `tellback hook post-tool-use` with a worker that answers, against `python -c pass`, elapsed time",
         ratios=ratios,
@@ -63,7 +63,7 @@ class _Took:
 
 
 class _Bench:
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: BenchmarkSystem) -> None:
         config = system.folder / "hooks.toml"
         config.write_text(CONFIG)
         self._command = [str(PROGRAM), "hook", "post-tool-use", "--prompt=bench", f"--config={config}"]

@@ -1,4 +1,4 @@
-"""A recall over 1,000 candidates in a bank of 100,000 contexts, its query's embedding known, against the bare product.
+"""A recall over 1,000 candidates in a bank of 100,000 clusters, its query's embedding known, against the bare product.
 
 In the host's own process, where it has the model; through a worker, which adds the way there and back; and of facts
 that the bank holds, which Redis searches in its vector set.
@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from benchmarks.measure import Result, spread
+from benchmarks.measure import RowResult, spread
 from benchmarks.rows.sweep import used_memory
 from benchmarks.signals import encode, queries, start_recalls
-from benchmarks.system import System
+from benchmarks.system import BenchmarkSystem
 from tellback import Bank, connect
 from tellback.signals.matching import Vectors, as_bytes
 from tellback.signals.models import PACKAGED, default_threshold
@@ -29,13 +29,13 @@ CONTEXTS = 100_000
 CANDIDATES = 1_000
 HELD = 20_000
 TEXTS = 512  # that the model embeds; every other vector is a mix of some of them, so that they lie as real ones do
-NEAR = 16  # contexts that match the query, each with scores of a quarter of the facts
+NEAR = 16  # clusters that match the query, each with scores of a quarter of the facts
 RUNS = 5
 ROUNDS = 15
 BANK = "bench"
 
 
-def measure(system: System) -> Result:
+def measure(system: BenchmarkSystem) -> RowResult:
     asked = queries(TEXTS)
     vectors = _mixed(encode(asked, 64).astype(np.float32), CONTEXTS)
     query = asked[0]
@@ -45,23 +45,23 @@ def measure(system: System) -> Result:
     options: dict[str, Any] = {"boost_by_usefulness": True, "wait": 60}
     with connect(settings=here) as host, connect(settings=system.settings) as remote:
         shard = host.context.layout.of(BANK)
-        filler.contexts(shard, vectors[0])
+        filler.clusters(shard, vectors[0])
         filler.held(shard)
         start_recalls(system)
         banks: tuple[Bank, Bank] = host.bank(BANK), remote.bank(BANK)
         first = _seconds(lambda: banks[0].recall(query, facts, **options))
         hits = banks[1].recall(query, facts, **options)
         assert len(hits) == 10, hits
-        assert {hit.scope for hit in hits} == {"context"}, hits
+        assert {hit.scope for hit in hits} == {"cluster"}, hits
         bare, ours, through, held = _rounds(
             lambda: vectors @ vectors[0],
             lambda: banks[0].recall(query, facts, **options),
             lambda: banks[1].recall(query, facts, **options),
             lambda: banks[0].recall(query, **options),
         )
-    return Result(
+    return RowResult(
         name="recall",
-        what=f"a recall over {CANDIDATES:,} candidates and {CONTEXTS:,} contexts against the bare numpy product",
+        what=f"a recall over {CANDIDATES:,} candidates and {CONTEXTS:,} clusters against the bare numpy product",
         ratios=[our / product for our, product in zip(ours, bare, strict=True)],
         budget=5,
         sense="at most",
@@ -69,8 +69,8 @@ def measure(system: System) -> Result:
             f"milliseconds: in process {spread(ours, 1)};  bare product {spread(bare, 1)}",
             f"milliseconds through a worker, there and back: {spread(through, 1)}",
             f"milliseconds over {HELD:,} facts that the bank holds, by a vector set: {spread(held, 1)}",
-            f"the first in a process, which loads model and contexts: {first:.1f} s",
-            f"a held fact takes {filler.each:,.0f} bytes with a text of some 60",
+            f"the first in a process, which loads model and clusters: {first:.1f} s",
+            f"a stored fact takes {filler.each:,.0f} bytes with a text of some 60",
         ],
     )
 
@@ -111,7 +111,7 @@ class _Filler:
         self._now = time.time() * 1e3  # the server runs on this host
         self.each = 0.0
 
-    def contexts(self, shard: Shard, query: Vectors) -> None:
+    def clusters(self, shard: Shard, query: Vectors) -> None:
         threshold = default_threshold(PACKAGED)
         self._db.command(
             *("HSET", shard.key("bank", BANK), "id", "bench", "model", PACKAGED, "dimension", len(query)),
@@ -122,17 +122,19 @@ class _Filler:
             rows = [part for slot in slots for part in (slot, as_bytes(self._vectors[slot]))]
             versions = [part for slot in slots for part in (slot + 1, slot)]
             self._db.pipeline(
-                [("HSET", shard.key("ctxvec", BANK), *rows), ("ZADD", shard.key("ctxver", BANK), *versions)]
+                [("HSET", shard.key("clustervec", BANK), *rows), ("ZADD", shard.key("clusterver", BANK), *versions)]
             )
         near = np.nonzero(self._vectors @ query >= threshold)[0][:NEAR].tolist()
-        self._db.pipeline([self._scores(shard.key("ctx", BANK, str(slot)), at) for at, slot in enumerate(near)])
-        self._db.command("HSET", shard.key("facts", BANK), *self._packed(range(CANDIDATES), struct.Struct("<8d")))
+        self._db.pipeline([self._scores(shard.key("cluster", BANK, str(slot)), at) for at, slot in enumerate(near)])
+        self._db.command("HSET", shard.key("factscore", BANK), *self._packed(range(CANDIDATES), struct.Struct("<8d")))
 
     def held(self, shard: Shard) -> None:
         before = used_memory(self._db)
-        names = ("mem", "memtext", "memver", "memset")
-        mem, texts, versions, vectors = (shard.key(name, BANK) for name in names)
-        self._db.command("HSET", mem, "id", "bench", "kind", "set", "model", PACKAGED, "dimension", 384, "bytes", 0)
+        names = ("factinfo", "facttext", "factver", "factset")
+        factinfo, texts, versions, vectors = (shard.key(name, BANK) for name in names)
+        self._db.command(
+            "HSET", factinfo, "id", "bench", "kind", "set", "model", PACKAGED, "dimension", 384, "bytes", 0
+        )
         for start in range(0, HELD, 100):
             commands: list[Command] = []
             for i in range(start, start + 100):
@@ -147,7 +149,7 @@ class _Filler:
                     ("VADD", vectors, "FP32", as_bytes(self._vectors[i]), f"f{i}", "NOQUANT"),
                 ]
             self._db.pipeline(commands)
-        self._db.command("HSET", mem, "version", HELD)
+        self._db.command("HSET", factinfo, "version", HELD)
         self.each = (used_memory(self._db) - before) / HELD
 
     def _scores(self, key: str, at: int) -> Command:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from benchmarks.measure import Result, Work, spread
+from benchmarks.measure import RowResult, Work, spread
 from benchmarks.peers.celery_signals import Peer
 from benchmarks.signals import apply, encode, queries, signals, start_worker
-from benchmarks.system import System, cpu_seconds
+from benchmarks.system import BenchmarkSystem, cpu_seconds
 from tellback import connect
 
 RUNS = 5  # pairs side by side: on a busy machine one side alone would be hit
@@ -16,7 +16,7 @@ BATCHES = (32, 64, 128, 256)
 TASKS = 24
 
 
-def measure(system: System) -> Result:
+def measure(system: BenchmarkSystem) -> RowResult:
     trial = queries(256)
     encode(trial, BATCHES[0])
     batch = max(BATCHES, key=lambda size: max(_raw(trial, size).rate for _ in range(2)))
@@ -33,7 +33,7 @@ def measure(system: System) -> Result:
             raw.append(_raw(texts, batch))
             ours.append(apply(tb, signals(texts, 1)))
             peers.append(peer.run(signals(queries(TASKS), 1)))
-    return Result(
+    return RowResult(
         name="signals_distinct",
         what="signals with distinct queries, published and applied, against bare SentenceTransformer.encode",
         ratios=[our.rate / bare.rate for our, bare in zip(ours, raw, strict=True)],

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from benchmarks.bare import Bare
-from benchmarks.measure import Result, Work, spread
+from benchmarks.measure import RowResult, Work, spread
 from benchmarks.peers.celery_signals import Peer
 from benchmarks.signals import apply, queries, signals, start_worker
-from benchmarks.system import System
+from benchmarks.system import BenchmarkSystem
 from tellback import connect
 
 RUNS = 3
@@ -15,7 +15,7 @@ FACTS = 50
 TASKS = 1_500
 
 
-def measure(system: System) -> Result:
+def measure(system: BenchmarkSystem) -> RowResult:
     bare, peer = Bare(system), Peer(system)
     start_worker(system)
     asked = queries(QUERIES)
@@ -30,7 +30,7 @@ def measure(system: System) -> Result:
             theirs.append(bare.run(TASKS))
             ours.append(apply(tb, signals(asked, FACTS)))
             peers.append(peer.run(signals(asked, 3)))
-    return Result(
+    return RowResult(
         name="signals_known",
         what="signals with known queries, published and applied exactly once, against a bare Celery task's rate",
         ratios=[our.rate / their.rate for our, their in zip(ours, theirs, strict=True)],

@@ -8,8 +8,8 @@ import random
 import time
 from statistics import median
 
-from benchmarks.measure import Result, spread
-from benchmarks.system import System
+from benchmarks.measure import RowResult, spread
+from benchmarks.system import BenchmarkSystem
 from tellback import connect
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -42,7 +42,7 @@ end
 """
 
 
-def measure(system: System) -> Result:
+def measure(system: BenchmarkSystem) -> RowResult:
     few, many = Team(system, "few"), Team(system, "many")
     few.build(FEW - TEMPLATES)
     before, start = used_memory(system.database), time.perf_counter()
@@ -57,7 +57,7 @@ def measure(system: System) -> Result:
         small.append(median(time for time, _ in times) * 1e3)
         large.append(median(time for _, time in times) * 1e3)
         ratios.append(large[-1] / small[-1])
-    return Result(
+    return RowResult(
         name="sweep",
         what=f"a sweep of {DUE} due turns with {MANY:,} open against {FEW:,}",
         ratios=ratios,
@@ -79,7 +79,7 @@ def used_memory(database: Database) -> int:
 class Team:
     """A team with open turns, of which some become due."""
 
-    def __init__(self, system: System, name: str) -> None:
+    def __init__(self, system: BenchmarkSystem, name: str) -> None:
         self._db = system.database
         self._settings = Settings(redis_url=system.settings.redis_url, data_dir=system.settings.data_dir, team=name)
         with connect(settings=self._settings) as tb:

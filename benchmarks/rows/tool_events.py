@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 
 from benchmarks.bare import Bare
-from benchmarks.measure import Result, Work, spread
-from benchmarks.system import System, cpu_seconds, wait
+from benchmarks.measure import RowResult, Work, spread
+from benchmarks.system import BenchmarkSystem, cpu_seconds, wait
 from tellback import FeedbackProviderConfig, FeedbackTrigger, Prompt, StaticFeedback, Tellback, connect
 from tellback.names import Family
-from tellback.state.evaluations import Counts, EvaluationId, Evaluations
+from tellback.state.evaluation_codec import EvaluationId
+from tellback.state.evaluations import EvaluationCounts, Evaluations
 from tellback.state.keys import stream_of
 
 RUNS = 5
@@ -19,7 +20,7 @@ TASKS = 1_500
 EVERY = 10
 
 
-def measure(system: System) -> Result:
+def measure(system: BenchmarkSystem) -> RowResult:
     bare = Bare(system)
     system.worker("tellback_workers.app", "events", "-E")
     ours: list[Work] = []
@@ -30,7 +31,7 @@ def measure(system: System) -> Result:
         for _ in range(RUNS):
             theirs.append(bare.run(TASKS))
             ours.append(work(tb, EVENTS))
-    return Result(
+    return RowResult(
         name="tool_events",
         what="tool events published, evaluated and counted exactly once, against a bare Celery task's rate",
         ratios=[our.rate / their.rate for our, their in zip(ours, theirs, strict=True)],
@@ -58,11 +59,11 @@ def work(tb: Tellback, events: int) -> Work:
     streams = [("XLEN", stream_of(shard, Family.EVENTS)) for shard in tb.context.layout.all]
     wait(lambda: not any(tb.context.database.pipeline(streams)), 60)  # an entry leaves with the commit that counts it
     seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu
-    due = [Counts(events // SESSIONS, events // SESSIONS // EVERY, 0, 0)] * SESSIONS
+    due = [EvaluationCounts(events // SESSIONS, events // SESSIONS // EVERY, 0, 0)] * SESSIONS
     assert [counts_of(tb, prompt) for prompt in prompts] == due, "an event was lost or counted twice"
     return Work(events / seconds, cpu / events * 1e6)
 
 
-def counts_of(tb: Tellback, prompt: Prompt) -> Counts:
+def counts_of(tb: Tellback, prompt: Prompt) -> EvaluationCounts:
     store = Evaluations(tb.context.database, tb.context.layout.of(prompt.session))
     return store.counts(EvaluationId(prompt.session, prompt.name, prompt.evaluation))

@@ -8,8 +8,8 @@ import sys
 import time
 
 from benchmarks.bare import Bare
-from benchmarks.measure import Result, Work, spread
-from benchmarks.system import CONCURRENCY, System, cpu_seconds
+from benchmarks.measure import RowResult, Work, spread
+from benchmarks.system import CONCURRENCY, BenchmarkSystem, cpu_seconds
 from tellback import OutgoingResponse, connect
 from tellback.settings import load
 
@@ -19,7 +19,7 @@ TASKS = 3_000
 CONVERSATIONS = 16
 
 
-def measure(system: System) -> Result:
+def measure(system: BenchmarkSystem) -> RowResult:
     theirs_at_work = Bare(system)
     ours: list[Work] = []
     theirs: list[Work] = []
@@ -27,7 +27,7 @@ def measure(system: System) -> Result:
     for _ in range(RUNS):
         theirs.append(theirs_at_work.run(TASKS))
         ours.append(_turns(system))
-    return Result(
+    return RowResult(
         name="turns",
         what="turns opened and answered, each a round trip, against a bare Celery task",
         ratios=[our.rate / their.rate for our, their in zip(ours, theirs, strict=True)],
@@ -42,7 +42,7 @@ def measure(system: System) -> Result:
     )
 
 
-def _turns(system: System) -> Work:
+def _turns(system: BenchmarkSystem) -> Work:
     """As many hosts as B has processes, which begin at once."""
     environment = {
         **os.environ,

@@ -18,18 +18,17 @@ from statistics import median
 from typing import Any
 
 import benchmarks.peers
-from benchmarks.measure import Result
+from benchmarks.measure import RowResult
 from benchmarks.peers.environment import PeerMissingError, environment
-from benchmarks.rows.evaluation_cost import Bench
+from benchmarks.rows.evaluation_cost import EvaluationBench
 from benchmarks.rows.tool_events import counts_of
-from benchmarks.system import System, wait
+from benchmarks.system import BenchmarkSystem, wait
 from tellback import DeadlineFeedback, FeedbackProviderConfig, FeedbackTrigger, StaticFeedback, connect
 from tellback.contracts.guidance import EvaluationBegun, Feedback, ProviderSpec, ToolInvoked
 from tellback.contracts.message import new_event_id
-from tellback.guidance.context import FeedbackContext
-from tellback.guidance.evaluation import Effects, begin, step
-from tellback.guidance.provider import ask, spec_of
-from tellback.guidance.registry import Registry
+from tellback.guidance.evaluation import BatchEffects, apply_event, new_evaluation
+from tellback.guidance.provider import FeedbackContext, invoke_provider, provider_spec
+from tellback.guidance.registry import ProviderRegistry
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
 
@@ -43,7 +42,7 @@ CALLS = 500
 TRIGGER = FeedbackTrigger(every_n_calls=EVERY)
 
 
-def measure(system: System) -> tuple[Result, ...]:
+def measure(system: BenchmarkSystem) -> tuple[RowResult, ...]:
     try:
         pythons = [environment(requirement) for requirement in PEERS]
     except PeerMissingError as missing:
@@ -58,10 +57,10 @@ def measure(system: System) -> tuple[Result, ...]:
 
 def _result(
     theirs: Sequence[dict[str, Any]], ours: Sequence[dict[int, float]], plane: dict[int, float], fires: Sequence[int]
-) -> Result:
+) -> RowResult:
     version = theirs[0]["version"]
     largest = SIZES[-1]
-    return Result(
+    return RowResult(
         name=f"weakincentives_{version}",
         what=f"a call's evaluation with {largest:,} recorded: weakincentives {version} against ours, in one process",
         ratios=[their["cost"][str(largest)] / our[largest] for their, our in zip(theirs, ours, strict=True)],
@@ -100,14 +99,14 @@ def _peer(python: Path) -> dict[str, Any]:
     return answer
 
 
-class _Panel:
+class _Providers:
     """Asks providers as a worker does."""
 
     def __init__(self) -> None:
-        self._registry = Registry()
+        self._registry = ProviderRegistry()
 
     def ask(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
-        return ask(self._registry.build(spec), context)
+        return invoke_provider(self._registry.build(spec), context)
 
 
 def _configs() -> list[FeedbackProviderConfig]:
@@ -116,19 +115,19 @@ def _configs() -> list[FeedbackProviderConfig]:
 
 def _cost() -> dict[int, float]:
     """Microseconds of processor time of a call, recorded and evaluated in memory, by how many were recorded before."""
-    state, panel = begin("s", "p", "e", time.time_ns() // 1_000_000), _Panel()
-    specs = [spec_of(config) for config in _configs()]
+    state, providers = new_evaluation("s", "p", "e", time.time_ns() // 1_000_000), _Providers()
+    specs = [provider_spec(config) for config in _configs()]
     begun = EvaluationBegun(
         event_id=new_event_id(), session="s", prompt="p", evaluation="e", providers=specs, deadline_in=3600.0
     )
-    step(state, begun, time.time_ns() // 1_000_000, panel, Effects())
+    apply_event(state, begun, time.time_ns() // 1_000_000, providers, BatchEffects())
     found: dict[int, float] = {}
     for size in SIZES:
         while state.calls < size:
-            step(state, _call(state.calls), time.time_ns() // 1_000_000, panel, Effects())
+            apply_event(state, _call(state.calls), time.time_ns() // 1_000_000, providers, BatchEffects())
         start = time.process_time()
         for _ in range(WINDOW):
-            step(state, _call(state.calls), time.time_ns() // 1_000_000, panel, Effects())
+            apply_event(state, _call(state.calls), time.time_ns() // 1_000_000, providers, BatchEffects())
         found[size] = (time.process_time() - start) / WINDOW * 1e6
     return found
 
@@ -145,11 +144,11 @@ def _call(number: int) -> ToolInvoked:
     )
 
 
-def _plane_cost(system: System) -> dict[int, float]:
+def _plane_cost(system: BenchmarkSystem) -> dict[int, float]:
     """Microseconds that a worker takes for one call alone: loaded from Redis, stepped, committed."""
     runtime = Runtime(system.settings)
     runtime.intake("default").ensure_groups()
-    bench = Bench(GuidanceLoop(runtime, "default"), runtime.layout("default").shard(0), runtime)
+    bench = EvaluationBench(GuidanceLoop(runtime, "default"), runtime.layout("default").shard(0), runtime)
     found: dict[int, float] = {}
     for size in SIZES:
         sessions = bench.prepare(f"peer-{size}", size)
@@ -159,7 +158,7 @@ def _plane_cost(system: System) -> dict[int, float]:
     return found
 
 
-def _fires(system: System) -> list[int]:
+def _fires(system: BenchmarkSystem) -> list[int]:
     """Of several threads on one prompt, each run, evaluated by real workers."""
     system.worker("tellback_workers.app", "events", "-E")
     found: list[int] = []

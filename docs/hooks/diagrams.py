@@ -55,7 +55,7 @@ def draw() -> None:
                 place.parent.mkdir(exist_ok=True)
                 place.write_text(f"{_stamp(fence[1])}\n{_svg(fence[1])}\n", "utf-8")
                 print(place.relative_to(DOCS))  # noqa: T201 - what it did
-    for place in set((DOCS / FOLDER).glob("*.svg")) - kept:
+    for place in set((DOCS / FOLDER).glob("*-[0-9]*.svg")) - kept:  # overview.svg is drawn by hand
         place.unlink()
 
 

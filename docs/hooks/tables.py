@@ -14,9 +14,11 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from tellback import _EXPORTS
-from tellback.contracts.codec import MESSAGES
+from tellback.contracts import limits as wire
+from tellback.contracts.codec import MESSAGES, schema_of
+from tellback.contracts.commands import CommandRecord
 from tellback.contracts.message import Message
-from tellback.contracts.schema import schema_of
+from tellback.contracts.signal_types import SIGNAL_TYPES, STEP
 from tellback.settings import PREFIX, Settings
 from tellback.state.keys import FAMILIES
 
@@ -83,9 +85,41 @@ def keys() -> str:
     return _table(("key", "owner", "type", "lives", "cap", "what it is, and what bounds it"), rows)
 
 
+def limits() -> str:
+    """A row for each limit of the wire format."""
+    units = {"BYTES": "bytes", "CHARS": "characters"}
+    rows = [
+        (meaning[0].upper() + meaning[1:], f"{getattr(wire, name):,} {units.get(name.rpartition('_')[2], '')}".rstrip())
+        for name, meaning in wire.MEANINGS.items()
+    ]
+    return _table(("what", "at most"), rows)
+
+
 def messages() -> str:
     """A section for each message."""
     return "\n\n".join(_message(message) for message in MESSAGES)
+
+
+def signal_types() -> str:
+    """A row for each signal type."""
+    rows = [
+        (
+            f"`{kind.name}`",
+            f"{kind.weight:+.1f}".replace("-", "−"),
+            f"{kind.weight * STEP:+.2f}".replace("-", "−"),
+            kind.prune,
+            kind.send_when,
+        )
+        for kind in SIGNAL_TYPES
+    ]
+    return _table(("`signal_type`", "weight", "at confidence 1.0", "for or against the fact", "send it when"), rows)
+
+
+def record() -> str:
+    """A row for each field of a command's record."""
+    fields = msgspec.json.schema(CommandRecord)["$defs"]["CommandRecord"]["properties"]
+    rows = [(f"`{name}`", field["description"]) for name, field in fields.items()]
+    return _table(("field", "meaning"), rows)
 
 
 def commands() -> str:
@@ -193,7 +227,10 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 MAKERS: Final = {
     "settings": settings,
     "keys": keys,
+    "limits": limits,
     "messages": messages,
+    "signal_types": signal_types,
+    "record": record,
     "commands": commands,
     "reference": reference,
 }

@@ -1,23 +1,33 @@
-"""Celery's configuration of the broker, shared by the apps of workers and beat, with the reason of each choice."""
+"""The Celery configuration of broker and messages, shared by the apps of workers and beat."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tellback.names import SWEEPS_QUEUE
 from tellback.settings import Settings
+from tellback.urls import SENTINEL, servers_of
 
-KEY_PREFIX: Final = "tbq:"  # the broker may share a Redis with the state: its keys stand apart
+KEY_PREFIX: Final = "tbq:"  # broker and state may share one Redis, so the broker's keys have a prefix of their own
 
 
 def broker_config(settings: Settings) -> dict[str, Any]:
-    """Broker and message settings; JSON only."""
+    """Return the broker and message settings; also install our transport, through which kombu reads the broker.
+
+    Messages are JSON only: a pickled one could run code in a worker.
+    """
+    from tellback.broker_transport import install  # noqa: PLC0415 - it needs kombu, which hosts of agents lack
+
+    install()
+    url, options, tls = _celery_url(settings.broker)
     return {
-        "broker_url": settings.broker,
+        "broker_url": url,
+        **({"broker_use_ssl": tls} if tls else {}),
         "broker_transport_options": {
+            **options,
             "global_keyprefix": KEY_PREFIX,
-            "visibility_timeout": 900,  # above the longest hard limit of a task that must not start twice
-            "unacked_restore_interval": 5,  # with the defaults a redelivery after the visibility timeout takes 100 s
+            "visibility_timeout": 900,  # longer than the hard limit of every task that must not start twice
+            "unacked_restore_interval": 5,  # by default, redelivery takes 100 s more after the visibility timeout
             "unacked_restore_throttle": 1,
             "socket_timeout": 10,
             "socket_connect_timeout": 5,
@@ -26,7 +36,7 @@ def broker_config(settings: Settings) -> dict[str, Any]:
         },
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
-        "broker_channel_error_retry": True,  # a full or read-only Redis must not end the process
+        "broker_channel_error_retry": True,  # otherwise a full or read-only Redis ends the process
         "task_serializer": "json",
         "accept_content": ["json"],
         "task_ignore_result": True,
@@ -35,3 +45,28 @@ def broker_config(settings: Settings) -> dict[str, Any]:
         "timezone": "UTC",
         "enable_utc": True,
     }
+
+
+def _celery_url(url: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return the URL, the transport options and the TLS options by which Celery reaches the Redis of this URL.
+
+    A URL of Sentinel has options that kombu takes only beside it.
+    """
+    from redis import connection  # noqa: PLC0415 - as above
+
+    servers = servers_of(url)
+    if servers is None:
+        return url, {}, {}
+    parse: Any = cast("Any", connection).parse_url
+    primary, sentinel = parse(servers.url_of("localhost", 1)), parse(servers.nodes[0])
+    tls = {name: value for name, value in primary.items() if name.startswith("ssl_")}
+    login = {name: sentinel[name] for name in ("username", "password") if name in sentinel}
+    secure = {"ssl": True, **tls} if servers.scheme == "rediss" else {}
+    places = (f"{SENTINEL}://{servers.login}{host}:{port}" for host, port in servers.addresses)
+    options = {
+        "master_name": servers.master_name,
+        "sentinel_kwargs": {**login, **secure, "socket_timeout": 1.0, "socket_connect_timeout": 1.0},
+    }
+    celery_url = ";".join(f"{place}/{primary.get('db', 0)}" for place in places)
+    # kombu turns TLS on by these options; an empty dict would leave it off
+    return celery_url, options, (tls or {"ssl_cert_reqs": "required"}) if secure else {}

@@ -1,12 +1,15 @@
-"""The one place that reads this machine's clock; elsewhere a lint forbids it.
+"""The only module that reads this machine's clock; a lint forbids it elsewhere.
 
-Deadlines and scores use the Redis server's time (`Database.now`, or TIME inside a script). The clock here serves what
-concerns this host alone: durations, file names, back-off.
+Deadlines and scores use the Redis server's time (`Database.now`, or TIME inside a script), since the clocks of hosts
+differ. Use this clock only for matters of one host: durations, file names, backoff.
 """
 
 from __future__ import annotations
 
+import os
 import time
+from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,27 +17,43 @@ if TYPE_CHECKING:
 
 
 def monotonic() -> float:
-    """Seconds from an arbitrary start; never steps back."""
+    """Return seconds from an arbitrary start; never steps back."""
     return time.monotonic()
 
 
+def since_boot() -> float:
+    """Return seconds since this host was started; never steps, and on Linux includes the time that it was suspended."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+@lru_cache(maxsize=1)
+def boot_id() -> str:
+    """Return an id of the clock of `since_boot`, the same for all processes that read the same clock.
+
+    The boot id alone is not enough: a container can have a time namespace of its own under its host's boot id.
+    """
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as boot:  # noqa: PTH123 - to start fast
+        return f"{boot.read().strip()}.{os.stat('/proc/self/ns/time').st_ino}"  # noqa: PTH116 - as above
+    return os.urandom(8).hex()  # not Linux: only a process and its forked children share the id
+
+
 def wall() -> float:
-    """Seconds since the epoch by this host's clock, which may step."""
+    """Return seconds since the epoch by this host's clock, which may step."""
     return time.time()
 
 
 def utc_now() -> datetime:
-    """This host's time, aware, in UTC."""
+    """Return this host's time as an aware datetime in UTC."""
     from datetime import UTC, datetime  # noqa: PLC0415 - who only measures time starts without it
 
     return datetime.now(UTC)
 
 
 def utc_day() -> str:
-    """This host's day in UTC, as YYYYMMDD."""
+    """Return this host's day in UTC, as YYYYMMDD."""
     return time.strftime("%Y%m%d", time.gmtime())
 
 
 def sleep(seconds: float) -> None:
-    """Block this thread."""
+    """Block this thread for so many seconds."""
     time.sleep(seconds)

@@ -1,6 +1,7 @@
-"""How a running `tellback up` is found: `up.json` in a data directory, readable by its user alone.
+"""The file `up.json` in a data directory, by which a running `tellback up` is found.
 
-The command line and `tellback.connect()` read it when no Redis is named: one failed `open` where there is none.
+The command line and `tellback.connect()` read it if no Redis is named; without the file that costs one failed `open`.
+It contains passwords, so only its user may read it, and a file that others can access is ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ NAME: Final = "up.json"
 
 
 class RunningSystem(NamedTuple):
-    """What a live `tellback up` says about itself; the addresses carry their passwords."""
+    """The process and addresses of a running `tellback up`; the addresses include passwords."""
 
     pid: int
     redis_url: str
@@ -25,26 +26,26 @@ class RunningSystem(NamedTuple):
 
 
 def find_running(folder: Path) -> RunningSystem | None:
-    """The live system that `folder` names; None where there is none, or another user could have written the file."""
+    """Return the running system of a data directory; None if there is none, or the file may be another user's."""
     return find_running_in(str(folder))
 
 
 def find_running_in(folder: str) -> RunningSystem | None:
-    """As `find_running`, for who does without pathlib."""
+    """Do the same as `find_running` without pathlib, for `tellback hook`."""
     try:
         with open(f"{folder}/{NAME}", "rb") as file:  # noqa: PTH123 - without pathlib
             status = os.fstat(file.fileno())
             if status.st_uid != os.geteuid() or status.st_mode & 0o077:
                 return None
             running = _read(json.loads(file.read()))
-        os.kill(running.pid, 0)
+        os.kill(running.pid, 0)  # raises if the process is gone: a killed `tellback up` leaves its file
     except (OSError, OverflowError, ValueError, TypeError, KeyError, RecursionError):
         return None
     return running
 
 
 def _read(found: Any) -> RunningSystem:
-    """The file's content, checked by hand: `tellback hook` reads it too, and cannot pay for importing more."""
+    """Return the file's content, validated by hand: importing msgspec would cost `tellback hook` too much."""
     values = cast("dict[str, Any]", found)
     running = RunningSystem(values["pid"], values["redis_url"], values["flower_url"], values["data_dir"])
     texts: tuple[Any, ...] = (running.redis_url, running.flower_url or "", running.data_dir)
@@ -53,8 +54,8 @@ def _read(found: Any) -> RunningSystem:
     return running
 
 
-def announce(folder: Path, running: RunningSystem) -> None:
-    """Write the file whole, or leave the one that was there.
+def write_connection_file(folder: Path, running: RunningSystem) -> None:
+    """Write the file atomically.
 
     Raises:
         OSError: the folder cannot be written.
@@ -63,12 +64,12 @@ def announce(folder: Path, running: RunningSystem) -> None:
     draft = folder / f"{NAME}.{os.getpid()}"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, 0o600)  # a draft that a killed process left may be of any mode
+        os.fchmod(descriptor, 0o600)  # a draft left by a killed process may have another mode
         file.write(json.dumps(running._asdict()).encode())
     draft.replace(folder / NAME)
 
 
-def withdraw(folder: Path, pid: int) -> None:
+def remove_connection_file(folder: Path, pid: int) -> None:
     """Remove the file if the process `pid` wrote it."""
     running = find_running(folder)
     if running is not None and running.pid == pid:

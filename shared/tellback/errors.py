@@ -1,15 +1,15 @@
-"""Every error of Tellback.
+"""Every error of Tellback, in one tree: catch a class, or `TellbackError` for all.
 
 TellbackError
 ├── InvalidInput (ValueError)       an argument is wrong; nothing was published or stored
 ├── ConfigurationError              a setting is wrong, or two hosts disagree about one
-├── MessageError                    an intake entry that cannot be processed; carries the raw bytes
+├── MessageError                    an entry that cannot be applied; carries the raw bytes
 │   ├── MalformedMessage            not JSON, not of the schema
 │   ├── UnsupportedVersion          written by a newer release
 │   └── MessageTooLarge             above the limit of one entry
 ├── Unavailable                     Redis, a worker or the model does not answer; try again later
-│   └── SpoolFull                   Redis is away and the disk spool has reached its cap
-├── Timeout (TimeoutError)          the time that the caller gave ran out; the work goes on
+│   └── SpoolFull                   Redis is unavailable and the disk spool has reached its cap
+├── Timeout (TimeoutError)          the caller's time ran out; the work continues
 ├── NotFound (LookupError)          no such record, turn, fact or dead letter
 └── StateConflict                   the object is in a state that does not allow the call
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 
 class TellbackError(Exception):
-    """Root of every error that Tellback raises."""
+    """The base class of every error that Tellback raises."""
 
 
 class InvalidInput(TellbackError, ValueError):
@@ -30,17 +30,16 @@ class ConfigurationError(TellbackError):
 
 
 class MessageError(TellbackError):
-    """An intake entry that cannot be processed; `raw` holds its bytes as they came."""
+    """An entry that cannot be applied; `reason` is for a person, `raw` has its original bytes for the dead letters."""
 
     def __init__(self, reason: str, raw: bytes) -> None:
-        """Keep the `reason` for a person and the `raw` bytes for the dead letters."""
         super().__init__(reason)
         self.reason = reason
         self.raw = raw
 
 
 class MalformedMessage(MessageError):
-    """The entry is not JSON, or not of the message's schema."""
+    """The entry is not JSON, or does not match the schema."""
 
 
 class UnsupportedVersion(MessageError):
@@ -48,19 +47,21 @@ class UnsupportedVersion(MessageError):
 
 
 class MessageTooLarge(MessageError):
-    """The entry is above the limit of one message."""
+    """The entry is larger than a message may be."""
 
 
 class Unavailable(TellbackError):
-    """Redis, a worker or the model does not answer; the call had no known effect and may be tried again."""
+    """Redis, a worker or the model does not answer; the call had no known effect and you can retry it."""
 
 
 class SpoolFull(Unavailable):
-    """Redis is away and the disk spool has reached its cap: the fact was not accepted."""
+    """Redis is unavailable and the disk spool has reached its cap: the event was not accepted."""
 
 
+# Also a TimeoutError, as NotFound is a LookupError and InvalidInput a ValueError: code that knows only the standard
+# library's errors can catch them.
 class Timeout(TellbackError, TimeoutError):
-    """The time that the caller gave ran out; what was asked for may still complete."""
+    """The caller's time ran out; the work may still complete."""
 
 
 class NotFound(TellbackError, LookupError):

@@ -1,4 +1,4 @@
-"""Names that several processes must agree on: intake families, Celery queues and tasks, shards."""
+"""Names that several processes must agree on: families of intake streams, Celery queues and tasks, shards."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Final
 
 from tellback.errors import InvalidInput
 
+# No colon, brace or dot: those separate the parts of a key, and a name with one could reach another team's keys.
 TEAM_PATTERN: Final = re.compile(r"[a-z0-9-]{1,64}")
 
 
 class Family(StrEnum):
-    """An intake stream's family; each is drained on the Celery queue of the same name."""
+    """An intake stream's family; each is consumed on the Celery queue of the same name."""
 
     COMMANDS = "commands"
     EVENTS = "events"
@@ -23,42 +24,54 @@ class Family(StrEnum):
 
 
 SWEEPS_QUEUE: Final = "sweeps"
-RECORD_FILE: Final = "feedback_record.jsonl"  # of records, on the host that ran the commands
+RECORD_FILE: Final = "feedback_record.jsonl"  # the records, on the host that ran the commands
 
 
 class Task(StrEnum):
     """Names of the Celery tasks."""
 
-    DRAIN = "tellback.drain"
+    CONSUME = "tellback.consume"
     RUN_JOB = "tellback.run_job"
-    RING = "tellback.ring"
-    LOOK = "tellback.look"
+    WAKE_STREAMS = "tellback.wake_streams"
+    FIRE_TIMERS = "tellback.fire_timers"
     SWEEP_TURNS = "tellback.sweep_turns"
     SWEEP_JOBS = "tellback.sweep_jobs"
     DECAY = "tellback.decay"
 
 
 def host_queue(host: str) -> str:
-    """The Celery queue of the commands that must run on `host`."""
+    """Return the Celery queue of the commands that must run on `host`."""
     return f"commands.{host}"
 
 
 def check_team(team: str) -> str:
-    """Return `team`, or raise `InvalidInput`: team names are the trust boundary and stand in every key."""
+    """Return `team` if it is a valid name. Teams are the trust boundary, and every key contains the name.
+
+    Raises:
+        InvalidInput: it is not valid.
+    """
     if not TEAM_PATTERN.fullmatch(team):
         raise InvalidInput(f"team {team!r}: use 1 to 64 of a-z, 0-9 and '-'")
     return team
 
 
 def shard_of(routing: str, shards: int) -> int:
-    """CRC-32 (IEEE) of the UTF-8 bytes of `routing` modulo `shards`; the same in every language.
+    """Return the shard of a routing text: CRC-32 (IEEE) of its UTF-8 bytes modulo `shards`.
 
     The routing text is the session (commands, events), the bank (signals, recalls), or the channel, a NUL character
-    and the conversation (turns).
+    and the conversation (turns). CRC-32 is available in every language, for hosts that use plain XADD.
     """
     return zlib.crc32(routing.encode()) % shards
 
 
+def agent_evaluation(evaluation: str, agent: str, longest: int) -> str:
+    """Return the name of a subagent's evaluation, from that of the main agent's; without a subagent it is the same.
+
+    The end of a name that is too long is kept, since it tells one subagent from another.
+    """
+    return f"{evaluation}/{agent}"[-longest:] if agent else evaluation
+
+
 def turn_routing(channel: str, conversation: str) -> str:
-    """The routing text of a conversation's turns."""
+    """Return the routing text of a conversation's turns."""
     return f"{channel}\0{conversation}"

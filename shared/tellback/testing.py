@@ -1,13 +1,13 @@
-"""Unit tests of feedback providers without Redis, Celery or a clock that moves by itself.
+"""Unit tests of feedback providers without Redis, Celery or a running clock.
 
     from tellback.testing import Pause, context, run
 
-    def test_it_speaks_at_the_fifth_call():
+    def test_it_gives_feedback_at_the_fifth_call():
         fires = run(MyProvider(), 6, every_n_calls=1)
         assert [fire.call for fire in fires] == [5]
 
-`run` sends the provider the way that a worker gets it, by its name and fields, and steps an evaluation as a worker
-does; `context` makes a `FeedbackContext` for a direct call.
+`run` rebuilds the provider from its name and fields, as a worker does, and applies events to an evaluation with the
+worker's own code. `context` makes a `FeedbackContext` for a direct call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import msgspec
 from tellback.contracts.guidance import (
     BudgetSpent,
     ContextChanged,
-    Delivery,
+    DeliveryMode,
     EvaluationBegun,
     Feedback,
     FeedbackTrigger,
@@ -34,11 +34,26 @@ from tellback.contracts.guidance import (
     ToolInvoked,
 )
 from tellback.errors import TellbackError
-from tellback.guidance.cadence import forget_taken, next_look
-from tellback.guidance.context import FeedbackContext
-from tellback.guidance.evaluation import Effects, EvaluationState, Event, begin, look, step
-from tellback.guidance.provider import FeedbackProvider, FeedbackProviderConfig, ProviderFailure, ask, spec_of
-from tellback.guidance.registry import Registry
+from tellback.guidance.evaluation import (
+    BatchEffects,
+    EvaluationState,
+    Event,
+    apply_event,
+    fire_timers,
+    new_evaluation,
+    next_timer,
+    restart_taken_slots,
+)
+from tellback.guidance.observations.tools import ToolDeclaration, announced_effects, announced_names, parse_tools
+from tellback.guidance.provider import (
+    FeedbackContext,
+    FeedbackProvider,
+    FeedbackProviderConfig,
+    ProviderFailure,
+    invoke_provider,
+    provider_spec,
+)
+from tellback.guidance.registry import ProviderRegistry
 
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _SESSION: Final = "session"
@@ -49,7 +64,7 @@ _IDLE_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call, as `prompt.tool_invoked` would tell it, `after` seconds after what came before."""
+    """A tool call, as `prompt.tool_invoked` publishes it, `after` seconds after the step before."""
 
     tool: str = "tool"
     params: Mapping[str, Any] | None = None
@@ -62,7 +77,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Time without a tool call, in seconds: time triggers fire in it. `take`: at its end the feedback is taken."""
+    """Seconds without a tool call, in which time triggers fire; with `take` the feedback is taken at the end."""
 
     seconds: float
     take: bool = True
@@ -70,7 +85,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What `prompt.spent` would report."""
+    """A report of `prompt.spent`."""
 
     tokens: int = 0
     cost: Decimal = Decimal(0)
@@ -78,7 +93,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What `prompt.context_changed` would tell."""
+    """A change that `prompt.context_changed` publishes."""
 
     kind: str
     name: str
@@ -88,7 +103,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class FileCreated:
-    """A file that a trigger waits for is there from now on."""
+    """A file for which a trigger waits exists from now on."""
 
     name: str
 
@@ -98,7 +113,10 @@ Step = Call | Pause | Spent | Changed | FileCreated
 
 @dataclass(frozen=True, slots=True)
 class Fire:
-    """A provider spoke: at which call (the last before, if `timed`), and when, in seconds from the beginning."""
+    """Feedback of a provider, with the index of its call and the seconds since the evaluation began.
+
+    If `timed`, a timer fired it and `call` is the last call before.
+    """
 
     call: int
     seconds: float
@@ -113,14 +131,14 @@ def context(
     remaining: float | None = None,
     **fields: Any,
 ) -> FeedbackContext:
-    """A context for a direct call of `should_run` or `provide`; every field may be given.
+    """Return a context for a direct call of `should_run` or `provide`; `fields` overrides any of its fields.
 
-    `calls` are the recent tool calls, oldest first, or their tools' names. `elapsed` and `remaining` are seconds since
-    the beginning and to the deadline; without `remaining` there is none.
+    `calls` are the recent tool calls, oldest first, or the names of their tools. `elapsed` is the seconds since the
+    evaluation began, `remaining` the seconds to the deadline; without it there is no deadline.
     """
     now: datetime = fields.pop("now", _START + timedelta(seconds=elapsed))
     recent = tuple(
-        ToolCall(at=_ms(now), tool=call, call_index=index, prompt=_PROMPT, evaluation=_EVALUATION)
+        ToolCall(at=_milliseconds(now), tool=call, call_index=index, prompt=_PROMPT, evaluation=_EVALUATION)
         if isinstance(call, str)
         else call
         for index, call in enumerate(calls, 1)
@@ -146,18 +164,20 @@ def run(
     every_n_seconds: float | None = None,
     file_created: str | None = None,
     deadline: float | None = None,
-    tools: Sequence[str] = (),
+    tools: Iterable[ToolDeclaration] = (),
     question: str | None = None,
 ) -> list[Fire]:
-    """When one provider speaks in an evaluation, and what it says; without a trigger it is due at each call.
+    """Run a provider through an evaluation and return its feedback; without a trigger it is due at each call.
 
-    `steps` is a number of equal tool calls a second apart, or what happens, in order; a text is a call of that tool.
+    `steps` is a number of equal tool calls one second apart, or the steps in order; a string is a call of that tool.
 
     Raises:
-        BrokenProvider: it returned what is no feedback, or a worker could not rebuild it. What it raises passes.
-        InvalidInput: it is no provider, or its fields cannot be sent.
+        BrokenProvider: it returned something other than feedback, or a worker could not rebuild it. Exceptions of the
+            provider itself propagate.
+        InvalidInput: it is not a provider, or its fields cannot be sent.
     """
     trigger = FeedbackTrigger(every_n_calls, every_n_seconds, file_created)
+    # An empty trigger never fires, and a test that runs a provider wants to see it run.
     if trigger == FeedbackTrigger():
         trigger = FeedbackTrigger(every_n_calls=1)
     configs = [FeedbackProviderConfig(provider, trigger)]
@@ -168,15 +188,17 @@ def run_all(
     feedback_providers: Iterable[FeedbackProviderConfig],
     steps: int | Iterable[Step | str],
     *,
-    delivery: Delivery = "first",
+    delivery: DeliveryMode = "first",
     deadline: float | None = None,
-    tools: Sequence[str] = (),
+    tools: Iterable[ToolDeclaration] = (),
     question: str | None = None,
 ) -> list[Fire]:
-    """As `run`, for several providers with their triggers, in order."""
+    """Do the same as `run` for several providers with their triggers, in order."""
     configs = list(feedback_providers)
-    specs = [spec_of(config) for config in configs]
-    player = _Player(_Panel(configs))
+    specs = [provider_spec(config) for config in configs]
+    player = _ScenarioRunner(_TestInvoker(configs))
+    declared = parse_tools(tools)
+    names = announced_names(declared)
     player.apply(
         EvaluationBegun(
             event_id="begun",
@@ -186,7 +208,8 @@ def run_all(
             providers=specs,
             delivery=delivery,
             deadline_in=deadline,
-            tools=list(tools),
+            tools=names,
+            effects=announced_effects(declared, names) or msgspec.UNSET,
             question=question,
         )
     )
@@ -196,78 +219,79 @@ def run_all(
 
 
 class BrokenProvider(TellbackError):
-    """What a worker would count as a failure of the provider; says what is wrong."""
+    """The provider failed in a way that a worker would count as a failure; the message says how."""
 
 
-class _Panel:
-    """Asks providers as a worker rebuilds them; a failure is the test's, and so is whatever a provider raises."""
+class _TestInvoker:
+    """A provider invoker that rebuilds providers as a worker does, but lets their exceptions reach the test."""
 
     def __init__(self, configs: Iterable[FeedbackProviderConfig]) -> None:
-        self._registry = Registry({type(config.provider) for config in configs})
+        self._registry = ProviderRegistry({type(config.provider) for config in configs})
 
     def ask(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
         try:
-            return ask(self._registry.build(spec), context)
+            return invoke_provider(self._registry.build(spec), context)
         except ProviderFailure as failure:
             raise BrokenProvider(str(failure)) from failure
 
 
-class _Player:
-    """One evaluation, its clock, and what it has earned."""
+class _ScenarioRunner:
+    """One evaluation, its clock, and the feedback so far."""
 
-    def __init__(self, panel: _Panel) -> None:
-        self._panel = panel
-        self._began = self._now = _ms(_START)
-        self._state: EvaluationState = begin(_SESSION, _PROMPT, _EVALUATION, self._now)
+    def __init__(self, invoker: _TestInvoker) -> None:
+        self._invoker = invoker
+        self._began = self._now = _milliseconds(_START)
+        self._state: EvaluationState = new_evaluation(_SESSION, _PROMPT, _EVALUATION, self._now)
         self._taken = 0
         self.fires: list[Fire] = []
 
     def play(self, what: Step) -> None:
         match what:
             case Pause(seconds, take):
-                self._pass(seconds, take=take)
+                self._pass_time(seconds, take=take)
             case Spent(tokens, cost):
                 self.apply(
                     BudgetSpent(event_id="e", session=_SESSION, evaluation=_EVALUATION, tokens=tokens, cost=cost)
                 )
             case Changed(kind, name, detail, by):
-                self.apply(_changed(kind, name, detail, by))
+                self.apply(_context_changed(kind, name, detail, by))
             case FileCreated(name):
                 self.apply(FileSeen(event_id="e", session=_SESSION, evaluation=_EVALUATION, name=name))
             case Call():
                 self._now += round(what.after * 1000)
-                self.apply(_invoked(what))
+                self.apply(_tool_invoked(what))
 
     def apply(self, event: Event) -> None:
-        effects = Effects()
-        step(self._state, event, self._now, self._panel, effects)
-        self._keep(effects)
+        # The worker's own function on the same state: a test must not pass where a worker would behave differently.
+        effects = BatchEffects()
+        apply_event(self._state, event, self._now, self._invoker, effects)
+        self._record_fires(effects)
 
-    def _pass(self, seconds: float, *, take: bool) -> None:
-        """Look whenever a look is due, as the sweep does, if at the very moment."""
+    def _pass_time(self, seconds: float, *, take: bool) -> None:
+        """Fire each timer at the exact time at which it is due; in production the sweep is a little later."""
         end = self._now + round(seconds * 1000)
-        while (at := next_look(self._state, _IDLE_MS)) is not None and at <= end:
+        while (at := next_timer(self._state, _IDLE_MS)) is not None and at <= end:
             self._now = max(at, self._now + 1)
             before = [slot.fires for slot in self._state.slots]
-            effects = Effects()
-            look(self._state, self._now, self._panel, effects, generation=self._taken, idle_ms=_IDLE_MS)
+            effects = BatchEffects()
+            fire_timers(self._state, self._now, self._invoker, effects, generation=self._taken, idle_ms=_IDLE_MS)
             renewed = {place for place in effects.timed if self._state.slots[place].fires == before[place]}
-            self._keep(effects, renewed)
+            self._record_fires(effects, renewed)
         self._now = end
         if take:
             self._taken += 1
-            forget_taken(self._state, self._taken, self._now)
+            restart_taken_slots(self._state, self._taken, self._now)
 
-    def _keep(self, effects: Effects, renewed: Collection[int] = ()) -> None:
+    def _record_fires(self, effects: BatchEffects, renewed: Collection[int] = ()) -> None:
         seconds = (self._now - self._began) / 1000
         for feedback in effects.feedback:
             self.fires.append(Fire(feedback.call_index, seconds, feedback))
         for place, feedback in effects.timed.items():
-            if place not in renewed:  # what waits is renewed, and is no further feedback
+            if place not in renewed:  # a timer renewed feedback that still waits: nothing new
                 self.fires.append(Fire(feedback.call_index, seconds, feedback, timed=True))
 
 
-def _invoked(call: Call) -> ToolInvoked:
+def _tool_invoked(call: Call) -> ToolInvoked:
     return ToolInvoked(
         event_id="e",
         session=_SESSION,
@@ -282,11 +306,11 @@ def _invoked(call: Call) -> ToolInvoked:
     )
 
 
-def _changed(kind: str, name: str, detail: str | None, by: str) -> ContextChanged:
+def _context_changed(kind: str, name: str, detail: str | None, by: str) -> ContextChanged:
     return ContextChanged(
         event_id="e", session=_SESSION, evaluation=_EVALUATION, kind=kind, name=name, detail=detail, by=by
     )
 
 
-def _ms(moment: datetime) -> int:
-    return round(moment.timestamp() * 1000)
+def _milliseconds(at: datetime) -> int:
+    return round(at.timestamp() * 1000)

@@ -1,11 +1,13 @@
-"""Addresses of Redis: taken apart, and as they may be shown."""
+"""Parsing of Redis URLs, of one server or of several, and their form without the password."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
-# What nearly all addresses look like; taking apart any other costs an import that a short-lived process can do without.
+from tellback.errors import ConfigurationError
+
+# The form of nearly all addresses. Only others need urllib.parse, an import that a short-lived process cannot afford.
 _USUAL: Final = re.compile(
     r"(?P<scheme>rediss?)://(?:(?P<user>[\w.~-]*)(?::(?P<password>[\w.~-]*))?@)?"
     r"(?P<host>[a-zA-Z0-9.-]+)(?::(?P<port>\d{1,5}))?(?:/(?P<path>\d{0,9}))?"
@@ -13,15 +15,15 @@ _USUAL: Final = re.compile(
 
 
 class Address:
-    """The parts of a URL, decoded; those that it lacks are empty."""
+    """The decoded parts of a URL; missing parts are empty."""
 
     __slots__ = ("host", "password", "path", "port", "query", "scheme", "user")
 
     def __init__(self, url: str) -> None:
-        """Take a URL apart.
+        """Parse a URL.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is not a URL.
         """
         self.query: dict[str, str] = {}
         if usual := _USUAL.fullmatch(url):
@@ -39,10 +41,121 @@ class Address:
         self.query = dict(parse_qsl(parts.query))
 
 
+CLUSTER_SCHEMES: Final = {"redis+cluster": "redis", "rediss+cluster": "rediss"}
+
+SENTINEL: Final = "sentinel"  # the scheme, and the form of the URL, that Celery has
+
+SENTINEL_PORT: Final = 26379
+
+_OF_SENTINELS: Final = ("master_name", "sentinel_username", "sentinel_password", "ssl")  # not of the Redis behind them
+
+
+class RedisServers(NamedTuple):
+    """The servers that a URL of several names: nodes of a cluster, or Sentinels and the primary that they watch.
+
+    `nodes` are URLs of one server each; `url_of` makes that of a Redis which they name.
+    """
+
+    kind: Literal["cluster", "sentinel"]
+    nodes: tuple[str, ...]
+    scheme: str
+    login: str
+    rest: str
+    master_name: str = ""
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """The host and port of each node."""
+        return tuple((node.host, node.port) for node in map(Address, self.nodes))
+
+    def url_of(self, host: str, port: int) -> str:
+        """Return the URL of a Redis at this address, with the login and the options of all."""
+        name = f"[{host}]" if ":" in host else host
+        return f"{self.scheme}://{self.login}{name}:{port}{self.rest}"
+
+
+def names_several(url: str) -> bool:
+    """Check whether the URL has the scheme of a cluster or of Sentinel."""
+    return url.partition("://")[0] in (SENTINEL, *CLUSTER_SCHEMES)
+
+
+def servers_of(url: str) -> RedisServers | None:
+    """Return the servers of `redis+cluster://h1:p1,h2:p2` or `sentinel://h1;sentinel://h2/0?master_name=NAME`.
+
+    None is any other URL, which names one server.
+
+    Raises:
+        ValueError: a part is missing or wrong.
+    """
+    if not names_several(url):
+        return None
+    scheme, _, body = url.partition("://")
+    body, sign, query = body.partition("?")
+    body, slash, path = body.partition("/") if scheme != SENTINEL else _without_path(body)
+    login, _, hosts = body.rpartition("@")
+    login = f"{login}@" if login else ""
+    if scheme != SENTINEL:
+        if path.strip("/0"):
+            raise ValueError("a cluster has database 0 only")
+        scheme = CLUSTER_SCHEMES[scheme]
+        nodes = tuple(f"{scheme}://{login}{host}{sign}{query}" for host in _with_port(hosts.split(","), 6379))
+        return RedisServers("cluster", nodes, scheme, login, f"{sign}{query}")
+    return _sentinels(login, hosts, f"{slash}{path}", query)
+
+
+def _without_path(body: str) -> tuple[str, str, str]:
+    """Split the path from `h1:p1;sentinel://h2:p2/0`, and leave only the first login; the others repeat it."""
+    parts = [part.removeprefix(f"{SENTINEL}://").partition("/") for part in body.split(";")]
+    login = next((f"{part.rpartition('@')[0]}@" for part, _, _ in parts if "@" in part), "")
+    path = next((path for _, _, path in parts if path), "")
+    return login + ";".join(part.rpartition("@")[2] for part, _, _ in parts), "/" if path else "", path
+
+
+def _sentinels(login: str, hosts: str, path: str, query: str) -> RedisServers:
+    from urllib.parse import parse_qsl, quote, urlencode  # noqa: PLC0415 - see above
+
+    options = dict(parse_qsl(query))
+    name = options.get("master_name", "")
+    if not name:
+        raise ValueError("?master_name= is missing")
+    tls = {key: value for key, value in options.items() if key.startswith("ssl_")}
+    scheme = "rediss" if tls or options.get("ssl", "").lower() in ("true", "1", "yes") else "redis"
+    own = ":".join(quote(options.get(f"sentinel_{part}", ""), safe="") for part in ("username", "password"))
+    own = f"{own}@" if own != ":" else ""
+    shown = f"?{urlencode(tls)}" if tls else ""
+    nodes = tuple(f"{scheme}://{own}{host}{shown}" for host in _with_port(hosts.split(";"), SENTINEL_PORT))
+    rest = urlencode({key: value for key, value in options.items() if key not in _OF_SENTINELS})
+    return RedisServers("sentinel", nodes, scheme, login, f"{path}?{rest}" if rest else path, name)
+
+
+def _with_port(hosts: list[str], default: int) -> list[str]:
+    if not all(hosts):
+        raise ValueError("a host is missing")
+    return [host if re.search(r":\d+$", host) else f"{host}:{default}" for host in hosts]
+
+
+def refuse_cluster(url: str, variable: str) -> str:
+    """Return the URL of a broker; `variable` is the setting that an error names.
+
+    Raises:
+        ConfigurationError: it is the URL of a Redis Cluster.
+    """
+    if url.partition("://")[0] not in CLUSTER_SCHEMES:
+        return url
+    raise ConfigurationError(
+        f"{variable}: Celery cannot use a Redis Cluster as its broker; set it to the URL of a plain Redis, or of one "
+        "behind Sentinel"
+    )
+
+
 def without_secrets(url: str) -> str:
-    """The URL with its password masked, for logs and terminals."""
+    """Return the URL with its password masked, for logs and terminals."""
+    if "password=" in url:
+        url = re.sub(r"(?<=[?&])((?:sentinel_)?password=)[^&]*", r"\1***", url)
     if "@" not in url:
         return url
+    if names_several(url):
+        return re.sub(r"(?P<user>[^:@/;,?]*):[^@/;,?]*@", r"\g<user>:***@", url)
     if usual := _USUAL.fullmatch(url):
         start, end = usual.span("password")
         return f"{url[:start]}***{url[end:]}" if start >= 0 else url

@@ -13,8 +13,8 @@ from typer.main import get_command
 
 from tellback import Tellback
 from tellback.cli.app import app
-from tellback.cli.metrics_text import DELIVERY_EVENTS, TURN_EVENTS, metrics_text
-from tests.support.turns import HELLO, drained, opened
+from tellback.cli.metrics_collector import DELIVERY_EVENTS, TURN_EVENTS, render_metrics
+from tests.support.turns import HELLO, delivered_now, opened
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "ops" / "prometheus"
 NAME: Final = re.compile(r"\btellback_\w+")
@@ -30,10 +30,10 @@ def rules() -> dict[str, dict[str, Any]]:
 def exposed(tb: Tellback) -> dict[str, set[str]]:
     """Each sample's name with the names of its labels, where every kind of thing has happened."""
     opened(tb).respond(HELLO)
-    drained(tb)
+    delivered_now(tb)
     opened(tb).respond(HELLO)
     found: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(metrics_text(tb)):
+    for family in text_string_to_metric_families(render_metrics(tb)):
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     return found

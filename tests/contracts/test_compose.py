@@ -18,7 +18,7 @@ import pytest
 
 from tellback.errors import Unavailable
 from tellback.state.database import Database
-from tellback.up import commands
+from tellback.up import system
 from tests.support.redis_server import RedisServer, free_port, server_binary
 from tests.support.waiting import wait_until
 
@@ -64,15 +64,15 @@ def test_there_is_no_default_password(missing: str) -> None:
 @pytest.mark.parametrize(
     ("service", "argv"),
     [
-        ("loops", commands.loops_worker("loops@%h")),
-        ("commands", commands.commands_worker("commands@%h", "compose")),
-        ("model", commands.model_worker("model@%h")),
-        ("beat-1", commands.beat(SCHEDULE)),
-        ("beat-2", commands.beat(SCHEDULE)),
-        ("flower", commands.flower("0.0.0.0", 5555)),
+        ("loops", system.loops_worker("loops@%h")),
+        ("commands", system.commands_worker("commands@%h", "compose")),
+        ("model", system.model_worker("model@%h")),
+        ("beat-1", system.beat(SCHEDULE)),
+        ("beat-2", system.beat(SCHEDULE)),
+        ("flower", system.flower("0.0.0.0", 5555)),
     ],
 )
-def test_services_run_the_commands_of_up(services: Mapping[str, Any], service: str, argv: commands.Argv) -> None:
+def test_services_run_the_commands_of_up(services: Mapping[str, Any], service: str, argv: system.Argv) -> None:
     assert services[service]["command"] == list(argv)
 
 
@@ -92,9 +92,48 @@ def test_one_image_of_ours_and_redis_8(services: Mapping[str, Any]) -> None:
     images = {name: service["image"] for name, service in services.items()}
     assert images.pop("redis") == "redis:8"
     assert set(images.values()) == {"tellback"}
-    assert {service["build"]["dockerfile"] for name, service in services.items() if name != "redis"} == {
-        "ops/Dockerfile"
+
+
+def test_one_service_builds_the_image(services: Mapping[str, Any]) -> None:
+    """Several builds of one tag at once take six times as long, or fail with "already exists"."""
+    built = {name: service["build"] for name, service in services.items() if "build" in service}
+    assert {name: build["dockerfile"] for name, build in built.items()} == {"loops": "ops/Dockerfile"}
+    policies = {name: service.get("pull_policy") for name, service in services.items() if name != "redis"}
+    assert policies.pop("loops") == "build"
+    assert set(policies.values()) == {"never"}
+
+
+def test_an_index_for_torch_reaches_the_build() -> None:
+    read = compose("config", "--format", "json", **SECRETS, PIP_EXTRA_INDEX_URL="https://index.example")
+    assert json.loads(read.stdout)["services"]["loops"]["build"]["args"] == {
+        "PIP_EXTRA_INDEX_URL": "https://index.example"
     }
+
+
+def test_logs_memory_and_processes_are_bounded() -> None:
+    read = compose("--profile", "metrics", "config", "--format", "json", **SECRETS)
+    for name, service in json.loads(read.stdout)["services"].items():
+        assert service["logging"]["options"] == {"max-size": "10m", "max-file": "3"}, name
+        assert int(service["mem_limit"]) == 4 << 30, name
+        assert service["pids_limit"] == 2048, name
+
+
+def test_no_command_of_an_agent_reaches_what_asks_for_no_password() -> None:
+    """And no container lives in the network of another, whose crash would cut it off."""
+    read = compose("--profile", "metrics", "config", "--format", "json", **SECRETS)
+    services: dict[str, Any] = json.loads(read.stdout)["services"]
+    assert not [name for name, service in services.items() if "network_mode" in service]
+    monitoring = {name for name, service in services.items() if "monitoring" in service["networks"]}
+    assert monitoring == {"redis", "metrics", "prometheus", "grafana"}
+    assert [name for name in monitoring if "default" in services[name]["networks"]] == ["redis"]
+    assert "--config.file=/etc/prometheus/compose.yml" in services["prometheus"]["command"]
+    ours, theirs = ((ROOT / "ops" / "prometheus" / name).read_text() for name in ("compose.yml", "prometheus.yml"))
+    assert ours.partition("global:")[2] == theirs.partition("global:")[2].replace("127.0.0.1:9464", "metrics:9464")
+
+
+def test_git_ignores_the_file_with_the_passwords() -> None:
+    done = subprocess.run(["git", "check-ignore", ".env"], cwd=ROOT, capture_output=True, check=False)
+    assert done.returncode == 0 or not (ROOT / ".git").exists()
 
 
 def test_only_flower_is_published_on_loopback_and_behind_its_password(services: Mapping[str, Any]) -> None:
@@ -187,6 +226,7 @@ def test_redis_does_not_start_without_a_password_that_fits_a_url(tmp_path: Path,
     assert (tmp_path / "log").read_text().count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_each_service_becomes_healthy(
     services: Mapping[str, Any],

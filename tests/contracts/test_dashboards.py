@@ -22,10 +22,10 @@ from typer.main import get_command
 
 from tellback import Tellback
 from tellback.cli.app import app
-from tellback.cli.metrics_text import DELIVERY_EVENTS, GUIDANCE, TURN_EVENTS, metrics_text
-from tellback.state.banks import KINDS
-from tellback.state.command_stats import OUTCOMES
-from tests.support.turns import HELLO, drained, opened
+from tellback.cli.metrics_collector import DELIVERY_EVENTS, GUIDANCE, TURN_EVENTS, render_metrics
+from tellback.contracts.signal_types import KINDS
+from tellback.state.gauges import OUTCOMES
+from tests.support.turns import HELLO, delivered_now, opened
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 BOARD: Final = ROOT / "ops" / "grafana" / "dashboards" / "tellback.json"
@@ -57,10 +57,10 @@ def queries() -> list[str]:
 def exposed(tb: Tellback) -> dict[str, dict[str, set[str]]]:
     """Each sample's name with its labels and their values, where turns were answered and delivered."""
     opened(tb).respond(HELLO)
-    drained(tb)
+    delivered_now(tb)
     opened(tb).respond(HELLO)
     found: dict[str, dict[str, set[str]]] = {}
-    for family in text_string_to_metric_families(metrics_text(tb)):
+    for family in text_string_to_metric_families(render_metrics(tb)):
         for sample in family.samples:
             labels = found.setdefault(sample.name, {})
             for label, value in sample.labels.items():
@@ -82,7 +82,7 @@ def test_panels_ask_for_what_is_exposed(exposed: dict[str, dict[str, set[str]]])
 
 
 @pytest.mark.parametrize("label", VALUES_OF_NOTHING)
-def test_values_that_are_counted_from_nothing_are_all_told(exposed: dict[str, dict[str, set[str]]], label: str) -> None:
+def test_values_that_are_counted_from_zero_are_all_named(exposed: dict[str, dict[str, set[str]]], label: str) -> None:
     """A panel shows a line for each from the first day on, so that a rate has no gap where the first one comes."""
     [values] = [labels[label] for labels in exposed.values() if label in labels]
     assert values == VALUES_OF_NOTHING[label]
@@ -120,7 +120,7 @@ def test_panels_do_not_overlap_and_leave_no_gap() -> None:
     assert len(taken) == 24 * height
 
 
-def test_panels_are_told_apart_and_say_what_they_show() -> None:
+def test_panels_have_titles_of_their_own_and_say_what_they_show() -> None:
     every = board()["panels"]
     assert len({panel["id"] for panel in every}) == len(every)
     for panel in panels():
@@ -182,14 +182,14 @@ def test_the_profile_brings_metrics_prometheus_and_grafana(services: dict[str, A
 
 
 def test_each_finds_the_next(services: dict[str, Any]) -> None:
-    """Prometheus scrapes loopback, which it shares with the metrics; Grafana asks it there and reads our files."""
-    port = services["metrics"]["command"][-1]
-    prometheus = yaml.safe_load((ROOT / "ops" / "prometheus" / "prometheus.yml").read_text("utf-8"))
-    assert prometheus["scrape_configs"][0]["static_configs"][0]["targets"] == [f"127.0.0.1:{port}"]
-    assert services["prometheus"]["network_mode"] == "service:metrics"
+    """Prometheus scrapes the metrics in a network of their own; Grafana asks it there and reads our files."""
+    port = services["metrics"]["command"][services["metrics"]["command"].index("--serve") + 1]
+    prometheus = yaml.safe_load((ROOT / "ops" / "prometheus" / "compose.yml").read_text("utf-8"))
+    assert prometheus["scrape_configs"][0]["static_configs"][0]["targets"] == [f"metrics:{port}"]
+    assert services["metrics"]["command"][-2:] == ["--bind", "0.0.0.0"]
     grafana = ROOT / "ops" / "grafana" / "provisioning"
     [source] = yaml.safe_load((grafana / "datasources" / "prometheus.yml").read_text("utf-8"))["datasources"]
-    assert source["url"] == "http://metrics:9090"
+    assert source["url"] == "http://prometheus:9090"
     [provider] = yaml.safe_load((grafana / "dashboards" / "tellback.yml").read_text("utf-8"))["providers"]
     mounted = {volume["target"]: Path(volume["source"]) for volume in services["grafana"]["volumes"]}
     assert (mounted[provider["options"]["path"]] / BOARD.name).samefile(BOARD)

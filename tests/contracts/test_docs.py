@@ -18,8 +18,7 @@ from mkdocs.structure.pages import Page
 
 import tellback
 from docs.hooks import diagrams
-from tellback.contracts.codec import MESSAGES
-from tellback.contracts.schema import schema_of
+from tellback.contracts.codec import MESSAGES, schema_of
 from tellback.names import shard_of, turn_routing
 from tellback.settings import PREFIX, Settings
 from tellback.state.keys import FAMILIES

@@ -5,6 +5,7 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,30 @@ def test_a_second_set_up_waits_for_the_first_and_leaves_its_work_alone(checkout:
             fcntl.flock(lock, fcntl.LOCK_UN)
             assert second.stdout.read() == ""
     assert second.returncode == 0
+
+
+def test_a_light_environment_lacks_what_is_large_and_nothing_else(checkout: Checkout) -> None:
+    names = [checkout.setup._distribution(line) for line in checkout.setup._small_requirements()]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    every = {checkout.setup._distribution(line) for lines in extras.values() for line in lines} - {"tellback"}
+    assert every - set(names) == checkout.setup.LARGE
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", ["shared", ".venv-x", ".venv-unit-"])  # harmless below tmp_path, should the guard fail
+def test_nothing_but_an_environment_is_ever_replaced(checkout: Checkout, name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, checkout.root / "ops" / "setup.py", name], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "an environment is named like" in done.stderr
+
+
+def test_the_unit_tests_run_on_every_version_that_the_package_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    named = [line.rpartition(" ")[2] for line in project["classifiers"] if " :: 3." in line]
+    assert tuple(named) == _load(ROOT / "ops" / "unit_all.py").VERSIONS
+    assert project["requires-python"] == f">={named[0]}"
 
 
 def _load(path: Path) -> Any:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,9 +13,8 @@ import pytest
 
 from tellback import Tellback
 from tellback.settings import Settings
-from tellback.state.database import Database
 from tests.support.waiting import wait_until
-from tests.support.workers import StartWorkers, environment
+from tests.support.workers import StartWorkers
 
 JOBS = 80
 KILLS = 15
@@ -30,23 +26,11 @@ def settings(settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, job_lease=2.0, beat_period=0.5, command_grace=0.5)
 
 
-@pytest.fixture
-def beat(settings: Settings, database: Database, tmp_path: Path) -> Iterator[None]:
-    """A real beat, which sends the sweeps."""
-    del database
-    command = [sys.executable, "-m", "celery", "-A", "tellback_beat.app", "beat", "-s", str(tmp_path / "schedule")]
-    with (tmp_path / "beat.log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment(settings), stdout=log, stderr=log)
-    yield
-    process.terminate()
-    process.wait(timeout=15)
-
-
 @pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.usefixtures("beat")
-def test_pool_children_killed_at_random_moments(tb: Tellback, start_workers: StartWorkers, tmp_path: Path) -> None:
+def test_pool_children_killed_at_random_times(tb: Tellback, start_workers: StartWorkers, tmp_path: Path) -> None:
     """Eighty commands, fifteen SIGKILLs: eighty records; every start is a record's, and every success started once."""
     workers = start_workers(concurrency=4, env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
     dice = random.Random(20)

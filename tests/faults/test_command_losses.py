@@ -6,20 +6,23 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tellback import Tellback
+from tellback.commands.runner import OVERDUE
 from tellback.settings import Settings
-from tellback.state.database import Database
 from tellback.state.records import Records
-from tests.support.commands import LEASE, alive, brisk, running_beat
+from tellback_workers.lease_heartbeat import NOT_RENEWED
+from tests.support.commands import DEAD_WITHIN, LEASE, alive, brisk
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers
+
+HANGS: Final = 60.0  # seconds: on a busy machine what takes two seconds may take twenty
 
 
 @pytest.fixture
@@ -28,26 +31,13 @@ def settings(settings: Settings) -> Settings:
     return brisk(settings)
 
 
-@pytest.fixture
-def beat(settings: Settings, database: Database, tmp_path: Path) -> Iterator[None]:  # noqa: ARG001 - an emptied Redis
-    """A real beat, which sends the sweeps."""
-    with running_beat(settings, tmp_path):
-        yield
-
-
-@pytest.fixture
-def workers(start_workers: StartWorkers, tmp_path: Path) -> Workers:
-    """One worker that may run commands below the test's folder."""
-    return start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
-
-
 @pytest.mark.faults
 @pytest.mark.usefixtures("beat")
 @pytest.mark.parametrize("victim", ["pool child", "worker"])
 def test_a_killed_worker_leaves_one_record_and_no_command(
     tb: Tellback, workers: Workers, start_workers: StartWorkers, victim: str
 ) -> None:
-    """SIGKILL in the middle of a command: within the lease and a sweep there is one record, and the command is dead."""
+    """SIGKILL in the middle of a command: the command dies, and when its lease has ended there is one record."""
     tag = f"33.{os.getpid()}"
     job = tb.submit(["sh", "-c", f"setsid sleep {tag} & sleep {tag}"], session="s1")
     wait_until(lambda: len(alive(tag)) == 3, "the command runs")
@@ -58,8 +48,8 @@ def test_a_killed_worker_leaves_one_record_and_no_command(
         busy = [child for child in workers.children() if child.children()]
         assert len(busy) == 1
         busy[0].kill()
-    wait_until(lambda: not alive(tag), "the command is dead", timeout=3)
-    record = job.wait(timeout=LEASE + 4)
+    wait_until(lambda: not alive(tag), "the command is dead", timeout=HANGS)
+    record = job.wait(timeout=HANGS)
     assert record.exit_code is None
     assert record.error is not None
     assert record.error.startswith("lost: the lease of worker w0-")
@@ -75,7 +65,7 @@ def test_a_lost_command_is_tried_again_where_that_was_asked(tb: Tellback, worker
     job = tb.submit(["sh", "-c", script], session="s1", on_lost="retry")
     wait_until((tmp_path / "first").exists, "the command runs")
     next(child for child in workers.children() if child.children()).kill()
-    record = job.wait(timeout=LEASE + 8)
+    record = job.wait(timeout=HANGS)
     assert (record.exit_code, record.stdout_tail, record.attempt) == (0, "second", 2)
     lost, again = tb.records("s1")
     assert (lost.command_id, lost.exit_code) == (job.command_id, None)
@@ -88,15 +78,18 @@ def test_a_lost_command_is_tried_again_where_that_was_asked(tb: Tellback, worker
 @pytest.mark.faults
 @pytest.mark.usefixtures("beat")
 def test_a_frozen_worker_loses_its_command_and_is_superseded(tb: Tellback, workers: Workers) -> None:
-    """SIGSTOP: the command is dead when the lease ends; what the worker says when it wakes is kept apart."""
+    """SIGSTOP: the loss is recorded when the lease ends, and the command is killed when the wait does.
+
+    What the worker says when it wakes is kept apart.
+    """
     tag = f"37.{os.getpid()}"
     job = tb.submit(["sleep", tag], session="s1")
     wait_until(lambda: alive(tag), "the command runs")
     busy = next(child for child in workers.children() if child.children())
     busy.suspend()
     try:
-        wait_until(lambda: not alive(tag), "the command is dead", timeout=LEASE + 1)
-        record = job.wait(timeout=LEASE + 4)
+        wait_until(lambda: not alive(tag), "the command is dead", timeout=DEAD_WITHIN)
+        record = job.wait(timeout=HANGS)
     finally:
         busy.resume()
     assert (record.error or "").startswith("lost: ")
@@ -121,12 +114,12 @@ def test_a_worker_that_is_shut_down_ends_its_commands(
     wait_until(lambda: all((tmp_path / name).exists() for name in ("short", "long", "again")), "all three run")
     process = first.processes.pop()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=10) == 0
+    assert process.wait(timeout=HANGS) == 0
     assert not alive(tag)
     assert (short.wait(1).exit_code, short.wait(1).stdout_tail) == (0, "done")
     assert (long.wait(1).exit_code, long.wait(1).error) == (None, "stopped: its worker was shut down")
     start_workers(env=env)
-    record = again.wait(timeout=20)
+    record = again.wait(timeout=HANGS)
     assert (record.exit_code, record.attempt) == (0, 2)
 
 
@@ -151,19 +144,18 @@ def test_redis_killed_in_the_middle_of_a_command(
 def test_a_worker_that_cannot_renew_kills_its_command(
     tb: Tellback, workers: Workers, redis_server: RedisServer
 ) -> None:
-    """Redis away for longer than the lease: the command is dead before the lease ends, and there is one record."""
+    """Redis away for longer than the wait: the command is stopped, and its one record says why."""
     tag = f"34.{os.getpid()}"
     job = tb.submit(["sleep", tag], session="s1")
     wait_until(lambda: alive(tag), "the command runs")
     redis_server.pause()
     try:
-        wait_until(lambda: not alive(tag), "the command is dead", timeout=LEASE + 1)
+        wait_until(lambda: not alive(tag), "the command is dead", timeout=DEAD_WITHIN + 10)  # a call may hang for 5 s
     finally:
         redis_server.resume()
-    record = job.wait(timeout=20)
+    record = job.wait(timeout=HANGS)
     assert record.exit_code is None
-    assert record.error is not None
-    assert "lease" in record.error, workers.log()
+    assert record.error in {NOT_RENEWED, OVERDUE}, workers.log()
     wait_until(lambda: len(tb.records("s1")) == 1, "there is one record")
 
 
@@ -178,7 +170,7 @@ def test_a_record_file_that_is_held_costs_the_next_command_nothing(
     with Path(f"{path}.lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         jobs = [tb.submit(["true"], session="s1") for _ in range(3)]
-        assert jobs[0].wait(timeout=20).succeeded
+        assert jobs[0].wait(timeout=HANGS).succeeded
         held_until = time.monotonic() + LEASE
         wait_until(lambda: time.monotonic() >= held_until, "the next one's lease has run out")
-    assert [job.wait(timeout=20).error for job in jobs] == [None] * 3
+    assert [job.wait(timeout=HANGS).error for job in jobs] == [None] * 3

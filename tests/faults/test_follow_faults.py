@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -13,10 +12,10 @@ import pytest
 
 from tellback import Job, OutputPiece, Tellback
 from tellback.settings import Settings
-from tellback.state.database import Database
+from tests.support.commands import until
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
-from tests.support.workers import StartWorkers, Workers, environment
+from tests.support.workers import Workers, environment
 
 TOOL = [sys.executable, "-c", "from tellback.cli.app import main; main()"]
 LEASE = 8.0
@@ -25,24 +24,7 @@ LEASE = 8.0
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
     """Leases that outlast a short absence of Redis, and are soon over."""
-    return msgspec.structs.replace(settings, job_lease=LEASE, beat_period=0.5, command_grace=0.5)
-
-
-@pytest.fixture
-def beat(settings: Settings, database: Database, tmp_path: Path) -> Iterator[None]:
-    """A real beat, which sends the sweeps."""
-    del database
-    command = [sys.executable, "-m", "celery", "-A", "tellback_beat.app", "beat", "-s", str(tmp_path / "schedule")]
-    with (tmp_path / "beat.log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment(settings), stdout=log, stderr=log)
-    yield
-    process.terminate()
-    process.wait(timeout=15)
-
-
-@pytest.fixture
-def workers(start_workers: StartWorkers, tmp_path: Path) -> Workers:
-    return start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
+    return msgspec.structs.replace(settings, job_lease=LEASE, command_redis_wait=0, beat_period=0.5, command_grace=0.5)
 
 
 class Follower:
@@ -67,11 +49,6 @@ class Follower:
             self.pieces.append(piece)
 
 
-def until(path: str) -> str:
-    """Shell: go on when this file exists."""
-    return f"until [ -e {path} ]; do sleep 0.02; done"
-
-
 @pytest.mark.faults
 @pytest.mark.usefixtures("beat")
 def test_a_follower_of_a_lost_worker_ends_with_the_record_that_says_so(tb: Tellback, workers: Workers) -> None:
@@ -89,7 +66,8 @@ def test_a_follower_of_a_lost_worker_ends_with_the_record_that_says_so(tb: Tellb
 
 @pytest.mark.faults
 @pytest.mark.usefixtures("beat")
-def test_a_second_attempt_is_told_and_followed(
+@pytest.mark.slow
+def test_a_second_attempt_is_announced_and_followed(
     settings: Settings, tb: Tellback, workers: Workers, tmp_path: Path
 ) -> None:
     """With `on_lost="retry"`: on the command line, between the outputs of the two."""
@@ -109,7 +87,7 @@ def test_a_second_attempt_is_told_and_followed(
         script,
     ]
     process = subprocess.Popen(
-        command, env=environment(settings), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, env=environment(settings), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None
@@ -122,9 +100,9 @@ def test_a_second_attempt_is_told_and_followed(
     finally:
         process.kill()
     assert (process.returncode, out) == (0, "done\n")
-    told, summary = err.splitlines()
+    reported, summary = err.splitlines()
     first, second = tb.records("s1")
-    assert told == f"tellback: it was lost and runs again as {second.command_id}"
+    assert reported == f"tellback: the command was lost and is running again as {second.command_id}"
     assert (first.exit_code, second.attempt) == (None, 2)
     assert summary.startswith("✓ exit 0")
 
@@ -170,5 +148,5 @@ def test_a_redis_that_hangs_delays_neither_command_nor_output(
     assert follower.ended(timeout=30)
     record = job.wait(timeout=20)
     assert record.exit_code == 0, record.error
-    told = sum(len(piece.text) for piece in follower.pieces) + sum(piece.dropped for piece in follower.pieces)
-    assert told == record.output_bytes == 50_000_007
+    reported = sum(len(piece.text) for piece in follower.pieces) + sum(piece.dropped for piece in follower.pieces)
+    assert reported == record.output_bytes == 50_000_007

@@ -12,7 +12,8 @@ import pytest
 from tellback import Tellback
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.evaluations import Counts, EvaluationId, Evaluations
+from tellback.state.evaluation_codec import EvaluationId
+from tellback.state.evaluations import EvaluationCounts, Evaluations
 from tellback.state.guidance_stats import read_stats
 from tellback.state.intake import Intake
 from tests.support.waiting import wait_until
@@ -24,10 +25,10 @@ ID = EvaluationId("fleet", "p", "shared")
 HOST = """
 import random
 from tellback import BudgetFeedback, FeedbackProviderConfig, FeedbackTrigger, StaticFeedback, connect
-from tellback.client.reports import budget_spent
+from tellback.client.guidance_events import build_budget_spent
 from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
-from tellback.state.evaluations import EvaluationId
+from tellback.state.evaluation_codec import EvaluationId
 
 ten = FeedbackProviderConfig(StaticFeedback("Mind the goal."), FeedbackTrigger(every_n_calls=10))
 budget = FeedbackProviderConfig(BudgetFeedback(max_tokens=10_000), FeedbackTrigger(every_n_calls=1))
@@ -38,7 +39,7 @@ with connect() as tb:
         facts = []
         for _ in range(100):
             facts += [
-                budget_spent(id_, 3, "0.001"),
+                build_budget_spent(id_, 3, "0.001"),
                 ToolInvoked(event_id=new_event_id(), session="fleet", prompt="p", evaluation="shared", tool="search"),
             ]
         facts *= 2  # each of them arrives twice
@@ -49,7 +50,7 @@ with connect() as tb:
 """
 
 
-def counts(tb: Tellback) -> Counts:
+def counts(tb: Tellback) -> EvaluationCounts:
     return Evaluations(tb.context.database, tb.context.layout.of("fleet")).counts(ID)
 
 
@@ -62,7 +63,7 @@ def test_eight_processes_with_every_event_twice_in_any_order_and_workers_killed_
     tb: Tellback, settings: Settings, start_workers: StartWorkers, database: Database
 ) -> None:
     """8 × 500 calls at one feedback every 10: 400; 12,000 tokens of 10,000 cross each of four thresholds once."""
-    workers = start_workers(3, queues="events", concurrency=1, env={"TELLBACK_DRAIN_LEASE": "1"})
+    workers = start_workers(3, queues="events", concurrency=1, env={"TELLBACK_CONSUMER_LEASE": "1"})
     hosts = [
         subprocess.Popen([sys.executable, "-c", HOST], env=environment(settings), stdin=subprocess.DEVNULL)
         for _ in range(8)

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -26,17 +26,12 @@ from tellback.state.database import Database
 from tellback.state.keys import stream_of
 from tests.support.hooks import PROGRAM, context_of, run_hook, start_hook, tool_event, troubles
 from tests.support.redis_server import RedisServer, free_port
+from tests.support.spools import waiting
 from tests.support.waiting import wait_until
 from tests.support.workers import environment
 
 pytestmark = pytest.mark.faults
 HANGS: Final = 20.0  # seconds: whatever is made to hang here does so for at least a minute
-
-
-@pytest.fixture
-def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    with RedisServer.start(tmp_path) as server:
-        yield server
 
 
 def of(server: RedisServer, tmp_path: Path, **fields: Any) -> Settings:
@@ -45,9 +40,8 @@ def of(server: RedisServer, tmp_path: Path, **fields: Any) -> Settings:
 
 def spooled(settings: Settings) -> list[str]:
     """The ids of the calls that wait on disk."""
-    lines = [line for path in settings.data_path.rglob("*.spool") for line in path.read_bytes().splitlines()]
-    facts = [decode(line.split(b"\t", 2)[2], Family.EVENTS) for line in lines]
-    return sorted(fact.call_id or "" for fact in facts if isinstance(fact, ToolInvoked))
+    events = [decode(event.raw, Family.EVENTS) for event in waiting(settings.data_path)]
+    return sorted(fact.call_id or "" for fact in events if isinstance(fact, ToolInvoked))
 
 
 NO_EVENTS: Final = {
@@ -176,7 +170,7 @@ def test_rules_that_cannot_be_read_publish_nothing(settings: Settings, tmp_path:
 
 def test_an_answer_that_nobody_reads_is_given_to_the_next_event(settings: Settings, database: Database) -> None:
     with connect(settings=settings) as tb:
-        mailbox = tb.context.layout.of("s1").key("mail", "s1", "agent", "s1")
+        mailbox = tb.context.layout.of("s1").key("mailbox", "s1", "agent", "s1")
     database.command("RPUSH", mailbox, b'{"provider_name":"X","summary":"kept"}')
     with start_hook(settings, "--wait=1") as process:
         assert process.stdout is not None
@@ -344,7 +338,7 @@ def test_feedback_that_a_slow_redis_gave_too_late_comes_with_the_next_call(
     """The first reply (the team) comes at once, the second, which holds the feedback, after the process has gone."""
     settings = of(own_redis, tmp_path)
     with connect(settings=settings) as tb:
-        mailbox = tb.context.layout.of("s1").key("mail", "s1", "agent", "s1")
+        mailbox = tb.context.layout.of("s1").key("mailbox", "s1", "agent", "s1")
     database = Database(own_redis.url)
     database.command("RPUSH", mailbox, b'{"provider_name":"X","summary":"kept"}')
     replies = iter([0.0])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,28 +16,18 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tests.support.hooks import run_hook, tool_event, troubles
 from tests.support.redis_server import RedisServer
+from tests.support.tls import make_certificate
 
-OPENSSL: Final = shutil.which("openssl")
 WAIT: Final = "--wait=5"  # a process that has to wait for less ends sooner
 
-pytestmark = [pytest.mark.faults, pytest.mark.skipif(OPENSSL is None, reason="it makes its certificate with openssl")]
+pytestmark = pytest.mark.faults
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate of localhost that nobody but itself vouches for, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    made, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        [
-            *(str(OPENSSL), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
-            *("-keyout", str(key), "-out", str(made), "-days", "2", "-subj", "/CN=localhost"),
-            *("-addext", "subjectAltName=DNS:localhost"),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return made, key
+    made = make_certificate(tmp_path_factory.mktemp("tls"), address=False)
+    return made.made, made.key
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KILLS = 12
 BANKS = ("one", "two", "three")
 # A worker's loops without Celery and without the model, so that a life is short; it says when it has begun.
-DRAINER = """
+CONSUMER = """
 import time
 from tellback.settings import load
 from tellback.state.database import Database
@@ -34,12 +34,12 @@ layout = open_layout(Database(settings.redis_url), "default", settings.shards)
 bench = Bench(settings, layout, Angles())
 print("begun", flush=True)
 while True:
-    bench.drain(lease_seconds=settings.embed_lease)
+    bench.consume(lease_seconds=settings.embed_lease)
     time.sleep(0.005)
 """
 
 
-class Publishing:
+class SignalsPublishing:
     """Signals on a thread: 26 axes of queries, three degrees apart within an axis, one signal in ten sent twice."""
 
     def __init__(self, tb: Tellback) -> None:
@@ -70,19 +70,19 @@ class Publishing:
 
 
 @pytest.mark.timeout(180)
-def test_killed_drainers_lose_and_repeat_nothing(tb: Tellback, settings: Settings) -> None:
+def test_killed_consumers_lose_and_repeat_nothing(tb: Tellback, settings: Settings) -> None:
     lives = random.Random(7)
     env = environment(settings, {"TELLBACK_EMBED_LEASE": "0.4"})
-    with Publishing(tb) as publishing:
+    with SignalsPublishing(tb) as publishing:
         for _ in range(KILLS):
-            drainer = subprocess.Popen([sys.executable, "-c", DRAINER], env=env, stdout=subprocess.PIPE, cwd=ROOT)
-            assert drainer.stdout is not None
-            assert drainer.stdout.readline() == b"begun\n"
+            consumer = subprocess.Popen([sys.executable, "-c", CONSUMER], env=env, stdout=subprocess.PIPE, cwd=ROOT)
+            assert consumer.stdout is not None
+            assert consumer.stdout.readline() == b"begun\n"
             time.sleep(lives.uniform(0.02, 0.6))
-            drainer.kill()
-            drainer.wait()
-            drainer.stdout.close()
-    last = subprocess.Popen([sys.executable, "-c", DRAINER], env=env, stdout=subprocess.DEVNULL, cwd=ROOT)
+            consumer.kill()
+            consumer.wait()
+            consumer.stdout.close()
+    last = subprocess.Popen([sys.executable, "-c", CONSUMER], env=env, stdout=subprocess.DEVNULL, cwd=ROOT)
     try:
         intake = Intake(tb.context.database, tb.context.layout)
         wait_until(lambda: not any(intake.lengths().values()), "the intake is empty", timeout=60)
@@ -91,5 +91,5 @@ def test_killed_drainers_lose_and_repeat_nothing(tb: Tellback, settings: Setting
         last.wait()
     assert {bank: tb.bank(bank).fact_stats("f").signal_count for bank in BANKS} == publishing.published
     assert min(publishing.published.values()) > 100
-    assert {tb.bank(bank).stats().contexts for bank in BANKS} == {26}
+    assert {tb.bank(bank).stats().clusters for bank in BANKS} == {26}
     assert tb.dead.count() == 0

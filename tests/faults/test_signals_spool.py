@@ -10,7 +10,7 @@ import pytest
 
 from tellback import Settings, Tellback, connect
 from tests.support.redis_server import RedisServer
-from tests.support.signals import Angles, Bench, item
+from tests.support.signals import Angles, Bench, counted, item
 from tests.support.waiting import wait_until
 from tests.support.workers import environment
 
@@ -41,7 +41,7 @@ def test_signals_outlive_redis_and_their_host(tmp_path: Path) -> None:
     """Two times away, one host killed meanwhile: an exact count, in the order in which a process signalled."""
     (tmp_path / "redis").mkdir()
     with RedisServer.start(tmp_path / "redis") as server:
-        settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"), publish_linger=0)
+        settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"), publish_delay=0)
         with connect(settings=settings) as tb:
             layout = tb.context.layout
             signal(tb, 0, 100)
@@ -66,11 +66,11 @@ def test_signals_outlive_redis_and_their_host(tmp_path: Path) -> None:
             tb.bank("b").signal([item("last", "a")], session="s")
             tb.flush()
             bench = Bench(settings, layout, Angles())
-            bench.drain()
+            bench.consume()
             stats = tb.bank("b").fact_stats("f")
-            assert stats.signal_breakdown == {"used": 200, "ignored": 50, "helpful": 200, "not_helpful": 0}
+            assert stats.signal_breakdown == counted(used=200, ignored=50, helpful=200)
             own = [entry["signal_type"] for entry in tb.history("s") if entry["fact_id"] == "f"]
             assert own == ["helpful", "used"] * 200
-            assert tb.bank("b").stats().contexts == 1
+            assert tb.bank("b").stats().clusters == 1
             assert not list(Path(settings.data_dir).rglob("*.spool"))
             bench.close()

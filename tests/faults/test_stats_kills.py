@@ -23,7 +23,7 @@ KILLS = 6
 SEEDED = random.Random(4)
 
 
-class Publishing:
+class CallsPublishing:
     """Scripts of calls on a thread, each an evaluation of its own; one event in four is sent twice."""
 
     def __init__(self, tb: Tellback) -> None:
@@ -54,8 +54,8 @@ class Publishing:
 def test_counters_are_exact_with_duplicates_and_workers_that_are_killed(
     tb: Tellback, database: Database, layout: Layout, start_workers: StartWorkers
 ) -> None:
-    workers = start_workers(2, queues="events", env={"TELLBACK_DRAIN_LEASE": "1"})
-    with Publishing(tb) as publishing:
+    workers = start_workers(2, queues="events", env={"TELLBACK_CONSUMER_LEASE": "1"})
+    with CallsPublishing(tb) as publishing:
         for _ in range(KILLS):
             time.sleep(SEEDED.uniform(0.1, 0.4))  # a kill is to come at any moment of the work
             workers.kill()

@@ -16,7 +16,8 @@ from tellback import Settings, Tellback, connect
 from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.state.database import Database
-from tellback.state.evaluations import EvaluationId, Evaluations
+from tellback.state.evaluation_codec import EvaluationId
+from tellback.state.evaluations import Evaluations
 from tellback.state.intake import Intake
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
@@ -82,7 +83,7 @@ def assert_each_counted_once(stream: Stream, tb: Tellback) -> None:
 @pytest.fixture
 def settings(redis_server: RedisServer, tmp_path: Path) -> Settings:
     """Short leases, so that fifty deaths fit into a test."""
-    return Settings(redis_url=redis_server.url, data_dir=str(tmp_path / "data"), drain_lease=1.0, beat_period=0.5)
+    return Settings(redis_url=redis_server.url, data_dir=str(tmp_path / "data"), consumer_lease=1.0, beat_period=0.5)
 
 
 @pytest.fixture
@@ -128,14 +129,14 @@ def test_fifty_deaths_of_workers_lose_no_event_and_count_none_twice(tb: Tellback
 
 
 @pytest.mark.timeout(180)
-def test_a_drainer_that_slept_past_its_lease_is_fenced_off(tb: Tellback, workers: Workers) -> None:
+def test_a_consumer_that_slept_past_its_lease_is_fenced_off(tb: Tellback, workers: Workers) -> None:
     """Ten times a pool process is stopped for longer than its lease, others take over, then it wakes up."""
     chance = random.Random(10)
     workers.start(2)
     with Stream(tb) as stream:
-        for nap in range(10):
+        for round_ in range(10):
             stream.wait_for_progress()
-            (child,) = workers.children(nap % 2)
+            (child,) = workers.children(round_ % 2)
             time.sleep(chance.uniform(0, 0.1))
             child.suspend()
             time.sleep(1.3)
@@ -146,7 +147,7 @@ def test_a_drainer_that_slept_past_its_lease_is_fenced_off(tb: Tellback, workers
 @pytest.mark.timeout(240)
 def test_redis_killed_and_restarted_in_a_stream_of_events_loses_none(tmp_path: Path) -> None:
     with RedisServer.start(tmp_path) as server:
-        settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"), drain_lease=1.0, beat_period=0.5)
+        settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"), consumer_lease=1.0, beat_period=0.5)
         workers = Workers(settings, tmp_path, queues="events,sweeps", concurrency=1)
         try:
             workers.start(2)

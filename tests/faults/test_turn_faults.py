@@ -14,14 +14,14 @@ import pytest
 
 from tellback import Tellback, connect
 from tellback.settings import Settings
-from tellback.state.turns import TurnView
+from tellback.state.turn_view import TurnView
 from tests.support.redis_server import RedisServer
-from tests.support.turns import HELLO, SENT, deadline_passes, drained, opened, store
+from tests.support.turns import HELLO, SENT, deadline_passes, delivered_now, opened, store
 from tests.support.waiting import wait_until
 from tests.support.workers import Workers, environment
 
 PERIOD = 0.5
-PATIENCE = 60.0
+TIMEOUT = 60.0
 BUSY = 30.0  # seconds that a busy machine may add to the two periods; `pytest -rP` shows how late it was
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(240)]
@@ -36,7 +36,7 @@ with tellback.connect() as tb:
                           answer_within=float(sys.argv[4])) for number in range(count)]
     if task == "finishing":
         for turn in turns:
-            turn._turns.mark_finishing(turn.ref, 500)
+            turn._store.mark_finishing(turn.ref, 500)
     print(*[turn.id for turn in turns], flush=True)
     if task == "respond":
         sys.stdin.readline()
@@ -45,7 +45,7 @@ with tellback.connect() as tb:
 """
 
 
-class Host:
+class KillableHost:
     """A real process with turns of its own."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Host:
         return self._process.stdout.readline().split()
 
 
-class Fleet:
+class KillableFleet:
     """A Redis, workers and beat, each of which can be killed; nothing is shared with another test."""
 
     def __init__(self, folder: Path) -> None:
@@ -99,7 +99,7 @@ class Fleet:
         log = self.folder / "beat.log"
         with log.open("wb") as out:
             self._beat = subprocess.Popen(command, env=environment(self.settings), stdout=out, stderr=out)
-        wait_until(lambda: "sweep_turns" in log.read_text(), "beat sends sweeps", timeout=PATIENCE)
+        wait_until(lambda: "sweep_turns" in log.read_text(), "beat sends sweeps", timeout=TIMEOUT)
 
     def kill_beat(self) -> None:
         """SIGKILL."""
@@ -116,15 +116,15 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
+def fleet(tmp_path: Path) -> Iterator[KillableFleet]:
     """Redis runs; the test starts the rest."""
-    fleet = Fleet(tmp_path)
+    fleet = KillableFleet(tmp_path)
     yield fleet
     fleet.end()
 
 
 @pytest.fixture
-def users(fleet: Fleet) -> Iterator[Tellback]:
+def users(fleet: KillableFleet) -> Iterator[Tellback]:
     """What reads turns and the outbox; a host of its own, with a spool of its own."""
     with connect(settings=msgspec.structs.replace(fleet.settings, data_dir=str(fleet.folder / "users"))) as tb:
         yield tb
@@ -142,7 +142,7 @@ def closed(tb: Tellback, turns: list[str], since: int = 0) -> list[TurnView]:
         found = [view for view in store(tb).load(turns) if view is not None]
         return found if len(found) == len(turns) and not any(view.is_open for view in found) else []
 
-    found = wait_until(all_closed, "each turn has its first answer", timeout=PATIENCE)
+    found = wait_until(all_closed, "each turn has its first answer", timeout=TIMEOUT)
     late = max((view.closed_at or 0) - max(view.deadline or 0, since) for view in found) / 1000
     sys.stdout.write(f"answered {late / PERIOD:.2f} periods after the deadline, or the return, at the latest\n")
     assert late <= 2 * PERIOD + BUSY
@@ -151,7 +151,7 @@ def closed(tb: Tellback, turns: list[str], since: int = 0) -> list[TurnView]:
 
 def firsts(tb: Tellback) -> Counter[tuple[str, str]]:
     """Every first answer in the outbox, by turn and kind; taking them settles them."""
-    return Counter((delivery.turn_id, delivery.kind) for delivery in drained(tb) if delivery.kind != "late")
+    return Counter((delivery.turn_id, delivery.kind) for delivery in delivered_now(tb) if delivery.kind != "late")
 
 
 def fallbacks(turns: list[str]) -> Counter[tuple[str, str]]:
@@ -159,12 +159,12 @@ def fallbacks(turns: list[str]) -> Counter[tuple[str, str]]:
     return Counter((turn, "fallback") for turn in turns)
 
 
-def test_hosts_killed_before_they_answer_and_before_they_publish(fleet: Fleet, users: Tellback) -> None:
+def test_hosts_killed_before_they_answer_and_before_they_publish(fleet: KillableFleet, users: Tellback) -> None:
     """Between opening and answering; and between marking a turn as finishing and publishing its answer."""
     fleet.workers.start(1)
     fleet.start_beat()
     tasks = [(task, f"{task}{number}") for task in ("wait", "finishing") for number in range(3)]
-    hosts = [Host(fleet.settings, task, conversation, 3, 600.0) for task, conversation in tasks]
+    hosts = [KillableHost(fleet.settings, task, conversation, 3, 600.0) for task, conversation in tasks]
     turns = [turn for host in hosts for turn in host.turns]
     assert Counter(view.state for view in store(users).load(turns) if view) == {"open": 9, "finishing": 9}
     for host in hosts:
@@ -175,26 +175,26 @@ def test_hosts_killed_before_they_answer_and_before_they_publish(fleet: Fleet, u
     assert firsts(users) == fallbacks(turns)
 
 
-def test_beat_killed_while_turns_are_open(fleet: Fleet, users: Tellback) -> None:
+def test_beat_killed_while_turns_are_open(fleet: KillableFleet, users: Tellback) -> None:
     fleet.workers.start(2)
     fleet.start_beat()
-    host = Host(fleet.settings, "wait", "c1", 20)
+    host = KillableHost(fleet.settings, "wait", "c1", 20)
     fleet.kill_beat()
     host.kill()
     assert {view.state for view in closed(users, host.turns)} == {"fallback"}
-    later = Host(fleet.settings, "wait", "c2", 20, 0.2)  # beat has been dead for as long as the first ones took
+    later = KillableHost(fleet.settings, "wait", "c2", 20, 0.2)  # beat has been dead for as long as the first ones took
     closed(users, later.turns)
     later.kill()
     assert firsts(users) == fallbacks(host.turns + later.turns)
 
 
-def test_a_worker_whose_processes_are_all_busy_still_sweeps(fleet: Fleet, users: Tellback) -> None:
+def test_a_worker_whose_processes_are_all_busy_still_sweeps(fleet: KillableFleet, users: Tellback) -> None:
     """It reads neither the queue of sweeps nor that of turns, its pool is stopped, and beat is not there."""
     fleet.workers = Workers(fleet.settings, fleet.folder, queues="signals", concurrency=1)
     fleet.workers.start(1)
     for process in fleet.workers.children():
         process.suspend()
-    host = Host(fleet.settings, "wait", "c1", 5, 0.2)
+    host = KillableHost(fleet.settings, "wait", "c1", 5, 0.2)
     closed(users, host.turns)
     for process in fleet.workers.children():
         process.resume()
@@ -202,31 +202,31 @@ def test_a_worker_whose_processes_are_all_busy_still_sweeps(fleet: Fleet, users:
     assert firsts(users) == fallbacks(host.turns)
 
 
-def test_a_worker_killed_in_the_middle_of_a_sweep(fleet: Fleet, users: Tellback) -> None:
+def test_a_worker_killed_in_the_middle_of_a_sweep(fleet: KillableFleet, users: Tellback) -> None:
     fleet.with_settings(sweep_batch=1)  # a round trip or two for each turn: there is a middle
     turns = [opened(users, conversation=f"c{number % 20}", answer_within=0.001).id for number in range(1_500)]
     fleet.workers.start(1)
-    wait_until(lambda: _fallen(users, turns) > 20, "the sweep is on its way", timeout=PATIENCE)
+    wait_until(lambda: _fallbacks(users, turns) > 20, "the sweep is on its way", timeout=TIMEOUT)
     fleet.workers.kill()
-    done = _fallen(users, turns)
+    done = _fallbacks(users, turns)
     assert 20 < done < 1_500, "killed in the middle"
     fleet.workers.start(1)
     closed(users, turns, now(users))
     assert firsts(users) == fallbacks(turns)
 
 
-def _fallen(tb: Tellback, turns: list[str]) -> int:
+def _fallbacks(tb: Tellback, turns: list[str]) -> int:
     return sum(view is not None and view.state == "fallback" for view in store(tb).load(turns))
 
 
-def test_redis_restarted_while_turns_are_open_and_deliveries_in_flight(fleet: Fleet, users: Tellback) -> None:
+def test_redis_restarted_while_turns_are_open_and_deliveries_in_flight(fleet: KillableFleet, users: Tellback) -> None:
     """What a transport holds can be settled after the restart; what waits is still in order, and nothing is twice."""
     fleet.workers.start(1)
     fleet.start_beat()
     answered = [opened(users, conversation=f"a{number}") for number in range(10)]
     for turn in answered:
         turn.respond(HELLO)
-    host = Host(fleet.settings, "wait", "c1", 10, 3.0)
+    host = KillableHost(fleet.settings, "wait", "c1", 10, 3.0)
     held = [delivery for _, delivery in zip(range(4), users.outbox("chat"), strict=False)]
     fleet.redis.restart()
     assert [delivery.settle(SENT) for delivery in held] == ["delivered"] * 4
@@ -237,10 +237,10 @@ def test_redis_restarted_while_turns_are_open_and_deliveries_in_flight(fleet: Fl
     assert found == fallbacks(host.turns) + Counter((turn.id, "answer") for turn in answered)
 
 
-def test_redis_stopped_for_longer_than_the_deadlines(fleet: Fleet, users: Tellback) -> None:
+def test_redis_stopped_for_longer_than_the_deadlines(fleet: KillableFleet, users: Tellback) -> None:
     fleet.workers.start(1)
     fleet.start_beat()
-    host = Host(fleet.settings, "wait", "c1", 20, 0.5)
+    host = KillableHost(fleet.settings, "wait", "c1", 20, 0.5)
     fleet.redis.kill()
     host.kill()
     end = time.monotonic() + 2.0
@@ -250,9 +250,11 @@ def test_redis_stopped_for_longer_than_the_deadlines(fleet: Fleet, users: Tellba
     assert firsts(users) == fallbacks(host.turns)
 
 
-def test_an_answer_that_a_dead_host_left_on_its_disk_follows_the_fallback(fleet: Fleet, users: Tellback) -> None:
+def test_an_answer_that_a_dead_host_left_on_its_disk_follows_the_fallback(
+    fleet: KillableFleet, users: Tellback
+) -> None:
     """Redis goes, the host spools its answers and is killed; Redis returns, the sweep answers; the host is back."""
-    host = Host(fleet.settings, "respond", "c1", 5, 0.5)
+    host = KillableHost(fleet.settings, "respond", "c1", 5, 0.5)
     fleet.redis.kill()
     assert host.goes_on() == ["spooled"] * 5
     host.kill()
@@ -262,23 +264,23 @@ def test_an_answer_that_a_dead_host_left_on_its_disk_follows_the_fallback(fleet:
     assert firsts(users) == fallbacks(host.turns), "the users have heard something"
     with connect(settings=fleet.settings) as again:  # the same host: it finds the spool
         newer = opened(again, conversation="c2")
-        wait_until(lambda: _late(users, host.turns) == 5, "the answers on disk are applied", timeout=PATIENCE)
+        wait_until(lambda: _late(users, host.turns) == 5, "the answers on disk are applied", timeout=TIMEOUT)
         newer.respond(HELLO)
-    told = [item for item in drained(users) if item.turn_id != newer.id]
-    assert Counter((item.turn_id, item.kind) for item in told) == Counter((turn, "late") for turn in host.turns)
-    assert {item.response.text for item in told} == {"from the disk"}
-    assert sorted(str(item.response.reply_to) for item in told) == ["0", "1", "2", "3", "4"]
+    reported = [item for item in delivered_now(users) if item.turn_id != newer.id]
+    assert Counter((item.turn_id, item.kind) for item in reported) == Counter((turn, "late") for turn in host.turns)
+    assert {item.response.text for item in reported} == {"from the disk"}
+    assert sorted(str(item.response.reply_to) for item in reported) == ["0", "1", "2", "3", "4"]
 
 
 def _late(tb: Tellback, turns: list[str]) -> int:
     return sum(view is not None and view.late_at is not None for view in store(tb).load(turns))
 
 
-def test_everything_dies_at_once(fleet: Fleet, users: Tellback) -> None:
+def test_everything_dies_at_once(fleet: KillableFleet, users: Tellback) -> None:
     """Host, worker, beat and Redis; only Redis and one worker come back."""
     fleet.workers.start(1)
     fleet.start_beat()
-    host = Host(fleet.settings, "wait", "c1", 20, 0.5)
+    host = KillableHost(fleet.settings, "wait", "c1", 20, 0.5)
     fleet.redis.kill()
     host.kill()
     fleet.kill_beat()

@@ -11,10 +11,15 @@ from tellback import Tellback
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
+from tellback.state.intake import Intake
+from tellback.state.jobs import Jobs
 from tellback.state.keys import Layout
 from tellback.state.tool_health import ToolHealth
 
 if TYPE_CHECKING:
+    from tellback_workers.runtime import Runtime
+    from tests.support.clocks import ServerClock
+    from tests.support.jobs import Queue
     from tests.support.signals import Angles, Bench
 
 
@@ -37,10 +42,10 @@ def bench(settings: Settings, layout: Layout, encoder: Angles) -> Iterator[Bench
 
 
 @pytest.fixture
-def drain(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], None]:
+def consume(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], None]:
     """Publish the tool calls that are buffered and apply them, here."""
+    from tellback_workers.loops import consumer_of
     from tellback_workers.runtime import Runtime
-    from tellback_workers.tasks import drainer
 
     runtime = Runtime(settings)
     runtime.intake("default").ensure_groups()
@@ -48,10 +53,18 @@ def drain(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], None
     def run() -> None:
         tb.flush()
         for shard in layout.all:
-            while drainer(runtime, "default", Family.EVENTS).drain(shard, Family.EVENTS):
+            while consumer_of(runtime, "default", Family.EVENTS).consume(shard, Family.EVENTS):
                 continue  # a drain ends with half its lease
 
     return run
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> ServerClock:
+    """Steps Redis' clock as Tellback's scripts read it."""
+    from tests.support.clocks import ServerClock
+
+    return ServerClock(monkeypatch)
 
 
 @pytest.fixture
@@ -64,3 +77,53 @@ def health(database: Database, layout: Layout) -> ToolHealth:
 def now(database: Database) -> int:
     """Redis' time, in milliseconds."""
     return database.now_ms()
+
+
+@pytest.fixture
+def runtime(tb: Tellback, settings: Settings) -> Iterator[Runtime]:
+    """What a worker's tasks share, in this process."""
+    from tellback_workers.runtime import Runtime
+
+    del tb
+    runtime = Runtime(settings)
+    runtime.intake("default").ensure_groups()
+    yield runtime
+    runtime.database.close()
+
+
+@pytest.fixture
+def one(database: Database) -> Layout:  # noqa: ARG001 - emptied
+    """One shard, so that there is one index."""
+    return Layout("default", 1)
+
+
+@pytest.fixture
+def intake(database: Database, layout: Layout) -> Intake:
+    """The intake streams of the team, with their groups."""
+    intake = Intake(database, layout)
+    intake.ensure_groups()
+    return intake
+
+
+@pytest.fixture
+def jobs(database: Database, layout: Layout) -> Jobs:
+    """The queues of commands."""
+    return Jobs(database, layout)
+
+
+@pytest.fixture
+def queue(database: Database, layout: Layout, jobs: Jobs) -> Queue:
+    """Submits commands to `jobs`."""
+    from tests.support.jobs import Queue
+
+    return Queue(database, layout, jobs)
+
+
+@pytest.fixture
+def new(settings: Settings, layout: Layout) -> Iterator[Bench]:
+    """A worker with the new model."""
+    from tests.support.signals import Bench, Wider
+
+    bench = Bench(settings, layout, Wider())
+    yield bench
+    bench.close()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -22,6 +23,9 @@ from tellback import Feedback, FeedbackProviderConfig, FeedbackTrigger, InvalidI
 from tellback.adapters import claude_agent_sdk as claude
 from tellback.adapters import litellm as litellm_adapter
 from tellback.adapters import openai as openai_adapter
+from tellback.state.evaluation_codec import EvaluationId
+from tellback.state.evaluations import Evaluations
+from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
 
 WAIT = 20.0  # for tests of what comes, not of when
@@ -154,6 +158,68 @@ def test_the_claude_sdk_calls_our_hooks_and_sends_their_feedback(tb: Tellback, p
     ]
 
 
+class Agents(Speaking):
+    """A prompt with subagents, which remembers who called which tool."""
+
+    def __init__(self, agent: str = "", calls: list[tuple[str, str]] | None = None) -> None:
+        super().__init__()
+        self.agent = agent
+        self.calls: list[tuple[str, str]] = [] if calls is None else calls
+
+    def for_agent(self, agent: str) -> Agents:
+        return Agents(agent, self.calls)
+
+    def observe(self, tool: str, **fields: Any) -> tellback.ToolFeedback:
+        self.calls.append((self.agent, tool))
+        return super().observe(tool, **fields)
+
+
+def test_each_agent_of_a_session_has_an_evaluation_of_its_own(tb: Tellback, prompt: Prompt) -> None:
+    failed = [tool_event("PostToolUseFailure", f"c{n}", error="no", agent_id=f"a{n}") for n in (1, 2)]
+    answers = talk(claude.hooks(prompt, wait=5.0), *failed, tool_event("PostToolUse", "c3", tool_response="ok"))
+    assert "Mind the goal." not in json.dumps(answers), "one call of each is not two"
+    joined = [prompt, prompt.for_agent("a1"), prompt.for_agent("a2")]
+    assert joined[1] is prompt.for_agent("a1")
+    counts = Evaluations(tb.context.database, tb.context.layout.of("s1"))
+    names = [one.evaluation for one in joined]
+    ids = [EvaluationId("s1", "p", name) for name in names]
+    wait_until(lambda: [counts.counts(id_).calls for id_ in ids] == [1, 1, 1], "each has one call")
+    [answer] = talk(claude.hooks(prompt, wait=WAIT), tool_event("PostToolUse", "c4", tool_response="ok", agent_id="a1"))
+    assert GOAL in answer["hookSpecificOutput"]["additionalContext"], "with the same providers"
+    calls = [entry["evaluation"] for entry in tb.history("s1") if entry["kind"] == "tool_call"]
+    assert sorted(calls) == sorted([*names, names[1]])
+
+
+def test_openai_and_langchain_agents_are_distinguished_by_their_names() -> None:
+    from langchain_core.tools import tool
+
+    from tellback.adapters.langchain import guided
+    from tellback.adapters.openai_agents import GuidanceHooks
+
+    guide = Agents()
+    run = GuidanceHooks(guide)
+
+    async def handoff() -> None:
+        for name in ("triage", "refunds", "triage"):
+            await run.on_agent_start(None, SimpleNamespace(name=name))
+            used = SimpleNamespace(name="search")
+            await run.on_tool_end(SimpleNamespace(tool_call_id="c"), SimpleNamespace(name=name), used, "found")
+
+    asyncio.run(handoff())
+    assert guide.calls == [("", "search"), ("refunds", "search"), ("", "search")], "the first is the prompt's own"
+
+    @tool
+    def divide(a: int, b: int) -> float:
+        """Divide."""
+        return a / b
+
+    guide.calls.clear()
+    made = guided(divide, guide)
+    made.invoke({"a": 6, "b": 3}, {"metadata": {"lc_agent_name": "researcher"}})
+    made.invoke({"a": 6, "b": 3})
+    assert guide.calls == [("researcher", "divide"), ("", "divide")]
+
+
 def test_the_answer_has_the_types_of_the_sdk() -> None:
     (answer,) = talk(claude.hooks(Speaking()), tool_event("PostToolUse", "t", tool_response="x"))
     specific = answer["hookSpecificOutput"]
@@ -258,7 +324,7 @@ def test_a_guided_message_publishes_its_call(tb: Tellback, prompt: Prompt) -> No
     assert str(made["content"]).startswith("42\n\n")
     assert [entry["call_id"] for entry in tb.history("s1") if entry["kind"] == "tool_call"] == ["c1", "c2"]
     silent = Silent()
-    assert asyncio.run(openai_adapter.guided_soon(silent, TOOL, tool="search")) is TOOL
+    assert asyncio.run(openai_adapter.guided_async(silent, TOOL, tool="search")) is TOOL
     assert silent.seen[0]["result"] == "42"
 
 
@@ -355,7 +421,7 @@ def test_a_langchain_tool_brings_its_guidance() -> None:
     assert isinstance(guide.seen[-1]["error"], ZeroDivisionError)
 
 
-@pytest.mark.parametrize("module", ["claude_agent_sdk", "openai", "litellm", "messages", "guiding"])
+@pytest.mark.parametrize("module", ["claude_agent_sdk", "openai", "litellm", "common"])
 def test_an_adapter_needs_its_framework_only_when_it_is_used(module: str) -> None:
     script = (
         f"import sys, tellback.adapters.{module}; "

@@ -19,7 +19,8 @@ from tellback import FeedbackProviderConfig, FeedbackTrigger, OutgoingResponse, 
 from tellback.aio import proxy, stubs
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.evaluations import EvaluationId, Evaluations
+from tellback.state.evaluation_codec import EvaluationId
+from tellback.state.evaluations import Evaluations
 from tellback.state.team import open_layout
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
@@ -71,31 +72,31 @@ def run(scene: Callable[[aio.Tellback], Awaitable[T]], settings: Settings, **opt
 
 
 def test_the_stub_is_what_the_clients_classes_say() -> None:
-    """After a change there: python -m tellback.aio.stubs shared/tellback/aio/__init__.pyi."""
+    """Refresh with `make generate`."""
     written = Path(inspect.getfile(aio)).with_suffix(".pyi").read_text("utf-8")
-    assert ast.dump(ast.parse(written)) == ast.dump(ast.parse(stubs.stub()))
+    assert ast.dump(ast.parse(written)) == ast.dump(ast.parse(stubs.render_stub()))
 
 
 def test_each_public_method_of_the_client_has_its_counterpart() -> None:
-    for cls in proxy.WRAPPED:
-        public = {name for name in vars(cls) if name[0] != "_" and (cls, name) not in proxy.LEFT_OUT}
+    for cls in proxy.WRAPPED_CLASSES:
+        public = {name for name in vars(cls) if name[0] != "_" and (cls, name) not in proxy.OMITTED}
         made = proxy.CLASSES[cls]
         assert {name for name in vars(made) if name[0] != "_"} >= public
         for name in public:
             if inspect.isfunction(vars(cls)[name]):
                 function = getattr(made, name)
                 awaited = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
-                assert awaited is not ((cls, name) in proxy.AT_ONCE)
+                assert awaited is not ((cls, name) in proxy.NONBLOCKING)
 
 
 def test_what_a_method_of_the_client_returns_is_wrapped_or_plain() -> None:
     """An object that still talks to Redis would block the loop: those of the client are the wrapped ones."""
-    for cls in proxy.WRAPPED:
+    for cls in proxy.WRAPPED_CLASSES:
         for name, member in vars(cls).items():
             if inspect.isfunction(member) and name[0] != "_":
                 returned = str(inspect.signature(member).return_annotation)
                 for named in ("Tellback", "Prompt", "Job", "Turn", "Bank", "OutboxDelivery", "DeadLetters"):
-                    assert returned != named or named in {wrapped.__name__ for wrapped in proxy.WRAPPED}
+                    assert returned != named or named in {wrapped.__name__ for wrapped in proxy.WRAPPED_CLASSES}
 
 
 def test_guidance(database: Database, settings: Settings, start_workers: StartWorkers) -> None:  # noqa: ARG001 - an emptied Redis
@@ -215,7 +216,7 @@ def test_a_thousand_calls_are_all_counted(database: Database, settings: Settings
 @pytest.mark.faults
 def test_the_loop_goes_on_while_redis_is_stopped(tmp_path: Path) -> None:
     with RedisServer.start(tmp_path) as server:
-        settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"), feedback_patience=0.5)
+        settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"), feedback_deadline=0.5)
 
         async def scene(tb: aio.Tellback) -> None:
             prompt = await tb.prompt("s", "p")
@@ -298,7 +299,7 @@ def test_what_a_cancelled_call_had_taken_comes_with_the_next_one(
             return take(wait)
 
         client._target.feedback = slow
-        key = client._target._context.layout.of("s").key("mail", "s", "p", "e")
+        key = client._target._context.layout.of("s").key("mailbox", "s", "p", "e")
         database.command("RPUSH", key, b'{"provider_name":"X","summary":"kept"}')
         task = asyncio.create_task(prompt.feedback(wait=5))
         await begun.wait()
@@ -307,7 +308,7 @@ def test_what_a_cancelled_call_had_taken_comes_with_the_next_one(
             await task
         release.set()
         client._target.feedback = take
-        await asyncio.to_thread(wait_until, lambda: not database.command("EXISTS", key), "the cancelled call took it")
+        await asyncio.to_thread(wait_until, lambda: client._kept, "the cancelled call took it and kept it")
         database.command("RPUSH", key, b'{"provider_name":"X","summary":"new"}')
         given = [*await prompt.feedback(wait=wait), *await prompt.feedback(wait=wait)]
         return [feedback.summary for feedback in given]

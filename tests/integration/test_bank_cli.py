@@ -13,18 +13,13 @@ from typer.testing import CliRunner, Result
 
 from tellback import Tellback
 from tellback.cli.app import app
-from tellback.cli.metrics_text import metrics_text
+from tellback.cli.metrics_collector import render_metrics
 from tellback.settings import Settings
 from tellback.state.decay import Decay
-from tellback.state.encoders import Encoders, EncoderState
-from tellback_workers.decay import run as run_decay
+from tellback.state.embeddings import Encoders, EncoderState
+from tellback_workers.decay import run_for as run_decay
 from tests.support.clocks import DAY_MS, ServerClock
-from tests.support.signals import Bench, item, signal
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> ServerClock:
-    return ServerClock(monkeypatch)
+from tests.support.signals import Bench, counted, item, signal
 
 
 @pytest.fixture
@@ -67,11 +62,11 @@ def test_everything_as_json(settings: Settings, taught: Bench) -> None:
 def test_tables(settings: Settings) -> None:
     done = run(settings, "stats", "--bank", "b")
     assert done.exit_code == 0, done.output
-    assert "Bank b · 3 facts, 3 contexts · angles, 52 dimensions, threshold 0.85" in done.stdout
+    assert "Bank b · 3 facts, 3 clusters · angles, 52 dimensions, threshold 0.85" in done.stdout
     assert "12 signals: used 3, ignored 3, helpful 3, not_helpful 3" in done.stdout
     for title in ("Facts by score", "Most useful", "Least useful", "Average score by day"):
         assert title in done.stdout
-    assert "[red]odd�" in done.stdout, "a name is text, and controls no terminal"
+    assert r"[red]odd\x1b" in done.stdout, "a name is text, and controls no terminal"
     assert re.search(r"down +0\.0\d\d +\S+ +ignored 3, not_helpful 3", done.stdout)
 
 
@@ -105,12 +100,12 @@ def test_days_can_be_cut(settings: Settings) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says", "code"),
     [
-        (["stats", "--bank", "none"], "no bank 'none'; one begins with its first signal", 1),
-        (["stats", "--bank", "b", "--session", "s"], "--session and --bank: use one of them", 2),
-        (["stats", "--days", "36"], "--days 36: counters of guidance are kept 35 days", 2),
+        (["stats", "--bank", "none"], "no bank 'none'; its first signal or stored fact creates it", 1),
+        (["stats", "--bank", "b", "--session", "s"], "use either --session or --bank, not both", 2),
+        (["stats", "--days", "36"], "--days 36: guidance counters are kept for 35 days", 2),
         (["stats", "--bank", ""], "bank is empty", 2),
-        (["stats", "--bank", "b", "--plot", "b.gif"], "use a name that ends in .png, .svg, .pdf", 2),
-        (["bank", "--prune-candidates"], "needs the name of a bank", 2),
+        (["stats", "--bank", "b", "--plot", "b.gif"], "use a file name ending in .png, .svg, .pdf", 2),
+        (["bank", "--prune-candidates"], "name a bank: without one", 2),
         (["bank", "none", "--prune-candidates"], "no bank 'none'", 1),
     ],
 )
@@ -146,21 +141,24 @@ def test_metrics_of_signals(tb: Tellback, taught: Bench, clock: ServerClock) -> 
     def found() -> dict[str, float]:
         return {
             sample.name + "".join(sample.labels.values()): sample.value
-            for family in text_string_to_metric_families(metrics_text(tb))
+            for family in text_string_to_metric_families(render_metrics(tb))
             for sample in family.samples
             if sample.name.startswith(("tellback_signals", "tellback_banks", "tellback_decay", "tellback_encoders"))
         }
 
+    expected = counted(used=3, ignored=3, helpful=3, not_helpful=3)
     first = found()
     assert first == {
-        **{f"tellback_signals_applied_total{kind}": 3 for kind in ("used", "ignored", "helpful", "not_helpful")},
+        **{f"tellback_signals_applied_total{kind}": count for kind, count in expected.items()},
         "tellback_banks": 1,
         "tellback_decay_due": 1,
         "tellback_encodersloaded": 1,
         "tellback_encodersfailed": 0,
     }
     assert run_decay(Decay(tb.context.database, taught.layout), "t", 60)
-    Encoders(tb.context.database, taught.layout).say(EncoderState(host="h", model="m", state="failed", reason="none"))
+    Encoders(tb.context.database, taught.layout).report(
+        EncoderState(host="h", model="m", state="failed", reason="none")
+    )
     signal(tb, taught, [item("f", "a")], bank="other")
     clock.step(3_600_000)
     then = found()

@@ -13,7 +13,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tellback import Tellback
-from tellback.contracts.signals import BankStats, FactScore, SignalType
+from tellback.contracts.signal_types import KINDS, SignalType
+from tellback.contracts.signals import BankStats, FactScore
 from tellback.errors import InvalidInput, NotFound
 from tellback.settings import Settings
 from tellback.state import bank_stats
@@ -21,17 +22,13 @@ from tellback.state.bank_stats import BankStatistics, PruneRule
 from tellback.state.database import Database
 from tellback.state.decay import Decay
 from tellback.state.keys import FAMILIES, Layout, Shard
-from tellback_workers.decay import run
+from tellback_workers.decay import run_for
 from tests.support.clocks import DAY_MS, WEEK_MS, ServerClock
+from tests.support.examples import examples
 from tests.support.scores import mean, scores
-from tests.support.signals import Angles, Bench, item, signal
+from tests.support.signals import Angles, Bench, counted, item, signal
 
 EDGE = 1e-6  # a score so near the edge of a band may stand on either side: a test takes milliseconds itself
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> ServerClock:
-    return ServerClock(monkeypatch)
 
 
 @pytest.fixture
@@ -58,8 +55,8 @@ def check(database: Database, shard: Shard) -> BankStats:
     now = database.now_ms()
     assert stats.facts == len(found)
     assert stats.average_score == pytest.approx(mean(found, now), abs=1e-6)
-    assert members(database, shard.key("above", "b")).keys() == {n for n, s in found.items() if s.score >= 0.5}
-    assert members(database, shard.key("below", "b")).keys() == {n for n, s in found.items() if s.score < 0.5}
+    assert members(database, shard.key("factabove", "b")).keys() == {n for n, s in found.items() if s.score >= 0.5}
+    assert members(database, shard.key("factbelow", "b")).keys() == {n for n, s in found.items() if s.score < 0.5}
     values = {name: score.at(now) for name, score in found.items()}
     assert sum(stats.distribution) == len(found)
     for band, facts_in in enumerate(stats.distribution):
@@ -76,13 +73,13 @@ def check(database: Database, shard: Shard) -> BankStats:
 
 
 facts = st.sampled_from([f"f{i}" for i in range(40)])
-signals = st.tuples(facts, st.sampled_from(["used", "ignored", "helpful", "not_helpful"]), st.floats(0, 1))
+signals = st.tuples(facts, st.sampled_from(KINDS), st.floats(0, 1))
 steps = st.lists(
     st.tuples(st.lists(signals, min_size=1, max_size=12), st.floats(0, 5), st.booleans()), min_size=1, max_size=8
 )
 
 
-@hypothesis_settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=steps)
 def test_figures_are_those_of_all_facts(
     tb: Tellback,
@@ -99,7 +96,7 @@ def test_figures_are_those_of_all_facts(
         signal(tb, bench, [item(fact, "a", kind, confidence=confidence) for fact, kind, confidence in batch])
         clock.step(weeks * WEEK_MS)
         if decays:
-            assert run(Decay(database, bench.layout), "t", 60)
+            assert run_for(Decay(database, bench.layout), "t", 60)
         check(database, shard)
 
 
@@ -110,12 +107,32 @@ def test_a_clock_that_goes_back_leaves_the_mean_near(
     signal(tb, bench, [item(f"f{i}", "a", "helpful") for i in range(20)])
     clock.step(-10 * DAY_MS)
     signal(tb, bench, [item(f"f{i}", "a", "not_helpful") for i in range(5)])
-    assert run(Decay(database, bench.layout), "t", 60)
+    assert run_for(Decay(database, bench.layout), "t", 60)
     signal(tb, bench, [item("g", "a", "used")])
     stats = BankStatistics(database, shard, "b").stats()
     found = {name: score for name, score in scores(database, shard, "b").items() if "/" not in name}
     assert stats.average_score == pytest.approx(mean(found, database.now_ms() + 10 * DAY_MS), abs=1e-6)
     clock.step(10 * DAY_MS)
+    check(database, shard)
+
+
+def test_records_from_before_the_newest_signal_type(
+    tb: Tellback, bench: Bench, shard: Shard, database: Database
+) -> None:
+    """A fact, a day and an evicted fact as an earlier release stored them, without the last count."""
+    signal(tb, bench, [item("f", "a"), item("g", "a")])
+    for family in ("factscore", "bankdays"):
+        key = shard.key(family, "b")
+        flat = database.command("HGETALL", key)
+        for name, packed in zip(flat[::2], flat[1::2], strict=True):
+            database.command("HSET", key, name, packed[:-8])
+    statistics = BankStatistics(database, shard, "b")
+    assert statistics.fact_stats("f").signal_breakdown == counted(used=1)
+    check(database, shard)
+    newest = KINDS[-1]
+    signal(tb, bench, [item("f", "a", newest), *(item(f"h{i}", "a") for i in range(24))])
+    assert statistics.fact_stats("f").signal_breakdown == counted(used=1) | {newest: 1}
+    assert [day.signal_breakdown for day in statistics.days()] == [counted(used=26) | {newest: 1}]
     check(database, shard)
 
 
@@ -175,7 +192,7 @@ def test_days_hold_the_mean_and_the_signals(
     first, last = BankStatistics(database, shard, "b").days()
     assert first.average_score == pytest.approx((0.8 + 0.45) / 2, abs=1e-6)
     assert (first.facts, last.facts) == (2, 3)
-    assert first.signal_breakdown == {"used": 0, "ignored": 1, "helpful": 2, "not_helpful": 0}
+    assert first.signal_breakdown == counted(ignored=1, helpful=2)
     assert last.signal_breakdown["used"] == 1
     assert last.average_score == pytest.approx(check(database, shard).average_score, abs=1e-6)
     assert first.day < last.day
@@ -196,7 +213,7 @@ def test_the_oldest_days_go(tb: Tellback, bench: Bench, shard: Shard, clock: Ser
 
 def test_each_logged_signal_has_the_score_after_it(tb: Tellback, bench: Bench, shard: Shard) -> None:
     signal(tb, bench, [item("f", "a", "helpful"), item("f", "b", "helpful"), item("f", "a", "ignored")])
-    newest = BankStatistics(bench.runtime.database, shard, "b").newest(10)
+    newest = BankStatistics(bench.runtime.database, shard, "b").newest_signals(10)
     assert [entry["score"] for entry in newest] == pytest.approx([0.65, 0.8, 0.75], abs=1e-5)
 
 
@@ -239,9 +256,9 @@ def test_candidates_for_pruning(
     bank, before = BankStatistics(bench.runtime.database, shard, "b"), bench.runtime.database.command("DBSIZE")
     assert names(bank.prune_candidates(PruneRule())) == ["worst", "ignored", "mixed"]
     assert names(bank.prune_candidates(PruneRule(min_signals=1))) == ["worst", "ignored", "young", "mixed"]
-    assert names(bank.prune_candidates(PruneRule(against=1))) == ["worst", "ignored", "torn", "mixed"]
+    assert names(bank.prune_candidates(PruneRule(min_against=1))) == ["worst", "ignored", "torn", "mixed"]
     assert names(bank.prune_candidates(PruneRule(), limit=2)) == ["worst", "ignored"]
-    everything = PruneRule(max_score=1, min_signals=0, against=0)
+    everything = PruneRule(max_score=1, min_signals=0, min_against=0)
     assert names(bank.prune_candidates(everything)) == [*counts]
     host = tb.bank("b")
     assert names(host.prune_candidates()) == ["worst", "ignored", "mixed"]

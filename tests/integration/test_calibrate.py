@@ -14,8 +14,8 @@ from tellback import Tellback
 from tellback.cli.app import app
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.settings import Settings
+from tellback.state.bank_models import BankThreshold
 from tellback.state.keys import Layout
-from tellback.state.thresholds import BankThreshold
 from tests.support.signals import Angles, Bench, item, recall, signal
 
 
@@ -69,7 +69,7 @@ def test_the_page_has_the_curves_and_the_choice(pairs: Path) -> None:
     done = run(pairs)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert lines[0] == "61 pairs, 21 the same (score 4 and more), angles"
+    assert lines[0] == "61 pairs, 21 matching (score 4 or more), angles"
     rows = [line.split() for line in lines if line.strip().startswith(("0.", "1 "))]
     far = [row[0] for row in rows if not 0.66 < float(row[0]) < 0.76]
     assert far == ["0.5", "0.55", "0.6", "0.65", "0.8", "0.85", "0.9", "0.95", "1"]
@@ -78,7 +78,7 @@ def test_the_page_has_the_curves_and_the_choice(pairs: Path) -> None:
     assert marked.split()[1:4] == ["1.000", "1.000", "1.000"]
     assert "█" * 39 in marked
     assert "no bank was changed" in done.stdout
-    assert "only 21 pairs are the same" in done.stdout
+    assert "only 21 pairs match" in done.stdout
 
 
 def test_texts_are_encoded_in_parts_and_each_once(pairs: Path, model: Angles) -> None:
@@ -94,31 +94,31 @@ def test_texts_are_encoded_in_parts_and_each_once(pairs: Path, model: Angles) ->
 def test_a_bank_gets_the_threshold_and_uses_it(tb: Tellback, bench: Bench, pairs: Path, settings: Settings) -> None:
     """35 degrees are 0.82: another context at 0.85, the same at 0.7. A worker that knows the bank hears of it."""
     signal(tb, bench, [item("f", "x@0"), item("f", "x@35"), item("g", "y@0")])
-    assert tb.bank("b").stats().contexts == 3
+    assert tb.bank("b").stats().clusters == 3
     row = found(run(pairs, "--bank", "b", "--json", settings=settings))
     assert (row["bank"], row["former_threshold"]) == ("b", 0.85)
     stats = tb.bank("b").stats()
     assert stats.threshold == row["threshold"]
-    assert stats.contexts == 3, "what exists stays"
+    assert stats.clusters == 3, "what exists stays"
     [hit] = recall(bench, tb.bank("b"), "y@40", [("g", 0.5)])
-    assert hit.scope == "context", "recalls use it"
+    assert hit.scope == "cluster", "recalls use it"
     signal(tb, bench, [item("g", "y@35")])
-    assert tb.bank("b").stats().contexts == 3, "signals use it"
+    assert tb.bank("b").stats().clusters == 3, "signals use it"
     again = run(pairs, "--bank", "b", settings=settings)
-    assert "bank b had it already" in again.stdout
+    assert "bank b already has this threshold" in again.stdout
 
 
 def test_a_bank_that_does_not_exist_begins_with_it(tb: Tellback, bench: Bench, pairs: Path, settings: Settings) -> None:
     done = run(pairs, "--bank", "new", settings=settings)
-    assert "bank new begins with it" in done.stdout
+    assert "bank new was created with this threshold" in done.stdout
     stats = tb.bank("new").stats()
     assert (stats.model, stats.dimension, stats.facts, stats.last_signal_at) == ("angles", 52, 0, None)
     listed = CliRunner().invoke(app, ["bank", "--redis-url", settings.redis_url])
     assert "new" in listed.stdout
     signal(tb, bench, [item("f", "x@0"), item("f", "x@35")], bank="new")
     after = tb.bank("new").stats()
-    assert (after.contexts, after.threshold, after.signal_count) == (1, stats.threshold, 2)
-    assert recall(bench, tb.bank("new"), "x@40", [("f", 0.5)])[0].scope == "context"
+    assert (after.clusters, after.threshold, after.signal_count) == (1, stats.threshold, 2)
+    assert recall(bench, tb.bank("new"), "x@40", [("f", 0.5)])[0].scope == "cluster"
 
 
 def test_a_threshold_of_ones_own_is_judged_and_set(tb: Tellback, bench: Bench, pairs: Path, settings: Settings) -> None:
@@ -128,8 +128,8 @@ def test_a_threshold_of_ones_own_is_judged_and_set(tb: Tellback, bench: Bench, p
     assert row["recall"] == pytest.approx(6 / 21)
     assert tb.bank("b").stats().threshold == 0.9
     shown = run(pairs, "--bank", "b", "--threshold", "0.8", settings=settings).stdout
-    assert "the threshold that you gave 0.8" in shown
-    assert "bank b has it now, 0.9 before; the contexts that it has stay as they are" in shown
+    assert "your threshold 0.8" in shown
+    assert "bank b now has this threshold (was 0.9); existing clusters don't change" in shown
 
 
 def test_what_was_planned_with_the_former_threshold_is_planned_again(
@@ -138,17 +138,17 @@ def test_what_was_planned_with_the_former_threshold_is_planned_again(
     """The threshold changes between a worker's look at the bank and its write: nothing is placed by the old one."""
     signal(tb, bench, [item("f", "x@0")])
     store = BankThreshold(tb.context.database, layout.of("b"), "b")
-    contexts = bench.contexts.of(layout.of("b"), "b")
-    apply, changes = contexts.store.apply, iter([0.7])
+    clusters = bench.clusters.bank_clusters(layout.of("b"), "b")
+    apply, changes = clusters.store.apply, iter([0.7])
 
     def changed_before(*args: Any) -> bool:
         for threshold in changes:
             store.set(threshold, model="angles", dimension=52)
         return apply(*args)
 
-    contexts.store.apply = changed_before  # type: ignore[assignment,method-assign]  # the test comes between
+    clusters.store.apply = changed_before  # type: ignore[assignment,method-assign]  # the test comes between
     signal(tb, bench, [item("f", "x@40")])
-    assert (tb.bank("b").stats().contexts, tb.bank("b").stats().threshold) == (1, 0.7)
+    assert (tb.bank("b").stats().clusters, tb.bank("b").stats().threshold) == (1, 0.7)
     assert sum(bench.intake.lengths().values()) == 0
 
 
@@ -158,17 +158,17 @@ def test_a_bank_of_another_model_is_left_alone(
     signal(tb, bench, [item("f", "x@0")])
     store = BankThreshold(tb.context.database, layout.of("b"), "b")
     for name, dimension in (("other", 52), ("angles", 53)):
-        with pytest.raises(ConfigurationError, match="was begun with the model angles of 52"):
+        with pytest.raises(ConfigurationError, match="has the model angles of 52"):
             store.set(0.7, model=name, dimension=dimension)
     fresh = BankThreshold(tb.context.database, layout.of("files"), "files")
     assert fresh.set(0.7, model="angles", dimension=52, weights="one") is None
     assert fresh.set(0.6, model="angles", dimension=52) == 0.7
     with pytest.raises(ConfigurationError, match=r"\(weights one\), and this threshold .* \(weights two\)"):
         fresh.set(0.5, model="angles", dimension=52, weights="two")
-    assert fresh.begun_with() == ("angles", 0.6)
+    assert fresh.created_with() == ("angles", 0.6)
     done = run(pairs, "--bank", "b", "--model", "other", settings=settings)
     assert done.exit_code == 2
-    assert "begun with the model angles, and --model is other" in done.stderr
+    assert "uses the model angles, but --model is other" in done.stderr
     assert model.calls == [], "it is told before the model works"
     assert tb.bank("b").stats().threshold == 0.85
 
@@ -244,8 +244,8 @@ def test_progress_is_for_terminals(pairs: Path) -> None:
     assert "pairs" in done.stderr
 
 
-def test_a_host_without_the_model_is_told_what_to_install(pairs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tellback.signals.calibration", None)
+def test_a_host_without_the_model_learns_what_to_install(pairs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tellback.signals.pairs", None)
     done = run(pairs)
     assert done.exit_code == 2
     assert "pip install 'tellback[workers]'" in done.stderr
@@ -256,5 +256,5 @@ def test_a_picture(pairs: Path, tmp_path: Path, ending: str) -> None:
     path = tmp_path / "made" / f"curves.{ending}"
     done = run(pairs, "--plot", path, "--json")
     assert found(done)["threshold"] > 0
-    assert done.stderr == f"drawn into {path}\n"
+    assert done.stderr == f"plot written to {path}\n"
     assert path.read_bytes()[:5] in {b"\x89PNG\r", b"<?xml"}

@@ -14,11 +14,12 @@ from tellback.commands.record import record_without_run
 from tellback.contracts.commands import CommandRecord
 from tellback.names import Family
 from tellback.state import jobs as jobs_module
-from tellback.state.database import Arg, Command, Database
-from tellback.state.jobs import ANY_POOL, Claim, Claimant, JobLease, Jobs
+from tellback.state.database import Command, Database
+from tellback.state.job_keys import ANY_POOL
+from tellback.state.jobs import Claim, JobClaimant, JobLease, Jobs
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.records import Records
-from tellback.state.script import Call
+from tellback.state.script_calls import Arg, ScriptCall
 from tests.support.jobs import Queue
 
 
@@ -28,24 +29,14 @@ def layout(database: Database) -> Layout:  # noqa: ARG001 - emptied
     return Layout("default", 1)
 
 
-@pytest.fixture
-def jobs(database: Database, layout: Layout) -> Jobs:
-    return Jobs(database, layout)
-
-
-@pytest.fixture
-def queue(database: Database, layout: Layout, jobs: Jobs) -> Queue:
-    return Queue(database, layout, jobs)
-
-
 @pytest.fixture(autouse=True)
 def lately(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is, what was seen at the last command is acted on."""
-    monkeypatch.setattr(jobs_module, "LATELY", 60.0)
+    monkeypatch.setattr(jobs_module, "FRESH_SECONDS", 60.0)
 
 
-def claimant(seconds: float = 60.0) -> Claimant:
-    return Claimant(ANY_POOL, seconds=seconds, worker="w@test", host="h")
+def claimant(seconds: float = 60.0) -> JobClaimant:
+    return JobClaimant(ANY_POOL, seconds=seconds, worker="w@test", host="h")
 
 
 def ended(lease: JobLease) -> CommandRecord:
@@ -53,18 +44,18 @@ def ended(lease: JobLease) -> CommandRecord:
     return msgspec.structs.replace(record, exit_code=0, error=None)
 
 
-def first(jobs: Jobs, who: Claimant) -> JobLease:
+def first(jobs: Jobs, who: JobClaimant) -> JobLease:
     lease = jobs.lease(who)
     assert lease is not None
     return lease
 
 
-class Counted(Database):
+class CountedTrips(Database):
     """Counts round trips."""
 
     trips = 0
 
-    def run_all(self, calls: Sequence[Call], also: Sequence[Command] = ()) -> list[object]:
+    def run_all(self, calls: Sequence[ScriptCall], also: Sequence[Command] = ()) -> list[object]:
         self.trips += 1
         return super().run_all(calls, also)
 
@@ -76,7 +67,7 @@ class Counted(Database):
 def test_a_record_and_the_next_lease_are_one_round_trip(database: Database, layout: Layout, queue: Queue) -> None:
     """Of many queued commands each costs one, and the last one another look."""
     ids = [queue.put("s") for _ in range(30)]
-    counted = Counted(database.url)
+    counted = CountedTrips(database.url)
     jobs, who = Jobs(counted, layout), claimant()
     lease: JobLease | None = first(jobs, who)
     taken: list[str] = []
@@ -128,14 +119,14 @@ def test_an_urgent_command_waits_for_one_other_at_most(jobs: Jobs, queue: Queue)
     assert "urgent" in order
 
 
-def test_what_was_seen_long_ago_is_looked_at_again(jobs: Jobs, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_seen_long_ago_is_checked_again(jobs: Jobs, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a command that took its time, what is urgent now comes first."""
     for _ in range(3):
         queue.put("s", priority="batch")
     who = claimant()
     lease = first(jobs, who)
     queue.put("s", "urgent", priority="interactive")
-    monkeypatch.setattr(who, "seen_at", clock.monotonic() - 61)
+    monkeypatch.setattr(who, "heads_at", clock.monotonic() - 61)
     _, following = jobs.finish_and_lease(lease, ended(lease), who)
     assert following is not None
     assert following.command_id == "urgent"
@@ -166,7 +157,7 @@ def test_waiting_submissions_are_applied_between_commands(
     for _ in range(4):
         queue.put("s")
     who = claimant()
-    who.apply = applied.extend
+    who.apply_intake = applied.extend
     lease = first(jobs, who)
     assert applied == []
     database.command("XADD", stream_of(layout.shard(0), Family.COMMANDS), "*", "m", "{}")

@@ -40,6 +40,7 @@ def own_environment(api: MessagesApi, folder: Path) -> dict[str, str]:
         "DISABLE_AUTOUPDATER": "1",
         "IS_SANDBOX": "1",
         "TELLBACK_HOOK_WAIT": "10",
+        "PATH": os.pathsep.join([str(PROGRAM.parent), os.environ["PATH"]]),
     }
 
 
@@ -49,11 +50,11 @@ def test_the_installed_command_hooks_of_claude_code(
     start_workers(1, queues="events")
     project = tmp_path / "project"
     project.mkdir()
-    (tmp_path / "hooks.toml").write_text(CONFIG)
+    (project / "hooks.toml").write_text(CONFIG)
     with messages_api("Bash", {"command": "echo hello", "description": "Say hello"}, calls=3) as api:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "ANTHROPIC"))}
         env = {**clean, **environment(settings), **own_environment(api, tmp_path)}
-        install = [str(PROGRAM), "hook", "install", "--project", "--config", str(tmp_path / "hooks.toml")]
+        install = [str(PROGRAM), "hook", "install", "--shared", "--config", "hooks.toml"]
         subprocess.run(install, cwd=project, env=env, check=True, capture_output=True)
         done = subprocess.run(
             [str(CLI), "-p", "say hello", "--output-format", "json", "--allowedTools", "Bash"],

@@ -12,7 +12,7 @@ from tellback import Settings
 from tellback.cli.app import app
 from tellback.names import Family
 from tellback.state.database import Database
-from tellback.state.dead import KEPT_BYTES, DeadLetters
+from tellback.state.dead_letters import MAX_TOTAL_BYTES, DeadLetters
 from tellback.state.intake import Intake, RawEntry
 from tellback.state.keys import Layout, stream_of
 from tests.support.keyleaks import undeclared
@@ -37,7 +37,7 @@ def letter(database: Database, layout: Layout) -> str:
     lease = intake.take_lease(shard, Family.EVENTS, 5)
     assert lease is not None
     (entry,) = intake.read_new(lease, 1)
-    dead.bury(lease, RawEntry(entry.id, entry.raw, 1), "UnsupportedVersion: schema version 2")
+    dead.add(lease, RawEntry(entry.id, entry.raw, 1), "UnsupportedVersion: schema version 2")
     intake.release(lease)
     return dead.newest()[0].id
 
@@ -49,8 +49,10 @@ def test_dead_letters_are_listed_shown_replayed_and_dropped(
     (listed,) = tool(settings, "dead", "list", "--json").stdout.splitlines()
     assert json.loads(listed)["id"] == letter
     assert json.loads(tool(settings, "dead", "show", letter).stdout)["raw"] == RAW.decode()
-    assert tool(settings, "dead", "replay", letter).stdout.startswith("back in the intake as ")
+    assert tool(settings, "dead", "replay", letter).stdout.startswith("replayed as ")
     assert database.command("XLEN", stream_of(layout.shard(1), Family.EVENTS)) == 1
+    (audited,) = tool(settings, "audit", "--json").stdout.splitlines()
+    assert (json.loads(audited)["act"], json.loads(audited)["target"]) == ("replay", letter)
     gone = tool(settings, "dead", "drop", letter)
     assert (gone.returncode, gone.stderr) == (
         1,
@@ -70,16 +72,16 @@ def test_all_that_a_reason_names_goes_back_at_once(
     """In order within a stream; what was cut is left, and so is what died for another reason."""
     signals = stream_of(layout.shard(2), Family.SIGNALS)
     for number in range(45):
-        bury(database, layout, signals, f'{{"n":{number}}}'.encode(), "failed 5 times: another model")
-    bury(database, layout, signals, b"x" * (KEPT_BYTES + 1), "failed 5 times: another model")
+        add_letter(database, layout, signals, f'{{"n":{number}}}'.encode(), "failed 5 times: another model")
+    add_letter(database, layout, signals, b"x" * (MAX_TOTAL_BYTES + 1), "failed 5 times: another model")
     done = tool(settings, "dead", "replay", "--all", "--reason", "another model")
-    assert (done.returncode, done.stdout) == (0, "back in the intake: 45\n")
-    assert done.stderr == "tellback: left where they are, since they were cut: 1\n"
-    told = [json.loads(entry[1][1])["n"] for entry in database.command("XRANGE", signals, "-", "+")]
-    assert told == list(range(45))
+    assert (done.returncode, done.stdout) == (0, "replayed: 45\n")
+    assert done.stderr == "tellback: not replayed, because they were stored truncated: 1\n"
+    reported = [json.loads(entry[1][1])["n"] for entry in database.command("XRANGE", signals, "-", "+")]
+    assert reported == list(range(45))
     left = DeadLetters(database, layout).newest()
-    assert {each.id for each in left if each.whole} == {letter}
-    assert tool(settings, "dead", "replay", "--all").stdout == "back in the intake: 1\n"
+    assert {each.id for each in left if each.is_complete} == {letter}
+    assert tool(settings, "dead", "replay", "--all").stdout == "replayed: 1\n"
 
 
 @pytest.mark.parametrize("arguments", [(), ("1:1-0", "--all"), ("1:1-0", "--reason", "x"), ("--reason", "x")])
@@ -89,7 +91,7 @@ def test_what_is_to_be_replayed_is_said_in_one_way(settings: Settings, arguments
     assert "--all" in done.stderr
 
 
-def bury(database: Database, layout: Layout, stream: str, raw: bytes, reason: str) -> None:
+def add_letter(database: Database, layout: Layout, stream: str, raw: bytes, reason: str) -> None:
     intake, dead = Intake(database, layout), DeadLetters(database, layout)
     family = Family(stream.rpartition(":")[2])
     intake.ensure_groups()
@@ -97,7 +99,7 @@ def bury(database: Database, layout: Layout, stream: str, raw: bytes, reason: st
     lease = intake.take_lease(layout.shard(2), family, 5)
     assert lease is not None
     (entry,) = intake.read_new(lease, 1)
-    dead.bury(lease, RawEntry(entry.id, entry.raw, 1), reason)
+    dead.add(lease, RawEntry(entry.id, entry.raw, 1), reason)
     intake.release(lease)
 
 

@@ -9,13 +9,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tellback import Tellback
-from tellback.cli.metrics_text import metrics_text
-from tellback.commands.record import record_without_run
-from tellback.contracts.commands import CommandRecord
+from tellback.cli.metrics_collector import render_metrics
 from tellback.state.absent_hosts import AbsentHosts
-from tellback.state.command_stats import OUTCOMES
-from tellback.state.jobs import ANY_POOL, Claimant, JobLease, Jobs
-from tests.support.jobs import Queue
+from tellback.state.gauges import OUTCOMES
+from tellback.state.job_keys import ANY_POOL
+from tellback.state.jobs import JobClaimant, JobLease, Jobs
+from tests.support.jobs import AUTHOR, Queue, ended
 
 
 @pytest.fixture
@@ -35,21 +34,16 @@ def session(tb: Tellback) -> str:
 
 
 def taken(jobs: Jobs, seconds: float = 60.0) -> JobLease:
-    lease = jobs.lease(Claimant(ANY_POOL, seconds=seconds, worker="w@test", host="h"))
+    lease = jobs.lease(JobClaimant(ANY_POOL, seconds=seconds, worker="w@test", host="h"))
     assert lease is not None
     return lease
-
-
-def ended(lease: JobLease, exit_code: int | None) -> CommandRecord:
-    record = record_without_run(lease.submitted, "not run at all")
-    return record if exit_code is None else msgspec.structs.replace(record, exit_code=exit_code, error=None)
 
 
 def exposed(tb: Tellback, name: str) -> dict[str, float]:
     """The samples of a metric by the value of its one label, or by '' where it has none."""
     return {
         next(iter(sample.labels.values()), ""): sample.value
-        for family in text_string_to_metric_families(metrics_text(tb))
+        for family in text_string_to_metric_families(render_metrics(tb))
         for sample in family.samples
         if sample.name == f"tellback_{name}"
     }
@@ -61,7 +55,7 @@ def counted(tb: Tellback) -> dict[str, float]:
 
 def test_nothing_yet_is_zero_everywhere(tb: Tellback) -> None:
     assert exposed(tb, "commands_running") == {"": 0}
-    assert exposed(tb, "commands_silent") == {"": 0}
+    assert exposed(tb, "commands_lease_expired") == {"": 0}
     assert exposed(tb, "commands_queued") == {"any": 0}
     assert exposed(tb, "command_records_total") == dict.fromkeys(OUTCOMES, 0)
 
@@ -75,19 +69,19 @@ def test_records_are_counted_by_outcome_once(tb: Tellback, jobs: Jobs, queue: Qu
         assert jobs.finish(lease, record), "the same call, tried again"
     queue.put(session, refusal="the policy does not allow it")
     queue.put(session, "never", host="gone")
-    assert AbsentHosts(tb.context.database, tb.context.layout).abandon(0) == ["never"]
+    assert AbsentHosts(tb.context.database, tb.context.layout).abandon(0) == {"gone": ["never"]}
     queue.put(session)
     late = taken(jobs)
     jobs.renew(late, 0)
     time.sleep(0.005)
     [lost] = jobs.overdue()
-    assert exposed(tb, "commands_silent") == {"": 1}
-    jobs.lose(lost)
+    assert exposed(tb, "commands_lease_expired") == {"": 1}
+    jobs.mark_lost(lost)
     assert not jobs.finish(late, ended(late, 0))
     assert counted(tb) == dict.fromkeys(
         ("succeeded", "failed", "no_exit", "refused", "abandoned", "lost", "superseded"), 1
     )
-    assert exposed(tb, "commands_silent") == exposed(tb, "commands_running") == {"": 0}
+    assert exposed(tb, "commands_lease_expired") == exposed(tb, "commands_running") == {"": 0}
 
 
 def test_a_cancelled_command_is_counted_whenever_the_cancel_comes(
@@ -95,13 +89,13 @@ def test_a_cancelled_command_is_counted_whenever_the_cancel_comes(
 ) -> None:
     queue.put(session, "queued")
     lease = taken(jobs)
-    jobs.cancel(lease.submitted)
+    jobs.cancel(lease.submitted, AUTHOR)
     assert counted(tb) == {}, "a running one ends in a record of its worker"
     queue.put(session, "waits")
     waits = msgspec.structs.replace(lease.submitted, command_id="waits")
-    assert jobs.cancel(waits)[0] == "queued"
+    assert jobs.cancel(waits, AUTHOR)[0] == "queued"
     ahead = msgspec.structs.replace(lease.submitted, command_id="ahead")
-    assert jobs.cancel(ahead)[0] == "unknown"
+    assert jobs.cancel(ahead, AUTHOR)[0] == "unknown"
     queue.put(session, "ahead")
     assert counted(tb) == {"cancelled": 2}
 

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from tellback.contracts.commands import CommandSubmitted
 from tellback.contracts.message import new_event_id
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tests.support.commands import alive, brisk, everything, running_beat
+from tellback_workers.wakeups import MAX_WAKEUPS
+from tests.support.commands import alive, brisk, everything
+from tests.support.privacy import without_powers
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
 
@@ -29,13 +31,6 @@ from tests.support.workers import StartWorkers, Workers, environment
 def settings(settings: Settings) -> Settings:
     """Short leases, so that a lost worker is noticed soon."""
     return brisk(settings)
-
-
-@pytest.fixture
-def beat(settings: Settings, database: Database, tmp_path: Path) -> Iterator[None]:  # noqa: ARG001 - an emptied Redis
-    """A real beat, which sends the sweeps."""
-    with running_beat(settings, tmp_path):
-        yield
 
 
 @pytest.fixture
@@ -98,6 +93,11 @@ COULD_NOT_RUN: list[tuple[list[str], dict[str, Any], str]] = [
     (["true"], {"cwd": "missing"}, "cwd does not exist: {root}/missing"),
     (["true"], {"cwd": "plain"}, "cwd is not a directory: {root}/plain"),
     (["true"], {"cwd": "/"}, "refused by this host's policy, rule directories: /"),
+    (
+        ["true"],
+        {"cwd": "loop"},
+        "refused by this host's policy, rule directories: the links of {root}/loop",
+    ),
     (["true"], {"cwd": "link-out"}, "refused by this host's policy, rule directories: /"),
     (["sleep", "30"], {"timeout": 0.3}, "timed out after 0.3 s"),
     (["true"], {"secret_env": ["OTHER_SECRET"]}, "refused by this host's policy, rule secret_env: OTHER_SECRET"),
@@ -118,6 +118,7 @@ def test_what_could_not_run_is_a_null_exit_that_says_why(tb: Tellback, tmp_path:
         (tmp_path / name).write_bytes(content)
         (tmp_path / name).chmod(mode)
     (tmp_path / "link-out").symlink_to("/")
+    (tmp_path / "loop").symlink_to("loop")
     jobs = [tb.submit(argv, session="s1", **options) for argv, options, _ in COULD_NOT_RUN]
     for job, (_, _, error) in zip(jobs, COULD_NOT_RUN, strict=True):
         record = job.wait(timeout=20)
@@ -236,18 +237,33 @@ def test_an_interactive_command_does_not_wait_behind_a_thousand(tb: Tellback, da
     wait_until(lambda: sum(int(count or 0) for count in database.pipeline(counts)) == 1_001, "all are run", timeout=60)
 
 
+# Prints for each process between the command and the worker, which leads its group, whether its environment is open.
+SPY = """
+p=$PPID
+while :; do
+  if cat /proc/$p/environ > /dev/null 2>&1; then echo open; else echo closed; fi
+  tr '\\0' ' ' < /proc/$p/cmdline | grep -q ' worker ' && workers=$((workers + 1))
+  [ "$workers" = 2 ] && exit
+  p=$(sed 's/.*) . //' /proc/$p/stat | cut -d' ' -f1)
+done
+"""
+
+
 def test_a_hosts_policy_refuses_and_limits(tb: Tellback, start_workers: StartWorkers, tmp_path: Path) -> None:
     """Both are records that name the rule; what the policy allows runs."""
     file = tmp_path / "policy.toml"
-    file.write_text(f'directories = ["{tmp_path}"]\nprograms = ["sh"]\n[limits]\noutput = 1000\n')
-    start_workers(env={"TELLBACK_COMMAND_POLICY": str(file)})
-    scripts = ["echo fine", "while :; do echo flood; done"]
+    file.write_text(f'directories = ["{tmp_path}"]\nprograms = ["sh"]\ntimeout = 20\n[limits]\noutput = 1000\n')
+    start_workers(env={"TELLBACK_COMMAND_POLICY": str(file)}, prefix=without_powers())
+    scripts = ["echo fine", "while :; do echo flood; done", SPY]
     jobs = [tb.submit(["true"], session="s1"), *(tb.submit(["sh", "-c", script], session="s1") for script in scripts)]
-    refused, fine, flood = (job.wait(timeout=20) for job in jobs)
+    refused, fine, flood, spy = (job.wait(timeout=20) for job in jobs)
     reason = "refused by this host's policy, rule programs: true is not among the programs that commands may run here"
     assert (refused.exit_code, refused.error, refused.host) == (None, reason, "alpha")
     assert (fine.exit_code, fine.stdout_tail) == (0, "fine")
     assert (flood.exit_code, flood.error) == (None, "killed by this host's policy, rule output: over 1000")
+    ancestors = spy.stdout_tail.splitlines()
+    assert len(ancestors) == 4, "supervisor, guardian, pool process and worker"
+    assert set(ancestors) == {"closed"}
 
 
 def test_a_worker_whose_policy_is_wrong_does_not_start(settings: Settings, tmp_path: Path) -> None:
@@ -263,9 +279,11 @@ def test_a_worker_whose_policy_is_wrong_does_not_start(settings: Settings, tmp_p
 
 
 @pytest.mark.usefixtures("beat")
-def test_an_unknown_host_is_a_clear_answer(tb: Tellback, start_workers: StartWorkers, tmp_path: Path) -> None:
-    """Nobody serves it, so a record says so; those of a host that is served run."""
-    start_workers(env={"TELLBACK_HOST_PATIENCE": "1", "TELLBACK_COMMAND_ROOTS": str(tmp_path)})
+def test_an_unknown_host_is_a_clear_answer(
+    tb: Tellback, start_workers: StartWorkers, database: Database, tmp_path: Path
+) -> None:
+    """Nobody serves it, so a record says so, and its wake-ups go; those of a host that is served run."""
+    start_workers(env={"TELLBACK_HOST_WAIT": "1", "TELLBACK_COMMAND_ROOTS": str(tmp_path)})
     jobs = [tb.submit(["true"], session=f"s{n}", host="nobody", on_lost="retry") for n in range(3)]
     here = tb.submit(["true"], session="s1", host="alpha")
     for job in jobs:
@@ -274,6 +292,7 @@ def test_an_unknown_host_is_a_clear_answer(tb: Tellback, start_workers: StartWor
         assert record.error == "never started: no worker of host nobody has been at work for 1 s"
     assert here.wait(timeout=20).exit_code == 0
     assert not tb.gate("s0").passed
+    wait_until(lambda: not database.command("EXISTS", f"{KEY_PREFIX}commands.nobody"), "its queue is emptied")
 
 
 @pytest.mark.parametrize("pool", ["threads", "solo"])
@@ -288,15 +307,29 @@ def test_commands_run_in_other_pools(tb: Tellback, start_workers: StartWorkers, 
 def test_wake_ups_for_an_absent_host_do_not_pile_up(tb: Tellback, database: Database) -> None:
     """The sweep repeats lost wake-ups, and adds none to those that nobody takes."""
     job = tb.submit(["true"], session="s1", host="nobody")
-    queue, ring = f"{KEY_PREFIX}commands.nobody", tb.context.layout.of("s1").key("jobring", "nobody")
+    queue, wakeup = f"{KEY_PREFIX}commands.nobody", tb.context.layout.of("s1").key("jobwakeup", "nobody")
     wait_until(lambda: database.command("LLEN", queue) == 1, "its own wake-up stands in the queue")
     database.command("DEL", queue)
     wait_until(lambda: database.command("LLEN", queue) == 1, "the lost wake-up is repeated")
     for _ in range(8):
-        database.command("DEL", ring)
-        wait_until(lambda: database.command("EXISTS", ring), "swept again")
+        database.command("DEL", wakeup)
+        wait_until(lambda: database.command("EXISTS", wakeup), "swept again")
     assert database.command("LLEN", queue) <= 4
     assert job.cancel()
+
+
+@pytest.mark.usefixtures("workers")
+def test_many_commands_for_an_absent_host_leave_few_wake_ups(tb: Tellback, database: Database) -> None:
+    """Nobody takes them: as many as could be of use at once stay, and not one for each command."""
+    jobs: list[tellback.Job] = []
+    for n in range(100):  # one by one: of those that are applied together, few are woken anyway
+        jobs.append(tb.submit(["true"], session=f"s{n % 3}", host="nobody"))
+        wait_until(lambda: _state(tb, jobs[-1]) == b"queued", "it is queued", timeout=20)
+    assert (
+        1 <= database.command("LLEN", f"{KEY_PREFIX}commands.nobody") <= MAX_WAKEUPS + 1
+    )  # two processes apply at a time
+    for job in jobs:
+        assert job.cancel()
 
 
 @pytest.mark.usefixtures("workers")
@@ -370,3 +403,19 @@ def _state(tb: Tellback, job: tellback.Job) -> bytes | None:
     shard = tb.context.layout.of(job.submitted.session)
     state: bytes | None = tb.context.database.command("HGET", shard.key("job", job.command_id), "state")
     return state
+
+
+def test_no_log_of_a_worker_carries_what_a_command_printed(
+    tb: Tellback, start_workers: StartWorkers, tmp_path: Path
+) -> None:
+    """Requirement C-63: also where it fails, and at the level that says most."""
+    workers = start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path), "TELLBACK_LOG_LEVEL": "DEBUG"})
+    word = "unmistakable-output"
+    code = f"import sys; print('{word[:6]}' + '{word[6:]}'); sys.stderr.write('{word[:6]}' + '{word[6:]}'); sys.exit(3)"
+    record = tb.submit([sys.executable, "-c", code], session="s1", cwd=str(tmp_path)).wait(timeout=60)
+    assert word in record.stdout_tail
+    assert record.exit_code == 3
+    workers.stop()
+    logs = [path.read_text("utf-8") for path in workers.logs]
+    assert logs
+    assert not any(word in log for log in logs)

@@ -15,7 +15,7 @@ from tellback import Tellback
 from tellback.settings import Settings
 from tests.support.commands import TOOL, alive, brisk, tool
 from tests.support.waiting import wait_until
-from tests.support.workers import StartWorkers, Workers, environment
+from tests.support.workers import environment
 
 
 @pytest.fixture
@@ -24,24 +24,19 @@ def settings(settings: Settings) -> Settings:
     return brisk(settings)
 
 
-@pytest.fixture
-def workers(start_workers: StartWorkers, tmp_path: Path) -> Workers:
-    """One worker that may run commands below the test's folder."""
-    return start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
-
-
 @pytest.mark.usefixtures("workers")
-def test_the_command_line(settings: Settings, tb: Tellback) -> None:
+def test_the_command_line(settings: Settings, tb: Tellback, tmp_path: Path) -> None:
     """`submit` exits as its command does; `records` and `gate` tell what happened."""
-    passed = tool(settings, "submit", "--session", "s1", "sh", "-c", "echo out; echo err >&2")
-    assert (passed.returncode, passed.stdout) == (0, "out\n")
+    (tmp_path / "below").mkdir()
+    passed = tool(settings, "submit", "--session", "s1", "sh", "-c", "pwd; echo err >&2", cwd=tmp_path / "below")
+    assert (passed.returncode, passed.stdout) == (0, f"{tmp_path}/below\n"), "where the caller stands"
     assert passed.stderr.startswith("err\n✓ exit 0 · ")
-    failed = tool(settings, "submit", "--session", "s1", "--json", "--", "sh", "-c", "exit 4")
+    failed = tool(settings, "submit", "--session", "s1", "--json", "--", "sh", "-c", "exit 4", cwd=tmp_path)
     assert failed.returncode == 4
     assert json.loads(failed.stdout)["exit_code"] == 4
-    assert tool(settings, "submit", "--session", "s1", "no-such-program").returncode == 1
-    assert tool(settings, "submit", "--session", "s1", "sh", "-c", "kill -9 $$").returncode == 137
-    detached = tool(settings, "submit", "--session", "s2", "--detach", "true").stdout.strip()
+    assert tool(settings, "submit", "--session", "s1", "no-such-program", cwd=tmp_path).returncode == 1
+    assert tool(settings, "submit", "--session", "s1", "sh", "-c", "kill -9 $$", cwd=tmp_path).returncode == 137
+    detached = tool(settings, "submit", "--session", "s2", "--detach", "true", cwd=tmp_path).stdout.strip()
     wait_until(lambda: [record.command_id for record in tb.records("s2")] == [detached], "the detached command ended")
     listed = [json.loads(line) for line in tool(settings, "records", "s1", "--json").stdout.splitlines()]
     assert [record["exit_code"] for record in listed] == [0, 4, None, -9]
@@ -50,14 +45,29 @@ def test_the_command_line(settings: Settings, tb: Tellback) -> None:
     assert refused.returncode == 1
     assert refused.stdout.startswith("refused\n- required and never run: pytest -q\n")
     assert tool(settings, "gate", "s2", "--require", "true").returncode == 0
-    assert tool(settings, "submit", "--session", "s1", "echo", "password=x").returncode == 2
+    assert tool(settings, "submit", "--session", "s1", "echo", "password=x", cwd=tmp_path).returncode == 2
+    outside = tool(settings, "submit", "--session", "s3", "pwd", cwd=Path("/"))
+    assert outside.returncode == 1
+    assert f"rule directories: / is outside of {tmp_path}, which TELLBACK_COMMAND_ROOTS allows" in outside.stderr
+
+
+def test_a_team_that_nobody_serves_is_named_in_time(settings: Settings, tb: Tellback) -> None:
+    """The command stays, and the message says how to run it or take it back."""
+    alone = msgspec.structs.replace(settings, host_wait=0.5)
+    done = tool(alone, "submit", "--session", "s1", "true")
+    (waiting,) = [json.loads(line) for line in tool(alone, "ps", "--json").stdout.splitlines()]
+    assert done.returncode == 1
+    assert "no worker has served commands of team default for 0.5 s" in done.stderr
+    assert f"`tellback cancel {waiting['command_id']}` takes it back" in done.stderr
+    assert tool(alone, "cancel", waiting["command_id"]).returncode == 0
+    assert tb.records("s1") == []
 
 
 def test_submit_without_redis_says_at_once_that_the_command_will_run(settings: Settings) -> None:
     away = msgspec.structs.replace(settings, redis_url="redis://127.0.0.1:1/0")
     kept = tool(away, "submit", "--session", "s1", "true")
     assert kept.returncode == 1
-    assert "waits on this host's disk and runs when Redis is back; do not submit it again" in kept.stderr
+    assert "is saved on this host's disk and runs when Redis is back; don't submit it again" in kept.stderr
     detached = tool(away, "submit", "--session", "s1", "--detach", "true")
     assert detached.returncode == 0
     assert detached.stdout.strip() in detached.stderr

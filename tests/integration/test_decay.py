@@ -17,7 +17,7 @@ from tellback.state.database import Database
 from tellback.state.decay import Decay, week_name
 from tellback.state.keys import Layout, Shard
 from tellback_workers import decay as decay_task
-from tellback_workers.decay import run
+from tellback_workers.decay import run_for
 from tellback_workers.runtime import Runtime
 from tests.support.clocks import DAY_MS, WEEK_MS, ServerClock, SteppedServer, faketime_library
 from tests.support.redis_server import RedisServer
@@ -25,11 +25,6 @@ from tests.support.scores import Score, build_bank, scores
 from tests.support.signals import Angles, Bench, item, signal
 
 FOREVER = 3_600.0
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> ServerClock:
-    return ServerClock(monkeypatch)
 
 
 @pytest.fixture
@@ -54,30 +49,30 @@ def same_to_a_reader(before: dict[str, Score], after: dict[str, Score], now: flo
 
 
 def test_every_score_is_written_back_as_a_reader_sees_it(database: Database, store: Decay, shard: Shard) -> None:
-    """Global scores and those of contexts; the time of the last signal stays."""
-    build_bank(database, shard, "b", facts=1_500, contexts=40, each=30, age_ms=30 * DAY_MS)
+    """Global scores and those of clusters; the time of the last signal stays."""
+    build_bank(database, shard, "b", facts=1_500, clusters=40, each=30, age_ms=30 * DAY_MS)
     before = scores(database, shard, "b")
-    assert store.due() == [shard]
-    assert run(store, "t", FOREVER)
+    assert store.due_shards() == [shard]
+    assert run_for(store, "t", FOREVER)
     after, now = scores(database, shard, "b"), database.now_ms()
     same_to_a_reader(before, after, now)
     for name, score in after.items():
         assert score.scored_at >= now - 60_000, name
         assert score.last_signal_at == before[name].last_signal_at, name
         assert abs(score.score - 0.5) < abs(before[name].score - 0.5), name
-    assert store.due() == []
+    assert store.due_shards() == []
     [state] = store.states()
     assert (state.scores, state.written, state.running) == (2_700, 2_700, False)
     assert state.done == week_name(now)
 
 
 def test_a_second_run_finds_nothing_to_do(database: Database, store: Decay, shard: Shard) -> None:
-    build_bank(database, shard, "b", facts=700, contexts=3, each=10, age_ms=30 * DAY_MS)
-    assert run(store, "t", FOREVER)
+    build_bank(database, shard, "b", facts=700, clusters=3, each=10, age_ms=30 * DAY_MS)
+    assert run_for(store, "t", FOREVER)
     after = scores(database, shard, "b")
     assert store.run(shard, "again", lambda: False) == "held"
     database.command("HDEL", shard.key("decay"), "done")  # as if nobody knew that it was done
-    assert run(store, "again", FOREVER)
+    assert run_for(store, "again", FOREVER)
     assert scores(database, shard, "b") == after
     assert store.states()[0].written == 0
 
@@ -87,16 +82,16 @@ def test_what_was_signalled_this_week_is_left_alone(tb: Tellback, database: Data
     signal(tb, bench, [item("f", "a", "helpful")])
     shard = bench.layout.of("b")
     before = scores(database, shard, "b")
-    assert run(Decay(database, bench.layout), "t", FOREVER)
+    assert run_for(Decay(database, bench.layout), "t", FOREVER)
     assert scores(database, shard, "b") == before
     bench.close()
 
 
 def test_a_pass_goes_on_from_where_it_stood(database: Database, store: Decay, shard: Shard) -> None:
     """Each run does one call and dies with the lease; none begins anew, since every score is counted once."""
-    build_bank(database, shard, "b", facts=2_500, contexts=9, each=300, age_ms=30 * DAY_MS)
-    build_bank(database, shard, "b2", facts=100, contexts=2, each=5, age_ms=30 * DAY_MS)
-    shards = {shard, *(each for each in store.due())}
+    build_bank(database, shard, "b", facts=2_500, clusters=9, each=300, age_ms=30 * DAY_MS)
+    build_bank(database, shard, "b2", facts=100, clusters=2, each=5, age_ms=30 * DAY_MS)
+    shards = {shard, *(each for each in store.due_shards())}
     runs = 0
     for runs in count(1):
         assert runs < 100
@@ -131,7 +126,7 @@ def test_who_has_lost_the_pass_writes_nothing(database: Database, store: Decay, 
     assert store.run(shard, "t", taken) == "held"
     done = [score.scored_at >= week(database) for score in scores(database, shard, "b").values()]
     assert 0 < sum(done) < 2_500
-    assert store.due() == [shard]
+    assert store.due_shards() == [shard]
 
 
 def test_a_new_week_in_the_middle_begins_anew(
@@ -140,7 +135,7 @@ def test_a_new_week_in_the_middle_begins_anew(
     build_bank(database, shard, "b", facts=2_500, age_ms=30 * DAY_MS)
     assert store.run(shard, "t", lambda: True) == "more"
     clock.step(WEEK_MS)
-    assert run(store, "t", FOREVER)
+    assert run_for(store, "t", FOREVER)
     assert store.states()[0].scores == 2_500
     assert {score.scored_at >= week(database) for score in scores(database, shard, "b").values()} == {True}
 
@@ -157,24 +152,24 @@ def test_a_new_week_between_two_calls_ends_the_run(
 
     assert store.run(shard, "t", later) == "held"
     assert store.states()[0].scores < 2_500
-    assert run(store, "t", FOREVER)
+    assert run_for(store, "t", FOREVER)
     assert store.states()[0].scores == 2_500
 
 
 def test_ten_days_of_downtime(database: Database, store: Decay, shard: Shard, clock: ServerClock) -> None:
     """What was missed is done at once on return, in one pass, and a reader sees what he would have seen without it."""
-    build_bank(database, shard, "b", facts=600, contexts=2, each=10, age_ms=3 * DAY_MS)
-    assert run(store, "t", FOREVER)
+    build_bank(database, shard, "b", facts=600, clusters=2, each=10, age_ms=3 * DAY_MS)
+    assert run_for(store, "t", FOREVER)
     before = scores(database, shard, "b")
     clock.step(10 * DAY_MS)
-    assert store.due() == [shard]
-    assert run(store, "t", FOREVER)
-    assert store.due() == []
+    assert store.due_shards() == [shard]
+    assert run_for(store, "t", FOREVER)
+    assert store.due_shards() == []
     same_to_a_reader(before, scores(database, shard, "b"), database.now_ms())
 
 
 @pytest.mark.parametrize(
-    ("moment", "name"),
+    ("at_text", "name"),
     [
         ("2026-11-22T23:59:59.999", "2026-W47"),
         ("2026-11-23T00:00:00.000", "2026-W48"),
@@ -185,18 +180,18 @@ def test_ten_days_of_downtime(database: Database, store: Decay, shard: Shard, cl
     ],
 )
 def test_a_week_is_that_of_iso_8601(
-    database: Database, store: Decay, shard: Shard, clock: ServerClock, moment: str, name: str
+    database: Database, store: Decay, shard: Shard, clock: ServerClock, at_text: str, name: str
 ) -> None:
     """In UTC, Monday to Sunday; script and store count alike."""
-    at = round(datetime.fromisoformat(f"{moment}+00:00").timestamp() * 1000)
+    at = round(datetime.fromisoformat(f"{at_text}+00:00").timestamp() * 1000)
     clock.stand_still(at)
     build_bank(database, shard, "b", facts=1, age_ms=30 * DAY_MS)
-    assert run(store, "t", FOREVER)
-    assert store.due() == []
+    assert run_for(store, "t", FOREVER)
+    assert store.due_shards() == []
     assert (store.states()[0].done, week_name(at)) == (name, name)
     for ahead in (-1, 0, 7 * DAY_MS - 1, 7 * DAY_MS):
         clock.stand_still(round(decaying.monday(at).timestamp() * 1000) + ahead)
-        assert bool(store.due()) == (not 0 <= ahead < 7 * DAY_MS)
+        assert bool(store.due_shards()) == (not 0 <= ahead < 7 * DAY_MS)
 
 
 @pytest.mark.parametrize("steps", [[-10 * DAY_MS, 10 * DAY_MS], [520 * WEEK_MS, -520 * WEEK_MS], [-3_600_000] * 3])
@@ -204,19 +199,19 @@ def test_a_clock_that_steps(
     database: Database, store: Decay, shard: Shard, clock: ServerClock, steps: list[float]
 ) -> None:
     """No score grows, no week is passed over for ever, and each pass ends."""
-    build_bank(database, shard, "b", facts=600, contexts=2, each=10, age_ms=30 * DAY_MS)
-    assert run(store, "t", FOREVER)
+    build_bank(database, shard, "b", facts=600, clusters=2, each=10, age_ms=30 * DAY_MS)
+    assert run_for(store, "t", FOREVER)
     for step in steps:
         before = scores(database, shard, "b")
         clock.step(step)
         for _ in range(2):
-            assert run(store, "t", FOREVER)
-        assert store.due() == []
+            assert run_for(store, "t", FOREVER)
+        assert store.due_shards() == []
         for name, score in scores(database, shard, "b").items():
             assert abs(score.score - 0.5) <= abs(before[name].score - 0.5), name
             assert score.scored_at >= before[name].scored_at, name
     clock.step(WEEK_MS)
-    assert store.due() == [shard], "the next week is due, though a later one was done"
+    assert store.due_shards() == [shard], "the next week is due, though a later one was done"
 
 
 def test_a_lease_of_a_clock_that_went_back_holds_nothing(
@@ -238,7 +233,7 @@ def test_a_cursor_of_a_server_that_restarted_counts_for_nothing(tmp_path: Path) 
         for _ in range(15):
             assert store.run(shard, "t", lambda: True) == "more"
         server.restart()
-        assert run(store, "t", FOREVER)
+        assert run_for(store, "t", FOREVER)
         assert {score.scored_at >= week(database) for score in scores(database, shard, "b").values()} == {True}
         database.close()
 
@@ -246,18 +241,18 @@ def test_a_cursor_of_a_server_that_restarted_counts_for_nothing(tmp_path: Path) 
 def test_what_is_no_record_is_passed_over(database: Database, store: Decay, shard: Shard) -> None:
     """A record cut short, a bank of which only the name is left: nothing holds up the rest."""
     build_bank(database, shard, "b", facts=3, age_ms=30 * DAY_MS)
-    database.command("HSET", shard.key("facts", "b"), "torn", b"123")
+    database.command("HSET", shard.key("factscore", "b"), "torn", b"123")
     database.command("ZADD", shard.key("banks"), 1, "ghost")
-    assert run(store, "t", FOREVER)
-    assert database.command("HGET", shard.key("facts", "b"), "torn") == b"123"
+    assert run_for(store, "t", FOREVER)
+    assert database.command("HGET", shard.key("factscore", "b"), "torn") == b"123"
     assert store.states()[0].written == 3
 
 
 def test_signals_between_the_calls_lose_nothing(
     tb: Tellback, database: Database, settings: Settings, clock: ServerClock
 ) -> None:
-    """Facts are signalled, contexts begin and go, while the decay stands between two calls."""
-    bench = Bench(Settings(redis_url=settings.redis_url, bank_contexts=12), tb.context.layout, Angles())
+    """Facts are signalled, clusters begin and go, while the decay stands between two calls."""
+    bench = Bench(Settings(redis_url=settings.redis_url, bank_clusters=12), tb.context.layout, Angles())
     shard = bench.layout.of("b")
     signal(tb, bench, [item(f"f{i}", "abcdefgh"[i % 8]) for i in range(1_000)])
     clock.step(3 * WEEK_MS)
@@ -282,7 +277,7 @@ def test_signals_between_the_calls_lose_nothing(
     bench.close()
 
 
-class Sent:
+class SentTasks:
     """In place of Celery's app: what a task sent."""
 
     def __init__(self) -> None:
@@ -299,7 +294,7 @@ def test_a_run_that_is_not_through_sends_the_next(
     """It goes on under the same token; what beat sends meanwhile finds it at work, and does and sends nothing."""
     for bank in ("b", "c", "d"):
         build_bank(database, layout.of(bank), bank, facts=1_200, age_ms=30 * DAY_MS)
-    sent, process = Sent(), Runtime(settings)
+    sent, process = SentTasks(), Runtime(settings)
     monkeypatch.setattr(decay_task, "runtime", lambda: process)
     monkeypatch.setattr(decay_task, "current_app", sent)
     monkeypatch.setattr(decay_task, "SECONDS", 0)
@@ -315,42 +310,41 @@ def test_a_run_that_is_not_through_sends_the_next(
         runs += 1
     assert len(set(tokens)) == 1
     assert runs > 6
-    assert store.due() == []
+    assert store.due_shards() == []
     assert sum(state.scores for state in store.states()) == 3_600
     process.database.close()
 
 
 def test_a_shard_that_fails_does_not_hold_up_the_others(database: Database, store: Decay, layout: Layout) -> None:
-    """One bank's facts are of a type that no bank has: its shard stays due, all others are done."""
+    """Its list of banks is of another type: it stays due, all others are done."""
     banks = {layout.of(name): name for name in "abcdefgh"}
     assert len(banks) > 2
     for shard, bank in banks.items():
         build_bank(database, shard, bank, facts=10, age_ms=30 * DAY_MS)
     spoilt = min(banks, key=lambda shard: shard.index)
-    database.command("DEL", spoilt.key("facts", banks[spoilt]))
-    database.command("SET", spoilt.key("facts", banks[spoilt]), "no hash")
-    assert run(store, "t", FOREVER)
-    assert store.due() == [spoilt]
-    database.command("DEL", spoilt.key("facts", banks[spoilt]))
+    database.command("SET", spoilt.key("banks"), "no list of banks")
+    assert run_for(store, "t", FOREVER)
+    assert store.due_shards() == [spoilt]
+    database.command("DEL", spoilt.key("banks"))
 
 
 def test_no_call_takes_more_than_it_may(
     database: Database, store: Decay, shard: Shard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What one call looks at is bounded, whatever the sizes of contexts: its time is measured by `make bench`."""
-    monkeypatch.setattr(decaying, "SCORES_AT_ONCE", 100)
-    build_bank(database, shard, "b", facts=3_000, contexts=300, each=7, age_ms=30 * DAY_MS)
-    build_bank(database, shard, "b2", facts=0, contexts=3, each=400, age_ms=30 * DAY_MS)
+    """What one call looks at is bounded, whatever the sizes of clusters: its time is measured by `make bench`."""
+    monkeypatch.setattr(decaying, "SCORE_BATCH", 100)
+    build_bank(database, shard, "b", facts=3_000, clusters=300, each=7, age_ms=30 * DAY_MS)
+    build_bank(database, shard, "b2", facts=0, clusters=3, each=400, age_ms=30 * DAY_MS)
     seen = [0]
 
-    def look() -> bool:
+    def note_scores() -> bool:
         seen.append(store.states()[0].scores)
         return False
 
-    assert store.run(shard, "t", look) == "done"
+    assert store.run(shard, "t", note_scores) == "done"
     done = [after - before for before, after in pairwise(seen)]
     assert sum(done) == 3_000 + 2_100 + 1_200
-    assert {each for each in done if each > 200} == {400}, "a context is done whole, and has a cap of its own"
+    assert {each for each in done if each > 200} == {400}, "a cluster is done whole, and has a cap of its own"
 
 
 @pytest.mark.skipif(faketime_library() is None, reason="needs the library of the package `faketime`")
@@ -360,14 +354,14 @@ def test_a_server_whose_clock_really_steps(tmp_path: Path) -> None:
         database = Database(server.url)
         layout = Layout("default", 1)
         store, shard = Decay(database, layout), layout.shard(0)
-        build_bank(database, shard, "b", facts=800, contexts=2, each=10, age_ms=30 * DAY_MS)
-        assert run(store, "t", FOREVER)
+        build_bank(database, shard, "b", facts=800, clusters=2, each=10, age_ms=30 * DAY_MS)
+        assert run_for(store, "t", FOREVER)
         for seconds in (10 * 86_400, 0, 3_650 * 86_400, 0, -20 * 86_400):
             before = scores(database, shard, "b")
             server.step_to(seconds)
-            assert store.due() == [shard], "another week than the one that was done"
-            assert run(store, "t", FOREVER)
-            assert store.due() == []
+            assert store.due_shards() == [shard], "another week than the one that was done"
+            assert run_for(store, "t", FOREVER)
+            assert store.due_shards() == []
             for name, score in scores(database, shard, "b").items():
                 assert abs(score.score - 0.5) <= abs(before[name].score - 0.5), name
         database.close()

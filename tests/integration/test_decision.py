@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from tellback.errors import Unavailable
-from tellback.state.database import SOCKET_TIMEOUT, Database
-from tellback.state.decision import Decision
-from tellback.state.keys import Layout
-from tellback.state.script import Call
+from tellback.state.database import Command, Database, decide
+from tellback.state.keys import Layout, Shard
+from tellback.state.redis_py import SOCKET_TIMEOUT
+from tellback.state.script_calls import DecisionCall, ScriptCall
+from tellback.state.scripts import intake as scripts
+from tests.support.jobs import AUTHOR
 from tests.support.redis_server import RedisServer
 
 
-class Flaky(Database):
+class LosesReplies(Database):
     """Loses the reply of the first calls: the script has run, the client does not know."""
 
     lost = 1
 
-    def run(self, call: Call) -> bytes:
+    def run(self, call: ScriptCall) -> bytes:
         reply: bytes = super().run(call)
         if self.lost:
             self.lost -= 1
@@ -29,25 +32,35 @@ class Flaky(Database):
 
 
 @pytest.fixture
-def flaky(database: Database) -> Iterator[Flaky]:
-    flaky = Flaky(database.url)
+def flaky(database: Database) -> Iterator[LosesReplies]:
+    flaky = LosesReplies(database.url)
     yield flaky
     flaky.close()
 
 
-def bury(database: Database, layout: Layout) -> bytes:
+def add_letter(database: Database, layout: Layout) -> bytes:
     key = layout.shard(0).key("dead")
     entry: bytes = database.command("XADD", key, "*", "family", "events", "reason", "r", "raw", "{}", "bytes", 2)
     database.command("PEXPIRE", key, 60_000)
     return entry
 
 
+def replay(shard: Shard, letter: bytes) -> DecisionCall:
+    return scripts.replay_dead(
+        dead=shard.key("dead"),
+        intake=shard.key("in", "events"),
+        audit=shard.key("audit"),
+        letter=letter,
+        entry=AUTHOR.entry("replay", letter.decode()),
+    )
+
+
 def test_a_decision_whose_reply_was_lost_is_retried_and_has_one_effect(
-    database: Database, flaky: Flaky, layout: Layout
+    database: Database, flaky: LosesReplies, layout: Layout
 ) -> None:
-    shard, entry = layout.shard(0), bury(database, layout)
+    shard, entry = layout.shard(0), add_letter(database, layout)
     stream = shard.key("in", "events")
-    reply = Decision("replay_dead").run(flaky, shard, [shard.key("dead"), stream], [entry])
+    reply = decide(flaky, shard, replay(shard, entry))
     assert database.command("XRANGE", stream, "-", "+")[0][0].decode() == reply["entry"]
     assert database.command("XLEN", stream) == 1
 
@@ -55,8 +68,8 @@ def test_a_decision_whose_reply_was_lost_is_retried_and_has_one_effect(
 def test_a_decision_without_redis_is_unavailable(layout: Layout) -> None:
     shard = layout.shard(0)
     away = Database("redis://127.0.0.1:1/0")
-    with pytest.raises(Unavailable, match="Redis does not take the call"):
-        Decision("replay_dead").run(away, shard, [shard.key("dead"), shard.key("in", "events")], ["0-1"])
+    with pytest.raises(Unavailable, match=r"Can't reach Redis at 127\.0\.0\.1:1 \(connection refused\)"):
+        decide(away, shard, replay(shard, b"0-1"))
 
 
 def test_a_redis_that_hangs_holds_a_decision_for_one_time_out_only(
@@ -64,10 +77,10 @@ def test_a_redis_that_hangs_holds_a_decision_for_one_time_out_only(
 ) -> None:
     """Not for each of the tries of the client below and of the decision above: that would be a minute and a half."""
     shard = layout.shard(0)
-    calls: list[Call] = []
+    calls: list[ScriptCall] = []
 
-    class Counted(Database):
-        def run(self, call: Call) -> bytes:
+    class CountedRuns(Database):
+        def run(self, call: ScriptCall) -> bytes:
             calls.append(call)
             reply: bytes = super().run(call)
             return reply
@@ -76,9 +89,7 @@ def test_a_redis_that_hangs_holds_a_decision_for_one_time_out_only(
     try:
         begun = time.monotonic()
         with pytest.raises(Unavailable, match="Timeout"):
-            Decision("replay_dead").run(
-                Counted(database.url), shard, [shard.key("dead"), shard.key("in", "events")], ["0-1"]
-            )
+            decide(CountedRuns(database.url), shard, replay(shard, b"0-1"))
         assert time.monotonic() - begun < 2.5 * SOCKET_TIMEOUT
     finally:
         redis_server.resume()
@@ -94,10 +105,21 @@ def test_a_full_redis_is_unavailable_and_says_why(database: Database) -> None:
         database.command("CONFIG", "SET", "maxmemory", 0)
 
 
-def test_scripts_are_taught_again_to_a_server_that_forgot_them(database: Database, layout: Layout) -> None:
-    shard, entry = layout.shard(0), bury(database, layout)
-    keys = [shard.key("dead"), shard.key("in", "events")]
-    Decision("replay_dead").run(database, shard, keys, [entry])
-    database.command("SCRIPT", "FLUSH")
-    entry = bury(database, layout)
-    assert Decision("replay_dead").run(database, shard, keys, [entry])["entry"]
+class Forgetting(Database):
+    """Speaks to a server that restarts before each round trip, as far as scripts go."""
+
+    def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
+        super().pipeline([("SCRIPT", "FLUSH")])
+        return super().pipeline(commands, raise_on_error=raise_on_error)
+
+
+@pytest.fixture
+def forgetting(database: Database) -> Iterator[Forgetting]:
+    forgetting = Forgetting(database.url)
+    yield forgetting
+    forgetting.close()
+
+
+def test_a_server_that_forgets_scripts_again_and_again_runs_them(forgetting: Forgetting, layout: Layout) -> None:
+    shard, entry = layout.shard(0), add_letter(forgetting, layout)
+    assert decide(forgetting, shard, replay(shard, entry))["entry"]

@@ -37,16 +37,17 @@ def test_the_hook_of_the_page_answers_as_the_page_says(
 ) -> None:
     """Two calls with the page's configuration, after the page's installation."""
     start_workers(1, queues="events")
-    (configuration,) = [text for language, text in blocks(PAGE) if language == "toml"]
+    configuration, _policy = [text for language, text in blocks(PAGE) if language == "toml"]
     (tmp_path / "hooks.toml").write_text(configuration)
-    ((line, _),) = console(PAGE).items()
-    subprocess.run([PROGRAM, *shlex.split(line)[1:]], cwd=tmp_path, check=True, capture_output=True)
-    installed = json.loads((tmp_path / ".claude" / "settings.json").read_text())
-    command = shlex.split(installed["hooks"]["PostToolUse"][0]["hooks"][0]["command"])
+    line = next(iter(console(PAGE)))
+    subprocess.run([PROGRAM, *shlex.split(line, comments=True)[1:]], cwd=tmp_path, check=True, capture_output=True)
+    installed = json.loads((tmp_path / ".claude" / "settings.local.json").read_text())
+    command = shlex.split(installed["hooks"]["PostToolUse"][0]["hooks"][0]["command"].rpartition("; ")[2])
     given, answer = [json.loads(text) for language, text in blocks(PAGE) if language == "json"]
     patient = [*command[3:], "--wait=10"]
-    assert run_hook(settings, {**given, "tool_use_id": "toolu_1"}, *patient) == b""
-    assert json.loads(run_hook(settings, given, *patient)) == answer
+    at = {"CLAUDE_PROJECT_DIR": str(tmp_path)}  # as Claude Code sets it; the file's path is relative to it
+    assert run_hook(settings, {**given, "tool_use_id": "toolu_1"}, *patient, env=at) == b""
+    assert json.loads(run_hook(settings, given, *patient, env=at)) == answer
 
 
 @pytest.mark.parametrize("code", [text for language, text in blocks(PAGE) if language == "py"])

@@ -14,11 +14,11 @@ import msgspec
 import pytest
 
 from tellback import Tellback
-from tellback.connection_file import RunningSystem, announce
+from tellback.connection_file import RunningSystem, write_connection_file
 from tellback.contracts.guidance import ToolInvoked
-from tellback.doctor import host
-from tellback.doctor.examination import examine
-from tellback.doctor.finding import Finding
+from tellback.doctor import infrastructure
+from tellback.doctor.examination import run_checks
+from tellback.doctor.infrastructure import DoctorFinding
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -28,8 +28,8 @@ from tests.support.redis_server import RedisServer, free_port
 from tests.support.up import command, environment
 
 
-def found(settings: Settings) -> dict[str, Finding]:
-    return {finding.check: finding for finding in examine(settings, url_given=False)}
+def found(settings: Settings) -> dict[str, DoctorFinding]:
+    return {finding.check: finding for finding in run_checks(settings, url_given=False)}
 
 
 @contextmanager
@@ -74,13 +74,13 @@ def test_a_redis_that_is_away_is_the_first_finding_and_the_exit_code_is_1(tmp_pa
 
 
 def test_every_finding_that_is_not_well_says_what_to_do(settings: Settings, database: Database) -> None:  # noqa: ARG001 - an empty Redis
-    findings = examine(settings, url_given=False)
+    findings = run_checks(settings, url_given=False)
     assert [finding for finding in findings if finding.state != "ok" and not finding.advice] == []
     assert [finding for finding in findings if not finding.found] == []
 
 
 def test_nothing_is_written(settings: Settings, database: Database) -> None:
-    examine(settings, url_given=False)
+    run_checks(settings, url_given=False)
     assert database.command("DBSIZE") == 0
 
 
@@ -104,29 +104,29 @@ def test_a_redis_that_is_nearly_full_is_wrong(settings: Settings, database: Data
 
 def test_workers_are_named_with_their_queues(settings: Settings, presence: Presence) -> None:
     assert found(settings)["workers"].state == "wrong"
-    presence.here(worker("w1@h", "events", "turns"))
+    presence.announce(worker("w1@h", "events", "turns"))
     assert found(settings)["workers"].found == "w1@h (pid 1: events turns)"
 
 
 def test_a_worker_that_fell_silent_is_named(settings: Settings, database: Database, presence: Presence) -> None:
-    presence.here(worker("w1@h", "events"))
-    presence.here(worker("w2@h", "events"))
+    presence.announce(worker("w1@h", "events"))
+    presence.announce(worker("w2@h", "events"))
     database.command("DEL", "tb:{default.0}:worker:w2%40h")
     finding = found(settings)["workers"]
     assert finding.state == "note"
-    assert "w2@h fell silent 0 s ago" in finding.found
-    presence.gone("w2@h")
+    assert "w2@h went silent 0 s ago" in finding.found
+    presence.withdraw("w2@h")
     assert found(settings)["workers"].state == "ok"
 
 
 def test_a_worker_of_another_release_is_noted(settings: Settings, presence: Presence) -> None:
-    presence.here(worker("w1@h", "events", version="0.0.1"))
+    presence.announce(worker("w1@h", "events", version="0.0.1"))
     assert "w1@h runs 0.0.1" in found(settings)["versions"].found
 
 
 def test_beat_that_is_not_heard_is_wrong(settings: Settings, presence: Presence) -> None:
     assert found(settings)["beat"].state == "wrong"
-    presence.rung()
+    presence.note_beat()
     assert found(settings)["beat"].state == "ok"
     impatient = msgspec.structs.replace(settings, beat_period=0.0001)
     assert found(impatient)["beat"].state == "wrong"
@@ -142,24 +142,27 @@ def test_facts_that_nobody_reads_are_wrong(settings: Settings, tb: Tellback, pre
     tb.flush()
     finding = found(settings)["intake events"]
     assert finding.state == "wrong"
-    assert finding.found.startswith("3 facts wait, the oldest since ")
-    presence.here(worker("w1@h", "events"))
+    assert finding.found.startswith("3 events waiting, the oldest for ")
+    presence.announce(worker("w1@h", "events"))
     assert found(settings)["intake events"].state == "ok"
 
 
 def test_facts_that_wait_for_long_or_are_too_many_are_wrong(
     settings: Settings, database: Database, layout: Layout, presence: Presence
 ) -> None:
-    presence.here(worker("w1@h", "events", "turns"))
+    presence.announce(worker("w1@h", "events", "turns"))
     stream = stream_of(layout.shard(0), Family.EVENTS)
     database.command("XADD", stream, database.now_ms() - 60_000, "m", "{}")
-    assert "oldest since 60." in found(settings)["intake events"].found
+    assert "oldest for 60." in found(settings)["intake events"].found
     assert found(settings)["intake events"].state == "wrong"
     stream = stream_of(layout.shard(1), Family.TURNS)
     for _ in range(2):
         database.command("XADD", stream, "*", "m", "{}")
     assert found(settings)["intake turns"].state == "ok"
-    assert found(msgspec.structs.replace(settings, intake_max=1))["intake turns"].state == "wrong"
+    for bound in ("intake_max", "intake_max_bytes"):
+        at = found(msgspec.structs.replace(settings, **{bound: 2}))["intake turns"]
+        assert at.state == "wrong"
+        assert at.advice.startswith(f"{bound} is reached, ")
 
 
 def test_celery_s_queues_are_counted(settings: Settings, database: Database) -> None:
@@ -178,7 +181,7 @@ def test_a_broker_that_is_away_is_wrong(settings: Settings, database: Database) 
 
 def test_dead_letters_are_noted(settings: Settings, database: Database, layout: Layout) -> None:
     database.command("XADD", layout.shard(2).key("dead"), "*", "reason", "r")
-    database.command("PEXPIRE", layout.shard(2).key("dead"), 1000)
+    database.command("PEXPIRE", layout.shard(2).key("dead"), 60_000)
     assert (found(settings)["dead letters"].state, found(settings)["dead letters"].found) == ("note", "1")
 
 
@@ -197,40 +200,43 @@ def test_a_flower_that_does_not_answer_is_wrong(settings: Settings, redis_server
     assert found(settings)["flower"].state == "ok"
     address = f"http://tellback:geheim@127.0.0.1:{free_port()}/"
     running = RunningSystem(pid=os.getpid(), redis_url=redis_server.url, flower_url=address, data_dir="d")
-    announce(settings.data_path, running)
+    write_connection_file(settings.data_path, running)
     finding = found(settings)["flower"]
     assert finding.state == "wrong"
     assert "geheim" not in finding.found
 
 
 def test_a_model_that_is_not_the_original_is_wrong(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert host.model(settings).state == "ok"
-    monkeypatch.setattr(host, "PACKAGED_SHA256", "0" * 64)
-    assert host.model(settings).state == "wrong"
-    assert host.model(msgspec.structs.replace(settings, model="/no/such/folder")).state == "wrong"
+    assert infrastructure.check_model(settings).state == "ok"
+    monkeypatch.setattr(infrastructure, "PACKAGED_SHA256", "0" * 64)
+    assert infrastructure.check_model(settings).state == "wrong"
+    assert infrastructure.check_model(msgspec.structs.replace(settings, model="/no/such/folder")).state == "wrong"
 
 
 def test_a_data_directory_that_cannot_be_written_is_wrong(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert host.data_dir(msgspec.structs.replace(settings, data_dir=str(tmp_path / "file" / "data"))).state == "wrong"
+    assert (
+        infrastructure.check_data_dir(msgspec.structs.replace(settings, data_dir=str(tmp_path / "file" / "data"))).state
+        == "wrong"
+    )
 
 
 def test_neither_celery_nor_torch_is_imported(redis_server: RedisServer) -> None:
     code = (
-        "import sys; from tellback.doctor.examination import examine; from tellback.settings import load\n"
-        f"examine(load(redis_url={redis_server.url!r}), url_given=True)\n"
+        "import sys; from tellback.doctor.examination import run_checks; from tellback.settings import load\n"
+        f"run_checks(load(redis_url={redis_server.url!r}), url_given=True)\n"
         "assert not {'celery', 'kombu', 'torch', 'numpy'} & set(sys.modules), sorted(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_the_policy_in_force_is_told_by_those_who_take_commands(settings: Settings, presence: Presence) -> None:
+def test_the_policy_in_force_is_reported_by_those_who_take_commands(settings: Settings, presence: Presence) -> None:
     """With how its limits are held; a worker of an older release says nothing of it."""
     watched = "/etc/p.toml; limits of memory and processes: held by looking at processes: no cgroup v2"
-    presence.here(worker("w1@h", "commands", policy="/etc/p.toml; limits of memory and processes: none"))
-    presence.here(worker("w2@h", "commands.h", policy=watched))
-    presence.here(worker("w3@h", "events", policy="no policy file"))
-    presence.here(worker("w4@h", "commands"))
+    presence.announce(worker("w1@h", "commands", policy="/etc/p.toml; limits of memory and processes: none"))
+    presence.announce(worker("w2@h", "commands.h", policy=watched))
+    presence.announce(worker("w3@h", "events", policy="no policy file"))
+    presence.announce(worker("w4@h", "commands"))
     findings = {check: finding for check, finding in found(settings).items() if check.startswith("policy of ")}
     assert sorted(findings) == ["policy of w1@h", "policy of w2@h"]
     assert findings["policy of w1@h"].state == "ok"
@@ -242,11 +248,11 @@ def test_several_copies_of_the_model_in_one_worker_are_noted(settings: Settings,
     """And one copy, or a release that does not say, is not."""
     pooled = msgspec.structs.replace(worker("pooled@h", "signals"), model_copies=8)
     for each in (pooled, msgspec.structs.replace(worker("threads@h", "signals"), model_copies=1), worker("old@h")):
-        presence.here(each)
+        presence.announce(each)
     checks = found(settings)
-    told = checks["copies of the model in pooled@h"]
-    assert told.state == "note"
-    assert told.found.startswith("8, one in each")
-    assert "5600 MB" in told.found
-    assert "--pool threads" in told.advice
+    reported = checks["copies of the model in pooled@h"]
+    assert reported.state == "note"
+    assert reported.found.startswith("8, one in each")
+    assert "5600 MB" in reported.found
+    assert "--pool threads" in reported.advice
     assert [name for name in checks if name.startswith("copies")] == ["copies of the model in pooled@h"]

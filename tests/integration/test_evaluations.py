@@ -1,4 +1,4 @@
-"""The guidance loop on a real Redis, drained in this process: exactness, retries, expiry, caps."""
+"""The guidance loop on a real Redis, consumed in this process: exactness, retries, expiry, caps."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from tellback import (
 )
 from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
 from tellback.contracts.message import new_event_id
-from tellback.guidance.evaluation import Effects, begin
+from tellback.guidance.evaluation import BatchEffects, new_evaluation
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.evaluations import Change, Counts, EvaluationId, Evaluations, Loaded, load_each
-from tellback.state.intake import Entry, Fenced, Intake, Lease
+from tellback.state.evaluation_codec import EvaluationId, LoadedEvaluation
+from tellback.state.evaluations import EvaluationChange, EvaluationCounts, Evaluations, load_each
+from tellback.state.intake import Fenced, Intake, IntakeEntry, Lease
 from tellback.state.keys import Layout, stream_of
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
-from tellback_workers.tasks import drainer
 from tests.support import providers
 from tests.support.waiting import wait_until
 
 ID = EvaluationId("s", "p", "e")
-NOTHING = Loaded(b"0", None, frozenset())
+NOTHING = LoadedEvaluation(b"0", None, frozenset())
 
 
 def reminder(every: int, text: str = "Mind the goal.") -> FeedbackProviderConfig:
@@ -46,19 +46,6 @@ def reminder(every: int, text: str = "Mind the goal.") -> FeedbackProviderConfig
 @pytest.fixture
 def runtime(settings: Settings, layout: Layout) -> Runtime:  # noqa: ARG001 - the team exists
     return Runtime(settings)
-
-
-@pytest.fixture
-def drain(runtime: Runtime, layout: Layout, tb: Tellback) -> Callable[[], None]:
-    """Publish what is buffered and apply it, here."""
-    runtime.intake("default").ensure_groups()
-
-    def run() -> None:
-        tb.flush()
-        for shard in layout.all:
-            drainer(runtime, "default", Family.EVENTS).drain(shard, Family.EVENTS)
-
-    return run
 
 
 @pytest.fixture
@@ -84,37 +71,37 @@ def calls(prompt: Prompt, n: int) -> None:
         prompt.tool_invoked("search", params={"q": "x"})
 
 
-def change(loaded: Loaded = NOTHING, fresh: tuple[str, ...] = (), n_calls: int = 1) -> Change:
-    state = begin(*ID, 1)
+def change(loaded: LoadedEvaluation = NOTHING, fresh: tuple[str, ...] = (), n_calls: int = 1) -> EvaluationChange:
+    state = new_evaluation(*ID, 1)
     state.calls = n_calls
-    return Change(ID, loaded, state, [Entry("1-1", call(), 1)], fresh, Effects())
+    return EvaluationChange(ID, loaded, state, [IntakeEntry("1-1", call(), 1)], fresh, BatchEffects())
 
 
-def test_feedback_is_delivered_once(tb: Tellback, drain: Callable[[], None], store: Evaluations) -> None:
+def test_feedback_is_delivered_once(tb: Tellback, consume: Callable[[], None], store: Evaluations) -> None:
     prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[reminder(2)])
     calls(prompt, 2)
-    drain()
+    consume()
     (feedback,) = prompt.feedback()
     assert (feedback.summary, feedback.call_index, feedback.prompt_name) == ("Mind the goal.", 2, "p")
     assert prompt.feedback() == []
-    assert store.counts(ID) == Counts(calls=2, fires=1, delivered=1, expired=0)
+    assert store.counts(ID) == EvaluationCounts(calls=2, fires=1, delivered=1, expired=0)
 
 
 def test_an_event_counts_once_in_a_batch_across_batches_and_after_a_restart(
-    tb: Tellback, drain: Callable[[], None], store: Evaluations
+    tb: Tellback, consume: Callable[[], None], store: Evaluations
 ) -> None:
     event = call()
     for _ in range(3):
         for _ in range(3):
             tb.context.publisher.publish(event)
-        drain()
+        consume()
     assert store.counts(ID).calls == 1
 
 
-def test_every_fire_is_in_the_history_with_its_call(tb: Tellback, drain: Callable[[], None]) -> None:
+def test_every_fire_is_in_the_history_with_its_call(tb: Tellback, consume: Callable[[], None]) -> None:
     prompt = tb.prompt("s", "p", feedback_providers=[reminder(3)])
     calls(prompt, 6)
-    drain()
+    consume()
     kinds = [(entry["kind"], entry["call_index"]) for entry in tb.history("s")]
     assert kinds == [
         ("tool_call", 1),
@@ -129,47 +116,47 @@ def test_every_fire_is_in_the_history_with_its_call(tb: Tellback, drain: Callabl
 
 
 def test_feedback_expires_after_three_further_calls(
-    tb: Tellback, drain: Callable[[], None], store: Evaluations
+    tb: Tellback, consume: Callable[[], None], store: Evaluations
 ) -> None:
     prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[reminder(4)])
     calls(prompt, 7)
-    drain()
+    consume()
     assert [feedback.call_index for feedback in prompt.feedback()] == [4]
     calls(prompt, 5)
-    drain()
+    consume()
     assert [feedback.call_index for feedback in prompt.feedback()] == [12]
-    assert store.counts(ID) == Counts(calls=12, fires=3, delivered=2, expired=1)
+    assert store.counts(ID) == EvaluationCounts(calls=12, fires=3, delivered=2, expired=1)
 
 
-def test_events_of_one_evaluation_never_count_in_another(tb: Tellback, drain: Callable[[], None]) -> None:
+def test_events_of_one_evaluation_never_count_in_another(tb: Tellback, consume: Callable[[], None]) -> None:
     first = tb.prompt("s", "A", feedback_providers=[reminder(2, "first")])
     calls(first, 1)
     other = tb.prompt("s", "B", feedback_providers=[reminder(2, "other")])
     calls(other, 1)
     again = tb.prompt("s", "A", feedback_providers=[reminder(2, "again")])
     calls(again, 1)
-    drain()
+    consume()
     assert [prompt.feedback() for prompt in (first, other, again)] == [[], [], []]
     calls(again, 1)
-    drain()
+    consume()
     assert [feedback.summary for feedback in again.feedback()] == ["again"]
     assert first.feedback() == []
 
 
-def test_one_evaluation_name_under_two_prompts_is_two_evaluations(tb: Tellback, drain: Callable[[], None]) -> None:
+def test_one_evaluation_name_under_two_prompts_is_two_evaluations(tb: Tellback, consume: Callable[[], None]) -> None:
     one = tb.prompt("s", "A", evaluation="e", feedback_providers=[reminder(2)])
     two = tb.prompt("s", "B", evaluation="e", feedback_providers=[reminder(2)])
     calls(one, 1)
     calls(two, 1)
-    drain()
+    consume()
     assert one.feedback() == two.feedback() == []
 
 
-def test_the_mailbox_keeps_the_newest_hundred(tb: Tellback, drain: Callable[[], None]) -> None:
+def test_the_mailbox_keeps_the_newest_hundred(tb: Tellback, consume: Callable[[], None]) -> None:
     providers = [reminder(1, f"{n}") for n in range(32)]
     prompt = tb.prompt("s", "p", feedback_providers=providers, delivery="all")
     calls(prompt, 4)
-    drain()
+    consume()
     taken = prompt.feedback()
     assert len(taken) == 100
     assert [(feedback.call_index, feedback.summary) for feedback in taken[-2:]] == [(4, "30"), (4, "31")]
@@ -184,7 +171,7 @@ def test_a_commit_on_an_older_version_is_refused_and_says_so(store: Evaluations,
     assert loaded.seen == frozenset({"a"})
 
 
-def test_a_drainer_whose_lease_passed_on_writes_nothing(
+def test_a_consumer_whose_lease_passed_on_writes_nothing(
     store: Evaluations, lease: Lease, layout: Layout, database: Database
 ) -> None:
     database.command("DEL", lease.key)
@@ -205,7 +192,7 @@ def test_the_loop_loads_again_when_another_has_committed_meanwhile(
 
     def load_and_lose(
         database: Database, wanted: list[tuple[Evaluations, dict[EvaluationId, list[str]]]]
-    ) -> list[dict[EvaluationId, Loaded]]:
+    ) -> list[dict[EvaluationId, LoadedEvaluation]]:
         loaded = load_each(database, wanted)
         if next(rivals):
             rival = change(loaded[0][ID], fresh=("rival",), n_calls=10)
@@ -213,7 +200,7 @@ def test_the_loop_loads_again_when_another_has_committed_meanwhile(
         return loaded
 
     monkeypatch.setattr("tellback_workers.loops.guidance.load_each", load_and_lose)
-    loop.apply(lease, [Entry("5-1", call("mine"), 1)])
+    loop.apply(lease, [IntakeEntry("5-1", call("mine"), 1)])
     assert store.counts(ID).calls == 11
 
 
@@ -230,11 +217,11 @@ def test_ids_are_remembered_over_two_generations(store: Evaluations, lease: Leas
 
 
 def test_an_answer_that_did_not_arrive_is_given_again_to_the_same_operation(
-    tb: Tellback, drain: Callable[[], None], store: Evaluations
+    tb: Tellback, consume: Callable[[], None], store: Evaluations
 ) -> None:
     prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[reminder(1)])
     calls(prompt, 1)
-    drain()
+    consume()
     first = store.take_feedback(ID, "op-1")
     assert len(first) == 1
     assert store.take_feedback(ID, "op-1") == first
@@ -242,7 +229,7 @@ def test_an_answer_that_did_not_arrive_is_given_again_to_the_same_operation(
 
 
 def test_the_cost_of_a_batch_does_not_depend_on_how_much_was_recorded(
-    tb: Tellback, drain: Callable[[], None], database: Database, layout: Layout
+    tb: Tellback, consume: Callable[[], None], database: Database, layout: Layout
 ) -> None:
     """Bytes of state stand for cost here, where time would be noise; the benchmark measures time."""
     prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[reminder(7)])
@@ -250,36 +237,36 @@ def test_the_cost_of_a_batch_does_not_depend_on_how_much_was_recorded(
     sizes: list[int] = []
     for n in (50, 4_000):
         calls(prompt, n)
-        drain()
+        consume()
         sizes.append(int(database.command("HSTRLEN", key, "state")))
     assert sizes[1] < sizes[0] * 1.1
 
 
-def test_provider_failures_stand_in_the_history(tb: Tellback, drain: Callable[[], None]) -> None:
+def test_provider_failures_stand_in_the_history(tb: Tellback, consume: Callable[[], None]) -> None:
     nobody = ProviderSpec(name="Nobody", trigger=FeedbackTrigger(1))
     prompt = tb.prompt("s", "p", feedback_providers=[nobody, reminder(1)])
     calls(prompt, 5)
-    drain()
+    consume()
     failures = [entry for entry in tb.history("s") if entry["kind"] == "provider_failure"]
     assert [failure["disabled"] for failure in failures] == [False, False, True]
     assert "no provider Nobody on this worker" in failures[0]["reason"]
     assert [feedback.call_index for feedback in prompt.feedback()] == [2, 3, 4, 5]
 
 
-def test_seconds_count_by_the_servers_clock(tb: Tellback, drain: Callable[[], None]) -> None:
+def test_seconds_count_by_the_servers_clock(tb: Tellback, consume: Callable[[], None]) -> None:
     trigger = FeedbackTrigger(every_n_seconds=0.3)
     prompt = tb.prompt("s", "p", feedback_providers=[FeedbackProviderConfig(StaticFeedback("tick"), trigger)])
     calls(prompt, 1)
-    drain()
+    consume()
     assert prompt.feedback() == []
     time.sleep(0.3)
     calls(prompt, 1)
-    drain()
+    consume()
     assert [feedback.summary for feedback in prompt.feedback()] == ["tick"]
 
 
 def test_eight_takers_share_feedback_without_a_copy(
-    tb: Tellback, drain: Callable[[], None], settings: Settings, store: Evaluations
+    tb: Tellback, consume: Callable[[], None], settings: Settings, store: Evaluations
 ) -> None:
     prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[reminder(1)])
     taken: list[Feedback] = []
@@ -297,7 +284,7 @@ def test_eight_takers_share_feedback_without_a_copy(
     try:
         for n in range(1, 41):
             calls(prompt, 1)
-            drain()
+            consume()
             wait_until(partial(_has, taken, n), f"feedback {n} is taken")
     finally:
         done.set()
@@ -328,18 +315,20 @@ def test_what_comes_again_is_evaluated_without_custom_providers(
             ProviderSpec(name="ToolUsageMonitor", trigger=FeedbackTrigger(1)),
         ],
     )
-    loop.apply(lease, [Entry("1-1", begun, 1)])
-    loop.apply(lease, [Entry("2-1", call(), 2)])
+    loop.apply(lease, [IntakeEntry("1-1", begun, 1)])
+    loop.apply(lease, [IntakeEntry("2-1", call(), 2)])
     assert [feedback.provider_name for feedback in store.take_feedback(ID, "op-1")] == ["ToolUsageMonitor"]
-    loop.apply(lease, [Entry("3-1", call(), 1)])
+    loop.apply(lease, [IntakeEntry("3-1", call(), 1)])
     assert [feedback.provider_name for feedback in store.take_feedback(ID, "op-2")] == ["Monitor", "ToolUsageMonitor"]
 
 
-def test_odd_arguments_of_a_tool_call_still_count(tb: Tellback, drain: Callable[[], None], store: Evaluations) -> None:
+def test_odd_arguments_of_a_tool_call_still_count(
+    tb: Tellback, consume: Callable[[], None], store: Evaluations
+) -> None:
     prompt = tb.prompt("s", "p", evaluation="e", deadline=1e300, feedback_providers=[reminder(1)])
     for duration in (float("nan"), float("inf"), -5, 1e300, 12.6):
         prompt.tool_invoked("t" * 5_000, status="\ud800" * 900, duration_ms=duration, call_id="c" * 9_000)
-    drain()
+    consume()
     assert store.counts(ID).calls == 5
     assert [entry.get("duration_ms") for entry in tb.history("s") if entry["kind"] == "tool_call"] == [None] * 4 + [13]
 
@@ -347,7 +336,7 @@ def test_odd_arguments_of_a_tool_call_still_count(tb: Tellback, drain: Callable[
 def test_who_waits_for_feedback_does_not_wait_for_the_linger(
     database: Database, settings: Settings, layout: Layout
 ) -> None:
-    patient = msgspec.structs.replace(settings, publish_linger=30.0)
+    patient = msgspec.structs.replace(settings, publish_delay=30.0)
     with connect(settings=patient) as tb:
         prompt = tb.prompt("s", "p")
         stream = stream_of(layout.of("s"), Family.EVENTS)
@@ -356,11 +345,11 @@ def test_who_waits_for_feedback_does_not_wait_for_the_linger(
         wait_until(lambda: database.command("XLEN", stream) == 1, "the beginning was sent", timeout=5)
 
 
-def test_facts_too_large_for_one_command_arrive_all_and_in_order(tb: Tellback, drain: Callable[[], None]) -> None:
+def test_facts_too_large_for_one_command_arrive_all_and_in_order(tb: Tellback, consume: Callable[[], None]) -> None:
     prompt = tb.prompt("s", "p")
     for n in range(30):
         prompt.tool_invoked("t", result="x" * 60_000, duration_ms=n)
-    drain()
+    consume()
     entries = tb.history("s")
     assert [entry["duration_ms"] for entry in entries] == list(range(30))
     assert [entry["call_index"] for entry in entries] == list(range(1, 31))

@@ -89,17 +89,17 @@ def test_workers_are_shown_online(up: RunningUp) -> None:
 
 
 def test_tasks_appear_without_what_they_carry(up: RunningUp) -> None:
-    """The facts went through `tellback.drain`, whose arguments name a stream and hold no payload."""
+    """The events went through `tellback.consume`, whose arguments name a stream and hold no payload."""
     with browser(up) as page:
 
-        def drained() -> bool:
+        def consumed() -> bool:
             page.goto("/tasks")
-            page.locator("input[type=search]").fill("tellback.drain")
-            rows = page.locator("#tasks-table tbody tr", has_text="tellback.drain").filter(has_text="SUCCESS")
+            page.locator("input[type=search]").fill("tellback.consume")
+            rows = page.locator("#tasks-table tbody tr", has_text="tellback.consume").filter(has_text="SUCCESS")
             page.wait_for_timeout(500)
             return rows.count() > 0
 
-        wait_until(drained, "a drain that succeeded is listed", timeout=30)
+        wait_until(consumed, "a drain that succeeded is listed", timeout=30)
         picture(page, "tasks")
         page.locator("#tasks-table tbody tr a[href*='/task/']").first.click()
         page.get_by_text("default").first.wait_for()  # the team, the first of the task's arguments

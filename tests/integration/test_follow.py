@@ -20,16 +20,17 @@ import pytest
 
 import tellback
 from tellback import Job, OutputPiece, Tellback
-from tellback.commands.follow import Piece
+from tellback.commands.follow import OutputChunk
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.follow import KEPT_BYTES, KEPT_PIECES, FollowedOutput, FollowedOutputs, FollowedPiece
+from tellback.state.followed_output import MAX_BYTES, MAX_PIECES, FollowedOutput, FollowedOutputs, FollowedPiece
 from tellback.state.keys import Layout
+from tests.support.commands import until
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
 
 TOOL = [sys.executable, "-c", "from tellback.cli.app import main; main()"]
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 @pytest.fixture
@@ -48,13 +49,8 @@ def workers(start_workers: StartWorkers, tmp_path: Path) -> Workers:
     return start_workers(env=env)
 
 
-def until(path: str) -> str:
-    """Shell: go on when this file exists."""
-    return f"until [ -e {path} ]; do sleep 0.02; done"
-
-
 def followed(job: Job) -> list[OutputPiece]:
-    return list(job.follow(timeout=PATIENCE))
+    return list(job.follow(timeout=TIMEOUT))
 
 
 def text(pieces: list[OutputPiece], stream: str = "stdout") -> str:
@@ -66,7 +62,7 @@ def test_output_is_seen_while_the_command_runs(tb: Tellback, tmp_path: Path) -> 
     """What it has printed is there before it prints more; it ends with the record."""
     script = f"echo first; {until('go')}; echo second >&2; printf third; exit 3"
     job = tb.submit(["sh", "-c", script], session="s1", follow=True)
-    following = job.follow(timeout=PATIENCE)
+    following = job.follow(timeout=TIMEOUT)
     first = next(following)
     assert (first.stream, first.text, first.dropped, first.recorded) == ("stdout", "first\n", 0, False)
     assert first.command_id == job.command_id
@@ -106,7 +102,7 @@ def test_several_follow_at_once_and_later(tb: Tellback, settings: Settings, tmp_
     with tellback.connect(settings=settings) as other, ThreadPoolExecutor(2) as pool:
         theirs = Job(job.submitted, other.context)
         found = [pool.submit(followed, each) for each in (job, theirs)]
-        following = job.follow(timeout=PATIENCE)
+        following = job.follow(timeout=TIMEOUT)
         next(following)
         (tmp_path / "go").touch()
         assert [text(future.result()) for future in found] == [expected] * 2
@@ -135,14 +131,14 @@ def test_what_the_record_keeps_where_nothing_can_be_followed(tb: Tellback) -> No
         ("stderr", "oh\n", True),
     ]
     refused = tb.submit(["true"], session="s1", cwd="/", follow=True)
-    assert list(refused.follow(timeout=PATIENCE)) == []
+    assert list(refused.follow(timeout=TIMEOUT)) == []
     assert "refused by" in (refused.wait(timeout=0.0).error or "")
 
 
 @pytest.mark.usefixtures("workers")
 def test_a_command_that_nobody_asked_to_follow_publishes_nothing(tb: Tellback, database: Database) -> None:
     """It costs no round trip and no key."""
-    tb.submit(["seq", "1", "1000"], session="s1").wait(timeout=PATIENCE)
+    tb.submit(["seq", "1", "1000"], session="s1").wait(timeout=TIMEOUT)
     assert database.command("KEYS", "tb:*:follow:*") == []
 
 
@@ -150,7 +146,7 @@ def test_a_command_that_nobody_asked_to_follow_publishes_nothing(tb: Tellback, d
 def test_a_cancelled_command_is_followed_to_its_end(tb: Tellback) -> None:
     """What it printed, then the end; the record says that it was cancelled."""
     job = tb.submit(["sh", "-c", "echo begun; sleep 60"], session="s1", timeout=90, follow=True)
-    following = job.follow(timeout=PATIENCE)
+    following = job.follow(timeout=TIMEOUT)
     assert next(following).text == "begun\n"
     assert job.cancel()
     assert list(following) == []
@@ -170,28 +166,28 @@ def test_a_flood_is_bounded_in_redis_and_its_end_is_seen(tb: Tellback, database:
     assert shown + sum(piece.dropped for piece in pieces) == job.wait(timeout=0.0).output_bytes
     assert shown < 40 << 20
     (key,) = database.command("KEYS", "tb:*:follow:*")
-    assert database.command("MEMORY", "USAGE", key, "SAMPLES", 0) < 2 * KEPT_BYTES
+    assert database.command("MEMORY", "USAGE", key, "SAMPLES", 0) < 2 * MAX_BYTES
 
 
-def test_who_reads_too_late_is_told_what_is_gone(database: Database, layout: Layout) -> None:
+def test_who_reads_too_late_learns_what_is_gone(database: Database, layout: Layout) -> None:
     """The newest megabyte is kept, in few enough pieces; what was sent twice stands once."""
     output = FollowedOutput(database, layout, "s1", "c1")
     outputs = FollowedOutputs(database, layout)
     for _ in range(100):
-        output.add([Piece("stdout", "x" * 16_000 + "\n", 16_001, 0)])
+        output.add([OutputChunk("stdout", "x" * 16_000 + "\n", 16_001, 0)])
     output.send()
     pieces = _all(outputs)
     assert 60 < len(pieces) < 66
     assert pieces[0].at == (100 - len(pieces)) * 16_001
-    for _ in range(KEPT_PIECES + 100):
-        output.add([Piece("stderr", "y\n", 2, 5)])
+    for _ in range(MAX_PIECES + 100):
+        output.add([OutputChunk("stderr", "y\n", 2, 5)])
     output.end(7)
     waiting = list(output._unsent)  # pyright: ignore[reportPrivateUsage]  # a lost reply
     output.send()
     output._unsent.extend(waiting)  # pyright: ignore[reportPrivateUsage]  # as above
     output.send()
     pieces = _all(outputs)
-    assert len(pieces) == KEPT_PIECES
+    assert len(pieces) == MAX_PIECES
     assert [piece.at - before.at - before.raw for before, piece in pairwise(pieces)][-2:] == [5, 7]
     assert pieces[-1].end
 
@@ -212,12 +208,18 @@ class Submit(Protocol):
 
 
 @pytest.fixture
-def submit(settings: Settings, workers: Workers) -> Iterator[Submit]:  # noqa: ARG001 - the worker runs them
+def submit(
+    settings: Settings,
+    workers: Workers,  # noqa: ARG001 - the worker runs them
+    tmp_path: Path,
+) -> Iterator[Submit]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(*arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
         command = [*TOOL, "submit", "--session", "s1", "--follow", *arguments]
-        process = subprocess.Popen(command, env=environment(settings), stdout=stdout, stderr=subprocess.PIPE)
+        process = subprocess.Popen(
+            command, env=environment(settings), cwd=tmp_path, stdout=stdout, stderr=subprocess.PIPE
+        )
         started.append(process)
         return process
 
@@ -234,7 +236,7 @@ def first_line(process: subprocess.Popen[bytes]) -> bytes:
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, str, list[str]]:
     """Exit code, the rest of standard output, lines of standard error."""
-    out, err = process.communicate(timeout=PATIENCE)
+    out, err = process.communicate(timeout=TIMEOUT)
     return process.returncode, (out or b"").decode(), err.decode().splitlines()
 
 
@@ -264,10 +266,10 @@ def test_an_interrupt_ends_the_following_and_not_the_command(submit: Submit, tb:
     process.send_signal(signal.SIGINT)
     code, out, err = ended(process)
     assert (code, out) == (130, "")
-    assert "not following any longer" in err[0]
-    assert "goes on, for 60 s at most; its record: tellback records s1" in err[0]
+    assert "stopped following" in err[0]
+    assert "keeps running for up to 60 s; see its record with `tellback records s1`" in err[0]
     (tmp_path / "go").touch()
-    wait_until(lambda: tb.records("s1"), "the command has its record", timeout=PATIENCE)
+    wait_until(lambda: tb.records("s1"), "the command has its record", timeout=TIMEOUT)
     assert tb.records("s1")[0].stdout_tail == "begun\nend"
 
 
@@ -280,7 +282,7 @@ def test_waiting_is_bounded_while_following(submit: Submit) -> None:
 
 def test_follow_and_detach_exclude_each_other(submit: Submit) -> None:
     code, _, err = ended(submit("--detach", "--", "true"))
-    assert (code, err) == (2, ["tellback: --follow and --detach exclude each other"])
+    assert (code, err) == (2, ["tellback: use either --follow or --detach, not both"])
 
 
 def test_a_terminal_is_not_handed_what_it_would_obey(submit: Submit) -> None:

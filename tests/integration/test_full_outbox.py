@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,27 +11,18 @@ from typer.testing import CliRunner
 
 from tellback import Tellback, Unavailable
 from tellback.cli.app import app
-from tellback.cli.metrics_text import metrics_text
+from tellback.cli.metrics_collector import render_metrics
 from tellback.client.turns import Turn
 from tellback.settings import Settings
-from tellback.state import room
+from tellback.state import outbox
 from tellback.state.intake import Lease
-from tellback.state.turn_answers import Answer
+from tellback.state.turn_answers import TurnAnswer
 from tellback_workers.runtime import Runtime
 from tests.support.full_outbox import CAP, fill, keys_of
 from tests.support.intake_entries import published
-from tests.support.turns import HELLO, deadline_passes, drained, events, opened, overdue, store, swept, view
+from tests.support.turns import HELLO, deadline_passes, delivered_now, events, opened, overdue, store, swept, view
 
 FULL = "the outbox of the conversation was full"
-
-
-@pytest.fixture
-def runtime(tb: Tellback, settings: Settings) -> Iterator[Runtime]:
-    del tb
-    runtime = Runtime(settings)
-    runtime.intake("default").ensure_groups()
-    yield runtime
-    runtime.database.close()
 
 
 def full(tb: Tellback) -> tuple[Turn, Turn]:
@@ -45,7 +35,7 @@ def full(tb: Tellback) -> tuple[Turn, Turn]:
 
 
 def dropped(tb: Tellback) -> float:
-    [line] = [line for line in metrics_text(tb).splitlines() if 'channel="chat",event="dropped"' in line]
+    [line] = [line for line in render_metrics(tb).splitlines() if 'channel="chat",event="dropped"' in line]
     return float(line.split()[-1])
 
 
@@ -78,7 +68,7 @@ def test_so_does_an_answer_of_the_intake(tb: Tellback, runtime: Runtime) -> None
     turn = opened(tb)
     lease, [entry] = published(tb, runtime, lambda: turn.finish(HELLO))
     assert isinstance(lease, Lease)
-    assert store(tb).apply_finished(lease, entry, turn.ref, Answer(HELLO, 0))
+    assert store(tb).apply_finished(lease, entry, turn.ref, TurnAnswer(HELLO, 0))
     assert_lost(tb, second)
     assert keys_of(tb)[-1] == f"{turn.id}:first"
     assert tb.context.database.command("XLEN", lease.stream) == 0
@@ -96,7 +86,7 @@ def test_so_does_a_fallback(tb: Tellback) -> None:
 def test_so_does_a_late_answer_and_a_late_one_is_dropped_as_well(tb: Tellback) -> None:
     turn, other = overdue(tb, session="s1"), opened(tb)
     assert swept(tb) == 1
-    drained(tb)
+    delivered_now(tb)
     assert other.respond(HELLO) == "accepted"
     assert turn.respond(HELLO) == "late"
     fill(tb)
@@ -147,9 +137,9 @@ def test_many_at_once_drop_one_each(tb: Tellback) -> None:
 def test_whoever_never_gets_through_changes_nothing(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
     full(tb)
     turn, before = opened(tb), keys_of(tb)
-    monkeypatch.setattr(room, "TRIES", 1)
+    monkeypatch.setattr(outbox, "MAX_TRIES", 1)
     with pytest.raises(Unavailable, match="full, and others post"):
-        store(tb).answer(turn.ref, Answer(HELLO, 0), turn._origin)
+        store(tb).answer(turn.ref, TurnAnswer(HELLO, 0), turn._origin)
     assert turn.state == "open"
     assert keys_of(tb) == before
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -26,7 +25,8 @@ from tellback import (
 )
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.evaluations import Counts, EvaluationId, Evaluations
+from tellback.state.evaluation_codec import EvaluationId
+from tellback.state.evaluations import EvaluationCounts, Evaluations
 from tests.support import providers
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
@@ -51,12 +51,12 @@ def reminder(n: int) -> FeedbackProviderConfig:
     return every(n, StaticFeedback("Mind the goal."))
 
 
-def counts(tb: Tellback, prompt: Prompt) -> Counts:
+def counts(tb: Tellback, prompt: Prompt) -> EvaluationCounts:
     store = Evaluations(tb.context.database, tb.context.layout.of(prompt.session))
     return store.counts(EvaluationId(prompt.session, prompt.name, prompt.evaluation))
 
 
-def wait_for_calls(tb: Tellback, prompt: Prompt, n: int, timeout: float = 30) -> Counts:
+def wait_for_calls(tb: Tellback, prompt: Prompt, n: int, timeout: float = 30) -> EvaluationCounts:
     wait_until(lambda: counts(tb, prompt).calls >= n, f"{n} calls are counted", timeout=timeout)
     return counts(tb, prompt)
 
@@ -102,7 +102,7 @@ def test_a_worker_that_dies_between_evaluation_and_commit_changes_no_count(
     tb: Tellback, start_workers: StartWorkers, tmp_path: Path
 ) -> None:
     """The provider kills its process when everything of the batch is evaluated and nothing is committed."""
-    start_workers(1, queues="events", env={"TELLBACK_PROVIDERS": providers.SETTING, "TELLBACK_DRAIN_LEASE": "1"})
+    start_workers(1, queues="events", env={"TELLBACK_PROVIDERS": providers.SETTING, "TELLBACK_CONSUMER_LEASE": "1"})
     marker = tmp_path / "killed"
     prompt = tb.prompt(
         "s1",
@@ -154,21 +154,14 @@ def test_a_custom_provider_runs_on_the_worker_and_a_bad_one_costs_its_own_feedba
         assert reasons == [BAD[provider]] * 3
 
 
-@pytest.fixture
-def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    """A server that this test may stop; the shared one would take others with it."""
-    with RedisServer.start(tmp_path) as server:
-        yield server
-
-
-PATIENCE = 3.0  # far above what a call takes on a busy machine
+DEADLINE = 3.0  # far above what a call takes on a busy machine
 
 
 @pytest.mark.faults
 def test_feedback_never_blocks_past_wait_when_redis_is_slow_stopped_or_gone(
     own_redis: RedisServer, tmp_path: Path
 ) -> None:
-    settings = Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"), feedback_patience=PATIENCE)
+    settings = Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"), feedback_deadline=DEADLINE)
 
     def asked(prompt: Prompt, wait: float) -> float:
         start = time.monotonic()
@@ -182,14 +175,14 @@ def test_feedback_never_blocks_past_wait_when_redis_is_slow_stopped_or_gone(
         own_redis.pause()  # who waited for it would do so for ever
         try:
             asked(prompt, 0)
-            assert asked(prompt, 0) < PATIENCE, "the patience is not paid again at once"
+            assert asked(prompt, 0) < DEADLINE, "the wait is not paid again at once"
             asked(prompt, 1.2)
             fresh = Prompt(tb.context, EvaluationId("s2", "p", "e"))
             asked(fresh, 0)
         finally:
             own_redis.resume()
         own_redis.kill()
-        assert asked(prompt, 0) < PATIENCE
+        assert asked(prompt, 0) < DEADLINE
         asked(prompt, 0.7)
         own_redis.launch()
 
@@ -204,7 +197,7 @@ def test_who_finds_that_redis_is_away_spares_all_others_of_its_client_the_wait(
         raise Unavailable("no answer")
 
     for name in ("run", "command", "pipeline", "run_all", "blocking"):
-        monkeypatch.setattr(tb.context.quick, name, no_answer)
+        monkeypatch.setattr(tb.context.quick_database, name, no_answer)
     prompts = [tb.prompt(f"s{n}", "p", tools=["a", "b"]) for n in range(20)]
     assert [prompt.feedback() for prompt in prompts] == [[]] * 20
     assert all(prompt.observe("a", error="503 Service Unavailable").status == "error" for prompt in prompts)
@@ -216,11 +209,11 @@ def test_what_a_stopped_redis_had_taken_is_delivered_when_it_answers_again(
     own_redis: RedisServer, tmp_path: Path
 ) -> None:
     """The stopped server gets the question, and answers to nobody; the same operation asks again."""
-    settings = Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"), feedback_patience=1.0)
+    settings = Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"), feedback_deadline=1.0)
     with connect(settings=settings) as tb:
         prompt = tb.prompt("s1", "p", evaluation="e")
         assert prompt.feedback() == []  # in time also on a busy machine: who got no reply does not ask again at once
-        mailbox = tb.context.layout.of("s1").key("mail", "s1", "p", "e")
+        mailbox = tb.context.layout.of("s1").key("mailbox", "s1", "p", "e")
         database = Database(own_redis.url)
         database.command("RPUSH", mailbox, b'{"provider_name":"X","summary":"kept"}')
         own_redis.pause()
@@ -275,8 +268,8 @@ def test_an_odd_status_or_duration_costs_no_tool_call(tb: Tellback, start_worker
         prompt.observe("t", status=value, duration_ms=value, result="x")
     prompt.tool_invoked("t", duration_ms=12.6)
     wait_for_calls(tb, prompt, 15)
-    told = [entry for entry in tb.history("s1") if entry["kind"] == "tool_call"]
-    assert [entry.get("duration_ms") for entry in told] == [None] * 14 + [13]
+    reported = [entry for entry in tb.history("s1") if entry["kind"] == "tool_call"]
+    assert [entry.get("duration_ms") for entry in reported] == [None] * 14 + [13]
 
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:

@@ -40,12 +40,12 @@ def test_the_reports_of_the_page_arrive(tb: Tellback, start_workers: StartWorker
     tb.flush()
     wait_until(lambda: _known(tb, "other", other.evaluation), "the evaluations have begun")
     exec(compile(code, PAGE, "exec"), {"tb": tb, "prompt": maker})
-    told: dict[str, list[str]] = {}
+    reported: dict[str, list[str]] = {}
     for prompt in (maker, other):
         prompt.tool_invoked("t")
         (feedback,) = prompt.feedback(wait=10)
-        told[prompt.name] = [observation.value for observation in feedback.observations]
-    assert told == {
+        reported[prompt.name] = [observation.value for observation in feedback.observations]
+    assert reported == {
         "maker": ["src/app.py: edited by the user"],
         "other": [f"main: force-pushed (by {maker.evaluation})"],
     }

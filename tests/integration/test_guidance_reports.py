@@ -1,4 +1,4 @@
-"""What hosts report beside tool calls: budgets, changes, files; on a real Redis, drained in this process."""
+"""What hosts report beside tool calls: budgets, changes, files; on a real Redis, consumed in this process."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from tellback import (
     Tellback,
     connect,
 )
-from tellback.client.reports import budget_spent, context_changed
+from tellback.client.guidance_events import build_budget_spent, build_context_changed
 from tellback.settings import Settings
-from tellback.state.evaluations import EvaluationId, Evaluations
+from tellback.state.evaluation_codec import EvaluationId
+from tellback.state.evaluations import Evaluations
 from tellback.state.keys import Layout
 
 ID = EvaluationId("s", "p", "e")
@@ -38,7 +39,7 @@ def said(prompt: Prompt) -> list[str]:
 
 
 def test_reports_of_several_processes_add_up_and_a_duplicate_counts_once(
-    tb: Tellback, settings: Settings, drain: Callable[[], None]
+    tb: Tellback, settings: Settings, consume: Callable[[], None]
 ) -> None:
     budget = BudgetFeedback(max_tokens=100, max_cost=1, thresholds=(1.0,))
     prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[each_call(budget)])
@@ -47,21 +48,21 @@ def test_reports_of_several_processes_add_up_and_a_duplicate_counts_once(
         for _ in range(5):
             prompt.spent(tokens=3, cost=0.1)
             joined.spent(tokens=3, cost=Decimal("0.1"))
-    again = budget_spent(ID, 0, "0.000000000001")
+    again = build_budget_spent(ID, 0, "0.000000000001")
     for _ in range(3):
         tb.context.publisher.publish(again)
-        drain()
+        consume()
     prompt.tool_invoked("t")
-    drain()
+    consume()
     assert said(prompt) == ["30 of 100", "1.000000000001 of 1"]
 
 
-def test_a_budget_speaks_once_for_each_threshold_whoever_reports(tb: Tellback, drain: Callable[[], None]) -> None:
+def test_a_budget_speaks_once_for_each_threshold_whoever_reports(tb: Tellback, consume: Callable[[], None]) -> None:
     prompt = tb.prompt("s", "p", feedback_providers=[each_call(BudgetFeedback(max_tokens=10))])
     for _ in range(12):
         prompt.spent(tokens=1)
         prompt.tool_invoked("t")
-        drain()
+        consume()
     shares = [entry["summary"] for entry in tb.history("s") if entry["kind"] == "feedback"]
     assert shares == [f"You have used {share}% of the budget." for share in (50, 80, 100)]
 
@@ -87,63 +88,63 @@ def test_amounts_that_cannot_be_added_up_are_refused(tb: Tellback, tokens: Any, 
         tb.prompt("s", "p").spent(tokens=tokens, cost=cost)
 
 
-def test_a_session_is_told_of_a_change_once_in_each_evaluation_but_the_makers(
-    tb: Tellback, settings: Settings, drain: Callable[[], None]
+def test_a_session_gets_a_change_once_in_each_evaluation_but_the_makers(
+    tb: Tellback, settings: Settings, consume: Callable[[], None]
 ) -> None:
     """The second agent is on another host, and publishes what it changed."""
     watch = each_call(ContextChangeFeedback())
     first = tb.prompt("s", "agent-1", feedback_providers=[watch])
     maker = tb.prompt("s", "agent-2", feedback_providers=[watch])
     elsewhere = tb.prompt("other", "agent-3", feedback_providers=[watch])
-    drain()
+    consume()
     with connect(settings=settings) as other:
         other.context_changed("s", "file", "src/app.py", "rewritten", by=maker)
         other.context_changed("s", "branch", "main")
-    drain()
+    consume()
     for _ in range(3):
         for prompt in (first, maker, elsewhere):
             prompt.tool_invoked("t")
-        drain()
+        consume()
     assert said(first) == [f"src/app.py: rewritten (by {maker.evaluation})", "main"]
     assert said(maker) == ["main"]
     assert said(elsewhere) == []
-    told = [(entry["what"], entry["name"]) for entry in tb.history("s") if entry["kind"] == "context_changed"]
-    assert told == [("file", "src/app.py"), ("branch", "main")]
+    reported = [(entry["what"], entry["name"]) for entry in tb.history("s") if entry["kind"] == "context_changed"]
+    assert reported == [("file", "src/app.py"), ("branch", "main")]
 
 
-def test_a_change_told_twice_by_a_retry_is_one_change(tb: Tellback, drain: Callable[[], None]) -> None:
+def test_a_change_published_twice_by_a_retry_is_one_change(tb: Tellback, consume: Callable[[], None]) -> None:
     prompt = tb.prompt("s", "p", feedback_providers=[each_call(ContextChangeFeedback())])
-    drain()
-    whole = context_changed("s", "file", "a", None)
-    own = context_changed("s", "file", "b", None, id_=EvaluationId("s", "p", prompt.evaluation))
+    consume()
+    whole = build_context_changed("s", "file", "a", None)
+    own = build_context_changed("s", "file", "b", None, id_=EvaluationId("s", "p", prompt.evaluation))
     for _ in range(3):
         tb.context.publisher.publish(whole)
         tb.context.publisher.publish(own)
-        drain()
+        consume()
     prompt.tool_invoked("t")
-    drain()
+    consume()
     assert sorted(said(prompt)) == ["a", "b"]
 
 
-def test_who_begins_later_is_not_told_of_what_was_before(tb: Tellback, drain: Callable[[], None]) -> None:
+def test_who_begins_later_gets_nothing_of_what_was_before(tb: Tellback, consume: Callable[[], None]) -> None:
     tb.context_changed("s", "file", "old")
     tb.flush()
     prompt = tb.prompt("s", "p", feedback_providers=[each_call(ContextChangeFeedback())])
     tb.flush()
     tb.context_changed("s", "file", "new")
     prompt.tool_invoked("t")
-    drain()
+    consume()
     prompt.tool_invoked("t")
-    drain()
+    consume()
     assert said(prompt) == ["new"]
 
 
-def test_changes_are_redacted_and_cut(tb: Tellback, drain: Callable[[], None]) -> None:
+def test_changes_are_redacted_and_cut(tb: Tellback, consume: Callable[[], None]) -> None:
     prompt = tb.prompt("s", "p", feedback_providers=[each_call(ContextChangeFeedback())])
     prompt.context_changed("file", "config.py", "password=hunter22")
     prompt.context_changed("file", "n" * 9_000, "d" * 9_000)
     prompt.tool_invoked("t")
-    drain()
+    consume()
     first, second = said(prompt)
     assert first == "config.py: [redacted: password]"
     assert len(second) == 500
@@ -156,20 +157,20 @@ def test_changes_are_redacted_and_cut(tb: Tellback, drain: Callable[[], None]) -
             tb.context_changed(cast("str", wrong), "file", "x")
 
 
-def test_a_session_keeps_a_hundred_changes(tb: Tellback, drain: Callable[[], None], layout: Layout) -> None:
+def test_a_session_keeps_a_hundred_changes(tb: Tellback, consume: Callable[[], None], layout: Layout) -> None:
     prompt = tb.prompt("s", "p", feedback_providers=[each_call(ContextChangeFeedback())])
-    drain()
+    consume()
     for n in range(150):
         tb.context_changed("s", "file", f"f{n}")
-    drain()
+    consume()
     assert tb.context.database.command("LLEN", layout.of("s").key("changes", "s")) == 100
     prompt.tool_invoked("t")
-    drain()
+    consume()
     assert said(prompt)[-1] == "f149"
 
 
 def test_a_file_fires_once_in_an_evaluation_however_many_processes_see_it(
-    tb: Tellback, settings: Settings, drain: Callable[[], None], tmp_path: Path
+    tb: Tellback, settings: Settings, consume: Callable[[], None], tmp_path: Path
 ) -> None:
     plan = tmp_path / "plan.md"
     when = FeedbackTrigger(file_created=str(plan))
@@ -180,19 +181,19 @@ def test_a_file_fires_once_in_an_evaluation_however_many_processes_see_it(
         for one in (prompt, joined):
             one.tool_invoked("t")
         other.flush()
-        drain()
+        consume()
         assert prompt.feedback() == []
         plan.touch()
         for _ in range(3):
             for one in (prompt, joined):
                 one.tool_invoked("t")
             other.flush()
-            drain()
+            consume()
     assert Evaluations(tb.context.database, tb.context.layout.of("s")).counts(ID).fires == 1
 
 
 def test_a_file_in_the_working_directory_may_be_named_relatively(
-    tb: Tellback, drain: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tb: Tellback, consume: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     config = FeedbackProviderConfig(StaticFeedback("Seen."), FeedbackTrigger(file_created="out.txt"))
@@ -200,7 +201,7 @@ def test_a_file_in_the_working_directory_may_be_named_relatively(
     prompt.tool_invoked("t")
     Path("out.txt").touch()
     prompt.tool_invoked("t")
-    drain()
+    consume()
     assert [feedback.call_index for feedback in prompt.feedback()] == [2]
 
 
@@ -210,9 +211,9 @@ def test_a_file_without_a_sensible_name_is_refused(name: Any) -> None:
         FeedbackTrigger(file_created=name)
 
 
-def test_a_name_that_no_file_can_have_breaks_no_tool_call(tb: Tellback, drain: Callable[[], None]) -> None:
+def test_a_name_that_no_file_can_have_breaks_no_tool_call(tb: Tellback, consume: Callable[[], None]) -> None:
     config = FeedbackProviderConfig(StaticFeedback("x"), FeedbackTrigger(file_created="a\0b"))
     prompt = tb.prompt("s", "p", feedback_providers=[config])
     prompt.tool_invoked("t")
-    drain()
+    consume()
     assert prompt.feedback() == []

@@ -18,7 +18,8 @@ from tellback.contracts.message import Message
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.evaluations import EvaluationId, Evaluations
+from tellback.state.evaluation_codec import EvaluationId
+from tellback.state.evaluations import Evaluations
 from tellback.state.keys import Layout, stream_of
 from tests.support.hooks import context_of, run_hook, start_hook, tool_event, troubles
 from tests.support.waiting import wait_until
@@ -125,7 +126,7 @@ def test_waiting_feedback_comes_with_the_users_next_prompt_too(
     reminder = FeedbackProviderConfig(StaticFeedback("Mind the goal."), FeedbackTrigger(every_n_calls=1))
     prompt = tb.prompt("s1", "agent", evaluation="s1", feedback_providers=[reminder])
     prompt.tool_invoked("search")
-    mailbox = tb.context.layout.of("s1").key("mail", "s1", "agent", "s1")
+    mailbox = tb.context.layout.of("s1").key("mailbox", "s1", "agent", "s1")
     wait_until(lambda: tb.context.database.command("LLEN", mailbox), "feedback waits")
     typed = {"session_id": "s1", "hook_event_name": "UserPromptSubmit", "prompt": "go on"}
     answer = run_hook(settings, typed, PATIENT, event="user-prompt-submit")
@@ -133,7 +134,7 @@ def test_waiting_feedback_comes_with_the_users_next_prompt_too(
     assert "Mind the goal." in context_of(answer)
 
 
-def test_an_agent_that_stops_without_a_required_file_is_told_once(settings: Settings, tmp_path: Path) -> None:
+def test_an_agent_that_stops_without_a_required_file_is_warned_once(settings: Settings, tmp_path: Path) -> None:
     config = tmp_path / "hooks.toml"
     config.write_text('required_files = ["report.md", "hooks.toml", "sub/plan.md"]')
     stop = {"session_id": "s1", "hook_event_name": "Stop", "cwd": str(tmp_path), "stop_hook_active": False}
@@ -141,8 +142,10 @@ def test_an_agent_that_stops_without_a_required_file_is_told_once(settings: Sett
     def answer(**fields: Any) -> bytes:
         return run_hook(settings, {**stop, **fields}, f"--config={config}", UNANSWERED, event="stop")
 
-    told = json.loads(answer())
-    assert told == {"decision": "block", "reason": "Before you finish, this is missing:\n- report.md\n- sub/plan.md"}
+    assert json.loads(answer()) == {
+        "decision": "block",
+        "reason": "Before you finish, this is missing:\n- report.md\n- sub/plan.md",
+    }
     assert answer(stop_hook_active=True) == b"", "it must be able to stop"
     assert answer(stop_hook_active=None) == b""
     assert answer(cwd=5)
@@ -212,7 +215,7 @@ def test_what_was_spooled_by_hooks_is_sent_by_the_next_one(
     for number in range(1, 4):
         run_hook(settings, tool_event(f"toolu_{number}"), config, UNANSWERED, env={"TELLBACK_INTAKE_MAX": "1"})
     spool = settings.data_path / "spool"
-    assert len(list(spool.rglob("*.spool"))) == 3
+    assert len(list(spool.rglob("*.spool"))) == 1, "all hooks of a host share a file"
     run_hook(settings, tool_event("toolu_4"), config, UNANSWERED)
     assert not list(spool.rglob("*.spool"))
     calls = [fact for fact in published(tb.context.database, layout) if isinstance(fact, ToolInvoked)]
@@ -234,28 +237,28 @@ def test_a_client_sends_what_hooks_have_spooled(settings: Settings, database: Da
 def test_the_same_take_is_sent_as_by_a_client(tb: Tellback, settings: Settings) -> None:
     """The hook builds the call of the script by itself; both must name the same keys in the same order."""
     from tellback.hook.event import read_event
-    from tellback.hook.exchange import Asked, Exchange
+    from tellback.hook.exchange import HookExchange, HookRequest
     from tellback.hook.options import read_options
-    from tellback.messaging.places import HostMemory
-    from tellback.state.script import Call
+    from tellback.messaging.team_cache import TeamCache
+    from tellback.state.script_calls import ScriptCall
 
     sent: list[Any] = []
 
-    class Recorder:
-        def run(self, call: Call) -> bytes:
+    class CallRecorder:
+        def run(self, call: ScriptCall) -> bytes:
             sent.append([len(call.keys), *call.keys, *call.args])
             return b'{"feedback":[]}'
 
-        def ask(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        def run_commands(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
             sent.append(list(commands[0][2:]))
             return [b'{"feedback":[]}']
 
-    recorder: Any = Recorder()
+    recorder: Any = CallRecorder()
     shard = tb.context.layout.of("s 1")
     Evaluations(recorder, shard).take_feedback(EvaluationId("s 1", "p:1", "s 1"), "op1")
     options = read_options([], {"TELLBACK_DATA_DIR": settings.data_dir})
     event = read_event(b'{"session_id":"s 1"}', "UserPromptSubmit")
-    asked = Asked(event, "p:1", lambda: b"", None, ["op1"])
-    exchange = Exchange(options, asked, HostMemory(settings.data_dir, "default", settings.redis_url), 0.0)
-    exchange._ask(recorder, shard, [])
+    asked = HookRequest(event, "p:1", lambda: b"", None, ["op1"])
+    exchange = HookExchange(options, asked, TeamCache(settings.data_dir, "default", settings.redis_url), 0.0)
+    exchange._run_commands(recorder, shard, [])
     assert sent[0] == sent[1]

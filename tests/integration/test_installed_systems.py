@@ -14,8 +14,8 @@ import pytest
 from tellback import LlmResponse, Tellback
 from tellback.errors import ConfigurationError
 from tellback.settings import Settings
-from tellback.turns.pipeline.loading import load_systems
-from tellback_workers.turn_systems import pipeline_of
+from tellback.turns.pipeline.runner import load_systems
+from tellback_workers.isolation import pipeline_of
 from tests.support.turns import opened, sent, state
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
@@ -81,7 +81,7 @@ def test_an_installed_system_is_in_the_workers_pipeline_and_in_no_other(
     assert "Underlines" not in pipeline_of(Settings(), custom=False).names
 
 
-def test_an_entry_point_that_does_not_work_is_told_and_left_out(
+def test_an_entry_point_that_does_not_work_is_reported_and_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Another package's fault stops no worker, and takes no system of others with it."""

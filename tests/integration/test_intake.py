@@ -12,13 +12,6 @@ from tellback.state.keys import Layout, Shard, stream_of
 FAMILY = Family.EVENTS
 
 
-@pytest.fixture
-def intake(database: Database, layout: Layout) -> Intake:
-    intake = Intake(database, layout)
-    intake.ensure_groups()
-    return intake
-
-
 def append(database: Database, shard: Shard, *raws: bytes) -> None:
     for raw in raws:
         database.command("XADD", stream_of(shard, FAMILY), "*", "m", raw)
@@ -30,24 +23,24 @@ def lease_of(intake: Intake, shard: Shard, seconds: float = 5) -> Lease:
     return lease
 
 
-def test_each_new_entry_rings_one_listener_once(database: Database, layout: Layout, intake: Intake) -> None:
+def test_each_new_entry_notifies_one_listener_once(database: Database, layout: Layout, intake: Intake) -> None:
     shard = layout.shard(1)
     append(database, shard, b"a", b"b")
-    assert intake.listen(layout.all, 10) == [(shard, FAMILY)]
-    assert intake.listen(layout.all, 10) == []
+    assert intake.wait_for_notifications(layout.all, 10) == [(shard, FAMILY)]
+    assert intake.wait_for_notifications(layout.all, 10) == []
 
 
-def test_a_listener_reads_one_entry_of_many_and_later_ones_ring_again(
+def test_a_listener_reads_one_entry_of_many_and_later_ones_notify_again(
     database: Database, layout: Layout, intake: Intake
 ) -> None:
     """What waits may be large and much; a listener only needs to know that there is something."""
     shard = layout.shard(1)
     append(database, shard, *[b"x" * (1 << 20)] * 20)
     sent = _sent_by(database)
-    assert intake.listen(layout.all, 10) == [(shard, FAMILY)]
+    assert intake.wait_for_notifications(layout.all, 10) == [(shard, FAMILY)]
     assert _sent_by(database) - sent < 2 << 20
     append(database, shard, b"later")
-    assert intake.listen(layout.all, 10) == [(shard, FAMILY)]
+    assert intake.wait_for_notifications(layout.all, 10) == [(shard, FAMILY)]
 
 
 def _sent_by(database: Database) -> int:
@@ -56,7 +49,7 @@ def _sent_by(database: Database) -> int:
     return int(stats.partition(b"total_net_output_bytes:")[2].split()[0])
 
 
-def test_one_drainer_holds_a_stream_and_the_next_has_a_higher_fence(layout: Layout, intake: Intake) -> None:
+def test_one_consumer_holds_a_stream_and_the_next_has_a_higher_fence(layout: Layout, intake: Intake) -> None:
     shard = layout.shard(0)
     first = lease_of(intake, shard)
     assert intake.take_lease(shard, FAMILY, 5) is None
@@ -75,7 +68,7 @@ def test_releasing_a_lease_that_passed_on_leaves_the_new_holder_alone(
     assert intake.take_lease(shard, FAMILY, 5) is None
 
 
-def test_a_successor_reads_what_a_dead_drainer_left_with_its_deliveries(
+def test_a_successor_reads_what_a_dead_consumer_left_with_its_deliveries(
     database: Database, layout: Layout, intake: Intake
 ) -> None:
     shard = layout.shard(0)
@@ -115,7 +108,7 @@ def test_what_waits_is_found_again_in_a_database_that_was_emptied(
     assert [entry.raw for entry in intake.read_waiting([lease], 10)[lease]] == [b"a"]
 
 
-def test_new_entries_are_told_from_read_ones(database: Database, layout: Layout, intake: Intake) -> None:
+def test_new_entries_are_distinguished_from_read_ones(database: Database, layout: Layout, intake: Intake) -> None:
     shard = layout.shard(0)
     lease = lease_of(intake, shard)
     assert not intake.has_new(lease)
@@ -125,23 +118,35 @@ def test_new_entries_are_told_from_read_ones(database: Database, layout: Layout,
     assert not intake.has_new(lease)
 
 
-def test_an_idle_stream_is_one_with_entries_and_neither_drainer_nor_wakeup(
+def test_an_idle_stream_is_one_with_entries_and_neither_consumer_nor_wakeup(
     database: Database, layout: Layout, intake: Intake
 ) -> None:
     shard = layout.shard(2)
     append(database, shard, b"a")
-    assert intake.idle() == [(shard, FAMILY)]
-    assert intake.ring(shard, FAMILY) == "due"
-    assert intake.ring(shard, FAMILY) == "pending"
-    assert intake.idle() == []
+    assert intake.idle_streams() == [(shard, FAMILY)]
+    assert intake.try_mark_pending(shard, FAMILY) == "due"
+    assert intake.try_mark_pending(shard, FAMILY) == "pending"
+    assert intake.idle_streams() == []
     lease = lease_of(intake, shard)  # takes the wake-up with it
-    assert intake.idle() == []
+    assert intake.idle_streams() == []
     intake.release(lease)
-    assert intake.idle() == [(shard, FAMILY)]
+    assert intake.idle_streams() == [(shard, FAMILY)]
 
 
 def test_groups_come_back_after_the_database_was_emptied(database: Database, layout: Layout, intake: Intake) -> None:
     database.command("FLUSHALL")
-    assert intake.listen(layout.all, 10) == []
+    assert intake.wait_for_notifications(layout.all, 10) == []
     append(database, layout.shard(0), b"a")
-    assert intake.listen(layout.all, 10) == [(layout.shard(0), FAMILY)]
+    assert intake.wait_for_notifications(layout.all, 10) == [(layout.shard(0), FAMILY)]
+
+
+@pytest.mark.xfail(strict=True, reason="no read checks the fence; ops/proofs/intake.pml found it (ORDER)")
+def test_a_consumer_past_its_lease_gets_no_entry(database: Database, layout: Layout, intake: Intake) -> None:
+    """Its commits are fenced, so what it reads is applied after later entries, and only by the next consumer."""
+    shard = layout.shard(0)
+    past = lease_of(intake, shard)
+    database.command("DEL", past.key)  # it expired while its holder stood still
+    holder = lease_of(intake, shard)
+    append(database, shard, b"first", b"second")
+    assert intake.read_new(past, 1) == []
+    assert [entry.raw for entry in intake.read_new(holder, 2)] == [b"first", b"second"]

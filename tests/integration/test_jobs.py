@@ -6,16 +6,16 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-import msgspec
 import pytest
 
-from tellback.commands.record import record_without_run
-from tellback.contracts.commands import CommandRecord
 from tellback.state.database import Database
-from tellback.state.jobs import ANY_POOL, MAX_ATTEMPTS, Claimant, JobLease, Jobs
+from tellback.state.job_keys import ANY_POOL
+from tellback.state.job_losses import MAX_ATTEMPTS
+from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.keys import Layout
-from tellback.state.records import KEPT, Records
-from tests.support.jobs import Queue
+from tellback.state.records import CAP, Records
+from tellback.state.script_calls import Script
+from tests.support.jobs import AUTHOR, Queue, ended
 from tests.support.waiting import wait_until
 
 
@@ -26,33 +26,18 @@ def layout(database: Database) -> Layout:  # noqa: ARG001 - emptied
 
 
 @pytest.fixture
-def jobs(database: Database, layout: Layout) -> Jobs:
-    return Jobs(database, layout)
-
-
-@pytest.fixture
 def records(database: Database, layout: Layout) -> Records:
     return Records(database, layout)
 
 
-@pytest.fixture
-def queue(database: Database, layout: Layout, jobs: Jobs) -> Queue:
-    return Queue(database, layout, jobs)
-
-
 def take(jobs: Jobs, pool: str = ANY_POOL, seconds: float = 60.0) -> JobLease | None:
-    return jobs.lease(Claimant(pool, seconds=seconds, worker="w@test", host="h"))
+    return jobs.lease(JobClaimant(pool, seconds=seconds, worker="w@test", host="h"))
 
 
 def taken(jobs: Jobs) -> JobLease:
     lease = take(jobs)
     assert lease is not None
     return lease
-
-
-def ended(lease: JobLease, exit_code: int | None = 0) -> CommandRecord:
-    record = record_without_run(lease.submitted, "not run at all")
-    return record if exit_code is None else msgspec.structs.replace(record, exit_code=exit_code, error=None)
 
 
 def test_sessions_take_turns(jobs: Jobs, queue: Queue) -> None:
@@ -106,14 +91,14 @@ def test_two_workers_never_lease_the_same_command(jobs: Jobs, queue: Queue) -> N
     """Whatever the concurrency, each is leased once."""
     ids = {queue.put(f"s{number % 7}") for number in range(300)}
 
-    def drain(_worker: int) -> list[str]:
+    def consume(_worker: int) -> list[str]:
         found: list[str] = []
         while (lease := take(jobs)) is not None:
             found.append(lease.command_id)
         return found
 
     with ThreadPoolExecutor(8) as pool:
-        leased = Counter(id_ for batch in pool.map(drain, range(8)) for id_ in batch)
+        leased = Counter(id_ for batch in pool.map(consume, range(8)) for id_ in batch)
     assert set(leased) == ids
     assert set(leased.values()) == {1}
 
@@ -135,8 +120,8 @@ def test_a_lost_command_has_one_record_and_a_late_one_is_superseded(jobs: Jobs, 
     assert lease is not None
     assert jobs.overdue() == []
     lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
-    assert jobs.lose(lost[0]) is None
-    assert jobs.lose(lost[0]) is None, "a second sweep finds nothing"
+    assert jobs.mark_lost(lost[0])
+    assert not jobs.mark_lost(lost[0]), "a second sweep finds nothing"
     assert not jobs.renew(lease, 5)
     assert not jobs.finish(lease, ended(lease))
     kept = records.last("s")
@@ -153,8 +138,70 @@ def test_a_renewed_lease_is_not_lost(jobs: Jobs, queue: Queue, records: Records)
     assert lease is not None
     lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
     assert jobs.renew(lease, 60)
-    assert jobs.lose(lost[0]) is None
+    assert not jobs.mark_lost(lost[0])
     assert records.last("s") == []
+
+
+def test_a_lease_that_is_over_may_be_renewed_before_the_loss_is_decided(
+    jobs: Jobs, queue: Queue, records: Records
+) -> None:
+    """When Redis was away every lease is over: a sweep that comes first only notes it, a renewal forgets the note."""
+    queue.put("s")
+    lease = take(jobs, seconds=0.02)
+    assert lease is not None
+    lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
+    assert not jobs.mark_lost(lost[0], 0.05)
+    assert jobs.renew(lease, 0)
+    assert not jobs.mark_lost(lost[0], 60), "the watch began again"
+    assert not jobs.mark_lost(lost[0], 60)
+    assert records.last("s") == []
+    wait_until(lambda: jobs.overdue() and jobs.mark_lost(lost[0], 0.05), "nobody renewed it")
+    assert [record.exit_code for record in records.last("s")] == [None]
+
+
+def test_an_attempt_that_is_given_up_has_its_own_record_and_a_successor(
+    jobs: Jobs, queue: Queue, records: Records
+) -> None:
+    """The next attempt is queued in the same step; after a loss that a sweep declared, the record is superseded."""
+    queue.put("s", "c1", on_lost="retry")
+    first = taken(jobs)
+    assert jobs.give_up(first, ended(first, None))
+    second = take(jobs, seconds=0.02)
+    assert second is not None
+    assert (second.command_id, second.attempt) == ("c1.2", 2)
+    assert [record.error for record in records.last("s")] == ["not run at all"]
+    assert jobs.mark_lost(wait_until(jobs.overdue, "the lease has run out", timeout=2)[0])
+    assert not jobs.give_up(second, ended(second, None))
+    assert records.superseded("s") == [ended(second, None)]
+
+
+def test_a_lease_is_given_up_in_one_step_and_once(
+    jobs: Jobs, queue: Queue, records: Records, database: Database
+) -> None:
+    """When Redis has forgotten some scripts, calls of several run in another order; a lost reply repeats a call."""
+    queue.put("s", "c1", on_lost="retry")
+    lease = taken(jobs)
+    database.command("SCRIPT", "FLUSH")
+    database.command("SCRIPT", "LOAD", Script("commands/mark_job_lost").source)
+    assert jobs.give_up(lease, ended(lease, None))
+    assert jobs.give_up(lease, ended(lease, None))
+    assert [record.command_id for record in records.last("s")] == ["c1"]
+    assert records.superseded("s") == []
+    assert taken(jobs).command_id == "c1.2"
+
+
+def test_a_command_to_retry_has_the_longer_lease(jobs: Jobs, queue: Queue, database: Database, layout: Layout) -> None:
+    """Its worker has to have stopped it before another begins; a variable of that name changes nothing."""
+    queue.put("s", "retry", on_lost="retry")
+    queue.put("s", "record", env={"on_lost": "retry"})
+    claimant = JobClaimant(ANY_POOL, seconds=10, retry_seconds=50, worker="w@test", host="h")
+    leases = [jobs.lease(claimant), jobs.lease(claimant)]
+    held = [lease for lease in leases if lease is not None]
+    running = layout.shard(0).key("running")
+    lasts = {
+        lease.command_id: int(database.command("ZSCORE", running, lease.command_id)) - lease.at_ms for lease in held
+    }
+    assert lasts == {"retry": 50_000, "record": 10_000}
 
 
 def test_a_retry_is_linked_and_bounded(jobs: Jobs, queue: Queue, records: Records) -> None:
@@ -165,7 +212,8 @@ def test_a_retry_is_linked_and_bounded(jobs: Jobs, queue: Queue, records: Record
         assert lease is not None
         assert lease.attempt == number
         lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
-        assert jobs.lose(lost[0]) == (ANY_POOL if number < MAX_ATTEMPTS else None)
+        assert jobs.mark_lost(lost[0])
+        assert (lost[0].again is None) == (number == MAX_ATTEMPTS)
     assert take(jobs) is None
     kept = records.last("s")
     assert [(r.command_id, r.parent_command_id, r.attempt) for r in kept] == [
@@ -180,10 +228,10 @@ def test_a_cancelled_command_is_not_tried_again(jobs: Jobs, queue: Queue) -> Non
     queue.put("s", "c1", on_lost="retry")
     lease = take(jobs, seconds=0.05)
     assert lease is not None
-    assert jobs.cancel(lease.submitted) == ("running", None)
+    assert jobs.cancel(lease.submitted, AUTHOR) == ("running", None)
     assert jobs.stop_requested(lease, 0.01)
     lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
-    jobs.lose(lost[0])
+    jobs.mark_lost(lost[0])
     assert take(jobs) is None
 
 
@@ -196,11 +244,11 @@ def test_a_refusal_is_a_record_at_once(jobs: Jobs, queue: Queue, records: Record
 
 def test_a_session_keeps_its_newest_records(queue: Queue, records: Records) -> None:
     """The list is capped, and how many are gone is known."""
-    for number in range(KEPT + 7):
+    for number in range(CAP + 7):
         queue.put("s", f"c{number}", refusal="no")
     kept, gone = records.all("s")
-    assert (len(kept), gone) == (KEPT, 7)
-    assert kept[-1].command_id == f"c{KEPT + 6}"
+    assert (len(kept), gone) == (CAP, 7)
+    assert kept[-1].command_id == f"c{CAP + 6}"
 
 
 def test_everybody_who_waits_gets_the_record(jobs: Jobs, queue: Queue, records: Records) -> None:

@@ -15,7 +15,7 @@ from tellback.settings import Settings
 from tests.support.turns import (
     HELLO,
     SENT,
-    drained,
+    delivered_now,
     events,
     fallback_was,
     opened,
@@ -31,7 +31,7 @@ def with_fallback(tb: Tellback, **changes: Any) -> Turn:
     """A turn whose fallback the user has."""
     turn = overdue(tb, **changes)
     assert swept(tb) == 1
-    assert [delivery.kind for delivery in drained(tb)] == ["fallback"]
+    assert [delivery.kind for delivery in delivered_now(tb)] == ["fallback"]
     return turn
 
 
@@ -44,7 +44,7 @@ def client(settings: Settings, **changes: Any) -> Generator[Tellback]:
 def test_a_late_answer_is_shown_as_a_reply_to_the_message(tb: Tellback) -> None:
     turn = with_fallback(tb, message_id="tg-17")
     assert turn.respond(HELLO) == "late"
-    (late,) = drained(tb)
+    (late,) = delivered_now(tb)
     assert late.response == OutgoingResponse(text="hello", reply_to="tg-17")
     assert late.idempotency_key == f"{turn.id}:late"
     assert view(tb, turn).late_at is not None
@@ -57,7 +57,7 @@ def test_a_reference_of_the_hosts_own_is_kept(tb: Tellback) -> None:
     first.respond(OutgoingResponse(text="hi", reply_to="mine"))
     plain = opened(tb)
     plain.respond(HELLO)
-    assert [delivery.response.reply_to for delivery in drained(tb)] == ["other", "mine", None]
+    assert [delivery.response.reply_to for delivery in delivered_now(tb)] == ["other", "mine", None]
 
 
 @pytest.mark.parametrize("reference", ["", "x" * 513, "\udc00"])
@@ -93,7 +93,7 @@ def test_the_setting_says_how_long(tb: Tellback, settings: Settings) -> None:
         fallback_was(tb, old, seconds_ago=10)
         fallback_was(tb, new, seconds_ago=5)
         assert (old.respond(HELLO), new.respond(HELLO)) == ("stale", "late")
-        assert [delivery.kind for delivery in drained(tb)] == ["late"]
+        assert [delivery.kind for delivery in delivered_now(tb)] == ["late"]
     with client(settings, late_within=0.0) as tb:
         assert with_fallback(tb, conversation="c3").respond(HELLO) == "stale", "no late answer at all"
 

@@ -11,7 +11,7 @@ from tellback.settings import Settings, load
 from tellback_workers.loops.turns import TurnsLoop
 from tellback_workers.runtime import Runtime
 from tests.support.intake_entries import published
-from tests.support.turns import HELLO, drained, fallback_was, overdue, swept, view
+from tests.support.turns import HELLO, delivered_now, fallback_was, overdue, swept, view
 
 POLICY = "chat = 0, telegram=86400,"
 
@@ -25,7 +25,7 @@ def with_fallback(tb: Tellback, channel: str) -> Turn:
     """A turn whose user has had the fallback for ten minutes."""
     turn = overdue(tb, channel=channel)
     assert swept(tb) == 1
-    drained(tb, channel)
+    delivered_now(tb, channel)
     fallback_was(tb, turn, seconds_ago=600)
     return turn
 

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from tellback import LlmResponse, OutgoingResponse, Tellback, connect
+from tellback import LlmError, LlmResponse, OutgoingResponse, Tellback, connect
 from tellback.client.turns import Turn
-from tellback.contracts.llm import AUTO_MODE, TurnMessage
-from tellback.contracts.turns import TurnFinished, TurnOrigin
+from tellback.contracts.turns import AUTO_MODE, TurnFinished, TurnMessage, TurnOrigin
 from tellback.settings import Settings
 from tellback_workers.loops.turns import TurnsLoop
 from tellback_workers.runtime import Runtime
 from tests.support.intake_entries import published
 from tests.support.redis_server import RedisServer
-from tests.support.turns import HELLO, deadline_passes, drained, events, opened, sent, state, store, swept, view
+from tests.support.turns import HELLO, deadline_passes, delivered_now, events, opened, sent, state, store, swept, view
 
 DAY = 86_400_000
-
-
-@pytest.fixture
-def runtime(tb: Tellback, settings: Settings) -> Iterator[Runtime]:
-    del tb
-    runtime = Runtime(settings)
-    runtime.intake("default").ensure_groups()
-    yield runtime
-    runtime.database.close()
 
 
 def lose(tb: Tellback, turn: Turn, *, all_of_it: bool = False) -> None:
@@ -41,7 +30,7 @@ def lose(tb: Tellback, turn: Turn, *, all_of_it: bool = False) -> None:
         keys += [shard.key("out", "chat"), shard.key("outq", "chat", turn.conversation)]
     tb.context.database.command("DEL", *keys)
     if not all_of_it:
-        store(tb).forget_due([turn.id])
+        store(tb).drop_due([turn.id])
 
 
 def applied(tb: Tellback, runtime: Runtime, *facts: TurnFinished) -> list[str]:
@@ -126,7 +115,7 @@ def test_an_answered_turn_is_not_answered_again(
     """The history says so, or the queue does; where both are gone, the idempotency key is the same."""
     turn = opened(tb)
     assert turn.respond(HELLO) == "accepted"
-    keys = {item.idempotency_key for item in drained(tb)} if delivered else set[str]()
+    keys = {item.idempotency_key for item in delivered_now(tb)} if delivered else set[str]()
     lose(tb, turn)
     if not remembered:
         tb.context.database.command("DEL", store(tb).shard(turn.id).key("hist", turn.session))
@@ -135,7 +124,7 @@ def test_an_answered_turn_is_not_answered_again(
         "responded",
         "delivered" if delivered and remembered else "waiting",
     )
-    again = drained(tb)
+    again = delivered_now(tb)
     if delivered and not remembered:
         assert {item.idempotency_key for item in again} == keys
     else:
@@ -146,7 +135,7 @@ def test_a_fallback_that_is_out_is_followed_and_one_that_waits_is_replaced(tb: T
     out, waits = opened(tb), opened(tb)
     deadline_passes(tb, out)
     assert swept(tb) == 1
-    drained(tb)
+    delivered_now(tb)
     deadline_passes(tb, waits)
     assert swept(tb) == 1
     for turn in (out, waits):
@@ -196,7 +185,7 @@ def test_what_says_nothing_leaves_the_turn_owed(tb: Tellback, runtime: Runtime) 
 def test_an_auto_turn_stays_quiet(tb: Tellback, runtime: Runtime) -> None:
     turn = opened(tb, metadata={"auto.mode": True})
     lose(tb, turn, all_of_it=True)
-    lease, entries = published(tb, runtime, lambda: turn.finish(error_code="x"))
+    lease, entries = published(tb, runtime, lambda: turn.finish(llm_error=LlmError(code="x")))
     TurnsLoop(runtime, "default").apply(lease, entries)
     assert state(turn) == "no_reply"
     assert sent(tb) == []

@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 
 from tellback import OutgoingResponse, RoutingOutcome, Tellback, connect
 from tellback.cli.app import app
-from tellback.cli.metrics_text import metrics_text
+from tellback.cli.metrics_collector import render_metrics
 from tellback.settings import Settings
 from tests.support.deliveries import answered, first
 from tests.support.redis_server import RedisServer, free_port
-from tests.support.turns import HELLO, SENT, deadline_passes, drained, opened, overdue, store, swept, view
+from tests.support.turns import HELLO, SENT, deadline_passes, delivered_now, opened, overdue, store, swept, view
 from tests.support.waiting import wait_until
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -40,7 +40,7 @@ def parsed(text: str) -> Samples:
 
 
 def samples(tb: Tellback) -> Samples:
-    return parsed(metrics_text(tb))
+    return parsed(render_metrics(tb))
 
 
 def value(found: Samples, name: str, **labels: str) -> float:
@@ -74,7 +74,7 @@ def test_turns_are_counted_by_what_became_of_them(tb: Tellback) -> None:
     assert 0 < value(found, "sweep_lag_seconds") < 60
     assert swept(tb) == 2
     assert replaced.respond(HELLO) == "replaced"
-    drained(tb)
+    delivered_now(tb)
     assert late.respond(HELLO) == "late"
     waits.hand_over(to="host-2")
     found = samples(tb)
@@ -145,13 +145,13 @@ def test_deliveries_are_counted_by_channel_and_settlement(tb: Tellback) -> None:
     }
     assert settled == dict.fromkeys(settled, 1)
     assert value(found, "outbox_ambiguous", channel="chat") == 1
-    assert 0 <= value(found, "outbox_unasked_seconds", channel="chat") < 60
+    assert 0 <= value(found, "outbox_unpolled_seconds", channel="chat") < 60
 
 
 def test_a_channel_that_no_transport_asks_for_is_seen_to_wait(tb: Tellback) -> None:
     answered(tb, "1")
     found = samples(tb)
-    assert ("tellback_outbox_unasked_seconds", (("channel", "chat"),)) not in found
+    assert ("tellback_outbox_unpolled_seconds", (("channel", "chat"),)) not in found
     wait_until(lambda: value(samples(tb), "outbox_wait_seconds", channel="chat") > 0, "it waits")
 
 
@@ -185,7 +185,7 @@ def test_counters_are_bounded_whatever_channels_are_called(tb: Tellback) -> None
 def test_no_text_of_a_user_is_in_the_metrics(tb: Tellback) -> None:
     turn = opened(tb, text="my password is hunter2", conversation="secret-conversation")
     turn.respond(OutgoingResponse.text_only("sk-live-hunter2"))
-    text = metrics_text(tb)
+    text = render_metrics(tb)
     assert not [word for word in ("hunter2", "secret-conversation", turn.id) if word in text]
     assert view(tb, turn).state == "responded"
 
@@ -203,7 +203,7 @@ def test_the_command_serves_and_ends_on_sigterm(tb: Tellback, settings: Settings
     command += ["--redis-url", settings.redis_url]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ)) as running:
         assert running.stderr is not None
-        assert running.stderr.readline() == f"metrics at http://127.0.0.1:{port}/metrics\n"
+        assert running.stderr.readline() == f"serving metrics at http://127.0.0.1:{port}/metrics\n"
         answered(tb, "1")
         assert first(tb).settle(SENT) == "delivered"
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:

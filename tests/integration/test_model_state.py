@@ -10,11 +10,11 @@ from typer.testing import CliRunner, Result
 
 from tellback import Settings, Tellback, clock
 from tellback.cli.app import app
-from tellback.client.model_state import RECENT_MS
-from tellback.doctor.examination import examine
-from tellback.doctor.finding import Finding
+from tellback.client.statistics import RECENT_REPORT_MS
+from tellback.doctor.examination import run_checks
+from tellback.doctor.infrastructure import DoctorFinding
 from tellback.errors import Unavailable
-from tellback.state.encoders import Encoders, EncoderState
+from tellback.state.embeddings import Encoders, EncoderState
 from tellback.state.keys import Layout, lifetime_ms
 from tests.support.signals import Angles, Bench, Wider, item, signal
 from tests.support.waiting import wait_until
@@ -24,8 +24,8 @@ def run(settings: Settings, *arguments: str) -> Result:
     return CliRunner().invoke(app, [*arguments, "--redis-url", settings.redis_url], env={"COLUMNS": "200"})
 
 
-def finding(settings: Settings) -> Finding:
-    [found] = [each for each in examine(settings, url_given=True) if each.check.startswith("model of ")]
+def finding(settings: Settings) -> DoctorFinding:
+    [found] = [each for each in run_checks(settings, url_given=True) if each.check.startswith("model of ")]
     return found
 
 
@@ -34,19 +34,19 @@ def fail(tb: Tellback, bench: Bench, encoder: Angles) -> None:
     tb.bank("b").signal([item("f", "a")])
     tb.flush()
     with pytest.raises(Unavailable):
-        bench.drain()
+        bench.consume()
 
 
-def test_the_doctor_tells_a_model_that_does_not_load(
+def test_the_doctor_reports_a_model_that_does_not_load(
     tb: Tellback, bench: Bench, encoder: Angles, settings: Settings
 ) -> None:
     fail(tb, bench, encoder)
     found = finding(settings)
     assert found.state == "wrong"
-    assert "does not load: no such file (said 0 s ago)" in found.found
+    assert "does not load: no such file (reported 0 s ago)" in found.found
     assert "none is lost" in found.advice
     encoder.failure = ""
-    bench.drain()
+    bench.consume()
     assert finding(settings).state == "ok"
     assert tb.bank("b").fact_stats("f").signal_count == 1
 
@@ -61,7 +61,7 @@ def test_what_was_said_long_ago_is_a_note(
     now = clock.monotonic()
     monkeypatch.setattr(clock, "monotonic", lambda: now + 40)
     with pytest.raises(Unavailable):
-        bench.drain()
+        bench.consume()
     [again] = Encoders(bench.runtime.database, layout).all()
     assert again.at > said.at
     key = layout.shard(0).key("encoder")
@@ -91,21 +91,21 @@ def test_a_bank_that_could_not_begin_says_why(tb: Tellback, bench: Bench, encode
     assert "no bank 'b'" in done.stderr
     assert "1 batches of signals wait" in done.stderr
     encoder.failure = ""
-    bench.drain()
+    bench.consume()
     assert run(settings, "stats", "--bank", "b").stderr == ""
 
 
-def test_models_of_one_host_are_told_beside_each_other(
+def test_models_of_one_host_are_shown_beside_each_other(
     tb: Tellback, bench: Bench, encoder: Angles, settings: Settings, layout: Layout
 ) -> None:
     """Two workers of a host need not have the same; that one fails is not hidden by the other's success."""
     fail(tb, bench, encoder)
     other = Bench(settings, layout, Wider())
-    other.drain()
+    other.consume()
     other.close()
     states = Encoders(tb.context.database, layout).all()
     assert [(each.model, each.state) for each in states] == [("angles", "failed"), ("wider", "loaded")]
-    found = [each.state for each in examine(settings, url_given=True) if each.check.startswith("model of ")]
+    found = [each.state for each in run_checks(settings, url_given=True) if each.check.startswith("model of ")]
     assert found == ["wrong", "ok"]
 
 
@@ -114,16 +114,16 @@ def test_what_was_said_a_day_ago_is_forgotten(tb: Tellback, layout: Layout) -> N
     key, day_ago = layout.shard(0).key("encoder"), tb.context.database.now_ms() - lifetime_ms("encoder") - 1
     gone = EncoderState(host="gone", model="m", state="failed", at=day_ago)
     tb.context.database.command("HSET", key, "gone\0m", msgspec.json.encode(gone))
-    encoders.say(EncoderState(host="here", model="m", state="loaded"))
+    encoders.report(EncoderState(host="here", model="m", state="loaded"))
     assert [each.host for each in encoders.all()] == ["here"]
 
 
 def test_a_failure_of_the_past_is_no_trouble_now(tb: Tellback, layout: Layout, settings: Settings) -> None:
     """Another model may have been set since: then nobody says that the former one is right again."""
-    key, before = layout.shard(0).key("encoder"), tb.context.database.now_ms() - RECENT_MS
+    key, before = layout.shard(0).key("encoder"), tb.context.database.now_ms() - RECENT_REPORT_MS
     past = EncoderState(host="h", model="m", state="failed", reason="none", at=before)
     tb.context.database.command("HSET", key, "h\0m", msgspec.json.encode(past))
     tb.context.database.command("PEXPIRE", key, lifetime_ms("encoder"))
     assert run(settings, "bank").stderr == ""
-    Encoders(tb.context.database, layout).say(past)
+    Encoders(tb.context.database, layout).report(past)
     assert "the embedding model of h fails (none)" in run(settings, "bank").stderr

@@ -62,6 +62,7 @@ def test_a_device_that_is_not_there_is_said(tiny: Path) -> None:
         encoder_for(Settings(model=str(tiny), device="warp:7")).load()
 
 
+@pytest.mark.slow
 def test_a_model_of_the_hub_is_that_of_its_commit(tiny: Path, tmp_path: Path) -> None:
     """From the cache of the hub's own library, without a network; of another commit there is none."""
     held = tmp_path / "hub" / "models--some--tiny"
@@ -78,7 +79,7 @@ def test_a_model_of_the_hub_is_that_of_its_commit(tiny: Path, tmp_path: Path) ->
 
 
 def test_a_model_that_gives_no_numbers_is_refused(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = encoder._load
+    original = encoder._load_model
 
     def broken(source: ModelSource) -> object:
         loaded = original(source)
@@ -89,6 +90,6 @@ def test_a_model_that_gives_no_numbers_is_refused(tiny: Path, monkeypatch: pytes
         loaded.model.encode = nonsense
         return loaded
 
-    monkeypatch.setattr(encoder, "_load", broken)
-    with pytest.raises(Unavailable, match="what is no number"):
+    monkeypatch.setattr(encoder, "_load_model", broken)
+    with pytest.raises(Unavailable, match="NaN or infinity"):
         SentenceEncoder(str(tiny)).load()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -19,7 +18,7 @@ from tellback import (
     Tool,
     connect,
 )
-from tellback.guidance.attempts import attempt_of
+from tellback.guidance.repeats import attempt_fingerprint
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tests.support.redis_server import RedisServer
@@ -59,12 +58,16 @@ def test_what_a_call_came_to_stands_in_the_history(tb: Tellback, start_workers: 
         "retryable": True,
         "retry_after": 30.0,
         "offered": [
-            {"kind": "alternative", "tool": "wikipedia", "arguments": attempt_of("wikipedia", {"query": "Ruby"})},
+            {
+                "kind": "alternative",
+                "tool": "wikipedia",
+                "arguments": attempt_fingerprint("wikipedia", {"query": "Ruby"}),
+            },
             {"kind": "use_results", "tool": "final_answer"},
             {
                 "kind": "retry",
                 "tool": "duckduckgo_search",
-                "arguments": attempt_of("duckduckgo_search", {"query": "Ruby"}),
+                "arguments": attempt_fingerprint("duckduckgo_search", {"query": "Ruby"}),
             },
         ],
     }
@@ -146,13 +149,6 @@ def test_an_answer_is_checked(tb: Tellback) -> None:
     check = prompt.check_answer("in Osaka", todo=["say when"])
     assert [item.kind for item in check.missing] == ["todo", "tool", "words"]
     assert "Where was Matz born?" in prompt.verification_prompt()
-
-
-@pytest.fixture
-def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    """A server that this test may stop; the shared one would take others with it."""
-    with RedisServer.start(tmp_path) as server:
-        yield server
 
 
 @pytest.mark.faults

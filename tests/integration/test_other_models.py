@@ -11,15 +11,15 @@ from typer.testing import CliRunner
 
 from tellback import Tellback
 from tellback.cli.app import app
-from tellback.doctor.examination import examine
-from tellback.embedding.reembedding import Reembedding
+from tellback.doctor.examination import run_checks
+from tellback.embedding.clusters import Reembedding
 from tellback.errors import ConfigurationError
 from tellback.names import Family
 from tellback.settings import Settings
-from tellback.state.encoders import Encoders
+from tellback.state.embeddings import Encoders
 from tellback.state.keys import Layout, stream_of
-from tellback.state.memories import MemoryStore
-from tellback_workers import drain
+from tellback.state.stored_facts import FactStore
+from tellback_workers import consumer
 from tests.support.clocks import DAY_MS, ServerClock, later
 from tests.support.signals import Bench, Wider, item, serving, signal
 from tests.support.waiting import wait_until
@@ -34,18 +34,13 @@ def other(settings: Settings, layout: Layout) -> Iterator[Bench]:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> ServerClock:
-    return ServerClock(monkeypatch)
-
-
-@pytest.fixture
 def neighbour(layout: Layout) -> str:
     """A bank in the shard of the bank `b`."""
     return next(name for name in map(str, range(100)) if layout.of(name) == layout.of("b"))
 
 
-def told(tb: Tellback, bank: str = "b") -> list[str]:
-    store = MemoryStore(tb.context.database, tb.context.layout.of(bank), bank)
+def reported(tb: Tellback, bank: str = "b") -> list[str]:
+    store = FactStore(tb.context.database, tb.context.layout.of(bank), bank)
     return sorted(memory.fact_id for memory in store.newest(100))
 
 
@@ -59,13 +54,13 @@ def test_signals_wait_for_the_worker_that_has_the_model(
         tb.bank(neighbour).signal([item("f", "a")])
         tb.flush()
         for _ in range(7):
-            other.drain()
+            other.consume()
     assert tb.bank(neighbour).stats().model == "wider"
     assert tb.bank(neighbour).fact_stats("f").signal_count == 3
     assert tb.bank("b").fact_stats("f").signal_count == 1
     assert sum(map(len, other.encoder.calls)) == 1, "the text of all of them"
     assert tb.dead.count() == 0
-    bench.drain()
+    bench.consume()
     assert tb.bank("b").fact_stats("f").signal_count == 4
     assert tb.dead.count() == 0
 
@@ -77,29 +72,29 @@ def test_what_came_before_the_workers_of_a_new_model_is_applied_by_them(
     signal(tb, bench, [item("f", "a")])
     tb.bank("b").signal([item("f", "a")])
     tb.flush()
-    other.drain()
+    other.consume()
     Reembedding(tb.context.database, layout.of("b"), "b", Wider()).run()
-    bench.drain()
-    other.drain()
+    bench.consume()
+    other.consume()
     assert tb.bank("b").fact_stats("f").signal_count == 1, "what was found a moment ago holds"
     later(monkeypatch, 1.1)
-    other.drain()
+    other.consume()
     assert tb.bank("b").fact_stats("f").signal_count == 2
     assert tb.dead.count() == 0
 
 
 def test_what_waits_too_long_is_a_dead_letter(tb: Tellback, bench: Bench, settings: Settings, layout: Layout) -> None:
     signal(tb, bench, [item("f", "a")])
-    short = Bench(msgspec.structs.replace(settings, model_patience=0), layout, Wider())
+    short = Bench(msgspec.structs.replace(settings, model_wait=0), layout, Wider())
     tb.bank("b").signal([item("f", "a")])
     tb.flush()
-    short.drain()
+    short.consume()
     short.close()
     [letter] = tb.dead.newest()
     assert "s for a worker with the model of its bank; bank 'b' was begun with the model angles" in letter.reason
     assert "TELLBACK_MODEL" in letter.reason
     assert tb.dead.replay(letter.id)
-    bench.drain()
+    bench.consume()
     assert tb.bank("b").fact_stats("f").signal_count == 2
 
 
@@ -112,15 +107,15 @@ def test_what_came_while_nobody_worked_waits_too(
     tb.flush()
     clock.step(DAY_MS)
     for _ in range(12):
-        other.drain()
+        other.consume()
         assert tb.dead.count() == 0
         later(monkeypatch, 50)
     later(monkeypatch, 70)  # others had it meanwhile, or nobody: it is met for the first time again
     for _ in range(12):
-        other.drain()
+        other.consume()
         assert tb.dead.count() == 0
         later(monkeypatch, 50)
-    other.drain()
+    other.consume()
     [letter] = tb.dead.newest()
     assert letter.reason.startswith("waited 600 s for a worker with the model of its bank")
 
@@ -129,15 +124,15 @@ def test_a_stream_keeps_a_bounded_number_waiting(
     tb: Tellback, bench: Bench, other: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each pass looks at all of them, and other banks wait meanwhile."""
-    monkeypatch.setattr(drain, "MOST_LEFT", 5)
+    monkeypatch.setattr(consumer, "MAX_DEFERRED", 5)
     signal(tb, bench, [item("f", "a")])
     for _ in range(8):
         tb.bank("b").signal([item("f", "a")])
     tb.flush()
     for _ in range(3):
-        other.drain()
+        other.consume()
     assert (sum(other.intake.lengths().values()), tb.dead.count()) == (5, 3)
-    bench.drain()
+    bench.consume()
     assert tb.bank("b").fact_stats("f").signal_count == 6
 
 
@@ -147,7 +142,7 @@ def test_what_waits_was_not_delivered(tb: Tellback, bench: Bench, other: Bench) 
     tb.bank("b").signal([item("f", "a")])
     tb.flush()
     for _ in range(3):
-        other.drain()
+        other.consume()
     lease = bench.lease("b")
     [raw] = bench.intake.read_pending(lease, "0", 10)
     assert raw.deliveries == 2, "the first reading, and this one"
@@ -158,20 +153,20 @@ def test_facts_wait_and_keep_their_order(tb: Tellback, bench: Bench, other: Benc
     bank = tb.bank("b")
     bank.remember("kept", "x")
     tb.flush()
-    bench.drain()
+    bench.consume()
     bank.remember("gone", "y")
     tb.bank(neighbour).remember("f", "x")
     bank.forget("gone")
     tb.flush()
     for _ in range(7):
-        other.drain()
+        other.consume()
     bank.forget("kept")
     tb.flush()
-    other.drain()
-    assert (told(tb), told(tb, neighbour)) == (["kept"], ["f"])
+    other.consume()
+    assert (reported(tb), reported(tb, neighbour)) == (["kept"], ["f"])
     assert sum(map(len, other.encoder.calls)) == 1, "that of the neighbour"
-    bench.drain()
-    assert told(tb) == []
+    bench.consume()
+    assert reported(tb) == []
     assert tb.dead.count() == 0
 
 
@@ -180,15 +175,15 @@ def test_a_bank_of_a_model_that_nobody_has_can_be_emptied(
 ) -> None:
     tb.bank("b").remember("f", "x")
     tb.flush()
-    bench.drain()
+    bench.consume()
     tb.bank("b").forget("f")
     tb.bank("b").remember("g", "x")
     tb.flush()
-    other.drain()
-    assert told(tb) == []
+    other.consume()
+    assert reported(tb) == []
     later(monkeypatch, 1.1)
-    other.drain()
-    assert told(tb) == ["g"]
+    other.consume()
+    assert reported(tb) == ["g"]
 
 
 def test_the_doctor_and_stats_say_who_waits_for_what(
@@ -197,21 +192,21 @@ def test_the_doctor_and_stats_say_who_waits_for_what(
     signal(tb, bench, [item("f", "a")])
     tb.bank("b").signal([item("f", "a")])
     tb.flush()
-    other.drain()
-    found = {each.found: each for each in examine(settings, url_given=True) if each.check.startswith("model of ")}
+    other.consume()
+    found = {each.found: each for each in run_checks(settings, url_given=True) if each.check.startswith("model of ")}
     [refusing] = [each for found, each in found.items() if found.startswith("wider")]
     assert refusing.state == "note"
     assert "bank 'b' was begun with the model angles" in refusing.found
-    assert "TELLBACK_MODEL_PATIENCE" in refusing.advice
+    assert "TELLBACK_MODEL_WAIT" in refusing.advice
 
     def said(*arguments: str) -> str:
         return CliRunner().invoke(app, [*arguments, "--redis-url", settings.redis_url], env={"COLUMNS": "200"}).stderr
 
     assert "1 batches of signals wait, some of them for a worker with another model" in said("stats", "--bank", "b")
-    bench.drain()
+    bench.consume()
     assert said("stats", "--bank", "b") == ""
     [state] = [each for each in Encoders(tb.context.database, layout).all() if each.model == "wider"]
-    assert (state.state, "bank 'b'" in state.refuses) == ("loaded", True)
+    assert (state.state, "bank 'b'" in state.is_mismatch) == ("loaded", True)
 
 
 def test_a_recall_of_ones_own_facts_waits_for_no_other_bank(
@@ -220,11 +215,11 @@ def test_a_recall_of_ones_own_facts_waits_for_no_other_bank(
     """They are applied, though something that came before them waits in the same stream."""
     tb.bank("b").remember("f", "x")
     tb.flush()
-    bench.drain()
+    bench.consume()
     tb.bank("b").remember("g", "x")
     tb.bank(neighbour).remember("n", "x")
     tb.flush()
-    other.drain()
+    other.consume()
     with serving(other):
         [hit] = tb.bank(neighbour).recall("x", wait=20)
     assert hit.fact_id == "n"
@@ -239,14 +234,14 @@ def test_a_recall_asks_another_worker(tb: Tellback, bench: Bench, other: Bench) 
     def take_turns() -> None:
         for each in turns:
             wait_until(lambda: tb.context.database.command("XLEN", stream), "a request waits")
-            each.drain(Family.RECALLS)
+            each.consume(Family.RECALLS)
 
     stream = stream_of(tb.context.layout.of("b"), Family.RECALLS)
     workers = threading.Thread(target=take_turns)
     workers.start()
     [hit] = tb.bank("b").recall("x@0", [("f", 0.5)], wait=30)
     workers.join()
-    assert (hit.scope, hit.degraded) == ("context", False)
+    assert (hit.scope, hit.degraded) == ("cluster", False)
 
 
 def test_a_recall_that_only_finds_other_models_says_so(tb: Tellback, bench: Bench, other: Bench) -> None:

@@ -15,7 +15,8 @@ import pytest
 from tellback import InvalidInput, OutgoingResponse, RoutingOutcome, Tellback, connect
 from tellback.client.outbox import OutboxDelivery, open_outbox
 from tellback.settings import Settings
-from tests.support.turns import HELLO, SENT, drained, opened, overdue, sent, state, store, swept
+from tests.support.deliveries import first
+from tests.support.turns import HELLO, SENT, delivered_now, delivery_state, opened, overdue, sent, state, store, swept
 from tests.support.waiting import wait_until
 
 DOWN = RoutingOutcome(attempted=False, error="not connected")
@@ -36,17 +37,6 @@ def answered(tb: Tellback, text: str, **changes: Any) -> str:
     turn = opened(tb, **changes)
     turn.respond(OutgoingResponse.text_only(text))
     return turn.id
-
-
-def first(tb: Tellback, wait: float = 5.0) -> OutboxDelivery:
-    """The next delivery, taken and not settled."""
-    return next(iter(tb.outbox("chat", wait=wait)))
-
-
-def delivery_state(tb: Tellback, turn: str) -> str | None:
-    found = store(tb).load([turn])[0]
-    assert found is not None
-    return found.delivery
 
 
 def test_an_empty_outbox_ends_at_once(tb: Tellback) -> None:
@@ -153,8 +143,8 @@ def test_a_refused_delivery_is_tried_again_later_and_then_dead(tb: Tellback) -> 
     assert first(tb).settle(REFUSED) == "dead", "the third attempt of three"
     assert delivery_state(tb, turn) == "dead"
     assert [name for name, _, _ in sent(tb)] == [after]
-    told = [(entry["event"], entry.get("error")) for entry in tb.history("c1") if entry["turn"] == turn]
-    assert told[-3:] == [("retry", "500"), ("retry", "500"), ("dead", "500")]
+    reported = [(entry["event"], entry.get("error")) for entry in tb.history("c1") if entry["turn"] == turn]
+    assert reported[-3:] == [("retry", "500"), ("retry", "500"), ("dead", "500")]
 
 
 def test_a_transport_that_is_down_spends_no_attempts(tb: Tellback) -> None:
@@ -216,7 +206,10 @@ def test_a_fallback_whose_lease_ran_out_may_have_been_sent_so_an_answer_follows_
     assert again.attempt == 2
     assert again.settle(REFUSED) == "retry"
     assert turn.respond(HELLO) == "late", "what the first taker did is unknown"
-    assert [delivery.kind for delivery in wait_until(lambda: drained(tb), "both are sent")] == ["fallback", "late"]
+    assert [delivery.kind for delivery in wait_until(lambda: delivered_now(tb), "both are sent")] == [
+        "fallback",
+        "late",
+    ]
     assert state(turn) == "fallback"
 
 

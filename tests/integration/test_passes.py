@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tellback.embedding import passes
+from tellback.embedding import encoder
 from tellback.embedding.encoder import SentenceEncoder
 from tellback.signals.matching import Vectors
 
@@ -56,21 +56,23 @@ def cores() -> None:
 @example([""] * 32, 2)
 @example([""] * 47, 40)
 def test_parts_have_each_text_once_and_are_even(texts: Sequence[str], cores: int) -> None:
-    parts = passes.parts_of(texts, cores)
+    parts = encoder.split_by_length(texts, cores)
     places = np.concatenate(parts)
     assert sorted(places) == list(range(len(texts)))
     lengths = [len(texts[place]) for place in places]
     assert lengths == sorted(lengths, reverse=True), "the longest first"
     sizes = [len(part) for part in parts]
     assert max(sizes) - min(sizes) <= 1
-    assert max(sizes) <= passes.LARGEST
-    assert len(parts) == 1 or min(sizes) >= passes.SMALLEST
-    assert len(parts) % cores == 0 or len(parts) == max(1, len(texts) // passes.SMALLEST), "a core is left without work"
+    assert max(sizes) <= encoder.LARGEST
+    assert len(parts) == 1 or min(sizes) >= encoder.SMALLEST
+    assert len(parts) % cores == 0 or len(parts) == max(1, len(texts) // encoder.SMALLEST), (
+        "a core is left without work"
+    )
 
 
 def test_rows_stand_as_the_texts_do() -> None:
     texts = [str(7 ** (n % 19)) for n in range(333)]
-    rows = passes.encode(_Seen(), texts, CORES)
+    rows = encoder.encode_parallel(_Seen(), texts, CORES)
     assert [tuple(row) for row in rows] == [(np.float32(int(text)), len(text)) for text in texts]
 
 
@@ -78,20 +80,20 @@ def test_two_passes_are_side_by_side_each_on_a_core_of_its_own() -> None:
     """A pass ends only when another has begun."""
     both = threading.Barrier(2)
     seen = _Seen(lambda: both.wait(60))
-    passes.encode(seen, [str(n) for n in range(64)], CORES)
+    encoder.encode_parallel(seen, [str(n) for n in range(64)], CORES)
     assert [cores for _, cores, _ in seen.calls] == [1, 1]
     assert len({thread for _, _, thread in seen.calls}) == 2
 
 
 def test_few_texts_have_all_cores_and_no_other_thread() -> None:
     seen = _Seen()
-    passes.encode(seen, [str(n) for n in range(passes.SMALLEST)], CORES)
+    encoder.encode_parallel(seen, [str(n) for n in range(encoder.SMALLEST)], CORES)
     assert [(cores, thread) for _, cores, thread in seen.calls] == [(CORES, threading.get_ident())]
 
 
 def test_threads_that_begin_later_have_all_cores() -> None:
     """What torch was told last holds for them, whichever thread said it."""
-    passes.encode(_Seen(), [str(n) for n in range(64)], CORES)
+    encoder.encode_parallel(_Seen(), [str(n) for n in range(64)], CORES)
     found: list[int] = []
     later = threading.Thread(target=lambda: found.append(cores_of_this_thread()))
     later.start()
@@ -104,7 +106,7 @@ def test_what_the_model_raises_is_raised_and_ends_the_call() -> None:
     texts = [str(n) for n in range(3_200)]
     texts[0] = "poison " * 10  # the longest, so it comes with the first pass
     with pytest.raises(ValueError, match="a text that no model takes"):
-        passes.encode(seen, texts, CORES)
+        encoder.encode_parallel(seen, texts, CORES)
     assert len(seen.calls) < 100, "the other passes were made in vain"
     assert not [thread for thread in threading.enumerate() if thread.name == "tellback-pass"]
 
@@ -114,10 +116,11 @@ def test_where_no_thread_can_begin_the_caller_does_it_all(monkeypatch: pytest.Mo
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
     monkeypatch.setattr(threading.Thread, "start", none)
-    rows = passes.encode(_Seen(), [str(n) for n in range(64)], CORES)
+    rows = encoder.encode_parallel(_Seen(), [str(n) for n in range(64)], CORES)
     assert list(rows[:, 0]) == list(range(64))
 
 
+@pytest.mark.slow
 def test_vectors_are_those_of_the_bare_model() -> None:
     """Of texts of any lengths, from many threads at once."""
     bare = SentenceEncoder("")

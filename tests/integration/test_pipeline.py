@@ -9,21 +9,22 @@ import pytest
 from redis import exceptions
 
 from tellback.errors import Unavailable
-from tellback.state import database as module
-from tellback.state.database import PIECE_BYTES, Database
+from tellback.state import redis_py as module
+from tellback.state.database import Database
+from tellback.state.redis_py import CHUNK_BYTES
 from tests.support.redis_server import RedisServer
 
 
 def test_replies_come_in_order_whatever_the_sizes(database: Database) -> None:
-    sizes = [0, 1, PIECE_BYTES - 40, PIECE_BYTES, 3 * PIECE_BYTES, 5, 1 << 20, 0]
+    sizes = [0, 1, CHUNK_BYTES - 40, CHUNK_BYTES, 3 * CHUNK_BYTES, 5, 1 << 20, 0]
     commands = [("ECHO", b"x" * size) for size in sizes for _ in range(3)]
     assert [len(reply) for reply in database.pipeline(commands)] == [size for size in sizes for _ in range(3)]
     assert database.pipeline([]) == []
 
 
 def test_what_is_sent_at_once_is_bounded() -> None:
-    pieces = list(module._packed([("ECHO", b"x" * 30_000)] * 10 + [("ECHO", b"y" * 200_000), ("PING",)]))
-    assert [len(piece) <= PIECE_BYTES for piece in pieces] == [True] * 5 + [False, True]
+    pieces = list(module.pack_commands([("ECHO", b"x" * 30_000)] * 10 + [("ECHO", b"y" * 200_000), ("PING",)]))
+    assert [len(piece) <= CHUNK_BYTES for piece in pieces] == [True] * 5 + [False, True]
     assert pieces[0].startswith(b"*2\r\n$4\r\nECHO\r\n$30000\r\nxxx")
 
 

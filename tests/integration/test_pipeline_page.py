@@ -9,8 +9,7 @@ import pytest
 
 from tellback import Tellback
 from tellback.settings import Settings
-from tellback.turns.keys import KEYS
-from tellback.turns.words import load_words
+from tellback.turns.fallback_text import KEYS, load_words
 from tests.support.pages import ROOT, blocks, examples
 from tests.support.turns import opened
 
@@ -31,7 +30,7 @@ def test_the_examples_print_what_the_page_says(
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_what_the_page_tells_a_host_to_do_finishes_the_turn(tb: Tellback, *, fails: bool) -> None:
+def test_what_the_page_asks_of_a_host_finishes_the_turn(tb: Tellback, *, fails: bool) -> None:
     import tellback
 
     def model(_: object) -> str:

@@ -1,4 +1,4 @@
-"""Facts reach Redis, or the disk while it is away, and nothing is lost or reordered between the two."""
+"""Events reach Redis, or the disk while it is away, and nothing is lost or reordered between the two."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import pytest
 
 from tellback import Settings, SpoolFull, connect
 from tellback.contracts.guidance import ToolInvoked
-from tellback.contracts.message import MAX_MESSAGE_BYTES, new_event_id
+from tellback.contracts.limits import MAX_MESSAGE_BYTES
+from tellback.contracts.message import new_event_id
 from tellback.contracts.signals import SignalBatch, SignalItem
 from tellback.errors import InvalidInput, StateConflict
-from tellback.messaging import spool
 from tellback.messaging.publisher import Publisher
 from tellback.names import Family
 from tellback.state.database import Database
@@ -44,9 +44,9 @@ def publisher(database: Database, layout: Layout, settings: Settings) -> Publish
     return Publisher(database, layout, settings)
 
 
-def test_a_lone_fact_is_sent_within_the_linger(database: Database, layout: Layout, publisher: Publisher) -> None:
+def test_a_lone_event_is_sent_within_the_delay(database: Database, layout: Layout, publisher: Publisher) -> None:
     publisher.publish(call("one"))
-    wait_until(lambda: tools(database, layout) == ["one"], "the fact is in its stream")
+    wait_until(lambda: tools(database, layout) == ["one"], "the event is in its stream")
     publisher.close()
 
 
@@ -65,7 +65,7 @@ def test_a_fact_above_the_limit_is_refused_before_it_is_taken(publisher: Publish
     publisher.close()
 
 
-def test_facts_wait_on_disk_while_redis_is_away_and_follow_in_order(tmp_path: Path) -> None:
+def test_events_wait_on_disk_while_redis_is_away_and_follow_in_order(tmp_path: Path) -> None:
     with RedisServer.start(tmp_path) as server:
         database = Database(server.url)
         layout = Layout("default", 4)
@@ -139,7 +139,7 @@ def test_a_family_at_its_bound_holds_up_no_other(database: Database, layout: Lay
     publisher.flush()
     assert tools(database, layout) == ["urgent"]
     publisher.publish(call("soon"))
-    wait_until(lambda: tools(database, layout) == ["urgent", "soon"], "a fact is sent beside the lane in trouble")
+    wait_until(lambda: tools(database, layout) == ["urgent", "soon"], "an event is sent beside the lane in trouble")
     database.command("DEL", stream_of(layout.of("b"), Family.SIGNALS))
     publisher.close()
 
@@ -238,9 +238,9 @@ def test_a_spool_is_read_again_from_where_it_was_sent(database: Database, layout
     for number in range(5):
         publisher.publish(call(f"t{number}"))
     publisher.flush()
-    spool = publisher._lanes[Family.EVENTS]._spool._own
+    spool = publisher._lanes["events.0"]._spool._own
     assert spool is not None
-    spool._mark(spool.path.stat().st_size)  # all sent, noted; then more is appended
+    spool.mark(spool.size)  # all sent, noted; then more is appended
     publisher.publish(call("later"))
     publisher.flush()
     publisher._db = database
@@ -255,6 +255,7 @@ def _publish_many(settings: Settings, process: int, count: int) -> None:
             tb.context.publisher.publish(call(f"{process}/{number}"))
 
 
+@pytest.mark.slow
 def test_eight_processes_publish_at_once_each_in_its_order(
     database: Database, layout: Layout, settings: Settings
 ) -> None:
@@ -292,11 +293,11 @@ def test_a_forked_child_sends_nothing_and_waits_for_nothing_of_its_parents(
     database: Database, layout: Layout, publisher: Publisher
 ) -> None:
     publisher.publish(call("parent"))
-    with publisher._sending:  # as when another thread of the parent is sending at the fork
+    with publisher._send_lock:  # as when another thread of the parent is sending at the fork
         child = os.fork()
         if child == 0:
             signal.alarm(10)
-            publisher.hurry()
+            publisher.flush_soon()
             publisher.flush()
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
@@ -307,7 +308,7 @@ def test_a_forked_child_sends_nothing_and_waits_for_nothing_of_its_parents(
 def test_a_forked_child_of_multiprocessing_flushes_at_its_end(
     database: Database, layout: Layout, settings: Settings
 ) -> None:
-    slow = msgspec.structs.replace(settings, publish_linger=60.0)
+    slow = msgspec.structs.replace(settings, publish_delay=60.0)
     with connect(settings=slow) as tb:
         child = multiprocessing.get_context("fork").Process(target=tb.context.publisher.publish, args=(call("child"),))
         child.start()
@@ -357,25 +358,23 @@ def test_an_orphan_that_cannot_be_read_holds_nothing_up(
     publisher.close()
 
 
-def test_facts_are_kept_when_the_spool_fails_while_it_is_sent(
+def test_a_mark_that_cannot_be_written_makes_nothing_sent_again(
     database: Database, layout: Layout, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk cannot note how far the spool was sent: what came after it is neither lost nor sent ahead of it."""
+    """A file system that copies what it overwrites has no room even for that: the process remembers by itself."""
     publisher = Publisher(Database("redis://127.0.0.1:1/0"), layout, settings)
     publisher.publish(call("first"))
     publisher.flush()
 
-    def full(_file: object, _offset: int) -> None:
+    def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    with monkeypatch.context() as disk:
-        disk.setattr(spool._SpoolFile, "_mark", full)
-        publisher._db = database
-        publisher.publish(call("second"))
-        publisher.flush()
-        assert "second" not in tools(database, layout)
+    monkeypatch.setattr(os, "pwrite", full)
+    publisher._db = database
+    publisher.publish(call("second"))
     publisher.flush()
-    assert list(dict.fromkeys(tools(database, layout))) == ["first", "second"]
+    publisher.flush()
+    assert tools(database, layout) == ["first", "second"]
     publisher.close()
 
 
@@ -383,17 +382,17 @@ def test_who_only_takes_decisions_sends_what_a_dead_process_left(
     database: Database, layout: Layout, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the background, without publishing anything; while Redis is away it is tried again and again."""
-    monkeypatch.setattr("tellback.messaging.lane.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("tellback.messaging.publisher.RETRY_SECONDS", 0.01)
     away = Database("redis://127.0.0.1:1/0")
     dead = Publisher(away, layout, settings)
     dead.publish(call("left"))
     dead.close()
     publisher = Publisher(away, layout, settings)
-    publisher.recover(Family.EVENTS)
+    publisher.send_orphans(Family.EVENTS)
     publisher._db = database
     wait_until(lambda: tools(database, layout) == ["left"], "what was left is in its stream")
     publisher.close()
     clean = Publisher(database, layout, settings)
-    clean.recover(Family.EVENTS)
+    clean.send_orphans(Family.EVENTS)
     assert clean._thread is None, "nothing is left: no thread is needed"
     clean.close()

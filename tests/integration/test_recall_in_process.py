@@ -13,7 +13,7 @@ import pytest
 
 from tellback import SignalItem, Tellback, connect
 from tellback.embedding import encoder as encoders
-from tellback.embedding.answering import Answering
+from tellback.embedding.recall import RecallAnswerer
 from tellback.errors import ConfigurationError, InvalidInput, Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
@@ -39,10 +39,10 @@ def host(settings: Settings, bench: Bench, model: Angles) -> Iterator[Tellback]:
         yield tb
 
 
-def test_a_host_with_the_model_ranks_by_context_without_a_worker(host: Tellback, bench: Bench) -> None:
+def test_a_host_with_the_model_ranks_by_cluster_without_a_worker(host: Tellback, bench: Bench) -> None:
     signal(host, bench, [SignalItem(fact_id="f", signal_type="helpful", query="x@0")])
     [hit] = host.bank("b").recall("x@10", [("f", 0.5)], wait=0)
-    assert (hit.scope, hit.degraded) == ("context", False)
+    assert (hit.scope, hit.degraded) == ("cluster", False)
     assert hit.usefulness == pytest.approx(0.65, abs=1e-6)
     assert host.context.database.command("XLEN", stream_of(host.context.layout.of("b"), Family.RECALLS)) == 0
 
@@ -51,7 +51,7 @@ def test_what_the_bank_holds_is_found_without_a_worker(host: Tellback, bench: Be
     for fact_id, text in (("far", "x@50"), ("near", "x@5")):
         host.bank("b").remember(fact_id, text)
     host.flush()
-    bench.drain()
+    bench.consume()
     hits = host.bank("b").recall("x")
     assert [(hit.fact_id, hit.text) for hit in hits] == [("near", "x@5"), ("far", "x@50")]
 
@@ -67,7 +67,7 @@ def test_a_model_that_does_not_load_leaves_global_scores(host: Tellback, bench: 
     signal(host, bench, [SignalItem(fact_id="f", signal_type="helpful", query="x")])
     host.bank("b").remember("f", "x")
     host.flush()
-    bench.drain()
+    bench.consume()
     model.failure = "no such file"
     [hit] = host.bank("b").recall("y", [("f", 0.5)])
     assert (hit.scope, hit.degraded) == ("global", True)
@@ -92,8 +92,8 @@ def test_another_model_than_the_banks_is_refused(host: Tellback, bench: Bench, m
         host.bank("b").recall("x", [("f", 0.5)])
 
 
-def test_a_host_without_the_model_is_told_what_it_lacks(host: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tellback.embedding.answering", None)
+def test_a_host_without_the_model_learns_what_it_lacks(host: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tellback.embedding.recall", None)
     with pytest.raises(ConfigurationError, match=r"install tellback\[workers\], or let workers answer"):
         host.bank("b").recall("x", [("f", 0.5)])
 
@@ -101,8 +101,8 @@ def test_a_host_without_the_model_is_told_what_it_lacks(host: Tellback, monkeypa
 def test_a_forked_child_has_a_model_of_its_own(host: Tellback) -> None:
     """The threads of the parent's model are not in it, and what they held would never be let go."""
     host.bank("b").recall("x", [("f", 0.5)])
-    answering: Answering = vars(host.context.in_process)["_answering"]
-    held: threading.Lock = vars(answering.contexts.embedder)["_guard"]
+    answering: RecallAnswerer = vars(host.context.local_recall)["_answering"]
+    held: threading.Lock = vars(answering.clusters.embedder)["_guard"]
     with held:
         child = os.fork()
         if not child:

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from tellback import InvalidInput, OutboxDelivery, OutgoingResponse, RoutingOutcome, Tellback
-from tellback.client.context import Context
+from tellback.client.client_context import ClientContext
 from tellback.client.outbox import open_outbox
 from tellback.settings import Settings
-from tests.support.turns import SENT, events, opened, sent, store
+from tests.support.turns import SENT, delivery_state, events, opened, sent
 from tests.support.waiting import wait_until
 
 UNKNOWN = RoutingOutcome(attempted=True, error="no reply in 10 s", ambiguous=True)
@@ -49,12 +49,6 @@ def always(outcome: RoutingOutcome | None, asked: list[OutboxDelivery]) -> Calla
     return reconcile
 
 
-def delivery_state(tb: Tellback, turn: str) -> str | None:
-    found = store(tb).load([turn])[0]
-    assert found is not None
-    return found.delivery
-
-
 def pump(tb: Tellback, outcome: RoutingOutcome | None, asked: list[OutboxDelivery]) -> list[str]:
     """Asks once, and sends all that comes."""
     return [
@@ -73,7 +67,7 @@ def test_what_the_platform_has_is_delivered_and_the_next_goes_on(tb: Tellback) -
     story = [entry for entry in tb.history("c1") if entry["turn"] == turn]
     assert [entry["event"] for entry in story] == ["opened", "answered", "ambiguous", "delivered"]
     assert story[-1]["reconciled"] is True
-    assert open_outbox(tb.context).unsure("chat", 10) == []
+    assert open_outbox(tb.context).ambiguous("chat", 10) == []
 
 
 @pytest.mark.parametrize(("word", "attempt"), [(NOT_SENT, 2), (NEVER_CAME, 1)])
@@ -110,7 +104,7 @@ def test_a_platform_that_does_not_know_is_asked_again_with_growing_pauses(
     wait_until(lambda: pump(tb, word, asked) or len(asked) >= 3, "it is asked three times")
     assert delivery_state(tb, turn) == "ambiguous"
     [(_, _, delivery)] = open_outbox(tb.context).pending("chat", 10)
-    assert (delivery.status, delivery.asks) == ("ambiguous", 3)
+    assert (delivery.status, delivery.reconciles) == ("ambiguous", 3)
     wait_until(lambda: pump(tb, SENT, asked) or delivery_state(tb, turn) == "delivered", "then it knows")
 
 
@@ -135,10 +129,10 @@ def test_without_a_word_in_time_it_is_final_and_the_next_goes_on(tb: Tellback, s
     assert store_of_it.settle(place, taken, UNKNOWN) == "ambiguous"
     assert wait_until(lambda: pump(tb, None, []), "the next one is sent") == [after]
     assert delivery_state(tb, turn) == "ambiguous"
-    assert open_outbox(tb.context).unsure("chat", 10) == [], "nothing is asked for what is final"
+    assert open_outbox(tb.context).ambiguous("chat", 10) == [], "nothing is asked for what is final"
 
 
-def with_settings(tb: Tellback, settings: Settings) -> Context:
+def with_settings(tb: Tellback, settings: Settings) -> ClientContext:
     """The same client with other settings."""
     return dataclasses.replace(tb.context, settings=settings)
 
@@ -150,17 +144,17 @@ def test_what_is_final_is_no_longer_asked_about(tb: Tellback, settings: Settings
     taken = short.claim(place, seen)
     assert taken is not None
     assert short.settle(place, taken, UNKNOWN) == "ambiguous"
-    assert tb.context.database.command("ZCARD", place.unsure) == 1
+    assert tb.context.database.command("ZCARD", place.ambiguous) == 1
     wait_until(lambda: sent(tb) == [] and not short.pending("chat", 10), "its hold ends")
-    assert tb.context.database.command("ZCARD", place.unsure) == 0
+    assert tb.context.database.command("ZCARD", place.ambiguous) == 0
 
 
 def test_one_asks_at_a_time(tb: Tellback) -> None:
     ambiguous(tb)
     outbox = open_outbox(tb.context)
-    [(place, seen)] = wait_until(lambda: outbox.unsure("chat", 10), "it may be asked about")
-    assert outbox.ask(place, seen) is not None
-    assert outbox.ask(place, seen) is None
+    [(place, seen)] = wait_until(lambda: outbox.ambiguous("chat", 10), "it may be asked about")
+    assert outbox.claim_ambiguous(place, seen) is not None
+    assert outbox.claim_ambiguous(place, seen) is None
 
 
 @pytest.mark.parametrize("word", [SENT, NOT_SENT, None])
@@ -173,11 +167,11 @@ def test_a_lease_that_ran_out_is_asked_about_before_it_is_sent_again(
     assert short.claim(place, seen) is not None, "its taker dies"
     asked: list[OutboxDelivery] = []
 
-    def look() -> bool:
+    def delivered() -> bool:
         assert [name for name in pump(tb, word, asked) if name != turn] == []
         return delivery_state(tb, turn) == "delivered"
 
-    wait_until(look, "it is settled")
+    wait_until(delivered, "it is settled")
     assert [delivery.attempt for delivery in asked] == [2]
     assert events(tb).count("delivered") == 1
     assert asked[0].settle(SENT) == "lost", "it is settled once, whoever settled it"

@@ -16,7 +16,7 @@ import pytest
 
 import tellback
 from tellback import CommandRecord, Tellback
-from tellback.commands.recordfile import RecordFile
+from tellback.commands.record import RecordFile
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import Layout
@@ -65,19 +65,19 @@ def test_a_worker_appends_each_record_to_its_hosts_file(
 ) -> None:
     """The same records as in Redis: of a success, a failure, and of what was refused."""
     start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
-    told = [
+    reported = [
         tb.submit(["true"], session="s1").wait(timeout=30),
         tb.submit(["sh", "-c", "printf api_%s=1 key; exit 3"], session="s2").wait(timeout=30),
         tb.submit(["true"], session="s1", cwd="/").wait(timeout=30),
     ]
     path = settings.data_path / FILE
     wait_until(lambda: len(tellback.load_records(path)) == 3, "all are in the file")
-    assert tellback.load_records(path) == told
+    assert tellback.load_records(path) == reported
     assert path.stat().st_mode & 0o777 == 0o600
     assert b"api_key=1" not in path.read_bytes()
 
 
-def test_a_full_disk_is_told_in_the_log_and_the_record_is_in_redis(
+def test_a_full_disk_is_logged_and_the_record_is_in_redis(
     tb: Tellback, start_workers: StartWorkers, tmp_path: Path
 ) -> None:
     """The next command is run as ever."""
@@ -123,15 +123,15 @@ def test_run_appends_its_record_where_it_was_called(here: Path) -> None:
 def test_run_whose_record_cannot_be_kept_says_so_and_exits_as_its_command() -> None:
     done = tool("run", "--file", "/dev/full", "sh", "-c", "exit 3")
     assert done.returncode == 3
-    assert done.stderr.startswith("tellback: the record could not be appended to /dev/full: ")
+    assert done.stderr.startswith("tellback: can't append the record to /dev/full: ")
 
 
 @pytest.mark.usefixtures("here")
-def test_a_file_alone_tells_what_is_unresolved_and_is_judged() -> None:
+def test_a_file_alone_shows_what_is_unresolved_and_is_judged() -> None:
     """A failure, its linked retry that fails, one that succeeds; the gate follows."""
     absent = tool("gate", "--file", FILE)
     assert absent.stdout == "refused\n- no records: nothing has been run\n"
-    assert f"there is no file {FILE}" in absent.stderr  # which may be misspelt
+    assert f"{FILE} does not exist" in absent.stderr  # which may be misspelt
     first = run("--note", "green", "sh", "-c", "test -e done")
     second = run("--parent", first["command_id"], "sh", "-c", "test -e done")
     run("true")
@@ -170,7 +170,7 @@ def test_a_session_of_a_file_is_judged_by_itself_and_by_all_that_is_kept() -> No
 
 
 @pytest.mark.usefixtures("here")
-def test_dropped_records_are_refused_and_torn_lines_are_told() -> None:
+def test_dropped_records_are_refused_and_torn_lines_are_reported() -> None:
     file = RecordFile(FILE)
     for number in range(7):
         file.append(msgspec.structs.replace(record(str(number), 0), stdout_tail="x" * 600_000))
@@ -182,7 +182,7 @@ def test_dropped_records_are_refused_and_torn_lines_are_told() -> None:
     done = tool("gate", "--file", str(fresh))
     assert done.stdout.splitlines() == [
         "passed",
-        "- passed over: fresh.jsonl:2 is no record; its writer may have been killed",
+        "- passed over: fresh.jsonl:2 is not a record; its writer may have been killed",
     ]
 
 
@@ -205,10 +205,10 @@ def test_nothing_in_a_record_moves_the_terminal() -> None:
         (["gate"], "name a session"),
         (["records"], "name a session"),
         (["gate", "s", "--require", "echo 'x"], "No closing quotation"),
-        (["gate", "s", "--require", " "], "empty command"),
-        (["gate", "--file", "/"], "cannot be read"),
-        (["records", "--file", "/", "--follow"], "cannot be read"),
-        (["records", "s", "--superseded", "--follow"], "--superseded takes neither"),
+        (["gate", "s", "--require", " "], "the command is empty"),
+        (["gate", "--file", "/"], "can't read"),
+        (["records", "--file", "/", "--follow"], "can't read"),
+        (["records", "s", "--superseded", "--follow"], "--superseded can't be combined"),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(arguments: list[str], named: str) -> None:

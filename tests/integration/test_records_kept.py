@@ -5,13 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tellback.commands.chains import chains
+from tellback.commands.gate import build_chains
 from tellback.commands.record import record_without_run
 from tellback.contracts.commands import CommandRecord
 from tellback.state.database import Database
-from tellback.state.jobs import ANY_POOL, Claimant, Jobs
+from tellback.state.job_keys import ANY_POOL
+from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import Layout
-from tellback.state.records import KEPT, Records
+from tellback.state.records import CAP, Records
 from tests.support.jobs import Queue
 
 SPARED = 50
@@ -29,7 +30,7 @@ class Session:
     def end(self, id_: str, exit_code: int | None, parent: str | None = None, text: str = "") -> None:
         """Submit, lease and finish one command."""
         self._queue.put("s", id_, parent=parent)
-        lease = self._jobs.lease(Claimant(ANY_POOL, seconds=60, worker="w", host="h"))
+        lease = self._jobs.lease(JobClaimant(ANY_POOL, seconds=60, worker="w", host="h"))
         assert lease is not None
         record = record_without_run(lease.submitted, "lost")
         error = "lost" if exit_code is None else None
@@ -51,13 +52,13 @@ def test_failures_and_their_retries_outlive_the_cap(session: Session) -> None:
     session.end("lost", None)
     session.end("repaired", 2)
     session.end("retry", 0, parent="repaired")
-    for number in range(KEPT + 20):
+    for number in range(CAP + 20):
         session.end(f"n{number}", 0)
     kept, gone = session.kept()
-    assert (len(kept), gone) == (KEPT, 24)
+    assert (len(kept), gone) == (CAP, 24)
     ids = [record.command_id for record in kept]
-    assert ids == ["unresolved", "lost", "repaired", "retry", *(f"n{number}" for number in range(24, KEPT + 20))]
-    unresolved = [record.command_id for chain in chains(kept) for record in chain.unresolved]
+    assert ids == ["unresolved", "lost", "repaired", "retry", *(f"n{number}" for number in range(24, CAP + 20))]
+    unresolved = [record.command_id for chain in build_chains(kept) for record in chain.unresolved]
     assert unresolved == ["unresolved", "lost"]
 
 
@@ -65,7 +66,7 @@ def test_a_success_cannot_pass_for_a_failure_nor_the_other_way(session: Session)
     """Whatever its output says."""
     session.end("failure", 1, text='"exit_code":0,"parent_command_id":null,')
     session.end("success", 0, text='"exit_code":1,"parent_command_id":"x",')
-    for number in range(KEPT):
+    for number in range(CAP):
         session.end(f"n{number}", 0)
     ids = [record.command_id for record in session.kept()[0]]
     assert ids[:2] == ["failure", "n1"]
@@ -75,10 +76,10 @@ def test_failures_alone_do_not_fill_the_session(session: Session) -> None:
     """Fifty are spared; then the oldest goes, so that what is new is always kept."""
     for number in range(SPARED + 5):
         session.end(f"f{number}", 1)
-    for number in range(KEPT):
+    for number in range(CAP):
         session.end(f"n{number}", 0)
     kept, gone = session.kept()
     ids = [record.command_id for record in kept]
-    assert (len(kept), gone) == (KEPT, SPARED + 5)
+    assert (len(kept), gone) == (CAP, SPARED + 5)
     assert ids[:SPARED] == [f"f{number}" for number in range(5, SPARED + 5)]
-    assert ids[-1] == f"n{KEPT - 1}"
+    assert ids[-1] == f"n{CAP - 1}"

@@ -41,6 +41,7 @@ def test_every_command_of_the_page_is_one(tmp_path: Path) -> None:
     """Without Redis: those that read a file run; options of the others exist."""
     commands = [line for language, text in blocks(PAGE) if language == "sh" for line in text.splitlines()]
     assert len(commands) == 6
+    (tmp_path / "feedback_record.jsonl").touch()
     for line in commands:
         _, name, *arguments = shlex.split(line, comments=True)
         helped = subprocess.run([*TOOL, name, "--help"], capture_output=True, text=True, check=True).stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,44 +11,36 @@ from typer.testing import CliRunner, Result
 from tellback import Tellback
 from tellback.cli.app import app
 from tellback.embedding import encoder
-from tellback.embedding.reembedding import Reembedding
+from tellback.embedding.clusters import Reembedding
 from tellback.errors import ConfigurationError, NotFound
 from tellback.settings import Settings
-from tellback.state import reembedding
+from tellback.state import bank_models
 from tellback.state.keys import Layout
 from tests.support.signals import Angles, Bench, Wider, item, recall, signal
-
-
-@pytest.fixture
-def new(settings: Settings, layout: Layout) -> Iterator[Bench]:
-    """A worker with the new model."""
-    bench = Bench(settings, layout, Wider())
-    yield bench
-    bench.close()
 
 
 def job(tb: Tellback, layout: Layout, model: Angles | None = None, bank: str = "b") -> Reembedding:
     return Reembedding(tb.context.database, layout.of(bank), bank, model or Wider())
 
 
-def test_contexts_scores_and_counts_stay(tb: Tellback, bench: Bench, new: Bench, layout: Layout) -> None:
+def test_clusters_scores_and_counts_stay(tb: Tellback, bench: Bench, new: Bench, layout: Layout) -> None:
     signal(tb, bench, [item("f", "x@0", "helpful"), item("g", "y@0", "not_helpful"), item("f", "y@0")])
-    told: list[tuple[int, int]] = []
-    done = job(tb, layout).run(threshold=0.9, progress=lambda at, of: told.append((at, of)))
-    assert (done.former_model, done.model, done.contexts, done.changed) == ("angles", "wider", 2, True)
-    assert told == [(2, 2)]
+    reported: list[tuple[int, int]] = []
+    done = job(tb, layout).run(threshold=0.9, progress=lambda at, of: reported.append((at, of)))
+    assert (done.former_model, done.model, done.clusters, done.changed) == ("angles", "wider", 2, True)
+    assert reported == [(2, 2)]
     stats = tb.bank("b").stats()
-    assert (stats.model, stats.dimension, stats.threshold, stats.contexts) == ("wider", 60, 0.9, 2)
+    assert (stats.model, stats.dimension, stats.threshold, stats.clusters) == ("wider", 60, 0.9, 2)
     for query, expected in (("x@10", {"f": 0.65, "g": 0.4}), ("y@10", {"f": 0.6, "g": 0.4})):
         hits = recall(new, tb.bank("b"), query, [("f", 0.5), ("g", 0.5)])
         assert {hit.fact_id: hit.usefulness for hit in hits} == pytest.approx(expected, abs=1e-6)
-        assert next(hit.scope for hit in hits if hit.fact_id == "f") == "context"
+        assert next(hit.scope for hit in hits if hit.fact_id == "f") == "cluster"
     signal(tb, new, [item("f", "x@10")])
-    assert tb.bank("b").stats().contexts == 2
-    assert tb.context.database.command("PTTL", layout.of("b").key("ctxvec", "b")) == -1, "it stays"
+    assert tb.bank("b").stats().clusters == 2
+    assert tb.context.database.command("PTTL", layout.of("b").key("clustervec", "b")) == -1, "it stays"
 
 
-def test_a_worker_of_the_old_model_is_told_what_to_do(tb: Tellback, bench: Bench, new: Bench, layout: Layout) -> None:
+def test_a_worker_of_the_old_model_learns_what_to_do(tb: Tellback, bench: Bench, new: Bench, layout: Layout) -> None:
     """Before and after; what it could not apply waits for a worker that can."""
     signal(tb, bench, [item("f", "x@0")])
     with pytest.raises(ConfigurationError, match=r"tellback bank reembed b"):
@@ -57,11 +48,11 @@ def test_a_worker_of_the_old_model_is_told_what_to_do(tb: Tellback, bench: Bench
     job(tb, layout).run()
     signal(tb, bench, [item("f", "x@0")])
     for _ in range(7):
-        bench.drain()
+        bench.consume()
     with pytest.raises(ConfigurationError, match=r"TELLBACK_MODEL"):
         recall(bench, tb.bank("b"), "x@0", [("f", 0.5)])
     assert tb.bank("b").fact_stats("f").signal_count == 1
-    new.drain()
+    new.consume()
     assert tb.bank("b").fact_stats("f").signal_count == 2
     assert tb.dead.count() == 0
 
@@ -69,9 +60,9 @@ def test_a_worker_of_the_old_model_is_told_what_to_do(tb: Tellback, bench: Bench
 def test_signals_that_come_meanwhile_are_not_lost(
     tb: Tellback, bench: Bench, new: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A context that begins after all was embedded, a moment before the switch, is embedded too."""
+    """A cluster that begins after all was embedded, a moment before the switch, is embedded too."""
     signal(tb, bench, [item("f", "x@0")])
-    original, switches = reembedding.ModelSwitch.switch, list[bool]()
+    original, switches = bank_models.ModelSwitch.switch, list[bool]()
 
     def raced(self: Any, part: Any, held: Any) -> bool:
         if not switches:
@@ -79,21 +70,21 @@ def test_signals_that_come_meanwhile_are_not_lost(
         switches.append(original(self, part, held))
         return switches[-1]
 
-    monkeypatch.setattr(reembedding.ModelSwitch, "switch", raced)
-    assert job(tb, layout).run().contexts == 2
+    monkeypatch.setattr(bank_models.ModelSwitch, "switch", raced)
+    assert job(tb, layout).run().clusters == 2
     assert switches == [False, True]
     [hit] = recall(new, tb.bank("b"), "y@0", [("late", 0.5)])
-    assert (hit.scope, round(hit.usefulness, 6)) == ("context", 0.6)
+    assert (hit.scope, round(hit.usefulness, 6)) == ("cluster", 0.6)
     assert tb.bank("b").fact_stats("f").signal_count == 2
 
 
 def test_a_slot_that_is_used_again_meanwhile_is_embedded_again(
     tb: Tellback, bench: Bench, new: Bench, settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the cap a context is evicted a moment before the switch: as many as before, but not the same."""
-    full = Bench(Settings(redis_url=settings.redis_url, bank_contexts=1), layout, Angles())
+    """At the cap a cluster is evicted a moment before the switch: as many as before, but not the same."""
+    full = Bench(Settings(redis_url=settings.redis_url, bank_clusters=1), layout, Angles())
     signal(tb, bench, [item("f", "x@0")])
-    original = reembedding.ModelSwitch.switch
+    original = bank_models.ModelSwitch.switch
     turns = iter([True])
 
     def raced(self: Any, part: Any, held: Any) -> bool:
@@ -101,10 +92,10 @@ def test_a_slot_that_is_used_again_meanwhile_is_embedded_again(
             signal(tb, full, [item("late", "y@0")])
         return original(self, part, held)
 
-    monkeypatch.setattr(reembedding.ModelSwitch, "switch", raced)
-    assert job(tb, layout).run().contexts == 1
+    monkeypatch.setattr(bank_models.ModelSwitch, "switch", raced)
+    assert job(tb, layout).run().clusters == 1
     [hit] = recall(new, tb.bank("b"), "y@0", [("late", 0.5)])
-    assert hit.scope == "context"
+    assert hit.scope == "cluster"
     full.close()
 
 
@@ -112,7 +103,7 @@ def test_killed_it_goes_on_where_it_was(
     tb: Tellback, bench: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bank keeps its model until the end, and nothing is embedded twice; for a third model all begins anew."""
-    monkeypatch.setattr(reembedding, "EMBEDDED_AT_ONCE", 4)
+    monkeypatch.setattr(bank_models, "EMBED_BATCH", 4)
     signal(tb, bench, [item("f", letter) for letter in "abcdefghij"])
     wider = Wider()
 
@@ -123,8 +114,8 @@ def test_killed_it_goes_on_where_it_was(
     with pytest.raises(KeyboardInterrupt):
         job(tb, layout, wider).run(progress=killed)
     assert tb.bank("b").stats().model == "angles"
-    assert recall(bench, tb.bank("b"), "a", [("f", 0.5)])[0].scope == "context"
-    assert job(tb, layout, wider).run().contexts == 10
+    assert recall(bench, tb.bank("b"), "a", [("f", 0.5)])[0].scope == "cluster"
+    assert job(tb, layout, wider).run().clusters == 10
     assert [len(call) for call in wider.calls] == [4, 4, 2]
     third = Wider()
     third.model, third.weights = "third", "0000000000000000"
@@ -137,7 +128,7 @@ def test_killed_it_goes_on_where_it_was(
 
 
 def test_two_at_once_do_it_once(tb: Tellback, bench: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reembedding, "EMBEDDED_AT_ONCE", 4)
+    monkeypatch.setattr(bank_models, "EMBED_BATCH", 4)
     signal(tb, bench, [item("f", letter) for letter in "abcdefghij"])
     second: list[bool] = []
 
@@ -147,7 +138,7 @@ def test_two_at_once_do_it_once(tb: Tellback, bench: Bench, layout: Layout, monk
 
     first = job(tb, layout).run(progress=race)
     assert (first.changed, second) == (False, [True])
-    assert tb.bank("b").stats().contexts == 10
+    assert tb.bank("b").stats().clusters == 10
 
 
 def test_again_it_changes_nothing(tb: Tellback, bench: Bench, layout: Layout) -> None:
@@ -167,9 +158,9 @@ def test_other_files_under_the_same_name_are_another_model(tb: Tellback, setting
     signal(tb, workers[0], [item("f", "a")])
     with pytest.raises(ConfigurationError, match=r"files 0123456789abcdef.*files fedcba9876543210"):
         recall(workers[1], tb.bank("b"), "a", [("f", 0.5)])
-    assert recall(workers[2], tb.bank("b"), "a", [("f", 0.5)])[0].scope == "context"
+    assert recall(workers[2], tb.bank("b"), "a", [("f", 0.5)])[0].scope == "cluster"
     assert job(tb, layout, changed).run().changed
-    assert recall(workers[1], tb.bank("b"), "a", [("f", 0.5)])[0].scope == "context"
+    assert recall(workers[1], tb.bank("b"), "a", [("f", 0.5)])[0].scope == "cluster"
     for worker in workers:
         worker.close()
 
@@ -197,7 +188,7 @@ def test_the_command_gives_a_bank_another_model(
     signal(tb, bench, [item("f", "x@0"), item("f", "y@0")])
     done = run(settings, "reembed", "b", "--model", "wider", "--threshold", "0.7")
     assert done.exit_code == 0, done.output
-    assert done.stdout == "2 contexts of bank b embedded with wider in place of angles, threshold 0.7\n"
+    assert done.stdout == "re-embedded 2 clusters of bank b: angles -> wider, threshold 0.7\n"
     assert done.stderr == ""
     again = run(settings, "reembed", "b", "--model", "wider", "--json")
     assert json.loads(again.stdout)["changed"] is False

@@ -18,9 +18,9 @@ from tellback import SignalItem, Tellback
 from tellback.embedding.encoder import encoder_for
 from tellback.embedding.weights import fingerprint
 from tellback.settings import Settings
+from tellback.state.bank_models import BankThreshold
 from tellback.state.keys import Layout
-from tellback.state.memories import MemoryStore
-from tellback.state.thresholds import BankThreshold
+from tellback.state.stored_facts import FactStore
 from tests.support.models import make_model
 from tests.support.redis_server import RedisServer
 from tests.support.signals import Angles, Bench, recall, signal
@@ -63,8 +63,8 @@ def killed(settings: Settings, model: Path, at: Callable[[], bool]) -> None:
 
 def finished(settings: Settings, model: Path) -> dict[str, Any]:
     last = subprocess.run(command(model), env=environment(settings), capture_output=True, check=True)
-    told: dict[str, Any] = json.loads(last.stdout)
-    return told
+    reported: dict[str, Any] = json.loads(last.stdout)
+    return reported
 
 
 def test_killed_in_the_middle_and_run_again_it_loses_and_repeats_nothing(
@@ -77,7 +77,7 @@ def test_killed_in_the_middle_and_run_again_it_loses_and_repeats_nothing(
     known = BankThreshold(database, shard, "b")
     known.set(float(SAME), model=str(before), dimension=32, weights=fingerprint(before))
     signal(tb, old, used(range(CONTEXTS)))
-    assert tb.bank("b").stats().contexts == CONTEXTS
+    assert tb.bank("b").stats().clusters == CONTEXTS
 
     def embedded() -> int:
         return int(database.command("HLEN", shard.key("nextvec", "b")))
@@ -87,28 +87,28 @@ def test_killed_in_the_middle_and_run_again_it_loses_and_repeats_nothing(
     assert 0 < done_before < CONTEXTS, "it was killed in the middle"
     assert tb.bank("b").stats().model == str(before)
 
-    signal(tb, old, used(range(CONTEXTS - 50, CONTEXTS + 50)))  # some of contexts that there are, some begin one
-    told = finished(settings, after)
-    assert (told["changed"], told["contexts"], told["dimension"]) == (True, CONTEXTS + 50, 48)
+    signal(tb, old, used(range(CONTEXTS - 50, CONTEXTS + 50)))  # some of clusters that there are, some begin one
+    reported = finished(settings, after)
+    assert (reported["changed"], reported["clusters"], reported["dimension"]) == (True, CONTEXTS + 50, 48)
     assert embedded() == 0
 
     signal(tb, new, used(range(100)))
     stats = tb.bank("b").stats()
-    assert (stats.model, stats.contexts) == (str(after), CONTEXTS + 50)
+    assert (stats.model, stats.clusters) == (str(after), CONTEXTS + 50)
     assert stats.signal_count == CONTEXTS + 200
     assert tb.dead.count() == 0
     twice = {*range(100), *range(CONTEXTS - 50, CONTEXTS)}
     for number in (0, 99, 100, done_before - 1, done_before, CONTEXTS - 51, CONTEXTS - 50, CONTEXTS, CONTEXTS + 49):
         [hit] = recall(new, tb.bank("b"), text(number), [(f"f{number}", 0.5)])
         expected = 0.7 if number in twice else 0.6
-        assert (hit.scope, round(hit.usefulness, 4)) == ("context", expected), number
+        assert (hit.scope, round(hit.usefulness, 4)) == ("cluster", expected), number
         assert tb.bank("b").fact_stats(f"f{number}").signal_count == (2 if number in twice else 1)
     old.close()
     new.close()
 
 
 @pytest.mark.parametrize("vector_sets", list(KINDS))
-def test_held_facts_are_killed_in_the_middle_again_and_again(
+def test_reembedding_of_stored_facts_is_killed_again_and_again(
     tb: Tellback, settings: Settings, redis_server: RedisServer, layout: Layout, tmp_path: Path, vector_sets: str
 ) -> None:
     """Meanwhile facts are told, told anew and forgotten: text and new vector of each are those of its last telling."""
@@ -117,47 +117,47 @@ def test_held_facts_are_killed_in_the_middle_again_and_again(
     database, shard, bank = tb.context.database, layout.of("b"), tb.bank("b")
     old, kept = worker(held, layout, before), dict[str, str]()
 
-    def tell(numbers: range, words: str) -> None:
+    def store_texts(numbers: range, words: str) -> None:
         for number in numbers:
             kept[f"f{number}"] = f"{words} {text(number)}"
             bank.remember(f"f{number}", kept[f"f{number}"])
         tb.flush()
-        old.drain()
+        old.consume()
 
     def forget(numbers: range) -> None:
         for number in numbers:
             bank.forget(f"f{number}")
             del kept[f"f{number}"]
         tb.flush()
-        old.drain()
+        old.consume()
 
     def embedded() -> int:
         if vector_sets == "none":
-            return int(database.command("HLEN", shard.key("memnextvec", "b")))
-        return int(database.command("VCARD", shard.key("memnextset", "b")))
+            return int(database.command("HLEN", shard.key("factnextvec", "b")))
+        return int(database.command("VCARD", shard.key("factnextset", "b")))
 
-    tell(range(FACTS), "first")
+    store_texts(range(FACTS), "first")
     for time in range(3):
         enough = time * FACTS // 3
         killed(held, after, lambda: embedded() > enough)  # noqa: B023 - called before the next round
         assert 0 < embedded() < len(kept), "it was killed in the middle"
         assert bank.stats().dimension == 32
-        tell(range(100 * time, 100 * time + 50), f"anew {time}")  # of those embedded already
-        tell(range(FACTS + 100 * time, FACTS + 100 * time + 50), "late")
+        store_texts(range(100 * time, 100 * time + 50), f"anew {time}")  # of those embedded already
+        store_texts(range(FACTS + 100 * time, FACTS + 100 * time + 50), "late")
         forget(range(100 * time + 50, 100 * time + 70))
         forget(range(FACTS - 40 * time - 20, FACTS - 40 * time))
     done = finished(held, after)
     assert (done["changed"], done["facts"], done["dimension"]) == (True, len(kept), 48)
-    assert {memory.fact_id: memory.text for memory in MemoryStore(database, shard, "b").newest(2 * FACTS)} == kept
-    count = ("HLEN", shard.key("memvec", "b")) if vector_sets == "none" else ("VCARD", shard.key("memset", "b"))
+    assert {memory.fact_id: memory.text for memory in FactStore(database, shard, "b").newest(2 * FACTS)} == kept
+    count = ("HLEN", shard.key("factvec", "b")) if vector_sets == "none" else ("VCARD", shard.key("factset", "b"))
     assert database.command(*count) == len(kept), "what was forgotten meanwhile has no vector"
     new = encoder_for(held, str(after))
     new.load()
     for fact_id, words in kept.items():
         if vector_sets == "none":
-            vector = np.frombuffer(database.command("HGET", shard.key("memvec", "b"), fact_id), np.float32)
+            vector = np.frombuffer(database.command("HGET", shard.key("factvec", "b"), fact_id), np.float32)
         else:
-            vector = np.array(database.command("VEMB", shard.key("memset", "b"), fact_id), np.float32)
+            vector = np.array(database.command("VEMB", shard.key("factset", "b"), fact_id), np.float32)
         assert vector @ new.encode([words])[0] == pytest.approx(1.0, abs=1e-4), fact_id
     assert tb.dead.count() == 0
     old.close()

@@ -18,25 +18,22 @@ from typer.testing import CliRunner, Result
 
 from tellback import Tellback
 from tellback.cli.app import app
-from tellback.replay.accounts import Analyst, Observed
-from tellback.replay.analysis import toolbox_of
+from tellback.replay.accounts import GuidanceAnalyzer, ObservedCall
+from tellback.replay.analysis import collect_tools
 from tellback.replay.player import CHANNEL
-from tellback.replay.reading import read
-from tellback.replay.run import Outcome, Replay
-from tellback.replay.transcript import BadLine, Counts
+from tellback.replay.reading import read_transcripts
+from tellback.replay.run import Replay, ReplayResult
+from tellback.replay.transcript import BadLine, TranscriptCounts
 from tellback.settings import Settings
+from tests.support.conversations import SOURCES, conversations_of
 from tests.support.redis_server import free_port
 from tests.support.up import command
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
 from tests.support.workers import environment as environment_of
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data" / "agent_conversations.jsonl"
 
-needs_data = pytest.mark.skipif(not DATA.exists(), reason="the transcripts (../shared/data) are not here")
-
-
-class Quiet:
+class RememberingReporter:
     """A reporter that remembers."""
 
     def __init__(self) -> None:
@@ -84,16 +81,16 @@ def invoke(settings: Settings, *arguments: str, stdin: bytes | None = None) -> R
     return CliRunner().invoke(app, ["replay", "--redis-url", settings.redis_url, *arguments], input=stdin)
 
 
-@needs_data
-def test_every_call_message_and_error_of_real_transcripts_is_counted(tb: Tellback, start_workers: StartWorkers) -> None:
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_call_message_and_error_is_counted(tb: Tellback, start_workers: StartWorkers, name: str) -> None:
     start_workers(queues="events")
-    raw = b"".join(DATA.read_bytes().splitlines(keepends=True)[:40])
+    raw = b"".join(conversations_of(name).raw.splitlines(keepends=True)[:40])
     messages = [m for text in raw.splitlines() for m in json.loads(text)["messages"]]
     results = [m["content"] for m in messages if m["role"] == "tool"]
 
-    outcome = Replay(tb, Quiet()).run(io.BytesIO(raw))
+    outcome = Replay(tb, RememberingReporter()).run(io.BytesIO(raw))
 
-    assert outcome.matches
+    assert outcome.is_match
     assert outcome.redis == outcome.file
     assert outcome.conversations == 40
     assert outcome.redis.tool_calls == len(results) > 100
@@ -107,20 +104,20 @@ def test_every_call_message_and_error_of_real_transcripts_is_counted(tb: Tellbac
 def test_the_same_file_is_played_twice_without_collision(tb: Tellback, start_workers: StartWorkers) -> None:
     start_workers(queues="events")
     raw = lines(transcript(3), transcript(3), transcript(0))
-    runs = [Replay(tb, Quiet()).run(io.BytesIO(raw)) for _ in range(2)]
-    assert all(outcome.matches for outcome in runs)
-    assert [outcome.redis for outcome in runs] == [Counts(6, 2, 6, 3, 3, 3)] * 2
+    runs = [Replay(tb, RememberingReporter()).run(io.BytesIO(raw)) for _ in range(2)]
+    assert all(outcome.is_match for outcome in runs)
+    assert [outcome.redis for outcome in runs] == [TranscriptCounts(6, 2, 6, 3, 3, 3)] * 2
     assert runs[0].run != runs[1].run
 
 
 def test_the_history_of_a_conversation_is_that_of_its_session(tb: Tellback, start_workers: StartWorkers) -> None:
     start_workers(queues="events")
-    outcome = Replay(tb, Quiet()).run(io.BytesIO(lines(transcript(2))))
-    told = [(entry["kind"], entry.get("event")) for entry in tb.history(f"replay-{outcome.run}/2-0")]
-    assert [event for kind, event in told if kind == "turn"] == [
+    outcome = Replay(tb, RememberingReporter()).run(io.BytesIO(lines(transcript(2))))
+    reported = [(entry["kind"], entry.get("event")) for entry in tb.history(f"replay-{outcome.run}/2-0")]
+    assert [event for kind, event in reported if kind == "turn"] == [
         *("opened", "answered", "opened", "no_reply", "delivered"),
     ]  # fmt: skip
-    assert [kind for kind, _ in told].count("tool_call") == 2
+    assert [kind for kind, _ in reported].count("tool_call") == 2
 
 
 def test_a_conversation_of_any_length_and_size_is_counted_exactly(tb: Tellback, start_workers: StartWorkers) -> None:
@@ -132,9 +129,9 @@ def test_a_conversation_of_any_length_and_size_is_counted_exactly(tb: Tellback, 
     huge = "é" * 200_000
     big = [{"role": "user", "content": huge}, {"role": "assistant", "content": huge}, {"role": "tool", "content": huge}]
     raw = lines(transcript(1_500), {"messages": chat}, {"messages": big})
-    outcome = Replay(tb, Quiet()).run(io.BytesIO(raw))
+    outcome = Replay(tb, RememberingReporter()).run(io.BytesIO(raw))
     assert outcome.differing == {}
-    assert outcome.redis == outcome.file == Counts(1_501, 1, 3_003, 3_002, 1, 3_002)
+    assert outcome.redis == outcome.file == TranscriptCounts(1_501, 1, 3_003, 3_002, 1, 3_002)
 
 
 @pytest.mark.usefixtures("database")
@@ -143,7 +140,7 @@ def test_without_workers_the_counts_differ_and_the_exit_code_is_1(
 ) -> None:
     done = invoke(settings, file(lines(transcript(2))))
     assert done.exit_code == 1
-    assert "no worker takes events: start `tellback up`" in done.stderr
+    assert "no worker is running: start `tellback up`" in done.stderr
     assert "line 1" in done.stderr
 
 
@@ -157,14 +154,14 @@ def test_an_interrupt_ends_it_with_one_line(tb: Tellback, settings: Settings, fi
     replaying.send_signal(signal.SIGINT)
     out, errors = replaying.communicate(timeout=30)
     assert (replaying.returncode, out) == (130, "")
-    assert errors.splitlines() == ["tellback: interrupted; what was played stays, and nothing was compared"]
+    assert errors.splitlines() == ["tellback: interrupted; played events stay in Redis, and nothing was compared"]
 
 
 def test_with_redis_away_nothing_is_played_and_nothing_spooled(tmp_path: Path, file: Callable[[bytes], str]) -> None:
     arguments = ["replay", file(lines(transcript(2))), "--redis-url", f"redis://127.0.0.1:{free_port()}/0"]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 1
-    assert done.stderr.splitlines()[-1].startswith("tellback: Redis does not take the call")
+    assert done.stderr.splitlines()[-1].startswith("tellback: Can't reach Redis at 127.0.0.1:")
     assert not [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
 
 
@@ -172,29 +169,29 @@ def test_a_count_that_is_lost_on_the_way_is_found(tb: Tellback, start_workers: S
     start_workers(queues="events")
     database = tb.context.database
 
-    class Thief(Quiet):
+    class Thief(RememberingReporter):
         def counted(self, done: int, wanted: int) -> None:
             if done == wanted:
                 database.command("DEL", *database.command("KEYS", "*:eval:*4-0*"))
 
-    outcome: Outcome = Replay(tb, Thief()).run(io.BytesIO(lines(transcript(3), transcript(4))))
-    assert not outcome.matches
+    outcome: ReplayResult = Replay(tb, Thief()).run(io.BytesIO(lines(transcript(3), transcript(4))))
+    assert not outcome.is_match
     assert list(outcome.differing) == [2]
     assert (outcome.file.tool_calls, outcome.redis.tool_calls) == (7, 3)
 
 
-def test_bad_lines_are_told_with_their_numbers_and_the_rest_is_played(
+def test_bad_lines_are_reported_with_their_numbers_and_the_rest_is_played(
     settings: Settings, start_workers: StartWorkers, file: Callable[[bytes], str]
 ) -> None:
     start_workers(queues="events")
     name = file(lines(transcript(1)) + b"\n{oops\n" + lines([], transcript(2)) + b'{"messages": [{"ro')
     done = invoke(settings, name, "--json")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["matches"] is True
-    assert told["redis"] == told["file"]
-    assert told["redis"]["tool_calls"] == 3
-    assert [line["line"] for line in told["bad_lines"]] == [3, 4, 6]
+    reported = json.loads(done.stdout)
+    assert reported["matches"] is True
+    assert reported["redis"] == reported["file"]
+    assert reported["redis"]["tool_calls"] == 3
+    assert [line["line"] for line in reported["bad_lines"]] == [3, 4, 6]
     assert [f"{name}, line {n}: " in done.stderr for n in (3, 4, 6)] == [True] * 3
 
 
@@ -232,52 +229,52 @@ def test_a_file_without_any_conversation_is_refused(
 ) -> None:
     done = invoke(settings, file(raw))
     assert done.exit_code == 2
-    assert "holds no conversation" in done.stderr
+    assert "contains no conversation" in done.stderr
 
 
 def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(settings: Settings, tmp_path: Path) -> None:
     done = invoke(settings, str(tmp_path / "absent.jsonl"))
     assert done.exit_code == 2
     assert done.stderr.count("\n") == 1
-    assert "cannot read" in done.stderr
+    assert "can't read" in done.stderr
 
 
-@needs_data
-def test_workers_give_the_nudges_that_the_report_tells(tb: Tellback, start_workers: StartWorkers) -> None:
+@pytest.mark.parametrize("name", SOURCES)
+def test_workers_give_the_nudges_that_the_report_shows(tb: Tellback, start_workers: StartWorkers, name: str) -> None:
     """Conversation by conversation: who speaks, at which call, in which words; and what each call came to."""
     start_workers(queues="events")
-    raw = b"".join(DATA.read_bytes().splitlines(keepends=True)[:60])
+    raw = b"".join(conversations_of(name).raw.splitlines(keepends=True)[:60])
     expected: dict[str, list[tuple[object, ...]]] = {}
     file = io.BytesIO(raw)
-    toolbox = toolbox_of(file)
+    toolbox = collect_tools(file)
     file.seek(0)
-    for each in read(file):
+    for each in read_transcripts(file):
         assert not isinstance(each, BadLine)
-        account = Analyst().account(each, toolbox.of(each))
+        account = GuidanceAnalyzer().analyze(each, toolbox.tools_for(each))
         expected[each.label] = [
-            *((call.index, call.code, offers_of(call)) for call in account.calls),
-            *((nudge.call_index, nudge.provider_name, nudge.summary) for nudge in account.nudges),
+            *((call.index, call.code, offers_of(call)) for call in account.tool_calls),
+            *((nudge.call_index, nudge.provider_name, nudge.summary) for nudge in account.feedback),
         ]
 
-    outcome = Replay(tb, Quiet()).run(io.BytesIO(raw))
+    outcome = Replay(tb, RememberingReporter()).run(io.BytesIO(raw))
 
-    assert outcome.matches
-    told: dict[str, list[tuple[object, ...]]] = {}
+    assert outcome.is_match
+    reported: dict[str, list[tuple[object, ...]]] = {}
     for label in expected:
         history = tb.history(f"replay-{outcome.run}/{label}")
         calls = [entry for entry in history if entry["kind"] == "tool_call"]
         nudges = [entry for entry in history if entry["kind"] == "feedback"]
-        told[label] = [
+        reported[label] = [
             *((e["call_index"], e["outcome"]["code"], e["outcome"].get("offered", [])) for e in calls),
             *((e["call_index"], e["provider_name"], e["summary"]) for e in nudges),
         ]
-    assert told == expected
-    assert sum(len(entry) == 3 and isinstance(entry[2], str) for each in told.values() for entry in each) >= 5
+    assert reported == expected
+    assert sum(len(entry) == 3 and isinstance(entry[2], str) for each in reported.values() for entry in each) >= 5
 
 
-def offers_of(call: Observed) -> list[object]:
-    assert call.seen.envelope is not None
-    offered: list[object] = msgspec.to_builtins(call.seen.envelope.outcome.offered)
+def offers_of(call: ObservedCall) -> list[object]:
+    assert call.feedback.envelope is not None
+    offered: list[object] = msgspec.to_builtins(call.feedback.envelope.outcome.offered)
     return list(offered)
 
 
@@ -287,10 +284,10 @@ def test_agents_of_a_replay_have_the_tools_of_the_whole_file(tb: Tellback, start
 
     def asks(tool: str, result: str) -> dict[str, object]:
         call = {"id": "c", "function": {"name": tool, "arguments": '{"query": "Ruby creator"}'}}
-        told = {"role": "tool", "tool_call_id": "c", "content": result}
-        return {"messages": [{"role": "user", "content": "?"}, {"role": "assistant", "tool_calls": [call]}, told]}
+        reported = {"role": "tool", "tool_call_id": "c", "content": result}
+        return {"messages": [{"role": "user", "content": "?"}, {"role": "assistant", "tool_calls": [call]}, reported]}
 
-    outcome = Replay(tb, Quiet()).run(
+    outcome = Replay(tb, RememberingReporter()).run(
         io.BytesIO(lines(asks("web_search", "Error: rate limit exceeded"), asks("wikipedia", "Matsumoto made Ruby.")))
     )
     (call,) = (entry for entry in tb.history(f"replay-{outcome.run}/line-1") if entry["kind"] == "tool_call")

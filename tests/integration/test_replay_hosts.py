@@ -14,20 +14,18 @@ from typer.testing import CliRunner, Result
 from tellback import Tellback
 from tellback.cli.app import app
 from tellback.replay import hosts
-from tellback.replay.host import Part
-from tellback.replay.hosts import HostFailed, HostsOutcome, HostsReplay
-from tellback.replay.reading import parse
+from tellback.replay.host import HostAssignment
+from tellback.replay.hosts import HostFailed, HostsReplay, HostsResult
+from tellback.replay.reading import parse_line
 from tellback.replay.transcript import BadLine
 from tellback.settings import Settings
 from tellback.state.turns import Turns
+from tests.support.conversations import conversations_of, written_conversations
 from tests.support.turns import opened
 from tests.support.workers import StartWorkers
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data" / "agent_conversations.jsonl"
-needs_data = pytest.mark.skipif(not DATA.exists(), reason="the transcripts (../shared/data) are not here")
 
-
-class Quiet:
+class QuietReporter:
     """A reporter that says nothing."""
 
     def played(self, conversations: int) -> None:
@@ -40,8 +38,8 @@ class Quiet:
         """Nothing."""
 
 
-def replayed(tb: Tellback, raw: bytes, *, every: int, seed: int = 0, within: float = 4.0) -> HostsOutcome:
-    replay = HostsReplay(tb, Quiet(), kill_every=every, seed=seed, answer_within=within, patience=30.0)
+def replayed(tb: Tellback, raw: bytes, *, every: int, seed: int = 0, within: float = 4.0) -> HostsResult:
+    replay = HostsReplay(tb, QuietReporter(), kill_every=every, seed=seed, answer_within=within, timeout=30.0)
     return replay.run(io.BytesIO(raw))
 
 
@@ -64,30 +62,29 @@ def talk(number: int) -> bytes:
     return json.dumps({"task_id": number, "trial": 0, "messages": said}).encode() + b"\n"
 
 
-def check(tb: Tellback, outcome: HostsOutcome, raw: bytes, every: int) -> None:
+def check(tb: Tellback, outcome: HostsResult, raw: bytes, every: int) -> None:
     """Every figure of the report, against the file and against Redis."""
-    assert outcome.matches
+    assert outcome.is_match
     assert outcome.messages == messages(raw)
     assert outcome.answers + len(outcome.fallbacks) == outcome.messages
     assert (outcome.unanswered, outcome.doubled) == ([], [])
     assert len(outcome.killed) == outcome.conversations // every
     assert outcome.hosts >= outcome.conversations
-    fallen = [fallback.turn for fallback in outcome.fallbacks]
-    views = Turns(tb.context.database, tb.context.layout).load(fallen)
+    crashed = [fallback.turn for fallback in outcome.fallbacks]
+    views = Turns(tb.context.database, tb.context.layout).load(crashed)
     assert {view.state for view in views if view is not None} <= {"fallback"}
-    assert len(set(fallen)) == len(fallen)
+    assert len(set(crashed)) == len(crashed)
     killed = {kill.conversation for kill in outcome.killed}
     assert {f.conversation for f in outcome.fallbacks if f.why == "host killed"} <= killed
     assert list(tb.outbox(f"replay-{outcome.run}")) == []
 
 
-@needs_data
 @pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_a_sample_of_real_transcripts_with_every_third_host_killed(tb: Tellback, start_workers: StartWorkers) -> None:
+def test_a_sample_of_conversations_with_every_third_host_killed(tb: Tellback, start_workers: StartWorkers) -> None:
     start_workers(queues="turns,events")  # no beat: the worker stands in
-    raw = b"".join(DATA.read_bytes().splitlines(keepends=True)[:12])
+    raw = b"".join(written_conversations().splitlines(keepends=True)[:12])
     outcome = replayed(tb, raw, every=3)
     check(tb, outcome, raw, 3)
     assert outcome.conversations == 12
@@ -95,13 +92,12 @@ def test_a_sample_of_real_transcripts_with_every_third_host_killed(tb: Tellback,
     assert any(fallback.why == "host killed" for fallback in outcome.fallbacks)
 
 
-@needs_data
 @pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_all_real_transcripts_with_every_tenth_host_killed(tb: Tellback, start_workers: StartWorkers) -> None:
+def test_all_recorded_conversations_with_every_tenth_host_killed(tb: Tellback, start_workers: StartWorkers) -> None:
     start_workers(queues="turns,events")
-    raw = DATA.read_bytes()
+    raw = conversations_of("recorded").raw
     outcome = replayed(tb, raw, every=10, within=15.0)
     check(tb, outcome, raw, 10)
     assert outcome.conversations == 140
@@ -131,12 +127,12 @@ def test_wherever_a_host_is_killed_the_report_names_the_fallbacks(tb: Tellback, 
 
 
 def test_the_seed_decides_who_dies_where(tb: Tellback) -> None:
-    conversation = parse(1, talk(1))
+    conversation = parse_line(1, talk(1))
     assert not isinstance(conversation, BadLine)
 
     def fatal(seed: int) -> list[int | None]:
-        replay = HostsReplay(tb, Quiet(), kill_every=2, seed=seed, patience=1.0)
-        return [replay._fatal(conversation) for _ in range(40)]
+        replay = HostsReplay(tb, QuietReporter(), kill_every=2, seed=seed, timeout=1.0)
+        return [replay._fatal_step(conversation) for _ in range(40)]
 
     assert fatal(1) == fatal(1) != fatal(2)
     assert [number for number, step in enumerate(fatal(1), start=1) if step is not None] == list(range(2, 41, 2))
@@ -144,10 +140,10 @@ def test_the_seed_decides_who_dies_where(tb: Tellback) -> None:
 
 
 def test_a_part_arrives_as_it_was(settings: Settings) -> None:
-    conversation = parse(1, talk(1))
+    conversation = parse_line(1, talk(1))
     assert not isinstance(conversation, BadLine)
     steps = list(conversation.steps)
-    assert Part.of(settings, "c", "n", steps, answer_within=1.0, fatal=True).played() == steps
+    assert HostAssignment.create(settings, "c", "n", steps, answer_within=1.0, fatal=True).decoded_steps() == steps
 
 
 def test_without_a_worker_the_users_who_hear_nothing_are_named(
@@ -156,13 +152,13 @@ def test_without_a_worker_the_users_who_hear_nothing_are_named(
     del tb
     file = tmp_path / "talks.jsonl"
     file.write_bytes(talk(1))
-    done = invoke(settings, str(file), "--kill-hosts", "1", "--answer-within", "0.5", "--patience", "0.5", "--json")
+    done = invoke(settings, str(file), "--kill-hosts", "1", "--answer-within", "0.5", "--timeout", "0.5", "--json")
     assert done.exit_code == 1
     said: dict[str, Any] = json.loads(done.stdout)
     assert said["matches"] is False
     assert said["messages"] == 3
     assert len(said["unanswered"]) == 3 - said["answers"] >= 1
-    assert "has no answer: is a worker running?" in done.stderr
+    assert "has no answer: run `tellback doctor`" in done.stderr
 
 
 def test_a_host_that_fails_by_itself_ends_the_replay(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,14 +168,14 @@ def test_a_host_that_fails_by_itself_ends_the_replay(tb: Tellback, monkeypatch: 
 
 
 def test_two_first_answers_do_not_match(tb: Tellback) -> None:
-    replay = HostsReplay(tb, Quiet(), kill_every=1, patience=1.0)
+    replay = HostsReplay(tb, QuietReporter(), kill_every=1, timeout=1.0)
     turn = opened(tb).id
     outcome = replay._outcome
     outcome.messages = 1
-    replay._asked = {turn: hosts.Asked(turn, 1, "c", 0, "host killed")}
-    replay._sum_up(Counter({turn: 2}), [turn], set())
+    replay._asked = {turn: hosts.PlayedMessage(turn, 1, "c", 0, "host killed")}
+    replay._summarize(Counter({turn: 2}), [turn], set())
     assert outcome.doubled == [turn]
-    assert not outcome.matches
+    assert not outcome.is_match
 
 
 def test_killing_is_for_playing_only(settings: Settings, tmp_path: Path) -> None:
@@ -187,7 +183,7 @@ def test_killing_is_for_playing_only(settings: Settings, tmp_path: Path) -> None
     file.write_bytes(talk(1))
     done = invoke(settings, str(file), "--kill-hosts", "1", "--offline")
     assert done.exit_code == 2
-    assert "leave out --report and --offline" in done.stderr
+    assert "can't be combined with --report or --offline" in done.stderr
 
 
 def invoke(settings: Settings, *arguments: str) -> Result:

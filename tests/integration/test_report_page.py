@@ -13,8 +13,8 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from tellback.replay.analysis import analyse
-from tellback.replay.page import page_of
+from tellback.replay.analysis import analyze_file
+from tellback.replay.html_report import render_html
 from tests.integration.test_flower import PICTURES, QUIET, chromium
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
@@ -42,7 +42,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     raw = b"".join(json.dumps(each).encode() + b"\n" for each in talks)
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text("".join(page_of(analyse(io.BytesIO(raw), source="talks.jsonl"))), "utf-8")
+    path.write_text("".join(render_html(analyze_file(io.BytesIO(raw), source="talks.jsonl"))), "utf-8")
     return path
 
 
@@ -77,9 +77,9 @@ def shown(page: Page) -> list[str]:
 
 
 def test_conversations_are_listed_with_what_became_of_them(page: Page) -> None:
-    assert shown(page) == ["calm", "stuck", "odd"]
+    assert shown(page) == ["stuck", "calm", "odd"], "those with nudges first"
     line = page.locator("details.talk", has_text="stuck").locator("summary").first.inner_text().split("\n")
-    assert line == ["stuck", "not solved", "5 calls", "5 errors", "2 nudges", "first at call 2"]
+    assert line == ["stuck", "not solved", "5 calls", "5 errors", "1 nudge", "first at call 3"]
 
 
 def test_they_are_filtered_and_ordered(page: Page) -> None:
@@ -105,7 +105,7 @@ def test_a_mark_of_the_timeline_shows_a_tip_and_opens_its_text(page: Page) -> No
     mark = page.locator("#c2 svg a", has=page.locator("path.nudge")).first
     mark.hover()
     tip = page.locator("#tip")
-    assert "FailureStreakFeedback: The last 2 tool calls failed." in tip.inner_text()
+    assert "StuckFeedback: book has failed 3 times in a row since call 1" in tip.inner_text()
     entry = page.locator("#c2-1")
     assert not entry.locator("pre").first.is_visible()
     page.locator("#c2 svg a", has=page.locator("path.error")).first.click()
@@ -116,7 +116,7 @@ def test_a_mark_of_the_timeline_shows_a_tip_and_opens_its_text(page: Page) -> No
 
 
 def test_it_is_used_by_keyboard(page: Page) -> None:
-    page.locator("details.talk summary").nth(0).focus()
+    page.locator("details.talk", has_text="calm").locator("summary").first.focus()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     focused = page.evaluate("document.activeElement.getAttribute('aria-label')")

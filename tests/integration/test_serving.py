@@ -80,12 +80,12 @@ def test_what_is_returned_and_no_outcome_counts_as_ambiguous(tb: Tellback) -> No
 def test_what_one_thread_cannot_go_on_from_ends_the_process(tb: Tellback, settings: Settings) -> None:
     """A supervisor starts it again; one that goes on with fewer threads, or ends as if all were well, nobody sees."""
     answered(tb, "1")
-    tb.context.database.command("RPUSH", tb.context.layout.of_turn("chat", "c2").key("outq", "chat", "c2"), "no JSON")
-    tb.context.database.command("ZADD", tb.context.layout.of_turn("chat", "c2").key("out", "chat"), 1, "c2")
+    index = tb.context.layout.of_turn("chat", "c1").key("out", "chat")
+    tb.context.database.command("DEL", index)
+    tb.context.database.command("SET", index, "no sorted set")
     with process(settings, "print", "--threads", "2") as running:
         assert running.wait(60) == 1
-    for family in (("outq", "chat", "c2"), ("out", "chat")):
-        tb.context.database.command("DEL", tb.context.layout.of_turn("chat", "c2").key(*family))
+    tb.context.database.command("DEL", index)
 
 
 def test_print_into_what_is_closed_waits(tb: Tellback) -> None:
@@ -165,7 +165,7 @@ def test_what_cannot_work_is_said_at_once(
     assert SECRET not in err
 
 
-class Broken:
+class BreaksMidway:
     """Raises in the middle."""
 
     longest = 1.0
@@ -192,7 +192,7 @@ class Stops:
 
 def test_a_transport_that_raises_is_ambiguous_and_leaks_nothing(tb: Tellback, caplog: pytest.LogCaptureFixture) -> None:
     turn, stop = answered(tb, "hunter2"), threading.Event()
-    serving = threading.Thread(target=serve, args=(tb, "chat", Broken()), kwargs={"stop": stop})
+    serving = threading.Thread(target=serve, args=(tb, "chat", BreaksMidway()), kwargs={"stop": stop})
     serving.start()
     wait_until(lambda: seen(tb, turn).delivery == "ambiguous", "it is settled")
     stop.set()

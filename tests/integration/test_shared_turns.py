@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -11,11 +11,12 @@ import pytest
 from tellback import InvalidInput, NotFound, OutgoingResponse, StateConflict, Tellback, connect
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.turns import Turns, TurnView
+from tellback.state.turns import Turns
+from tests.support.interleaving import Interrupted
 from tests.support.turns import (
     HELLO,
     deadline_passes,
-    drained,
+    delivered_now,
     events,
     opened,
     overdue,
@@ -194,31 +195,24 @@ def test_the_list_of_a_host_is_bounded_and_cleans_itself(tb: Tellback, database:
     turns[0].respond(HELLO)
     database.command("DEL", store(tb).shard(turns[1].id).key("turn", turns[1].id))
     assert [turn.id for turn in tb.handed_over(to="host-2")] == [turns[2].id]
-    key = store(tb).shard(turns[0].id).key("handed", "host-2")
+    key = store(tb).shard(turns[0].id).key("handover", "host-2")
     assert database.command("ZRANGE", key, 0, -1) == [turns[2].id.encode()]
     database.command("ZADD", key, *(part for n in range(10_000) for part in (n, f"t0-{n}")))
     opened(tb).hand_over(to="host-2")
     assert database.command("ZCARD", key) == 10_000
     database.command("DEL", key)
-    store(tb).forget_due([turns[1].id])
+    store(tb).drop_due([turns[1].id])
 
 
-def test_a_turn_that_comes_back_while_the_list_is_read_stays_in_it(
-    tb: Tellback, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_turn_that_comes_back_while_the_list_is_read_stays_in_it(tb: Tellback, settings: Settings) -> None:
     turn = opened(tb)
     turn.hand_over(to="host-2")
     turn.hand_over(to="host-3")
-    load = Turns.load
-
-    def loading(self: Turns, ids: Sequence[str]) -> list[TurnView | None]:
-        found = load(self, ids)
-        monkeypatch.undo()
-        turn.hand_over(to="host-2")
-        return found
-
-    monkeypatch.setattr(Turns, "load", loading)
-    assert [found.id for found in tb.handed_over(to="host-2")] == [turn.id]
+    between = Interrupted(settings.redis_url, "HMGET", lambda: turn.hand_over(to="host-2"))
+    with closing(between):
+        found = Turns(between, tb.context.layout).handed_over_to("host-2", 10)
+    assert between.interrupted
+    assert [turn.id for turn in found] == [turn.id]
 
 
 def test_one_answer_discharges_every_turn_that_was_merged(tb: Tellback) -> None:
@@ -256,7 +250,7 @@ def test_what_becomes_of_the_one_becomes_of_all(tb: Tellback) -> None:
     assert swept(tb) == 1
     assert [turn for turn, _, _ in sent(tb)] == [b.id], "one fallback for both"
     assert b.respond(HELLO) == "late"
-    assert [delivery.response.reply_to for delivery in drained(tb)] == [b.message_id]
+    assert [delivery.response.reply_to for delivery in delivered_now(tb)] == [b.message_id]
     c, d = opened(tb), opened(tb)
     tb.merge_turns([c], into=d)
     d.no_reply(reason="two stickers")
@@ -336,7 +330,7 @@ def test_a_lost_turn_is_not_merged(tb: Tellback, database: Database) -> None:
     with pytest.raises(NotFound, match=b.id):
         tb.merge_turns([a], into=b)
     assert state(a) == "open"
-    store(tb).forget_due([b.id])
+    store(tb).drop_due([b.id])
 
 
 def test_turns_of_two_conversations_are_two_answers(tb: Tellback) -> None:

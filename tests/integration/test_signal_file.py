@@ -16,9 +16,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tellback import Settings, Tellback, connect
-from tellback.cli import signal_lines, signal_publish
+from tellback.cli import signal_file, signal_publishing
 from tellback.cli.app import app
-from tellback.cli.signal_cursor import Cursor, Place
+from tellback.cli.signal_file import FileCursor, FilePosition
 from tests.support.redis_server import RedisServer
 from tests.support.signals import Angles, Bench, item
 from tests.support.waiting import wait_until
@@ -46,7 +46,7 @@ def summary(done: Result) -> dict[str, Any]:
 
 
 def counted(tb: Tellback, bench: Bench, bank: str = "b") -> int:
-    bench.drain()
+    bench.consume()
     return tb.bank(bank).stats().signal_count
 
 
@@ -54,7 +54,7 @@ def test_a_file_teaches_a_bank(bench: Bench, settings: Settings, tb: Tellback, f
     file.write_text("".join(line() for _ in range(1_201)) + "\n")
     done = run(settings, file, "--session", "s")
     assert done.exit_code == 0, done.output
-    assert done.stdout == "1201 signals published to bank b\n"
+    assert done.stdout == "1,201 signals published to bank b\n"
     assert done.stderr == "", "silent in a pipe"
     assert counted(tb, bench) == 1_201
     assert tb.history("s")
@@ -68,7 +68,7 @@ def test_a_finished_file_is_not_published_twice_and_a_grown_one_goes_on(
         "file": str(file), "bank": "b", "published": 2, "rejected": 0, "skipped": 0,
     }  # fmt: skip
     again = run(settings, file)
-    assert again.stdout == "0 signals published to bank b, 2 lines were published before\n"
+    assert again.stdout == "0 signals published to bank b, 2 lines already published\n"
     assert again.exit_code == 0
     with file.open("a") as grown:
         grown.write(line(fact_id="f3"))
@@ -85,20 +85,20 @@ def test_a_run_that_died_after_publishing_goes_on_and_counts_each_line_once(
 ) -> None:
     """It dies between publishing a part and writing that down: the part goes out again, under the same ids."""
     file.write_text("".join(line(fact_id=f"f{i}") for i in range(1_700)))
-    save, saves = Cursor.save, list[int]()
+    save, saves = FileCursor.save, list[int]()
 
-    def dying(cursor: Cursor, place: Place) -> None:
+    def dying(cursor: FileCursor, place: FilePosition) -> None:
         saves.append(place.lines)
         if len(saves) == 4:
             raise KeyboardInterrupt
         save(cursor, place)
 
-    monkeypatch.setattr(Cursor, "save", dying)
+    monkeypatch.setattr(FileCursor, "save", dying)
     stopped = run(settings, file)
     assert stopped.exit_code == 130
     assert "run the same command again" in stopped.stderr
     assert saves == [0, 500, 1_000, 1_500]
-    monkeypatch.setattr(Cursor, "save", save)
+    monkeypatch.setattr(FileCursor, "save", save)
     found = summary(run(settings, file, "--json"))
     assert (found["published"], found["skipped"]) == (700, 1_000)
     assert counted(tb, bench) == 1_700
@@ -126,7 +126,7 @@ def test_killed_runs_lose_and_repeat_nothing(bench: Bench, settings: Settings, t
         process.wait()
     assert 3_000 <= lines() < count, "it was killed in the middle"
     last = subprocess.run(command, env=environment(settings), capture_output=True, check=True)
-    assert b"were published before" in last.stdout
+    assert b"already published" in last.stdout
     assert last.stderr == b""
     assert counted(tb, bench) == count
 
@@ -141,7 +141,7 @@ def test_a_file_whose_published_part_has_changed_is_refused(
         file.write_text(text)
         done = run(settings, file)
         assert done.exit_code == 2
-        assert "has changed before the end of line 2" in done.stderr
+        assert "was published up to line 2, and that part has changed" in done.stderr
         assert "--again" in done.stderr
     assert counted(tb, bench) == 2
 
@@ -157,7 +157,7 @@ def test_wrong_lines_are_named_and_kept_and_left_out(
         "query": line(query="  "),
         "malformed": '{"fact_id": "f", "signal_type": "used", "query": "a", "confidence": NaN}\n',
         "invalid": '{"fact_id": "f", "signal_type": "used", "query": "a", "confidence": -Infinity}\n',
-        "'query' comes twice": '{"fact_id": "f", "signal_type": "used", "query": "a", "query": "b"}\n',
+        "duplicate field 'query'": '{"fact_id": "f", "signal_type": "used", "query": "a", "query": "b"}\n',
         "Expected `object`": "[1]\n",
         "fact_id": line(fact_id=""),
         "Expected `float`": line(confidence="1"),
@@ -188,7 +188,7 @@ def test_bytes_that_are_no_text_cost_their_own_line(
     bench: Bench, settings: Settings, tb: Tellback, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bad UTF-8, half a surrogate pair, a line too long to be a signal, endless nesting; Windows' line ends pass."""
-    monkeypatch.setattr(signal_lines, "MAX_LINE", 100_000)
+    monkeypatch.setattr(signal_file, "MAX_LINE", 100_000)
     bad = [
         b'{"fact_id": "f", "signal_type": "used", "query": "\xff\xfe"}\n',
         b'{"fact_id": "\\ud800", "signal_type": "used", "query": "a"}\n',
@@ -207,7 +207,7 @@ def test_bytes_that_are_no_text_cost_their_own_line(
         "13",
         "17",
     ]
-    assert "bytes: use at most 100000" in done.stderr
+    assert "bytes; the maximum is 100000" in done.stderr
     assert run(settings, file).exit_code == 0, "the rest of a long line is no line of its own"
     assert counted(tb, bench) == 5
 
@@ -215,7 +215,7 @@ def test_bytes_that_are_no_text_cost_their_own_line(
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"query": " "}, "signal.query is blank: the query ties a signal to its context"),
+        ({"query": " "}, "signal.query is blank: the query ties a signal to its query cluster"),
         ({"confidence": 2}, "signal.confidence is 2.0: use a number from 0 to 1"),
         ({"signal_type": "loved"}, "signal.signal_type is 'loved': use one of used, ignored, helpful, not_helpful"),
         ({"signal_type": ["used"]}, "signal.signal_type is ['used']: use one of"),
@@ -249,7 +249,7 @@ def test_marks_at_the_beginning(bench: Bench, settings: Settings, tb: Tellback, 
     file.write_text(line(), "utf-16")
     done = run(settings, file, "--again")
     assert done.exit_code == 1
-    assert "UTF-16: write it as UTF-8" in done.stderr
+    assert "UTF-16: convert it to UTF-8" in done.stderr
 
 
 def test_a_torn_last_line_is_read_again_when_it_is_whole(
@@ -259,7 +259,7 @@ def test_a_torn_last_line_is_read_again_when_it_is_whole(
     file.write_text(line(fact_id="f1") + whole[:30])
     done = run(settings, file)
     assert done.exit_code == 1
-    assert "read again by the next run" in done.stderr
+    assert "the next run reads it again" in done.stderr
     with file.open("a") as rest:
         rest.write(whole[30:-1])
     assert run(settings, file).exit_code == 0, "a last line needs no end"
@@ -275,18 +275,18 @@ def test_rejects_of_a_run_that_goes_on(
 ) -> None:
     """Each wrong line stands in the file once, whenever the runs died."""
     del database
-    monkeypatch.setattr(signal_publish, "CHUNK", 10)
+    monkeypatch.setattr(signal_publishing, "CHUNK", 10)
     file.write_text("".join(line() if i % 2 else "{\n" for i in range(60)))
     rejects = tmp_path / "rejects"
-    save, saves = Cursor.save, list[int]()
+    save, saves = FileCursor.save, list[int]()
 
-    def dying(cursor: Cursor, place: Place) -> None:
+    def dying(cursor: FileCursor, place: FilePosition) -> None:
         saves.append(1)
         if len(saves) in {3, 6}:
             raise KeyboardInterrupt
         save(cursor, place)
 
-    monkeypatch.setattr(Cursor, "save", dying)
+    monkeypatch.setattr(FileCursor, "save", dying)
     for _ in range(3):
         run(settings, file, "--rejects", str(rejects))
     assert [json.loads(raw)["line"] for raw in rejects.read_text().splitlines()] == list(range(1, 61, 2))
@@ -298,7 +298,7 @@ def test_rejects_of_a_run_that_goes_on(
 def test_lines_may_name_their_banks(bench: Bench, settings: Settings, tb: Tellback, file: Path) -> None:
     file.write_text(line(bank="one") + line() + line(bank="two") + line(bank="one"))
     assert run(settings, file, bank="rest").exit_code == 0
-    bench.drain()
+    bench.consume()
     assert {bank: tb.bank(bank).stats().signal_count for bank in ("one", "two", "rest")} == {
         "one": 2,
         "two": 1,
@@ -327,12 +327,12 @@ def test_two_at_once_and_what_cannot_be_read(settings: Settings, database: Any, 
     assert run(settings, file).exit_code == 2
     assert run(settings, tmp_path).exit_code == 2
     file.write_text(line())
-    from tellback.cli.signal_cursor import cursor_of
+    from tellback.cli.signal_file import open_cursor
 
-    with cursor_of(Settings(redis_url=settings.redis_url, data_dir=os.environ["TELLBACK_DATA_DIR"]), file, "b"):
+    with open_cursor(Settings(redis_url=settings.redis_url, data_dir=os.environ["TELLBACK_DATA_DIR"]), file, "b"):
         done = run(settings, file)
     assert done.exit_code == 1
-    assert "another process publishes" in done.stderr
+    assert "another process is publishing" in done.stderr
     assert run(settings, file, "--rejects", str(tmp_path)).exit_code == 2
 
 
@@ -348,7 +348,7 @@ def test_a_terminal_is_shown_how_far_it_is(settings: Settings, database: Any, fi
     os.close(reader)
     assert "signals" in shown
     assert "%" in shown
-    assert done.stdout == b"3000 signals published to bank b\n"
+    assert done.stdout == b"3,000 signals published to bank b\n"
 
 
 @pytest.mark.faults
@@ -364,7 +364,7 @@ def test_a_file_published_while_redis_is_away(file: Path, tmp_path: Path, monkey
         server.kill()
         done = run(settings, file)
         assert done.exit_code == 0
-        assert "Redis is away; the signals wait on this host's disk" in done.stderr
+        assert "Redis is unavailable; the signals are saved on this host's disk" in done.stderr
         server.launch()
         assert summary(run(settings, file, "--json"))["skipped"] == 800
         with connect(settings=settings) as tb:
@@ -393,7 +393,7 @@ def test_a_place_that_cannot_be_read_is_no_beginning(
     place.write_bytes(b'{"file": "')
     done = run(settings, file)
     assert (done.exit_code, counted(tb, bench)) == (2, 3)
-    assert f"{place} " in done.stderr
+    assert f"{place}, " in done.stderr
     assert "--again" in done.stderr
     assert run(settings, file, "--again").exit_code == 0
     assert run(settings, file).stdout.startswith("0 signals published")

@@ -12,7 +12,7 @@ import pytest
 from tellback import InvalidInput, Settings, SignalSession, SpoolFull, StateConflict, Tellback, aio, connect
 from tellback.client import signal_session
 from tests.support.redis_server import RedisServer
-from tests.support.signals import Angles, Bench, item
+from tests.support.signals import Angles, Bench, counted, item
 
 
 def fail_in(session: SignalSession) -> None:
@@ -36,7 +36,7 @@ def test_signals_are_collected_and_submitted_once_at_the_end(tb: Tellback, bench
         assert (signals.collected, signals.session, waiting(bench)) == (5, "s1", 0)
     tb.flush()
     assert waiting(bench) == 1, "one batch"
-    bench.drain()
+    bench.consume()
     shown = [(e["fact_id"], e["signal_type"], e["query"], e["confidence"]) for e in tb.history("s1")]
     assert shown == [
         ("f1", "used", "a", 1.0),
@@ -53,7 +53,7 @@ def test_a_block_that_raises_submits_what_was_collected(tb: Tellback, bench: Ben
         fail_in(tb.bank("b").session("s1"))
     assert not hasattr(raised.value, "__notes__")
     tb.flush()
-    bench.drain()
+    bench.consume()
     assert tb.bank("b").fact_stats("f1").signal_count == 1
 
 
@@ -78,7 +78,7 @@ def test_each_signal_is_checked_when_it_is_collected(tb: Tellback, bench: Bench)
     assert waiting(bench) == 0, "an empty session submits nothing"
 
 
-@pytest.mark.parametrize(("limit", "value"), [("MOST_SIGNALS", 100), ("MOST_CHARACTERS", 1_000)])
+@pytest.mark.parametrize(("limit", "value"), [("MAX_SIGNALS", 100), ("MAX_CHARACTERS", 1_000)])
 def test_a_long_session_is_bounded(
     tb: Tellback, bench: Bench, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
@@ -91,7 +91,7 @@ def test_a_long_session_is_bounded(
             most = max(most, signals.collected)
         assert most == 99
     tb.flush()
-    bench.drain()
+    bench.consume()
     assert tb.bank("b").fact_stats("f").signal_count == 250
 
 
@@ -100,7 +100,7 @@ def test_threads_of_a_host_collect_into_one_session(tb: Tellback, bench: Bench) 
         for _ in range(400):
             threads.submit(signals.used, "f", query="a")
     tb.flush()
-    bench.drain()
+    bench.consume()
     assert tb.bank("b").fact_stats("f").signal_count == 400
 
 
@@ -122,7 +122,7 @@ def test_what_could_not_be_submitted_stays_and_counts_once(tb: Tellback, bench: 
     assert signals.collected == 700
     assert signals.submit() == 700
     tb.flush()
-    bench.drain()
+    bench.consume()
     assert tb.bank("b").fact_stats("f").signal_count == 700
 
 
@@ -158,10 +158,8 @@ def test_a_session_that_ends_while_redis_is_away_is_spooled(tmp_path: Path) -> N
             tb.bank("b").signal([item("f", "b")])
             tb.flush()
             bench = Bench(settings, layout, Angles())
-            bench.drain()
-            assert tb.bank("b").fact_stats("f").signal_breakdown == {
-                "used": 2, "ignored": 0, "helpful": 1, "not_helpful": 0,
-            }  # fmt: skip
+            bench.consume()
+            assert tb.bank("b").fact_stats("f").signal_breakdown == counted(used=2, helpful=1)
             bench.close()
 
 
@@ -189,6 +187,6 @@ def test_the_same_under_asyncio(tb: Tellback, bench: Bench, settings: Settings) 
     import asyncio
 
     assert asyncio.run(_with_asyncio(settings)) == 2
-    bench.drain()
+    bench.consume()
     assert msgspec.to_builtins(tb.bank("b").fact_stats("f1"))["signal_breakdown"]["helpful"] == 1
     assert [entry["fact_id"] for entry in tb.history("s1")] == ["f1", "f2"]

@@ -15,17 +15,19 @@ import pytest
 
 import tellback
 from tellback import SignalItem, Tellback, connect
-from tellback.contracts.signals import MAX_WAIT, RecallHit, SignalType
-from tellback.doctor.examination import examine
+from tellback.contracts.signal_types import SignalType
+from tellback.contracts.signals import MAX_WAIT, RecallHit
+from tellback.doctor.examination import run_checks
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.signals.models import PACKAGE
 from tellback.state.banks import bank_names
 from tellback.state.database import Database
-from tellback.state.encoders import Encoders
+from tellback.state.embeddings import Encoders
 from tellback.state.intake import Intake
 from tests.support.keyleaks import undeclared
 from tests.support.redis_server import RedisServer
+from tests.support.signals import counted
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
 
@@ -84,16 +86,16 @@ def ranked(tb: Tellback, bank: str, query: str) -> list[RecallHit]:
     return tb.bank(bank).recall(query, [("A", 0.80), ("B", 0.90)], boost_by_usefulness=True, wait=MAX_WAIT)
 
 
-def test_two_ways_to_ask_for_the_ceo_share_a_context(host: Tellback) -> None:
-    """feedback-signals, "Semantic matching"; under the shipped model the pair's cosine is 0.818."""
+def test_two_ways_to_ask_for_the_ceo_share_a_cluster(host: Tellback) -> None:
+    """Requirement S-26; under the shipped model the pair's cosine is 0.818."""
     host.bank("ceo").signal([item("f", "Who is the CEO?"), item("f", "Who is the chief executive?")])
     host.bank("ceo").signal([item("f", "How is the database pooled?", "ignored")])
     applied(host, "ceo", 3)
     stats = host.bank("ceo").stats()
     assert (stats.model, stats.dimension, stats.threshold) == ("all-MiniLM-L6-v2", 384, 0.81)
-    assert stats.contexts == 2
+    assert stats.clusters == 2
     [hit] = host.bank("ceo").recall("Who is the chief executive?", [("f", 0.5)], wait=MAX_WAIT)
-    assert (hit.scope, hit.degraded) == ("context", False)
+    assert (hit.scope, hit.degraded) == ("cluster", False)
     assert hit.usefulness == pytest.approx(0.7, abs=1e-6)
 
 
@@ -112,18 +114,18 @@ def test_the_boosting_example_of_the_document(host: Tellback) -> None:
     assert [hit.fact_id for hit in hits] == ["A", "B"]
     assert [hit.score for hit in hits] == pytest.approx([0.83, 0.72], abs=1e-6)
     assert [hit.usefulness for hit in hits] == pytest.approx([0.90, 0.30], abs=1e-6)
-    assert [hit.scope for hit in hits] == ["context", "context"]
+    assert [hit.scope for hit in hits] == ["cluster", "cluster"]
 
 
 def test_sixteen_hosts_signal_one_fact_at_once(host: Tellback, system: Settings) -> None:
-    """Through two workers: one context, an exact count, and each host's signals in the history of its session."""
+    """Through two workers: one cluster, an exact count, and each host's signals in the history of its session."""
     children = [subprocess.Popen([sys.executable, "-c", HOST, f"host-{i}"], env=environment(system)) for i in range(16)]
     assert [child.wait(60) for child in children] == [0] * 16
     applied(host, "fleet", 1_600)
     stats = host.bank("fleet").fact_stats("shared")
-    assert stats.signal_breakdown == {"used": 1_600, "ignored": 0, "helpful": 0, "not_helpful": 0}
+    assert stats.signal_breakdown == counted(used=1_600)
     assert stats.usefulness_score == pytest.approx(1.0, abs=1e-6)
-    assert host.bank("fleet").stats().contexts == 1
+    assert host.bank("fleet").stats().clusters == 1
     assert [len(host.history(f"host-{i}")) for i in range(16)] == [100] * 16
 
 
@@ -148,7 +150,7 @@ def test_the_example_of_facts_that_the_bank_holds(
     system: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "loops" / "signals.md").read_text("utf-8")
-    section = page.partition("## Facts that the bank holds\n")[2]
+    section = page.partition("## Stored facts\n")[2]
     code, printed = (re.findall(rf"```{kind}\n(.*?)```", section, re.DOTALL)[0] for kind in ("python", "text"))
     monkeypatch.setenv("TELLBACK_REDIS_URL", system.redis_url)
     exec(compile(code, "signals.md", "exec"), {"tellback": tellback})
@@ -165,6 +167,7 @@ def test_facts_are_found_by_meaning_through_a_worker_and_in_process(host: Tellba
     for fact_id, text in facts.items():
         host.bank("held").remember(fact_id, text)
     host.bank("held").signal([item("tls", "Who is the CEO?", "ignored")])
+    applied(host, "held", 1)  # or it is applied between the two recalls, and their scores differ
     options: dict[str, Any] = {"limit": 2, "boost_by_usefulness": True, "wait": MAX_WAIT}
     hits = host.bank("held").recall("Who is the CEO?", **options)
     assert (hits[0].fact_id, hits[0].text, hits[0].degraded) == ("ceo", facts["ceo"], False)
@@ -188,7 +191,7 @@ def test_signals_wait_while_a_worker_has_no_model(
     [state] = wait_until(encoders.all, "the worker says how its model is", LOADING)
     assert state.state == "failed"
     assert str(folder) in state.reason
-    [found] = [each for each in examine(settings, url_given=True) if each.check == f"model of {state.host}"]
+    [found] = [each for each in run_checks(settings, url_given=True) if each.check == f"model of {state.host}"]
     assert found.state == "wrong"
     [hit] = tb.bank("b").recall("anything", [("f", 0.5)], wait=1)
     assert hit.degraded
@@ -206,4 +209,4 @@ def test_prefork_workers_serve_too(tb: Tellback, start_workers: StartWorkers) ->
     tb.bank("b").signal([item("A", "Who is the CEO?", "helpful")] * 3)
     applied(tb, "b", 3)
     hits = ranked(tb, "b", "Who is the chief executive?")
-    assert [(hit.fact_id, hit.scope) for hit in hits] == [("A", "context"), ("B", "neutral")]
+    assert [(hit.fact_id, hit.scope) for hit in hits] == [("A", "cluster"), ("B", "neutral")]

@@ -12,12 +12,12 @@ import pytest
 from tellback import Tellback
 from tellback.contracts.codec import decode
 from tellback.contracts.signals import Candidate, RecallRequested
-from tellback.embedding import contexts, embedder
+from tellback.embedding import clusters, embedder
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state import banks, recalls
 from tellback.state.embeddings import EmbeddingCache
-from tellback.state.intake import Entry, Fenced
+from tellback.state.intake import Fenced, IntakeEntry
 from tellback.state.keys import Layout
 from tests.support.signals import Angles, Bench, item, recall, signal
 
@@ -30,51 +30,49 @@ def other(settings: Settings, layout: Layout, encoder: Angles) -> Iterator[Bench
     other.close()
 
 
-def test_contexts_are_loaded_in_parts(
+def test_clusters_are_loaded_in_parts(
     tb: Tellback, bench: Bench, other: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that starts late reads every context, however many replies that takes."""
     queries = [item("f", letter) for letter in "abcdefghijklmnopqrstuvwxyz"]
     signal(tb, bench, queries)
-    monkeypatch.setattr(banks, "CONTEXTS_AT_ONCE", 3)
+    monkeypatch.setattr(banks, "CLUSTER_BATCH", 3)
     signal(tb, other, queries)
-    assert tb.bank("b").stats().contexts == 26
+    assert tb.bank("b").stats().clusters == 26
     for letter in "az":
         [hit] = recall(other, tb.bank("b"), letter, [("f", 0.5)])
-        assert (hit.scope, round(hit.usefulness, 6)) == ("context", 0.7), "both signals stand in one context"
-    shared = bench.contexts.of(bench.layout.of("b"), "b")
+        assert (hit.scope, round(hit.usefulness, 6)) == ("cluster", 0.7), "both signals stand in one cluster"
+    shared = bench.clusters.bank_clusters(bench.layout.of("b"), "b")
     assert shared.sync().slots == (), "what a worker has begun itself it need not read back"
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 16])
-def test_scores_are_looked_up_in_parts(
-    tb: Tellback, bench: Bench, monkeypatch: pytest.MonkeyPatch, at_once: int
-) -> None:
-    """However few contexts one read looks through, the best that knows a fact counts, then the global score."""
+def test_scores_are_read_in_parts(tb: Tellback, bench: Bench, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    """However few clusters one read looks through, the best that knows a fact counts, then the global score."""
     angles = {"x@0": "f0", "x@-35": "f1", "x@35": "f2"}
     signal(tb, bench, [item(fact, query, "helpful") for query, fact in angles.items()])
     signal(tb, bench, [item(fact, "y", "not_helpful") for fact in ("f0", "f1", "f2", "g")])
     tb.context.database.command("HSET", bench.layout.of("b").key("bank", "b"), "threshold", "0.5")
-    monkeypatch.setattr(banks, "MATCHES_AT_ONCE", at_once)
+    monkeypatch.setattr(banks, "MATCH_BATCH", at_once)
     hits = {hit.fact_id: hit for hit in recall(bench, tb.bank("b"), "x@1", [(f, 0.5) for f in ("f0", "f1", "f2", "g")])}
-    assert [hits[fact].scope for fact in ("f0", "f1", "f2", "g")] == ["context", "context", "context", "global"]
+    assert [hits[fact].scope for fact in ("f0", "f1", "f2", "g")] == ["cluster", "cluster", "cluster", "global"]
     assert [hits[fact].usefulness for fact in ("f0", "f1", "f2", "g")] == pytest.approx([0.65] * 3 + [0.4], abs=1e-6)
 
 
 def test_a_bank_that_changes_under_a_recall_is_matched_again(tb: Tellback, bench: Bench, other: Bench) -> None:
     signal(tb, bench, [item("f", "a", "helpful")])
-    store = bench.contexts.of(bench.layout.of("b"), "b").store
+    store = bench.clusters.bank_clusters(bench.layout.of("b"), "b").store
     original, calls = store.usefulness, list[int]()
 
     def meddled(*args: Any) -> Any:
         calls.append(1)
         if len(calls) == 1:
-            signal(tb, other, [item("g", "new context")])
+            signal(tb, other, [item("g", "new cluster")])
         return original(*args)
 
     store.usefulness = meddled  # type: ignore[assignment,method-assign]  # a race, placed where it hurts
     [hit] = recall(bench, tb.bank("b"), "a", [("f", 0.5)])
-    assert (hit.scope, hit.degraded, len(calls)) == ("context", False, 2)
+    assert (hit.scope, hit.degraded, len(calls)) == ("cluster", False, 2)
 
 
 def test_the_same_signal_in_two_hands_counts_once(tb: Tellback, bench: Bench, other: Bench) -> None:
@@ -87,7 +85,7 @@ def test_the_same_signal_in_two_hands_counts_once(tb: Tellback, bench: Bench, ot
     first, second = bench.read(lease)
     barrier = threading.Barrier(2, timeout=10)
     for process in (bench, other):
-        store = process.contexts.of(lease.shard, "b").store
+        store = process.clusters.bank_clusters(lease.shard, "b").store
         turns = iter([True])
 
         def held(*args: Any, original: Any = store.apply, turns: Iterator[bool] = turns) -> bool:
@@ -110,7 +108,7 @@ def test_the_same_signal_in_two_hands_counts_once(tb: Tellback, bench: Bench, ot
 
 def test_what_many_clients_sent_is_applied_in_short_calls_and_a_batch_in_one(tb: Tellback, bench: Bench) -> None:
     """Redis serves nobody else meanwhile; what each query needs of the model is asked for once all the same."""
-    store = bench.contexts.of(bench.layout.of("b"), "b").store
+    store = bench.clusters.bank_clusters(bench.layout.of("b"), "b").store
     original, sizes = store.apply, list[tuple[int, int]]()
 
     def measured(*args: Any) -> bool:
@@ -122,7 +120,7 @@ def test_what_many_clients_sent_is_applied_in_short_calls_and_a_batch_in_one(tb:
         for client in range(clients):
             tb.bank("b").signal([item(f"f{i}", f"{chr(97 + i % 20)}@{client}") for i in range(count)])
         tb.flush()
-    bench.drain()
+    bench.consume()
     assert sizes == [(2, 200), (2, 200), (1, 100), (1, 500)]
     assert tb.bank("b").stats().signal_count == 1_000
     assert len(bench.encoder.calls) == 1, "one for what five clients sent, none for what is known"
@@ -138,12 +136,14 @@ def test_a_commit_renews_the_lease(tb: Tellback, bench: Bench) -> None:
     assert tb.context.database.command("PTTL", lease.key) > 20_000
 
 
-def test_a_fenced_drainer_answers_no_recall(tb: Tellback, bench: Bench) -> None:
+def test_a_fenced_consumer_answers_no_recall(tb: Tellback, bench: Bench) -> None:
     request = RecallRequested(event_id="e", bank="b", query="a", candidates=[Candidate("f", 1.0)], deadline_in=30)
     tb.context.publisher.publish(request)
     tb.flush()
     lease = bench.lease("b", Family.RECALLS)
-    entries = [Entry(raw.id, decode(raw.raw or b"", Family.RECALLS), 1) for raw in bench.intake.read_new(lease, 9)]
+    entries = [
+        IntakeEntry(raw.id, decode(raw.raw or b"", Family.RECALLS), 1) for raw in bench.intake.read_new(lease, 9)
+    ]
     bench.intake.release(lease)
     bench.lease("b", Family.RECALLS)
     with pytest.raises(Fenced):
@@ -155,7 +155,7 @@ def test_a_fenced_drainer_answers_no_recall(tb: Tellback, bench: Bench) -> None:
 def test_where_too_many_recalls_wait_a_host_does_not(
     tb: Tellback, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recalls, "WAITING_MAX", 0)
+    monkeypatch.setattr(recalls, "MAX_WAITING", 0)
     start = time.monotonic()
     [hit] = tb.bank("b").recall("a", [("f", 1.0)], wait=60)
     assert hit.degraded
@@ -164,25 +164,27 @@ def test_where_too_many_recalls_wait_a_host_does_not(
 
 
 def test_a_process_drops_the_bank_that_it_used_longest_ago(
-    tb: Tellback, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    tb: Tellback, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is loaded again when it is needed."""
-    monkeypatch.setattr(contexts, "MEMORY", 1)
+    monkeypatch.setattr(clusters, "MAX_MEMORY_BYTES", 1)
+    bench: Bench = request.getfixturevalue("bench")
     for bank in ("one", "two", "one"):
         signal(tb, bench, [item("f", "a@0")], bank=bank)
-    assert [bank for _, bank in bench.contexts._banks] == ["one"]
-    assert tb.bank("one").stats().contexts == 1
+    assert len(bench.clusters._banks) == 1
+    assert tb.bank("one").stats().clusters == 1
     assert tb.bank("one").fact_stats("f").signal_count == 2
 
 
 def test_a_process_remembers_a_bounded_number_of_embeddings(
-    bench: Bench, encoder: Angles, layout: Layout, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, encoder: Angles, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedder, "REMEMBERED", 2)
+    monkeypatch.setattr(embedder, "MAX_CACHED", 2)
+    bench: Bench = request.getfixturevalue("bench")
     for text in ("a", "b", "a", "c", "d"):
-        vectors = bench.contexts.embedder.embed([text], layout.shard(0))
+        vectors = bench.clusters.embedder.embed([text], layout.shard(0))
         assert (vectors[text] == encoder.encode([text])[0]).all()
-    assert list(bench.contexts.embedder._known) == ["c", "d"]
+    assert set(bench.clusters.embedder._known) == {"c", "d"}
 
 
 def test_redis_keeps_embeddings_in_two_generations(tb: Tellback, layout: Layout) -> None:

@@ -52,7 +52,7 @@ def test_banks_and_facts_are_listed(bench: Bench, settings: Settings, tb: Tellba
     listed = {row["bank"]: row for row in rows(run(settings, "bank", "--json"))}
     assert {name: row["signal_count"] for name, row in listed.items()} == {"one": 2, "two": 1}
     [one] = rows(run(settings, "bank", "one", "--json"))
-    assert (one["contexts"], one["facts"], one["model"]) == (2, 2, "angles")
+    assert (one["clusters"], one["facts"], one["model"]) == (2, 2, "angles")
     [fact] = rows(run(settings, "bank", "one", "--fact", "g", "--json"))
     assert fact["signal_breakdown"]["ignored"] == 1
     shown = run(settings, "bank", "one", "--fact", "g").stdout

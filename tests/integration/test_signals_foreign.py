@@ -50,7 +50,7 @@ def test_a_batch_that_the_schema_allows_is_applied(tb: Tellback, bench: Bench) -
     assert valid(message)
     for _ in range(2):
         append(bench, json.dumps(message).encode())
-        bench.drain()
+        bench.consume()
     assert tb.bank("b").stats().signal_count == 3
     assert tb.bank("b").fact_stats("f").signal_breakdown["not_helpful"] == 1
     assert [entry["fact_id"] for entry in tb.history("go-1")] == ["f", "über/das", "f"]
@@ -84,7 +84,7 @@ def test_what_the_schema_refuses_is_a_dead_letter(tb: Tellback, bench: Bench, me
     assert not valid(message)
     append(bench, json.dumps(message).encode())
     append(bench, json.dumps(batch(event_id="next")).encode())
-    bench.drain()
+    bench.consume()
     [letter] = tb.dead.newest()
     assert reason in letter.reason
     assert tb.bank("b").stats().signal_count == 1
@@ -113,7 +113,7 @@ def test_what_is_no_message_is_a_dead_letter(tb: Tellback, bench: Bench, raw: by
     append(bench, raw)
     append(bench, json.dumps(batch()).encode(), field="message")
     append(bench, json.dumps(batch(event_id="next")).encode())
-    bench.drain()
+    bench.consume()
     assert tb.dead.count() == 2
     assert tb.bank("b").stats().signal_count == 1
 
@@ -123,7 +123,7 @@ def test_a_batch_in_the_shard_of_another_bank_is_a_dead_letter(tb: Tellback, ben
     elsewhere = next(name for name in ("c", "d", "e", "f", "g", "h") if bench.layout.of(name) != bench.layout.of("b"))
     append(bench, json.dumps(batch(bank=elsewhere)).encode(), bank="b")
     append(bench, json.dumps(batch(event_id="next")).encode())
-    bench.drain()
+    bench.consume()
     [letter] = tb.dead.newest()
     assert f"shard {bench.layout.of(elsewhere).index}" in letter.reason
     assert tb.bank("b").stats().signal_count == 1
@@ -133,7 +133,7 @@ def test_a_batch_in_the_shard_of_another_bank_is_a_dead_letter(tb: Tellback, ben
 def test_a_bank_in_a_wrong_shard_does_not_hide_the_others(bench: Bench) -> None:
     """As one that an older worker applied there."""
     append(bench, json.dumps(batch()).encode())
-    bench.drain()
+    bench.consume()
     elsewhere = next(shard for shard in bench.layout.all if shard != bench.layout.of("b"))
     bench.runtime.database.command("ZADD", elsewhere.key("banks"), 1, "b")
     assert bank_names(bench.runtime.database, bench.layout) == ["b"]

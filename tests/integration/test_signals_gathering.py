@@ -7,16 +7,17 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tellback import Settings, Tellback
-from tellback.embedding import gathering
+from tellback.embedding import batching
 from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.signals.matching import Vectors
-from tellback.state.encoders import Encoders
+from tellback.state.embeddings import Encoders
 from tellback.state.intake import Fenced, Intake, Lease
 from tellback.state.keys import Layout, stream_of
 from tests.support.signals import Angles, Bench, item
@@ -72,18 +73,18 @@ def test_streams_of_a_process_share_one_call_and_are_applied_apart(
         tb.bank(bank).signal([item("f", "abcd"[number]), item("f", "shared"), item("f", "abcd"[number])])
     tb.flush()
     with ThreadPoolExecutor(5) as threads:
-        held = threads.submit(bench.contexts.embedder.embed, ["held"], layout.shard(0))
+        held = threads.submit(bench.clusters.embedder.embed, ["held"], layout.shard(0))
         wait_until(lambda: encoder.calls, "the model computes")
-        drains = [threads.submit(bench.drainer().drain, shard, Family.SIGNALS) for shard in layout.all]
-        wanted = bench.contexts.embedder._gathering._wanted
+        consumed = [threads.submit(bench.consumer().consume, shard, Family.SIGNALS) for shard in layout.all]
+        wanted = bench.clusters.embedder._gathering._wanted
         wait_until(lambda: len(wanted) == 5, "all four wait")
         encoder.gate.set()
-        assert [drain.result(20) for drain in drains] == [False] * 4
+        assert [consume.result(20) for consume in consumed] == [False] * 4
         held.result(20)
     assert [sorted(call) for call in encoder.calls] == [["held"], ["a", "b", "c", "d", "shared"]]
     for bank in banks_by_shard(layout):
         assert tb.bank(bank).fact_stats("f").signal_count == 3
-        assert tb.bank(bank).stats().contexts == 2
+        assert tb.bank(bank).stats().clusters == 2
 
 
 def test_a_query_that_the_model_fails_at_costs_its_clients_batch_alone(
@@ -96,11 +97,11 @@ def test_a_query_that_the_model_fails_at_costs_its_clients_batch_alone(
     tb.bank(other).signal([item("of another", "c")])
     tb.bank("b").signal([item("after", "a")])
     tb.flush()
-    bench.drain()
+    bench.consume()
     assert tb.bank("b").stats().signal_count == 2, "in the first drain, however often the bad one is tried"
     assert tb.bank(other).fact_stats("of another").signal_count == 1
     for _ in range(5):
-        bench.drain()
+        bench.consume()
     [letter] = tb.dead.newest()
     assert "RuntimeError: a text that the model fails at" in letter.reason
     assert tb.bank("b").stats().signal_count == 2, "nothing of its batch is applied"
@@ -111,24 +112,24 @@ def test_a_model_that_fails_at_any_text_sends_nothing_to_the_dead_letters(
     tb: Tellback, bench: Bench, encoder: Gated, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Signals wait however often they are tried, hosts are told, and it goes on without a restart."""
-    monkeypatch.setattr(gathering, "RETRY_SECONDS", -1.0)
+    monkeypatch.setattr(batching, "RETRY_SECONDS", -1.0)
     encoder.broken = True
     tb.bank("b").signal([item("f", "a")])
     tb.bank("b").signal([item("f", "b")])
     tb.flush()
     for _ in range(8):
         with pytest.raises(Unavailable, match="out of memory"):
-            bench.drain()
+            bench.consume()
     assert sum(bench.intake.lengths().values()) == 2
-    monkeypatch.setattr(gathering, "RETRY_SECONDS", 30.0)
+    monkeypatch.setattr(batching, "RETRY_SECONDS", 30.0)
     with pytest.raises(Unavailable, match="out of memory"):
-        bench.drain()
+        bench.consume()
     [state] = Encoders(bench.runtime.database, layout).all()
     assert state.state == "failed"
     assert "CUDA error: out of memory" in state.reason
     encoder.broken = False
-    monkeypatch.setattr(gathering, "RETRY_SECONDS", -1.0)
-    bench.drain()
+    monkeypatch.setattr(batching, "RETRY_SECONDS", -1.0)
+    bench.consume()
     assert tb.bank("b").fact_stats("f").signal_count == 2
     assert tb.dead.count() == 0
     [state] = Encoders(bench.runtime.database, layout).all()
@@ -140,7 +141,7 @@ def test_a_lease_is_kept_while_the_model_computes(
     tb: Tellback, bench: Bench, encoder: Gated, layout: Layout, monkeypatch: pytest.MonkeyPatch, read: str
 ) -> None:  # fmt: skip
     """The model takes longer than the lease: nobody else gets the stream, and what was computed is applied."""
-    monkeypatch.setattr(gathering, "KEEP_SECONDS", 0.05)
+    monkeypatch.setattr(batching, "KEEP_SECONDS", 0.05)
     encoder.gate.clear()
     shard = layout.of("b")
     tb.bank("b").signal([item("f", "a")])
@@ -150,7 +151,7 @@ def test_a_lease_is_kept_while_the_model_computes(
         bench.read(lease)
         bench.intake.release(lease)
     with ThreadPoolExecutor(1) as threads:
-        draining = threads.submit(bench.drainer(lease_seconds=0.4).drain, shard, Family.SIGNALS)
+        draining = threads.submit(bench.consumer(lease_seconds=0.4).consume, shard, Family.SIGNALS)
         wait_until(lambda: encoder.calls, "the model computes")
         later = tb.context.database.now_ms() + 1_000
         wait_until(lambda: tb.context.database.now_ms() > later, "the lease would have run out twice")
@@ -161,16 +162,16 @@ def test_a_lease_is_kept_while_the_model_computes(
     assert len(encoder.calls) == 1
 
 
-def test_a_drainer_that_lost_its_lease_waits_no_longer(
+def test_a_consumer_that_lost_its_lease_waits_no_longer(
     tb: Tellback, bench: Bench, encoder: Gated, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And leaves what it computed for its successor: no text is computed twice."""
-    monkeypatch.setattr(gathering, "KEEP_SECONDS", 0.05)
+    monkeypatch.setattr(batching, "KEEP_SECONDS", 0.05)
     encoder.gate.clear()
     tb.bank("b").signal([item("f", "a")])
     tb.flush()
     with ThreadPoolExecutor(1) as threads:
-        draining = threads.submit(bench.drainer().drain, layout.of("b"), Family.SIGNALS)
+        draining = threads.submit(bench.consumer().consume, layout.of("b"), Family.SIGNALS)
         wait_until(lambda: encoder.calls, "the model computes")
         bench.runtime.database.command("DEL", layout.of("b").key("lease", "signals"))
         successor = bench.lease("b")
@@ -179,7 +180,7 @@ def test_a_drainer_that_lost_its_lease_waits_no_longer(
         bench.intake.renew(Lease(successor.shard, successor.family, successor.fence - 1), 30)
     bench.intake.release(successor)
     encoder.gate.set()
-    bench.drain()
+    bench.consume()
     assert tb.bank("b").fact_stats("f").signal_count == 1
 
 
@@ -195,14 +196,14 @@ def test_only_one_suspect_is_tried_at_a_time(tb: Tellback, bench: Bench, encoder
     encoder.gate.clear()
     trials, database = threading.Lock(), bench.runtime.database
     with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(bench.drainer(trials=trials).drain, layout.of(one), Family.SIGNALS)
+        first = threads.submit(bench.consumer(trials=trials).consume, layout.of(one), Family.SIGNALS)
         wait_until(lambda: encoder.calls, "one is tried")
-        second = bench.drainer(trials=trials, lease_seconds=0.4)
-        draining = threads.submit(second.drain, layout.of(other), Family.SIGNALS)
+        second = bench.consumer(trials=trials, lease_seconds=0.4)
+        draining = threads.submit(second.consume, layout.of(other), Family.SIGNALS)
         wait_until(lambda: database.command("EXISTS", layout.of(other).key("lease", "signals")), "the other waits")
         later = database.now_ms() + 1_000
         wait_until(lambda: database.now_ms() > later, "its lease would have run out twice")
-        [pending] = database.command("XPENDING", stream_of(layout.of(other), Family.SIGNALS), "drain", "-", "+", 9)
+        [pending] = database.command("XPENDING", stream_of(layout.of(other), Family.SIGNALS), "consumer", "-", "+", 9)
         assert pending[3] == 1, "it was read once, before"
         assert database.command("EXISTS", layout.of(other).key("lease", "signals")) == 1
         encoder.gate.set()
@@ -213,7 +214,7 @@ def test_only_one_suspect_is_tried_at_a_time(tb: Tellback, bench: Bench, encoder
 
 
 # Four threads of one process, as a worker has them; a text of the letter z ends the process.
-DRAINER = """
+CONSUMER = """
 import os, threading, time
 from tellback.names import Family
 from tellback.settings import load
@@ -233,13 +234,17 @@ bench, trials = Bench(settings, layout, Deadly()), threading.Lock()
 
 def run(shard):
     while True:
-        bench.drainer(lease_seconds=settings.embed_lease, trials=trials).drain(shard, Family.SIGNALS)
+        bench.consumer(lease_seconds=settings.embed_lease, trials=trials).consume(shard, Family.SIGNALS)
         time.sleep(0.005)
 
 threads = [threading.Thread(target=run, args=(shard,)) for shard in layout.all]
 for thread in threads:
     thread.start()
 """
+
+
+def _ended_or_empty(consumer: subprocess.Popen[bytes], intake: Intake) -> bool:
+    return consumer.poll() is not None or not any(intake.lengths().values())
 
 
 @pytest.mark.faults
@@ -260,15 +265,12 @@ def test_a_query_that_ends_the_worker_costs_its_own_batch_alone(
     while any(intake.lengths().values()):
         lives += 1
         assert lives < 10, tb.dead.newest()
-        drainer = subprocess.Popen([sys.executable, "-c", DRAINER], env=env, cwd=ROOT)
+        consumer = subprocess.Popen([sys.executable, "-c", CONSUMER], env=env, cwd=ROOT)
         try:
-            wait_until(
-                lambda drainer=drainer: drainer.poll() is not None or not any(intake.lengths().values()),  # type: ignore[misc]
-                "it dies or the intake is empty", 30,
-            )  # fmt: skip
+            wait_until(partial(_ended_or_empty, consumer, intake), "it dies or the intake is empty", 30)
         finally:
-            drainer.kill()
-            drainer.wait()
+            consumer.kill()
+            consumer.wait()
     [letter] = tb.dead.newest()
     assert "each time its worker died" in letter.reason
     assert '"z"' in letter.raw

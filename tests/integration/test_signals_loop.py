@@ -14,29 +14,31 @@ from tellback.contracts.signals import Candidate, RecallReply, RecallRequested, 
 from tellback.errors import ConfigurationError, NotFound, Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
-from tellback.state.encoders import Encoders
+from tellback.state.database import Database
+from tellback.state.embeddings import Encoders
 from tellback.state.intake import Fenced, Intake
 from tellback.state.keys import Layout
-from tests.support.signals import Angles, Bench, item, recall, signal
+from tests.support.lost_tail import restore, snapshot
+from tests.support.signals import Angles, Bench, counted, item, recall, signal
 from tests.support.waiting import wait_until
 
 
-def test_a_batch_moves_global_and_context_scores(tb: Tellback, bench: Bench) -> None:
+def test_a_batch_moves_global_and_cluster_scores(tb: Tellback, bench: Bench) -> None:
     signal(tb, bench, [item("f1", "a"), item("f2", "a", "not_helpful"), item("f1", "b", "ignored", confidence=0.5)])
     one, two = tb.bank("b").fact_stats("f1"), tb.bank("b").fact_stats("f2")
     assert one.usefulness_score == pytest.approx(0.575, abs=1e-6)
     assert two.usefulness_score == pytest.approx(0.4, abs=1e-6)
     assert one.signal_count == 2
-    assert one.signal_breakdown == {"used": 1, "ignored": 1, "helpful": 0, "not_helpful": 0}
+    assert one.signal_breakdown == counted(used=1, ignored=1)
     assert one.last_signal_at is not None
     assert one.last_signal_at >= one.created_at > 1_600_000_000_000
     stats = tb.bank("b").stats()
-    assert (stats.facts, stats.contexts, stats.signal_count) == (2, 2, 3)
+    assert (stats.facts, stats.clusters, stats.signal_count) == (2, 2, 3)
     assert (stats.model, stats.dimension, stats.threshold) == ("angles", 52, 0.85)
 
 
 def test_the_same_fact_has_other_scores_for_other_queries(tb: Tellback, bench: Bench) -> None:
-    """feedback-signals, "Query-Context Aware Scoring": the table of one fact under three queries."""
+    """Requirement S-25: one fact under three queries."""
     signal(tb, bench, [item("pool", "database performance")] * 5 + [item("pool", "authentication", "ignored")] * 3)
     bank = tb.bank("b")
     [performance] = recall(bench, bank, "database performance", [("pool", 0.5)])
@@ -47,27 +49,27 @@ def test_the_same_fact_has_other_scores_for_other_queries(tb: Tellback, bench: B
     assert authentication.usefulness == pytest.approx(0.35, abs=1e-6)
     assert limits.usefulness == pytest.approx(0.85, abs=1e-6)
     assert [hit.scope for hit in (performance, authentication, limits, other)] == [
-        "context",
-        "context",
+        "cluster",
+        "cluster",
         "global",
         "neutral",
     ]
     assert other.usefulness == 0.5
 
 
-def test_a_recall_looks_past_the_best_context_for_one_that_knows_the_fact(tb: Tellback, bench: Bench) -> None:
+def test_a_recall_goes_past_the_best_cluster_to_one_that_knows_the_fact(tb: Tellback, bench: Bench) -> None:
     """20 and -20 degrees from the query both match it; the nearer one has no score of the fact."""
     signal(tb, bench, [item("f", "x@-20", "helpful"), item("g", "x@15"), item("f", "y", "not_helpful")])
     far, near = recall(bench, tb.bank("b"), "x@0", [("f", 0.1), ("g", 0.1)])
     assert far.usefulness == pytest.approx(0.65, abs=1e-6)
-    assert (far.scope, near.scope) == ("context", "context")
+    assert (far.scope, near.scope) == ("cluster", "cluster")
 
 
 def test_a_stored_neutral_score_is_a_score(tb: Tellback, bench: Bench) -> None:
     """0.5 in the query's context is not taken for an absence, whatever the global score is."""
     signal(tb, bench, [item("f", "a"), item("f", "a", "not_helpful"), item("f", "b", "helpful")])
     [hit] = recall(bench, tb.bank("b"), "a", [("f", 0.1)])
-    assert hit.scope == "context"
+    assert hit.scope == "cluster"
     assert hit.usefulness == pytest.approx(0.5, abs=1e-9)
 
 
@@ -110,7 +112,7 @@ def test_a_request_past_its_deadline_is_dropped(tb: Tellback, bench: Bench, layo
     tb.bank("b").recall("late", [("f", 0.5)], wait=0.05)
     late = tb.context.database.now_ms() + 50  # the deadline counts from the arrival, a little after the host began
     wait_until(lambda: tb.context.database.now_ms() > late, "the deadline has passed")
-    bench.drain(Family.RECALLS)
+    bench.consume(Family.RECALLS)
     assert encoder.calls == []
     assert sum(bench.intake.lengths().values()) == 0
     assert not [key for shard in layout.all for key in bench.runtime.database.command("KEYS", shard.key("reply", "*"))]
@@ -122,7 +124,7 @@ def test_a_reply_that_nobody_takes_expires(tb: Tellback, bench: Bench, layout: L
     request = RecallRequested(event_id="e1", bank="b", query="a", candidates=candidates, deadline_in=5)
     tb.context.publisher.publish(request)
     tb.flush()
-    bench.drain(Family.RECALLS)
+    bench.consume(Family.RECALLS)
     key = layout.of("b").key("reply", "e1")
     [raw] = bench.runtime.database.command("LRANGE", key, 0, -1)
     assert [hit.fact_id for hit in msgspec.json.decode(raw, type=RecallReply).hits] == ["f"]
@@ -133,13 +135,13 @@ def test_signals_count_once_however_often_they_come(tb: Tellback, bench: Bench) 
     mine = item("f", "a", signal_id="mine")
     signal(tb, bench, [mine, mine, item("f", "a")])
     signal(tb, bench, [mine])
-    batch = SignalBatch(event_id="again", bank="b", items=[item("f", "a"), item("f", "new context")])
+    batch = SignalBatch(event_id="again", bank="b", items=[item("f", "a"), item("f", "new cluster")])
     for _ in range(2):
         tb.context.publisher.publish(batch)
         tb.flush()
-        bench.drain()
+        bench.consume()
     assert tb.bank("b").fact_stats("f").signal_count == 4
-    assert tb.bank("b").stats().contexts == 2
+    assert tb.bank("b").stats().clusters == 2
 
 
 def test_nothing_of_a_bad_call_is_published(tb: Tellback, bench: Bench) -> None:
@@ -175,7 +177,7 @@ def test_chunks_are_bounded_by_bytes_too(tb: Tellback, bench: Bench) -> None:
     tb.bank("b").signal([item(f"f{i}", "a", context="x" * 60_000) for i in range(20)])
     tb.flush()
     assert sum(bench.intake.lengths().values()) == 3
-    bench.drain()
+    bench.consume()
     assert tb.bank("b").stats().signal_count == 20
 
 
@@ -186,7 +188,7 @@ def test_each_distinct_query_is_embedded_once(tb: Tellback, bench: Bench, encode
     for bank in banks:
         tb.bank(bank).signal([item("f", query) for query in "abcab"])
     tb.flush()
-    bench.drain()
+    bench.consume()
     assert encoder.calls == [["a", "b", "c"]]
     cache = shard_of("b").key("vec", encoder.model)
     kept = bench.runtime.database.command("DUMP", cache)
@@ -243,7 +245,7 @@ def test_secrets_are_redacted_before_they_leave_the_host(tb: Tellback, bench: Be
     bench.runtime.database.command("FLUSHALL")
 
 
-def test_concurrent_appliers_make_one_context_where_one_would_match(
+def test_concurrent_appliers_make_one_cluster_where_one_would_match(
     tb: Tellback, bench: Bench, settings: Settings, encoder: Angles
 ) -> None:
     """Two processes plan against the same empty bank; the second has to load again and joins the first's context."""
@@ -255,7 +257,7 @@ def test_concurrent_appliers_make_one_context_where_one_would_match(
     other = Bench(settings, bench.layout, encoder)
     barrier = threading.Barrier(2, timeout=10)
     for process in (bench, other):
-        shared = process.contexts.of(lease.shard, "b")
+        shared = process.clusters.bank_clusters(lease.shard, "b")
         shared.sync()
         original = shared.store.apply
         waited = iter([True])
@@ -274,17 +276,17 @@ def test_concurrent_appliers_make_one_context_where_one_would_match(
         thread.start()
     for thread in threads:
         thread.join(20)
-    assert tb.bank("b").stats().contexts == 1
+    assert tb.bank("b").stats().clusters == 1
     assert tb.bank("b").fact_stats("f").signal_count == 2
     assert sum(bench.intake.lengths().values()) == 0
     bench.intake.release(lease)
     [hit] = recall(bench, tb.bank("b"), "x@5", [("f", 0.5)])
-    assert hit.scope == "context"
+    assert hit.scope == "cluster"
     assert hit.usefulness == pytest.approx(0.7, abs=1e-6), "both signals stand in it"
     other.close()
 
 
-def test_a_drainer_whose_lease_has_passed_on_writes_nothing(tb: Tellback, bench: Bench) -> None:
+def test_a_consumer_whose_lease_has_passed_on_writes_nothing(tb: Tellback, bench: Bench) -> None:
     lease = bench.lease("b")
     tb.bank("b").signal([item("f", "a")])
     tb.flush()
@@ -298,14 +300,14 @@ def test_a_drainer_whose_lease_has_passed_on_writes_nothing(tb: Tellback, bench:
     assert sum(bench.intake.lengths().values()) == 1
 
 
-def test_a_restarted_worker_finds_the_contexts_again(
+def test_a_restarted_worker_finds_the_clusters_again(
     tb: Tellback, bench: Bench, settings: Settings, encoder: Angles
 ) -> None:
     signal(tb, bench, [item("f", "x@0"), item("f", "y@0")])
     fresh = Bench(settings, bench.layout, encoder)
     signal(tb, fresh, [item("f", "x@20"), item("f", "z@0")])
     signal(tb, bench, [item("f", "z@20"), item("f", "x@10")])
-    assert tb.bank("b").stats().contexts == 3
+    assert tb.bank("b").stats().clusters == 3
     fresh.close()
 
 
@@ -319,9 +321,9 @@ def test_a_bank_begun_anew_is_not_taken_for_the_old_one(
     other = Bench(settings, bench.layout, encoder)
     signal(tb, other, [item("f", "y@0")])
     scopes = {query: recall(bench, tb.bank("b"), query, [("f", 0.5)])[0].scope for query in ("x@0", "y@0")}
-    assert scopes == {"x@0": "global", "y@0": "context"}
+    assert scopes == {"x@0": "global", "y@0": "cluster"}
     signal(tb, bench, [item("f", "y@10")])
-    assert tb.bank("b").stats().contexts == 1
+    assert tb.bank("b").stats().clusters == 1
     other.close()
 
 
@@ -342,11 +344,11 @@ def test_another_model_is_refused_with_what_to_do(
         other.loops[Family.SIGNALS].apply(lease, other.read(lease))
     assert tb.bank(fine).stats().model == "other", "what fails is one bank, not the batch that was gathered"
     other.intake.release(lease)
-    other.drain()
+    other.consume()
     assert tb.bank("b").fact_stats("f").signal_count == 1
     with pytest.raises(ConfigurationError, match="angles"):
         recall(other, tb.bank("b"), "a", [("f", 0.5)])
-    bench.drain()
+    bench.consume()
     assert tb.bank("b").fact_stats("f").signal_count == 2
     other.close()
 
@@ -358,23 +360,38 @@ def test_signals_wait_for_a_model_that_does_not_load(
     tb.bank("b").signal([item("f", "a")])
     tb.flush()
     with pytest.raises(Unavailable, match="no such file"):
-        bench.drain()
+        bench.consume()
     assert sum(bench.intake.lengths().values()) == 1
     [state] = Encoders(bench.runtime.database, layout).all()
     assert (state.state, state.model) == ("failed", "angles")
     assert "no such file" in state.reason
     encoder.failure = ""
-    bench.drain()
+    bench.consume()
     assert tb.bank("b").fact_stats("f").signal_count == 1
     assert [state.state for state in Encoders(bench.runtime.database, layout).all()] == ["loaded"]
 
 
-def test_intake_of_each_shard_is_drained(tb: Tellback, bench: Bench, layout: Layout) -> None:
+def test_intake_of_each_shard_is_consumed(tb: Tellback, bench: Bench, layout: Layout) -> None:
     names = [f"bank{i}" for i in range(12)]
     assert len({layout.of(name).index for name in names}) == layout.shards
     for name in names:
         tb.bank(name).signal([item("f", "a")])
     tb.flush()
-    bench.drain()
+    bench.consume()
     assert all(tb.bank(name).fact_stats("f").signal_count == 1 for name in names)
     assert isinstance(bench.intake, Intake)
+
+
+def test_clusters_of_a_lost_tail_are_not_used_again(tb: Tellback, bench: Bench, database: Database) -> None:
+    """Redis comes back without its last second: the worker must not go on with a cluster that only it knows."""
+    signal(tb, bench, [item("f", "a")])
+    kept = snapshot(database)
+    signal(tb, bench, [item("g", "b")])
+    restore(database, kept)
+    signal(tb, bench, [item("h", "b")])
+    other = Bench(bench.runtime.settings, bench.layout, Angles())
+    try:
+        [hit] = recall(other, tb.bank("b"), "b", [("h", 0.5)])
+    finally:
+        other.close()
+    assert hit.scope == "cluster"

@@ -11,19 +11,20 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tellback import Tellback
-from tellback.contracts.signals import SignalItem, SignalType
-from tellback.signals.ranking import Usefulness
-from tellback.signals.scoring import delta
+from tellback.contracts.signal_types import SignalType
+from tellback.contracts.signals import SignalItem
+from tellback.signals.ranking import Usefulness, score_delta
 from tellback.state.banks import BankStore
 from tellback.state.decay import Decay
-from tellback_workers.decay import run
+from tellback_workers.decay import run_for
 from tests.support.clocks import WEEK_MS, ServerClock
+from tests.support.examples import examples
 from tests.support.scores import scores
 from tests.support.signals import Bench, item, signal
 
 MONDAY_NOON = 1_788_782_400_000  # 2026-09-07 12:00 UTC
 few_examples = hypothesis_settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(10), suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 types = st.sampled_from(get_args(SignalType))
 shares = st.floats(0, 1)
@@ -53,7 +54,7 @@ def score(tb: Tellback, bank: str = "b", fact: str = "f") -> float:
 
 
 def in_context(bench: Bench, bank: str) -> Usefulness:
-    """What a recall of the bank's one context would find."""
+    """What a recall of the bank's one cluster would find."""
     store = BankStore(bench.runtime.database, bench.layout.of(bank), bank)
     loaded = store.load("", 0)
     assert loaded.bank is not None
@@ -88,7 +89,7 @@ def test_neutral_stays_neutral(
         signal(tb, bench, said([(kind, 0.0)]))
         clock.step(each * WEEK_MS)
         assert score(tb) == 0.5
-        run(Decay(bench.runtime.database, bench.layout), "t", 60)
+        run_for(Decay(bench.runtime.database, bench.layout), "t", 60)
         assert score(tb) == 0.5
 
 
@@ -116,7 +117,7 @@ def test_decay_written_back_or_not_is_the_same_to_a_reader(
     clock.step(read_after * WEEK_MS)
     assert score(tb, often) == pytest.approx(score(tb, never), abs=1e-9)
     one, two = (in_context(bench, bank) for bank in (often, never))
-    assert (one.scope, two.scope) == ("context", "context")
+    assert (one.scope, two.scope) == ("cluster", "cluster")
     assert one.score == pytest.approx(two.score, abs=1e-9)
     assert tb.bank(often).fact_stats("f").last_signal_at == tb.bank(never).fact_stats("f").last_signal_at
 
@@ -167,7 +168,7 @@ def test_signals_commute_within_the_bounds(
     """At one moment, where no order reaches an end of the scale, order does not matter."""
     anew(bench)
     assert clock.offset_ms >= 0
-    changes = [delta(kind, confidence) for kind, confidence in moves]
+    changes = [score_delta(kind, confidence) for kind, confidence in moves]
     up, down = sum(c for c in changes if c > 0), sum(c for c in changes if c < 0)
     assume(up < 0.5)
     assume(down > -0.5)
@@ -192,7 +193,7 @@ def test_signals_do_not_commute_at_the_clamp(tb: Tellback, bench: Bench, clock: 
 
 
 def test_time_and_signals_do_not_commute(tb: Tellback, bench: Bench, clock: ServerClock) -> None:
-    """feedback-signals, "Time Decay": recent signals matter more than old ones."""
+    """Requirement S-16: recent signals matter more than old ones."""
     signal(tb, bench, said([("helpful", 1.0)]), bank="good-first")
     signal(tb, bench, said([("not_helpful", 1.0)]), bank="bad-first")
     clock.step(20 * WEEK_MS)
@@ -203,7 +204,7 @@ def test_time_and_signals_do_not_commute(tb: Tellback, bench: Bench, clock: Serv
 
 
 def test_submitting_signals(tb: Tellback, bench: Bench, clock: ServerClock) -> None:
-    """feedback-signals, "Submitting Signals": used facts at confidence 1.0, ignored ones at 0.5."""
+    """Requirement S-12: used facts at confidence 1.0, ignored ones at 0.5."""
     assert clock.offset_ms == 0
     used = [item(fact, "a", "used", confidence=1.0) for fact in ("fact-1", "fact-3")]
     ignored = [item(fact, "a", "ignored", confidence=0.5) for fact in ("fact-2", "fact-4")]
@@ -213,7 +214,7 @@ def test_submitting_signals(tb: Tellback, bench: Bench, clock: ServerClock) -> N
 
 
 def test_the_effects_of_the_document_in_the_script(tb: Tellback, bench: Bench, clock: ServerClock) -> None:
-    """feedback-signals, "Score Updates", as a worker applies them."""
+    """Requirements S-1 and S-12, as a worker applies them."""
     assert clock.offset_ms == 0
     effects = {"used": 0.10, "ignored": -0.05, "helpful": 0.15, "not_helpful": -0.10}
     for kind in get_args(SignalType):

@@ -1,6 +1,6 @@
 """A thousand agents meet one rate-limited tool: real host processes, real workers, no stampede onto one fallback.
 
-Source: actionable-feedback, "ERROR - Rate Limited"; what users of its peers ask for: one health of a tool for a fleet.
+Requirements G-65 and G-66: one health of a tool for a fleet.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from collections import Counter
 from tellback import connect
 host, refused = sys.argv[1:3]
 agents, status, tools = int(sys.argv[3]), int(sys.argv[4]), sys.argv[5].split(",")
-first, told = Counter(), Counter()
+first, sent_to = Counter(), Counter()
 with connect() as tb:
     for n in range(agents):
         prompt = tb.prompt(f"agent-{host}-{n}", "p", tools=tools, question="Who made Ruby?")
@@ -37,10 +37,10 @@ with connect() as tb:
             refused, params={"query": "Ruby creator"}, error="not now", http_status=status, headers=headers
         )
         others = [step.tool for step in seen.envelope.suggestions if step.kind == "alternative"]
-        told.update(others)
+        sent_to.update(others)
         first[others[0]] += 1
         prompt.observe(others[0], params={"query": "Ruby creator"}, result="Yukihiro Matsumoto made Ruby.")
-print(json.dumps([first, told]))
+print(json.dumps([first, sent_to]))
 """
 
 
@@ -55,14 +55,14 @@ def fleet(settings: Settings, refused: str, status: int, run: str) -> tuple[Coun
         )
         for n in range(HOSTS)
     ]
-    first, told = Counter[str](), Counter[str]()
+    first, sent_to = Counter[str](), Counter[str]()
     for host in hosts:
         out, _ = host.communicate(timeout=60)
         assert host.returncode == 0
         one, all_ = json.loads(out)
         first.update(one)
-        told.update(all_)
-    return first, told
+        sent_to.update(all_)
+    return first, sent_to
 
 
 def spread(counts: Counter[str], among: int) -> float:
@@ -77,23 +77,25 @@ def test_a_thousand_agents_spread_over_the_alternatives_and_leave_a_cooling_tool
     start_workers(2, queues="events")
     health = ToolHealth(tb.context.database, tb.context.layout)
 
-    first, told = fleet(settings, "search", 429, "a")
+    first, sent_to = fleet(settings, "search", 429, "a")
     assert first.total() == AGENTS
-    assert first.keys() == told.keys() == set(TOOLS) - {"search"}
+    assert first.keys() == sent_to.keys() == set(TOOLS) - {"search"}
     assert spread(first, among=5) <= 1.5
-    assert spread(told, among=5) <= 1.5
+    assert spread(sent_to, among=5) <= 1.5
 
     wait_until(lambda: "search" in health.cooling(TOOLS), "the team knows that search is rate limited")
-    first, told = fleet(settings, "wiki", 503, "b")
-    assert first.keys() == told.keys() == set(TOOLS) - {"search", "wiki"}, "nobody is sent to the tool that cools down"
+    first, sent_to = fleet(settings, "wiki", 503, "b")
+    assert first.keys() == sent_to.keys() == set(TOOLS) - {"search", "wiki"}, (
+        "nobody is sent to the tool that cools down"
+    )
     assert spread(first, among=4) <= 1.5
-    assert spread(told, among=4) <= 1.5
+    assert spread(sent_to, among=4) <= 1.5
 
     wait_until(lambda: "wiki" in health.cooling(TOOLS), "the team knows that wiki is away")
     lucky = tb.prompt("lucky", "p", tools=TOOLS, question="Who made Ruby?")
     lucky.observe("search", params={"query": "Ruby"}, result="Yukihiro Matsumoto made Ruby.")
     tb.flush()
     wait_until(lambda: "search" not in health.cooling(TOOLS), "an answer of search ends its cool-down")
-    first, told = fleet(settings, "wiki", 503, "c")
-    assert told["search"] > 0
+    first, sent_to = fleet(settings, "wiki", 503, "c")
+    assert sent_to["search"] > 0
     assert spread(first, among=5) <= 1.5

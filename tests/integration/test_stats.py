@@ -20,8 +20,8 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.guidance_stats import bucket, read_stats
 from tellback.state.keys import FAMILIES, Layout
+from tellback_workers.loops import consumer_of
 from tellback_workers.runtime import Runtime
-from tellback_workers.tasks import drainer
 from tests.support import providers
 from tests.support.hooks import context_of, run_hook, tool_event
 from tests.support.measures import CALLS, call, counted, play, script, times
@@ -31,7 +31,7 @@ DAY_MS = 86_400_000
 
 
 @pytest.fixture
-def drain(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], None]:
+def consume(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], None]:
     """Publish what is buffered and apply it, here, with the misbehaving providers at hand."""
     runtime = Runtime(Settings(redis_url=settings.redis_url, providers=providers.SETTING, provider_timeout=0.05))
     runtime.intake("default").ensure_groups()
@@ -39,7 +39,7 @@ def drain(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], None
     def run() -> None:
         tb.flush()
         for shard in layout.all:
-            while drainer(runtime, "default", Family.EVENTS).drain(shard, Family.EVENTS):
+            while consumer_of(runtime, "default", Family.EVENTS).consume(shard, Family.EVENTS):
                 continue  # a drain ends with half its lease
 
     return run
@@ -58,26 +58,26 @@ def answer(settings: Settings, *arguments: str) -> dict[str, Any]:
 
 
 def test_counters_of_many_sessions_add_up_over_the_shards(
-    tb: Tellback, database: Database, layout: Layout, drain: Callable[[], None]
+    tb: Tellback, database: Database, layout: Layout, consume: Callable[[], None]
 ) -> None:
     for n in range(12):
         play(tb, f"s{n}")
-    drain()
+    consume()
     assert counted(database, layout) == times(12)
     keys = [bucket(shard, database.now_ms()) for shard in layout.all]
     assert sum(database.command("EXISTS", key) for key in keys) == len(layout.all), "every shard has its part"
 
 
 def test_an_event_that_comes_again_counts_nothing(
-    tb: Tellback, database: Database, layout: Layout, drain: Callable[[], None]
+    tb: Tellback, database: Database, layout: Layout, consume: Callable[[], None]
 ) -> None:
     prompt = play(tb, "s")
-    drain()
+    consume()
     events = script(prompt)
     for _ in range(3):
         for event in events:
             tb.context.publisher.publish(event)
-        drain()
+        consume()
     once = counted(database, layout)
     assert once["tool:search:calls"] == 4
     assert once["tool:fetch:calls"] == 6
@@ -85,15 +85,15 @@ def test_an_event_that_comes_again_counts_nothing(
 
 
 def test_how_feedback_was_delivered_is_counted_once(
-    tb: Tellback, database: Database, layout: Layout, drain: Callable[[], None]
+    tb: Tellback, database: Database, layout: Layout, consume: Callable[[], None]
 ) -> None:
     """Three pieces of feedback, at calls 2, 4 and 6: taken at call 7, the first is too old; then one in its call."""
     prompt = play(tb, "s")
-    drain()
+    consume()
     assert len(prompt.feedback()) == 2
     assert prompt.feedback() == []
     tb.context.publisher.publish(call(prompt, "t", {}, None))
-    drain()
+    consume()
     assert len(prompt.feedback()) == 1
     fates = {name: count for name, count in counted(database, layout).items() if name.startswith("delivery:")}
     assert fates == {"delivery:expired": 1, "delivery:late": 2, "delivery:same_call": 1}
@@ -115,11 +115,11 @@ def test_what_a_hook_delivers_is_counted_as_any_other_delivery(
     assert {name: count for name, count in found.items() if name.startswith("delivery:")} == {"delivery:same_call": 1}
 
 
-def test_the_page_as_json(tb: Tellback, settings: Settings, database: Database, drain: Callable[[], None]) -> None:
+def test_the_page_as_json(tb: Tellback, settings: Settings, database: Database, consume: Callable[[], None]) -> None:
     before = database.now_ms()
     for n in range(3):
         play(tb, f"s{n}").feedback()
-    drain()
+    consume()
     found = answer(settings)
     assert before <= found["since"] <= found["until"]
     summary = found["summary"]
@@ -133,6 +133,7 @@ def test_the_page_as_json(tb: Tellback, settings: Settings, database: Database, 
         "loops": {"3": 3, "5": 0, "8": 0},
         "repeated_failures": 3,
         "fires": 9,
+        "stuck": {"same_call": 3},
     }
     tools = {tool["tool"]: tool for tool in summary["tools"]}
     assert list(tools) == ["fetch", "search", "bare", "wiki"], "the most used first"
@@ -161,14 +162,14 @@ def test_the_page_as_json(tb: Tellback, settings: Settings, database: Database, 
 
 
 def test_a_provider_that_fails_is_shown_with_its_failures(
-    tb: Tellback, settings: Settings, drain: Callable[[], None]
+    tb: Tellback, settings: Settings, consume: Callable[[], None]
 ) -> None:
     bad = [providers.Raises(), providers.Hangs(), providers.Nonsense()]
     configs = [FeedbackProviderConfig(provider, FeedbackTrigger(every_n_calls=1)) for provider in bad]
     prompt = tb.prompt("s", "p", feedback_providers=configs)
     for _ in range(5):
         prompt.tool_invoked("t")
-    drain()
+    consume()
     expected = {
         "Hangs": (0, 3, 3, 1),
         "Nonsense": (0, 3, 0, 1),
@@ -186,10 +187,10 @@ def test_a_provider_that_fails_is_shown_with_its_failures(
 
 
 def test_days_are_kept_apart_added_up_and_left_out(
-    tb: Tellback, settings: Settings, database: Database, layout: Layout, drain: Callable[[], None]
+    tb: Tellback, settings: Settings, database: Database, layout: Layout, consume: Callable[[], None]
 ) -> None:
     play(tb, "s")
-    drain()
+    consume()
     now, shard = database.now_ms(), layout.of("s")
     for ago, calls in ((1, 10), (20, 5), (34, 1), (35, 1_000)):
         key = bucket(shard, now - ago * DAY_MS)
@@ -206,32 +207,32 @@ def test_days_are_kept_apart_added_up_and_left_out(
 
 
 def test_a_bucket_lives_35_days_from_its_first_count_and_no_longer(
-    tb: Tellback, database: Database, layout: Layout, drain: Callable[[], None]
+    tb: Tellback, database: Database, layout: Layout, consume: Callable[[], None]
 ) -> None:
     play(tb, "s")
-    drain()
+    consume()
     key = bucket(layout.of("s"), database.now_ms())
     first = int(database.command("PEXPIRETIME", key))
     assert 0 < int(database.command("PTTL", key)) <= 35 * DAY_MS
     play(tb, "s")
-    drain()
+    consume()
     assert int(database.command("PEXPIRETIME", key)) == first
 
 
 def test_a_flood_of_names_is_capped_and_what_is_left_over_is_one(
-    tb: Tellback, settings: Settings, database: Database, layout: Layout, drain: Callable[[], None]
+    tb: Tellback, settings: Settings, database: Database, layout: Layout, consume: Callable[[], None]
 ) -> None:
     """10,000 tools and as many kinds of suggestions: no call is lost, and a known tool keeps its own counters."""
     from tellback.contracts.guidance import Offer
 
     play(tb, "s")
-    drain()
+    consume()
     prompt = tb.prompt("s", "p")
     for n in range(10_000):
         tb.context.publisher.publish(call(prompt, f"tool-{n}", {}, "ok", offers=(Offer(f"kind-{n}"),)))
     for event in script(prompt):
         tb.context.publisher.publish(event)
-    drain()
+    consume()
     for shard in layout.all:
         assert database.command("HLEN", bucket(shard, database.now_ms())) <= (FAMILIES["guidestats"].cap or 0)
     found = answer(settings)["summary"]
@@ -244,33 +245,33 @@ def test_a_flood_of_names_is_capped_and_what_is_left_over_is_one(
     assert len(found["suggestions"]) <= 250
 
 
-def test_a_flood_of_names_costs_the_server_one_look_at_each(
-    tb: Tellback, database: Database, drain: Callable[[], None]
+def test_a_flood_of_names_costs_the_server_one_read_of_each(
+    tb: Tellback, database: Database, consume: Callable[[], None]
 ) -> None:
     """500 new names when there is no room for any: what is left over is added up before it is written."""
     prompt = tb.prompt("s", "p")
     for n in range(300):
         tb.context.publisher.publish(call(prompt, f"tool-{n}", {}, "ok"))
-    drain()
+    consume()
     database.command("CONFIG", "RESETSTAT")
     for n in range(500):
         tb.context.publisher.publish(call(prompt, f"more-{n}", {}, "ok"))
-    drain()
-    told = database.command("INFO", "commandstats").decode()
-    calls = {name: int(count) for name, count in re.findall(r"cmdstat_(\w+):calls=(\d+)", told)}
+    consume()
+    reported = database.command("INFO", "commandstats").decode()
+    calls = {name: int(count) for name, count in re.findall(r"cmdstat_(\w+):calls=(\d+)", reported)}
     batches = calls["xreadgroup"]
     assert calls["hincrby"] <= 2 * batches
     assert calls["hmget"] <= 10 * batches
 
 
 def test_names_come_back_as_they_were_and_reach_no_terminal_as_commands(
-    tb: Tellback, settings: Settings, drain: Callable[[], None]
+    tb: Tellback, settings: Settings, consume: Callable[[], None]
 ) -> None:
     prompt = tb.prompt("s", "p")
     names = ["a:b", "übersetzen", "[bold]x[/]", "esc\x1b[31m", "$x^2$", "a%3Ab"]
     for name in names:
         prompt.tool_invoked(name)
-    drain()
+    consume()
     assert {tool["tool"] for tool in answer(settings)["summary"]["tools"]} == set(names)
     page = run(settings).stdout
     assert "\x1b" not in page
@@ -279,19 +280,19 @@ def test_names_come_back_as_they_were_and_reach_no_terminal_as_commands(
 
 
 def test_a_session_is_counted_from_its_history_as_it_was_counted_when_it_came(
-    tb: Tellback, settings: Settings, database: Database, layout: Layout, drain: Callable[[], None]
+    tb: Tellback, settings: Settings, database: Database, layout: Layout, consume: Callable[[], None]
 ) -> None:
     play(tb, "s")
     play(tb, "s")
-    drain()
+    consume()
     assert count_history(tb.history("s")) == times(2) == counted(database, layout)
     play(tb, "another")
-    drain()
+    consume()
     found = answer(settings, "--session", "s")
     assert (found["session"], found["summary"]["totals"]["calls"]) == ("s", 2 * CALLS)
     assert "history" in run(settings, "--session", "s").stdout
     nothing = run(settings, "--session", "nobody")
-    assert (nothing.exit_code, nothing.stdout) == (0, "Session nobody: its history holds no tool calls.\n")
+    assert (nothing.exit_code, nothing.stdout) == (0, "Session nobody: no tool calls in its history.\n")
 
 
 @pytest.mark.parametrize("arguments", [(), ("--plot", "-")])
@@ -299,14 +300,14 @@ def test_before_anything_is_counted_it_says_so(settings: Settings, layout: Layou
     assert layout
     done = run(settings, *arguments)
     assert done.exit_code == 0
-    assert done.stdout.startswith("Team default: guidance has counted nothing yet.")
+    assert done.stdout.startswith("Team default: no tool calls yet.")
     found = answer(settings)
     assert (found["since"], found["summary"]["tools"], found["by_day"]) == (None, [], [])
 
 
-def test_the_page_shows_every_measure(tb: Tellback, settings: Settings, drain: Callable[[], None]) -> None:
+def test_the_page_shows_every_measure(tb: Tellback, settings: Settings, consume: Callable[[], None]) -> None:
     play(tb, "s").feedback()
-    drain()
+    consume()
     tb.prompt("s", "p")
     page = run(settings).stdout
     for words in ("search", "rate_limited 1", "50%", "alternative", "StaticFeedback", "Cooling down", "1 at 3"):
@@ -315,9 +316,9 @@ def test_the_page_shows_every_measure(tb: Tellback, settings: Settings, drain: C
     assert narrow.exit_code == 0
 
 
-def test_bars_in_the_terminal(tb: Tellback, settings: Settings, drain: Callable[[], None]) -> None:
+def test_bars_in_the_terminal(tb: Tellback, settings: Settings, consume: Callable[[], None]) -> None:
     play(tb, "s")
-    drain()
+    consume()
     page = run(settings, "--plot", "-").stdout
     for title in ("Tool calls by day", "Tool calls by tool", "Suggestions"):
         assert title in page
@@ -328,11 +329,11 @@ def test_bars_in_the_terminal(tb: Tellback, settings: Settings, drain: Callable[
 
 @pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.PDF", b"%PDF")])
 def test_a_picture(
-    tb: Tellback, settings: Settings, drain: Callable[[], None], tmp_path: Path, name: str, begins: bytes
+    tb: Tellback, settings: Settings, consume: Callable[[], None], tmp_path: Path, name: str, begins: bytes
 ) -> None:
     prompt = play(tb, "s")
     tb.context.publisher.publish(call(prompt, "検索 $x_1$ \x1b", {}, None))
-    drain()
+    consume()
     for arguments in ((), ("--session", "s"), ("--session", "nobody")):
         path = tmp_path / "new" / name
         done = run(settings, *arguments, "--plot", str(path))
@@ -355,7 +356,7 @@ def test_a_picture_without_matplotlib_names_what_is_missing(
     import sys
 
     assert layout
-    monkeypatch.setitem(sys.modules, "tellback.cli.stats_plot", None)
+    monkeypatch.setitem(sys.modules, "tellback.cli.plots", None)
     done = run(settings, "--plot", str(tmp_path / "a.png"))
     assert done.exit_code == 2
     assert "pip install 'tellback[plot]'" in done.stderr
@@ -370,10 +371,10 @@ def test_a_picture_where_nothing_may_be_written_is_one_line(settings: Settings, 
 
 
 def test_reading_asks_redis_twice_whatever_was_counted(
-    tb: Tellback, database: Database, layout: Layout, drain: Callable[[], None]
+    tb: Tellback, database: Database, layout: Layout, consume: Callable[[], None]
 ) -> None:
     play(tb, "s")
-    drain()
+    consume()
     asked = 0
 
     class Counting(Database):
@@ -386,3 +387,13 @@ def test_reading_asks_redis_twice_whatever_was_counted(
     assert read_stats(counting, layout)
     counting.close()
     assert asked == 1
+
+
+def test_counts_of_before_a_step_of_the_servers_clock_back_over_midnight_are_read(
+    database: Database, layout: Layout
+) -> None:
+    """A stream's ids stay at the later day, so its counts do too."""
+    tomorrow = database.now_ms() + 86_400_000
+    key = bucket(layout.all[0], tomorrow)
+    database.pipeline([("HSET", key, "since", tomorrow, "tool:t:calls", 3), ("EXPIRE", key, 60)])
+    assert [day.counters for day in read_stats(database, layout, 1)] == [{"tool:t:calls": 3}]

@@ -9,14 +9,13 @@ import msgspec
 import pytest
 
 from tellback import Tellback
-from tellback.doctor.work import sweep as examined
+from tellback.doctor.backlog import check_sweep as examined
 from tellback.errors import Unavailable
 from tellback.settings import Settings
-from tellback.state.sweeps import Sweeps
+from tellback.state.turn_sweeps import SweepClaims
 from tellback_workers.runtime import Runtime
 from tellback_workers.runtime import runtime as task_runtime
-from tellback_workers.sweep_turns import QUIET, sweep_turns
-from tellback_workers.sweeper import LEAST, Sweeper
+from tellback_workers.sweep_turns import MIN_WAIT, SILENT_PERIODS, StandInSweeper, sweep_turns
 from tests.support.redis_server import free_port
 from tests.support.turns import deadline_passes, opened, overdue, state, view
 from tests.support.waiting import wait_until
@@ -42,13 +41,13 @@ def beat_task(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     task_runtime.cache_clear()
 
 
-def sweeps(tb: Tellback) -> Sweeps:
-    return Sweeps(tb.context.database, tb.context.layout)
+def sweeps(tb: Tellback) -> SweepClaims:
+    return SweepClaims(tb.context.database, tb.context.layout)
 
 
 def test_a_worker_sweeps_when_nobody_has(tb: Tellback, runtime: Runtime) -> None:
     turn = overdue(tb)
-    assert Sweeper(runtime).stand_in(TEAM) == QUIET * runtime.settings.beat_period
+    assert StandInSweeper(runtime).sweep_if_silent(TEAM) == SILENT_PERIODS * runtime.settings.beat_period
     assert state(turn) == "fallback"
 
 
@@ -56,9 +55,9 @@ def test_a_worker_sweeps_when_nobody_has(tb: Tellback, runtime: Runtime) -> None
 def test_a_worker_leaves_the_sweep_to_beat_while_beat_is_heard(tb: Tellback, runtime: Runtime) -> None:
     sweep_turns(TEAM)
     turn = overdue(tb)
-    pause = Sweeper(runtime).stand_in(TEAM)
+    pause = StandInSweeper(runtime).sweep_if_silent(TEAM)
     assert state(turn) == "open", "beat's next tick does it"
-    assert 0 < pause <= QUIET * runtime.settings.beat_period, "and if not, the worker looks again then"
+    assert 0 < pause <= SILENT_PERIODS * runtime.settings.beat_period, "and if not, the worker looks again then"
     sweep_turns(TEAM)
     assert state(turn) == "fallback"
 
@@ -72,16 +71,16 @@ def test_one_of_many_workers_stands_in(tb: Tellback, settings: Settings, monkeyp
         swept.append(given)
         return True
 
-    monkeypatch.setattr("tellback_workers.sweeper.sweep_all", count)
+    monkeypatch.setattr("tellback_workers.sweep_turns.sweep_all", count)
     runtimes = [Runtime(settings) for _ in range(8)]
     barrier = threading.Barrier(8)
 
-    def look(process: Runtime) -> None:
-        sweeper = Sweeper(process)
+    def sweep_once(process: Runtime) -> None:
+        sweeper = StandInSweeper(process)
         barrier.wait()
-        sweeper.stand_in(TEAM)
+        sweeper.sweep_if_silent(TEAM)
 
-    threads = [threading.Thread(target=look, args=(process,)) for process in runtimes]
+    threads = [threading.Thread(target=sweep_once, args=(process,)) for process in runtimes]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -95,9 +94,9 @@ def test_what_a_dead_sweeper_claimed_is_swept_by_another_in_time(tb: Tellback, s
     """The claim of one that was killed ends by itself; the next look is when it does."""
     hasty = Runtime(msgspec.structs.replace(settings, beat_period=0.05))
     turn = overdue(tb)
-    assert sweeps(tb).claim(QUIET * 0.05)
-    sweeper = Sweeper(hasty)
-    wait_until(lambda: sweeper.stand_in(TEAM) > 0 and state(turn) == "fallback", "the claim has ended")
+    assert sweeps(tb).claim(SILENT_PERIODS * 0.05)
+    sweeper = StandInSweeper(hasty)
+    wait_until(lambda: sweeper.sweep_if_silent(TEAM) > 0 and state(turn) == "fallback", "the claim has ended")
     hasty.database.close()
 
 
@@ -105,10 +104,10 @@ def test_a_backlog_above_one_run_stays_with_the_worker_that_began(
     tb: Tellback, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each run is bounded; the worker goes on from run to run until nothing is overdue."""
-    monkeypatch.setattr("tellback_workers.sweep_turns.SECONDS", 0.0)
+    monkeypatch.setattr("tellback_workers.sweep_turns.RUN_SECONDS", 0.0)
     turns = [overdue(tb, conversation=f"c{number}") for number in range(7)]
     slow = Runtime(msgspec.structs.replace(settings, sweep_batch=2))
-    Sweeper(slow).stand_in(TEAM)
+    StandInSweeper(slow).sweep_if_silent(TEAM)
     slow.database.close()
     assert {state(turn) for turn in turns} == {"fallback"}
 
@@ -116,12 +115,12 @@ def test_a_backlog_above_one_run_stays_with_the_worker_that_began(
 def test_a_stopped_worker_ends_after_the_run_at_hand(
     tb: Tellback, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tellback_workers.sweep_turns.SECONDS", 0.0)
+    monkeypatch.setattr("tellback_workers.sweep_turns.RUN_SECONDS", 0.0)
     turns = [overdue(tb, conversation=f"c{number}") for number in range(5)]
     slow = Runtime(msgspec.structs.replace(settings, sweep_batch=2))
-    sweeper = Sweeper(slow)
+    sweeper = StandInSweeper(slow)
     sweeper.stop()
-    sweeper.stand_in(TEAM)
+    sweeper.sweep_if_silent(TEAM)
     slow.database.close()
     assert [state(turn) for turn in turns] == ["fallback"] * 2 + ["open"] * 3
 
@@ -129,31 +128,31 @@ def test_a_stopped_worker_ends_after_the_run_at_hand(
 def test_who_stands_in_buries_what_goes_to_unknown_channels_too(tb: Tellback, settings: Settings) -> None:
     turn, known = overdue(tb, channel="telegrm"), overdue(tb, conversation="c2")
     named = Runtime(msgspec.structs.replace(settings, channels="chat"))
-    Sweeper(named).stand_in(TEAM)
+    StandInSweeper(named).sweep_if_silent(TEAM)
     named.database.close()
     assert (view(tb, turn).delivery, view(tb, known).delivery) == ("dead", "waiting")
 
 
-def test_a_worker_looks_again_within_its_own_time_whatever_another_said(tb: Tellback, runtime: Runtime) -> None:
+def test_a_worker_checks_again_within_its_own_time_whatever_another_said(tb: Tellback, runtime: Runtime) -> None:
     """One of other settings; or Redis's clock was set back, and what was to end soon ends in an hour."""
-    sweeps(tb).note(600.0)
-    assert Sweeper(runtime).stand_in(TEAM) == QUIET * runtime.settings.beat_period
+    sweeps(tb).mark_swept(600.0)
+    assert StandInSweeper(runtime).sweep_if_silent(TEAM) == SILENT_PERIODS * runtime.settings.beat_period
 
 
-def test_redis_away_is_told_and_looked_for_again(settings: Settings) -> None:
+def test_redis_away_is_logged_and_tried_again(settings: Settings) -> None:
     away = Runtime(msgspec.structs.replace(settings, redis_url=f"redis://127.0.0.1:{free_port()}/0"))
     with pytest.raises(Unavailable):
-        Sweeper(away).stand_in(TEAM)
+        StandInSweeper(away).sweep_if_silent(TEAM)
 
 
-def test_a_claim_is_held_by_one_and_for_its_time(tb: Tellback) -> None:
-    assert sweeps(tb).left() == 0.0
+def test_a_claim_belongs_to_one_and_for_its_time(tb: Tellback) -> None:
+    assert sweeps(tb).seconds_left(600.0) == 0.0
     assert sweeps(tb).claim(30.0)
     assert not sweeps(tb).claim(30.0)
-    assert 29.0 < sweeps(tb).left() <= 30.0
-    sweeps(tb).note(1e9)
-    assert sweeps(tb).left() <= 600.0, "no longer than the key is declared to live"
-    assert LEAST > 0
+    assert 29.0 < sweeps(tb).seconds_left(600.0) <= 30.0
+    sweeps(tb).mark_swept(1e9)
+    assert sweeps(tb).seconds_left(600.0) <= 600.0, "no longer than the key is declared to live"
+    assert MIN_WAIT > 0
 
 
 def test_the_lag_is_the_age_of_the_longest_overdue_turn(tb: Tellback, settings: Settings) -> None:

@@ -13,18 +13,19 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tellback import Tellback
-from tellback.state.tool_health import Sighting, ToolHealth
+from tellback.state.tool_health import ToolHealth, ToolSighting
+from tests.support.examples import examples
 
 DEFAULT = 30.0
 MINUTE = 60_000
 
 
-def doubt(at: int, by: str) -> Sighting:
-    return Sighting("t", at, at, refused=True, doubted_by=by)
+def doubt(at: int, by: str) -> ToolSighting:
+    return ToolSighting("t", at, at, refused=True, doubted_by=by)
 
 
-def answer(at: int) -> Sighting:
-    return Sighting("t", at, at, refused=False)
+def answer(at: int) -> ToolSighting:
+    return ToolSighting("t", at, at, refused=False)
 
 
 def cools(health: ToolHealth) -> bool:
@@ -64,9 +65,9 @@ SEEN = st.lists(
 )
 
 
-@hypothesis_settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SEEN)
-def test_noting_the_same_again_cools_nothing_longer(health: ToolHealth, seen: list[Sighting]) -> None:
+def test_noting_the_same_again_cools_nothing_longer(health: ToolHealth, seen: list[ToolSighting]) -> None:
     start = health._db.now_ms() - 100_000
     batch = [s._replace(at=s.at + start, began=s.began + start) for s in sorted(seen, key=lambda s: s.at)]
     key = health._layout.of("t").key("health")
@@ -93,13 +94,13 @@ def call(tb: Tellback, session: str, **given: Any) -> None:
     "error", ["Request timed out", ConnectionRefusedError(111, "Connection refused"), TimeoutError()]
 )
 def test_a_time_out_counts_for_the_fleet_when_another_session_meets_one(
-    tb: Tellback, health: ToolHealth, drain: Callable[[], None], error: object
+    tb: Tellback, health: ToolHealth, consume: Callable[[], None], error: object
 ) -> None:
     call(tb, "a", error=error)
-    drain()
+    consume()
     assert not cools(health)
     call(tb, "b", error=error)
-    drain()
+    consume()
     assert cools(health)
 
 
@@ -114,26 +115,26 @@ def test_a_time_out_counts_for_the_fleet_when_another_session_meets_one(
     ],
 )
 def test_what_a_service_or_a_host_says_of_itself_counts_at_once(
-    tb: Tellback, health: ToolHealth, drain: Callable[[], None], given: dict[str, Any]
+    tb: Tellback, health: ToolHealth, consume: Callable[[], None], given: dict[str, Any]
 ) -> None:
     call(tb, "a", **given)
-    drain()
+    consume()
     assert cools(health)
 
 
-def test_programs_that_ran_too_long_cool_no_tool(tb: Tellback, health: ToolHealth, drain: Callable[[], None]) -> None:
+def test_programs_that_ran_too_long_cool_no_tool(tb: Tellback, health: ToolHealth, consume: Callable[[], None]) -> None:
     for session in "abc":
         call(tb, session, error=subprocess.TimeoutExpired(["make", "-j"], 600))
         call(tb, session, error="Command timed out after 10m 0.0s")
-    drain()
+    consume()
     assert not cools(health)
 
 
 def test_a_time_out_while_the_tool_answers_others_is_that_calls_own(
-    tb: Tellback, health: ToolHealth, drain: Callable[[], None]
+    tb: Tellback, health: ToolHealth, consume: Callable[[], None]
 ) -> None:
     for session in ("a", "b", "c"):
         call(tb, f"well-{session}", result="it is there")
         call(tb, session, error="Request timed out")
-        drain()
+        consume()
     assert not cools(health)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,21 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tellback import Prompt, Tellback, connect
-from tellback.contracts.guidance import Code, Offer, Outcome, ToolInvoked
+from tellback.contracts.guidance import Offer, Outcome, OutcomeCode, ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.errors import Unavailable
-from tellback.guidance.evaluation import Effects, begin
+from tellback.guidance.evaluation import BatchEffects, new_evaluation
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.evaluations import Change, EvaluationId, Loaded
-from tellback.state.intake import Entry
+from tellback.state.evaluation_codec import EvaluationId, LoadedEvaluation
+from tellback.state.evaluations import EvaluationChange
+from tellback.state.intake import IntakeEntry
 from tellback.state.keys import FAMILIES, Layout
-from tellback.state.script import Call
-from tellback.state.tool_health import Cooling, Sighting, ToolHealth
+from tellback.state.script_calls import ScriptCall
+from tellback.state.tool_health import FleetHealth, ToolHealth, ToolSighting
+from tellback_workers.loops.guidance import HealthReport
 from tellback_workers.runtime import Runtime
-from tellback_workers.tool_health import HealthReport
+from tests.support.examples import examples
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
@@ -35,12 +37,12 @@ DEFAULT = 30.0
 HOUR = 3_600
 
 
-def refusal(at: int, wait: float | None = None, tool: str = "t") -> Sighting:
-    return Sighting(tool, at, at, refused=True, wait_ms=None if wait is None else round(wait * 1000))
+def refusal(at: int, wait: float | None = None, tool: str = "t") -> ToolSighting:
+    return ToolSighting(tool, at, at, refused=True, wait_ms=None if wait is None else round(wait * 1000))
 
 
-def answer(at: int, began: int | None = None, tool: str = "t") -> Sighting:
-    return Sighting(tool, at, at if began is None else began, refused=False)
+def answer(at: int, began: int | None = None, tool: str = "t") -> ToolSighting:
+    return ToolSighting(tool, at, at if began is None else began, refused=False)
 
 
 def left(health: ToolHealth, tool: str = "t") -> float:
@@ -110,8 +112,8 @@ def test_an_answer_to_a_call_that_began_after_the_refusal_ends_it(health: ToolHe
     assert [each.refusals for each in health.in_force()] == [1], "an answer forgets the refusals before it"
 
 
-def seen_at(at: int, refused: bool, wait: int | None) -> Sighting:  # noqa: FBT001 - as hypothesis passes it
-    return Sighting("t", at, at, refused, wait if refused else None)
+def seen_at(at: int, refused: bool, wait: int | None) -> ToolSighting:  # noqa: FBT001 - as hypothesis passes it
+    return ToolSighting("t", at, at, refused, wait if refused else None)
 
 
 SIGHTINGS = st.lists(
@@ -119,9 +121,9 @@ SIGHTINGS = st.lists(
 )
 
 
-@hypothesis_settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SIGHTINGS)
-def test_noting_the_same_again_changes_nothing(health: ToolHealth, seen: list[Sighting]) -> None:
+def test_noting_the_same_again_changes_nothing(health: ToolHealth, seen: list[ToolSighting]) -> None:
     """A worker that died after it had told, and before it committed, tells the whole batch again."""
     start = health._db.now_ms() - 100_000
     batch = [s._replace(at=s.at + start, began=s.began + start) for s in sorted(seen, key=lambda s: s.at)]
@@ -151,7 +153,7 @@ def test_no_script_takes_more_than_a_part_of_a_large_batch(
     sizes: list[int] = []
     run_all = database.run_all
 
-    def recording(calls: Sequence[Call]) -> list[Any]:
+    def recording(calls: Sequence[ScriptCall]) -> list[Any]:
         sizes.extend(len(msgspec.json.decode(bytes(each.args[1]), type=list[Any])) for each in calls)  # type: ignore[arg-type]  # JSON
         return run_all(calls)
 
@@ -163,7 +165,7 @@ def test_no_script_takes_more_than_a_part_of_a_large_batch(
 # --- what workers tell -------------------------------------------------------------------------------------------
 
 
-def call(code: Code | None, *, tool: str = "t", wait: float | None = None, session: str = "s") -> ToolInvoked:
+def call(code: OutcomeCode | None, *, tool: str = "t", wait: float | None = None, session: str = "s") -> ToolInvoked:
     status = "error" if code in ("rate_limited", "unavailable", "error") else "success"
     outcome = None if code is None else Outcome(status=status, code=code, retry_after=wait, offered=(Offer("retry"),))  # type: ignore[arg-type]  # a literal
     return ToolInvoked(
@@ -173,41 +175,41 @@ def call(code: Code | None, *, tool: str = "t", wait: float | None = None, sessi
 
 @pytest.mark.parametrize("code", ["rate_limited", "unavailable"])
 def test_a_refusal_that_one_agent_saw_is_known_to_another(
-    tb: Tellback, settings: Settings, drain: Callable[[], None], code: Code
+    tb: Tellback, settings: Settings, consume: Callable[[], None], code: OutcomeCode
 ) -> None:
     tb.context.publisher.publish(call(code, tool="search", wait=45))
-    drain()
+    consume()
     with connect(settings=settings) as other:
         assert 40 < other.context.health.cooling(["search", "wikipedia"])["search"] <= 45
         assert other.context.health.cooling(["wikipedia"]) == {}
 
 
 def test_an_answer_of_a_cooling_tool_ends_its_cool_down_for_all(
-    tb: Tellback, health: ToolHealth, drain: Callable[[], None]
+    tb: Tellback, health: ToolHealth, consume: Callable[[], None]
 ) -> None:
     tb.context.publisher.publish(call("rate_limited", wait=45))
-    drain()
+    consume()
     assert left(health) > 40
     under_way = msgspec.structs.replace(call("ok", session="another"), duration_ms=20_000)
     tb.context.publisher.publish(under_way)
-    drain()
+    consume()
     assert left(health) > 30, "a call that began before the refusal says nothing of what came after"
     tb.context.publisher.publish(call("ok", session="another"))
-    drain()
+    consume()
     assert left(health) == 0
 
 
 @pytest.mark.parametrize("code", [None, "ok", "no_results", "error", "denied", "invalid_arguments", "unknown_tool"])
 def test_other_calls_leave_no_trace(
-    tb: Tellback, database: Database, layout: Layout, drain: Callable[[], None], code: Code | None
+    tb: Tellback, database: Database, layout: Layout, consume: Callable[[], None], code: OutcomeCode | None
 ) -> None:
     tb.context.publisher.publish(call(code))
-    drain()
+    consume()
     assert [database.command("EXISTS", shard.key("health")) for shard in layout.all] == [0] * len(layout.all)
 
 
-def test_what_was_told_before_a_commit_that_never_came_counts_once(
-    tb: Tellback, health: ToolHealth, drain: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+def test_what_was_published_before_a_commit_that_never_came_counts_once(
+    tb: Tellback, health: ToolHealth, consume: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as dying:
 
@@ -217,39 +219,39 @@ def test_what_was_told_before_a_commit_that_never_came_counts_once(
         dying.setattr("tellback_workers.loops.guidance.commit_each", dies)
         tb.context.publisher.publish(call("rate_limited", wait=45))
         with pytest.raises(Unavailable):
-            drain()
+            consume()
     before = kept(health)
     assert before["strikes"] == 1, "told, though nothing is committed"
-    drain()
+    consume()
     assert kept(health) == before
     assert len(tb.history("s")) == 1
 
 
 def test_a_duplicate_that_comes_when_the_tool_answers_again_is_no_refusal(
-    tb: Tellback, health: ToolHealth, drain: Callable[[], None]
+    tb: Tellback, health: ToolHealth, consume: Callable[[], None]
 ) -> None:
     event = call("rate_limited", wait=45)
     for message in (event, call("ok"), event):
         tb.context.publisher.publish(message)
-        drain()
+        consume()
     assert left(health) == 0
 
 
 def test_answers_of_tools_that_are_well_cost_no_script(
-    tb: Tellback, drain: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+    tb: Tellback, consume: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noted: list[Sequence[Sighting]] = []
+    noted: list[Sequence[ToolSighting]] = []
 
-    def note(_health: ToolHealth, seen: Sequence[Sighting], _cooldown: float) -> None:
+    def note(_health: ToolHealth, seen: Sequence[ToolSighting], _cooldown: float) -> None:
         noted.append(seen)
 
     monkeypatch.setattr(ToolHealth, "note", note)
     for code in ("ok", "no_results", "error", None):
         tb.context.publisher.publish(call(code))
-    drain()
+    consume()
     assert noted == []
     tb.context.publisher.publish(call("rate_limited"))
-    drain()
+    consume()
     assert [[each.tool for each in seen] for seen in noted] == [["t"]]
 
 
@@ -258,25 +260,25 @@ def test_a_batch_goes_on_where_only_the_tools_shard_is_away(layout: Layout) -> N
     patched: Any = runtime
     patched.layout = {"default": layout}.__getitem__
     event = call("rate_limited")
-    change = Change(
+    change = EvaluationChange(
         EvaluationId("s", "p", "e"),
-        Loaded(b"0", None, frozenset()),
-        begin("s", "p", "e", 1),
-        [Entry("1-1", event, 1)],
+        LoadedEvaluation(b"0", None, frozenset()),
+        new_evaluation("s", "p", "e", 1),
+        [IntakeEntry("1-1", event, 1)],
         [event.event_id],
-        Effects(),
+        BatchEffects(),
     )
-    HealthReport(runtime, "default").tell([change])
+    HealthReport(runtime, "default").report([change])
 
 
 @pytest.mark.parametrize("code", ["rate_limited", "ok"])
 def test_a_key_that_is_not_as_we_wrote_it_costs_no_event(
-    tb: Tellback, database: Database, layout: Layout, drain: Callable[[], None], code: Code
+    tb: Tellback, database: Database, layout: Layout, consume: Callable[[], None], code: OutcomeCode
 ) -> None:
     key = layout.of("t").key("health")
     database.command("HSET", key, "t", "not JSON")
     tb.context.publisher.publish(call(code))
-    drain()
+    consume()
     assert [entry["tool"] for entry in tb.history("s")] == ["t"]
     assert tb.context.health.cooling(["t"]) == {}
     database.command("DEL", key)
@@ -285,7 +287,7 @@ def test_a_key_that_is_not_as_we_wrote_it_costs_no_event(
 # --- what agents read --------------------------------------------------------------------------------------------
 
 
-class Asked(ToolHealth):
+class CountingHealth(ToolHealth):
     """Counts the questions."""
 
     questions = 0
@@ -298,9 +300,9 @@ class Asked(ToolHealth):
 def test_a_process_asks_once_a_second_whatever_its_threads_do(
     database: Database, layout: Layout, now: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Asked(database, layout)
+    asked = CountingHealth(database, layout)
     asked.note([refusal(now, 600)], DEFAULT)
-    cooling = Cooling(asked)
+    cooling = FleetHealth(asked)
     assert cooling.cooling(["t"])
     threads = [threading.Thread(target=lambda: [cooling.cooling(["t", "t"]) for _ in range(200)]) for _ in range(4)]
     at = [time.monotonic()]
@@ -317,37 +319,30 @@ def test_a_process_asks_once_a_second_whatever_its_threads_do(
 
 def test_names_that_nobody_can_call_are_passed_over(health: ToolHealth, now: int) -> None:
     health.note([refusal(now, 60)], DEFAULT)
-    assert Cooling(health).cooling(["\udcff", "t", ""]).keys() == {"t"}
-    assert Cooling(health).cooling([]) == {}
+    assert FleetHealth(health).cooling(["\udcff", "t", ""]).keys() == {"t"}
+    assert FleetHealth(health).cooling([]) == {}
 
 
 def test_the_memory_of_a_process_is_bounded(health: ToolHealth) -> None:
-    cooling = Cooling(health)
+    cooling = FleetHealth(health)
     for start in range(0, 20_000, 500):
         cooling.cooling([f"tool-{n}" for n in range(start, start + 500)])
     assert len(cooling._known) <= 4_096
 
 
-@pytest.fixture
-def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    """A server that this test may stop; the shared one would take others with it."""
-    with RedisServer.start(tmp_path) as server:
-        yield server
-
-
 @pytest.mark.faults
 def test_an_agent_is_not_held_up_when_redis_is_stopped_or_gone(own_redis: RedisServer, tmp_path: Path) -> None:
-    settings = Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"), feedback_patience=0.3)
+    settings = Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"), feedback_deadline=0.3)
     with connect(settings=settings) as tb:
         health = tb.context.health
         store = ToolHealth(tb.context.database, tb.context.layout)
         store.note([refusal(tb.context.database.now_ms(), 600)], DEFAULT)
         own_redis.pause()
         try:
-            asked = Asked(tb.context.health._health._db, tb.context.layout)
-            for memory in (health, again := Cooling(asked), again):
+            asked = CountingHealth(tb.context.health._health._db, tb.context.layout)
+            for memory in (health, again := FleetHealth(asked), again):
                 assert memory.cooling(["t"]) == {}
-            assert asked.questions == 1, "the patience is not paid again at once"
+            assert asked.questions == 1, "the wait is not paid again at once"
         finally:
             own_redis.resume()
         wait_until(lambda: health.cooling(["t"]), "what is known when Redis answers again")

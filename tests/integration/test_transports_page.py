@@ -8,11 +8,11 @@ import shlex
 import pytest
 
 from tellback import Tellback
-from tellback.cli.metrics_text import TURN_EVENTS, metrics_text
+from tellback.cli.metrics_collector import TURN_EVENTS, render_metrics
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.transports.__main__ import _parser
-from tellback.transports.webhook import AGAIN, GATEWAY, NOT_THERE
+from tellback.transports.webhook import GATEWAY_STATUSES, RETRY_STATUSES, UNREACHABLE_STATUSES
 from tests.support.pages import ROOT, console, examples
 
 PAGE = "docs/loops/transports.md"
@@ -45,13 +45,13 @@ def test_the_table_of_the_webhook_names_each_status() -> None:
         [row] = [row for row in TEXT.splitlines() if row.startswith(f"| {beginning}")]
         return {int(number) for number in re.findall(r"\b\d{3}\b", row)}
 
-    assert statuses("3xx, 401") == NOT_THERE
-    assert statuses("408, 409") == {*AGAIN, 500}
-    assert statuses("502, 504, no reply") == GATEWAY
+    assert statuses("3xx, 401") == UNREACHABLE_STATUSES
+    assert statuses("408, 409") == {*RETRY_STATUSES, 500}
+    assert statuses("502, 504, no reply") == GATEWAY_STATUSES
 
 
 def test_the_page_names_every_metric(tb: Tellback) -> None:
-    families = set(re.findall(r"^# TYPE (\w+) ", metrics_text(tb), re.MULTILINE))
+    families = set(re.findall(r"^# TYPE (\w+) ", render_metrics(tb), re.MULTILINE))
     short = {name.removeprefix("tellback_outbox").removesuffix("_created") for name in families}
     assert not [name for name in short if name not in TEXT]
     assert not [event for event in TURN_EVENTS if f"`{event}`" not in TEXT]

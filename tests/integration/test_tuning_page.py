@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from tellback.cli.app import app
 from tellback.settings import Settings
 from tellback.signals import detection
-from tellback.signals.calibration import FEW
+from tellback.signals.pairs import MIN_PAIRS
 from tests.support.pages import ROOT, console
 from tests.support.workers import StartWorkers, environment
 
@@ -27,7 +27,7 @@ LOOP = "python examples/complete_feedback_loop.py"
 def test_the_complete_loop_prints_what_the_page_shows(
     settings: Settings, database: object, start_workers: StartWorkers
 ) -> None:
-    """feedback-signals, "Complete Feedback Loop Example", through a real worker with the real model."""
+    """Requirements S-38 and S-65, through a real worker with the real model."""
     del database  # emptied
     start_workers(queues="signals,recalls", pool="threads", concurrency=2)
     done = subprocess.run(
@@ -81,4 +81,4 @@ def test_the_pages_figures_are_those_of_the_code() -> None:
     assert (
         f"{detection.MAX_FACTS:,} facts, {detection.MAX_FACT:,} characters of each, {detection.MAX_RESPONSE:,}" in text
     )
-    assert f"below {FEW} of either kind" in text
+    assert f"below {MIN_PAIRS} of either kind" in text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,28 +29,20 @@ from tellback.contracts.codec import decode
 from tellback.errors import InvalidInput, Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
-from tellback.state.intake import Entry
+from tellback.state.intake import IntakeEntry
 from tellback.state.turns import Turns
-from tellback.turns.keys import BUSY_KEY, LIMIT_KEYS
+from tellback.turns.fallback_text import BUSY_KEY, LIMIT_KEYS
 from tellback_workers.loops.turns import TurnsLoop
 from tellback_workers.runtime import Runtime
 from tests.support import systems
+from tests.support.examples import examples
 from tests.support.leaking import TEXTS, Blurts, leaks, shown
-from tests.support.turns import drained, opened, overdue, sent, state, swept
+from tests.support.turns import delivered_now, opened, overdue, sent, state, swept
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
 
 WORDS = Words()
 SYSTEMS = "tests.support.systems:"
-
-
-@pytest.fixture
-def runtime(tb: Tellback, settings: Settings) -> Iterator[Runtime]:
-    del tb
-    runtime = Runtime(settings)
-    runtime.intake("default").ensure_groups()
-    yield runtime
-    runtime.database.close()
 
 
 def apply(tb: Tellback, runtime: Runtime, *, deliveries: int = 1, **settings: Any) -> None:
@@ -63,16 +54,16 @@ def apply(tb: Tellback, runtime: Runtime, *, deliveries: int = 1, **settings: An
         lease = intake.take_lease(shard, Family.TURNS, 5)
         assert lease is not None
         raws = intake.read_new(lease, 100)
-        loop.apply(lease, [Entry(raw.id, decode(raw.raw or b"", Family.TURNS), deliveries) for raw in raws])
+        loop.apply(lease, [IntakeEntry(raw.id, decode(raw.raw or b"", Family.TURNS), deliveries) for raw in raws])
         intake.release(lease)
 
 
-def told(tb: Tellback, turn: Turn) -> list[dict[str, Any]]:
+def reported(tb: Tellback, turn: Turn) -> list[dict[str, Any]]:
     return [entry for entry in tb.history(turn.session) if entry.get("turn") == turn.id]
 
 
 def routed(tb: Tellback, turn: Turn) -> dict[str, Any]:
-    (entry,) = (entry for entry in told(tb, turn) if entry["event"] == "routed")
+    (entry,) = (entry for entry in reported(tb, turn) if entry["event"] == "routed")
     return entry
 
 
@@ -82,7 +73,7 @@ def test_a_models_response_becomes_the_answer(tb: Tellback, runtime: Runtime) ->
     assert state(turn) == "finishing"
     apply(tb, runtime)
     assert state(turn) == "responded"
-    (delivery,) = drained(tb)
+    (delivery,) = delivered_now(tb)
     assert delivery.kind == "answer"
     assert delivery.response == OutgoingResponse(text="42", voice="42", attachments=("a.png",))
     assert routed(tb, turn)["outcome"]["queued"] is True
@@ -94,23 +85,23 @@ def test_an_error_wins_and_its_code_is_for_operators(tb: Tellback, runtime: Runt
     apply(tb, runtime)
     assert sent(tb) == [(turn.id, "answer", WORDS.feedback("ja"))]
     assert routed(tb, turn)["code"] == "llm.timeout"
-    (answered,) = (entry for entry in told(tb, turn) if entry["event"] == "answered")
+    (answered,) = (entry for entry in reported(tb, turn) if entry["event"] == "answered")
     assert answered["code"] == "llm.timeout", "a feedback is no final answer"
 
 
-def test_what_kind_of_error_it_was_is_told_where_the_workers_are_set_so(tb: Tellback, runtime: Runtime) -> None:
+def test_the_kind_of_error_is_named_where_the_workers_are_set_so(tb: Tellback, runtime: Runtime) -> None:
     turn = opened(tb, language="fr")
     turn.finish(llm_error=LlmError(code="rate_limit_error"))
     apply(tb, runtime, interpret_errors=True)
     assert sent(tb) == [(turn.id, "answer", WORDS.say(BUSY_KEY, "fr"))]
 
 
-def test_a_blank_final_answer_and_a_limit_are_told(tb: Tellback, runtime: Runtime) -> None:
+def test_a_blank_final_answer_and_a_limit_are_explained(tb: Tellback, runtime: Runtime) -> None:
     blank, limit = opened(tb), opened(tb, conversation="c2", language="ru")
     blank.finish(final_answer_ready=True)
     limit.finish(llm_response=LlmResponse(limit="tool_calls", tool_calls=3))
     apply(tb, runtime)
-    found = {delivery.turn_id: delivery.response.text for delivery in drained(tb)}
+    found = {delivery.turn_id: delivery.response.text for delivery in delivered_now(tb)}
     assert found == {blank.id: WORDS.feedback(), limit.id: WORDS.say(LIMIT_KEYS["tool_calls"], "ru")}
     assert routed(tb, blank)["code"] == "response.blank"
     assert routed(tb, limit)["code"] == "limit.tool_calls"
@@ -162,7 +153,7 @@ def test_voice_in_voice_out_by_the_last_message_of_the_user(tb: Tellback, runtim
     ]
     turn.finish(llm_response=LlmResponse(text="42"), messages=messages)
     apply(tb, runtime, voice_channels="chat, other")
-    (delivery,) = drained(tb)
+    (delivery,) = delivered_now(tb)
     assert delivery.response == OutgoingResponse(text="42", voice="42")
 
 
@@ -174,7 +165,7 @@ def test_the_channels_language_and_own_catalogs_are_used(tb: Tellback, runtime: 
     for each in (turn, other):
         each.finish(llm_error=LlmError())
     apply(tb, runtime, channel_languages="chat=nl", catalogs=str(tmp_path / "words"))
-    found = {delivery.turn_id: delivery.response.text for delivery in drained(tb)}
+    found = {delivery.turn_id: delivery.response.text for delivery in delivered_now(tb)}
     assert found == {turn.id: "Er ging iets mis.", other.id: WORDS.feedback("de")}
 
 
@@ -188,8 +179,10 @@ def test_the_sweep_and_a_failure_speak_the_channels_language_too(settings: Setti
         assert sorted(sent(russian)) == sorted([(failed.id, "answer", text), (late.id, "fallback", text)])
 
 
-@pytest.mark.parametrize("bad", ["Raises", "RaisesWhenAsked", "Exits", "Hangs", "Silences", "Spoils"])
-def test_a_bad_system_costs_its_own_work_and_is_told(tb: Tellback, runtime: Runtime, bad: str) -> None:
+@pytest.mark.parametrize(
+    "bad", ["RaisingSystem", "RaisesWhenAsked", "ExitingSystem", "HangingSystem", "Silences", "Spoils"]
+)
+def test_a_bad_system_costs_its_own_work_and_is_reported(tb: Tellback, runtime: Runtime, bad: str) -> None:
     turn = opened(tb)
     turn.finish(llm_response=LlmResponse(text="42"))
     apply(tb, runtime, systems=f"{SYSTEMS}{bad},{SYSTEMS}Signs", system_timeout=0.1)
@@ -202,8 +195,8 @@ def test_systems_that_hang_cannot_hold_a_batch(tb: Tellback, runtime: Runtime) -
     turns = [opened(tb) for _ in range(8)]
     for turn in turns:
         turn.finish(llm_response=LlmResponse(text="42"))
-    apply(tb, runtime, systems=f"{SYSTEMS}Hangs", system_timeout=0.1, drain_lease=0.8)
-    assert len(drained(tb)) == 8
+    apply(tb, runtime, systems=f"{SYSTEMS}HangingSystem", system_timeout=0.1, consumer_lease=0.8)
+    assert len(delivered_now(tb)) == 8
     errors = [error for turn in turns for error in routed(tb, turn)["errors"]]
     assert any("used up their time" in error for error in errors)
 
@@ -220,7 +213,7 @@ def test_a_plain_answer_adds_nothing_to_the_history(tb: Tellback, runtime: Runti
     turn = opened(tb)
     turn.finish(OutgoingResponse.text_only("42"))
     apply(tb, runtime)
-    assert [entry["event"] for entry in told(tb, turn)] == ["opened", "answered"]
+    assert [entry["event"] for entry in reported(tb, turn)] == ["opened", "answered"]
 
 
 @pytest.mark.parametrize(
@@ -228,8 +221,7 @@ def test_a_plain_answer_adds_nothing_to_the_history(tb: Tellback, runtime: Runti
     [
         {},
         {"response": OutgoingResponse.text_only("a"), "llm_error": LlmError()},
-        {"error_code": "a", "llm_response": LlmResponse(text="a")},
-        {"error_code": "a", "response": OutgoingResponse.text_only("a")},
+        {"response": OutgoingResponse.text_only("a"), "llm_response": LlmResponse(text="a")},
         {"llm_response": "text"},
         {"llm_response": LlmResponse(text="x" * 70_000)},
         {"llm_response": LlmResponse(text="\ud800")},
@@ -259,7 +251,7 @@ def test_the_same_systems_run_in_the_host(tb: Tellback) -> None:
     assert again.routing_outcome is not None
     assert again.routing_outcome.error == "the outbox did not take it: duplicate"
     second.run(TurnContext())
-    failed.run(TurnContext(llm_error=LlmError(code="llm.down")), pipeline=TurnPipeline([systems.Raises()]))
+    failed.run(TurnContext(llm_error=LlmError(code="llm.down")), pipeline=TurnPipeline([systems.RaisingSystem()]))
     generic = WORDS.feedback()
     assert sent(tb) == [
         (turn.id, "answer", "42 (signed)"), (second.id, "answer", generic), (failed.id, "answer", generic),
@@ -290,12 +282,12 @@ def test_what_a_host_says_of_a_failure_while_redis_is_away_reaches_the_user(
     assert outcome.queued
     apply(tb, runtime)
     assert sent(tb) == [(turn.id, "answer", text)]
-    (answered,) = (entry for entry in told(tb, turn) if entry["event"] == "answered")
+    (answered,) = (entry for entry in reported(tb, turn) if entry["event"] == "answered")
     assert answered["code"] == (code.strip() or "unknown"), "a feedback is no final answer"
 
 
-@given(leak=leaks, path=st.sampled_from(["code", "message", "system", "told", "raises", "nests", "field", "reason"]))
-@limits(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(leak=leaks, path=st.sampled_from(["code", "message", "system", "failure", "raises", "nests", "field", "reason"]))
+@limits(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_secret_and_no_trace_reaches_the_outbox_the_history_or_the_log(
     tb: Tellback,
     runtime: Runtime,
@@ -312,7 +304,7 @@ def test_no_secret_and_no_trace_reaches_the_outbox_the_history_or_the_log(
         "code": {"llm_error": LlmError(code=text)},
         "message": {"llm_error": LlmError(message=text)},
         "system": {"system_errors": [SystemFailure(system=text)]},
-        "told": {"system_errors": [SystemFailure(system="plan", error=text, message=text)]},
+        "failure": {"system_errors": [SystemFailure(system="plan", error=text, message=text)]},
         "reason": {"llm_response": LlmResponse(finish_reason=text)},
     }
     blurting = [Blurts(text, path, 59.5)] if path in {"raises", "nests", "field"} else []
@@ -320,18 +312,18 @@ def test_no_secret_and_no_trace_reaches_the_outbox_the_history_or_the_log(
     def loaded(_: str) -> tuple[Blurts, ...]:
         return tuple(blurting)
 
-    monkeypatch.setattr("tellback_workers.turn_systems.load_systems", loaded)
+    monkeypatch.setattr("tellback_workers.isolation.load_systems", loaded)
     turn.finish(**ways.get(path, {"llm_response": LlmResponse(tool_calls=1)}))
     apply(tb, runtime, interpret_errors=True)
     assert [text in TEXTS for _, _, text in sent(tb)] == [True]
-    assert shown(json.dumps(told(tb, turn), ensure_ascii=False), secret) == []
+    assert shown(json.dumps(reported(tb, turn), ensure_ascii=False), secret) == []
     assert shown(caplog.text, secret) == []
 
 
 @pytest.mark.slow
 @pytest.mark.faults
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("bad", ["Dies", "Hangs"])
+@pytest.mark.parametrize("bad", ["Dies", "HangingSystem"])
 def test_a_real_worker_answers_whatever_a_system_does(
     tb: Tellback, settings: Settings, start_workers: StartWorkers, bad: str
 ) -> None:

@@ -16,9 +16,9 @@ import pytest
 from tellback import OutgoingResponse, StateConflict, Tellback, connect
 from tellback.client.turns import Turn
 from tellback.settings import Settings
-from tellback.state.turns import TurnView
+from tellback.state.turn_view import TurnView
 from tellback_workers.sweep_turns import sweep
-from tests.support.turns import SENT, deadline_passes, drained, opened, store, swept
+from tests.support.turns import SENT, deadline_passes, delivered_now, opened, store, swept
 
 SPAWN = multiprocessing.get_context("spawn")  # a fork would share the parent's connections
 PROCESSES: Final = 8
@@ -26,7 +26,7 @@ TALKS: Final = 60
 IN_A_TALK: Final = 4  # turns of one conversation, which may be merged
 OPEN: Final = frozenset({"open", "finishing"})
 
-Told = list[tuple[str, str, str]]  # call, turn, result
+Reports = list[tuple[str, str, str]]  # call, turn, result
 
 
 def raced(target: Callable[..., None], each: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -43,19 +43,19 @@ def raced(target: Callable[..., None], each: Sequence[tuple[Any, ...]]) -> list[
 
 def _do_anything(settings: Settings, ids: list[str], seed: int, barrier: Barrier, results: Any) -> None:
     """A host that sweeps and sends as well: each turn twice, in an order of its own."""
-    dice, told = random.Random(seed), Told()
+    dice, reported = random.Random(seed), Reports()
     few = msgspec.structs.replace(settings, sweep_batch=20, host=f"host-{seed}")
     with connect(settings=few) as tb:
         turns = {name: tb.turn(name) for name in ids}
         barrier.wait()
         for name in dice.sample(ids * 2, len(ids) * 2):
-            told.append(_one_call(tb, turns, turns[name], dice))
+            reported.append(_one_call(tb, turns, turns[name], dice))
             if dice.random() < 0.1:
-                told.append(("sweep", "", str(sweep(store(tb), few)[1])))
+                reported.append(("sweep", "", str(sweep(store(tb), few)[1])))
             if dice.random() < 0.02:
                 for delivery in itertools.islice(tb.outbox("chat"), 3):
-                    told.append(("send", f"{delivery.turn_id} {delivery.kind}", delivery.settle(SENT)))
-    results.put(told)
+                    reported.append(("send", f"{delivery.turn_id} {delivery.kind}", delivery.settle(SENT)))
+    results.put(reported)
 
 
 def _one_call(tb: Tellback, turns: dict[str, Turn], turn: Turn, dice: random.Random) -> tuple[str, str, str]:
@@ -92,10 +92,10 @@ def test_whatever_many_processes_do_each_turn_has_one_first_answer(tb: Tellback,
     turns = [opened(tb, conversation=f"c{n}", answer_within=60) for n in range(TALKS) for _ in range(IN_A_TALK)]
     ids = [turn.id for turn in turns]
     reports = raced(_do_anything, [(settings, ids, seed) for seed in range(PROCESSES)])
-    told: Told = [entry for report in reports for entry in report]
+    reported: Reports = [entry for report in reports for entry in report]
     for view in store(tb).open_now(10_000):
         deadline_passes(tb, tb.turn(view.id))
-    fallbacks = sum(int(result) for call, _, result in told if call == "sweep")
+    fallbacks = sum(int(result) for call, _, result in reported if call == "sweep")
     assert fallbacks > 0, "some were overdue while the race was on"
     while count := swept(tb):
         fallbacks += count
@@ -104,24 +104,24 @@ def test_whatever_many_processes_do_each_turn_has_one_first_answer(tb: Tellback,
     assert not [view for view in views.values() if view.state in OPEN], "no turn is left open"
     assert store(tb).overdue(10) == []
     states = Counter(view.state for view in views.values())
-    answers = Counter(result for call, _, result in told if call in {"respond", "fail"})
+    answers = Counter(result for call, _, result in reported if call in {"respond", "fail"})
     assert states["responded"] == answers["accepted"] + answers["replaced"]
     assert states["fallback"] == fallbacks - answers["replaced"]
-    assert {result for call, _, result in told if call == "send"} == {"delivered"}
-    deliveries = [name.split() for call, name, _ in told if call == "send"]
-    deliveries += [[item.turn_id, item.kind] for item in drained(tb)]
+    assert {result for call, _, result in reported if call == "send"} == {"delivered"}
+    deliveries = [name.split() for call, name, _ in reported if call == "send"]
+    deliveries += [[item.turn_id, item.kind] for item in delivered_now(tb)]
     firsts = Counter(name for name, kind in deliveries if kind != "late")
     assert firsts == Counter(name for name, view in views.items() if view.state in {"responded", "fallback"})
     assert Counter(kind for _, kind in deliveries) == Counter(
         answer=states["responded"], fallback=states["fallback"], late=answers["late"]
     )
-    _check_that_each_user_was_told(views, firsts)
+    _check_that_each_user_was_answered(views, firsts)
     proof = {"accepted", "replaced", "duplicate", "closed", "merged", "late", "stale"}
     assert proof <= answers.keys(), "a race in which one side always wins proves nothing"
     assert min(states[state] for state in ("responded", "fallback", "no_reply", "merged")) > 0
 
 
-def _check_that_each_user_was_told(views: dict[str, TurnView], firsts: Counter[str]) -> None:
+def _check_that_each_user_was_answered(views: dict[str, TurnView], firsts: Counter[str]) -> None:
     """A merged turn leads, in few steps and in no circle, to one that was answered, or was meant not to be."""
     for view in views.values():
         last, steps = view, 0
@@ -135,19 +135,19 @@ def _open_all(settings: Settings, count: int, barrier: Barrier, results: Any) ->
     with connect(settings=settings) as tb:
         barrier.wait()
         turns = [opened(tb, conversation=f"c{n % 10}", message_id=str(n)) for n in range(count)]
-        told = [turn.respond(OutgoingResponse.text_only("hello")) for turn in turns]
-    results.put([(turn.id, turn.duplicate, result) for turn, result in zip(turns, told, strict=True)])
+        reported = [turn.respond(OutgoingResponse.text_only("hello")) for turn in turns]
+    results.put([(turn.id, turn.duplicate, result) for turn, result in zip(turns, reported, strict=True)])
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_same_messages_from_sixteen_processes_open_one_turn_each(tb: Tellback, settings: Settings) -> None:
     reports = raced(_open_all, [(settings, 100)] * 16)
-    told = [entry for report in reports for entry in report]
-    ids = {name for name, _, _ in told}
+    reported = [entry for report in reports for entry in report]
+    ids = {name for name, _, _ in reported}
     assert len(ids) == 100
-    assert Counter(name for name, duplicate, _ in told if not duplicate) == Counter(ids)
-    assert Counter(result for _, _, result in told) == {"accepted": 100, "duplicate": 1_500}
-    assert Counter(item.turn_id for item in drained(tb)) == Counter(ids)
+    assert Counter(name for name, duplicate, _ in reported if not duplicate) == Counter(ids)
+    assert Counter(result for _, _, result in reported) == {"accepted": 100, "duplicate": 1_500}
+    assert Counter(item.turn_id for item in delivered_now(tb)) == Counter(ids)
     events = Counter(entry["event"] for n in range(10) for entry in tb.history(f"c{n}"))
     assert events == {"opened": 100, "answered": 100, "delivered": 100}

@@ -8,6 +8,7 @@ import io
 import json
 import multiprocessing
 import os
+import re
 from collections import Counter
 from multiprocessing.synchronize import Barrier
 from typing import Any
@@ -19,12 +20,13 @@ from tellback import OutgoingResponse, Tellback, connect
 from tellback.client.turns import open_turn
 from tellback.errors import Unavailable
 from tellback.settings import Settings
-from tellback.state.database import Arg, Database
-from tellback.state.script import Call
-from tellback.state.turn_answers import Answer
-from tellback.state.turns import Origin, TurnRef, Turns
+from tellback.state.database import Database
+from tellback.state.script_calls import Arg, ScriptCall
+from tellback.state.turn_answers import TurnAnswer
+from tellback.state.turn_view import TurnRef
+from tellback.state.turns import LostTurnOrigin, Turns
 from tellback_workers.sweep_turns import sweep
-from tests.support.turns import HELLO, deadline_passes, drained, opened, overdue, sent, state, store, swept
+from tests.support.turns import HELLO, deadline_passes, delivered_now, opened, overdue, sent, state, store, swept
 from tests.support.waiting import wait_until
 
 SPAWN = multiprocessing.get_context("spawn")  # a fork would share the parent's connections
@@ -46,21 +48,21 @@ def due_turns(tb: Tellback, count: int) -> list[str]:
     return ids
 
 
-class Recorder(Database):
+class ScriptRecorder(Database):
     """Keeps the scripts that it is to run, so that thousands go in one round trip."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
-        self.calls: list[Call] = []
+        self.calls: list[ScriptCall] = []
 
-    def run(self, call: Call) -> bytes:
+    def run(self, call: ScriptCall) -> bytes:
         self.calls.append(call)
         return b'{"new": true, "state": "open", "session": "s", "language": "", "opened_at": 0}'
 
 
 def at_once_due(tb: Tellback, count: int) -> list[str]:
     """As many overdue turns, opened as a client does it, but many in a round trip."""
-    recorder = Recorder(tb.context.settings.redis_url)
+    recorder = ScriptRecorder(tb.context.settings.redis_url)
     context = dataclasses.replace(tb.context, database=recorder)
     ids = [
         open_turn(
@@ -91,15 +93,15 @@ def outbox_entries(tb: Tellback) -> list[dict[str, Any]]:
 
 
 def _sweep_bounded(settings: Settings, barrier: Barrier, results: multiprocessing.Queue[tuple[int, int, int]]) -> None:
-    """Sweep until nothing is due; how many fallbacks it wrote, how many turns it looked at, the most in one run."""
+    """Sweep until nothing is due; how many fallbacks it wrote, how many turns it checked at, the most in one run."""
     with connect(settings=settings) as tb, contextlib.redirect_stdout(io.StringIO()):  # ten thousand log lines
         turns = store(tb)
         barrier.wait()
         written, seen, most = 0, 0, 0
         while True:
-            looked, wrote = sweep(turns, settings)
-            written, seen, most = written + wrote, seen + looked, max(most, looked)
-            if looked == 0:
+            checked, wrote = sweep(turns, settings)
+            written, seen, most = written + wrote, seen + checked, max(most, checked)
+            if checked == 0:
                 break
         results.put((written, seen, most))
 
@@ -109,9 +111,9 @@ def _sweep_all(settings: Settings, barrier: Barrier, results: multiprocessing.Qu
         barrier.wait()
         written = 0
         while True:
-            looked, wrote = sweep(store(tb), settings)
+            checked, wrote = sweep(store(tb), settings)
             written += wrote
-            if looked == 0:
+            if checked == 0:
                 break
         results.put(written)
 
@@ -180,9 +182,9 @@ def test_a_turn_whose_fallback_cannot_be_written_costs_no_other_its_fallback_or_
     capsys.readouterr()
     assert sweep(store(tb), settings) == (4, 3)
     logged = capsys.readouterr().out.splitlines()
-    told = [line for line in logged if "[FeedbackGuarantee] Producing fallback OutgoingResponse ..." in line]
-    assert [name in "".join(told) for name in (turn.id for turn in turns)] == [True, False, True, True]
-    assert len(told) == 3
+    reported = [line for line in logged if "[FeedbackGuarantee] Producing fallback OutgoingResponse ..." in line]
+    assert [name in "".join(reported) for name in (turn.id for turn in turns)] == [True, False, True, True]
+    assert len(reported) == 3
     assert any("sweep_turns.failed" in line and turns[1].id in line for line in logged)
     assert state(turns[1]) == "open", "the script changed nothing"
     assert store(tb).overdue(10) == [], "it is set aside"
@@ -207,11 +209,11 @@ def test_what_is_no_turn_leaves_the_due_set_and_stops_no_sweep(
     assert [found.id for found in store(tb).open_now(100)] == [turn.id]
     assert sweep(store(tb), msgspec.structs.replace(settings, sweep_batch=10)) == (1, 1)
     assert state(turn) == "fallback"
-    logged = [record.getMessage() for record in caplog.records if "due.no_turns_removed" in record.getMessage()]
+    logged = [record.getMessage() for record in caplog.records if "overdue_turns.strays_removed" in record.getMessage()]
     assert len(logged) == 3
     assert shard.key("due") in logged[0]
     assert "stray-19" in logged[1]
-    assert database.command("ZRANGE", shard.key("due"), 0, -1) == [b"later"], "it is looked at when it is due"
+    assert database.command("ZRANGE", shard.key("due"), 0, -1) == [b"later"], "it is checked at when it is due"
 
 
 def test_a_turn_that_is_there_again_stays_due(tb: Tellback) -> None:
@@ -219,7 +221,7 @@ def test_a_turn_that_is_there_again_stays_due(tb: Tellback) -> None:
     turn = overdue(tb, message_id="m")
     tb.context.database.command("DEL", store(tb).shard(turn.id).key("turn", turn.id))
     again = opened(tb, message_id="m", answer_within=0.001)
-    store(tb).forget_due([again.id])
+    store(tb).drop_due([again.id])
     wait_until(lambda: swept(tb) == 1, "the turn that was opened again gets its fallback")
     assert state(again) == "fallback"
 
@@ -260,8 +262,8 @@ def _answer_all(settings: Settings, refs: list[TurnRef], barrier: Barrier, resul
         turns = Turns(tb.context.database, tb.context.layout)
         barrier.wait()
         for ref in refs:
-            answer = Answer(OutgoingResponse.text_only(f"answer {os.getpid()}"), 60_000)
-            results.put(turns.answer(ref, answer, Origin("", "", 0, auto=False)))
+            answer = TurnAnswer(OutgoingResponse.text_only(f"answer {os.getpid()}"), 60_000)
+            results.put(turns.answer(ref, answer, LostTurnOrigin("", "", 0, auto=False)))
 
 
 @pytest.mark.slow
@@ -281,7 +283,7 @@ def test_answers_racing_with_sweepers_give_one_first_answer(tb: Tellback, settin
     fallbacks = sum(written.get(timeout=200) for _ in range(3))
     for racer in racers:
         racer.join()
-    deliveries = drained(tb)
+    deliveries = delivered_now(tb)
     kinds = Counter(delivery.kind for delivery in deliveries)
     firsts = Counter(item.turn_id for item in deliveries if item.kind != "late")
     assert firsts == Counter(ref.id for ref in refs), "each turn has exactly one first answer"
@@ -294,9 +296,28 @@ def test_answers_racing_with_sweepers_give_one_first_answer(tb: Tellback, settin
 def test_an_answer_that_lost_the_race_is_late_once_a_transport_has_the_fallback(tb: Tellback) -> None:
     turns = [overdue(tb, conversation=f"c{number}") for number in range(50)]
     sweep(store(tb), tb.context.settings)
-    first = drained(tb)
+    first = delivered_now(tb)
     assert [turn.respond(HELLO) for turn in turns] == ["late"] * 50
-    second = drained(tb)
+    second = delivered_now(tb)
     assert {item.kind for item in first} == {"fallback"}
     assert {item.kind for item in second} == {"late"}
     assert len(first) == len(second) == 50
+
+
+def test_the_cost_of_a_sweep_follows_what_is_due(tb: Tellback) -> None:
+    """Requirement T-24: counted in commands that Redis runs, within scripts too."""
+
+    def commands() -> int:
+        stats = tb.context.database.command("INFO", "commandstats").decode()
+        return sum(int(calls) for calls in re.findall(r"calls=(\d+)", stats))
+
+    def cost() -> int:
+        due_turns(tb, 3)
+        before = commands()
+        assert swept(tb) == 3
+        return commands() - before
+
+    few = cost()
+    for number in range(400):
+        opened(tb, conversation=f"waits{number}", answer_within=600.0)
+    assert cost() <= few + 10, "a page of the check for stranded deliveries may have more turns"

@@ -22,9 +22,9 @@ from tellback import (
 from tellback.client.turns import Turn
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.turns.text import feedback_text
+from tellback.turns.fallback_text import feedback_text
 from tests.support.redis_server import RedisServer
-from tests.support.turns import HELLO, SENT, drained, events, opened, overdue, sent, state, store, swept, view
+from tests.support.turns import HELLO, SENT, delivered_now, events, opened, overdue, sent, state, store, swept, view
 from tests.support.waiting import wait_until
 
 
@@ -43,7 +43,7 @@ def test_the_whole_response_is_kept(tb: Tellback) -> None:
     response = OutgoingResponse(text="٣ \u2028 \x1f </b> é", voice="words", attachments=("https://a/b.png",))
     opened(tb).respond(response)
     opened(tb).respond(OutgoingResponse(voice="only"))
-    assert [delivery.response for delivery in drained(tb)] == [response, OutgoingResponse(voice="only")]
+    assert [delivery.response for delivery in delivered_now(tb)] == [response, OutgoingResponse(voice="only")]
 
 
 def test_the_same_message_opens_one_turn(tb: Tellback) -> None:
@@ -143,7 +143,7 @@ def test_a_fallback_that_was_given_back_unsent_can_still_be_replaced(tb: Tellbac
     assert turn.respond(HELLO) == "replaced"
 
 
-def test_a_failure_answers_in_the_turns_language_and_tells_no_code(tb: Tellback) -> None:
+def test_a_failure_answers_in_the_turns_language_and_shows_no_code(tb: Tellback) -> None:
     turn = opened(tb, language="fr-CA")
     assert turn.fail(code="llm.timeout") == "accepted"
     assert state(turn) == "responded"
@@ -322,7 +322,7 @@ def test_a_turn_that_is_gone_is_said_to_be(tb: Tellback, database: Database) -> 
         turn.progress()
     with pytest.raises(NotFound):
         turn.no_reply(reason="x")
-    store(tb).forget_due([turn.id])
+    store(tb).drop_due([turn.id])
 
 
 def test_an_answer_brings_back_a_turn_that_a_failover_lost(tb: Tellback, database: Database) -> None:
@@ -349,7 +349,7 @@ def test_a_turn_whose_days_are_over_is_not_answered_again(tb: Tellback, database
     with pytest.raises(NotFound):
         old.fail(code="x")
     assert sent(tb) == []
-    store(tb).forget_due([turn.id])
+    store(tb).drop_due([turn.id])
 
 
 def test_the_sweep_forgets_a_due_turn_that_is_gone(tb: Tellback, database: Database) -> None:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tellback import RoutingOutcome, Tellback, connect
 from tellback.cli.app import app
 from tellback.settings import Settings
-from tests.support.turns import HELLO, drained, fallback_was, opened, overdue, swept, view
+from tests.support.turns import HELLO, delivered_now, fallback_was, opened, overdue, swept, view
 from tests.support.waiting import wait_until
 
 
@@ -81,10 +81,10 @@ def test_an_empty_listing_says_so(tb: Tellback, settings: Settings, command: str
 def test_late_answers_are_listed_with_what_became_of_them(tb: Tellback, settings: Settings) -> None:
     late, stale, never = (overdue(tb, conversation=name) for name in ("c1", "c2", "c3"))
     swept(tb)
-    drained(tb)
+    delivered_now(tb)
     fallback_was(tb, late, 90)
     assert (late.respond(HELLO), stale.respond(HELLO, late_within=0)) == ("late", "stale")
-    drained(tb)
+    delivered_now(tb)
     found = {row["id"]: row for row in rows(settings, "turns", "--late")}
     assert set(found) == {late.id, stale.id}
     assert never.id not in found
@@ -116,7 +116,7 @@ def test_what_did_not_surely_arrive_is_listed(tb: Tellback, settings: Settings) 
     assert "blocked by the user" in run(settings, "outbox", "chat", "--undelivered")
 
 
-def test_the_history_tells_a_turns_whole_story(tb: Tellback, settings: Settings) -> None:
+def test_the_history_shows_the_whole_turn(tb: Tellback, settings: Settings) -> None:
     short = msgspec.structs.replace(settings, outbox_retry=0.05)
     with connect(settings=short) as client:
         turn = overdue(client, text="a question")
@@ -150,3 +150,18 @@ def test_the_history_tells_a_turns_whole_story(tb: Tellback, settings: Settings)
     table = run(settings, "history", "c1")
     assert "event: ambiguous · sent: late · error: no reply in 10 s · attempt: 1" in table
     assert "event: opened · text: a question" in table
+
+
+def test_one_turn_is_shown_whole(tb: Tellback, settings: Settings) -> None:
+    """Its text, times, state, and what happened to it; other turns of its session are left out."""
+    turn, other = opened(tb, text="where is my order?"), opened(tb)
+    other.respond(HELLO)
+    page = run(settings, "turns", "show", turn.id)
+    assert "where is my order?" in page
+    assert "History" in page
+    turn.respond(HELLO)
+    (whole,) = rows(settings, "turns", "show", turn.id)
+    assert (whole["id"], whole["state"], whole["text"]) == (turn.id, "responded", ""), "the text goes with the answer"
+    assert {entry["turn"] for entry in whole["history"]} == {turn.id}
+    missing = CliRunner().invoke(app, ["turns", "show", "t0-nothing", "--redis-url", settings.redis_url])
+    assert (missing.exit_code, "no turn t0-nothing" in missing.output) == (1, True)

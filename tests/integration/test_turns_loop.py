@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 import pytest
 
@@ -11,21 +9,11 @@ from tellback import OutgoingResponse, Tellback
 from tellback.contracts.codec import decode
 from tellback.contracts.turns import TurnFinished
 from tellback.names import Family
-from tellback.settings import Settings
-from tellback.state.intake import Entry, Fenced, Intake, Lease
-from tellback.state.turn_answers import Answer
+from tellback.state.intake import Fenced, Intake, IntakeEntry, Lease
+from tellback.state.turn_answers import TurnAnswer
 from tellback_workers.loops.turns import TurnsLoop
 from tellback_workers.runtime import Runtime
 from tests.support.turns import HELLO, fallback_was, opened, overdue, sent, state, store, swept, view
-
-
-@pytest.fixture
-def runtime(tb: Tellback, settings: Settings) -> Iterator[Runtime]:
-    del tb
-    runtime = Runtime(settings)
-    runtime.intake("default").ensure_groups()
-    yield runtime
-    runtime.database.close()
 
 
 @pytest.fixture
@@ -33,8 +21,8 @@ def loop(runtime: Runtime) -> TurnsLoop:
     return TurnsLoop(runtime, "default")
 
 
-def published(tb: Tellback, runtime: Runtime, *facts: TurnFinished) -> tuple[Intake, Lease, list[Entry]]:
-    """The facts as a drainer reads them: all are of the conversation c1."""
+def published(tb: Tellback, runtime: Runtime, *facts: TurnFinished) -> tuple[Intake, Lease, list[IntakeEntry]]:
+    """The facts as a consumer reads them: all are of the conversation c1."""
     for fact in facts:
         tb.context.publisher.publish(fact)
     tb.flush()
@@ -44,7 +32,10 @@ def published(tb: Tellback, runtime: Runtime, *facts: TurnFinished) -> tuple[Int
     return (
         intake,
         lease,
-        [Entry(raw.id, decode(raw.raw or b"", Family.TURNS), raw.deliveries) for raw in intake.read_new(lease, 100)],
+        [
+            IntakeEntry(raw.id, decode(raw.raw or b"", Family.TURNS), raw.deliveries)
+            for raw in intake.read_new(lease, 100)
+        ],
     )
 
 
@@ -62,7 +53,7 @@ def test_an_answer_leaves_the_stream_with_its_effect(tb: Tellback, runtime: Runt
     assert intake.read_pending(lease, "0", 10) == []
 
 
-def test_a_drainer_that_was_fenced_off_writes_nothing(tb: Tellback, runtime: Runtime, loop: TurnsLoop) -> None:
+def test_a_consumer_that_was_fenced_off_writes_nothing(tb: Tellback, runtime: Runtime, loop: TurnsLoop) -> None:
     turn = opened(tb)
     intake, lease, entries = published(tb, runtime, finished(turn.id))
     runtime.database.command("DEL", lease.key)
@@ -91,13 +82,13 @@ def test_an_answer_to_no_turn_leaves_the_stream_for_the_dead_letters(
     assert intake.lengths()[lease.shard, Family.TURNS] == 0
 
 
-def test_a_turn_that_goes_between_two_looks_keeps_its_answer_in_the_stream(tb: Tellback, runtime: Runtime) -> None:
+def test_a_turn_that_goes_between_two_reads_keeps_its_answer_in_the_stream(tb: Tellback, runtime: Runtime) -> None:
     turn = opened(tb)
     intake, lease, entries = published(tb, runtime, finished(turn.id))
     runtime.database.command("DEL", lease.shard.key("turn", turn.id))
-    assert not store(tb).apply_finished(lease, entries[0], turn.ref, Answer(HELLO, 0))
+    assert not store(tb).apply_finished(lease, entries[0], turn.ref, TurnAnswer(HELLO, 0))
     assert intake.lengths()[lease.shard, Family.TURNS] == 1
-    store(tb).forget_due([turn.id])
+    store(tb).drop_due([turn.id])
 
 
 def test_a_failures_code_is_redacted_and_stays_with_operators(tb: Tellback, runtime: Runtime, loop: TurnsLoop) -> None:

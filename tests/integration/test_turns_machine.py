@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from tellback import OutgoingResponse, RoutingOutcome, StateConflict, Tellback, connect
-from tellback.client.outbox import OutboxDelivery, as_delivery, open_outbox
+from tellback.client.outbox import OutboxDelivery, open_outbox, to_outbox_delivery
 from tellback.client.turns import Turn
 from tellback.settings import Settings
 from tellback.state.database import Database
+from tests.support.examples import examples
 from tests.support.turn_model import Owed, Sent
 from tests.support.turns import deadline_passes, opened, store, swept
 
@@ -198,11 +199,11 @@ class TurnsMachine(RuleBasedStateMachine):
         if owed is not None:
             self.tb_state(owed, store(self.tb).mark_finishing(owed.turn.ref, 60_000))
 
-    def tb_state(self, owed: Owed, told: str) -> None:
+    def tb_state(self, owed: Owed, reported: str) -> None:
         if owed.state == "open":
             owed.becomes("finishing")
             owed.overdue = False
-        assert told == owed.state
+        assert reported == owed.state
 
     @rule(message=MESSAGES)
     def time_passes(self, message: tuple[str, str]) -> None:
@@ -261,7 +262,7 @@ class TurnsMachine(RuleBasedStateMachine):
             queue[0].lapsed = queue[0].lapsed or queue[0].touched
             queue[0].touched = True
             self.held.add(place.conversation)
-            self.taken[place.conversation] = as_delivery(outbox, place, taken)
+            self.taken[place.conversation] = to_outbox_delivery(outbox, place, taken)
 
     @rule(conversation=st.sampled_from(["c1", "c2"]), outcome=st.sampled_from(sorted(OUTCOMES)))
     def settle(self, conversation: str, outcome: str) -> None:
@@ -365,9 +366,8 @@ def test_no_sequence_of_calls_breaks_a_turn(database: Database, settings: Settin
         run_state_machine_as_test(
             type("Bound", (TurnsMachine,), {"hosts": hosts}),
             settings=profile(
-                max_examples=150,
+                max_examples=examples(150),
                 stateful_step_count=50,
-                deadline=None,
                 suppress_health_check=[HealthCheck.too_slow],
                 database=None,
             ),

@@ -10,7 +10,7 @@ import pytest
 
 from tellback import Tellback, Unavailable
 from tellback.state.database import Database
-from tellback.state.script import Call
+from tellback.state.script_calls import ScriptCall
 from tests.support.turns import HELLO, SENT, opened, overdue, sent, state, store, swept
 
 
@@ -18,9 +18,9 @@ from tests.support.turns import HELLO, SENT, opened, overdue, sent, state, store
 def replies_lost(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     """The first reply of each script is lost on its way back: the effect is there, the client does not know."""
     run = Database.run
-    seen: set[Call] = set()
+    seen: set[ScriptCall] = set()
 
-    def losing(self: Database, call: Call) -> Any:
+    def losing(self: Database, call: ScriptCall) -> Any:
         reply = run(self, call)
         if call not in seen:
             seen.add(call)

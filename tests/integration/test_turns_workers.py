@@ -10,15 +10,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tellback import OutgoingResponse, Tellback, connect
+from tellback import LlmError, OutgoingResponse, Tellback, connect
 from tellback.contracts.turns import TurnFinished
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import stream_of
-from tellback.turns.text import feedback_text
+from tellback.turns.fallback_text import feedback_text
 from tests.support.redis_server import RedisServer
-from tests.support.turns import HELLO, drained, opened, sent, state, store
+from tests.support.turns import HELLO, delivered_now, opened, sent, state, store
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
 
@@ -103,11 +103,11 @@ def test_answers_through_the_intake_are_applied_in_order(tb: Tellback, start_wor
     turns = [opened(tb, conversation=f"c{number % 3}", language="ja") for number in range(60)]
     for number, turn in enumerate(turns):
         if number == 30:
-            turn.finish(error_code="llm.timeout")
+            turn.finish(llm_error=LlmError(code="llm.timeout"))
         else:
             turn.finish(OutgoingResponse.text_only(f"answer {number}"))
     wait_until(lambda: all(answered(tb, turn.id) for turn in turns), "every answer is applied", timeout=30)
-    found = drained(tb)
+    found = delivered_now(tb)
     assert {item.kind for item in found} == {"answer"}
     texts = {item.turn_id: item.response.text for item in found}
     assert [texts[turn.id] for turn in turns] == [

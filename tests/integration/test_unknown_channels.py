@@ -6,15 +6,15 @@ import msgspec
 import pytest
 
 from tellback import Tellback
-from tellback.doctor.work import outbox as examined
+from tellback.doctor.backlog import check_outbox as examined
 from tellback.settings import Settings
-from tellback_workers.unknown_channels import bury_unknown
-from tests.support.turns import HELLO, drained, events, opened, overdue, swept, view
+from tellback_workers.sweep_turns import dead_letter_unknown
+from tests.support.turns import HELLO, delivered_now, events, opened, overdue, swept, view
 
 
-def bury(tb: Tellback, settings: Settings, channels: str) -> int:
+def add_letter(tb: Tellback, settings: Settings, channels: str) -> int:
     named = msgspec.structs.replace(settings, channels=channels)
-    return bury_unknown(tb.context.database, tb.context.layout, named)
+    return dead_letter_unknown(tb.context.database, tb.context.layout, named)
 
 
 def test_an_unknown_channel_is_dead_and_logged(
@@ -25,14 +25,14 @@ def test_an_unknown_channel_is_dead_and_logged(
     for turn in (known, answered):
         turn.respond(HELLO)
     swept(tb)
-    assert bury(tb, settings, "chat, mail") == 2
+    assert add_letter(tb, settings, "chat, mail") == 2
     assert [view(tb, turn).delivery for turn in (known, answered, fallback)] == ["waiting", "dead", "dead"]
     assert events(tb, "c2")[-1] == "dead"
     assert "unknown channel" in tb.history("c2")[-1]["error"]
     logged = [line for line in capsys.readouterr().out.splitlines() if "outbox.unknown_channel" in line]
     assert len(logged) == 2, "one line each, whatever the channel is called"
-    assert bury(tb, settings, "chat, mail") == 0
-    assert len(drained(tb)) == 1
+    assert add_letter(tb, settings, "chat, mail") == 0
+    assert len(delivered_now(tb)) == 1
 
 
 def test_one_run_goes_through_a_whole_conversation_of_an_unknown_channel(tb: Tellback, settings: Settings) -> None:
@@ -40,14 +40,14 @@ def test_one_run_goes_through_a_whole_conversation_of_an_unknown_channel(tb: Tel
     turns = [opened(tb, channel="telegrm") for _ in range(210)]
     for turn in turns:
         turn.respond(HELLO)
-    assert [bury(tb, settings, "chat"), bury(tb, settings, "chat")] == [200, 10]
+    assert [add_letter(tb, settings, "chat"), add_letter(tb, settings, "chat")] == [200, 10]
     assert {view(tb, turn).delivery for turn in turns} == {"dead"}
 
 
 def test_without_a_list_of_channels_everything_waits(tb: Tellback, settings: Settings) -> None:
     opened(tb, channel="telegrm").respond(HELLO)
-    assert bury(tb, settings, " , ") == 0
-    assert len(drained(tb, "telegrm")) == 1
+    assert add_letter(tb, settings, " , ") == 0
+    assert len(delivered_now(tb, "telegrm")) == 1
 
 
 def test_the_doctor_sees_what_no_transport_asks_for(tb: Tellback) -> None:

@@ -189,7 +189,7 @@ def test_doctor_finds_all_well(up: RunningUp) -> None:
         ((), 2),
     ],
 )
-def test_health_checks_of_containers_tell_the_living(up: RunningUp, arguments: tuple[str, ...], code: int) -> None:
+def test_health_checks_of_containers_find_the_living(up: RunningUp, arguments: tuple[str, ...], code: int) -> None:
     given = [str(up.flower_url) if argument == "FLOWER" else argument for argument in arguments]
     done = subprocess.run(
         [sys.executable, "-m", "tellback.doctor.alive", *given],
@@ -213,7 +213,8 @@ def test_a_second_up_in_the_same_data_directory_is_refused(up: RunningUp) -> Non
         check=False,
     )
     assert done.returncode == 2
-    assert done.stderr == f"tellback: another `tellback up` uses the data directory {up.data_dir}; see --data-dir\n"
+    wanted = f"tellback: another `tellback up` uses the data directory {up.data_dir}; choose another with --data-dir\n"
+    assert done.stderr == wanted
 
 
 def test_flower_shows_no_password(up: RunningUp) -> None:
@@ -234,9 +235,9 @@ def test_a_dead_child_is_started_again_and_said_so(tmp_path: Path) -> None:
         state.set("tb:{default.0}:probe", "kept", ex=300)
         for name in ("redis", "loops-1"):
             os.kill(up.pids[name], 9)
-        wait_until(lambda: up.errors.count("starting it again in") >= 2, "both deaths are reported", timeout=20)
-        assert "redis was ended by SIGKILL; starting it again in 0.5 s" in up.errors
-        assert "loops-1 was ended by SIGKILL; starting it again in 0.5 s" in up.errors
+        wait_until(lambda: up.errors.count("restarting it in") >= 2, "both deaths are reported", timeout=20)
+        assert "redis was killed by SIGKILL; restarting it in 0.5 s" in up.errors
+        assert "loops-1 was killed by SIGKILL; restarting it in 0.5 s" in up.errors
         before = wait_until(lambda: _beat(up), "Redis answers again", timeout=20)
         wait_until(lambda: (_beat(up) or before) != before, "the new worker does what beat sends", timeout=40)
         assert state.get("tb:{default.0}:probe") == "kept"

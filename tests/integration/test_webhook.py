@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import ssl
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from tellback import InvalidInput, Tellback
 from tellback.errors import ConfigurationError
 from tellback.settings import Settings
 from tellback.transports import WebhookTransport, verify
-from tellback.transports.posting import MOST_BYTES, post
+from tellback.transports.http_post import MAX_RESPONSE_BYTES, post_request
 from tests.support.deliveries import answered, first, round_of, seen
 from tests.support.http_server import (
     Behaviour,
@@ -30,6 +29,7 @@ from tests.support.http_server import (
     silent,
 )
 from tests.support.redis_server import free_port
+from tests.support.tls import make_certificate
 from tests.support.turns import SENT
 
 SECRET = "a secret that both sides know"
@@ -236,33 +236,17 @@ def test_a_short_secret_is_refused() -> None:
     assert "hunter2" not in str(caught.value)
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for localhost that only those trust who are told to."""
-    folder = tmp_path_factory.mktemp("tls")
-    key, cert = folder / "key.pem", folder / "cert.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
-            *("-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(cert)),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return key, cert
-
-
-def test_certificates_are_verified(tb: Tellback, certificate: tuple[Path, Path]) -> None:
-    key, cert = certificate
+def test_certificates_are_verified(tb: Tellback, tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
+    context.load_cert_chain(certificate.made, certificate.key)
     answered(tb, "1")
     with http_server(reply(204), lambda sock: context.wrap_socket(sock, server_side=True)) as server:
         delivery = first(tb)
         outcome = WebhookTransport(server.url, SECRET).send(delivery)
         assert (outcome.attempted, outcome.error) == (False, "the certificate was refused: self-signed certificate")
         assert server.requests == [], "nothing was said to whom we do not know"
-        trusting = ssl.create_default_context(cafile=str(cert))
+        trusting = ssl.create_default_context(cafile=str(certificate.made))
         assert WebhookTransport(server.url, SECRET, tls=trusting).send(delivery) == SENT
         server.then(byte_by_byte)
         begun = time.monotonic()
@@ -272,4 +256,6 @@ def test_certificates_are_verified(tb: Tellback, certificate: tuple[Path, Path])
 
 def test_of_a_reply_without_end_little_is_read(server: HttpServer) -> None:
     server.then(endless(500))
-    assert len(post(server.url, b"{}", {}, timeout=5.0).body) == MOST_BYTES, "read, and no more waited for"
+    assert len(post_request(server.url, b"{}", {}, timeout=5.0).body) == MAX_RESPONSE_BYTES, (
+        "read, and no more waited for"
+    )

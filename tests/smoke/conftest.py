@@ -77,6 +77,12 @@ def redis_server(request: pytest.FixtureRequest, nodes: str) -> Any:
 
 
 @pytest.fixture
+def state_url(redis_server: Any) -> str:
+    """The URL of that Redis."""
+    return str(redis_server.url)
+
+
+@pytest.fixture
 def celery_broker_cluster(request: pytest.FixtureRequest, nodes: str) -> Iterator[CeleryBrokerCluster]:
     node = CeleryTestBroker(request.getfixturevalue(f"{nodes}_broker"))
     yield CeleryBrokerCluster(node)

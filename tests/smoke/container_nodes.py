@@ -34,7 +34,7 @@ class Redis(RedisContainer):  # type: ignore[misc]  # pytest-celery has no py.ty
         container.reload()
 
 
-class Worker(CeleryWorkerContainer):  # type: ignore[misc]  # as above
+class WorkerContainer(CeleryWorkerContainer):  # type: ignore[misc]  # as above
     """A `celery worker` of ours."""
 
 
@@ -62,7 +62,7 @@ WORKER: dict[str, Any] = {
     "--without-gossip --without-mingle --loglevel=INFO",
     "init": True,
     "network": "{default_pytest_celery_network.name}",
-    "wrapper_class": Worker,
+    "wrapper_class": WorkerContainer,
     "timeout": 60,
 }
 

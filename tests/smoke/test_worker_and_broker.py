@@ -5,28 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tellback import Tellback
-from tellback.contracts.guidance import ToolInvoked
-from tellback.contracts.message import new_event_id
-from tellback.state.evaluations import EvaluationId, Evaluations
 from tests.smoke.local_nodes import Node
+from tests.support.tool_calls import calls, publish
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.faults
 
-ID = EvaluationId("s", "p", "e")
 
-
-def publish(tb: Tellback, count: int) -> None:
-    for _ in range(count):
-        tb.context.publisher.publish(
-            ToolInvoked(event_id=new_event_id(), session="s", prompt="p", evaluation="e", tool="t")
-        )
-    tb.flush()
-
-
-def wait_for(tb: Tellback, calls: int) -> None:
-    evaluations = Evaluations(tb.context.database, tb.context.layout.of("s"))
-    wait_until(lambda: evaluations.counts(ID).calls == calls, f"{calls} events are counted", timeout=45)
+def wait_for(tb: Tellback, count: int) -> None:
+    wait_until(lambda: calls(tb) == count, f"{count} events are counted", timeout=45)
 
 
 def test_a_worker_restarts_and_goes_on(worker: Node, tb: Tellback) -> None:

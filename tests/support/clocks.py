@@ -10,7 +10,7 @@ import pytest
 from tellback import clock
 from tellback.state.database import Database
 from tellback.state.lua_text import script_text
-from tellback.state.script import Script
+from tellback.state.script_calls import Script
 from tests.support.redis_server import RedisServer
 
 DAY_MS = 86_400_000
@@ -29,6 +29,7 @@ class ServerClock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.offset_ms = 0
         self._still: int | None = None
+        self._patch = monkeypatch
         assert _NOW in script_text("lib/clock")
         monkeypatch.setattr(Script, "source", property(self._source))
         monkeypatch.setattr(Script, "sha", property(self._sha))
@@ -42,6 +43,12 @@ class ServerClock:
     def step(self, ms: float) -> None:
         """Step the clock, forward or back."""
         self.offset_ms += round(ms)
+
+    def passes(self, seconds: float) -> None:
+        """Let time pass, for the server and for this host, as it does where no clock steps."""
+        self.step(1000 * seconds)
+        before = clock.since_boot
+        self._patch.setattr(clock, "since_boot", lambda: before() + seconds)
 
     def stand_still(self, at_ms: int) -> None:
         """Stay at this time but for steps, so that what is computed is exact."""

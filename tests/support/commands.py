@@ -16,12 +16,15 @@ from tellback.state.database import Database
 from tests.support.workers import environment
 
 LEASE = 1.5  # of a job, in seconds
+REDIS_WAIT = 1.0  # of a command whose lease cannot be renewed
+DEAD_WITHIN = LEASE + REDIS_WAIT + 2  # seconds until a command is dead whose worker hangs
 TOOL = [sys.executable, "-c", "from tellback.cli.app import main; main()"]
 
 
 def brisk(settings: Settings) -> Settings:
     """Short leases, so that a lost worker is noticed soon."""
-    return msgspec.structs.replace(settings, job_lease=LEASE, beat_period=0.5, command_grace=0.5, host="alpha")
+    brief = {"job_lease": LEASE, "command_redis_wait": REDIS_WAIT, "beat_period": 0.5, "command_grace": 0.5}
+    return msgspec.structs.replace(settings, host="alpha", **brief)
 
 
 @contextmanager
@@ -30,19 +33,22 @@ def running_beat(settings: Settings, folder: Path) -> Generator[None]:
     command = [sys.executable, "-m", "celery", "-A", "tellback_beat.app", "beat", "-s", str(folder / "schedule")]
     with (folder / "beat.log").open("wb") as log:
         process = subprocess.Popen(command, env=environment(settings), stdout=log, stderr=log)
-    yield
-    process.terminate()
-    process.wait(timeout=15)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(timeout=15)
 
 
-def tool(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `tellback` as a user does."""
+def tool(settings: Settings, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run `tellback` as a user does, in a directory."""
     return subprocess.run(
         [*TOOL, *arguments],
         capture_output=True,
         text=True,
         timeout=60,
         env=environment(settings, {"COLUMNS": "250"}),
+        cwd=cwd,
         check=False,
     )
 
@@ -64,3 +70,8 @@ def alive(tag: str) -> list[int]:
         if any(tag in argument for argument in process.info["cmdline"] or ())
         and process.info["status"] != psutil.STATUS_ZOMBIE
     ]
+
+
+def until(path: str) -> str:
+    """Shell: go on when this file exists."""
+    return f"until [ -e {path} ]; do sleep 0.02; done"

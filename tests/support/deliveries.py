@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tellback import OutboxDelivery, OutgoingResponse, Tellback
-from tellback.state.turns import TurnView
+from tellback.state.turn_view import TurnView
 from tellback.transports import Transport
 from tests.support.turns import opened, store
 

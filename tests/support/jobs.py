@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
-from tellback.contracts.commands import CommandSubmitted
+from tellback.commands.record import record_without_run
+from tellback.contracts.commands import CommandRecord, CommandSubmitted
 from tellback.contracts.message import new_event_id
 from tellback.names import Family
+from tellback.state.audit import Author
 from tellback.state.database import Database
-from tellback.state.intake import Entry, Intake
-from tellback.state.jobs import Jobs
+from tellback.state.intake import Intake, IntakeEntry
+from tellback.state.jobs import JobLease, Jobs
 from tellback.state.keys import Layout
+
+AUTHOR = Author("alice@test", "not needed any more")
 
 
 class Queue:
@@ -26,5 +30,13 @@ class Queue:
         event_id = new_event_id()
         plain = {"type": "CommandSubmitted", "event_id": event_id, "command_id": command_id or event_id}
         submitted = msgspec.convert(plain | {"session": session, "argv": ["true"]} | fields, CommandSubmitted)
-        assert self._db.run(self._jobs.enqueue(self._lease, Entry("1-1", submitted, 1), submitted, refusal)) == b"ok"
+        assert (
+            self._db.run(self._jobs.enqueue(self._lease, IntakeEntry("1-1", submitted, 1), submitted, refusal)) == b"ok"
+        )
         return submitted.command_id
+
+
+def ended(lease: JobLease, exit_code: int | None = 0) -> CommandRecord:
+    """The record of a command that ended with `exit_code`, or that never ran."""
+    record = record_without_run(lease.submitted, "not run at all")
+    return record if exit_code is None else msgspec.structs.replace(record, exit_code=exit_code, error=None)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tellback import TurnContext, Words
 from tellback.redaction import find_secret
-from tellback.turns.keys import KEYS
+from tellback.turns.fallback_text import KEYS
 from tests.support.secrets import FORMED, draw
-from tests.support.systems import System
+from tests.support.systems import IdleSystem
 
 PYTHON: Final = """Traceback (most recent call last):
   File "/srv/inner/agent.py", line 17, in step
@@ -49,7 +49,7 @@ def shown(text: str, secret: str) -> list[str]:
     return [mark for mark in (secret, *MARKS) if mark in text]
 
 
-class Blurts(System):
+class Blurts(IdleSystem):
     """Raises, or leaves behind, what nobody should see."""
 
     def __init__(self, text: str, how: str, order: float) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tellback import FeedbackProviderConfig, FeedbackTrigger, Prompt, StaticFeedback, Tellback
-from tellback.contracts.guidance import Code, Offer, Outcome, Status, ToolInvoked
+from tellback.contracts.guidance import CallStatus, Offer, Outcome, OutcomeCode, ToolInvoked
 from tellback.contracts.message import new_event_id
-from tellback.guidance.attempts import attempt_of
-from tellback.guidance.summary import add_up
+from tellback.guidance.repeats import attempt_fingerprint
+from tellback.guidance.summary import sum_counters
 from tellback.state.database import Database
 from tellback.state.guidance_stats import read_stats
 from tellback.state.keys import Layout
@@ -38,6 +38,7 @@ COUNTS = {
     "suggestion:detail:taken": 1,
     "loop:3": 1,
     "failure:repeated": 1,
+    "stuck:same_call": 1,
     "provider:StaticFeedback:fires": 3,
 }
 CALLS = 7
@@ -47,8 +48,8 @@ def script(prompt: Prompt) -> list[ToolInvoked]:
     """Seven calls: an alternative taken, a retry that comes too late to be one, a loop, a failure that repeats."""
     first = {"q": "Ruby  creator"}
     offers = (
-        Offer("alternative", "wiki", attempt_of("wiki", first)),
-        Offer("retry", "search", attempt_of("search", first)),
+        Offer("alternative", "wiki", attempt_fingerprint("wiki", first)),
+        Offer("retry", "search", attempt_fingerprint("search", first)),
     )
     return [
         call(prompt, "search", first, "rate_limited", "error", offers),
@@ -63,8 +64,8 @@ def call(
     prompt: Prompt,
     tool: str,
     params: dict[str, Any],
-    code: Code | None,
-    status: Status = "success",
+    code: OutcomeCode | None,
+    status: CallStatus = "success",
     offers: tuple[Offer, ...] = (),
 ) -> ToolInvoked:
     """A call of this evaluation, observed where it has a code."""
@@ -90,7 +91,7 @@ def play(tb: Tellback, session: str) -> Prompt:
 
 def counted(database: Database, layout: Layout) -> dict[str, int]:
     """Every counter of the team, over all shards and days."""
-    return add_up(day.counters for day in read_stats(database, layout))
+    return sum_counters(day.counters for day in read_stats(database, layout))
 
 
 def times(n: int) -> dict[str, int]:

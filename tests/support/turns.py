@@ -1,4 +1,4 @@
-"""Turns for tests: opened with defaults, made overdue, swept, drained."""
+"""Turns for tests: opened with defaults, made overdue, swept, consumed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 from tellback import OutgoingResponse, RoutingOutcome, Tellback
 from tellback.client.outbox import OutboxDelivery
 from tellback.client.turns import Turn
-from tellback.state.turns import Turns, TurnView
+from tellback.state.turn_view import TurnView
+from tellback.state.turns import Turns
 from tellback_workers.sweep_turns import sweep
 from tests.support.waiting import wait_until
 
@@ -46,7 +47,8 @@ def deadline_passes(tb: Tellback, turn: Turn) -> None:
 def fallback_was(tb: Tellback, turn: Turn, seconds_ago: float) -> None:
     """The turn's fallback was written that long ago."""
     key = store(tb).shard(turn.id).key("turn", turn.id)
-    tb.context.database.command("HSET", key, "closed_at", tb.context.database.now_ms() - round(seconds_ago * 1000))
+    at = tb.context.database.now_ms() - round(seconds_ago * 1000)
+    tb.context.database.command("HSET", key, "closed_at", at, "closed_steady", at)
 
 
 def view(tb: Tellback, turn: Turn) -> TurnView:
@@ -75,11 +77,18 @@ def swept(tb: Tellback) -> int:
     return sweep(store(tb), tb.context.settings)[1]
 
 
-def drained(tb: Tellback, channel: str = "chat") -> list[OutboxDelivery]:
+def delivered_now(tb: Tellback, channel: str = "chat") -> list[OutboxDelivery]:
     """Every delivery of a channel, settled as sent."""
     return [delivery for delivery in tb.outbox(channel) if delivery.settle(SENT) == "delivered"]
 
 
 def sent(tb: Tellback, channel: str = "chat") -> list[tuple[str, str, str | None]]:
     """The same as turn, kind and text."""
-    return [(delivery.turn_id, delivery.kind, delivery.response.text) for delivery in drained(tb, channel)]
+    return [(delivery.turn_id, delivery.kind, delivery.response.text) for delivery in delivered_now(tb, channel)]
+
+
+def delivery_state(tb: Tellback, turn: str) -> str | None:
+    """The state of the turn's delivery."""
+    found = store(tb).load([turn])[0]
+    assert found is not None
+    return found.delivery

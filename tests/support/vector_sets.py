@@ -9,7 +9,7 @@ import pytest
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import Layout
-from tellback.state.memories import has_vector_sets
+from tellback.state.stored_facts import has_vector_sets
 from tests.support.redis_server import RedisServer
 
 DENIED: Final = ("vadd", "vsim", "vrem", "vcard")

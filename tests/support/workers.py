@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -47,12 +48,14 @@ class Workers:
         concurrency: int = 2,
         env: Mapping[str, str] | None = None,
         app: str = "tellback_workers.app",
+        prefix: Sequence[str] = (),
     ) -> None:
         self._settings = settings
         self._folder = folder
         self._options = [f"--pool={pool}", f"--concurrency={concurrency}", *([f"-Q{queues}"] if queues else [])]
         self._env = environment(settings, env)
         self._app = app
+        self._prefix = prefix
         self.processes: list[subprocess.Popen[bytes]] = []
         self.logs: list[Path] = []
         self._log_of: dict[int, Path] = {}
@@ -73,12 +76,16 @@ class Workers:
     def kill(self, index: int = 0) -> None:
         """SIGKILL one worker with its pool, as the death of its host would."""
         process = self.processes.pop(index)
-        for member in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
-            try:
-                member.kill()
-            except psutil.NoSuchProcess:
-                continue
+        with suppress(psutil.NoSuchProcess):  # it may have ended by itself
+            for member in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
+                with suppress(psutil.NoSuchProcess):
+                    member.kill()
         process.wait()
+
+    def kill_all(self) -> None:
+        """SIGKILL all of them: a warm shutdown takes an idle worker seconds, and most tests prove nothing by it."""
+        while self.processes:
+            self.kill()
 
     def children(self, index: int = 0) -> list[psutil.Process]:
         """The pool processes of one worker."""
@@ -105,6 +112,7 @@ class Workers:
         name = f"w{len(self.logs)}-{os.getpid()}"
         log = self._folder / f"{name}.log"
         command = [
+            *self._prefix,
             sys.executable,
             "-m",
             "celery",
@@ -135,6 +143,7 @@ class StartWorkers(Protocol):
         pool: str = "prefork",
         concurrency: int = 2,
         env: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
     ) -> Workers:
-        """Start `n` worker processes; they are stopped when the test ends."""
+        """Start `n` worker processes, by the program `prefix` if given; they are killed when the test ends."""
         ...

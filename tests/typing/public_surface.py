@@ -158,7 +158,7 @@ def pipeline(turn: Turn) -> None:
     said = tellback.LlmResponse(text="hello", attachments=("a.png",), tool_calls=0, limit="tool_calls")
     turn.finish(llm_response=said, final_answer_ready=True, messages=[{"role": "user", "metadata": {}}])
     turn.finish(llm_error=tellback.LlmError(code="llm.timeout"), system_errors=[tellback.SystemFailure(system="plan")])
-    tellback.LlmResponse(limit="patience")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # no such limit
+    tellback.LlmResponse(limit="speed")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # no such limit
     ours = tellback.TurnPipeline([Signature()], words=tellback.Words(default="de"), interpret_errors=True)
     context = turn.run(tellback.TurnContext(llm_response=tellback.LlmResponse(text="hi")), pipeline=ours)
     assert_type(context.outgoing_response, tellback.OutgoingResponse | None)

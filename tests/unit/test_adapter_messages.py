@@ -1,4 +1,8 @@
-"""Messages and calls of odd forms: what goes wrong costs neither the tool call nor the feedback."""
+"""Messages and calls of odd forms: what goes wrong costs neither the tool call nor the feedback.
+
+Each test imports the libraries that it needs: together they take four seconds of processor time, which each test
+process would spend while it collects.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,12 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from langchain_core.tools import tool
-from openai.types.responses import ResponseFunctionToolCallOutputItem
 
 import tellback
 from tellback import Feedback
-from tellback.adapters.claude_agent_sdk import before_stop
-from tellback.adapters.langchain import guided as guided_tool
-from tellback.adapters.openai import append_feedback, guided, guided_soon
-from tellback.adapters.openai_agents import GuidanceHooks
-from tellback.guidance.observations.completion import AnswerCheck, Missing
+from tellback.adapters.claude_agent_sdk import check_before_stop
+from tellback.adapters.openai import append_feedback, guided, guided_async
+from tellback.guidance.observations.completion import AnswerCheck, MissingItem
 
 GOAL = "[Feedback - Goal]\n\nMind the goal."
 
@@ -73,12 +73,14 @@ UNFIT: dict[str, Any] = {
 def test_a_message_that_takes_no_text_is_given_back_and_its_feedback_waits(form: str) -> None:
     guide, message = Guide(), UNFIT[form]
     assert guided(guide, message, tool="t") is message
-    assert asyncio.run(guided_soon(guide, message, tool="t")) is message
+    assert asyncio.run(guided_async(guide, message, tool="t")) is message
     assert [call["tool"] for call in guide.seen] == ["t", "t"], "the calls are told all the same"
     assert guided(guide, {"role": "tool", "content": "42"}, tool="t") == {"role": "tool", "content": f"42\n\n{GOAL}"}
 
 
 def test_objects_take_it_as_mappings_do() -> None:
+    from openai.types.responses import ResponseFunctionToolCallOutputItem
+
     said = Said("42")
     assert guided(Guide(), said, tool="t") == Said(f"42\n\n{GOAL}")
     assert said == Said("42")
@@ -103,6 +105,10 @@ def test_a_tool_result_of_anthropic_is_known_by_its_id() -> None:
 
 
 def test_feedback_that_waits_outlives_a_langchain_tool_that_raises() -> None:
+    from langchain_core.tools import tool
+
+    from tellback.adapters.langchain import guided as guided_tool
+
     @tool
     def divide(a: int, b: int) -> float:
         """Divide."""
@@ -119,12 +125,14 @@ def test_feedback_that_waits_outlives_a_langchain_tool_that_raises() -> None:
 
 
 def test_feedback_that_waits_outlives_a_call_whose_output_cannot_be_found_again() -> None:
+    from tellback.adapters.openai_agents import GuidanceHooks
+
     class Named:
         name = "search"
 
     guide = Guide()
     hooks = GuidanceHooks(guide)
-    asyncio.run(hooks.on_tool_end(object(), None, Named(), "found"))
+    asyncio.run(hooks.on_tool_end(object(), Named(), Named(), "found"))
     assert (guide.seen[0]["tool"], len(guide.waiting)) == ("search", 1)
 
 
@@ -133,14 +141,14 @@ def stopped(guide: Guide, **fields: Any) -> Any:
     nothing: Any = {"signal": None}
 
     async def main() -> Any:
-        return await before_stop(guide)(given, None, nothing)
+        return await check_before_stop(guide)(given, None, nothing)
 
     return asyncio.run(main())
 
 
-def test_an_agents_program_that_does_not_tell_the_answer_is_not_told_that_there_is_none() -> None:
-    empty = Missing("empty", "", "The answer is empty.")
-    report = Missing("tool", "report", "report has not succeeded.")
+def test_an_agents_program_that_hides_the_answer_is_not_reported_as_without_one() -> None:
+    empty = MissingItem("empty", "", "The answer is empty.")
+    report = MissingItem("tool", "report", "report has not succeeded.")
     assert stopped(Guide(AnswerCheck(passed=False, missing=(empty,), title="Missing:"))) == {}
     both = AnswerCheck(passed=False, missing=(empty, report), title="Missing:")
     assert stopped(Guide(both)) == {"decision": "block", "reason": "Missing:\n\n- report has not succeeded."}

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellback.contracts.codec import decode, encode
-from tellback.contracts.guidance import MAX_OFFERS, Offer, Outcome, ToolCall, ToolInvoked
+from tellback.contracts.guidance import Offer, Outcome, ToolCall, ToolInvoked
+from tellback.contracts.limits import MAX_OFFERS
 from tellback.contracts.message import new_event_id
 from tellback.errors import MessageError
-from tellback.guidance.attempts import attempt_of
-from tellback.guidance.bounds import tool_call_json
+from tellback.guidance.measures import stored_tool_call
+from tellback.guidance.repeats import attempt_fingerprint
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ from tellback.guidance.bounds import tool_call_json
     ],
 )
 def test_the_same_attempt(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert attempt_of("t", one) == attempt_of("t", other)
+    assert attempt_fingerprint("t", one) == attempt_fingerprint("t", other)
 
 
 @pytest.mark.parametrize(
@@ -47,11 +48,11 @@ def test_the_same_attempt(one: dict[str, Any], other: dict[str, Any]) -> None:
     ],
 )
 def test_different_attempts(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert attempt_of("t", one) != attempt_of("t", other)
+    assert attempt_fingerprint("t", one) != attempt_fingerprint("t", other)
 
 
 def test_the_tool_is_part_of_the_attempt() -> None:
-    assert attempt_of("a", {"q": 1}) != attempt_of("b", {"q": 1})
+    assert attempt_fingerprint("a", {"q": 1}) != attempt_fingerprint("b", {"q": 1})
 
 
 class _Hostile:
@@ -63,19 +64,22 @@ def test_no_arguments_make_it_raise() -> None:
     circular: dict[str, Any] = {}
     circular["self"] = circular
     for params in (circular, {"x": _Hostile()}, {"x": float("nan")}, {"\ud800": "\udfff"}, {1: b"\xff"}):
-        assert len(attempt_of("t", params)) == 16  # type: ignore[arg-type]  # keys that are no text, on purpose
+        assert len(attempt_fingerprint("t", params)) == 16  # type: ignore[arg-type]  # keys that are no text, on purpose
 
 
-@given(st.dictionaries(st.text(), st.recursive(st.none() | st.integers() | st.text(), st.lists)))
+@given(st.dictionaries(st.text(), st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=10)))
 def test_upper_case_and_spaces_change_nothing(params: dict[str, Any]) -> None:
     padded = {key: f" {value}\t" if isinstance(value, str) else value for key, value in params.items()}
-    assert attempt_of("t", params) == attempt_of("t", padded)
+    assert attempt_fingerprint("t", params) == attempt_fingerprint("t", padded)
 
 
 def test_it_is_the_same_in_another_process() -> None:
-    code = "from tellback.guidance.attempts import attempt_of; print(attempt_of('t', {'q': 'Ä', 'n': [1, 2.5]}))"
+    code = (
+        "from tellback.guidance.repeats import attempt_fingerprint; "
+        "print(attempt_fingerprint('t', {'q': 'Ä', 'n': [1, 2.5]}))"
+    )
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert other.stdout.strip() == attempt_of("t", {"n": [1, 2.5], "q": "ä"})
+    assert other.stdout.strip() == attempt_fingerprint("t", {"n": [1, 2.5], "q": "ä"})
 
 
 def _invoked(outcome: Outcome | None) -> ToolInvoked:
@@ -88,12 +92,14 @@ def test_an_outcome_travels_and_stands_in_the_history() -> None:
         code="rate_limited",
         retryable=True,
         retry_after=30.0,
-        offered=(Offer(kind="alternative", tool="wikipedia", arguments=attempt_of("wikipedia", {"query": "x"})),),
+        offered=(
+            Offer(kind="alternative", tool="wikipedia", arguments=attempt_fingerprint("wikipedia", {"query": "x"})),
+        ),
     )
     event = _invoked(outcome)
     assert decode(encode(event), event.family) == event
-    assert msgspec.json.decode(tool_call_json(event, 1, 1), type=ToolCall).outcome == outcome
-    assert b"outcome" not in tool_call_json(_invoked(None), 1, 1)
+    assert msgspec.json.decode(stored_tool_call(event, 1, 1), type=ToolCall).outcome == outcome
+    assert b"outcome" not in stored_tool_call(_invoked(None), 1, 1)
 
 
 @pytest.mark.parametrize(

@@ -12,26 +12,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellback.client import plain
-from tellback.client.plain import plain_params, plain_text
+from tellback.client import wire_values
+from tellback.client.wire_values import wire_params, wire_text
 from tellback.contracts.guidance import ToolInvoked
-from tellback.guidance.bounds import KEPT_BYTES, cut_params, cut_text, tool_call_json
-from tellback.guidance.cuts import READ_MAX
+from tellback.guidance.measures import STORED_FIELD_BYTES, stored_tool_call, truncate_params, truncate_text
 from tellback.redaction import redact_text, redact_value
+from tellback.truncation import MAX_CHARS_READ
 
 LIMIT = 64 << 10
 
 
 @given(st.text(max_size=300), st.integers(40, 400))
 def test_a_cut_text_keeps_within_its_bytes_and_is_a_prefix(text: str, limit: int) -> None:
-    cut = cut_text(text, limit)
+    cut = truncate_text(text, limit)
     assert len(cut.encode()) <= limit
     assert cut == text or text.startswith(cut.rpartition(" …[")[0])
     assert cut == text or cut.endswith("bytes cut]")
 
 
-def test_a_cut_text_tells_how_much_is_missing() -> None:
-    cut = cut_text("x" * 1000, 100)
+def test_a_cut_text_says_how_much_is_missing() -> None:
+    cut = truncate_text("x" * 1000, 100)
     kept = cut.count("x")
     assert cut == "x" * kept + f" …[{1000 - kept} bytes cut]"
 
@@ -45,7 +45,7 @@ json_values = st.recursive(
 
 @given(st.dictionaries(st.text(max_size=8), json_values, max_size=6), st.integers(100, 2000))
 def test_cut_parameters_keep_within_their_bytes(params: dict[str, Any], limit: int) -> None:
-    cut = cut_params(params, limit)
+    cut = truncate_params(params, limit)
     assert len(msgspec.json.encode(cut)) <= limit
     if len(msgspec.json.encode(params)) <= limit:
         assert cut == params
@@ -92,32 +92,37 @@ RETURNS: dict[str, Callable[[], object]] = {
 def test_whatever_a_tool_returns_can_be_sent(name: str) -> None:
     value = RETURNS[name]()
     event = ToolInvoked(
-        event_id="1", session="s", evaluation="e", tool="t", params=plain_params({"v": value}), result=plain_text(value)
+        event_id="1",
+        session="s",
+        evaluation="e",
+        tool="t",
+        params=wire_params({"v": value}),
+        result=wire_text(value),
     )
     raw = msgspec.json.encode(event)
     assert len(raw) <= 1 << 20
     back = msgspec.json.decode(raw, type=ToolInvoked)
     assert len((back.result or "").encode()) <= LIMIT
     assert len(msgspec.json.encode(back.params)) <= LIMIT
-    assert len(tool_call_json(back, 0, 1)) < 6 * 3 * KEPT_BYTES + 1000  # six: a control character in JSON
+    assert len(stored_tool_call(back, 0, 1)) < 6 * 3 * STORED_FIELD_BYTES + 1000  # six: a control character in JSON
 
 
 def test_values_that_json_knows_arrive_as_they_are() -> None:
-    assert plain_params({"q": "x", "n": 5, "deep": {"list": [1, None, True]}}) == {
+    assert wire_params({"q": "x", "n": 5, "deep": {"list": [1, None, True]}}) == {
         "q": "x",
         "n": 5,
         "deep": {"list": [1, None, True]},
     }
-    assert plain_text({"a": [1, "é"]}) == '{"a":[1,"é"]}'
+    assert wire_text({"a": [1, "é"]}) == '{"a":[1,"é"]}'
 
 
 def test_secrets_are_redacted_before_anything_is_cut() -> None:
     secret = "AKIA" + "A" * 16
-    assert "AKIA" not in plain_text("x" * (LIMIT - 35) + secret + "x" * 100), (
+    assert "AKIA" not in wire_text("x" * (LIMIT - 35) + secret + "x" * 100), (
         "half of a secret is none that a rule knows"
     )
-    assert plain_params({"auth": {"password": "hunter22"}}) == {"auth": {"password": "[redacted: password]"}}
-    assert plain_params({"header": f"key {secret}"}) == {"header": "[redacted: aws-access-key]"}
+    assert wire_params({"auth": {"password": "hunter22"}}) == {"auth": {"password": "[redacted: password]"}}
+    assert wire_params({"header": f"key {secret}"}) == {"header": "[redacted: aws-access-key]"}
 
 
 ROWS = [{"id": number, "name": f"row {number}"} for number in range(100_000)]
@@ -150,34 +155,34 @@ def test_of_what_is_long_only_the_beginning_is_searched_for_secrets(
         searched += len(msgspec.json.encode(given))
         return redact_value(given)
 
-    monkeypatch.setattr(plain, "redact_text", text)
-    monkeypatch.setattr(plain, "redact_value", structure)
-    assert len(plain_text(value).encode()) <= LIMIT
-    assert len(msgspec.json.encode(plain_params({"value": value}))) <= LIMIT
-    assert searched <= 5 * READ_MAX
+    monkeypatch.setattr(wire_values, "redact_text", text)
+    monkeypatch.setattr(wire_values, "redact_value", structure)
+    assert len(wire_text(value).encode()) <= LIMIT
+    assert len(msgspec.json.encode(wire_params({"value": value}))) <= LIMIT
+    assert searched <= 5 * MAX_CHARS_READ
 
 
 def test_what_was_not_read_is_counted() -> None:
-    shown = plain_text("x" * 5_000_000)
+    shown = wire_text("x" * 5_000_000)
     assert shown == "x" * shown.count("x") + f" …[{5_000_000 - shown.count('x')} bytes cut]"
-    assert plain_text([0] * 100_000).endswith('items not read]"]')
-    assert str(plain_params({"a": list(range(50_000))})).count("items not read") == 1
+    assert wire_text([0] * 100_000).endswith('items not read]"]')
+    assert str(wire_params({"a": list(range(50_000))})).count("items not read") == 1
 
 
 def test_no_half_of_a_secret_stands_where_reading_ends() -> None:
     secret = "AKIA" + "A" * 16
-    for before in range(READ_MAX - 40, READ_MAX + 2, 3):
-        assert "AKIA" not in plain_text((f"{secret}\n" * 20_000)[:before] + secret + "\nx" * 200_000)
-        assert "AKIA" not in plain_text("x" * before + secret + "x" * 200_000)
+    for before in range(MAX_CHARS_READ - 40, MAX_CHARS_READ + 2, 3):
+        assert "AKIA" not in wire_text((f"{secret}\n" * 20_000)[:before] + secret + "\nx" * 200_000)
+        assert "AKIA" not in wire_text("x" * before + secret + "x" * 200_000)
 
 
 def test_a_record_with_a_secret_keeps_what_is_none() -> None:
-    assert plain_text({"user": "ann", "password": "hunter22"}) == '{"user":"ann","password":"[redacted: password]"}'
+    assert wire_text({"user": "ann", "password": "hunter22"}) == '{"user":"ann","password":"[redacted: password]"}'
 
 
 def test_a_small_call_is_kept_whole_and_a_large_one_is_cut() -> None:
     small = ToolInvoked(event_id="1", session="s", evaluation="e", tool="t", params={"q": "x"}, result="r")
-    assert msgspec.json.decode(tool_call_json(small, 7, 3)) == {
+    assert msgspec.json.decode(stored_tool_call(small, 7, 3)) == {
         "kind": "tool_call",
         "at": 7,
         "tool": "t",
@@ -187,11 +192,11 @@ def test_a_small_call_is_kept_whole_and_a_large_one_is_cut() -> None:
         "result": "r",
     }
     large = msgspec.structs.replace(small, result="r" * 60_000, error="e" * 60_000, params={"q": "p" * 60_000})
-    assert len(tool_call_json(large, 7, 3)) < 4 * KEPT_BYTES
+    assert len(stored_tool_call(large, 7, 3)) < 4 * STORED_FIELD_BYTES
 
 
 def test_what_another_host_nested_deeply_is_kept_without_an_exception() -> None:
     """A host that is not ours may send anything that decodes."""
     raw = b'{"event_id":"1","type":"ToolInvoked","session":"s","evaluation":"e","tool":"t","params":{"v":%s"%s"%s}}'
     event = msgspec.json.decode(raw % (b"[" * 700, b"x" * 9_000, b"]" * 700), type=ToolInvoked)
-    assert len(tool_call_json(event, 7, 1)) < 2 * KEPT_BYTES
+    assert len(stored_tool_call(event, 7, 1)) < 2 * STORED_FIELD_BYTES

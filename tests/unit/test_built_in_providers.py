@@ -29,15 +29,15 @@ def search(query: str, **more: object) -> Call:
     return Call("search", {"query": query, **more})
 
 
-def test_the_same_call_is_told_at_three_five_and_eight_and_then_once_in_a_long_while() -> None:
+def test_the_same_call_is_reported_at_three_five_and_eight_and_then_never() -> None:
     fires = run(RepeatedCallFeedback(), [search("ruby creator")] * 40)
-    assert calls(fires) == [3, 5, 8, 33]
-    assert [fire.feedback.severity for fire in fires] == ["info", "caution", "warning", "warning"]
+    assert calls(fires) == [3, 5, 8]
+    assert [fire.feedback.severity for fire in fires] == ["info", "caution", "warning"]
     assert fires[0].feedback.render() == (
         "[Feedback - RepeatedCall]\n\n"
-        "You have called search 3 times with the same or nearly the same arguments.\n\n"
-        "- last status: success\n\n"
-        "→ Use the result that you have, or change the arguments."
+        "You have called search 3 times with the same or nearly the same arguments, and each time the result was the "
+        "same.\n\n- first of them: call 1\n- last status: success\n\n"
+        "→ Use this result, or ask something else; nothing that could change it has happened since."
     )
 
 
@@ -77,7 +77,7 @@ def test_a_loop_over_several_calls_is_seen() -> None:
     assert calls(run(RepeatedCallFeedback(), steps)) == [7, 8, 9]
 
 
-def test_a_level_lost_to_another_provider_is_told_with_the_next_call() -> None:
+def test_a_level_lost_to_another_provider_is_reported_with_the_next_call() -> None:
     """The first that is due wins the third call; the loop must not go untold for it."""
     configs = [
         FeedbackProviderConfig(StaticFeedback("x"), FeedbackTrigger(every_n_calls=3)),
@@ -90,7 +90,7 @@ def test_a_level_lost_to_another_provider_is_told_with_the_next_call() -> None:
     ]
 
 
-def test_failures_in_a_row_are_told_at_each_level_and_a_success_ends_them() -> None:
+def test_failures_in_a_row_are_reported_at_each_level_and_a_success_ends_them() -> None:
     fail = Call("fetch", status="error", error="503 Service Unavailable\nretry later")
     fires = run(FailureStreakFeedback(), [fail] * 6 + [Call("fetch")] + [fail] * 3)
     assert calls(fires) == [3, 5, 10]
@@ -106,7 +106,7 @@ def test_a_denied_call_is_a_failure() -> None:
     assert calls(run(FailureStreakFeedback(levels=(2,)), [Call("rm", status="denied")] * 2)) == [2]
 
 
-def test_each_share_of_a_budget_is_told_once_with_the_next_call() -> None:
+def test_each_share_of_a_budget_is_reported_once_with_the_next_call() -> None:
     steps: list[Step] = []
     for _ in range(12):
         steps += [Spent(tokens=100), Call()]
@@ -132,7 +132,7 @@ def test_the_nearer_of_two_limits_counts() -> None:
     assert fire.feedback.summary == "You have used 60% of the budget."
 
 
-def test_each_change_is_told_once_and_not_to_its_maker() -> None:
+def test_each_change_is_reported_once_and_not_to_its_maker() -> None:
     steps: list[Step] = [
         Changed("file", "src/app.py", "edited by the user"),
         Call(),
@@ -169,7 +169,7 @@ def test_a_file_fires_once_when_it_exists() -> None:
     assert calls(fires) == [3]
 
 
-def test_a_deadline_is_told_to_an_agent_that_is_stuck_in_one_call() -> None:
+def test_a_deadline_is_reported_to_an_agent_that_is_stuck_in_one_call() -> None:
     fires = run(DeadlineFeedback(), [Call(), Pause(100)], every_n_seconds=30, deadline=300)
     assert [(fire.call, fire.seconds, fire.timed) for fire in fires] == [(1, 30.0, True)]
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellback.errors import InvalidInput
-from tellback.signals.calibration import Calibration, Point
-from tellback.signals.matching import reaches
+from tellback.signals.matching import reaches_threshold
+from tellback.signals.pairs import Calibration, ThresholdScore
 
 LABELLED = st.lists(st.tuples(st.floats(-1, 1, width=32), st.booleans()), min_size=2, max_size=60).filter(
     lambda pairs: len({same for _, same in pairs}) == 2
@@ -31,9 +31,9 @@ def _sample(seed: int, pairs: int) -> tuple[np.ndarray, np.ndarray]:
 @given(LABELLED, st.floats(-1, 1))
 def test_a_point_is_what_counting_says(pairs: list[tuple[float, bool]], threshold: float) -> None:
     """Whether a pair reaches the threshold is decided as matching decides it."""
-    taken = [same for cosine, same in pairs if reaches(cosine, threshold)]
+    taken = [same for cosine, same in pairs if reaches_threshold(cosine, threshold)]
     right, same = sum(taken), sum(same for _, same in pairs)
-    point = _calibration(pairs).at(threshold)
+    point = _calibration(pairs).score_at(threshold)
     assert point.precision == pytest.approx(right / len(taken) if taken else 1)
     assert point.recall == pytest.approx(right / same)
     assert point.f1 == pytest.approx(2 * right / (len(taken) + same))
@@ -42,40 +42,42 @@ def test_a_point_is_what_counting_says(pairs: list[tuple[float, bool]], threshol
 @given(LABELLED)
 def test_no_threshold_beats_the_highest(pairs: list[tuple[float, bool]]) -> None:
     calibration = _calibration(pairs)
-    highest = calibration.highest()
+    highest = calibration.best_f1()
     every = [cosine for cosine, _ in pairs] + [threshold / 100 for threshold in range(101)]
-    assert highest.f1 == pytest.approx(max(calibration.at(threshold).f1 for threshold in every))
-    assert 0 <= calibration.pick().threshold <= 1
+    assert highest.f1 == pytest.approx(max(calibration.score_at(threshold).f1 for threshold in every))
+    assert 0 <= calibration.recommended().threshold <= 1
 
 
 def test_the_pick_lies_midway_where_the_kinds_are_apart() -> None:
     """Not at either edge, where the next pair may fall to the other side."""
     calibration = _calibration([(0.3, False)] * 20 + [(0.9, True)] * 20)
-    assert calibration.pick() == Point(0.6, 1.0, 1.0, 1.0)
-    assert _calibration([(0.3, True), (0.2, False)]).pick().threshold == pytest.approx(0.25, abs=0.01)
+    assert calibration.recommended() == ThresholdScore(0.6, 1.0, 1.0, 1.0)
+    assert _calibration([(0.3, True), (0.2, False)]).recommended().threshold == pytest.approx(0.25, abs=0.01)
 
 
 def test_a_chance_peak_does_not_draw_the_pick() -> None:
     """A few same pairs in a row make the raw curve peak far from its broad top."""
     cosines, same = _sample(3, 4_000)
-    usual = Calibration(cosines.tolist(), same.tolist()).pick().threshold
+    usual = Calibration(cosines.tolist(), same.tolist()).recommended().threshold
     spike = np.repeat([0.9905, 0.9895], [60, 60])
-    drawn = Calibration([*cosines, *spike], [*same, *[True] * 60, *[False] * 60]).pick().threshold
+    drawn = Calibration([*cosines, *spike], [*same, *[True] * 60, *[False] * 60]).recommended().threshold
     assert drawn == pytest.approx(usual, abs=0.03)
 
 
 def test_the_pick_does_well_on_pairs_that_it_has_not_seen() -> None:
     """Over many samples of 750 pairs: within 0.02 of the best possible F1, which 200,000 other pairs tell."""
     world = Calibration(*(part.tolist() for part in _sample(0, 200_000)))
-    best = world.highest().f1
-    picks = [Calibration(*(part.tolist() for part in _sample(seed, 750))).pick().threshold for seed in range(1, 201)]
-    short = [best - world.at(threshold).f1 for threshold in picks]
+    best = world.best_f1().f1
+    picks = [
+        Calibration(*(part.tolist() for part in _sample(seed, 750))).recommended().threshold for seed in range(1, 201)
+    ]
+    short = [best - world.score_at(threshold).f1 for threshold in picks]
     assert max(short) < 0.02
-    raw = [Calibration(*(part.tolist() for part in _sample(seed, 750))).highest().threshold for seed in range(1, 201)]
-    assert np.mean(short) < 0.6 * np.mean([best - world.at(threshold).f1 for threshold in raw])
+    raw = [Calibration(*(part.tolist() for part in _sample(seed, 750))).best_f1().threshold for seed in range(1, 201)]
+    assert np.mean(short) < 0.6 * np.mean([best - world.score_at(threshold).f1 for threshold in raw])
 
 
 @pytest.mark.parametrize(("same", "said"), [([True, True], "all of the 2"), ([False], "none of the 1"), ([], "none")])
-def test_one_kind_alone_tells_nothing(same: list[bool], said: str) -> None:
+def test_one_kind_alone_says_nothing(same: list[bool], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         Calibration([0.5] * len(same), same)

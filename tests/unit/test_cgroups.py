@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tellback.commands.cgroups import group_for, sweep
-from tellback.commands.limits import Limits
-from tellback.commands.runner import Execution, Outcome, run
+from tellback.commands.resource_limits import CommandLimits, command_cgroup, sweep_orphaned_cgroups
+from tellback.commands.runner import CommandResult, ExecutionSpec, run
 from tests.support.waiting import wait_until
 from tests.unit.test_limits import DISK_FILLER, FORK_BOMB, MEMORY_HOG, alive
 
@@ -44,17 +43,17 @@ def groups(parent: Path) -> list[str]:
 
 def limited(
     parent: Path, script: str, *argv: str, cwd: Path = Path("/"), timeout: float = 30.0, **limits: int
-) -> Outcome:
+) -> CommandResult:
     """Run a Python script under these limits, in a group below `parent`."""
     command = [sys.executable, "-S", "-c", textwrap.dedent(script), *argv]
     return run(
-        Execution(
+        ExecutionSpec(
             argv=command,
             cwd=str(cwd),
             env={"PATH": os.environ["PATH"]},
             timeout=timeout,
             grace=0.5,
-            limits=Limits(**limits),
+            limits=CommandLimits(**limits),
             groups=parent,
         )
     )
@@ -139,9 +138,9 @@ def test_nothing_outlives_a_timeout(parent: Path) -> None:
 RUNNER = """
     import sys
     from pathlib import Path
-    from tellback.commands.limits import Limits
-    from tellback.commands.runner import Execution, run
-    run(Execution(argv=["sleep", sys.argv[2]], cwd="/", env={}, timeout=60, limits=Limits(processes=4),
+    from tellback.commands.resource_limits import CommandLimits
+    from tellback.commands.runner import ExecutionSpec, run
+    run(ExecutionSpec(argv=["sleep", sys.argv[2]], cwd="/", env={}, timeout=60, limits=CommandLimits(processes=4),
                   groups=Path(sys.argv[1])))
 """
 
@@ -158,7 +157,7 @@ def test_the_command_of_a_killed_runner_ends_and_its_group_is_removed(parent: Pa
     runner.kill()
     runner.wait()
     wait_until(lambda: alive("31.25") == 0, "the command has ended")
-    sweep(parent)
+    sweep_orphaned_cgroups(parent)
     assert groups(parent) == []
 
 
@@ -175,7 +174,7 @@ def test_what_a_dead_worker_and_its_supervisor_left_is_swept(parent: Path) -> No
     for pid in (dead.pid, supervisor_of(dead.pid)):
         os.kill(pid, signal.SIGKILL)
     dead.wait()
-    assert sweep(parent) == 1
+    assert sweep_orphaned_cgroups(parent) == 1
     assert child.wait() == -signal.SIGKILL
     assert groups(parent) == sorted(["command-1-1-1-1", "command-other", *before])
     living.terminate()
@@ -183,7 +182,7 @@ def test_what_a_dead_worker_and_its_supervisor_left_is_swept(parent: Path) -> No
     (parent / "command-other").rmdir()
     (parent / "command-1-1-1-1").rmdir()
     wait_until(lambda: alive("33.25") == 0, "the living one's command has ended with it")
-    sweep(parent)
+    sweep_orphaned_cgroups(parent)
 
 
 def supervisor_of(pid: int) -> int:
@@ -194,9 +193,9 @@ def supervisor_of(pid: int) -> int:
 CLAIM = """
     import os, sys
     from pathlib import Path
-    from tellback_workers.delegation import NotDelegated, claim, own_group
+    from tellback_workers.cgroup_parent import NotDelegated, claim_group, own_group
     try:
-        print(claim(sys.argv[1]))
+        print(claim_group(sys.argv[1]))
     except NotDelegated as reason:
         print(reason)
     print(own_group(Path("/proc")).name)
@@ -211,7 +210,7 @@ def test_a_worker_steps_aside_where_the_directory_is_its_own(parent: Path) -> No
         said = claimed_in(own)
         assert said == [str(own), "tellback-worker"]
     assert {"memory", "pids"} <= set((own / "cgroup.subtree_control").read_text().split())
-    with group_for(own, Limits(memory=64 * MIB)) as group:
+    with command_cgroup(own, CommandLimits(memory=64 * MIB)) as group:
         assert group is not None
         assert (group / "memory.max").read_text().strip() == str(64 * MIB)
     (own / "tellback-worker").rmdir()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellback.commands.chains import chains, resolved
-from tellback.commands.gate import judge
+from tellback.commands.gate import build_chains, evaluate_gate, resolutions
 from tellback.contracts.commands import CommandRecord
 from tests.support.costs import calls_of
 
@@ -19,56 +18,56 @@ def record(
     )
 
 
-def told(*records: CommandRecord) -> list[tuple[str, str]]:
+def reported(*records: CommandRecord) -> list[tuple[str, str]]:
     """Of each chain: its ids, and those that are unresolved."""
     return [
         ("".join(one.command_id for one in chain.records), "".join(one.command_id for one in chain.unresolved))
-        for chain in chains(records)
+        for chain in build_chains(records)
     ]
 
 
 def test_a_chain_is_one_story_however_it_branches_and_whatever_stands_between() -> None:
     """Two retries of one attempt belong together; a success on one branch clears what lies above it alone."""
     records = [record("a", 1), record("x", 0), record("b", 1, "a"), record("c", 0, "a"), record("d", None, "b")]
-    assert told(*records) == [("abcd", "bd"), ("x", "")]
+    assert reported(*records) == [("abcd", "bd"), ("x", "")]
 
 
 def test_a_success_clears_the_same_thing_over_attempts_at_others() -> None:
     """The agent looked around between its attempts, and linked what it did."""
     records = [record("a", 1), record("b", 2, "a", argv="ls"), record("c", 0, "b")]
-    assert told(*records) == [("abc", "b")]
-    assert resolved(records) == {0: "c"}
+    assert reported(*records) == [("abc", "b")]
+    assert resolutions(records) == {0: "c"}
 
 
 def test_the_first_success_is_named() -> None:
-    assert resolved([record("a", 1), record("b", 0, "a"), record("c", 0, "b")]) == {0: "b"}
+    assert resolutions([record("a", 1), record("b", 0, "a"), record("c", 0, "b")]) == {0: "b"}
 
 
 def test_a_lost_command_is_cleared_by_a_retry_in_whatever_directory() -> None:
     """Where it ran is not known."""
-    assert told(record("a", None, cwd=None), record("b", 0, "a", cwd="/elsewhere")) == [("ab", "")]
+    assert reported(record("a", None, cwd=None), record("b", 0, "a", cwd="/elsewhere")) == [("ab", "")]
 
 
-def test_an_orphan_is_told() -> None:
+def test_an_orphan_is_reported() -> None:
     """Its parent may have run on another host, or be older than what is kept."""
-    (chain,) = chains([record("b", 1, "a"), record("c", 0, "b")])
+    (chain,) = build_chains([record("b", 1, "a"), record("c", 0, "b")])
     assert chain.orphans == ("b",)
-    assert chain.problems == ["b follows a, which is not among the records"]
+    assert chain.link_problems == ["b follows a, which is not among the records"]
 
 
-def test_a_circle_is_told_and_hangs_nobody() -> None:
+def test_a_circle_is_reported_and_hangs_nobody() -> None:
     """Also a record that names itself; a chain that leads into a circle is no part of it."""
-    (chain,) = chains([record("a", 1, "b"), record("b", 1, "c"), record("c", 1, "a"), record("d", 0, "c")])
+    (chain,) = build_chains([record("a", 1, "b"), record("b", 1, "c"), record("c", 1, "a"), record("d", 0, "c")])
     assert chain.cycle == ("a", "b", "c")
-    assert chain.problems == ["a circle of parents: a, b, c"]
+    assert chain.link_problems == ["a circle of parents: a, b, c"]
     assert [one.command_id for one in chain.unresolved] == ["b"]
-    (alone,) = chains([record("a", 1, "a")])
+    (alone,) = build_chains([record("a", 1, "a")])
     assert (alone.cycle, len(alone.unresolved)) == (("a",), 1)
 
 
 def test_a_second_record_of_one_id_is_judged_by_itself() -> None:
     """A worker that was declared lost may leave such; what cleared the first does not clear the second."""
-    assert told(record("a", 1), record("b", 0, "a"), record("a", 2)) == [("aba", "a")]
+    assert reported(record("a", 1), record("b", 0, "a"), record("a", 2)) == [("aba", "a")]
 
 
 def test_ten_thousand_attempts_cost_little() -> None:
@@ -78,12 +77,12 @@ def test_ten_thousand_attempts_cost_little() -> None:
         line = [record(str(n), n % 2, str(n - 1), argv=str(n)) for n in range(size)]
         star = [record(str(n), n % 2, "0") for n in range(size)]
 
-        def tell() -> None:
+        def check_chain() -> None:
             for records in (line, star, line[::-1]):
-                assert len(chains(records)) == 1
-                judge(records)
+                assert len(build_chains(records)) == 1
+                evaluate_gate(records)
 
-        return calls_of(tell)
+        return calls_of(check_chain)
 
     assert cost(10_000) < 11 * cost(1_000)
 
@@ -105,10 +104,10 @@ _RECORDS = st.lists(
 @given(_RECORDS)
 def test_any_links_are_read(records: list[CommandRecord]) -> None:
     """Every record stands in one chain; what is cleared is cleared by a walk over earlier parents alone."""
-    found = chains(records)
+    found = build_chains(records)
     assert sorted(map(id, (one for chain in found for one in chain.records))) == sorted(map(id, records))
-    assert _cleared_by_walking(records) == resolved(records)
-    assert judge(records).passed == (bool(records) and not any(chain.unresolved for chain in found))
+    assert _cleared_by_walking(records) == resolutions(records)
+    assert evaluate_gate(records).passed == (bool(records) and not any(chain.unresolved for chain in found))
 
 
 def _cleared_by_walking(records: list[CommandRecord]) -> dict[int, str]:

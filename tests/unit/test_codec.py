@@ -10,14 +10,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellback.contracts.codec import MESSAGES, decode, encode
-from tellback.contracts.guidance import ToolInvoked
-from tellback.contracts.message import MAX_MESSAGE_BYTES, SCHEMA_VERSION, Message, new_event_id
-from tellback.contracts.schema import schema_of
+from tellback.contracts.codec import MESSAGES, decode, encode, schema_of
+from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
+from tellback.contracts.limits import MAX_MESSAGE_BYTES, SCHEMA_VERSION
+from tellback.contracts.message import Message, new_event_id
 from tellback.errors import MalformedMessage, MessageError, MessageTooLarge, UnsupportedVersion
 from tellback.names import Family
 
 CALL = ToolInvoked(event_id="e1", session="s1", evaluation="v1", tool="search", params={"q": "x", "n": [1, None]})
+REQUIRED = {
+    "CommandSubmitted": "type event_id command_id session argv",
+    "EvaluationBegun": "type event_id session evaluation prompt",
+    "ToolInvoked": "type event_id session evaluation tool",
+    "BudgetSpent": "type event_id session evaluation",
+    "ContextChanged": "type event_id session kind name",
+    "FileSeen": "type event_id session evaluation name",
+    "TurnFinished": "type event_id turn channel conversation",
+    "SignalBatch": "type event_id bank items",
+    "FactRemembered": "type event_id bank fact_id text",
+    "FactForgotten": "type event_id bank fact_id",
+    "RecallRequested": "type event_id bank query",
+}
 
 
 def changed(**fields: object) -> bytes:
@@ -26,6 +39,14 @@ def changed(**fields: object) -> bytes:
 
 def test_a_message_comes_back_as_it_went() -> None:
     assert decode(encode(CALL), Family.EVENTS) == CALL
+
+
+def test_what_tools_do_is_sent_only_where_it_is_declared() -> None:
+    """A worker that does not know the field refuses a message that has it, and so only those."""
+    begun = EvaluationBegun(event_id="e1", session="s1", evaluation="v1", prompt="p", tools=["a", "b"])
+    assert b"effects" not in encode(begun)
+    declared = msgspec.structs.replace(begun, effects="-w")
+    assert decode(encode(declared), Family.EVENTS) == declared
 
 
 @pytest.mark.parametrize(
@@ -81,11 +102,17 @@ def test_any_value_in_any_field_is_read_or_refused(field: str, value: object) ->
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
 def test_the_committed_schema_is_the_messages(message: type[Message]) -> None:
-    """Refresh with `python -m tellback.contracts.schema shared/tellback/contracts/schemas`."""
+    """Refresh with `make generate`."""
     from importlib.resources import files
 
     committed = json.loads((files("tellback.contracts") / "schemas" / f"{message.__name__}.json").read_text("utf-8"))
     assert committed == schema_of(message)
+
+
+def test_no_message_requires_more_than_it_did() -> None:
+    """A worker would refuse what hosts of the release before send: give a new field a default."""
+    required = {message.__name__: " ".join(schema_of(message).get("required", [])) for message in MESSAGES}
+    assert required == REQUIRED
 
 
 def test_the_schema_takes_a_message_and_refuses_a_wrong_field() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from tellback.commands.record import HISTORY_CHARS, history_entry, record_of, record_without_run
-from tellback.commands.runner import Outcome
-from tellback.commands.truncation import Capture
+from tellback.commands.record import HISTORY_CHARS, build_record, history_entry, record_without_run
+from tellback.commands.runner import CommandResult
+from tellback.commands.truncation import CapturedOutput
 from tellback.contracts.commands import CommandSubmitted
 from tellback.redaction import Redactor
 
-EMPTY = Capture("", truncated=False, redacted=False, size=0)
+EMPTY = CapturedOutput("", truncated=False, redacted=False, size=0)
 
 
 def submitted(**fields: object) -> CommandSubmitted:
@@ -21,8 +21,8 @@ def submitted(**fields: object) -> CommandSubmitted:
 
 def test_argv_note_cwd_and_error_are_redacted() -> None:
     """No field keeps a secret that the rules or the command's own values know."""
-    outcome = Outcome(stdout=EMPTY, stderr=EMPTY, exit_code=None, error="program not found: hunter2-secret")
-    record = record_of(
+    outcome = CommandResult(stdout=EMPTY, stderr=EMPTY, exit_code=None, error="program not found: hunter2-secret")
+    record = build_record(
         submitted(argv=["login", "--password=x"], note="with api_key=1"),
         outcome,
         redactor=Redactor({"KEY": "hunter2-secret"}),
@@ -42,10 +42,10 @@ def test_arguments_that_are_no_unicode_are_readable() -> None:
 
 def test_a_history_entry_is_bounded() -> None:
     """However long argv and output are."""
-    outcome = Outcome(
-        stdout=Capture("o" * 60_000, truncated=True, redacted=False, size=60_000), stderr=EMPTY, exit_code=0
+    outcome = CommandResult(
+        stdout=CapturedOutput("o" * 60_000, truncated=True, redacted=False, size=60_000), stderr=EMPTY, exit_code=0
     )
-    record = record_of(submitted(argv=["x" * 30_000] + ["y"] * 30_000), outcome, redactor=Redactor(), cwd="/")
+    record = build_record(submitted(argv=["x" * 30_000] + ["y"] * 30_000), outcome, redactor=Redactor(), cwd="/")
     assert len(msgspec.json.encode(history_entry(record))) < 3 * HISTORY_CHARS
     record = record_without_run(submitted(argv=["a", "b" * 3000, "c"]), "no")
     assert history_entry(record)["command"] == ["a", "b" * (HISTORY_CHARS - 2)]

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from tellback import Settings
-from tellback.commands.cgroups import group_for, sweep
-from tellback.commands.limits import Limits
-from tellback.commands.runner import Execution, run
-from tellback_workers import groups
-from tellback_workers.delegation import LEAF, NotDelegated, claim, own_group
+from tellback.commands.resource_limits import CommandLimits, command_cgroup, sweep_orphaned_cgroups
+from tellback.commands.runner import ExecutionSpec, run
+from tellback_workers import cgroup_parent as groups
+from tellback_workers.cgroup_parent import LEAF, NotDelegated, claim_group, own_group
 from tellback_workers.policy_file import PolicyFile, TeamSection, read_policy
 
 FILES = {
@@ -75,20 +74,20 @@ def test_a_worker_that_has_stepped_aside_finds_its_directory(fake: Fake) -> None
     parent = fake.group("w")
     fake.group(f"w/{LEAF}")
     fake.stand(f"/w/{LEAF}")
-    assert claim("", fake.proc) == parent
+    assert claim_group("", fake.proc) == parent
 
 
 def test_controllers_are_turned_on_where_they_are_not(fake: Fake) -> None:
     parent = fake.group("w", cgroup_subtree_control="")
     fake.stand("/elsewhere")
-    assert claim(str(parent), fake.proc) == parent
+    assert claim_group(str(parent), fake.proc) == parent
     assert (parent / "cgroup.subtree_control").read_text() == "+memory +pids"
 
 
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        ({"cgroup_controllers": None}, "is no cgroup v2 directory"),
+        ({"cgroup_controllers": None}, "is not a cgroup v2 directory"),
         ({"cgroup_type": None}, "is the root of all control groups"),
         ({"cgroup_controllers": "cpu memory\n"}, "has no controller pids"),
         ({"cgroup_subtree_control": None}, "cgroup.subtree_control cannot be written"),
@@ -101,23 +100,23 @@ def test_what_is_not_delegated_is_left_alone(fake: Fake, files: dict[str, str | 
     fake.group("w", **files)
     fake.stand("/w")
     with pytest.raises(NotDelegated, match=reason):
-        claim("", fake.proc)
+        claim_group("", fake.proc)
 
 
 def test_off_is_off(fake: Fake) -> None:
     with pytest.raises(NotDelegated, match="'off'"):
-        claim("off", fake.proc)
+        claim_group("off", fake.proc)
 
 
 def test_a_group_that_cannot_be_made_leaves_the_limits_to_the_supervisor(tmp_path: Path) -> None:
     """A parent that is gone, or one that is no control group: the command runs, limited as without."""
     for parent in (tmp_path / "gone", tmp_path):
-        with group_for(parent, Limits(processes=4)) as group:
+        with command_cgroup(parent, CommandLimits(processes=4)) as group:
             assert group is None
         script = "import os, time\nfor _ in range(6): os.fork()\ntime.sleep(9)"
-        limits = Limits(processes=4)
+        limits = CommandLimits(processes=4)
         outcome = run(
-            Execution(
+            ExecutionSpec(
                 argv=["python3", "-c", script], cwd="/", env=dict(os.environ), timeout=20, limits=limits, groups=parent
             )
         )
@@ -126,18 +125,18 @@ def test_a_group_that_cannot_be_made_leaves_the_limits_to_the_supervisor(tmp_pat
 
 
 def test_without_limits_of_a_tree_no_group_is_made(tmp_path: Path) -> None:
-    with group_for(tmp_path, Limits(file=1)) as group:
+    with command_cgroup(tmp_path, CommandLimits(file=1)) as group:
         assert group is None
-    assert not groups.limits_trees(PolicyFile(limits=Limits(file=1)))
-    assert groups.limits_trees(PolicyFile(sections={"acme": TeamSection(limits=Limits(processes=1))}))
+    assert not groups.limits_process_trees(PolicyFile(limits=CommandLimits(file=1)))
+    assert groups.limits_process_trees(PolicyFile(sections={"acme": TeamSection(limits=CommandLimits(processes=1))}))
 
 
 def test_a_group_of_this_process_is_not_swept(tmp_path: Path) -> None:
     """Nor what another made that is no group of ours."""
     for name in ("command-x", "other", "command-1-2-3-4"):
         (tmp_path / name).mkdir()
-    assert sweep(tmp_path) == 0
-    assert sweep(tmp_path / "gone") == 0
+    assert sweep_orphaned_cgroups(tmp_path) == 0
+    assert sweep_orphaned_cgroups(tmp_path / "gone") == 0
 
 
 def test_a_worker_says_how_it_holds_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,9 +146,9 @@ def test_a_worker_says_how_it_holds_limits(tmp_path: Path, monkeypatch: pytest.M
     path = tmp_path / "policy.toml"
     path.write_text("timeout = 5")
     read_policy.cache_clear()
-    groups.claim_groups(Settings(command_policy=str(path), command_cgroup="off"))
-    assert groups.described() == "none"
+    groups.claim_cgroups(Settings(command_policy=str(path), command_cgroup="off"))
+    assert groups.describe_limits() == "none"
     path.write_text("[teams.acme.limits]\nprocesses = 5")
     read_policy.cache_clear()
-    groups.claim_groups(Settings(command_policy=str(path), command_cgroup="off"))
-    assert groups.described() == "held by looking at processes: TELLBACK_COMMAND_CGROUP is 'off'"
+    groups.claim_cgroups(Settings(command_policy=str(path), command_cgroup="off"))
+    assert groups.describe_limits() == "held by looking at processes: TELLBACK_COMMAND_CGROUP is 'off'"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tellback.demo import project
+from tellback.demo import agent
+from tellback.demo.acts import EXITS
 from tellback.demo.agent import FACTS, FIXES, QUERY, RESULTS, search
-from tellback.demo.repair import EXITS
 
 
 def absent(_: str) -> None:
@@ -19,7 +19,7 @@ def absent(_: str) -> None:
 
 
 def run(argv: list[str], folder: Path) -> tuple[int, list[str]]:
-    environ = {**os.environ, **project.TEST_ENVIRON}
+    environ = {**os.environ, **agent.TEST_ENVIRON}
     done = subprocess.run(argv, cwd=folder, env=environ, capture_output=True, text=True, check=False)
     return done.returncode, RESULTS.findall(done.stdout + done.stderr)
 
@@ -29,10 +29,10 @@ def test_each_fix_mends_one_of_two_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, with_pytest: bool
 ) -> None:
     if not with_pytest:
-        monkeypatch.setattr(project, "find_spec", absent)
+        monkeypatch.setattr(agent, "find_spec", absent)
     folder = tmp_path / "project"
-    project.write_project(folder)
-    argv = project.command_of_tests(sys.executable)
+    agent.write_project(folder)
+    argv = agent.command_of_tests(sys.executable)
     assert argv[-1] == ("pytest" if with_pytest else "unittest")
     shop = folder / "shop.py"
     seen = [run(argv, folder)]

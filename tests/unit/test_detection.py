@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import tellback
 from tellback.errors import InvalidInput
-from tellback.signals import overlap
+from tellback.signals import textual_evidence
 from tellback.signals.detection import FactEvidence, detect_signals, weigh_facts
 from tellback.signals.validation import check_items
 
@@ -251,23 +251,25 @@ def test_of_a_response_too_long_to_read_nothing_is_ignored() -> None:
 
 def test_work_is_bounded_whatever_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand long facts of the words of a long response, each in an order of its own."""
-    looks = 0
-    look = overlap.Chunks._at
+    windows = 0
+    score = textual_evidence.ResponseWindows._window_score
 
-    def counted(self: overlap.Chunks, start: int, size: int, wanted: frozenset[str]) -> tuple[float, int]:
-        nonlocal looks
-        looks += 1
-        return look(self, start, size, wanted)
+    def counted(
+        self: textual_evidence.ResponseWindows, start: int, size: int, wanted: frozenset[str]
+    ) -> tuple[float, int]:
+        nonlocal windows
+        windows += 1
+        return score(self, start, size, wanted)
 
-    monkeypatch.setattr(overlap.Chunks, "_at", counted)
-    monkeypatch.setattr(overlap, "MOST_WINDOWS", 20_000)
+    monkeypatch.setattr(textual_evidence.ResponseWindows, "_window_score", counted)
+    monkeypatch.setattr(textual_evidence, "MOST_WINDOWS", 20_000)
     random = Random(1)
     halves = [[f"word{chr(97 + i // 26)}{chr(97 + i % 26)}{half}" for i in range(676)] for half in "xy"]
     facts = {f"f{i}": " ".join(random.sample(halves[i % 2], 676)) for i in range(1_000)}
     found = weigh(facts["f0"] + ". " + facts["f1"], facts)
     assert found["f0"].because == found["f1"].because == ("overlap", "topic")
     assert found["f998"].because == ("topic",), "its wording was not compared any more"
-    assert 10_000 < looks < 21_000
+    assert 10_000 < windows < 21_000
 
 
 @given(

@@ -8,16 +8,11 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-import pytest
-
 from tellback.signals.detection import detect_signals
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "agent_conversations.jsonl"
-pytestmark = pytest.mark.skipif(not DATA.exists(), reason=f"the conversations are not here: {DATA}")
+from tests.support.conversations import Conversations
 
 LONG = 40  # characters; shorter results are mere confirmations
 STRANGE = 4
@@ -29,9 +24,9 @@ class Answer(NamedTuple):
     facts: dict[str, str]
 
 
-def _answers() -> Iterator[Answer]:
+def _answers(source: Conversations) -> Iterator[Answer]:
     """Each answer that follows a tool's result, with that and four of other tasks."""
-    rows: list[dict[str, Any]] = [json.loads(line) for line in DATA.read_text("utf-8").splitlines()]
+    rows: list[dict[str, Any]] = [json.loads(line) for line in source.raw.splitlines()]
     results: dict[int, list[str]] = defaultdict(list)
     for row in rows:
         results[row["task_id"]] += [
@@ -51,16 +46,16 @@ def _answers() -> Iterator[Answer]:
                 yield Answer(query, said, {"own": before["content"], **strange})
 
 
-def test_what_it_submits_is_mostly_right() -> None:
+def test_what_it_submits_is_mostly_right(source: Conversations) -> None:
     """At the confidence from which signals are submitted."""
-    told: Counter[tuple[str, str]] = Counter()
-    answers = list(_answers())
+    reported: Counter[tuple[str, str]] = Counter()
+    answers = list(_answers(source))
     for query, text, facts in answers:
         for item in detect_signals(text, facts, query=query):
-            told["own" if item.fact_id == "own" else "strange", item.signal_type] += 1
-    used, ignored = told["own", "used"], told["strange", "ignored"]
-    assert len(answers) == 327
-    assert used / (used + told["strange", "used"]) > 0.95
-    assert ignored / (ignored + told["own", "ignored"]) > 0.94
+            reported["own" if item.fact_id == "own" else "strange", item.signal_type] += 1
+    used, ignored = reported["own", "used"], reported["strange", "ignored"]
+    assert len(answers) == source.answers
+    assert used / (used + reported["strange", "used"]) > 0.95
+    assert ignored / (ignored + reported["own", "ignored"]) > 0.94
     assert used > 0.6 * len(answers), "most of what was used is seen"
     assert ignored > 0.4 * STRANGE * len(answers)

@@ -17,7 +17,7 @@ from tellback.signals.models import PACKAGED
 
 def test_importing_the_loops_loads_neither_torch_nor_a_model() -> None:
     code = (
-        "import sys, tellback_workers.loops.signals, tellback_workers.loops.recalls, tellback.embedding.contexts;"
+        "import sys, tellback_workers.loops.signals, tellback_workers.loops.recalls, tellback.embedding.clusters;"
         "sys.exit(', '.join({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -50,7 +50,7 @@ def test_a_model_that_does_not_load_is_unavailable_and_tried_again_later(monkeyp
         raise OSError("no such model")
 
     now = [1_000.0]
-    monkeypatch.setattr(encoder, "_load", broken)
+    monkeypatch.setattr(encoder, "_load_model", broken)
     monkeypatch.setattr(clock, "monotonic", lambda: now[0])
     failing = SentenceEncoder("some/model")
     for _ in range(3):

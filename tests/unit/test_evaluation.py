@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellback import Feedback, FeedbackContext, FeedbackTrigger, InvalidInput, ProviderSpec
-from tellback.contracts.guidance import Delivery, EvaluationBegun, ToolCall, ToolInvoked
-from tellback.guidance.evaluation import FAILURES_MAX, Effects, EvaluationState, begin, step
+from tellback.contracts.guidance import DeliveryMode, EvaluationBegun, ToolCall, ToolInvoked
+from tellback.guidance.evaluation import FAILURES_MAX, BatchEffects, EvaluationState, apply_event, new_evaluation
 from tellback.guidance.provider import ProviderFailure
 from tellback.guidance.state import RECENT_CALLS
 
@@ -41,7 +41,7 @@ def spec(name: str, calls: int | None = None, seconds: float | None = None) -> P
     return ProviderSpec(name=name, trigger=FeedbackTrigger(calls, seconds))
 
 
-def begun(*providers: ProviderSpec, delivery: Delivery = "first", **config: Any) -> EvaluationBegun:
+def begun(*providers: ProviderSpec, delivery: DeliveryMode = "first", **config: Any) -> EvaluationBegun:
     return EvaluationBegun(
         event_id="b", session="s", evaluation="e", prompt="p", providers=list(providers), delivery=delivery, **config
     )
@@ -50,21 +50,21 @@ def begun(*providers: ProviderSpec, delivery: Delivery = "first", **config: Any)
 CALL = ToolInvoked(event_id="t", session="s", evaluation="e", prompt="p", tool="search", params={"q": "x"})
 
 
-class Run:
+class EvaluationRun:
     """One evaluation, its panel and what it has earned."""
 
-    def __init__(self, *events: EvaluationBegun, panel: Speaks | None = None) -> None:
-        self.panel = panel or Speaks()
-        self.state = begin("s", "p", "e", START)
-        self.effects = Effects()
+    def __init__(self, *events: EvaluationBegun, invoker: Speaks | None = None) -> None:
+        self.invoker = invoker or Speaks()
+        self.state = new_evaluation("s", "p", "e", START)
+        self.effects = BatchEffects()
         for event in events:
-            step(self.state, event, START, self.panel, self.effects)
+            apply_event(self.state, event, START, self.invoker, self.effects)
 
     def call(self, at: int = START, times: int = 1) -> list[str]:
         """The names that spoke."""
         before = len(self.effects.feedback)
         for _ in range(times):
-            step(self.state, CALL, at, self.panel, self.effects)
+            apply_event(self.state, CALL, at, self.invoker, self.effects)
         return [feedback.provider_name for feedback in self.effects.feedback[before:]]
 
     @property
@@ -74,31 +74,31 @@ class Run:
 
 def test_each_provider_has_its_own_cadence_and_the_first_due_wins() -> None:
     """Per-prompt cadence would let A=3 starve B=5 for ever."""
-    run = Run(begun(spec("A", 3), spec("B", 5)))
+    run = EvaluationRun(begun(spec("A", 3), spec("B", 5)))
     run.call(times=10)
     assert run.fired == [(3, "A"), (5, "B"), (6, "A"), (9, "A"), (10, "B")]
 
 
 def test_who_loses_a_call_to_another_speaks_at_the_next() -> None:
-    run = Run(begun(spec("A", 2), spec("B", 2)))
+    run = EvaluationRun(begun(spec("A", 2), spec("B", 2)))
     run.call(times=6)
     assert run.fired == [(2, "A"), (3, "B"), (4, "A"), (5, "B"), (6, "A")]
 
 
 def test_with_delivery_all_each_due_provider_speaks() -> None:
-    run = Run(begun(spec("A", 2), spec("B", 2), delivery="all"))
+    run = EvaluationRun(begun(spec("A", 2), spec("B", 2), delivery="all"))
     run.call(times=4)
     assert run.fired == [(2, "A"), (2, "B"), (4, "A"), (4, "B")]
 
 
 def test_two_providers_of_one_name_do_not_share_a_cadence() -> None:
-    run = Run(begun(spec("A", 3), spec("A", 4)))
+    run = EvaluationRun(begun(spec("A", 3), spec("A", 4)))
     run.call(times=8)
     assert [index for index, _ in run.fired] == [3, 4, 6, 8]
 
 
 def test_seconds_count_from_the_beginning_and_then_from_the_own_last_feedback() -> None:
-    run = Run(begun(spec("A", seconds=30)))
+    run = EvaluationRun(begun(spec("A", seconds=30)))
     assert run.call(START + 29_999) == []
     assert run.call(START + 30_000) == ["A"]
     assert run.call(START + 59_999) == []
@@ -106,7 +106,7 @@ def test_seconds_count_from_the_beginning_and_then_from_the_own_last_feedback() 
 
 
 def test_the_conditions_of_a_trigger_are_alternatives() -> None:
-    run = Run(begun(spec("A", calls=3, seconds=60)))
+    run = EvaluationRun(begun(spec("A", calls=3, seconds=60)))
     assert run.call(times=3) == ["A"]
     assert run.call(START + 60_000) == ["A"]
     assert run.call(START + 60_000, times=2) == []
@@ -114,7 +114,7 @@ def test_the_conditions_of_a_trigger_are_alternatives() -> None:
 
 
 def test_an_empty_trigger_never_fires() -> None:
-    assert Run(begun(spec("A"))).call(START + 10**9, times=50) == []
+    assert EvaluationRun(begun(spec("A"))).call(START + 10**9, times=50) == []
 
 
 @pytest.mark.parametrize(
@@ -130,14 +130,14 @@ def test_a_trigger_that_would_always_fire_or_is_no_number_is_refused(calls: Any,
 
 
 def test_one_that_does_not_want_to_run_lets_the_next_speak_and_stays_due() -> None:
-    run = Run(begun(spec("A", 1), spec("B", 1)), panel=Speaks(silent=["A"]))
+    run = EvaluationRun(begun(spec("A", 1), spec("B", 1)), invoker=Speaks(silent=["A"]))
     assert run.call() == ["B"]
-    run.panel.silent.clear()
+    run.invoker.silent.clear()
     assert run.call() == ["A"]
 
 
 def test_a_failure_costs_its_own_feedback_only_and_is_in_the_history() -> None:
-    run = Run(begun(spec("A", 2), spec("B", 2)), panel=Speaks(failing=["A"]))
+    run = EvaluationRun(begun(spec("A", 2), spec("B", 2)), invoker=Speaks(failing=["A"]))
     run.call(times=2)
     assert run.fired == [(2, "B")]
     kinds = [msgspec.json.decode(line)["kind"] for line in run.effects.history]
@@ -145,40 +145,42 @@ def test_a_failure_costs_its_own_feedback_only_and_is_in_the_history() -> None:
 
 
 def test_a_provider_that_keeps_failing_is_not_asked_again_in_this_evaluation() -> None:
-    run = Run(begun(spec("A", 1)), panel=Speaks(failing=["A"]))
+    run = EvaluationRun(begun(spec("A", 1)), invoker=Speaks(failing=["A"]))
     run.call(times=10)
-    assert len(run.panel.seen) == FAILURES_MAX
+    assert len(run.invoker.seen) == FAILURES_MAX
     assert run.state.slots[0].disabled
-    run.panel.failing.clear()
+    run.invoker.failing.clear()
     assert run.call() == []
 
 
 def test_a_success_forgives_earlier_failures() -> None:
-    run = Run(begun(spec("A", 1)), panel=Speaks(failing=["A"]))
+    run = EvaluationRun(begun(spec("A", 1)), invoker=Speaks(failing=["A"]))
     run.call(times=FAILURES_MAX - 1)
-    run.panel.failing.clear()
+    run.invoker.failing.clear()
     run.call()
     assert run.state.slots[0].streak == 0
 
 
 def test_tool_calls_before_the_beginning_count_and_earn_later() -> None:
-    run = Run()
+    run = EvaluationRun()
     run.call(times=4)
-    step(run.state, begun(spec("A", 5)), START, run.panel, run.effects)
+    apply_event(run.state, begun(spec("A", 5)), START, run.invoker, run.effects)
     assert run.call() == ["A"]
 
 
 def test_the_first_configuration_counts_and_a_join_without_one_changes_nothing() -> None:
-    run = Run(begun(), begun(spec("A", 1), deadline_in=60.0, tools=["t"]), begun(spec("B", 1), deadline_in=5.0))
+    run = EvaluationRun(
+        begun(), begun(spec("A", 1), deadline_in=60.0, tools=["t"]), begun(spec("B", 1), deadline_in=5.0)
+    )
     assert run.call() == ["A"]
     assert run.state.deadline_at == START + 60_000
     assert run.state.tools == ["t"]
 
 
 def test_the_context_is_that_of_the_prompt_whoever_spoke_last() -> None:
-    run = Run(begun(spec("A", 2), spec("B", 3), deadline_in=60.0, question="why?"))
+    run = EvaluationRun(begun(spec("A", 2), spec("B", 3), deadline_in=60.0, question="why?"))
     run.call(times=3)
-    context = run.panel.seen[-1]
+    context = run.invoker.seen[-1]
     assert (context.session, context.prompt, context.evaluation, context.question) == ("s", "p", "e", "why?")
     assert context.tool_call_count == 3
     assert context.last_feedback is not None
@@ -190,24 +192,24 @@ def test_the_context_is_that_of_the_prompt_whoever_spoke_last() -> None:
 
 @pytest.mark.parametrize("seconds", [1e300, -1e300, 1e12])
 def test_a_deadline_beyond_all_dates_breaks_nothing(seconds: float) -> None:
-    run = Run(begun(spec("A", 1), deadline_in=seconds))
+    run = EvaluationRun(begun(spec("A", 1), deadline_in=seconds))
     assert run.call() == ["A"]
 
 
 def test_recent_calls_are_bounded_and_the_newest_come_last() -> None:
-    run = Run(begun(spec("A", 50)))
+    run = EvaluationRun(begun(spec("A", 50)))
     run.call(times=50)
-    context = run.panel.seen[0]
+    context = run.invoker.seen[0]
     assert [call.call_index for call in context.recent_tool_calls(3)] == [48, 49, 50]
     assert len(context.recent_tool_calls(1000)) == RECENT_CALLS
     assert context.recent_tool_calls(0) == ()
     assert context.recent_tool_calls(1)[0] == ToolCall(
-        at=START, tool="search", call_index=50, prompt="p", evaluation="e", params={"q": "x"}
+        at=START, tool="search", call_index=50, prompt="p", evaluation="e", params={"q": "x"}, repeats=32
     )
 
 
 def test_the_state_does_not_grow_with_recorded_calls() -> None:
-    run = Run(begun(spec("A", 3)))
+    run = EvaluationRun(begun(spec("A", 3)))
     run.call(times=100)
     early = len(msgspec.json.encode(run.state))
     run.call(times=5_000)
@@ -237,10 +239,10 @@ def recount(triggers_: list[tuple[int | None, int | None]], gaps: list[int], *, 
 
 @given(st.lists(triggers, max_size=4), st.lists(st.integers(0, 5), max_size=60), st.sampled_from(["first", "all"]))
 def test_fires_are_those_of_the_definition(
-    providers: list[tuple[int | None, int | None]], gaps: list[int], delivery: Delivery
+    providers: list[tuple[int | None, int | None]], gaps: list[int], delivery: DeliveryMode
 ) -> None:
     specs = [spec(str(index), calls, seconds) for index, (calls, seconds) in enumerate(providers)]
-    run = Run(begun(*specs, delivery=delivery))
+    run = EvaluationRun(begun(*specs, delivery=delivery))
     now = START
     for gap in gaps:
         now += gap * 1000
@@ -254,7 +256,7 @@ def test_a_stop_between_two_calls_changes_nothing(
 ) -> None:
     """The state that is kept is the whole state: encoding and decoding it anywhere gives the same fires."""
     specs = [spec(str(index), calls, seconds) for index, (calls, seconds) in enumerate(providers)]
-    whole, parted = Run(begun(*specs)), Run(begun(*specs))
+    whole, parted = EvaluationRun(begun(*specs)), EvaluationRun(begun(*specs))
     stop = data.draw(st.integers(0, len(gaps)))
     now = START
     for index, gap in enumerate(gaps):

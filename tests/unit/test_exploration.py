@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellback.contracts.signals import Candidate, RecallHit, RecallRequested
-from tellback.signals.ranking import FEW_SIGNALS, Usefulness, rank
+from tellback.signals.ranking import FEW_SIGNALS, Usefulness, rank_candidates
 
 PROVEN = Usefulness(1.0, "global", 50)
 NEW = Usefulness(0.5, "neutral")
@@ -32,15 +32,15 @@ def ids(hits: list[RecallHit]) -> list[str]:
 
 
 def test_without_exploration_proven_facts_keep_a_new_one_out() -> None:
-    """The filter bubble of the source document."""
+    """The filter bubble that exploration opens: requirement S-42."""
     candidates, known = bubble(10, 1)
-    assert "n0" not in ids(rank(ask(candidates, usefulness_weight=0.6), known))
+    assert "n0" not in ids(rank_candidates(ask(candidates, usefulness_weight=0.6), known))
 
 
 @pytest.mark.parametrize(("exploration", "brought"), [(0.0, 0), (0.05, 1), (0.1, 1), (0.3, 3), (0.31, 4), (1.0, 5)])
 def test_exploration_is_the_share_of_places_rounded_up(exploration: float, brought: int) -> None:
     candidates, known = bubble(10, 5)
-    hits = rank(ask(candidates, exploration=exploration), known)
+    hits = rank_candidates(ask(candidates, exploration=exploration), known)
     assert ids(hits) == [f"p{i}" for i in range(10 - brought)] + [f"n{i}" for i in range(brought)]
     assert [hit.explored for hit in hits] == [False] * (10 - brought) + [True] * brought
 
@@ -48,52 +48,55 @@ def test_exploration_is_the_share_of_places_rounded_up(exploration: float, broug
 def test_a_new_fact_that_came_by_itself_counts_toward_the_share() -> None:
     candidates, known = bubble(10, 2)
     candidates[0], known[0] = Candidate("own", 2.0), NEW
-    hits = rank(ask(candidates, exploration=0.1), known)
+    hits = rank_candidates(ask(candidates, exploration=0.1), known)
     assert ids(hits)[0] == "own"
     assert not any(hit.explored for hit in hits)
-    assert ids(rank(ask(candidates, exploration=0.2), known))[-1] == "n0"
+    assert ids(rank_candidates(ask(candidates, exploration=0.2), known))[-1] == "n0"
 
 
 def test_the_most_relevant_new_fact_comes_first_whatever_the_order_of_the_candidates() -> None:
     candidates, known = bubble(2, 3)
     order = [4, 2, 0, 3, 1]
-    hits = rank(ask([candidates[i] for i in order], limit=2, exploration=0.5), [known[i] for i in order])
+    hits = rank_candidates(ask([candidates[i] for i in order], limit=2, exploration=0.5), [known[i] for i in order])
     assert ids(hits) == ["p0", "n0"]
 
 
 @pytest.mark.parametrize(("signals", "explored"), [(FEW_SIGNALS - 1, True), (FEW_SIGNALS, False)])
 def test_a_fact_is_new_below_five_signals(signals: int, explored: bool) -> None:  # noqa: FBT001 - a parameter
     candidates = [Candidate("p", 0.9), Candidate("f", 0.1)]
-    hits = rank(ask(candidates, limit=1, exploration=1), [PROVEN, Usefulness(0.2, "context", signals)])
+    hits = rank_candidates(ask(candidates, limit=1, exploration=1), [PROVEN, Usefulness(0.2, "cluster", signals)])
     assert ids(hits) == (["f"] if explored else ["p"])
 
 
 def test_exploration_does_not_pass_the_filter() -> None:
     candidates, known = bubble(2, 1)
-    assert ids(rank(ask(candidates, min_usefulness=0.6, exploration=1), known)) == ["p0", "p1"]
+    assert ids(rank_candidates(ask(candidates, min_usefulness=0.6, exploration=1), known)) == ["p0", "p1"]
 
 
 def test_exploration_serves_recalls_without_a_boost_too() -> None:
     candidates, known = bubble(3, 1)
-    assert ids(rank(ask(candidates, limit=2, exploration=0.5, boost_by_usefulness=False), known)) == ["p0", "n0"]
+    assert ids(rank_candidates(ask(candidates, limit=2, exploration=0.5, boost_by_usefulness=False), known)) == [
+        "p0",
+        "n0",
+    ]
 
 
 def test_a_penalty_has_a_floor() -> None:
-    [hit] = rank(ask([Candidate("f", 0.5)], penalty_floor=0.4), [Usefulness(0.1, "context", 50)])
+    [hit] = rank_candidates(ask([Candidate("f", 0.5)], penalty_floor=0.4), [Usefulness(0.1, "cluster", 50)])
     assert hit.usefulness == 0.4
     assert hit.score == pytest.approx(0.7 * 0.5 + 0.3 * 0.4)
-    [hit] = rank(ask([Candidate("f", 0.5)], penalty_floor=0.4), [Usefulness(0.45, "context", 50)])
+    [hit] = rank_candidates(ask([Candidate("f", 0.5)], penalty_floor=0.4), [Usefulness(0.45, "cluster", 50)])
     assert hit.usefulness == 0.45
 
 
 @pytest.mark.parametrize(("signals", "counted"), [(0, 0.5), (2, 0.5), (3, 0.1)])
 def test_a_penalty_wants_some_signals_first(signals: int, counted: float) -> None:
-    [hit] = rank(ask([Candidate("f", 0.5)], penalty_after=3), [Usefulness(0.1, "context", signals)])
+    [hit] = rank_candidates(ask([Candidate("f", 0.5)], penalty_after=3), [Usefulness(0.1, "cluster", signals)])
     assert hit.usefulness == counted
 
 
 def test_praise_counts_from_the_first_signal() -> None:
-    [hit] = rank(ask([Candidate("f", 0.5)], penalty_after=3), [Usefulness(0.65, "context", 1)])
+    [hit] = rank_candidates(ask([Candidate("f", 0.5)], penalty_after=3), [Usefulness(0.65, "cluster", 1)])
     assert hit.usefulness == 0.65
 
 
@@ -107,8 +110,8 @@ def test_exploration_gives_new_facts_their_share_and_no_more(
 ) -> None:
     candidates = [Candidate(str(i), semantic) for i, (semantic, _, _) in enumerate(facts)]
     known = [Usefulness(score, "global", signals) for _, score, signals in facts]
-    plain = rank(ask(candidates, limit=limit), known)
-    hits = rank(ask(candidates, limit=limit, exploration=exploration), known)
+    plain = rank_candidates(ask(candidates, limit=limit), known)
+    hits = rank_candidates(ask(candidates, limit=limit, exploration=exploration), known)
     assert len(set(ids(hits))) == len(hits) == len(plain)
     new = {str(i) for i, each in enumerate(known) if each.signals < FEW_SIGNALS}
     share = math.ceil(exploration * len(plain) - 1e-9)

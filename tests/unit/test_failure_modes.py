@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import count
 from pathlib import Path
 from random import Random
 from statistics import mean
+from typing import get_args
 
 import pytest
 
 from benchmarks.failure_modes.__main__ import main
 from benchmarks.failure_modes.agent import Agent, Move
+from benchmarks.failure_modes.coding import CODING, DETOUR, CodingMode, getting_on, play_coding
 from benchmarks.failure_modes.modes import BY_NAME, MODES, Mode
 from benchmarks.failure_modes.report import measure, table
-from benchmarks.failure_modes.runs import Run, play
-from benchmarks.failure_modes.tasks import Task, task
-from benchmarks.failure_modes.tools import World
+from benchmarks.failure_modes.runs import AgentGuide, AgentRun, play
+from benchmarks.failure_modes.tasks import AgentTask, task
+from benchmarks.failure_modes.tools import ToolWorld
+from benchmarks.labels.stretches import Kind
 from tellback.guidance.observations import observer
 
 SEEDS = range(24)
 SINGLE = [mode for mode in MODES if mode.agents == 1]
-PLACE = Task("Velmor Castle", {"population": "A123"})
+PLACE = AgentTask("Velmor Castle", {"population": "A123"})
 
 
-def runs_of(mode: Mode, *, guided: bool, compliance: float = 0.0) -> list[Run]:
+def runs_of(mode: Mode, *, guided: bool, compliance: float = 0.0) -> list[AgentRun]:
     return [run for seed in SEEDS for run in play(mode, seed, guided=guided, compliance=compliance)]
 
 
@@ -48,15 +52,15 @@ def test_a_mode_begins_with_the_state_that_it_is_named_by(
     name: str, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
-    real = observer.Observer.observe
+    real = observer.ToolObserver.observe
 
-    def noted(self: observer.Observer, *args: object, **fields: object) -> object:
+    def noted(self: observer.ToolObserver, *args: object, **fields: object) -> object:
         feedback = real(self, *args, **fields)  # type: ignore[arg-type]  # whatever is passed is passed on
         assert feedback.envelope is not None
         seen.append(feedback.envelope.code)
         return feedback
 
-    monkeypatch.setattr(observer.Observer, "observe", noted)
+    monkeypatch.setattr(observer.ToolObserver, "observe", noted)
     for seed in range(5):
         seen.clear()
         play(BY_NAME[name], seed, guided=True)
@@ -73,7 +77,7 @@ def test_guidance_that_nobody_heeds_changes_nothing(mode: Mode) -> None:
         assert sum(run.taken for run in guided) == 0
 
 
-def facts(run: Run) -> tuple[object, ...]:
+def facts(run: AgentRun) -> tuple[object, ...]:
     return (run.solved, run.calls, run.loops, run.repeated, run.premature, run.limited)
 
 
@@ -103,6 +107,7 @@ def test_a_fleet_that_heeds_guidance_does_not_run_the_fallbacks_over(name: str) 
     assert mean(run.solved for run in guided) > mean(run.solved for run in alone)
 
 
+@pytest.mark.slow
 def test_a_fleet_needs_both_its_health_and_differing_choices() -> None:
     """Without either, guidance sends all agents to one tool after the other: worse than none."""
     mode = BY_NAME["stampede"]
@@ -126,6 +131,47 @@ def test_the_baseline_is_no_straw_man() -> None:
     for mode in SINGLE:
         assert sum(run.solved for run in runs_of(mode, guided=False)) >= 1, mode.name
     assert all(run.solved for run in runs_of(BY_NAME["success"], guided=False))
+
+
+def test_each_kind_of_label_has_its_coding_mode() -> None:
+    assert {f"coding_{kind}" for kind in get_args(Kind)} == {mode.name for mode in CODING if mode.rut}
+
+
+@pytest.mark.parametrize("mode", CODING, ids=lambda mode: mode.name)
+def test_guidance_that_nobody_heeds_changes_no_coding(mode: CodingMode) -> None:
+    for seed in range(2):
+        (alone,), (guided,) = (play_coding(mode, seed, guided=on) for on in (False, True))
+        assert facts(alone) == facts(guided)
+
+
+def test_left_alone_a_coder_solves_some_and_all_where_nothing_goes_wrong() -> None:
+    for mode in CODING:
+        solved = mean(play_coding(mode, seed, guided=False)[0].solved for seed in range(100))
+        assert solved == 1 if mode.rut is None else 0.3 < solved < 0.9, mode.name
+
+
+@pytest.mark.parametrize("mode", [mode for mode in CODING if mode.rut], ids=lambda mode: mode.name)
+def test_a_heeded_nudge_leads_out_of_a_rut(mode: CodingMode, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = next(seed for seed in range(100) if not play_coding(mode, seed, guided=False)[0].solved)
+    nudge_at(monkeypatch, 16)
+    (run,) = play_coding(mode, seed, guided=True, compliance=1.0)
+    assert (run.solved, run.taken) == (True, 1)
+    assert run.calls <= 16 + len(getting_on())
+
+
+def test_a_heeded_nudge_costs_who_gets_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    nudge_at(monkeypatch, 5)
+    (run,) = play_coding(CODING[0], 0, guided=True, compliance=1.0)
+    assert (run.solved, run.calls) == (True, len(getting_on()) + DETOUR)
+
+
+def nudge_at(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
+    calls = count(1)
+
+    def see(*_: object) -> tuple[None, bool]:
+        return None, next(calls) == call
+
+    monkeypatch.setattr(AgentGuide, "see", see)
 
 
 def next_move(text: str, *, compliance: float = 1.0) -> Move:
@@ -162,10 +208,10 @@ def test_a_value_that_was_not_read_is_not_known() -> None:
 
 
 def test_a_limited_tool_says_so_in_several_ways_and_is_back_in_time() -> None:
-    world = World({"s": {"type": "object", "properties": {}, "required": []}}, {"s": "limited"})
+    world = ToolWorld({"s": {"type": "object", "properties": {}, "required": []}}, {"s": "limited"})
     some = task(Random(1))
-    told = Counter(world.call("s", {}, some, Random(n)).http_status for n in range(60))
-    assert set(told) == {429, 202, None}
+    reported = Counter(world.call("s", {}, some, Random(n)).http_status for n in range(60))
+    assert set(reported) == {429, 202, None}
     world.now = 30.0
     assert not world.call("s", {}, some, Random(0)).error
 
@@ -177,6 +223,15 @@ def test_the_table_and_the_plot_are_made(tmp_path: Path, capsys: pytest.CaptureF
     assert plot.read_bytes().startswith(b"\x89PNG")
     main(["success", "--seeds", "10", "--plot", str(plot), "--json"])
     assert [row["compliance"] for row in json.loads(capsys.readouterr().out)] == [None, 0.0, 0.25, 0.5, 0.75, 1.0]
+
+
+@pytest.mark.slow
+def test_coding_stands_for_its_modes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nudge_at(monkeypatch, 0)
+    main(["coding", "--seeds", "10", "--plot", str(tmp_path / "plot.png"), "--json"])
+    assert {row["mode"] for row in json.loads(capsys.readouterr().out)} == {mode.name for mode in CODING}
 
 
 def test_the_spread_holds_its_mean() -> None:

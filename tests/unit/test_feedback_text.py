@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tellback import DeadlineFeedback, Feedback, FeedbackContext, Observation, ToolUsageMonitor
-from tellback.guidance.deadline import read_duration
+from tellback.guidance.builtin_providers import format_duration
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -67,7 +67,7 @@ def test_text_from_a_tool_cannot_begin_a_section_of_its_own() -> None:
     ],
 )
 def test_durations_read_as_in_the_document(seconds: float, text: str) -> None:
-    assert read_duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tellback.commands.follow import BURST, HEAD_BYTES, INCOME, LINE_COST, MAX_PENDING, Piece, Tap
-from tellback.commands.lines import MAX_LINE_BYTES, Line
-from tellback.commands.truncation import Truncation
+from tellback.commands.follow import BURST, HEAD_BYTES, LINE_COST, MAX_PENDING, REFILL_RATE, FollowTap, OutputChunk
+from tellback.commands.truncation import MAX_LINE_BYTES, OutputLine, StreamTruncator
 from tellback.redaction import Redactor, find_secret
+from tests.support.examples import examples
 from tests.support.secrets import secrets
 
 SECRET = "correct-horse-9"
@@ -26,19 +26,19 @@ ENDED = b"-----END PRIV" + b"ATE KEY-----\n"
 LEAKS = [line.encode() for _, line in secrets(seed=41, each=1) if find_secret(line)]
 
 
-class Command:
+class PrintingCommand:
     """A command that prints, as the runner reads it."""
 
     def __init__(self) -> None:
-        self.tap = Tap(REDACTOR)
-        self.streams = (Truncation(REDACTOR), Truncation(REDACTOR))
-        self.seen: list[Piece] = []
+        self.tap = FollowTap(REDACTOR)
+        self.streams = (StreamTruncator(REDACTOR), StreamTruncator(REDACTOR))
+        self.seen: list[OutputChunk] = []
 
     def prints(self, chunk: bytes, number: int = 0) -> None:
-        self.tap.take(number, chunk, self.streams[number])
+        self.tap.take_chunk(number, chunk, self.streams[number])
         self.streams[number].feed(chunk)
 
-    def look(self, *, final: bool = False) -> str:
+    def read(self, *, final: bool = False) -> str:
         """What was not seen before."""
         pieces = self.tap.pieces(final=final)
         self.seen += pieces
@@ -57,13 +57,13 @@ def whole(data: bytes) -> str:
     lines = data.split(b"\n")
     if not lines[-1]:
         lines.pop()
-    states: list[Line] = []
+    states: list[OutputLine] = []
     for line in lines:
-        states.append(Line())
+        states.append(OutputLine())
         states[-1].extend(([state for state in line.split(b"\r") if state] or [b""])[-1])
     redacted = REDACTOR.text("\n".join(state.text() for state in states)).split("\n") if states else []
     pairs = zip(states, redacted, strict=True)
-    return "".join(f"{state.shown() if state.text() == text else text}\n" for state, text in pairs)
+    return "".join(f"{state.display_text() if state.text() == text else text}\n" for state, text in pairs)
 
 
 def cut(data: bytes, cuts: list[int]) -> list[bytes]:
@@ -86,33 +86,33 @@ texts = st.lists(
 cuttings = st.lists(st.integers(0, 20_000), max_size=30)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(texts, cuttings, st.sets(st.integers(0, 30)))
 @example(BODY * 2 + LAST + ENDED, [3, 70, 140, 147, 150], {0, 1, 2, 3, 4})
 @example(BODY[:-1] + b"\r" + ENDED, [66, 67], {0, 1, 2})
-def test_a_follower_sees_each_line_as_the_record_would(data: bytes, cuts: list[int], looks: set[int]) -> None:
+def test_a_follower_sees_each_line_as_the_record_would(data: bytes, cuts: list[int], reads: set[int]) -> None:
     """Whatever the chunks, and whenever it is looked at; so nothing that is redacted is seen for a moment."""
-    command = Command()
+    command = PrintingCommand()
     expected = whole(data)
     for number, chunk in enumerate(cut(data, cuts)):
         command.prints(chunk)
-        if number in looks:
-            command.look()
+        if number in reads:
+            command.read()
             assert expected.startswith(command.shown())
-    command.look(final=True)
+    command.read(final=True)
     assert command.shown() == expected
     assert command.accounted() == len(data)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(texts, cuttings)
 def test_a_short_output_is_followed_as_it_is_recorded(data: bytes, cuts: list[int]) -> None:
     """Of an output that a record keeps whole, its text."""
-    command = Command()
+    command = PrintingCommand()
     for chunk in cut(data, cuts):
         command.prints(chunk)
-        command.look()
-    command.look(final=True)
+        command.read()
+    command.read(final=True)
     kept = command.streams[0].finish()
     if "...truncated" not in kept.text:
         assert command.shown() == (f"{kept.text}\n" if data else "")
@@ -121,14 +121,14 @@ def test_a_short_output_is_followed_as_it_is_recorded(data: bytes, cuts: list[in
 def test_secrets_of_every_kind_are_not_seen() -> None:
     """Two streams that interleave, in chunks of any size."""
     dice = random.Random(5)
-    command = Command()
+    command = PrintingCommand()
     lines = [b"%s\n" % line for line in LEAKS] * 2
     dice.shuffle(lines)
     for chunk in cut(b"".join(lines), [dice.randrange(1 << 30) for _ in range(2000)]):
         command.prints(chunk)
         command.prints(f"export TOKEN={SECRET}\n".encode(), 1)
-        command.look()
-    command.look(final=True)
+        command.read()
+    command.read(final=True)
     assert len(LEAKS) > 200
     assert command.shown("stdout").count("[redacted: ") == len(lines)
     assert set(command.shown("stderr").split("\n")) == {"[redacted: secret DEPLOY_KEY]", ""}
@@ -136,69 +136,69 @@ def test_secrets_of_every_kind_are_not_seen() -> None:
 
 def test_a_value_is_not_seen_whose_name_was_shown_before() -> None:
     """The name and its value come in two looks."""
-    command = Command()
+    command = PrintingCommand()
     for line in (b"  - name: SHOP_TOKEN\n", b"    value: a1b2c3d4\n", b"    value: production\n"):
         command.prints(line)
-        command.look()
-    command.look(final=True)
+        command.read()
+    command.read(final=True)
     assert command.shown().split("\n")[1:] == ["[redacted: secret-assignment]", "    value: production", ""]
 
 
 def test_what_may_be_a_key_is_held_until_it_is_known() -> None:
     """Of a key that is printed slowly, without its first line, nothing is seen."""
-    command = Command()
+    command = PrintingCommand()
     for line in (BODY, BODY, LAST):
         command.prints(line)
-        assert [command.look() for _ in range(20)] == [""] * 20, "however long the next line takes"
+        assert [command.read() for _ in range(20)] == [""] * 20, "however long the next line takes"
     command.prints(ENDED)
-    assert command.look() == f"{HIDDEN}\n" * 4
+    assert command.read() == f"{HIDDEN}\n" * 4
 
 
 def test_what_was_no_key_is_shown_then() -> None:
     """A hash stands alone on a line as a key's text does; the next line tells."""
-    command = Command()
+    command = PrintingCommand()
     digest = b"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\n"
     command.prints(digest)
-    assert command.look() == ""
+    assert command.read() == ""
     command.prints(b"that was it, and prose follows\n")
-    assert command.look() == digest.decode() + "that was it, and prose follows\n"
+    assert command.read() == digest.decode() + "that was it, and prose follows\n"
 
 
 def test_a_single_word_is_shown_soon() -> None:
     """`ready` is not held until something else is printed, unless a key's end is about to stand below it."""
-    command = Command()
+    command = PrintingCommand()
     command.prints(b"ready\n")
-    assert [command.look() for _ in range(4)] == ["", "", "", "ready\n"]
+    assert [command.read() for _ in range(4)] == ["", "", "", "ready\n"]
     command.prints(LAST + ENDED[:12])
-    assert [command.look() for _ in range(20)] == [""] * 20
+    assert [command.read() for _ in range(20)] == [""] * 20
     command.prints(ENDED[12:])
-    assert command.look() == f"{HIDDEN}\n" * 2
+    assert command.read() == f"{HIDDEN}\n" * 2
 
 
 def test_a_line_that_has_not_ended_is_not_shown() -> None:
     """What comes next may make a secret of it."""
-    command = Command()
+    command = PrintingCommand()
     command.prints(b"password=")
-    assert command.look() == ""
+    assert command.read() == ""
     command.prints(b"hunter2 and more\n")
-    assert command.look() == "[redacted: password]\n"
+    assert command.read() == "[redacted: password]\n"
 
 
 def flood(lines: int) -> bytes:
     return b"".join(b"line %07d of a build that says too much\n" % number for number in range(lines))
 
 
-@pytest.mark.parametrize("looks", [{0, 3}, set[int](), {7}, set(range(8))])
-def test_a_flood_loses_its_middle_and_says_how_much(looks: set[int]) -> None:
+@pytest.mark.parametrize("reads", [{0, 3}, set[int](), {7}, set(range(8))])
+def test_a_flood_loses_its_middle_and_says_how_much(reads: set[int]) -> None:
     """The beginning and the end are there, and each byte is shown or counted."""
-    command = Command()
+    command = PrintingCommand()
     data = flood(20_000)
     for number in range(8):
         command.prints(data if number else b"the first line\n" + data)
-        if number in looks:
-            command.look()
+        if number in reads:
+            command.read()
     command.prints(b"the last line\n")
-    command.look(final=True)
+    command.read(final=True)
     assert command.seen[0].text.startswith("the first line\nline 0000000 ")
     assert command.seen[-1].text.endswith("the last line\n")
     assert any(piece.dropped > len(data) // 2 for piece in command.seen[1:])
@@ -211,19 +211,19 @@ def test_a_flood_loses_its_middle_and_says_how_much(looks: set[int]) -> None:
 
 def test_a_key_that_begins_in_what_is_dropped_is_hidden() -> None:
     """Dropped unseen since nobody looked, or passed over since it was too much at once."""
-    for looks in ({0, 60}, {60}, set(range(61))):
-        command = Command()
+    for reads in ({0, 60}, {60}, set(range(61))):
+        command = PrintingCommand()
         for number in range(60):
             command.prints(flood(5_000) + (BEGUN if number == 59 else b""))
-            if number in looks:
-                command.look()
+            if number in reads:
+                command.read()
         for _ in range(3):
             command.prints(BODY * 100)
-            command.look()
+            command.read()
         command.prints(LAST)
-        assert command.look() in {f"{HIDDEN}\n", ""}
+        assert command.read() in {f"{HIDDEN}\n", ""}
         command.prints(ENDED + b"after that, prose\n")
-        command.look(final=True)
+        command.read(final=True)
         assert "MII" not in command.shown()
         assert "c2hvcnQ" not in command.shown()
         assert command.shown().endswith(f"{HIDDEN}\nafter that, prose\n")
@@ -242,12 +242,12 @@ OF_A_KEY = b"Comment: nobody else's\n"  # likewise
 )
 def test_what_stands_behind_a_gap_is_known_to_be_within_a_key(chunks: tuple[bytes, ...]) -> None:
     """By what was printed, and not by what was looked at."""
-    command = Command()
+    command = PrintingCommand()
     for chunk in chunks:
         command.prints(chunk)
-    command.look()
+    command.read()
     command.prints(OF_A_KEY + b"and prose follows\n")
-    command.look(final=True)
+    command.read(final=True)
     assert "nobody" not in command.shown()
     assert "MII" not in command.shown()
     assert command.shown().endswith(f"{HIDDEN}\nand prose follows\n")
@@ -256,15 +256,15 @@ def test_what_stands_behind_a_gap_is_known_to_be_within_a_key(chunks: tuple[byte
 
 def test_the_rest_of_a_key_whose_other_lines_were_dropped_is_held() -> None:
     """Lines without a first one, then a gap, then the key's short last line: it is not taken for a word."""
-    command = Command()
+    command = PrintingCommand()
     command.prints(b"prose\n" + BODY * 3)
-    command.look()
+    command.read()
     for _ in range(3):  # what comes in between is no key, and is dropped with what was held
         command.prints(b"x" * MAX_PENDING + b"\n" + BODY)
     command.prints(LAST)
-    assert "".join(command.look() for _ in range(20)).count("c2hvcnQ") == 0
+    assert "".join(command.read() for _ in range(20)).count("c2hvcnQ") == 0
     command.prints(ENDED)
-    command.look(final=True)
+    command.read(final=True)
     assert "MII" not in command.shown()
     assert "c2hvcnQ" not in command.shown()
 
@@ -272,9 +272,9 @@ def test_the_rest_of_a_key_whose_other_lines_were_dropped_is_held() -> None:
 @pytest.mark.parametrize(
     "chunk", [b"line\n" * 13_000, b"x" * 65_536, b"50%\r" * 16_000, BODY * 1_000, b"\n" * 65_536, b"y\n"]
 )
-def test_memory_is_bounded_while_nobody_looks(chunk: bytes) -> None:
+def test_memory_is_bounded_while_nobody_reads(chunk: bytes) -> None:
     """Redis may be away for as long as the command runs."""
-    command = Command()
+    command = PrintingCommand()
     command.prints(chunk)
     tracemalloc.start()
     for _ in range((16 << 20) // max(1024, len(chunk))):
@@ -284,23 +284,24 @@ def test_memory_is_bounded_while_nobody_looks(chunk: bytes) -> None:
     assert peak < 6 << 20
 
 
-def test_the_work_of_a_look_is_bounded() -> None:
+@pytest.mark.slow
+def test_the_work_of_a_read_is_bounded() -> None:
     """Beside a flood there is no more to do than for a few megabytes."""
-    command = Command()
+    command = PrintingCommand()
     for _ in range(20):
         command.prints(b"y\n" * (MAX_PENDING // 2))
-        command.look()
-    assert len(command.shown()) // 2 * (2 + LINE_COST) < BURST + 20 * INCOME + HEAD_BYTES * (2 + LINE_COST)
+        command.read()
+    assert len(command.shown()) // 2 * (2 + LINE_COST) < BURST + 20 * REFILL_RATE + HEAD_BYTES * (2 + LINE_COST)
 
 
 def test_lines_longer_than_a_record_shows_are_cut_alike() -> None:
     """Also when a line is longer than what may be worked on at once."""
-    command = Command()
+    command = PrintingCommand()
     for _ in range(5):
         command.prints(b"x" * MAX_PENDING)
-        command.look()
+        command.read()
     command.prints(b"\nend\n")
-    command.look(final=True)
+    command.read(final=True)
     assert command.shown().startswith("x" * MAX_LINE_BYTES + "...truncated ")
     assert command.shown().endswith(" bytes...\nend\n")
     assert command.accounted() == 5 * MAX_PENDING + 5

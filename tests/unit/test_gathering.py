@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tellback import clock
-from tellback.embedding import gathering as module
+from tellback.embedding import batching as module
+from tellback.embedding.batching import BatchedEncoder, Row
 from tellback.embedding.encoder import RETRY_SECONDS
-from tellback.embedding.gathering import Gathering, Row
 from tellback.errors import Unavailable
 from tellback.signals.matching import Vectors
 from tellback.state.intake import Fenced
@@ -56,17 +56,17 @@ def model() -> Slow:
 class Asking:
     """Threads that ask while the model computes for somebody else: their texts gather."""
 
-    def __init__(self, model: Slow, gathering: Gathering) -> None:
+    def __init__(self, model: Slow, gathering: BatchedEncoder) -> None:
         self._model = model
         self.gathering = gathering
         self._threads = ThreadPoolExecutor(16)
         model.gate.clear()
-        self.first = self._threads.submit(gathering.ask, ["first"])
+        self.first = self._threads.submit(gathering.encode, ["first"])
         wait_until(lambda: model.calls, "the model computes")
 
     def ask(self, *texts: str, **options: Any) -> Future[dict[str, Row]]:
         before = self._waiting()
-        asked = self._threads.submit(self.gathering.ask, texts, **options)
+        asked = self._threads.submit(self.gathering.encode, texts, **options)
         wait_until(lambda: self._waiting() > before, "it waits")
         return asked
 
@@ -81,7 +81,7 @@ class Asking:
 
 @pytest.fixture
 def asking(model: Slow) -> Iterator[Asking]:
-    asking = Asking(model, Gathering(model, linger=0))
+    asking = Asking(model, BatchedEncoder(model, delay=0))
     yield asking
     asking.answer()
     asking._threads.shutdown()
@@ -95,24 +95,24 @@ def test_what_waits_while_the_model_computes_shares_one_call(model: Slow, asking
     assert model.calls == [["first"], ["own 0", "shared", "own 1", "own 2", "own 3"]]
 
 
-def test_a_text_waits_for_company_for_the_linger(model: Slow) -> None:
+def test_a_text_waits_the_batching_delay_for_others(model: Slow) -> None:
     """Without a call to wait for, it is the linger that brings them together; a full call does not wait for its end."""
-    gathering = Gathering(model, linger=60)
+    gathering = BatchedEncoder(model, delay=60)
     with ThreadPoolExecutor(2) as threads:
-        one = threads.submit(gathering.ask, [f"a{i}" for i in range(module.GATHERED - 1)])
-        wait_until(lambda: len(gathering._wanted) == module.GATHERED - 1, "it waits for company")
-        two = threads.submit(gathering.ask, ["b"])
-        assert (len(one.result(30)), len(two.result(30))) == (module.GATHERED - 1, 1)
-    assert [len(call) for call in model.calls] == [module.GATHERED]
+        one = threads.submit(gathering.encode, [f"a{i}" for i in range(module.MAX_BATCH - 1)])
+        wait_until(lambda: len(gathering._wanted) == module.MAX_BATCH - 1, "it waits for company")
+        two = threads.submit(gathering.encode, ["b"])
+        assert (len(one.result(30)), len(two.result(30))) == (module.MAX_BATCH - 1, 1)
+    assert [len(call) for call in model.calls] == [module.MAX_BATCH]
 
 
 def test_a_call_is_bounded_by_texts_and_by_characters(model: Slow, asking: Asking) -> None:
-    many = [f"t{i}" for i in range(module.GATHERED + 88)]
+    many = [f"t{i}" for i in range(module.MAX_BATCH + 88)]
     long = [f"{i:03}" + "x" * 100_000 for i in range(110)]
     asked = [asking.ask(*many), asking.ask(*long)]
     asking.answer()
     assert [list(future.result(10)) for future in asked] == [many, long]
-    assert len(model.calls[1]) == module.GATHERED
+    assert len(model.calls[1]) == module.MAX_BATCH
     assert max(len([text for text in call if text in long]) for call in model.calls) == 106
     assert sum(map(len, model.calls)) == 1 + len(many) + len(long), "each text once"
 
@@ -139,7 +139,7 @@ def test_a_suspect_shares_its_call_with_nobody(model: Slow, asking: Asking) -> N
 def test_a_text_that_the_model_fails_at_costs_no_other_its_row(model: Slow, bad: str) -> None:
     """Whether it raises or gives numbers that are none; halves are tried, so the others take few calls."""
     texts = [*(f"t{i}" for i in range(99)), bad]
-    rows = Gathering(model, linger=0).ask(texts)
+    rows = BatchedEncoder(model, delay=0).encode(texts)
     assert [text for text, row in rows.items() if isinstance(row, ValueError)] == [bad]
     assert sum(not isinstance(row, Exception) for row in rows.values()) == 99
     assert len(model.calls) <= 18
@@ -149,17 +149,17 @@ def test_a_model_that_fails_at_any_text_is_away(model: Slow, monkeypatch: pytest
     """No text is to blame then, and none may end in the dead letters; half a minute later it is tried again."""
     now = [1_000.0]
     monkeypatch.setattr(clock, "monotonic", lambda: now[0])
-    gathering = Gathering(model, linger=0)
+    gathering = BatchedEncoder(model, delay=0)
     model.broken = "out of memory"
     with pytest.raises(Unavailable, match=r"slow fails: RuntimeError: out of memory"):
-        gathering.ask([f"t{i}" for i in range(8)])
+        gathering.encode([f"t{i}" for i in range(8)])
     assert len(model.calls) <= 5, "the first text that fails alone tells"
     with pytest.raises(Unavailable, match="out of memory"):
         gathering.ready()
     now[0] += RETRY_SECONDS + 1
     gathering.ready()
     model.broken = ""
-    assert len(gathering.ask(["a"])) == 1
+    assert len(gathering.encode(["a"])) == 1
     now[0] -= RETRY_SECONDS
     gathering.ready()
 
@@ -167,7 +167,7 @@ def test_a_model_that_fails_at_any_text_is_away(model: Slow, monkeypatch: pytest
 def test_who_waits_keeps_what_he_holds_and_stops_when_he_cannot(
     asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A drainer renews its lease while the model computes for others; fenced, it waits no longer."""
+    """A consumer renews its lease while the model computes for others; fenced, it waits no longer."""
     monkeypatch.setattr(module, "KEEP_SECONDS", 0.001)
     kept: list[int] = []
 
@@ -177,7 +177,7 @@ def test_who_waits_keeps_what_he_holds_and_stops_when_he_cannot(
             raise Fenced("passed on")
 
     with pytest.raises(Fenced):
-        asking.gathering.ask(["a"], keep=keep)
+        asking.gathering.encode(["a"], keep=keep)
     assert len(kept) == 3
     asking.answer()
     assert list(asking.first.result(10)) == ["first"]
@@ -186,17 +186,17 @@ def test_who_waits_keeps_what_he_holds_and_stops_when_he_cannot(
 def test_nobody_waits_for_ever(model: Slow, asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that hangs holds no lease for ever."""
     monkeypatch.setattr(module, "KEEP_SECONDS", 0.001)
-    monkeypatch.setattr(module, "LONGEST", 0.01)
+    monkeypatch.setattr(module, "MAX_ENCODE_WAIT", 0.01)
     with pytest.raises(Unavailable, match="has not answered"):
-        asking.gathering.ask(["a"])
+        asking.gathering.encode(["a"])
     assert model.calls == [["first"]]
 
 
 def test_the_thread_ends_when_idle_and_begins_again(model: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE_SECONDS", 0.01)
-    gathering = Gathering(model, linger=0)
+    gathering = BatchedEncoder(model, delay=0)
     for _ in range(2):
-        gathering.ask(["a"])
+        gathering.encode(["a"])
         wait_until(lambda: gathering._thread is None, "the thread has ended")
     assert model.calls == [["a"], ["a"]]
-    assert gathering.ask([]) == {}
+    assert gathering.encode([]) == {}

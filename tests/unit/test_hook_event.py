@@ -12,20 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellback.client.plain import plain_params, plain_text
+from tellback.client.wire_values import wire_params, wire_text
 from tellback.contracts.codec import decode
 from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
 from tellback.errors import ConfigurationError
-from tellback.guidance.cuts import READ_MAX
-from tellback.guidance.recommended import recommended_providers
-from tellback.guidance.registry import BUILT_IN, Registry
-from tellback.hook.config import read_config
+from tellback.guidance.registry import BUILT_IN, ProviderRegistry, recommended_providers
 from tellback.hook.event import encode_json, read_event, tool_invoked
-from tellback.hook.options import DEFAULTS, read_options
+from tellback.hook.options import DEFAULTS, read_config, read_options
 from tellback.names import Family
 from tellback.redaction import Redactor, redact_text
 from tellback.settings import Settings, load
+from tellback.truncation import MAX_CHARS_READ
 from tellback.urls import Address
+from tests.support.examples import examples
 from tests.support.hooks import tool_event
 from tests.support.secrets import resembling, secrets
 
@@ -43,23 +42,23 @@ def published(event: dict[str, Any]) -> ToolInvoked:
     return fact
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.dictionaries(st.text(), JSON, max_size=5), st.text(max_size=200) | JSON)
 def test_parameters_and_results_are_those_that_a_client_publishes(params: dict[str, Any], response: Any) -> None:
     fact = published(tool_event(tool_input=params, tool_response=response))
-    assert fact.params == msgspec.json.decode(msgspec.json.encode(plain_params(params)))
+    assert fact.params == msgspec.json.decode(msgspec.json.encode(wire_params(params)))
     if isinstance(response, str):
-        assert fact.result == plain_text(response)
+        assert fact.result == wire_text(response)
     elif response is None:
         assert fact.result is None
 
 
-@pytest.mark.parametrize("size", [100, 70_000, READ_MAX, READ_MAX + 10, 3 * READ_MAX])
+@pytest.mark.parametrize("size", [100, 70_000, MAX_CHARS_READ, MAX_CHARS_READ + 10, 3 * MAX_CHARS_READ])
 def test_long_texts_are_cut_as_a_client_cuts_them(size: int) -> None:
     text = ("word " * (size // 5 + 1))[:size]
     fact = published(tool_event(tool_response=text, tool_input={"a": text, "b": [text] * 3}))
-    assert fact.result == plain_text(text)
-    assert fact.params == plain_params({"a": text, "b": [text] * 3})
+    assert fact.result == wire_text(text)
+    assert fact.params == wire_params({"a": text, "b": [text] * 3})
     assert len((fact.result or "").encode()) <= 64 << 10
     assert len(msgspec.json.encode(fact.params)) <= 64 << 10
 
@@ -68,7 +67,7 @@ def test_each_kind_of_secret_is_redacted_as_by_a_client() -> None:
     for kind, line in secrets(seed=5, each=2):
         fact = published(tool_event(tool_response=f"before\n{line}\nafter", tool_input={"command": line}))
         assert fact.result == redact_text(f"before\n{line}\nafter"), kind
-        assert fact.params == plain_params({"command": line}), kind
+        assert fact.params == wire_params({"command": line}), kind
 
 
 def test_a_redactor_for_one_text_finds_in_it_what_one_for_all_finds() -> None:
@@ -80,7 +79,7 @@ def test_a_redactor_for_one_text_finds_in_it_what_one_for_all_finds() -> None:
 
 def test_half_a_secret_at_the_end_of_what_is_read_is_not_published() -> None:
     token = "ghp_" + "a1B2c3D4e5" * 4
-    filler = "x" * (READ_MAX - 20)
+    filler = "x" * (MAX_CHARS_READ - 20)
     assert "ghp_" not in (published(tool_event(tool_response=filler + token + "y" * 100)).result or "")
 
 
@@ -104,16 +103,18 @@ def test_defaults_and_variables_are_those_of_the_settings(tmp_path: Any) -> None
         "TELLBACK_TEAM": "acme",
         "TELLBACK_SHARDS": "9",
         "TELLBACK_INTAKE_MAX": "7",
+        "TELLBACK_INTAKE_MAX_BYTES": "700",
         "TELLBACK_SPOOL_MAX_BYTES": "5000",
         "TELLBACK_HOOK_WAIT": "0.25",
         "TELLBACK_HOOK_CONFIG": "/c",
         "TELLBACK_REDACTION_RULES": "",
     }
     options, wanted = read_options([], environ), load(environ)
-    for name in ("redis_url", "team", "shards", "intake_max", "spool_max_bytes"):
+    for name in ("redis_url", "team", "shards", "intake_max", "intake_max_bytes", "spool_max_bytes"):
         assert getattr(options, name) == getattr(wanted, name)
     assert (options.wait, options.config, options.data) == (wanted.hook_wait, wanted.hook_config, str(wanted.data_path))
-    assert read_options(["--team=x", "--wait", "2"], environ)[1:7:5] == ("x", 2.0)
+    given = read_options(["--team=x", "--wait", "2"], environ)
+    assert (given.team, given.wait) == ("x", 2.0)
 
 
 @pytest.mark.parametrize("home", [{"HOME": "/h"}, {"HOME": "/h", "XDG_DATA_HOME": "/x"}])
@@ -151,7 +152,7 @@ def test_the_default_providers_are_known_to_workers() -> None:
 def test_the_default_providers_are_those_that_are_recommended() -> None:
     begun = decode(encode_json(read_config("").evaluation_begun("s", "e", "p")), Family.EVENTS)
     assert isinstance(begun, EvaluationBegun)
-    registry = Registry()
+    registry = ProviderRegistry()
     asked = [(registry.build(spec), spec.trigger) for spec in begun.providers]
     assert asked == [(config.provider, config.trigger) for config in recommended_providers()]
 
@@ -164,13 +165,14 @@ def test_a_wrong_configuration_is_named(text: str, tmp_path: Any) -> None:
         read_config(str(path))
 
 
-def test_a_hook_process_imports_next_to_nothing() -> None:
+@pytest.mark.parametrize("and_after_an_outage", ["", "tellback.messaging.spool, "])
+def test_a_hook_process_imports_next_to_nothing(and_after_an_outage: str) -> None:
     heavy = (
         "redis", "msgspec", "typer", "rich", "structlog", "logging", "dataclasses", "inspect", "pathlib", "hashlib",
         "urllib.parse", "socket", "ssl", "threading", "asyncio", "subprocess", "datetime", "secrets", "tomllib", "uuid",
     )  # fmt: skip
     script = (
-        "import json, sys, tellback.cli.entry, tellback.hook.process, tellback.hook.handling; "
+        f"import json, sys, {and_after_an_outage}tellback.cli.entry, tellback.hook.process, tellback.hook.handling; "
         f"print(json.dumps([name for name in {heavy} if name in sys.modules]))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import os
 import stat
 import subprocess
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tellback.cli import entry
 from tellback.errors import ConfigurationError
 from tellback.hook import installation
+from tellback.hook.process import EVENTS
 from tests.support.hooks import PROGRAM
 
 OTHERS: dict[str, Any] = {
@@ -41,15 +46,42 @@ LAYOUTS = {
 }
 
 
-def run(*arguments: object, cwd: Path | None = None, home: Path | None = None) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, **({"HOME": str(home)} if home else {})}
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the console script within this process: starting one costs more than most of these tests."""
+    out, err, command = io.StringIO(), io.StringIO(), ["tellback", "hook", *map(str, arguments)]
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr("sys.argv", command)
+        patch.setattr(logging.getLogger("tellback"), "level", logging.WARNING)  # the command line raises it for good
+        patch.setattr(installation, "compile_modules", lambda: None)  # has a test of its own, in a process of its own
+        with pytest.raises(SystemExit) as end:
+            entry.main()
+    code = end.value.code or 0
+    assert isinstance(code, int)
+    return subprocess.CompletedProcess(command, code, out.getvalue(), err.getvalue())
+
+
+def run_process(*arguments: object, cwd: Path, home: Path) -> subprocess.CompletedProcess[str]:
+    command = [str(PROGRAM), "hook", *map(str, arguments)]
     return subprocess.run(
-        [str(PROGRAM), "hook", *map(str, arguments)], capture_output=True, text=True, check=False, cwd=cwd, env=env
+        command, capture_output=True, text=True, check=False, cwd=cwd, env={"PATH": "/usr/bin:/bin", "HOME": str(home)}
     )
 
 
 def ours(path: Path) -> dict[str, str]:
     return installation.commands_in(path)
+
+
+def test_hooks_are_printed_for_other_programs_and_no_file_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = run("install", "--print", "--prompt", "coding")
+    hooks = json.loads(printed.stdout)["hooks"]
+    assert hooks["PostToolUse"][0]["hooks"][0]["command"].endswith("tellback hook post-tool-use --prompt=coding")
+    assert "PreToolUse" not in hooks
+    event = json.loads(printed.stderr.splitlines()[-1])
+    assert event["hook_event_name"] == "PostToolUse"
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -60,7 +92,8 @@ def test_a_file_comes_back_byte_for_byte_and_others_hooks_stay(layout: str, tmp_
     before = path.read_bytes()
     assert run("install", "--settings", path).returncode == 0
     with_hooks = path.read_bytes()
-    assert set(ours(path)) == {"SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop"}
+    events = {"SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop"}
+    assert set(ours(path)) == events | {"SubagentStart", "SubagentStop"}
     assert (b"\r\n" in before) is (b"\r\n" in with_hooks)
     assert with_hooks.count(b"\n") == with_hooks.count(b"\r\n") or b"\r\n" not in before
     found = json.loads(with_hooks.decode("utf-8-sig"))
@@ -224,21 +257,76 @@ def test_the_default_files_are_the_users_and_the_projects(tmp_path: Path) -> Non
     home, project = tmp_path / "home", tmp_path / "project"
     home.mkdir()
     project.mkdir()
-    run("install", home=home, cwd=project)
-    run("install", "--project", home=home, cwd=project)
-    assert ours(home / ".claude" / "settings.json")
-    assert ours(project / ".claude" / "settings.json")
-    listed = run("status", "--json", home=home, cwd=project)
+    (project / "hooks.toml").write_text("")
+    places: tuple[list[str], ...] = ([], ["--user"], ["--shared", "--config=hooks.toml"], ["--program=codex", "--user"])
+    done = [run_process("install", *place, home=home, cwd=project) for place in places]
+    assert [one.returncode for one in done] == [0, 0, 0, 0], done
+    assert "trusted" in done[-1].stdout, "what stands between the file and hooks that work"
+    assert "not on your PATH" in done[0].stdout
+    mine, everyones = project / ".claude" / "settings.local.json", project / ".claude" / "settings.json"
+    assert ours(mine) == ours(home / ".claude" / "settings.json")
+    assert ours(everyones)["Stop"].endswith("; tellback hook stop --config=hooks.toml")
+    assert "PostToolUseFailure" not in ours(home / ".codex" / "hooks.json")
+    assert str(tmp_path) not in everyones.read_text() + mine.read_text(), "no path of somebody's environment"
+    listed = run_process("status", "--json", home=home, cwd=project)
     assert json.loads(listed.stdout)["commands"]["Stop"].endswith("tellback hook stop")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--shared", "--absolute"], "path of your machine"),
+        (["--shared", "--user"], "use one of them"),
+        (["--shared", "--redis-url=redis://:hunter2hunter2@h/0"], "TELLBACK_REDIS_URL"),
+        (["--shared", "--config={outside}"], "outside this project"),
+        (["--program=unheard"], "claude, codex"),
+    ],
+)
+def test_what_others_could_not_use_does_not_get_into_a_shared_file(
+    arguments: list[str], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, outside = tmp_path / "project", tmp_path / "hooks.toml"
+    project.mkdir()
+    outside.write_text("")
+    monkeypatch.chdir(project)
+    done = run("install", *(each.format(outside=outside) for each in arguments))
+    assert done.returncode == 2
+    assert named in " ".join(done.stderr.split())
+    assert list(project.iterdir()) == []
+
+
+def test_who_lacks_tellback_reads_so_once_a_session_and_works_on(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    run("install", "--settings", path)
+    answers = {
+        event: subprocess.run(["/bin/sh", "-c", command], env={"PATH": "/nowhere"}, capture_output=True, check=True)
+        for event, command in ours(path).items()
+    }
+    assert {done.stderr for done in answers.values()} == {b""}
+    assert [event for event, done in answers.items() if done.stdout] == ["SessionStart"]
+    assert "not on PATH" in json.loads(answers["SessionStart"].stdout)["systemMessage"]
+
+
+def test_a_policy_is_checked_and_brings_the_event_that_it_speaks_of(tmp_path: Path) -> None:
+    path, policy = tmp_path / "settings.json", tmp_path / "policy.toml"
+    policy.write_text("[deny_repeated_failures]\nafter = 1\n")
+    done = run("install", "--settings", path, "--policy", policy)
+    assert (done.returncode, path.exists()) == (2, False)
+    assert f"{policy}: [deny_repeated_failures]: after is 1; use" in " ".join(done.stderr.split())
+    policy.write_text("[deny_repeated_failures]\nafter = 3\n")
+    run("install", "--settings", path, "--policy", policy)
+    assert ours(path)["PreToolUse"].endswith(f"tellback hook pre-tool-use --policy={policy}")
+    run("install", "--settings", path)
+    assert "PreToolUse" not in ours(path), "each event is a process that the agent waits for"
 
 
 def test_a_file_that_another_program_changes_meanwhile_is_left(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_text("{}")
-    change = installation.installed(path, "tellback", [])
+    change = installation.plan_install(path, "tellback", [])
     path.write_text('{"new": 1}')
     with pytest.raises(ConfigurationError, match="just been changed"):
-        installation.write(change)
+        installation.write_settings(change)
     assert path.read_text() == '{"new": 1}'
 
 
@@ -263,17 +351,17 @@ def test_an_installation_leaves_what_a_hook_imports_compiled(tmp_path: Path) -> 
     assert found >= {"entry", "process", "handling", "exchange", "resp", "redactor", "keys"}
 
 
-def test_each_event_has_its_help(tmp_path: Path) -> None:
-    for event in ("post-tool-use", "post-tool-use-failure", "session-start", "user-prompt-submit", "stop"):
-        shown = run(event, "--help", cwd=tmp_path)
+def test_each_event_has_its_help() -> None:
+    for event in EVENTS:
+        shown = run(event, "--help")
         assert shown.returncode == 0
         assert "--config" in shown.stdout
-        assert "exit code is 0" in " ".join(shown.stdout.split())
+        assert "exits 0" in " ".join(shown.stdout.split())
 
 
-def test_an_event_of_a_later_release_refuses_an_agent_nothing(tmp_path: Path) -> None:
+def test_an_event_of_a_later_release_refuses_an_agent_nothing() -> None:
     """With 2 an agent's program would hold back what the agent was about to do; a typing error is still told."""
-    for arguments in (["pre-tool-use"], ["pre-tool-use", "--config", "hooks.toml"], ["--unheard"], []):
-        assert run(*arguments, cwd=tmp_path).returncode != 2
-    assert "No such command 'pre-tool-use'" in run("pre-tool-use", cwd=tmp_path).stderr
-    assert run("install", "--unheard", cwd=tmp_path).returncode == 2
+    for arguments in (["pre-compact"], ["pre-compact", "--config", "hooks.toml"], ["--unheard"], []):
+        assert run(*arguments).returncode != 2
+    assert "No such command 'pre-compact'" in run("pre-compact").stderr
+    assert run("install", "--unheard").returncode == 2

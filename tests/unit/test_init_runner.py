@@ -21,10 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tellback
-from tellback.commands.local import run_here
-from tellback.commands.project.writing import Choices, project_files, write
-from tellback.commands.recordfile import RecordFile
-from tellback.commands.truncation import Truncation
+from tellback.commands.local import run_locally
+from tellback.commands.project.writing import RunnerOptions, render_project_files, write_files
+from tellback.commands.record import RecordFile
+from tellback.commands.truncation import StreamTruncator
 from tellback.contracts.commands import CommandRecord
 from tellback.redaction import Redactor
 
@@ -39,7 +39,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def project(tmp_path: Path) -> Path:
     """A project with its own runner."""
     folder = tmp_path / "project"
-    write(folder, project_files(Choices()), force=False)
+    write_files(folder, render_project_files(RunnerOptions()), force=False)
     return folder
 
 
@@ -113,7 +113,7 @@ def test_its_records_are_those_of_tellback_run(run: Run, project: Path, options:
     own = msgspec.json.decode(done.stdout, type=CommandRecord)
     assert tellback.load_records(project / "feedback_record.jsonl") == [own]
     chosen = dict(zip(options[::2], options[1::2], strict=True))
-    real = run_here(
+    real = run_locally(
         argv,
         session="local",
         host="h",
@@ -146,13 +146,13 @@ _PIECES = st.sampled_from(
         b"password=",
     ]
 )
-_MODULE = generated(project_files(Choices())[RUNNER])
+_MODULE = generated(render_project_files(RunnerOptions())[RUNNER])
 
 
 @given(st.lists(st.lists(_PIECES, max_size=6).map(b"".join), max_size=8))
 def test_it_keeps_what_tellback_keeps_of_any_output(chunks: list[bytes]) -> None:
     """Truncation, carriage returns, redaction, and how it all is cut into chunks."""
-    real, own = Truncation(Redactor()), _MODULE.Capture()
+    real, own = StreamTruncator(Redactor()), _MODULE.Capture()
     for chunk in chunks:
         real.feed(chunk)
         own.feed(chunk)
@@ -196,7 +196,7 @@ def test_nothing_of_its_group_outlives_a_command(run: Run, project: Path) -> Non
 
 def test_a_project_chooses(tmp_path: Path) -> None:
     """Its budget when it is written, its rules in the table."""
-    text = project_files(Choices(head=2, tail=3, timeout=7.5))[RUNNER]
+    text = render_project_files(RunnerOptions(head=2, tail=3, timeout=7.5))[RUNNER]
     assert "\nTIMEOUT = 7.5 " in text
     text = text.replace("REDACTION = (\n", 'REDACTION = (\n    ("ours", r"ACME-[0-9]+"),\n')
     module = generated(text)

@@ -15,8 +15,8 @@ import pytest
 
 from tellback import Feedback, FeedbackContext, FeedbackTrigger, ProviderSpec, StaticFeedback, ToolCall, clock
 from tellback.guidance.provider import ProviderFailure, ProviderTimeout
-from tellback.guidance.registry import Registry
-from tellback_workers.isolation import IsolatedPanel, call_within
+from tellback.guidance.registry import ProviderRegistry
+from tellback_workers.isolation import IsolatedInvoker, call_within
 from tests.support import providers
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -44,8 +44,8 @@ CUSTOM = (
 )
 
 
-def panel(timeout: float = 0.1, budget: float = 10.0) -> IsolatedPanel:
-    return IsolatedPanel(Registry(CUSTOM), timeout=timeout, budget=budget)
+def invoker(timeout: float = 0.1, budget: float = 10.0) -> IsolatedInvoker:
+    return IsolatedInvoker(ProviderRegistry(CUSTOM), timeout=timeout, budget=budget)
 
 
 def spec(name: str) -> ProviderSpec:
@@ -72,7 +72,7 @@ def spec(name: str) -> ProviderSpec:
 )
 def test_misbehaviour_becomes_a_failure_that_says_what_happened(name: str, reason: str) -> None:
     with pytest.raises(ProviderFailure, match=f"^{reason}"):
-        panel().ask(spec(name), CONTEXT)
+        invoker().ask(spec(name), CONTEXT)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_built_in_provider_that_fails_over_its_fields_costs_nothing_else(
 ) -> None:
     """They come from a host, which may be of another release."""
     with pytest.raises(ProviderFailure):
-        panel().ask(ProviderSpec(name=name, trigger=FeedbackTrigger(1), fields=fields), CONTEXT)
+        invoker().ask(ProviderSpec(name=name, trigger=FeedbackTrigger(1), fields=fields), CONTEXT)
 
 
 def test_whatever_a_built_in_provider_raises_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,11 +100,11 @@ def test_whatever_a_built_in_provider_raises_is_a_failure(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(StaticFeedback, "provide", broken)
     with pytest.raises(ProviderFailure, match="raised ArithmeticError: s"):
-        panel().ask(ProviderSpec(name="StaticFeedback", trigger=FeedbackTrigger(1), fields={"summary": "x"}), CONTEXT)
+        invoker().ask(ProviderSpec(name="StaticFeedback", trigger=FeedbackTrigger(1), fields={"summary": "x"}), CONTEXT)
 
 
 def test_what_a_provider_says_is_redacted() -> None:
-    feedback = panel().ask(spec("Leaks"), replace(CONTEXT, tool_call_count=2))
+    feedback = invoker().ask(spec("Leaks"), replace(CONTEXT, tool_call_count=2))
     assert feedback is not None
     assert feedback.summary == "[redacted: password]"
     assert feedback.suggestions == ("[redacted: api-key]", "stay calm")
@@ -114,8 +114,8 @@ def test_the_timer_and_the_handler_are_as_before_afterwards() -> None:
     before = signal.getsignal(signal.SIGALRM)
     for name in ("Hangs", "Raises"):
         with pytest.raises(ProviderFailure):
-            panel().ask(spec(name), CONTEXT)
-    assert panel(timeout=5).ask(spec("Forever"), CONTEXT) is not None
+            invoker().ask(spec(name), CONTEXT)
+    assert invoker(timeout=5).ask(spec("Forever"), CONTEXT) is not None
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGALRM) is before
 
@@ -123,18 +123,18 @@ def test_the_timer_and_the_handler_are_as_before_afterwards() -> None:
 @pytest.mark.parametrize(("name", "reason"), [("Hog", "raised MemoryError"), ("Deep", "raised RecursionError")])
 def test_what_takes_too_much_is_stopped_by_its_limit_and_not_by_time(name: str, reason: str) -> None:
     with pytest.raises(ProviderFailure, match=f"^{reason}"):
-        panel(timeout=20).ask(spec(name), CONTEXT)
+        invoker(timeout=20).ask(spec(name), CONTEXT)
 
 
 def test_an_answer_of_any_size_is_cut_before_anything_else_is_done_with_it() -> None:
-    feedback = panel(timeout=20).ask(spec("Vast"), CONTEXT)
+    feedback = invoker(timeout=20).ask(spec("Vast"), CONTEXT)
     assert feedback is not None
     assert len(feedback.render()) < 100_000
 
 
-def test_of_a_long_text_of_an_exception_the_beginning_is_told() -> None:
+def test_of_a_long_text_of_an_exception_the_beginning_is_kept() -> None:
     with pytest.raises(ProviderFailure, match=r"^raised RuntimeError: x{1000}") as caught:
-        panel(timeout=20).ask(spec("Wordy"), CONTEXT)
+        invoker(timeout=20).ask(spec("Wordy"), CONTEXT)
     assert len(str(caught.value)) < 3_000
 
 
@@ -142,20 +142,20 @@ def test_the_limits_of_the_process_are_as_before_afterwards() -> None:
     before = resource.getrlimit(resource.RLIMIT_AS), sys.getrecursionlimit(), sys.stdout, sys.stderr
     for name in ("Deep", "Hog", "Floods"):
         with pytest.raises(ProviderFailure):
-            panel().ask(spec(name), CONTEXT)
+            invoker().ask(spec(name), CONTEXT)
     assert (resource.getrlimit(resource.RLIMIT_AS), sys.getrecursionlimit(), sys.stdout, sys.stderr) == before
 
 
 def test_what_a_provider_prints_goes_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ProviderFailure):
-        panel().ask(spec("Floods"), CONTEXT)
+        invoker().ask(spec("Floods"), CONTEXT)
     assert "xxx" not in "".join(capfd.readouterr())
 
 
 def test_only_a_provider_that_ran_out_of_time_counts_as_timed_out() -> None:
     for name, kind in (("Hangs", ProviderTimeout), ("Raises", ProviderFailure)):
         with pytest.raises(ProviderFailure) as failed:
-            panel().ask(spec(name), CONTEXT)
+            invoker().ask(spec(name), CONTEXT)
         assert type(failed.value) is kind
 
 
@@ -197,7 +197,7 @@ def test_outside_the_main_thread_custom_providers_are_refused() -> None:
 
     def ask() -> None:
         try:
-            panel().ask(spec("Monitor"), CONTEXT)
+            invoker().ask(spec("Monitor"), CONTEXT)
         except ProviderFailure as failure:
             caught.append(str(failure))
 
@@ -213,7 +213,7 @@ def test_with_the_budget_spent_custom_providers_are_not_asked_and_built_in_ones_
     """Each call seems to take 0.15 s of a budget of 0.2 s: it reads the clock four times."""
     times = itertools.count()
     monkeypatch.setattr(clock, "monotonic", lambda: next(times) * 0.05)
-    one = panel(timeout=5.0, budget=0.2)
+    one = invoker(timeout=5.0, budget=0.2)
     answers = [one.ask(spec("Monitor"), CALLED) for _ in range(4)]
     assert [isinstance(answer, Feedback) for answer in answers] == [True, True, False, False]
     assert one.ask(spec("ToolUsageMonitor"), CONTEXT) is not None

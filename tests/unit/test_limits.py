@@ -11,19 +11,21 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tellback.commands.limits import Limits
-from tellback.commands.runner import Execution, Outcome, run
+from tellback.commands.resource_limits import CommandLimits
+from tellback.commands.runner import CommandResult, ExecutionSpec, run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looking at a tree of processes needs Linux")
 MIB = 1 << 20
 
 
-def limited(script: str, *argv: str, cwd: Path = Path("/"), timeout: float = 20.0, **limits: int) -> Outcome:
+def limited(script: str, *argv: str, cwd: Path = Path("/"), timeout: float = 20.0, **limits: int) -> CommandResult:
     """Run a Python script under these limits."""
     command = [sys.executable, "-S", "-c", textwrap.dedent(script), *argv]
     environment = {"PATH": os.environ["PATH"]}
     return run(
-        Execution(argv=command, cwd=str(cwd), env=environment, timeout=timeout, grace=0.5, limits=Limits(**limits))
+        ExecutionSpec(
+            argv=command, cwd=str(cwd), env=environment, timeout=timeout, grace=0.5, limits=CommandLimits(**limits)
+        )
     )
 
 
@@ -147,7 +149,9 @@ def test_a_limit_binds_its_own_command_alone(tmp_path: Path) -> None:
 
 def test_a_program_that_needs_little_starts_under_the_least_limit() -> None:
     """The limit is set in a copy of this host's own process, which is larger than that."""
-    execution = Execution(argv=["true"], cwd="/", env={}, timeout=5.0, limits=Limits(memory=8 * MIB, cpu=1, file=1))
+    execution = ExecutionSpec(
+        argv=["true"], cwd="/", env={}, timeout=5.0, limits=CommandLimits(memory=8 * MIB, cpu=1, file=1)
+    )
     assert (run(execution).exit_code, run(execution).error) == (0, None)
 
 

@@ -12,22 +12,22 @@ from rich.console import Console
 
 from tellback import clock
 from tellback.cli import listing
-from tellback.cli.common import show
-from tellback.cli.listing import fitted
+from tellback.cli.common import show_rows
+from tellback.cli.listing import fit_table
 
 NOW = 1_800_000_000.0
 UUID = "6f1c2a9e-0d7b-4b1f-9c53-2f5f6f3f1a11"
 BANK: dict[str, Any] = {
     "bank": UUID,
     "facts": 22_300,
-    "contexts": 20_000,
-    "held_facts": 3,
+    "clusters": 20_000,
+    "stored_facts": 3,
     "average_score": "0.6123",
     "model": "all-MiniLM-L6-v2",
     "threshold": 0.81,
     "last_signal_at": int(NOW * 1000) - 90_000,
 }
-SPARE = ("threshold", "model", "contexts", "held_facts")
+SPARE = ("threshold", "model", "clusters", "stored_facts")
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def _now(monkeypatch: pytest.MonkeyPatch) -> None:
 def text(rows: list[dict[str, Any]], width: int, spare: tuple[str, ...] = SPARE, title: str = "Banks") -> str:
     out = io.StringIO()
     columns = list(rows[0])
-    Console(file=out, width=width).print(fitted(rows, columns, spare, title=title, width=width), crop=False)
+    Console(file=out, width=width).print(fit_table(rows, columns, spare, title=title, width=width), crop=False)
     return out.getvalue()
 
 
@@ -53,25 +53,25 @@ def test_a_narrow_one_has_ages_and_goes_without_columns_that_can_be_spared() -> 
     shown = text([BANK], 80)
     assert f"{UUID}  22300" in shown, "an id stands in one line"
     assert "1 min ago" in shown
-    assert "too narrow here for: threshold, model, contexts; --json has all" in shown
+    assert "columns hidden to fit: threshold, model, clusters; use --json to see all" in shown
     assert max(map(len, shown.splitlines())) <= 80
     assert {"bank", "facts", "average", "signal"} <= set(shown.split()), "no header is cut in two"
 
 
 def test_only_as_many_columns_are_left_out_as_must_be() -> None:
-    assert "too narrow here for: threshold;" in text([BANK], 100)
+    assert "columns hidden to fit: threshold;" in text([BANK], 106)
 
 
 def test_ids_are_folded_before_a_table_is_given_up() -> None:
     shown = text([BANK], 56)
     assert UUID not in shown
     assert UUID[:16] in shown
-    assert "threshold, model, contexts, held facts;" in " ".join(shown.split())
+    assert "threshold, model, clusters, stored facts;" in " ".join(shown.split())
 
 
 def test_where_no_table_fits_each_row_is_a_block() -> None:
     lines = text([BANK, BANK], 30, spare=()).splitlines()
-    assert [line.split() for line in lines if "facts" in line] == [["facts", "22300"], ["held", "facts", "3"]] * 2
+    assert [line.split() for line in lines if "facts" in line] == [["facts", "22300"], ["stored", "facts", "3"]] * 2
     assert max(map(len, lines)) <= 30
 
 
@@ -88,7 +88,7 @@ def test_words_fold_at_spaces_and_times_to_come_are_times() -> None:
     [(0, "0 s ago"), (59, "59 s ago"), (60, "1 min ago"), (3_600, "1 h ago"), (86_400 * 12.9, "12 d ago")],
 )
 def test_ages(seconds: float, age: str) -> None:
-    assert listing.cell("opened_at", int((NOW - seconds) * 1000), NOW) == age
+    assert listing.format_cell("opened_at", int((NOW - seconds) * 1000), NOW) == age
 
 
 cells = st.text(max_size=30) | st.integers() | st.none() | st.floats(allow_nan=False)
@@ -109,17 +109,17 @@ def test_no_line_is_wider_than_the_terminal(rows: list[dict[str, Any]], width: i
 def test_a_pipe_folds_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     row = {"id": UUID, "query": "a question of many words " * 7, "context": "x" * 200}
-    show([row], as_json=False, columns=("id", "query", "context"), title="Signals")
+    show_rows([row], as_json=False, columns=("id", "query", "context"), title="Signals")
     assert f"│ {UUID} │ {row['query']} │ {row['context']} │" in capsys.readouterr().out
-    show([], as_json=False, columns=("id",), title="Signals of [red]b[/]\x1b[31m")
+    show_rows([], as_json=False, columns=("id",), title="Signals of [red]b[/]\x1b[31m")
     assert capsys.readouterr().out == "Signals of [red]b[/]\\x1b[31m: none\n"
 
 
-def test_a_pipe_is_as_wide_as_it_is_told_to_be(
+def test_a_pipe_is_as_wide_as_it_is_set_to_be(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    show([BANK], as_json=False, columns=list(BANK), title="Banks", spare=SPARE)
+    show_rows([BANK], as_json=False, columns=list(BANK), title="Banks", spare=SPARE)
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 

@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 
 from tellback.signals import matching
 from tellback.signals.matching import (
-    ContextMatrix,
-    Match,
+    ClusterMatch,
+    ClusterMatrix,
     Vectors,
     as_bytes,
     as_vectors,
     exact_cosine,
-    reaches,
+    reaches_threshold,
 )
 from tellback.signals.models import default_threshold
+from tests.support.examples import examples
 
 
 def unit(*numbers: float) -> Vectors:
@@ -38,8 +39,8 @@ def random_units(seed: int, count: int, dimension: int = 8) -> Vectors:
     return unit_rows
 
 
-def matrix_of(rows: Vectors) -> ContextMatrix:
-    matrix = ContextMatrix(rows.shape[1])
+def matrix_of(rows: Vectors) -> ClusterMatrix:
+    matrix = ClusterMatrix(rows.shape[1])
     for slot, row in enumerate(rows):
         matrix.put(slot, row)
     return matrix
@@ -50,33 +51,37 @@ def test_the_threshold_itself_matches_and_the_next_float_below_does_not(threshol
     """0.83 as a float32 is below 0.83: both sides are compared in float32."""
     query = np.array([[1, 0]], np.float32)
     below = np.nextafter(np.float32(threshold), np.float32(0))
-    assert matrix_of(at_cosine(threshold)[None]).best(query, threshold) == [Match(0, float(np.float32(threshold)))]
+    assert matrix_of(at_cosine(threshold)[None]).best(query, threshold) == [
+        ClusterMatch(0, float(np.float32(threshold)))
+    ]
     assert matrix_of(np.array([[below, 0.5]], np.float32)).best(query, threshold) == [None]
 
 
-def test_the_best_context_wins_and_of_equal_ones_the_lower_slot() -> None:
+def test_the_best_cluster_wins_and_of_equal_ones_the_lower_slot() -> None:
     rows = np.stack([at_cosine(0.86), at_cosine(0.95), at_cosine(0.95), at_cosine(0.5)])
     query = np.array([1, 0], np.float32)
-    assert matrix_of(rows).best(query[None], 0.85)[0] == Match(1, float(np.float32(0.95)))
+    assert matrix_of(rows).best(query[None], 0.85)[0] == ClusterMatch(1, float(np.float32(0.95)))
     assert [match.slot for match in matrix_of(rows).all_matches(query, 0.85)] == [1, 2, 0]
 
 
 def test_an_empty_bank_matches_nothing() -> None:
-    assert ContextMatrix(2).best(unit(1, 0)[None], 0.85) == [None]
-    assert ContextMatrix(2).all_matches(unit(1, 0), 0.85) == []
+    assert ClusterMatrix(2).best(unit(1, 0)[None], 0.85) == [None]
+    assert ClusterMatrix(2).all_matches(unit(1, 0), 0.85) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.integers(0, 2**32), st.integers(1, 60), st.integers(1, 12), st.floats(0.05, 0.999))
-def test_same_answer_as_pair_by_pair(seed: int, contexts: int, queries: int, threshold: float) -> None:
-    rows, asked = random_units(seed, contexts), random_units(seed + 1, queries)
+def test_same_answer_as_pair_by_pair(seed: int, clusters: int, queries: int, threshold: float) -> None:
+    rows, asked = random_units(seed, clusters), random_units(seed + 1, queries)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matching, "_BLOCK_CELLS", 64)  # several blocks, so that their borders are crossed
         found = matrix_of(rows).best(asked, threshold)
         all_found = [matrix_of(rows).all_matches(query, threshold) for query in asked]
     for i, query in enumerate(asked):
-        pairs = [Match(slot, exact_cosine(query, row)) for slot, row in enumerate(rows)]
-        expected = sorted((m for m in pairs if reaches(m.cosine, threshold)), key=lambda m: (-m.cosine, m.slot))
+        pairs = [ClusterMatch(slot, exact_cosine(query, row)) for slot, row in enumerate(rows)]
+        expected = sorted(
+            (m for m in pairs if reaches_threshold(m.cosine, threshold)), key=lambda m: (-m.cosine, m.slot)
+        )
         assert all_found[i] == expected
         assert found[i] == (expected[0] if expected else None)
 
@@ -88,25 +93,30 @@ def test_a_slot_is_replaced_in_place() -> None:
     assert matrix.best(unit(1, 0)[None], 0.85) == [None]
 
 
-def test_what_was_asked_before_is_remembered_until_a_context_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_asked_before_is_cached_until_a_cluster_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix, asked = matrix_of(np.stack([unit(1, 0)])), list[int]()
     original = matrix.best
 
-    def counted(queries: Vectors, threshold: float) -> list[Match | None]:
+    def counted(queries: Vectors, threshold: float) -> list[ClusterMatch | None]:
         asked.append(len(queries))
         return original(queries, threshold)
 
     monkeypatch.setattr(matrix, "best", counted)
     vectors = {"a": unit(1, 0), "b": unit(0, 1)}
     for _ in range(3):
-        assert matrix.best_of(vectors, 0.85) == {"a": Match(0, 1.0), "b": None}
+        assert matrix.best_of(vectors, 0.85) == {"a": ClusterMatch(0, 1.0), "b": None}
     assert asked == [2]
-    assert matrix.best_of({"b": vectors["b"]}, 0.0) == {"b": Match(0, 0.0)}, "another threshold is another question"
+    assert matrix.best_of({"b": vectors["b"]}, 0.0) == {"b": ClusterMatch(0, 0.0)}, (
+        "another threshold is another question"
+    )
     matrix.put(1, unit(0, 1))
-    assert matrix.best_of(vectors, 0.85) == {"a": Match(0, 1.0), "b": Match(1, 1.0)}
-    monkeypatch.setattr(matching, "_REMEMBERED", 2)
+    assert matrix.best_of(vectors, 0.85) == {"a": ClusterMatch(0, 1.0), "b": ClusterMatch(1, 1.0)}
+    monkeypatch.setattr(matching, "_CACHED_QUERIES", 2)
     for text in "cdefg":
-        assert matrix.best_of({text: unit(1, 0), "a": unit(1, 0)}, 0.85) == {text: Match(0, 1.0), "a": Match(0, 1.0)}
+        assert matrix.best_of({text: unit(1, 0), "a": unit(1, 0)}, 0.85) == {
+            text: ClusterMatch(0, 1.0),
+            "a": ClusterMatch(0, 1.0),
+        }
     assert len(matrix._found) <= 2
 
 
@@ -117,6 +127,6 @@ def test_vectors_survive_their_bytes() -> None:
 
 
 def test_thresholds_belong_to_models() -> None:
-    """The documented CEO example has a cosine of 0.818 under the shipped model, and 0.85 is everyone else's default."""
+    """The pair of requirement S-26 has a cosine of 0.818 under the shipped model, and 0.85 is the default."""
     assert default_threshold("all-MiniLM-L6-v2") == 0.81
     assert default_threshold("something-else") == 0.85

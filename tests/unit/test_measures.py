@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellback.contracts.guidance import Offer, Outcome, ToolInvoked
-from tellback.guidance.attempts import attempt_of
-from tellback.guidance.evaluation import Effects, EvaluationState, begin, step
-from tellback.guidance.measures import KEPT_FAILED, TAKEN_WITHIN
-from tellback.guidance.repeats import near, similar_calls
+from tellback.guidance.evaluation import BatchEffects, EvaluationState, apply_event, new_evaluation
+from tellback.guidance.measures import OFFER_LIFETIME_CALLS
+from tellback.guidance.progress.trail import ASKED_MAX
+from tellback.guidance.provider import similar_calls
+from tellback.guidance.repeats import attempt_fingerprint, is_near_duplicate
 from tests.unit.test_evaluation import Speaks, begun, spec
 
 
@@ -20,14 +21,14 @@ class Counted:
     """An evaluation without providers, and its counters."""
 
     def __init__(self) -> None:
-        self.state = begin("s", "p", "e", 1)
-        self.effects = Effects()
+        self.state = new_evaluation("s", "p", "e", 1)
+        self.effects = BatchEffects()
 
     def call(self, tool: str, query: str = "x", *, outcome: Outcome | None = None, **fields: Any) -> None:
         event = ToolInvoked(
             event_id="t", session="s", evaluation="e", tool=tool, params={"query": query}, outcome=outcome, **fields
         )
-        step(self.state, event, 1, Speaks(), self.effects)
+        apply_event(self.state, event, 1, Speaks(), self.effects)
         self.state = msgspec.json.decode(msgspec.json.encode(self.state), type=EvaluationState)  # as between batches
 
     def __getitem__(self, name: str) -> int:
@@ -50,7 +51,7 @@ def test_calls_errors_and_codes_are_counted_by_tool() -> None:
 
 def test_a_suggestion_is_taken_by_one_of_the_next_three_calls_and_counted_once() -> None:
     counted = Counted()
-    exact = Offer(kind="refine", tool="search", arguments=attempt_of("search", {"query": "ruby"}))
+    exact = Offer(kind="refine", tool="search", arguments=attempt_fingerprint("search", {"query": "ruby"}))
     counted.call("wiki", outcome=offering(exact))
     counted.call("search", "python")
     counted.call("other")
@@ -73,7 +74,7 @@ def test_a_suggestion_without_arguments_is_taken_by_its_tool_alone() -> None:
 def test_the_fourth_call_is_too_late() -> None:
     counted = Counted()
     counted.call("wiki", outcome=offering(Offer(kind="alternative", tool="search")))
-    for _ in range(TAKEN_WITHIN):
+    for _ in range(OFFER_LIFETIME_CALLS):
         counted.call("other")
     counted.call("search")
     assert counted["suggestion:alternative:taken"] == 0
@@ -106,31 +107,32 @@ def test_the_same_attempt_failing_again_is_a_repeated_failure() -> None:
 def test_what_is_remembered_for_measuring_is_bounded() -> None:
     counted = Counted()
     offers = tuple(Offer(kind="k", tool=f"never{n}") for n in range(8))
+    failed = Outcome(status="error", code="error", offered=offers)
     sizes: list[int] = []
     for n in range(120):
-        counted.call("fetch", f"q{n}", status="error", outcome=offering(*offers))
+        counted.call("fetch", f"q{n}", status="error", outcome=failed)
         sizes.append(len(msgspec.json.encode(counted.state)))
-    assert len(counted.state.trail.failed) == KEPT_FAILED
-    assert len(counted.state.trail.offers) <= 8 * TAKEN_WITHIN
+    assert len(counted.state.trail.progress.asked) == ASKED_MAX
+    assert len(counted.state.trail.offers) <= 8 * OFFER_LIFETIME_CALLS
     assert sizes[-1] < sizes[40] * 1.05
 
 
 def test_providers_are_counted_by_what_became_of_them() -> None:
-    state, effects = begin("s", "p", "e", 1), Effects()
+    state, effects = new_evaluation("s", "p", "e", 1), BatchEffects()
     panel = Speaks(failing=["B"])
-    step(state, begun(spec("A", 1), spec("B", 1), delivery="all"), 1, panel, effects)
+    apply_event(state, begun(spec("A", 1), spec("B", 1), delivery="all"), 1, panel, effects)
     for n in range(5):
-        step(state, ToolInvoked(event_id=str(n), session="s", evaluation="e", tool="t"), 1, panel, effects)
+        apply_event(state, ToolInvoked(event_id=str(n), session="s", evaluation="e", tool="t"), 1, panel, effects)
     tallies = {name: count for name, count in effects.tallies.items() if name.startswith("provider")}
     assert tallies == {"provider:A:fires": 5, "provider:B:failures": 3, "provider:B:disabled": 1}
 
 
 def test_numbers_make_another_call_and_letters_may_not() -> None:
     text = b'{"query":"the population of the largest city in the north of the country"}'
-    assert near(text, text.replace(b"country", b"country."))
-    assert not near(text, text.replace(b"the largest", b"the 2 largest"))
-    assert not near(b'{"query":"ruby"}', b'{"query":"rust"}')
-    assert not near(text * 100, text * 100 + b".")
+    assert is_near_duplicate(text, text.replace(b"country", b"country."))
+    assert not is_near_duplicate(text, text.replace(b"the largest", b"the 2 largest"))
+    assert not is_near_duplicate(b'{"query":"ruby"}', b'{"query":"rust"}')
+    assert not is_near_duplicate(text * 100, text * 100 + b".")
 
 
 @given(st.lists(st.sampled_from(["a", "A ", "b", "c 1", "c 2"]), min_size=1, max_size=40))
@@ -138,17 +140,17 @@ def test_what_repeats_is_the_same_whether_counted_step_by_step_or_from_the_calls
     """The marks that are kept answer as the calls themselves would."""
     seen: list[tuple[int, ...]] = []
 
-    class Panel(Speaks):
+    class Invoker(Speaks):
         def ask(self, spec: Any, context: Any) -> None:
             assert spec.name == "A"
             seen.append(context.similar_calls())
             assert context.similar_calls() == similar_calls(context.recent)
 
-    state, effects, panel = begin("s", "p", "e", 1), Effects(), Panel()
-    step(state, begun(spec("A", 1)), 1, panel, effects)
+    state, effects, panel = new_evaluation("s", "p", "e", 1), BatchEffects(), Invoker()
+    apply_event(state, begun(spec("A", 1)), 1, panel, effects)
     for query in queries:
         event = ToolInvoked(event_id="t", session="s", evaluation="e", tool="search", params={"query": query})
-        step(state, event, 1, panel, effects)
+        apply_event(state, event, 1, panel, effects)
     assert len(seen) == len(queries)
 
 
@@ -161,15 +163,15 @@ def test_the_order_of_events_changes_no_count(kinds: list[str], random: Any) -> 
     from tellback.contracts.guidance import BudgetSpent
 
     def run(order: list[str]) -> tuple[int, int, int, int]:
-        state, effects = begin("s", "p", "e", 1), Effects()
-        step(state, begun(spec("A", 3)), 1, Speaks(), effects)
+        state, effects = new_evaluation("s", "p", "e", 1), BatchEffects()
+        apply_event(state, begun(spec("A", 3)), 1, Speaks(), effects)
         for kind in order:
             if kind == "spent":
                 event: Any = BudgetSpent(event_id="e", session="s", evaluation="e", tokens=7)
             else:
                 status = "error" if kind == "fail" else "success"
                 event = ToolInvoked(event_id="e", session="s", evaluation="e", tool="t", status=status)
-            step(state, event, 1, Speaks(), effects)
+            apply_event(state, event, 1, Speaks(), effects)
         return state.calls, state.errors, state.fires, state.tokens
 
     shuffled = list(kinds)

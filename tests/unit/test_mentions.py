@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tellback.signals.mentions import named_in
+from tellback.signals.textual_evidence import find_named_facts
 
 IDS = ("f1", "f2", "f3", "session-cookies", "42", "pool", "事实7")
 
@@ -28,8 +28,8 @@ IDS = ("f1", "f2", "f3", "session-cookies", "42", "pool", "事实7")
 )
 def test_an_id_counts_where_it_stands_for_the_fact(text: str, used: str) -> None:
     """A plain word or a number has to be cited; part of another word is no mention."""
-    assert named_in(text, IDS).used == set(used.split())
-    assert not named_in(text, IDS).rejected
+    assert find_named_facts(text, IDS).used == set(used.split())
+    assert not find_named_facts(text, IDS).rejected
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_an_id_counts_where_it_stands_for_the_fact(text: str, used: str) -> None
     ],
 )
 def test_a_fact_that_the_response_rejects_is_not_used(text: str) -> None:
-    named = named_in(text, IDS)
+    named = find_named_facts(text, IDS)
     assert not named.used
     assert named.rejected == {"f1"}
 
@@ -112,15 +112,15 @@ def test_a_fact_that_the_response_rejects_is_not_used(text: str) -> None:
 )
 def test_a_rejection_reaches_the_facts_that_it_is_about(text: str, used: str, rejected: str) -> None:
     """A list is rejected together; a sentence that says no and cites a fact for it rejects nothing."""
-    named = named_in(text, IDS)
+    named = find_named_facts(text, IDS)
     assert named.used == set(used.split())
     assert named.rejected == set(rejected.split())
 
 
 def test_of_ids_within_ids_the_longer_is_meant() -> None:
-    assert named_in("see a-1-b", ["a-1", "a-1-b", "1"]).used == {"a-1-b"}
-    assert named_in("see note 7 b", ["note 7", "note 7 b", "7"]).used == {"note 7 b"}
+    assert find_named_facts("see a-1-b", ["a-1", "a-1-b", "1"]).used == {"a-1-b"}
+    assert find_named_facts("see note 7 b", ["note 7", "note 7 b", "7"]).used == {"note 7 b"}
 
 
 def test_signs_of_our_own_in_a_text_mislead_nothing() -> None:
-    assert named_in("not \ue0000\ue001 and f1", ["f1"]).used == {"f1"}
+    assert find_named_facts("not \ue0000\ue001 and f1", ["f1"]).used == {"f1"}

@@ -9,8 +9,8 @@ from celery.concurrency.prefork import TaskPool as Prefork
 from celery.concurrency.thread import TaskPool as Threads
 from structlog.testing import capture_logs
 
-from tellback_workers import model_copies
-from tellback_workers.model_copies import copies
+from tellback_workers import celery_signals
+from tellback_workers.celery_signals import copies
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_processes_have_a_copy_each_and_threads_share_one(
         controller=SimpleNamespace(concurrency=concurrency),
         app=SimpleNamespace(amqp=SimpleNamespace(queues=SimpleNamespace(consume_from=dict.fromkeys(queues)))),
     )
-    assert model_copies.copies_of(ready) == expected
+    assert celery_signals.copies_of(ready) == expected
     with capture_logs() as logs:
-        model_copies._ready(ready)
+        celery_signals._ready(ready)
     assert [entry["copies"] for entry in logs] == ([expected] if expected > 1 else [])

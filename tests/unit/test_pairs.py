@@ -62,7 +62,7 @@ def test_a_quoted_text_may_hold_ends_of_lines_and_the_next_errors_line_is_right(
         ("a,b,4\nc,d,3.9\n", [True, False]),
     ],
 )
-def test_which_pairs_are_the_same_without_being_told(text: str, expected: list[bool]) -> None:
+def test_which_pairs_are_the_same_without_labels(text: str, expected: list[bool]) -> None:
     assert read_pairs(text.encode(), "p").same == expected
 
 
@@ -80,7 +80,7 @@ def test_same_from_is_what_the_caller_says() -> None:
         (b"a,b,5\nc,d,\xff\n", {}, "p:2: byte 0xff is not UTF-8"),
         ("a,b,5\n".encode("utf-16"), {}, "UTF-16"),
         (codecs.BOM_UTF8 + b"PK\0\1", {}, "p:1: a NUL byte"),
-        (b"a,b,5\nc,d,abc\ne,f,0\ng,h,nan\ni,j,inf\n", {}, "p:2: the score 'abc' is no number"),
+        (b"a,b,5\nc,d,abc\ne,f,0\ng,h,nan\ni,j,inf\n", {}, "p:2: the score 'abc' is not a number"),
         (b"a,b,5\nc,d,abc\ne,f,0\ng,h,nan\ni,j,inf\n", {}, "2 more, on line 4, 5"),
         (b"a,b,5\nc,d,1_0\n", {}, "p:2: the score '1_0'"),
         (b"a,b,5\nc,d\ne,f,0\n", {}, "p:2: 2 fields"),

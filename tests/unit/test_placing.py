@@ -8,40 +8,43 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tellback.errors import StateConflict
-from tellback.signals.matching import ContextMatrix, Vectors
-from tellback.signals.placing import Placement, place
+from tellback.signals.matching import ClusterMatrix, Vectors
+from tellback.signals.placing import ClusterAssignment, assign_clusters
+from tests.support.examples import examples
 from tests.unit.test_matching import at_cosine, matrix_of, random_units
 
 CAP = 1_000
 
 
-def apply(matrix: ContextMatrix, placement: Placement) -> None:
-    for spot in placement.places:
+def apply(matrix: ClusterMatrix, placement: ClusterAssignment) -> None:
+    for spot in placement.targets:
         if spot.vector is not None:
             matrix.put(spot.slot, spot.vector)
 
 
-def slots(placement: Placement) -> list[int]:
-    return [placement.places[index].slot for index in placement.of]
+def slots(placement: ClusterAssignment) -> list[int]:
+    return [placement.targets[index].slot for index in placement.target_indexes]
 
 
-def test_the_first_query_of_a_bank_begins_a_context_and_its_like_share_it() -> None:
+def test_the_first_query_of_a_bank_begins_a_cluster_and_its_like_share_it() -> None:
     vectors = {"a": at_cosine(1.0), "b": at_cosine(0.9), "c": at_cosine(0.2)}
-    placement = place(["a", "b", "a", "c"], vectors, ContextMatrix(2), threshold=0.85, cap=CAP)
+    placement = assign_clusters(["a", "b", "a", "c"], vectors, ClusterMatrix(2), threshold=0.85, cap=CAP)
     assert slots(placement) == [0, 0, 0, 1]
-    assert [spot.query for spot in placement.places] == ["a", "c"]
+    assert [spot.query for spot in placement.targets] == ["a", "c"]
 
 
-def test_a_better_context_begun_in_the_batch_takes_over() -> None:
-    """`near` first belongs to the old context; once `other` has begun one that is closer, it belongs there."""
+def test_a_better_cluster_begun_in_the_batch_takes_over() -> None:
+    """`near` first belongs to the old cluster; once `other` has begun one that is closer, it belongs there."""
     angle = np.radians([0, 29, 36])
     old, near, other = (np.array([np.cos(a), np.sin(a)], np.float32) for a in angle)
     matrix = matrix_of(old[None])
-    placement = place(["near", "other", "near"], {"near": near, "other": other}, matrix, threshold=0.85, cap=CAP)
+    placement = assign_clusters(
+        ["near", "other", "near"], {"near": near, "other": other}, matrix, threshold=0.85, cap=CAP
+    )
     assert slots(placement) == [0, 1, 1]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(st.integers(0, 2**32), st.integers(0, 8), st.lists(st.integers(0, 11), min_size=1, max_size=30))
 def test_a_batch_places_as_single_signals_would(seed: int, before: int, order: list[int]) -> None:
     rows = random_units(seed, 12, 3)
@@ -49,11 +52,11 @@ def test_a_batch_places_as_single_signals_would(seed: int, before: int, order: l
     queries = [str(i) for i in order]
     begin = random_units(seed + 1, before, 3) if before else np.empty((0, 3), np.float32)
     together, single = matrix_of(begin), matrix_of(begin)
-    placement = place(queries, vectors, together, threshold=0.85, cap=CAP)
+    placement = assign_clusters(queries, vectors, together, threshold=0.85, cap=CAP)
     apply(together, placement)
     one_by_one: list[int] = []
     for query in queries:
-        alone = place([query], vectors, single, threshold=0.85, cap=CAP)
+        alone = assign_clusters([query], vectors, single, threshold=0.85, cap=CAP)
         apply(single, alone)
         one_by_one += slots(alone)
     assert slots(placement) == one_by_one
@@ -63,13 +66,13 @@ def test_a_batch_places_as_single_signals_would(seed: int, before: int, order: l
 def test_at_the_cap_the_oldest_slot_is_used_again() -> None:
     matrix = matrix_of(np.eye(3, dtype=np.float32))
     new = {"x": -np.eye(3, dtype=np.float32)[0], "y": -np.eye(3, dtype=np.float32)[1]}
-    placement = place(["x", "y"], new, matrix, threshold=0.85, cap=3, oldest=[2, 0, 1])
+    placement = assign_clusters(["x", "y"], new, matrix, threshold=0.85, cap=3, oldest=[2, 0, 1])
     assert slots(placement) == [2, 0]
 
 
-def test_a_context_that_the_batch_signals_is_not_evicted() -> None:
+def test_a_cluster_that_the_batch_signals_is_not_evicted() -> None:
     eye = np.eye(3, dtype=np.float32)
-    placement = place(
+    placement = assign_clusters(
         ["new", "old"], {"new": -eye[0], "old": eye[2]}, matrix_of(eye), threshold=0.85, cap=3, oldest=[2, 0, 1]
     )
     assert slots(placement) == [0, 2]
@@ -77,4 +80,4 @@ def test_a_context_that_the_batch_signals_is_not_evicted() -> None:
 
 def test_a_cap_below_one_batch_is_an_error() -> None:
     with pytest.raises(StateConflict, match="cap"):
-        place(["x"], {"x": at_cosine(0.1)}, matrix_of(at_cosine(1.0)[None]), threshold=0.85, cap=1)
+        assign_clusters(["x"], {"x": at_cosine(0.1)}, matrix_of(at_cosine(1.0)[None]), threshold=0.85, cap=1)

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from tellback import ConfigurationError, Settings
-from tellback.commands.limits import NO_LIMITS, Limits
-from tellback.commands.runner import Execution
+from tellback.commands.resource_limits import NO_LIMITS, CommandLimits
+from tellback.commands.runner import ExecutionSpec
 from tellback.contracts.commands import CommandSubmitted
 from tellback_workers.policy import Policy, Refused
 from tellback_workers.policy_file import read_policy
@@ -20,12 +20,12 @@ ENVIRON = {"PATH": "/usr/bin:/bin", "HOME": "/home/w", "LANG": "C", "CI": "1", "
 
 
 @pytest.fixture
-def decide(tmp_path: Path) -> Callable[..., Execution]:
+def decide(tmp_path: Path) -> Callable[..., ExecutionSpec]:
     """Decides on a command under the policy of this TOML text."""
 
     def decided(
         toml: str = "", argv: tuple[str, ...] = ("true",), team: str = "default", **fields: object
-    ) -> Execution:
+    ) -> ExecutionSpec:
         path = tmp_path / "policy.toml"
         path.write_text(toml.replace("ROOT", str(tmp_path)))
         read_policy.cache_clear()
@@ -49,10 +49,11 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "shop" / "in").symlink_to(tmp_path / "shop" / "sub")
     (tmp_path / "shop" / "true").symlink_to("/bin/true")
     (tmp_path / "shop" / "false").symlink_to("/bin/true")
+    (tmp_path / "loop").symlink_to("loop")
     return tmp_path
 
 
-def test_without_a_file(decide: Callable[..., Execution], tmp_path: Path) -> None:
+def test_without_a_file(decide: Callable[..., ExecutionSpec], tmp_path: Path) -> None:
     """The worker's directory, any program, a minimal environment, no limits."""
     execution = decide(env={"A": "b"})
     assert execution.cwd == str(tmp_path)
@@ -71,11 +72,14 @@ ALLOWED: list[tuple[str, dict[str, object]]] = [
     ('programs = ["ROOT/bin/tool"]', {"argv": ["tool"], "env": {"PATH": "bin"}}),
     ('environment = ["CI", "PATH"]', {"env": {"CI": "2"}}),
     ("timeout = 30", {"timeout": 30.0}),
+    ("timeout = 10", {}),
 ]
 
 
 @pytest.mark.parametrize(("toml", "fields"), ALLOWED)
-def test_what_is_allowed(decide: Callable[..., Execution], folder: Path, toml: str, fields: dict[str, object]) -> None:
+def test_what_is_allowed(
+    decide: Callable[..., ExecutionSpec], folder: Path, toml: str, fields: dict[str, object]
+) -> None:
     """Each rule lets through what it names, also over symbolic links that stay inside."""
     fields = {name: value.format(root=folder) if isinstance(value, str) else value for name, value in fields.items()}
     assert decide(toml, **fields).argv
@@ -96,26 +100,36 @@ REFUSED: list[tuple[str, str, dict[str, object]]] = [
     ("programs", "programs = []", {}),
     ("environment", 'environment = ["CI"]', {"env": {"LD_PRELOAD": "x.so"}}),
     ("timeout", "timeout = 30", {"timeout": 30.5}),
+    ("directories", "", {"cwd": "loop"}),
+    ("directories", "", {"cwd": "loop/below"}),
+    ("programs", 'programs = ["true"]', {"argv": ["./loop"]}),
 ]
 
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(("rule", "toml", "fields"), REFUSED)
-def test_what_is_refused(decide: Callable[..., Execution], rule: str, toml: str, fields: dict[str, object]) -> None:
+def test_what_is_refused(decide: Callable[..., ExecutionSpec], rule: str, toml: str, fields: dict[str, object]) -> None:
     """The refusal names the rule."""
     with pytest.raises(Refused, match=f"refused by this host's policy, rule {rule}: "):
         decide(toml, **fields)
 
 
-def test_the_environment_that_passes_is_what_is_named(decide: Callable[..., Execution]) -> None:
+def test_the_environment_that_passes_is_what_is_named(decide: Callable[..., ExecutionSpec]) -> None:
     """Nothing else of the worker's, so not its Redis."""
     assert decide('environment = ["CI", "PATH", "UNSET"]').env == {"CI": "1", "PATH": "/usr/bin:/bin"}
 
 
-def test_limits_are_read(decide: Callable[..., Execution]) -> None:
+def test_the_longest_time_caps_the_default(decide: Callable[..., ExecutionSpec]) -> None:
+    """One who asked for no time is not refused; one who asked for less gets that."""
+    assert decide("timeout = 10").timeout == 10
+    assert decide("timeout = 10", timeout=5.0).timeout == 5
+    assert decide("timeout = 60").timeout == 30
+
+
+def test_limits_are_read(decide: Callable[..., ExecutionSpec]) -> None:
     """As they stand in the file."""
     limits = decide("[limits]\nmemory = 1_073_741_824\nprocesses = 64\noutput = 1048576").limits
-    assert limits == Limits(memory=1 << 30, processes=64, output=1 << 20)
+    assert limits == CommandLimits(memory=1 << 30, processes=64, output=1 << 20)
 
 
 @pytest.mark.parametrize(
@@ -139,13 +153,16 @@ def test_limits_are_read(decide: Callable[..., Execution]) -> None:
         ("[teams.acme]\ndirectories = []", "[teams.acme]: directories is empty"),
         ("[teams.acme]\nprograms = ['./x']", "[teams.acme]: programs: ./x is not an absolute path"),
         ("[teams.acme]\nmore_directories = ['x']", "[teams.acme]: more_directories: x is not an absolute path"),
-        ("[teams.acme]\nmore_programs = ['x']", "[teams.acme]: more_programs: the file has no programs for all"),
+        (
+            "[teams.acme]\nmore_programs = ['x']",
+            "[teams.acme]: more_programs extends programs, which the file doesn't set for everyone",
+        ),
         ("[teams.ACME]\ntimeout = 1", "[teams.ACME]: a team's name is small letters"),
         ("[teams]\nacme = 3", "[teams.acme]: Expected `object`, got `int`"),
         ("allowed_teams = ['b']\n[teams.acme]\ntimeout = 1", "[teams.acme]: the team is not among allowed_teams"),
     ],
 )
-def test_a_bad_file_is_an_error_that_names_it(decide: Callable[..., Execution], toml: str, reason: str) -> None:
+def test_a_bad_file_is_an_error_that_names_it(decide: Callable[..., ExecutionSpec], toml: str, reason: str) -> None:
     """One who mistypes a rule is not left without it."""
     with pytest.raises(ConfigurationError) as caught:
         decide(toml)
@@ -174,15 +191,15 @@ SECTIONS = """
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_teams_section_overrides_and_adds(decide: Callable[..., Execution], tmp_path: Path) -> None:
+def test_a_teams_section_overrides_and_adds(decide: Callable[..., ExecutionSpec], tmp_path: Path) -> None:
     """What it does not name is as for all, as it is for a team that has no section."""
     tool = str(tmp_path / "bin" / "tool")
     acme = decide(SECTIONS, argv=(tool,), team="acme", cwd=str(tmp_path / "bin"), timeout=60.0)
-    assert acme.limits == Limits(memory=1 << 30, processes=8)
+    assert acme.limits == CommandLimits(memory=1 << 30, processes=8)
     assert acme.env == {"CI": "1", "PATH": "/usr/bin:/bin"}
     assert decide(SECTIONS, argv=(tool,), team="acme").cwd == str(tmp_path / "shop")
     other = decide(SECTIONS, team="other")
-    assert (other.limits, other.env) == (Limits(memory=1 << 30, processes=64), {"CI": "1"})
+    assert (other.limits, other.env) == (CommandLimits(memory=1 << 30, processes=64), {"CI": "1"})
     assert decide(SECTIONS, team="beta").argv
 
 
@@ -200,7 +217,7 @@ SECTION_REFUSALS: list[tuple[str, str, dict[str, object]]] = [
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(("team", "rule", "fields"), SECTION_REFUSALS)
 def test_a_refusal_names_the_rule_and_whose_it_is(
-    decide: Callable[..., Execution], tmp_path: Path, team: str, rule: str, fields: dict[str, object]
+    decide: Callable[..., ExecutionSpec], tmp_path: Path, team: str, rule: str, fields: dict[str, object]
 ) -> None:
     """A rule of a team's own section is named with the section."""
     fields = dict(fields)
@@ -209,7 +226,7 @@ def test_a_refusal_names_the_rule_and_whose_it_is(
         decide(SECTIONS, argv=argv, team=team, **fields)
 
 
-def test_sections_do_not_say_which_teams_run_here(decide: Callable[..., Execution]) -> None:
+def test_sections_do_not_say_which_teams_run_here(decide: Callable[..., ExecutionSpec]) -> None:
     """That is what `allowed_teams` is for, and a list of `teams` as before."""
     assert decide("[teams.acme]\ntimeout = 60", team="other").argv
     with pytest.raises(Refused, match="rule teams: "):

@@ -25,8 +25,8 @@ from tellback import (
     ProviderSpec,
     StaticFeedback,
 )
-from tellback.guidance.provider import ITEMS_MAX, SUMMARY_MAX, ProviderFailure, ask, spec_of
-from tellback.guidance.registry import Registry, load_registry
+from tellback.guidance.provider import ITEMS_MAX, SUMMARY_MAX, ProviderFailure, invoke_provider, provider_spec
+from tellback.guidance.registry import ProviderRegistry, load_registry
 
 TRIGGER = FeedbackTrigger(every_n_calls=1)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -35,7 +35,7 @@ CONTEXT = FeedbackContext(session="s", prompt="p", now=NOW, began_at=NOW, tool_c
 
 @dataclass(frozen=True)
 class ToolUsageMonitor:
-    """As the document writes it; it bears the name of a built-in one and replaces it."""
+    """Written as a user would; it bears the name of a built-in one and replaces it."""
 
     max_calls_without_progress: int = 20
 
@@ -75,36 +75,36 @@ def config(provider: FeedbackProvider) -> FeedbackProviderConfig:
 
 
 def test_a_provider_travels_as_its_name_and_fields() -> None:
-    assert spec_of(config(DeadlineFeedback(warning_threshold_seconds=60))) == ProviderSpec(
+    assert provider_spec(config(DeadlineFeedback(warning_threshold_seconds=60))) == ProviderSpec(
         name="DeadlineFeedback", trigger=TRIGGER, fields={"warning_threshold_seconds": 60}
     )
 
 
 def test_a_spec_travels_as_it_is() -> None:
     spec = ProviderSpec(name="Elsewhere", trigger=TRIGGER, fields={"n": 1})
-    assert spec_of(spec) is spec
+    assert provider_spec(spec) is spec
 
 
 def test_what_is_sent_is_rebuilt_equal() -> None:
     provider = StaticFeedback("Stay on the task.", ("Breathe.",), "caution", "Reminder")
-    assert Registry().build(spec_of(config(provider))) == provider
+    assert ProviderRegistry().build(provider_spec(config(provider))) == provider
 
 
 @pytest.mark.parametrize("provider", [object(), "a name", DeadlineFeedback, None])
 def test_what_is_no_provider_is_refused_on_the_host(provider: Any) -> None:
     with pytest.raises(InvalidInput, match="FeedbackProvider"):
-        spec_of(config(provider))
+        provider_spec(config(provider))
 
 
 def test_fields_that_cannot_be_sent_are_refused_on_the_host() -> None:
     with pytest.raises(InvalidInput, match="Opaque: make it a dataclass with plain fields"):
-        spec_of(config(Opaque()))
+        provider_spec(config(Opaque()))
 
 
 @pytest.mark.parametrize("trigger", [None, 5, {"every_n_calls": 1}])
 def test_what_is_no_trigger_is_refused_on_the_host(trigger: Any) -> None:
     with pytest.raises(InvalidInput, match=r"the trigger of DeadlineFeedback is .*; use FeedbackTrigger"):
-        spec_of(FeedbackProviderConfig(DeadlineFeedback(), trigger))
+        provider_spec(FeedbackProviderConfig(DeadlineFeedback(), trigger))
 
 
 @pytest.mark.parametrize(
@@ -121,31 +121,31 @@ def test_fields_from_which_no_worker_could_make_it_are_refused_on_the_host(
     provider: FeedbackProvider, reason: str
 ) -> None:
     with pytest.raises(InvalidInput, match=reason):
-        spec_of(config(provider))
+        provider_spec(config(provider))
 
 
 def test_annotations_that_only_a_worker_may_resolve_are_no_fault_of_the_host() -> None:
     elsewhere: Any = make_dataclass("Elsewhere", [("n", "NoSuchName")], bases=(Plain,))
-    spec = spec_of(config(elsewhere(3)))
+    spec = provider_spec(config(elsewhere(3)))
     assert (spec.name, spec.fields) == ("Elsewhere", {"n": 3})
 
 
 def test_a_custom_provider_replaces_the_built_in_one_of_its_name() -> None:
-    registry = Registry([ToolUsageMonitor])
-    provider = registry.build(spec_of(config(ToolUsageMonitor(7))))
+    registry = ProviderRegistry([ToolUsageMonitor])
+    provider = registry.build(provider_spec(config(ToolUsageMonitor(7))))
     assert provider.provide(context=CONTEXT).summary == "custom 7"
     assert registry.is_custom("ToolUsageMonitor")
     assert not registry.is_custom("DeadlineFeedback")
 
 
 def test_a_class_without_fields_may_be_no_dataclass() -> None:
-    assert isinstance(Registry([Plain]).build(spec_of(config(Plain()))), Plain)
+    assert isinstance(ProviderRegistry([Plain]).build(provider_spec(config(Plain()))), Plain)
 
 
 def test_two_custom_providers_of_one_name_are_refused() -> None:
     other = type("Plain", (Plain,), {})
     with pytest.raises(ConfigurationError, match="two feedback providers are named Plain"):
-        Registry([Plain, other])
+        ProviderRegistry([Plain, other])
 
 
 @pytest.mark.parametrize(
@@ -160,11 +160,11 @@ def test_two_custom_providers_of_one_name_are_refused() -> None:
 )
 def test_fields_are_checked_by_schema_on_the_worker(name: str, fields: dict[str, Any], reason: str) -> None:
     with pytest.raises(ProviderFailure, match=reason):
-        Registry().build(ProviderSpec(name=name, trigger=TRIGGER, fields=fields))
+        ProviderRegistry().build(ProviderSpec(name=name, trigger=TRIGGER, fields=fields))
 
 
 def test_the_setting_names_classes() -> None:
-    assert load_registry("tellback.guidance.usage:ToolUsageMonitor, ").is_custom("ToolUsageMonitor")
+    assert load_registry("tellback.guidance.builtin_providers:ToolUsageMonitor, ").is_custom("ToolUsageMonitor")
 
 
 def test_entry_points_of_packages_are_found_and_a_broken_one_stops_nobody(
@@ -207,7 +207,9 @@ def test_a_package_that_ends_the_program_when_it_is_imported_stops_nobody(
         load_registry("ends_at_import:X")
 
 
-@pytest.mark.parametrize("path", ["no.such.module:X", "tellback.guidance.usage:Nobody", "json:dumps", "json"])
+@pytest.mark.parametrize(
+    "path", ["no.such.module:X", "tellback.guidance.builtin_providers:Nobody", "json:dumps", "json"]
+)
 def test_a_setting_that_cannot_be_used_is_said_so(path: str) -> None:
     with pytest.raises(ConfigurationError, match="TELLBACK_PROVIDERS"):
         load_registry(path)
@@ -236,19 +238,19 @@ def test_nonsense_is_a_failure(answer: Any) -> None:
     provider = Plain()
     provider.answer = answer
     with pytest.raises(ProviderFailure, match="returned"):
-        ask(provider, CONTEXT)
+        invoke_provider(provider, CONTEXT)
 
 
 def test_lists_will_do_for_tuples() -> None:
     provider = Plain()
     provider.answer = Feedback("X", "x", [Observation("a", "b")], ["y"])  # type: ignore[arg-type]  # as hosts write it
-    assert ask(provider, CONTEXT) == Feedback("X", "x", (Observation("a", "b"),), ("y",))
+    assert invoke_provider(provider, CONTEXT) == Feedback("X", "x", (Observation("a", "b"),), ("y",))
 
 
 def test_an_answer_is_bounded() -> None:
     provider = Plain()
     provider.answer = Feedback("X", "x" * 10**6, suggestions=("y" * 10**5,) * 1000)
-    feedback = ask(provider, CONTEXT)
+    feedback = invoke_provider(provider, CONTEXT)
     assert feedback is not None
     assert len(feedback.summary) == SUMMARY_MAX
     assert len(feedback.suggestions) == ITEMS_MAX

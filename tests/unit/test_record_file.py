@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 
 import tellback
-from tellback.commands.journal import KEPT, MAX_BYTES, Journal
-from tellback.commands.recordfile import RecordFile, decode
+from tellback.commands.journal import MAX_BYTES, MAX_FILES, RotatingJournal
+from tellback.commands.record import RecordFile, decode_record
 from tellback.contracts.commands import CommandRecord
 from tests.support.waiting import wait_until
 
 WRITER = """
 import sys
-from tellback.commands.recordfile import RecordFile
+from tellback.commands.record import RecordFile
 from tellback.contracts.commands import CommandRecord
 path, name, count, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 file = RecordFile(path)
@@ -122,7 +122,7 @@ def test_what_is_no_record_is_passed_over(path: Path, file: RecordFile, line: by
     with path.open("ab") as raw:
         raw.write(line + b"\n\n")
     file.append(record("b"))
-    assert decode(line) is None
+    assert decode_record(line) is None
     assert (ids(file), file.load().unreadable) == (["a", "b"], ["feedback_record.jsonl:2"])
 
 
@@ -162,12 +162,12 @@ def test_a_record_larger_than_a_file_has_one_of_its_own(file: RecordFile) -> Non
     assert ids(file, rotated=True) == ["a", "b", "c"]
 
 
-def test_the_oldest_file_drops_and_what_it_held_is_counted(path: Path, file: RecordFile) -> None:
+def test_the_oldest_file_drops_and_its_records_are_counted(path: Path, file: RecordFile) -> None:
     """Six files stay; who judges a session is told how many of its records are gone."""
     for number in range(9):
         file.append(record(str(number), session="odd" if number % 2 else "even", text="x" * 600_000))
     assert ids(file, rotated=True) == ["3", "4", "5", "6", "7", "8"]
-    assert len([part for part in path.parent.iterdir() if part.name[-1].isdigit()]) == KEPT
+    assert len([part for part in path.parent.iterdir() if part.name[-1].isdigit()]) == MAX_FILES
     assert file.load(rotated=True).dropped == 3
     assert file.load(rotated=True, session="even").dropped == 2
     assert file.load(rotated=True, session="odd").dropped == 1
@@ -184,8 +184,8 @@ def test_a_rotation_that_was_cut_off_is_finished_without_a_loss(path: Path, file
     """Killed between two renames, it leaves a number free; the next rotation fills it and drops nothing."""
     for number in range(6):
         file.append(record(str(number), text="x" * 600_000))
-    journal = Journal(path)
-    journal.paths()[1].replace(journal.paths()[0])  # .4 over .5, as the first step of dropping the oldest
+    journal = RotatingJournal(path)
+    journal.all_paths()[1].replace(journal.all_paths()[0])  # .4 over .5, as the first step of dropping the oldest
     file.append(record("6", text="x" * 600_000))
     assert ids(file, rotated=True) == ["1", "2", "3", "4", "5", "6"]
 
@@ -208,7 +208,7 @@ def test_a_full_disk_takes_nothing_and_says_so(path: Path, file: RecordFile) -> 
     file.append(record("a"))
     code = f"""
 import resource, signal
-from tellback.commands.recordfile import RecordFile
+from tellback.commands.record import RecordFile
 from tellback.contracts.commands import CommandRecord
 resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))
 file = RecordFile({str(path)!r})
@@ -239,9 +239,9 @@ def test_a_link_or_a_pipe_in_its_place_is_refused(path: Path, file: RecordFile, 
 
 
 def test_a_lock_that_is_never_released_is_an_error_and_no_wait_for_ever(path: Path) -> None:
-    """Its holder may have been stopped; writers and readers say so after their patience."""
+    """Its holder may have been stopped; writers and readers say so after the lock's timeout."""
     path.parent.mkdir()
-    journal = Journal(path, patience=0.1)
+    journal = RotatingJournal(path, timeout=0.1)
     with path.with_name(f"{path.name}.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(TimeoutError, match="has been locked for"):

@@ -110,7 +110,7 @@ def test_names_and_values_in_further_forms(line: str) -> None:
         f"AC{generated(32, _HEX)}",
     ],
 )
-def test_a_token_tells_its_issuer_wherever_it_stands(token: str) -> None:
+def test_a_token_shows_its_issuer_wherever_it_stands(token: str) -> None:
     for line in (token, f"the request with {token} was refused", f"run('{token}')", f'["{token}", 1]'):
         assert find_secret(line), line
 

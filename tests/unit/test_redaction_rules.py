@@ -16,7 +16,7 @@ import pytest
 from tellback.errors import ConfigurationError
 from tellback.redaction import Rule, add_rules, find_secret, redact_text
 from tellback.redaction.custom import load_rules
-from tellback.redaction.stream import MAX_LINE_CHARS, Filter
+from tellback.redaction.stream import MAX_LINE_CHARS, StreamRedactor
 from tellback.settings import load
 
 KEY = [
@@ -84,7 +84,7 @@ def test_files_that_hold_no_rules_are_refused(rules: Path) -> None:
 
 
 def shown(text: str, size: int) -> str:
-    return "".join(Filter().feed(text[start : start + size] for start in range(0, len(text), size)))
+    return "".join(StreamRedactor().feed(text[start : start + size] for start in range(0, len(text), size)))
 
 
 def test_the_filter_gives_the_same_whatever_the_chunks() -> None:
@@ -104,7 +104,7 @@ def test_the_filter_holds_a_bounded_part_of_a_long_line() -> None:
         tracemalloc.start()
         text = ""
         size = 0
-        for part in Filter().feed(chunks):
+        for part in StreamRedactor().feed(chunks):
             size += len(part)
             text = (text + part)[-200:]
         peak = tracemalloc.get_traced_memory()[1]

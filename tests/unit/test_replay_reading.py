@@ -11,18 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellback.replay import reading
-from tellback.replay.messages import is_error, steps_of, text_of
-from tellback.replay.reading import parse, read
+from tellback.replay.reading import parse_line, read_transcripts
 from tellback.replay.transcript import (
-    AgentAnswers,
+    AgentAnswer,
     BadLine,
     Conversation,
-    NobodyAnswers,
+    MissingAnswer,
     Oddities,
     Step,
-    ToolReturned,
-    UserSays,
-    count,
+    ToolResult,
+    UserMessage,
+    content_text,
+    count_steps,
+    is_error,
+    parse_messages,
 )
 
 
@@ -44,15 +46,15 @@ def result(content: object, **fields: object) -> dict[str, object]:
 
 
 def steps(*messages: object) -> list[Step]:
-    return list(steps_of(messages)[0])
+    return list(parse_messages(messages)[0])
 
 
 def odd(*messages: object) -> Oddities:
-    return steps_of(messages)[1]
+    return parse_messages(messages)[1]
 
 
-def tools(*messages: object) -> list[ToolReturned]:
-    return [step for step in steps(*messages) if isinstance(step, ToolReturned)]
+def tools(*messages: object) -> list[ToolResult]:
+    return [step for step in steps(*messages) if isinstance(step, ToolResult)]
 
 
 def line(*messages: object, **fields: object) -> bytes:
@@ -60,53 +62,53 @@ def line(*messages: object, **fields: object) -> bytes:
 
 
 def read_all(raw: bytes) -> list[Conversation | BadLine]:
-    return list(read(io.BytesIO(raw)))
+    return list(read_transcripts(io.BytesIO(raw)))
 
 
 def test_a_conversation_becomes_steps_in_the_order_of_its_messages() -> None:
-    told = steps(
+    found = steps(
         user("book it"),
         says(None, call("c1", "book", '{"seat": 3}')),
         result("Error: seat is taken", tool_call_id="c1", name="book"),
         says("The seat is taken."),
         user("bye"),
     )
-    assert told == [
-        UserSays(0, "book it"),
-        ToolReturned("book", {"seat": 3}, "Error: seat is taken", "error", "c1"),
-        AgentAnswers(0, "The seat is taken."),
-        UserSays(4, "bye"),
-        NobodyAnswers(4, "the transcript ends without an answer"),
+    assert found == [
+        UserMessage(0, "book it"),
+        ToolResult("book", {"seat": 3}, "Error: seat is taken", "error", "c1"),
+        AgentAnswer(0, "The seat is taken."),
+        UserMessage(4, "bye"),
+        MissingAnswer(4, "the transcript ends without an answer"),
     ]
-    counts = count(told)
+    counts = count_steps(found)
     assert (counts.tool_calls, counts.errors) == (1, 1)
     assert (counts.opened, counts.answered, counts.closed, counts.delivered) == (2, 1, 1, 1)
 
 
 def test_a_message_without_tool_calls_answers_before_text_beside_them() -> None:
-    told = steps(user("hi"), says("Let me look.", call("c", "look")), result("5", tool_call_id="c"), says("It is 5."))
-    assert told[-1] == AgentAnswers(0, "It is 5.")
+    found = steps(user("hi"), says("Let me look.", call("c", "look")), result("5", tool_call_id="c"), says("It is 5."))
+    assert found[-1] == AgentAnswer(0, "It is 5.")
 
 
 def test_text_beside_tool_calls_answers_where_no_other_text_does() -> None:
-    told = steps(user("hi"), says("I pass you on.", call("c", "transfer")), result("done", tool_call_id="c"))
-    assert told[-1] == AgentAnswers(0, "I pass you on.")
+    found = steps(user("hi"), says("I pass you on.", call("c", "transfer")), result("done", tool_call_id="c"))
+    assert found[-1] == AgentAnswer(0, "I pass you on.")
 
 
 def test_a_message_followed_by_another_before_any_answer_is_closed() -> None:
-    told = steps(user("one"), user("two"), says("both"))
-    assert told[1] == NobodyAnswers(0, "the user wrote again before any answer")
-    assert told[-1] == AgentAnswers(1, "both")
+    found = steps(user("one"), user("two"), says("both"))
+    assert found[1] == MissingAnswer(0, "the user wrote again before any answer")
+    assert found[-1] == AgentAnswer(1, "both")
 
 
 @pytest.mark.parametrize("content", [None, "", "  \n", [], [{"type": "text", "text": ""}]])
 def test_blank_content_answers_nobody(content: object) -> None:
-    assert isinstance(steps(user("hi"), says(content))[-1], NobodyAnswers)
+    assert isinstance(steps(user("hi"), says(content))[-1], MissingAnswer)
 
 
 def test_a_refusal_is_an_answer() -> None:
-    told = steps(user("hi"), {"role": "assistant", "content": None, "refusal": "I cannot."})
-    assert told[-1] == AgentAnswers(0, "I cannot.")
+    found = steps(user("hi"), {"role": "assistant", "content": None, "refusal": "I cannot."})
+    assert found[-1] == AgentAnswer(0, "I cannot.")
 
 
 def test_what_an_agent_says_before_any_user_answers_nobody() -> None:
@@ -186,7 +188,7 @@ def test_the_older_function_form_is_read_too() -> None:
         {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"a": 1}'}},
         {"role": "function", "name": "f", "content": "x"},
     )
-    assert found == [ToolReturned("f", {"a": 1}, "x", "success", None)]
+    assert found == [ToolResult("f", {"a": 1}, "x", "success", None)]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +207,7 @@ def test_the_older_function_form_is_read_too() -> None:
         ("", False),
     ],
 )
-def test_an_error_is_told_by_how_a_result_begins(text: str, *, failed: bool) -> None:
+def test_an_error_is_known_by_how_a_result_begins(text: str, *, failed: bool) -> None:
     assert is_error(text) is failed
 
 
@@ -229,7 +231,7 @@ def test_a_result_that_says_so_itself_is_an_error() -> None:
     ids=["null", "text", "parts", "one part", "number", "lone surrogate"],
 )
 def test_content_of_any_form_becomes_text(content: object, text: str) -> None:
-    assert text_of(content) == text
+    assert content_text(content) == text
 
 
 def test_a_file_is_read_past_bad_lines_which_are_named_with_their_numbers() -> None:
@@ -250,7 +252,7 @@ def test_a_last_line_without_its_end_is_read_if_it_is_whole() -> None:
 def test_bytes_that_are_no_utf_8_are_replaced() -> None:
     found = read_all(b'{"messages": [{"role": "user", "content": "caf\xe9"}]}')[0]
     assert isinstance(found, Conversation)
-    assert found.steps[0] == UserSays(0, "caf\ufffd")
+    assert found.steps[0] == UserMessage(0, "caf\ufffd")
 
 
 def test_a_byte_order_mark_is_passed_over() -> None:
@@ -305,7 +307,7 @@ MESSAGE = JSON | st.fixed_dictionaries(
 
 @given(st.binary() | JSON.map(lambda value: json.dumps(value).encode()))
 def test_no_line_makes_the_reading_raise(raw: bytes) -> None:
-    parse(1, raw)
+    parse_line(1, raw)
     assert all(item.line >= 1 for item in read_all(raw))
 
 
@@ -313,10 +315,10 @@ def test_no_line_makes_the_reading_raise(raw: bytes) -> None:
 def test_whatever_the_messages_every_user_message_ends_once(
     messages: list[object], task: object, trial: object
 ) -> None:
-    found = parse(1, json.dumps({"task_id": task, "trial": trial, "messages": messages}).encode())
+    found = parse_line(1, json.dumps({"task_id": task, "trial": trial, "messages": messages}).encode())
     assert isinstance(found, Conversation)
-    ends = [step.position for step in found.steps if isinstance(step, AgentAnswers | NobodyAnswers)]
-    assert ends == [step.position for step in found.steps if isinstance(step, UserSays)]
+    ends = [step.position for step in found.steps if isinstance(step, AgentAnswer | MissingAnswer)]
+    assert ends == [step.position for step in found.steps if isinstance(step, UserMessage)]
     roles = [cast("dict[str, object]", m).get("role") for m in messages if isinstance(m, dict)]
     counts = found.counts
     assert counts.opened == roles.count("user") == counts.answered + counts.closed

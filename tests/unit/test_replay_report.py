@@ -16,12 +16,12 @@ from typer.testing import CliRunner, Result
 
 from tellback import FeedbackProviderConfig, FeedbackTrigger, StaticFeedback, recommended_providers
 from tellback.cli.app import app
-from tellback.replay import digest as digests
-from tellback.replay.accounts import Analyst, BrokenProvider
-from tellback.replay.analysis import analyse
-from tellback.replay.digest import Digest
-from tellback.replay.markdown import markdown_of, said
-from tellback.replay.page import page_of
+from tellback.replay import analysis as digests
+from tellback.replay.accounts import GuidanceAnalyzer, ProviderCrashed
+from tellback.replay.analysis import AnalysisDigest, analyze_file
+from tellback.replay.html_report import render_html
+from tellback.replay.markdown_report import render_markdown
+from tests.support.examples import examples
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> | **bold** [x](javascript:alert(3)) \x00\u202e"
 
@@ -50,16 +50,16 @@ def file_of(*values: object) -> io.BytesIO:
     return io.BytesIO(b"".join(json.dumps(value).encode() + b"\n" for value in values))
 
 
-def digest_of(*values: object, **how: Any) -> Digest:
-    return analyse(file_of(*values), source="talks.jsonl", **how)
+def digest_of(*values: object, **how: Any) -> AnalysisDigest:
+    return analyze_file(file_of(*values), source="talks.jsonl", **how)
 
 
 def test_nudges_stand_at_the_call_that_earned_them() -> None:
     card = digest_of(failing(4, task_id=7, reward=0.0)).cards[0]
-    told = [(line.index, line.position, nudge.provider) for line in card.lines for nudge in line.nudges]
-    assert told == [(2, 4, "FailureStreakFeedback"), (4, 8, "FailureStreakFeedback")]
+    reported = [(line.index, line.position, nudge.provider) for line in card.lines for nudge in line.nudges]
+    assert reported == [(3, 6, "StuckFeedback")]
     assert (card.label, card.group, card.calls, card.errors, card.nudges, card.first_nudge) == (
-        *("7", "not solved", 4, 4, 2, 2),
+        *("7", "not solved", 4, 4, 1, 3),
     )  # fmt: skip
     assert [line.kind for line in card.lines] == ["user", "call", "call", "call", "call", "agent"]
 
@@ -73,18 +73,18 @@ def test_each_call_has_its_observation_and_next_steps() -> None:
 
 def test_figures_are_of_all_conversations_by_outcome() -> None:
     digest = digest_of(
-        failing(2, reward=0.0), failing(1, reward=1.0), talk(turn("look", "fine")), failing(2, reward=0.5)
+        failing(3, reward=0.0), failing(1, reward=1.0), talk(turn("look", "fine")), failing(3, reward=0.5)
     )
     counted = {name: (f.conversations, f.calls, f.errors, f.nudges) for name, f in digest.groups.items()}
-    assert counted == {"solved": (1, 1, 1, 0), "not solved": (2, 4, 4, 2), "unknown": (1, 1, 0, 0)}
-    assert (digest.whole.conversations, digest.whole.nudged) == (4, 2)
+    assert counted == {"solved": (1, 1, 1, 0), "not solved": (2, 6, 6, 2), "unknown": (1, 1, 0, 0)}
+    assert (digest.totals.conversations, digest.totals.nudged) == (4, 2)
 
 
 def test_what_is_not_shown_is_counted_and_said() -> None:
     digest = digest_of(*(failing(n) for n in (0, 4, 1, 2, 3)), top=2)
-    assert [(card.line, card.nudges) for card in digest.cards] == [(2, 2), (5, 1)]
+    assert [(card.line, card.nudges) for card in digest.cards] == [(2, 1), (5, 1)]
     assert digest.left_out == 3
-    for text in ("".join(markdown_of(digest)), "".join(page_of(digest))):
+    for text in ("".join(render_markdown(digest)), "".join(render_html(digest))):
         assert "3 others are counted above and left out here" in text
 
 
@@ -95,7 +95,7 @@ def test_a_long_conversation_and_a_long_text_are_cut_with_a_note(monkeypatch: py
     assert max(len(line.text) for line in card.lines) < 2 * digests.TEXT_MAX
     assert "characters left out" in card.lines[1].text
     digest = digest_of(talk(*(turn("look", "y", n=n) for n in range(9))))
-    assert "7 further messages and calls are left out" in "".join(markdown_of(digest))
+    assert "7 further messages and calls are left out" in "".join(render_markdown(digest))
 
 
 def test_forms_of_errors_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_forms_of_errors_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         *(("Error: one went wrong", 1), ("Error: two went wrong", 1)),
     ]  # fmt: skip
     assert digest.errors_beyond == 2
-    assert "2 errors of further forms are left out" in "".join(page_of(digest))
+    assert "2 errors of further forms are left out" in "".join(render_html(digest))
 
 
 def test_errors_that_differ_in_numbers_alone_are_one_form() -> None:
@@ -141,13 +141,13 @@ def test_declared_tools_count_with_their_schemas() -> None:
 
 def test_the_providers_may_be_others() -> None:
     always = FeedbackProviderConfig(StaticFeedback("Breathe."), FeedbackTrigger(every_n_calls=3))
-    digest = analyse(file_of(failing(7)), analyst=Analyst([always]))
+    digest = analyze_file(file_of(failing(7)), analyzer=GuidanceAnalyzer([always]))
     assert [nudge.summary for line in digest.cards[0].lines for nudge in line.nudges] == ["Breathe."] * 2
 
 
 def test_a_provider_that_fails_ends_the_analysis_with_its_name() -> None:
-    class Broken:
-        name = "Broken"
+    class RaisingProvider:
+        name = "RaisingProvider"
 
         def should_run(self, *, context: object) -> bool:
             raise AssertionError(context)
@@ -155,9 +155,9 @@ def test_a_provider_that_fails_ends_the_analysis_with_its_name() -> None:
         def provide(self, *, context: object) -> Any:
             raise AssertionError(context)
 
-    config = FeedbackProviderConfig(Broken(), FeedbackTrigger(every_n_calls=1))
-    with pytest.raises(BrokenProvider, match="no provider Broken"):
-        analyse(file_of(failing(1)), analyst=Analyst([config]))
+    config = FeedbackProviderConfig(RaisingProvider(), FeedbackTrigger(every_n_calls=1))
+    with pytest.raises(ProviderCrashed, match="no provider RaisingProvider"):
+        analyze_file(file_of(failing(1)), analyzer=GuidanceAnalyzer([config]))
 
 
 def test_recommended_providers_are_made_anew_each_time() -> None:
@@ -165,7 +165,7 @@ def test_recommended_providers_are_made_anew_each_time() -> None:
     assert first == second
     assert first is not second
     names = [config.provider.name for config in first]
-    assert names == ["FailureStreakFeedback", "RepeatedCallFeedback", "ToolUsageMonitor"]
+    assert names == ["StuckFeedback"]
 
 
 JSON = st.recursive(
@@ -188,32 +188,32 @@ TALKS = st.fixed_dictionaries({"messages": MESSAGES, "reward": JSON, "domain": J
 
 
 @given(st.lists(TALKS, max_size=3))
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 def test_no_transcript_however_odd_ends_the_analysis(talks: list[dict[str, object]]) -> None:
     digest = digest_of(*talks)
-    assert digest.whole.conversations == len(talks)
-    parsed = Parsed("".join(page_of(digest)))
+    assert digest.totals.conversations == len(talks)
+    parsed = Parsed("".join(render_html(digest)))
     assert parsed.open == []
     assert parsed.tags.count("script") == 1
-    assert "".join(markdown_of(digest))
+    assert "".join(render_markdown(digest))
 
 
 @pytest.mark.parametrize("name", ["t" * 300, " ", "\ud800", "a|b`<c>", ""])
 def test_a_tool_with_a_name_that_no_host_could_declare_is_analysed(name: str) -> None:
     digest = digest_of(talk(turn(name, "Error: no"), turn(name, "fine"), turn("look", "[]", query="x")))
-    assert digest.whole.errors == 1
-    assert digest.whole.calls == 3
+    assert digest.totals.errors == 1
+    assert digest.totals.calls == 3
 
 
 def test_no_secret_of_a_transcript_stands_in_a_report() -> None:
     """What people and agents said, arguments, results and errors, and the nudges that quote them."""
     secret = "ghp_" + "pLIix6MEOLeMa61EqJomTEI1JEzO3joOj37H"
     turns = [turn("book", f"Error: {secret} is not accepted", token=secret, note=f"with {secret}") for _ in range(4)]
-    told = talk(*turns, turn("look", f'{{"key": "{secret}"}}', query="x"))
-    told["messages"] += [{"role": role, "content": f"my key is {secret}"} for role in ("user", "assistant")]  # type: ignore[operator]  # a list
-    digest = digest_of(told)
-    assert digest.whole.nudges
-    for report in ("".join(markdown_of(digest)), "".join(page_of(digest))):
+    reported = talk(*turns, turn("look", f'{{"key": "{secret}"}}', query="x"))
+    reported["messages"] += [{"role": role, "content": f"my key is {secret}"} for role in ("user", "assistant")]  # type: ignore[operator]  # a list
+    digest = digest_of(reported)
+    assert digest.totals.nudges
+    for report in ("".join(render_markdown(digest)), "".join(render_html(digest))):
         assert "redacted: github-token" in report
         assert secret.lower() not in report.lower()
 
@@ -257,7 +257,7 @@ def hostile() -> dict[str, object]:
 
 
 def test_a_page_lets_nothing_through_and_needs_nothing_beside_it() -> None:
-    page = "".join(page_of(analyse(file_of(hostile(), failing(3)), source=EVIL)))
+    page = "".join(render_html(analyze_file(file_of(hostile(), failing(3)), source=EVIL)))
     parsed = Parsed(page)
     assert parsed.open == []
     assert parsed.tags.count("script") == parsed.tags.count("style") == 1
@@ -273,27 +273,13 @@ def test_a_page_lets_nothing_through_and_needs_nothing_beside_it() -> None:
 
 
 def test_markdown_lets_no_markup_through() -> None:
-    text = "".join(markdown_of(analyse(file_of(hostile(), failing(3)), source=EVIL)))
+    text = "".join(render_markdown(analyze_file(file_of(hostile(), failing(3)), source=EVIL)))
     assert "<script" not in text
     assert "<img" not in text
     assert not re.search(r"(?<!\\)\]\(", text)
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     plain = [row.replace("\\|", "") for row in rows]
     assert {row.count("|") for row in plain} <= {3, 5, 6, 8}, "a cell of theirs ended"
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("search_flights", "search_flights"),
-        ("_it_ *b* `c`", r"\_it\_ \*b\* \`c\`"),
-        ("a\nb | c", r"a b \| c"),
-        ("see https://x.y/z", r"see https\://x.y/z"),
-        ("# no & <b>", r"\# no &amp; &lt;b\>"),
-    ],
-)
-def test_a_text_is_shown_as_it_is(text: str, shown: str) -> None:
-    assert said(text) == shown
 
 
 def invoke(*arguments: str, stdin: bytes | None = None) -> Result:
@@ -312,10 +298,10 @@ def test_reports_are_written_without_any_redis(talks: str, tmp_path: Path, monke
     page, text = tmp_path / "r.html", tmp_path / "r.md"
     done = invoke(talks, "--report", str(page), "--report", str(text), "--json")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["all"]["nudges"] == 2
-    assert [nudge["call"] for nudge in told["conversations"][0]["nudges"]] == [2, 4]
-    assert [bad["line"] for bad in told["bad_lines"]] == [3]
+    reported = json.loads(done.stdout)
+    assert reported["all"]["nudges"] == 1
+    assert [nudge["call"] for nudge in reported["conversations"][0]["nudges"]] == [3]
+    assert [bad["line"] for bad in reported["bad_lines"]] == [3]
     assert f"{talks}, line 3: not JSON" in done.stderr
     assert page.read_text().startswith("<!doctype html>")
     assert text.read_text().startswith("# Guidance for talks.jsonl")
@@ -332,7 +318,7 @@ def test_figures_alone_are_printed_from_a_pipe(talks: str) -> None:
 
 @pytest.mark.parametrize(
     ("report", "why"),
-    [("r.pdf", "end the name in .html (a page) or .md"), ("absent/r.md", "there is no directory")],
+    [("r.pdf", "use a file name ending in .html or .md"), ("absent/r.md", "does not exist")],
 )
 def test_a_report_that_cannot_be_written_is_refused_first(talks: str, tmp_path: Path, report: str, why: str) -> None:
     done = invoke(talks, "--report", str(tmp_path / report))
@@ -345,12 +331,12 @@ def test_an_old_report_stays_where_the_new_one_cannot_be_written(talks: str, tmp
     (tmp_path / "r.md").mkdir()
     done = invoke(talks, "--report", str(tmp_path / "r.md"))
     assert done.exit_code == 2
-    assert "cannot write" in done.stderr
+    assert "can't write" in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.md", "talks.jsonl"]
 
 
 def test_a_file_without_conversations_writes_no_report(tmp_path: Path) -> None:
     done = invoke("-", "--report", str(tmp_path / "r.md"), stdin=b"[]\n")
     assert done.exit_code == 2
-    assert "holds no conversation" in done.stderr
+    assert "contains no conversation" in done.stderr
     assert list(tmp_path.iterdir()) == []

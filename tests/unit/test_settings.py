@@ -6,7 +6,7 @@ import pytest
 
 from tellback.errors import ConfigurationError
 from tellback.settings import load
-from tellback.urls import without_secrets
+from tellback.urls import servers_of, without_secrets
 
 
 def test_the_environment_overrides_defaults_and_arguments_override_it() -> None:
@@ -42,7 +42,33 @@ def test_teams_default_to_the_team() -> None:
         ("redis://:secret@host:6379/0", "redis://:***@host:6379/0"),
         ("rediss://user:secret@host/1", "rediss://user:***@host/1"),
         ("redis://host:6379/0", "redis://host:6379/0"),
+        ("redis+cluster://user:secret@a:1,b:2", "redis+cluster://user:***@a:1,b:2"),
+        (
+            "sentinel://:secret@a:1;sentinel://:secret@b:2/0?master_name=m&sentinel_password=secret",
+            "sentinel://:***@a:1;sentinel://:***@b:2/0?master_name=m&sentinel_password=***",
+        ),
     ],
 )
 def test_a_shown_url_carries_no_password(url: str, shown: str) -> None:
     assert without_secrets(url) == shown
+
+
+def test_a_url_of_sentinels_names_each_of_them_and_the_primary_behind() -> None:
+    servers = servers_of("sentinel://u:w@a:1;sentinel://u:w@b/3?master_name=m&sentinel_password=s&ssl_ca_certs=f")
+    assert servers is not None
+    assert (servers.addresses, servers.master_name) == ((("a", 1), ("b", 26379)), "m")
+    assert servers.nodes[0] == "rediss://:s@a:1?ssl_ca_certs=f"
+    assert servers.url_of("::1", 5) == "rediss://u:w@[::1]:5/3?ssl_ca_certs=f"
+
+
+def test_a_url_of_a_cluster_names_its_nodes() -> None:
+    servers = servers_of("rediss+cluster://:w@a,b:2/0?ssl_ca_certs=f")
+    assert servers is not None
+    assert servers.addresses == (("a", 6379), ("b", 2))
+    assert servers.url_of("c", 5) == "rediss://:w@c:5?ssl_ca_certs=f"
+
+
+@pytest.mark.parametrize("url", ["redis+cluster://a/1", "redis+cluster://a,,b", "sentinel://a/0"])
+def test_a_url_of_several_servers_that_lacks_a_part_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"missing|database 0"):
+        servers_of(url)

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellback.contracts.codec import decode, encode
-from tellback.contracts.signals import MAX_CANDIDATES, Candidate, SignalBatch, SignalItem
+from tellback.contracts.limits import MAX_CANDIDATES
+from tellback.contracts.signal_types import KINDS
+from tellback.contracts.signals import Candidate, SignalBatch, SignalItem
 from tellback.errors import InvalidInput, MalformedMessage
 from tellback.names import Family
 from tellback.signals.validation import check_candidates, check_items, check_limits, check_name, check_share
@@ -68,7 +70,7 @@ def test_the_borders_of_confidence_are_valid(confidence: float) -> None:
 fields = st.fixed_dictionaries(
     {
         "fact_id": st.text(max_size=3),
-        "signal_type": st.sampled_from(["used", "ignored", "helpful", "not_helpful", "other"]),
+        "signal_type": st.sampled_from([*KINDS, "other"]),
         "query": st.text(" \n\tab", max_size=3),
         "confidence": st.floats(-0.5, 1.5),
         "context": st.none() | st.text(max_size=3),
@@ -209,6 +211,6 @@ def test_a_candidate_whose_id_is_a_secret_is_named_by_its_place() -> None:
 @pytest.mark.parametrize(
     "ids", [["secret", "hunter2hunter2x"], ["name: token", "value: 0123456789abcdef0123"], ["a\nb", "password", "c"]]
 )
-def test_ids_are_looked_at_each_by_itself(ids: list[str]) -> None:
+def test_ids_are_checked_each_by_itself(ids: list[str]) -> None:
     """What would be a secret with its neighbour is none."""
     assert [each.fact_id for each in check_items([item(fact_id=fact_id) for fact_id in ids])] == ids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tellback.embedding.similarity import ModelSimilarity
+from tellback.embedding.embedder import ModelSimilarity
 from tests.support.signals import Angles
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tellback.guidance.observations.observer import Observer
+from tellback.guidance.observations.observer import ToolObserver
 
 AGENTS = 1_000
 
@@ -22,7 +22,7 @@ def first_choices(tools: Sequence[Any], refused: str) -> Counter[str]:
     """What each of a thousand agents is told to try first."""
     chosen = Counter[str]()
     for n in range(AGENTS):
-        observer = Observer(tools=tools, question="Who made Ruby?", seed=f"evaluation-{n}")
+        observer = ToolObserver(tools=tools, question="Who made Ruby?", seed=f"evaluation-{n}")
         seen = observer.observe(refused, params={"query": "Ruby creator"}, error="429 Too Many Requests")
         assert seen.envelope is not None
         chosen[next(step.tool or "" for step in seen.envelope.suggestions if step.kind == "alternative")] += 1
@@ -49,5 +49,5 @@ def test_a_tool_whose_name_says_that_it_finds_nothing_is_no_first_choice() -> No
     assert first_choices(tools, "search").keys() == {"news", "papers"}
 
 
-def test_the_same_agent_is_told_the_same() -> None:
+def test_the_same_agent_gets_the_same() -> None:
     assert first_choices(["search", "bing", "arxiv"], "search") == first_choices(["search", "bing", "arxiv"], "search")

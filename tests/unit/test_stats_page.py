@@ -6,8 +6,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from tellback.cli.stats_page import TOP, print_page
-from tellback.client.stats import GuidanceStats
+from tellback.cli.stats_report import TOP, print_guidance_report
+from tellback.client.statistics import GuidanceStats
 from tellback.guidance.summary import summarize
 
 
@@ -16,7 +16,7 @@ def test_a_provider_that_only_fails_is_shown_however_many_others_speak() -> None
     counters |= {"provider:Broken:failures": 3, "provider:Broken:disabled": 1}
     stats = GuidanceStats(team="t", session=None, since=0, until=1, summary=summarize(counters))
     out = StringIO()
-    print_page(stats, Console(file=out, width=120))
+    print_guidance_report(stats, Console(file=out, width=120))
     lines = out.getvalue().splitlines()
     title = next(n for n, line in enumerate(lines) if "Feedback providers" in line)
     assert "--json has 6 more" in lines[title]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellback.transports.splitting import split_text, units
+from tellback.transports.telegram import split_text, utf16_length
 
 
 def test_a_short_text_is_one_part() -> None:
@@ -36,7 +36,7 @@ def test_a_part_ends_at_a_good_place(text: str, parts: list[str]) -> None:
 
 
 def test_units_are_those_of_utf_16() -> None:
-    assert units("aé€😀") == len("aé€😀".encode("utf-16-le")) // 2
+    assert utf16_length("aé€😀") == len("aé€😀".encode("utf-16-le")) // 2
 
 
 @given(
@@ -46,5 +46,5 @@ def test_units_are_those_of_utf_16() -> None:
 def test_parts_are_the_text_and_fit(text: str, limit: int) -> None:
     parts = split_text(text, limit)
     assert "".join(parts) == text
-    assert all(units(part) <= limit for part in parts)
+    assert all(utf16_length(part) <= limit for part in parts)
     assert all(parts) or text == ""

@@ -5,17 +5,18 @@ from __future__ import annotations
 import tracemalloc
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellback.commands.lines import MAX_LINE_BYTES
-from tellback.commands.truncation import HEAD_LINES, TAIL_LINES, Capture, Truncation
+from tellback.commands.truncation import HEAD_LINES, MAX_LINE_BYTES, TAIL_LINES, CapturedOutput, StreamTruncator
 from tellback.redaction import Redactor
+from tests.support.examples import examples
 
 
-def capture(*chunks: bytes, redactor: Redactor | None = None) -> Capture:
+def capture(*chunks: bytes, redactor: Redactor | None = None) -> CapturedOutput:
     """What is kept of these chunks."""
-    stream = Truncation(redactor or Redactor())
+    stream = StreamTruncator(redactor or Redactor())
     for chunk in chunks:
         stream.feed(chunk)
     return stream.finish()
@@ -52,7 +53,7 @@ def test_a_last_line_without_newline_is_a_line() -> None:
 def test_empty_lines_count() -> None:
     """An empty line is a line, and no output is no text."""
     assert capture(b"\n" * 40).text.count("truncated 5 lines") == 1
-    assert capture() == Capture("", truncated=False, redacted=False, size=0)
+    assert capture() == CapturedOutput("", truncated=False, redacted=False, size=0)
 
 
 def test_a_progress_bar_collapses_to_its_last_state() -> None:
@@ -99,7 +100,7 @@ def test_a_secret_far_beyond_the_cut_is_dropped_with_the_rest() -> None:
 def test_memory_does_not_grow_with_output() -> None:
     """200 MB of lines, of one line, and of progress are held in less than 2 MB."""
     for chunk in (b"line\n" * 13_000, b"x" * 65_536, b"50%\r" * 16_000):
-        stream = Truncation(Redactor())
+        stream = StreamTruncator(Redactor())
         tracemalloc.start()
         for _ in range(200):
             stream.feed(chunk)
@@ -148,6 +149,18 @@ def test_a_private_key_whose_first_line_is_dropped_is_hidden() -> None:
         assert kept.text.endswith("after that\n" * 4 + "after that")
 
 
+@pytest.mark.parametrize("before", [3_000, 3_072, 5_000, 70_000])
+@pytest.mark.parametrize("lines", [0, 60])
+def test_a_private_key_that_begins_far_behind_the_cut_of_its_line_is_hidden(before: int, lines: int) -> None:
+    """Also where that line is one of the dropped ones: the body on the next lines must not be shown."""
+    data = b"x" * before + private_key(20) + numbered(lines)
+    at = data.index(b"-----BEGIN")
+    for cuts in ((), (at + 8,), (at - 1, at + 1), tuple(range(0, len(data), 1000))):
+        assert "MII" not in capture(*(data[start:end] for start, end in pairwise([0, *cuts, len(data)]))).text
+    data = numbered(100) + b"x" * before + private_key(40)
+    assert "MII" not in capture(data).text
+
+
 def test_the_end_of_a_private_key_hides_what_came_before() -> None:
     """`tail key.pem` shows no line that begins a key."""
     data = BODY * 50 + b"c2hvcnQ=\n" + ENDED + b"after that\n"
@@ -176,7 +189,7 @@ def test_what_follows_a_key_that_was_cut_off_is_shown() -> None:
     assert kept.text.endswith("cat: write error: no space left on device")
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(texts, st.lists(st.integers(0, 4000), max_size=20))
 def test_the_same_bytes_give_the_same_record(data: bytes, cuts: list[int]) -> None:
     """However the output arrives, what is kept is the same."""
@@ -185,7 +198,7 @@ def test_the_same_bytes_give_the_same_record(data: bytes, cuts: list[int]) -> No
     assert capture(*chunks) == capture(data) == capture(*(data[i : i + 1] for i in range(len(data))))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(texts)
 def test_what_is_kept_matches_the_definition(data: bytes) -> None:
     """A second, simple reading of the rules over the whole text agrees line by line."""

@@ -26,7 +26,7 @@ from tellback.state.turns import turn_id
     ],
 )
 def test_blank_is_what_a_user_would_neither_see_nor_hear(response: OutgoingResponse, *, blank: bool) -> None:
-    assert response.blank is blank
+    assert response.is_blank is blank
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tellback import LlmError, LlmResponse, OutgoingResponse, RoutingOutcome, SystemFailure, TurnContext, TurnPipeline
-from tellback.client.turn_results import Said, check_failures, check_llm_error, check_messages
+from tellback.client.turn_checks import TurnEnding, check_failures, check_llm_error, check_messages
 from tellback.contracts.codec import encode
-from tellback.state.turns import Origin, TurnRef
-from tellback.turns.pipeline.failures import failure_of, note
+from tellback.state.turn_view import TurnRef
+from tellback.state.turns import LostTurnOrigin
+from tellback.turns.pipeline.checks import error_line, failure_from_exception
+from tests.support.examples import examples
 from tests.support.leaking import FORMS, SECRETS, TEXTS, Blurts, leaks, shown
 
 PATHS = (
@@ -21,7 +23,7 @@ PATHS = (
     "message",
     "system",
     "error",
-    "told",
+    "reported",
     "finish_reason",
     "raises",
     "nests",
@@ -36,8 +38,8 @@ def leaking(path: str, text: str) -> tuple[TurnContext, list[Blurts]]:
     context = TurnContext(turn=TurnContext().turn)
     if path in {"code", "message"}:
         context.llm_error = LlmError(**{path: text})
-    elif path in {"system", "error", "told"}:
-        fields = {"system": "plan", "message" if path == "told" else path: text}
+    elif path in {"system", "error", "reported"}:
+        fields = {"system": "plan", "message" if path == "reported" else path: text}
         context.system_errors.append(SystemFailure(**fields))
     elif path == "finish_reason":
         context.llm_response = LlmResponse(finish_reason=text)
@@ -48,7 +50,7 @@ def leaking(path: str, text: str) -> tuple[TurnContext, list[Blurts]]:
 
 
 @given(leak=leaks, path=st.sampled_from(PATHS), interpret=st.booleans(), late=st.booleans())
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(600), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_user_receives_and_no_log_shows_what_failed(
     caplog: pytest.LogCaptureFixture, leak: tuple[str, str], path: str, *, interpret: bool, late: bool
 ) -> None:
@@ -78,38 +80,40 @@ def test_no_user_receives_and_no_log_shows_what_failed(
 
 
 @given(leak=leaks)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_what_leaves_the_host_is_cleaned_and_bounded(leak: tuple[str, str]) -> None:
     text, secret = leak
-    said = Said(
+    said = TurnEnding(
         llm_error=check_llm_error(LlmError(code=text, message="\n".join([text] * 100))),
         system_errors=check_failures([SystemFailure(system=text, error=text, message=text)] * 100),
         messages=check_messages([{"role": text[:20], "content": text, "metadata": {"voice": True, "note": text}}]),
     )
-    raw = encode(said.fact(TurnRef("t0-1", "c", "v", "s"), Origin("m", "en", 1, auto=False)))
+    raw = encode(said.to_event(TurnRef("t0-1", "c", "v", "s"), LostTurnOrigin("m", "en", 1, auto=False)))
     assert shown(raw.decode(), secret) == []
     assert len(raw) < 30_000
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_one_line_is_kept_of_an_error_and_it_is_the_one_that_says_most(form: str) -> None:
-    kept = note(form.format("the disk is full"), 300)
+    kept = error_line(form.format("the disk is full"), 300)
     assert "\n" not in kept
     assert "full" in kept or kept == "line one"
     assert kept.isprintable()
 
 
 def test_an_exception_that_cannot_say_what_it_is_is_kept_too() -> None:
-    class Mute(Exception):
+    class MuteError(Exception):
         def __str__(self) -> str:
             raise RuntimeError("mute")
 
-    assert failure_of("plan", Mute()) == SystemFailure(system="plan", error="Mute", message="(its text cannot be read)")
+    assert failure_from_exception("plan", MuteError()) == SystemFailure(
+        system="plan", error="MuteError", message="(its text cannot be read)"
+    )
 
 
 def test_a_huge_error_costs_no_more_than_what_is_read_of_it() -> None:
     huge = "x" * 50_000_000
-    assert len(note(huge, 300)) == 300
+    assert len(error_line(huge, 300)) == 300
 
 
 @pytest.mark.parametrize("given", [None, "text", {"code": "x"}, LlmError(code=5)])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the fault that is tried

@@ -1,4 +1,4 @@
-"""The pipeline as a whole: the document's two scenarios, and systems that do what they should not."""
+"""The pipeline as a whole: its two scenarios, and systems that do what they should not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tellback import (
     Words,
 )
 from tellback.errors import ConfigurationError, InvalidInput
-from tellback.turns.pipeline.loading import load_systems
+from tellback.turns.pipeline.runner import load_systems
 from tests.support import systems
 
 GENERIC = Words().feedback("en")
@@ -52,7 +52,7 @@ def run(context: TurnContext, *given: AgentSystem, **options: Any) -> Chat:
     return chat
 
 
-# The document's scenarios: feedback-guarantee, "BDD / pipeline tests".
+# Scenarios in the words given, when, then: requirements T-41 and T-42.
 
 
 def given_a_context_where_all_upstream_systems_did_nothing() -> TurnContext:
@@ -66,7 +66,7 @@ def given_a_context_with_an_llm_error() -> TurnContext:
 
 
 def when_the_pipeline_runs(context: TurnContext, *given: AgentSystem) -> Chat:
-    return run(context, systems.System(), *given)
+    return run(context, systems.IdleSystem(), *given)
 
 
 def then_the_user_receives_the_fallback_once(context: TurnContext, chat: Chat) -> None:
@@ -116,9 +116,9 @@ def test_a_system_of_a_user_changes_what_is_sent() -> None:
 
 
 @pytest.mark.parametrize("order", [1, 57.5, 58.5, 59.5, 60, 61])
-@pytest.mark.parametrize("kind", [systems.Raises, systems.RaisesWhenAsked])
+@pytest.mark.parametrize("kind", [systems.RaisingSystem, systems.RaisesWhenAsked])
 def test_a_system_that_raises_has_no_effect_is_recorded_and_the_others_still_run(
-    kind: Callable[[], systems.System], order: float
+    kind: Callable[[], systems.IdleSystem], order: float
 ) -> None:
     system = kind()
     system.order = order
@@ -128,18 +128,18 @@ def test_a_system_that_raises_has_no_effect_is_recorded_and_the_others_still_run
     assert context.routing_outcome == SENT
     assert context.llm_error is None
     assert not context.failure_code
-    told = {
-        "Raises": SystemFailure(system="Raises", error="ValueError", message="it broke"),
+    reported = {
+        "RaisingSystem": SystemFailure(system="RaisingSystem", error="ValueError", message="it broke"),
         "RaisesWhenAsked": SystemFailure(system="RaisesWhenAsked", error="RuntimeError", message="not even asked"),
     }
-    assert context.system_errors == [earlier, told[system.name]]
+    assert context.system_errors == [earlier, reported[system.name]]
 
 
 def test_one_of_our_own_systems_that_fails_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     context = TurnContext(llm_response=LlmResponse(text="x" * 70_000))
     assert run(context).texts == [GENERIC], "what cannot be prepared is answered by the guarantee"
     assert [failure.system for failure in context.system_errors] == ["OutgoingResponsePreparationSystem"]
-    monkeypatch.setattr(FeedbackGuaranteeSystem, "process", systems.Raises().process)
+    monkeypatch.setattr(FeedbackGuaranteeSystem, "process", systems.RaisingSystem().process)
     broken = TurnContext()
     assert run(broken).texts == []
     assert broken.routing_outcome == RoutingOutcome(attempted=False, error="there was nothing to send")
@@ -147,7 +147,7 @@ def test_one_of_our_own_systems_that_fails_stops_no_other(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_what_is_no_exception_is_the_hosts_own(error: type[BaseException]) -> None:
-    class Leaves(systems.System):
+    class Leaves(systems.IdleSystem):
         def process(self, context: TurnContext) -> None:
             del context
             raise error
@@ -237,7 +237,7 @@ def test_what_a_host_gives_and_no_system_can_read_leaves_nobody_without_an_answe
 
 
 def test_what_is_too_long_is_for_a_system_to_cut() -> None:
-    class Cuts(systems.System):
+    class Cuts(systems.IdleSystem):
         order = 57
 
         def process(self, context: TurnContext) -> None:
@@ -264,7 +264,7 @@ def test_what_is_no_context_is_refused(given: Any) -> None:
         TurnPipeline().run(given)
 
 
-def test_in_auto_mode_nobody_is_told_anything_and_the_outcome_says_so() -> None:
+def test_in_auto_mode_nobody_gets_anything_and_the_outcome_says_so() -> None:
     context = TurnContext(messages=[{"metadata": {"auto.mode": True}}])
     assert run(context, interpret_errors=True).texts == []
     assert context.routing_outcome == RoutingOutcome(attempted=False, error="there was nothing to send")
@@ -273,11 +273,11 @@ def test_in_auto_mode_nobody_is_told_anything_and_the_outcome_says_so() -> None:
 def test_interpretation_is_an_option() -> None:
     error = LlmError(code="rate_limit_error")
     assert run(TurnContext(llm_error=error)).texts == [GENERIC]
-    (told,) = run(TurnContext(llm_error=error), interpret_errors=True).texts
-    assert told != GENERIC
+    (reported,) = run(TurnContext(llm_error=error), interpret_errors=True).texts
+    assert reported != GENERIC
     failing = TurnContext()
-    (told,) = run(failing, systems.RaisesWhenAsked(), interpret_errors=True).texts
-    assert told == GENERIC, "no rule knows this one"
+    (reported,) = run(failing, systems.RaisesWhenAsked(), interpret_errors=True).texts
+    assert reported == GENERIC, "no rule knows this one"
 
 
 class NoProcess:
@@ -285,49 +285,49 @@ class NoProcess:
     order = 1
 
 
-class BadOrder(systems.System):
+class BadOrder(systems.IdleSystem):
     order = float("nan")
 
 
-class Ours(systems.System):
+class Ours(systems.IdleSystem):
     @property
     def name(self) -> str:
         return "FeedbackGuaranteeSystem"
 
 
-class LongName(systems.System):
+class LongName(systems.IdleSystem):
     @property
     def name(self) -> str:
         return "x" * 300
 
 
-class NameRaises(systems.System):
+class NameRaises(systems.IdleSystem):
     @property
     def name(self) -> str:
         raise RuntimeError("no name")
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
-        ([NoProcess()], "NoProcess is no AgentSystem"),
-        ([systems.System], "is no AgentSystem"),
-        ([None], "is no AgentSystem"),
+        ([NoProcess()], "NoProcess is not an AgentSystem"),
+        ([systems.IdleSystem], "is not an AgentSystem"),
+        ([None], "is not an AgentSystem"),
         ([BadOrder()], "its order is nan; use a number"),
         ([Ours()], "as one of ours: give it another name"),
-        ([LongName()], "is no AgentSystem"),
+        ([LongName()], "is not an AgentSystem"),
         ([NameRaises()], "its name or order raised no name"),
         ([systems.Signs(), systems.Signs()], "two systems are named Signs"),
     ],
 )
-def test_what_is_no_system_is_refused_when_the_pipeline_is_made(given: list[Any], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+def test_what_is_no_system_is_refused_when_the_pipeline_is_made(given: list[Any], reported: str) -> None:
+    with pytest.raises(ConfigurationError, match=reported):
         TurnPipeline(given)
 
 
 def test_systems_are_loaded_by_name() -> None:
-    loaded = load_systems("tests.support.systems:Signs, tests.support.systems:Hangs")
-    assert [system.name for system in loaded] == ["Signs", "Hangs"]
+    loaded = load_systems("tests.support.systems:Signs, tests.support.systems:HangingSystem")
+    assert [system.name for system in loaded] == ["Signs", "HangingSystem"]
     assert load_systems("") == ()
 
 

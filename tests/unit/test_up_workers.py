@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from tellback.settings import Settings
-from tellback.up.data_dir import DataDir
-from tellback.up.system import _workers
+from tellback.up.system import DataDir, _worker_programs
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_each_kind_but_the_model_is_started_as_often_as_asked(tmp_path: Path, count: int) -> None:
     data_dir = DataDir(tmp_path)
-    programs = _workers(Settings(host="alpha"), data_dir, {}, count)
+    programs = _worker_programs(Settings(host="alpha"), data_dir, {}, count)
     data_dir.close()
     numbered = [f"{kind}-{number}@alpha" for kind in ("loops", "commands") for number in range(1, count + 1)]
     assert sorted(programs) == sorted(["model@alpha", *numbered])

@@ -7,14 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tellback.commands.chains import chains, resolved
+from tellback.commands.gate import build_chains, resolutions
 from tellback.contracts.commands import CommandRecord, StreamFlags
-from tellback.tui import table, words
-from tellback.tui.filters import Exits, Filter, Kind, parse_exits
-from tellback.tui.page import latest_failure, page
-from tellback.tui.review import Review
-from tellback.tui.words import Line
+from tellback.tui import record_text, rows
+from tellback.tui.filters import ExitFilter, Kind, RecordFilter, parse_exit_filter
+from tellback.tui.page import latest_failure_line, record_page
+from tellback.tui.record_text import StyledLine
+from tellback.tui.review import RecordReview
 from tests.support.costs import calls_of
+from tests.support.hostile import HOSTILE, hidden, marks_in_a_row
 
 CUT, NONE = StreamFlags(stdout=True), StreamFlags()
 
@@ -51,18 +52,18 @@ def record(
     )
 
 
-def review(*records: CommandRecord) -> Review:
-    made = Review(slow=10)
+def review(*records: CommandRecord) -> RecordReview:
+    made = RecordReview(slow=10)
     made.add(records)
     return made
 
 
-def shown(of: Review, chosen: Filter) -> str:
-    of.show(chosen)
+def shown(of: RecordReview, chosen: RecordFilter) -> str:
+    of.apply_filter(chosen)
     return "".join(of.rows[place].record.command_id for place in of.visible)
 
 
-def text(lines: list[Line]) -> str:
+def text(lines: list[StyledLine]) -> str:
     return "\n".join("".join(piece for piece, _ in line) for line in lines)
 
 
@@ -90,7 +91,7 @@ SEVERAL = [
 )
 def test_each_kind_is_found_and_counted(kind: Kind, ids: str) -> None:
     made = review(*SEVERAL)
-    assert shown(made, Filter(kind)) == ids
+    assert shown(made, RecordFilter(kind)) == ids
     assert made.counts[kind] == len(ids)
 
 
@@ -112,39 +113,39 @@ def test_each_kind_is_found_and_counted(kind: Kind, ids: str) -> None:
 )
 def test_filters(directory: str, command: str, exits: str, ids: str) -> None:
     made = review(*SEVERAL)
-    assert shown(made, Filter(Kind.ALL, directory, command, parse_exits(exits))) == ids
+    assert shown(made, RecordFilter(Kind.ALL, directory, command, parse_exit_filter(exits))) == ids
 
 
 @pytest.mark.parametrize("wrong", ["!", "1-2", "0x1", "é", "1;2", "!null"])
 def test_an_exit_that_cannot_be_read_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="no exit"):
-        parse_exits(f"0, {wrong}")
+        parse_exit_filter(f"0, {wrong}")
 
 
 def test_a_filter_holds_for_what_comes_later() -> None:
     made = review(record("a", 1))
-    assert shown(made, Filter(Kind.FAILED)) == "a"
+    assert shown(made, RecordFilter(Kind.FAILED)) == "a"
     made.add([record("b", 0), record("c", 2)])
     assert [made.rows[place].record.command_id for place in made.visible] == ["a", "c"]
 
 
 def test_a_retry_that_comes_later_settles_a_failure_in_sight() -> None:
     made = review(record("a", 1))
-    assert shown(made, Filter(Kind.OPEN)) == "a"
+    assert shown(made, RecordFilter(Kind.OPEN)) == "a"
     made.add([record("b", 0, "a")])
     assert made.visible == []
     assert made.rows[0].resolved_by == "b"
     assert made.counts[Kind.OPEN] == 0
-    assert "settled by a retry" in text([latest_failure(made)])
+    assert "resolved by a retry" in text([latest_failure_line(made)])
 
 
-def test_the_latest_non_zero_exit_is_told_with_its_expectation() -> None:
+def test_the_latest_non_zero_exit_is_shown_with_its_expectation() -> None:
     """A null exit is none; it has a kind of its own."""
     made = review(record("a", 1, note="expect one failure"), record("b", None), record("c", 0))
     assert made.latest_failure == 0
-    told = text([latest_failure(made)])
-    assert told == " Latest failure  exit 1 · pytest -q · expected: expect one failure"
-    assert text([latest_failure(review(record("a")))]) == "No command has failed."
+    reported = text([latest_failure_line(made)])
+    assert reported == " Latest failure  exit 1 · pytest -q · expected: expect one failure"
+    assert text([latest_failure_line(review(record("a")))]) == "No command has failed."
 
 
 def test_the_same_record_twice_is_one() -> None:
@@ -154,10 +155,10 @@ def test_the_same_record_twice_is_one() -> None:
     assert len(made.rows) == 3
 
 
-def test_two_records_of_one_command_are_both_told() -> None:
+def test_two_records_of_one_command_are_both_shown() -> None:
     """A worker that was declared lost may have written one too."""
     made = review(record("a", None), record("a", 0))
-    assert [words.exit_of(row.record) for row in made.rows] == ["∅ null", "✓ 0"]
+    assert [record_text.exit_text(row.record) for row in made.rows] == ["∅ null", "✓ 0"]
 
 
 LINKS = st.lists(
@@ -169,7 +170,7 @@ LINKS = st.lists(
 
 
 @given(LINKS, st.integers(1, 4))
-def test_records_that_come_one_after_the_other_tell_the_same_chains(
+def test_records_that_come_one_after_the_other_show_the_same_chains(
     links: list[tuple[int, int | None, int | None, int]], step: int
 ) -> None:
     """However the links lead: to later records, around in circles, to nowhere, from an id that came twice."""
@@ -178,23 +179,25 @@ def test_records_that_come_one_after_the_other_tell_the_same_chains(
         for id_, parent, code, what in links
     ]
     records = [one for index, one in enumerate(records) if one not in records[:index]]
-    made = Review(slow=10)
+    made = RecordReview(slow=10)
     for start in range(0, len(records), step):
         made.add(records[start : start + step])
     rows = made.rows
     unique = [row.record for row in made.rows]
-    expected = {id(one): chain for chain in chains(unique) for one in chain.records}
+    expected = {id(one): chain for chain in build_chains(unique) for one in chain.records}
     for row in rows:
-        assert row.story is not None
-        assert row.story.chain == expected[id(row.record)]
-        assert [made.rows[place].record for place in row.story.places] == list(row.story.chain.records)
-    assert {row.place: row.resolved_by for row in rows if row.resolved_by} == resolved(unique)
-    assert made.counts[Kind.OPEN] == sum(len(chain.unresolved) for chain in chains(unique))
+        assert row.attempt_chain is not None
+        assert row.attempt_chain.chain == expected[id(row.record)]
+        assert [made.rows[place].record for place in row.attempt_chain.row_indexes] == list(
+            row.attempt_chain.chain.records
+        )
+    assert {row.index: row.resolved_by for row in rows if row.resolved_by} == resolutions(unique)
+    assert made.counts[Kind.OPEN] == sum(len(chain.unresolved) for chain in build_chains(unique))
 
 
 def test_attempts_are_walked_in_both_directions() -> None:
     made = review(record("a", 1), record("x"), record("b", 1, "a"), record("c", 0, "b"))
-    assert [made.attempt(2, step) for step in (-2, -1, 0, 1, 2)] == [None, 0, 2, 3, None]
+    assert [made.neighbour_attempt(2, step) for step in (-2, -1, 0, 1, 2)] == [None, 0, 2, 3, None]
 
 
 def test_a_page_shows_expectation_outcome_chain_and_the_whole_output() -> None:
@@ -202,11 +205,11 @@ def test_a_page_shows_expectation_outcome_chain_and_the_whole_output() -> None:
     made = review(
         record("a", 1, note="expect one failure", truncated=CUT, redacted=CUT, stdout=output), record("b", 0, "a")
     )
-    lines = page(made, made.rows[0])
-    told = text(lines)
+    lines = record_page(made, made.rows[0])
+    reported = text(lines)
     for part in (
         "pytest -q",
-        "Outcome    exit 1 · 300 ms · settled by b",
+        "Outcome    exit 1 · 300 ms · resolved by b",
         "Expected   expect one failure",
         "Attempts   1 of 2: [✗ 1] → ✓ 0",
         "Directory  /srv/app",
@@ -215,7 +218,7 @@ def test_a_page_shows_expectation_outcome_chain_and_the_whole_output() -> None:
         "2026-11-21 12:01:02.003 UTC",
         "Id         a",
     ):
-        assert part in told
+        assert part in reported
     assert [("...truncated 12 lines...", "mark")] in lines
     assert [("[redacted: api-key]", "mark")] in lines
 
@@ -223,60 +226,54 @@ def test_a_page_shows_expectation_outcome_chain_and_the_whole_output() -> None:
 def test_beside_the_list_long_lines_are_cut_and_their_markers_stay() -> None:
     """The whole is a key away; a key on the list does not wait for 143 KB."""
     made = review(record("a", stdout=f"{'x' * 2048}...truncated 7 bytes...\nshort"))
-    assert f"\n{'x' * 9}…...truncated 7 bytes...\nshort\n" in text(page(made, made.rows[0], longest=9))
-    assert "x" * 2048 in text(page(made, made.rows[0]))
+    assert f"\n{'x' * 8}…...truncated 7 bytes...\nshort\n" in text(record_page(made, made.rows[0], longest=9))
+    assert "x" * 2048 in text(record_page(made, made.rows[0]))
 
 
-def test_a_null_exit_says_why_and_a_broken_link_is_told() -> None:
-    told = text(page(made := review(record("b", None, "a")), made.rows[0]))
-    assert "no exit: timed out after 30 s" in told
-    assert "b follows a, which is not among the records" in told
+def test_a_null_exit_says_why_and_a_broken_link_is_shown() -> None:
+    reported = text(record_page(made := review(record("b", None, "a")), made.rows[0]))
+    assert "no exit: timed out after 30 s" in reported
+    assert "b follows a, which is not among the records" in reported
 
 
 def test_a_long_chain_is_shown_around_its_record() -> None:
     made = review(record("0", 1), *(record(str(number), 1, str(number - 1)) for number in range(1, 100)))
-    told = text(page(made, made.rows[50]))
-    assert "51 of 100: … → ✗ 1 → ✗ 1 → ✗ 1 → ✗ 1 → [✗ 1] → ✗ 1 → ✗ 1 → ✗ 1 → ✗ 1 → …" in told
+    reported = text(record_page(made, made.rows[50]))
+    assert "51 of 100: … → ✗ 1 → ✗ 1 → ✗ 1 → ✗ 1 → [✗ 1] → ✗ 1 → ✗ 1 → ✗ 1 → ✗ 1 → …" in reported
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_nothing_in_a_record_reaches_the_terminal_as_a_command(name: str) -> None:
+    raw = HOSTILE[name]
+    made = review(record("a", 1, argv="ls", note=raw, stdout=raw, cwd=raw))
+    reported = text([*record_page(made, made.rows[0]), rows.row_line(made.rows[0], 100)])
+    assert hidden(reported) <= {"\n"}
+    assert marks_in_a_row(reported) <= 8
 
 
 @pytest.mark.parametrize(
-    ("raw", "told"),
-    [
-        ("\x1b[1;31mred\x1b[0m", "red"),
-        ("\x1b]0;title\x07text", "text"),
-        ("a\tb", "a   b"),
-        ("\x07\x7f\x9b", "␇␡\\x9b"),
-        ("abc\u202edef", "abc\\u202edef"),
-        ("[bold]not markup[/bold]", "[bold]not markup[/bold]"),
-        ("héllo 世界 🎉", "héllo 世界 🎉"),
-    ],
-)
-def test_nothing_in_a_record_reaches_the_terminal_as_a_command(raw: str, told: str) -> None:
-    assert words.printable(raw) == told
-
-
-@pytest.mark.parametrize(
-    ("milliseconds", "told"),
+    ("milliseconds", "reported"),
     [(0, "0 ms"), (999, "999 ms"), (2_670, "2.7 s"), (100_000, "1m 40s"), (3_599_999, "1h 00m"), (7_260_000, "2h 01m")],
 )
-def test_durations(milliseconds: int, told: str) -> None:
-    assert words.took(milliseconds) == told
+def test_durations(milliseconds: int, reported: str) -> None:
+    assert record_text.duration_text(milliseconds) == reported
 
 
 @pytest.mark.parametrize("width", [30, 59, 60, 72, 78, 100, 200])
 @pytest.mark.parametrize("argv", ["ls", "pytest " + "x" * 300, "echo " + "世界" * 60])
 def test_a_line_is_as_wide_as_its_list(width: int, argv: str) -> None:
     made = review(record("a", -9, argv=argv, note="世" * 90, signal="SIGVTALRM", truncated=CUT, redacted=CUT))
-    assert cell_len(text([table.line(made.rows[0], width)])) == width
-    assert cell_len(table.heading(width)) == width
+    assert cell_len(text([rows.row_line(made.rows[0], width)])) == width
+    assert cell_len(rows.header_line(width)) == width
 
 
-def test_a_line_tells_all_at_a_glance() -> None:
+def test_a_line_shows_all_at_once() -> None:
     made = review(record("a", 1), record("b", 2, "a", duration_ms=61_000, note="passes", truncated=CUT, redacted=CUT))
-    told = text([table.line(made.rows[1], 78)]).split()
-    assert told == ["✗", "2", "12:01:02", "61.0", "s", "2/2", "STR", "pytest", "-q", "passes"]
+    reported = text([rows.row_line(made.rows[1], 78)]).split()
+    assert reported == ["✗", "2", "12:01:02", "61.0", "s", "2/2", "STR", "pytest", "-q", "passes"]
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_records_and_one_more() -> None:
     """What one more costs depends on its chain alone, and a filter on how many there are."""
 
@@ -286,7 +283,7 @@ def test_a_hundred_thousand_records_and_one_more() -> None:
         )
         more = [record(str(number), 0, str(number - 1)) for number in range(size, size + 100)]
         adding = calls_of(lambda: [made.add([one]) for one in more])
-        return adding, calls_of(lambda: made.show(Filter(Kind.FAILED, "srv", "pytest", Exits())))
+        return adding, calls_of(lambda: made.apply_filter(RecordFilter(Kind.FAILED, "srv", "pytest", ExitFilter())))
 
     (adding, showing), (adding_small, showing_small) = cost(100_000), cost(10_000)
     assert adding < 1.1 * adding_small

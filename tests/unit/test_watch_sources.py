@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tellback.commands.recordfile import RecordFile
+from tellback.commands.record import RecordFile
 from tellback.contracts.commands import CommandRecord
 from tellback.errors import InvalidInput
-from tellback.tui.sources import CHUNK, FileSource, LineSource, Source
+from tellback.tui.sources import CHUNK, FileSource, LineSource, RecordSource
 from tests.support.waiting import wait_until
 
 
@@ -27,7 +27,7 @@ def line(id_: str) -> bytes:
     return msgspec.json.encode(record(id_)) + b"\n"
 
 
-class Seen:
+class SourceDelivery:
     """What a source has delivered."""
 
     def __init__(self) -> None:
@@ -44,8 +44,8 @@ class Seen:
 
 
 @contextmanager
-def running(source: Source) -> Generator[Seen]:
-    seen, stopped = Seen(), threading.Event()
+def running(source: RecordSource) -> Generator[SourceDelivery]:
+    seen, stopped = SourceDelivery(), threading.Event()
     thread = threading.Thread(target=source.run, args=(seen, stopped))
     thread.start()
     try:
@@ -92,12 +92,12 @@ def test_lines_of_a_file_that_are_no_records_are_counted(tmp_path: Path) -> None
     path.write_bytes(line("a") + b'{"command_id": "to\n' + line("b"))
     with running(FileSource(path)) as seen:
         wait_until(lambda: seen.ids == ["a", "b"], "the others are delivered")
-        assert seen.said == "1 lines are no records"
+        assert seen.said == "1 lines are not records"
 
 
 def test_a_file_that_cannot_be_read_is_one_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cannot be read"):
-        FileSource(tmp_path).run(Seen(), threading.Event())
+        FileSource(tmp_path).run(SourceDelivery(), threading.Event())
 
 
 def test_a_file_that_is_locked_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_a_file_that_is_locked_is_asked_again(tmp_path: Path, monkeypatch: pytes
     file = RecordFile(tmp_path / "feedback_record.jsonl")
     file.append(record("a"))
     source = FileSource(file.path)
-    monkeypatch.setattr(source._file._journal, "_patience", 0.1)
+    monkeypatch.setattr(source._file._journal, "_timeout", 0.1)
     with (tmp_path / "feedback_record.jsonl.lock").open("rb") as lock, running(source) as seen:
         wait_until(lambda: "a" in seen.ids, "it is loaded")
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -130,11 +130,11 @@ def test_lines_come_from_a_pipe_as_they_are_written() -> None:
         os.write(writing, line("a") + line("b")[:20])
         wait_until(lambda: seen.ids == ["a"], "a line that has ended")
         os.write(writing, line("b")[20:] + b"no record\n\n")
-        wait_until(lambda: seen.ids == ["a", "b"] and seen.said == "1 lines are no records", "the rest of it")
+        wait_until(lambda: seen.ids == ["a", "b"] and seen.said == "1 lines are not records", "the rest of it")
         os.write(writing, line("c").rstrip())
         os.close(writing)
         wait_until(lambda: seen.ids == ["a", "b", "c"], "the last line needs no end")
-        assert seen.said == "ended · 1 lines are no records"
+        assert seen.said == "ended · 1 lines are not records"
     os.close(reading)
 
 

@@ -10,6 +10,7 @@ import pytest
 import structlog
 
 from tellback_workers.log import configure
+from tests.support.hostile import HOSTILE, hidden, marks_in_a_row
 
 TURN = "t2-9b732e27fbcbe5e16d20321b"
 LINE = "[FeedbackGuarantee] Producing fallback OutgoingResponse ..."
@@ -46,3 +47,11 @@ def test_a_secret_in_a_line_is_redacted(written: io.StringIO) -> None:
     structlog.get_logger("tellback.turns").warning("thing.failed", reason="password=hunter2hunter2")
     assert "hunter2" not in written.getvalue()
     assert "redacted" in written.getvalue()
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_line_has_nothing_hidden(written: io.StringIO, name: str) -> None:
+    structlog.get_logger("tellback.turns").info("turn", channel=HOSTILE[name])
+    line = written.getvalue().removesuffix("\n")
+    assert not hidden(line)
+    assert marks_in_a_row(line) <= 8

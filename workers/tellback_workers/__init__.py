@@ -1,1 +1,1 @@
-"""The Celery side of Tellback: app, dispatcher, tasks."""
+"""The workers of Tellback: the Celery app, its tasks, the dispatcher and the loops that apply events."""

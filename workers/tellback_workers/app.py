@@ -1,44 +1,76 @@
-"""The Celery app of the workers: `celery -A tellback_workers.app worker -E`."""
+"""The Celery app of the workers, for `celery -A tellback_workers.app worker -E`, and its configuration."""
 
 from __future__ import annotations
 
-from celery import Celery, signals
+from typing import Any, Final
 
-from tellback.settings import load
-from tellback_workers import collecting, groups, lifeline, model_copies, policy_file, presence, provider_check
-from tellback_workers.config import config
+from celery import Celery, signals
+from kombu import Queue
+
+from tellback.broker import broker_config
+from tellback.names import SWEEPS_QUEUE, Family, Task, host_queue
+from tellback.settings import Settings, load
+from tellback_workers import celery_signals, cgroup_parent, policy_file, presence
 from tellback_workers.dispatcher import DispatcherStep
 from tellback_workers.log import configure
-from tellback_workers.sweeper import SweeperStep
+from tellback_workers.sweep_turns import StandInSweeperStep
 
+CONSUME_TIME_LIMIT: Final = 120  # seconds; a consumer returns after half its lease, so this only ends one that hangs
+
+
+def queues(settings: Settings) -> list[Queue]:
+    """Return the queues that a worker of this host reads if you start it without `-Q`."""
+    return [Queue(name) for name in (*map(str, Family), SWEEPS_QUEUE, host_queue(settings.host_name))]
+
+
+def config(settings: Settings) -> dict[str, Any]:
+    """Return the configuration of the workers' app."""
+    return broker_config(settings) | {
+        "task_queues": queues(settings),
+        "task_routes": {Task.WAKE_STREAMS.value: {"queue": SWEEPS_QUEUE}},
+        "task_acks_late": True,
+        "task_reject_on_worker_lost": False,  # True would loop a task that kills its child; streams and sweeps recover
+        "task_time_limit": CONSUME_TIME_LIMIT,
+        "task_soft_time_limit": CONSUME_TIME_LIMIT - 10,
+        "worker_send_task_events": True,
+        # A prefetched wake-up would wait behind a long task although another process is free.
+        "worker_prefetch_multiplier": 1,
+        # Effects are committed to the state's Redis under a fence; losing the broker does not invalidate them.
+        "worker_cancel_long_running_tasks_on_connection_loss": False,
+        "worker_soft_shutdown_timeout": 30,
+        "worker_enable_soft_shutdown_on_idle": True,
+    }
+
+
+# Importing the other modules is enough: each connects its handlers to Celery's signals.
 __all__ = [
     "app",
-    "collecting",
-    "groups",
-    "lifeline",
-    "model_copies",
+    "celery_signals",
+    "cgroup_parent",
     "policy_file",
     "presence",
-    "provider_check",
-]  # the seven connect themselves to Celery's signals
+]
 
 app = Celery(
     "tellback",
     include=[
         "tellback_workers.tasks",
-        "tellback_workers.looks",
+        "tellback_workers.due_timers",
         "tellback_workers.sweep_turns",
         "tellback_workers.jobs",
-        "tellback_workers.sweep_jobs",
         "tellback_workers.decay",
     ],
 )
+
 app.conf.update(config(load()))
+
 app.steps["worker"].add(DispatcherStep)
-app.steps["worker"].add(SweeperStep)
+
+app.steps["worker"].add(StandInSweeperStep)
+
 app.set_default()
 
 
 @signals.setup_logging.connect
-def _logging(loglevel: int, **_: object) -> None:
+def _configure_logging(loglevel: int, **_: object) -> None:
     configure(loglevel)

@@ -1,9 +1,10 @@
-"""Custom providers run here: whatever they do costs their own feedback and nothing else.
+"""Isolation of custom code in a worker: providers of feedback, and systems of the turns' pipeline.
 
-A call is ended by an interval timer of the process. Signals reach the main thread alone, which is where the prefork and
-solo pools run tasks; in other pools custom providers are refused, since one that hangs could not be ended. What it
-prints goes nowhere, and the memory that it may take is limited. One that kills its process is known by a note that was
-left before it was asked.
+Whatever a custom provider does costs only its own feedback, and the systems after a failed custom system still run. An
+interval timer ends a call that hangs. Python delivers signals to the main thread only, and that is where the prefork
+and solo pools run tasks; in other pools custom providers are refused, because nothing could end one that hangs. Output
+is discarded and memory is limited. A marker in Redis, written before each call, identifies a provider that killed its
+process.
 """
 
 from __future__ import annotations
@@ -25,16 +26,20 @@ import structlog
 
 from tellback import clock
 from tellback.contracts.guidance import Feedback, ProviderSpec
-from tellback.guidance.context import FeedbackContext
-from tellback.guidance.provider import ProviderFailure, ProviderTimeout, ask
-from tellback.guidance.registry import Registry
+from tellback.guidance.provider import FeedbackContext, ProviderFailure, ProviderTimeout, invoke_provider
+from tellback.guidance.registry import ProviderRegistry
 from tellback.redaction import redact_text, redact_value
-from tellback.state.database import Database
+from tellback.settings import Settings
+from tellback.state.database import Database, small_write
 from tellback.state.keys import lifetime_ms
+from tellback.turns.pipeline.context import AgentSystem
+from tellback.turns.pipeline.runner import SystemStopped, TurnPipeline, load_systems
 
-MEMORY_BYTES: Final = 512 << 20  # that one call may take beside what its process has
-TOLD_MAX: Final = 2_000  # characters of what an exception says
-AGAIN: Final = 0.05  # a provider that swallows the first interruption gets the next one
+MEMORY_BYTES: Final = 512 << 20  # the memory that a call may add to what its process already uses
+
+MAX_ERROR_TEXT: Final = 2_000  # characters of an exception's text
+
+INTERRUPT_PERIOD: Final = 0.05  # seconds; a provider that swallows one interruption gets the next
 
 _STATM: Final = Path("/proc/self/statm")
 
@@ -44,15 +49,15 @@ _log = structlog.get_logger("tellback.providers")
 
 
 class _TimeUpError(BaseException):
-    """Outside `Exception`, so that a provider's `except Exception` does not swallow it."""
+    """Derives from `BaseException`, because a provider's `except Exception` must not swallow it."""
 
 
 def call_within(seconds: float, function: Callable[[], T]) -> T:
-    """What `function` returns, if it does so in time.
+    """Call `function` and return its value, interrupting it after `seconds`.
 
     Raises:
-        ProviderTimeout: it was interrupted.
-        ProviderFailure: it raised, or this is not the main thread.
+        ProviderTimeout: it did not return in time.
+        ProviderFailure: it raised an exception, or this is not the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         raise ProviderFailure("custom providers need a prefork or solo worker: this pool cannot end one that hangs")
@@ -66,10 +71,10 @@ def call_within(seconds: float, function: Callable[[], T]) -> T:
     start = clock.monotonic()
     try:
         try:
-            with _confined():
-                signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+            with _confine():
+                signal.setitimer(signal.ITIMER_REAL, seconds, INTERRUPT_PERIOD)
                 try:
-                    returned = _outcome(function)
+                    returned = _call_reporting(function)
                 finally:
                     armed = False
         finally:
@@ -78,37 +83,39 @@ def call_within(seconds: float, function: Callable[[], T]) -> T:
         armed = False
         raise ProviderTimeout(f"did not return within {seconds} s") from None
     else:
-        if clock.monotonic() > start + seconds + AGAIN:  # it swallowed the interruption, or had stopped the timer
+        # It swallowed the interruption, or stopped the timer itself.
+        if clock.monotonic() > start + seconds + INTERRUPT_PERIOD:
             raise ProviderTimeout(f"did not return within {seconds} s")
         return returned
     finally:
-        armed = False  # again: the timer may have struck just before the first
+        armed = False  # again: the timer may have fired just before the first assignment
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 
-def _outcome(function: Callable[[], T]) -> T:
-    """What it returns; what it raises as a failure, whose text it makes within its time too."""
+def _call_reporting(function: Callable[[], T]) -> T:
+    """Call it, and turn what it raises into a `ProviderFailure`."""
+    # Within the time limit, because the exception's `__str__` is custom code too.
     try:
         return function()
     except (ProviderFailure, _TimeUpError):
         raise
-    except BaseException as error:  # sys.exit, and whatever else of theirs is outside Exception
-        raise ProviderFailure(f"raised {type(error).__name__}: {_told(error)}") from error
+    except BaseException as error:  # includes SystemExit, which would end the worker
+        raise ProviderFailure(f"raised {type(error).__name__}: {_error_text(error)}") from error
 
 
-class _Nowhere(io.TextIOBase):
-    """Takes any text and keeps none."""
+class _NullWriter(io.TextIOBase):
+    """A text stream that discards what is written."""
 
     def write(self, text: str, /) -> int:
         return len(text)
 
 
 @contextmanager
-def _confined() -> Generator[None]:
-    """Without a terminal or log, with limited memory, and with the recursion limit as before afterwards."""
+def _confine() -> Generator[None]:
+    """Discard output and limit memory within the block; restore the recursion limit afterwards."""
     recursion = sys.getrecursionlimit()
-    nowhere = _Nowhere()
+    nowhere = _NullWriter()
     with redirect_stdout(nowhere), redirect_stderr(nowhere):
         limits = _limit_memory()
         try:
@@ -120,10 +127,10 @@ def _confined() -> Generator[None]:
 
 
 def _limit_memory() -> tuple[int, int] | None:
-    """Let this process grow by `MEMORY_BYTES` at most; its limits before, or None where the system does not say."""
+    """Let this process grow by at most `MEMORY_BYTES`; return its former limits, or None without /proc."""
     try:
         pages = int(_STATM.read_bytes().split()[0])
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return None
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     most = pages * os.sysconf("SC_PAGE_SIZE") + MEMORY_BYTES
@@ -132,28 +139,33 @@ def _limit_memory() -> tuple[int, int] | None:
     return soft, hard
 
 
-def _told(error: BaseException) -> str:
-    """What an exception of others says, which may hold a secret, and may be unable to say anything."""
+def _error_text(error: BaseException) -> str:
+    """Return the redacted text of a custom exception, which may carry a secret or fail to render."""
     try:
-        return redact_text(str(error)[:TOLD_MAX])
-    except Exception:  # noqa: BLE001 - their __str__ raises whatever it likes
+        return redact_text(str(error)[:MAX_ERROR_TEXT])
+    except Exception:  # noqa: BLE001 - a custom __str__ may raise anything
         return "(its text cannot be read)"
 
 
-class Asking:
-    """A note of the provider that is being asked, outside this process: what is left of one that killed it."""
+class ProviderCallMarker:
+    """A record in Redis of the provider being called, which outlives the process if the provider kills it.
+
+    No two processes may use one key at the same time.
+    """
 
     def __init__(self, database: Database, key: str) -> None:
-        """Take the Redis and the note's key, which no two processes use at a time."""
         self._db = database
         self._key = key
 
-    def begins(self, about: str, spec: ProviderSpec) -> None:
-        """Leave the note."""
-        self._db.command("SET", self._key, msgspec.json.encode((about, spec)), "PX", lifetime_ms("asking"))
+    def mark(self, about: str, spec: ProviderSpec) -> None:
+        """Record that `spec` is about to be called about one event or timer."""
+        # unconditional: the marker is this process's own
+        self._db.run(
+            small_write("SET", self._key, msgspec.json.encode((about, spec)), "PX", lifetime_ms("provider-call"))
+        )
 
-    def left(self, about: str) -> ProviderSpec | None:
-        """Whoever was being asked last, if it was about this."""
+    def crashed_provider(self, about: str) -> ProviderSpec | None:
+        """Return the provider that was called last, if the call was `about` this."""
         raw = self._db.command("GET", self._key)
         if raw is None:
             return None
@@ -161,68 +173,110 @@ class Asking:
         return spec if noted == about else None
 
 
-class IsolatedPanel:
-    """Asks the providers of one batch: built-in ones directly, custom ones within a time each and a budget in all.
+class IsolatedInvoker:
+    """Calls the providers of one batch: built-in ones directly, custom ones within a time limit and a shared budget.
 
-    `about` says which event is at hand.
+    Set `about` to the event or timer that is being applied.
     """
 
     def __init__(
         self,
-        registry: Registry,
+        registry: ProviderRegistry,
         *,
         timeout: float,
         budget: float,
-        asking: Asking | None = None,
-        fallen: str | None = None,
+        marker: ProviderCallMarker | None = None,
+        crashed: str | None = None,
     ) -> None:
-        """Take the providers, the longest time of one custom call, and of all custom calls together, in seconds.
+        """Set up an invoker; `timeout` limits one custom call and `budget` all of them, in seconds.
 
-        With the budget spent a custom provider is not asked: it stays due and is asked with a call of a later batch.
-        `fallen` is what an earlier process was at when it died: the provider that it was asking fails once.
+        When the budget is spent, custom providers are skipped; they stay due for a later batch. `crashed` is what an
+        earlier process was applying when it died: the provider that it was calling fails once.
         """
         self._registry = registry
         self._timeout = timeout
-        self._left = budget
-        self._asking = asking
-        self._killer = asking.left(fallen) if asking is not None and fallen is not None else None
+        self._budget_left = budget
+        self._marker = marker
+        self._crashed_provider = (
+            marker.crashed_provider(crashed) if marker is not None and crashed is not None else None
+        )
         self.about = ""
 
     def ask(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
-        """The provider's feedback, or None if it has none now.
+        """Return the provider's feedback, or None if it has none now.
 
         Raises:
-            ProviderFailure: whatever went wrong with it.
+            ProviderFailure: the provider failed, in whatever way.
         """
         try:
             if not self._registry.is_custom(spec.name):
                 return self._ask_built_in(spec, context)
-            if spec == self._killer:
-                self._killer = None
+            if spec == self._crashed_provider:
+                self._crashed_provider = None
                 raise ProviderFailure("its worker died, or was stopped, while it was asked")  # noqa: TRY301 - logged below, as all
-            return self._ask_custom(spec, context) if self._left > 0 else None
+            return self._ask_custom(spec, context) if self._budget_left > 0 else None
         except ProviderFailure as failure:
             _log.warning("provider.failed", provider=spec.name, prompt=context.prompt, reason=str(failure))
             raise
 
     def _ask_built_in(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
-        """Its fields are a host's, and may be such that it fails over them."""
-        try:
+        try:  # a host chooses the fields of the spec, and some values make the provider fail
             return self._ask(spec, context)
         except ProviderFailure:
             raise
         except Exception as error:
-            raise ProviderFailure(f"raised {type(error).__name__}: {_told(error)}") from error
+            raise ProviderFailure(f"raised {type(error).__name__}: {_error_text(error)}") from error
 
     def _ask_custom(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
-        if self._asking is not None:
-            self._asking.begins(self.about, spec)
+        if self._marker is not None:
+            self._marker.mark(self.about, spec)
         start = clock.monotonic()
         try:
             answer = call_within(self._timeout, lambda: self._ask(spec, context))
         finally:
-            self._left -= clock.monotonic() - start
+            self._budget_left -= clock.monotonic() - start
         return None if answer is None else msgspec.convert(redact_value(msgspec.to_builtins(answer)), Feedback)
 
     def _ask(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
-        return ask(self._registry.build(spec), context)
+        return invoke_provider(self._registry.build(spec), context)
+
+
+class SystemTimeLimit:
+    """Calls the custom systems of one batch, each within a time limit and all within a budget.
+
+    A step that hangs is interrupted, its output is discarded, and `sys.exit` counts as a failure.
+    """
+
+    def __init__(self, *, timeout: float, budget: float) -> None:
+        self._timeout = timeout
+        self._left = budget
+
+    def __call__(self, _system: AgentSystem, step: Callable[[], None]) -> None:
+        """Run the step.
+
+        Raises:
+            SystemStopped: it raised an exception (the cause), was interrupted, or was not run at all.
+        """
+        if self._left <= 0:
+            raise SystemStopped("was not run: the systems of these turns have used up their time")
+        start = clock.monotonic()
+        try:
+            call_within(min(self._timeout, self._left), step)
+        except ProviderFailure as failure:
+            raise SystemStopped(str(failure)) from failure.__cause__
+        finally:
+            self._left -= clock.monotonic() - start
+
+
+def pipeline_of(settings: Settings, *, custom: bool) -> TurnPipeline:
+    """Build the pipeline for a worker with these settings, with or without custom systems.
+
+    Raises:
+        ConfigurationError: a system, a catalog or a language is invalid.
+    """
+    return TurnPipeline(
+        load_systems(settings.systems) if custom else (),
+        words=settings.turn_texts,
+        interpret_errors=settings.interpret_errors,
+        voice_channels=settings.spoken_channels,
+    )

@@ -1,56 +1,143 @@
-"""Running jobs: lease the next one, run it under its lease, store its record, go on for a while.
+"""The jobs of a worker: each runs under its lease until its record is stored, and a sweep records the lost ones.
 
-A wake-up names a pool and no job. Whoever is woken first applies submissions that still wait in the intake, so that an
-urgent one is not held up by wake-ups of others that stand before its own in the Celery queue.
+A wake-up names a pool, not a job. A worker that was woken first applies the submissions that still wait in the intake,
+so an urgent command does not wait behind the wake-ups that stand before its own in the Celery queue. The task then runs
+further jobs for a few seconds, which saves a wake-up for each.
+
+A thread of its own publishes a followed command's output, so the command never waits for Redis.
+
+The sweep records commands whose worker died or whose host is absent, and repeats lost wake-ups. Any number of sweeps
+may run at once, because each transition is one script that checks the lease.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import structlog
 from celery import Task as CeleryTask
-from celery import shared_task
+from celery import current_app, shared_task
 
 from tellback import clock
 from tellback.commands.checks import MAX_TIMEOUT
-from tellback.commands.record import Attempt, record_of, record_without_run
-from tellback.commands.recordfile import RecordFile
-from tellback.commands.runner import run
+from tellback.commands.follow import FollowTap
+from tellback.commands.record import CommandAttempt, RecordFile, build_record, record_without_run
+from tellback.commands.runner import NOT_STARTED, OVERDUE, ExecutionSpec, run
+from tellback.commands.survivors import MARK, end_survivors
 from tellback.contracts.commands import CommandRecord
 from tellback.errors import Unavailable
 from tellback.names import Family, Task
 from tellback.redaction import Redactor
-from tellback.state.jobs import Claimant, JobLease, Jobs
+from tellback.state.absent_hosts import AbsentHosts
+from tellback.state.followed_output import FollowedOutput
+from tellback.state.job_keys import pool_of, queue_of
+from tellback.state.job_losses import Lost, first_id
+from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.keys import Shard
-from tellback_workers.follow import followed
-from tellback_workers.hold import KILL_AT, RENEW_AT, STOPPED, Hold
-from tellback_workers.job_wakeups import wake_pool
+from tellback.state.steady import gap_ms
+from tellback_workers.celery_signals import shutting_down
+from tellback_workers.lease_heartbeat import NOT_RENEWED, SHUTDOWN_REASON, LeaseHeartbeat, LeaseTimes
 from tellback_workers.policy import Policy, Refused
 from tellback_workers.runtime import Runtime, runtime
-from tellback_workers.shutdown import shutting_down
+from tellback_workers.wakeups import purge, queue_length, wake_pool
 
-TIME_LIMIT: Final = int(MAX_TIMEOUT) + 600  # of the task: a command's own limits end it long before
-BUDGET: Final = 5.0  # seconds in which a task begins further jobs
-FINISH_PATIENCE: Final = 120.0  # seconds in which a record is offered to a Redis that is away
+PERIOD: Final = 0.1  # seconds; output within one period is published together
 
-_log = structlog.get_logger("tellback.jobs")
+LAST_SEND_SECONDS: Final = 1.0  # the longest time that a record waits for the last output to be published
+
+_log = structlog.get_logger("tellback.follow")
+
+
+@contextmanager
+def output_tap(process: Runtime, team: str, lease: JobLease, redactor: Redactor) -> Generator[FollowTap | None]:
+    """Yield the tap for a followed command's output, else None; publish the rest when the block ends."""
+    submitted = lease.submitted
+    if not submitted.follow:
+        yield None
+        return
+    tap = FollowTap(redactor)
+    output = FollowedOutput(process.short_database, process.layout(team), submitted.session, submitted.command_id)
+    publishing = _OutputPublisher(tap, output)
+    try:
+        yield tap
+    finally:
+        if not publishing.end():
+            _log.warning("follow.not_ended", command_id=submitted.command_id)
+
+
+class _OutputPublisher:
+    """A thread that publishes what a tap has received, until the command ends. A failure never stops the command."""
+
+    def __init__(self, tap: FollowTap, output: FollowedOutput) -> None:
+        self._tap = tap
+        self._output = output
+        self._ended = threading.Event()
+        self._given_up_at = 0.0
+        self._away = False
+        self._thread = threading.Thread(target=self._run, name="job-output", daemon=True)
+        self._thread.start()
+
+    def end(self) -> bool:
+        """Publish the rest after the command's end; return True if all of it was published in time."""
+        self._given_up_at = clock.monotonic() + LAST_SEND_SECONDS
+        self._ended.set()
+        self._thread.join(LAST_SEND_SECONDS)
+        return not self._thread.is_alive() and not self._output.unsent
+
+    def _run(self) -> None:
+        try:
+            self._publish()
+        except Exception:  # noqa: BLE001 - the command and its record matter more than its live output
+            _log.exception("follow.failed")
+
+    def _publish(self) -> None:
+        while not self._ended.wait(PERIOD):
+            if not self._output.unsent:  # else Redis is unavailable, and the tap buffers within its bounds
+                self._output.add(self._tap.pieces())
+            self._send()
+        self._output.add(self._tap.pieces(final=True))
+        self._output.end(self._tap.dropped)
+        while not self._send() and clock.monotonic() < self._given_up_at:
+            clock.sleep(PERIOD)
+
+    def _send(self) -> bool:
+        try:
+            self._output.send()
+        except Unavailable as away:
+            if not self._away:  # log an outage once, not ten times a second
+                _log.warning("follow.postponed", reason=str(away))
+            self._away = True
+            return False
+        self._away = False
+        return True
+
+
+TIME_LIMIT: Final = int(MAX_TIMEOUT) + 600  # of the task; a command's own limits end it long before
+
+RUN_SECONDS: Final = 5.0  # for which a task starts further jobs
+
+FINISH_RETRY_SECONDS: Final = 120.0  # for which storing a record is retried while Redis is unavailable
+
+# After one of these errors `on_lost` decides what happens, as it does after a worker's death.
+LOSSES: Final = (SHUTDOWN_REASON, NOT_RENEWED, OVERDUE, NOT_STARTED)
 
 
 @shared_task(name=Task.RUN_JOB, bind=True, soft_time_limit=TIME_LIMIT - 60, time_limit=TIME_LIMIT)
 def run_job(self: CeleryTask[[str, int, str], None], team: str, shard_index: int, pool: str) -> None:
-    """Run the jobs of a pool that are ready, for a few seconds or the length of one."""
+    """Run a pool's ready jobs for a few seconds, or until a longer one has ended."""
     process = runtime()
-    worker = JobWorker(process, team, str(self.request.hostname), pool)
-    end = clock.monotonic() + BUDGET
+    end = clock.monotonic() + RUN_SECONDS
     try:
+        shard = process.shard(team, shard_index)
+        worker = JobWorker(process, team, str(self.request.hostname), pool)
         worker.run(lambda: not shutting_down() and clock.monotonic() < end)
         if clock.monotonic() >= end:
-            wake_pool(process.layout(team).shard(shard_index), pool, 1)  # whatever is left
+            wake_pool(shard, pool, 1)  # for the jobs that are left
     except Unavailable as away:
         _log.warning("job.postponed", team=team, pool=pool, reason=str(away))
 
@@ -59,56 +146,60 @@ class JobWorker:
     """Runs the jobs of one team's pool in this process."""
 
     def __init__(self, process: Runtime, team: str, worker: str, pool: str) -> None:
-        """Take the process's connections, the team, the worker's name as it stands in records, and the pool."""
         self._process = process
         self._team = team
         self._worker = worker
         self._settings = process.settings
         self._jobs = Jobs(process.database, process.layout(team))
+        self._renewing = Jobs(process.short_database, process.layout(team))
         self._policy = Policy(process.settings, team)
-        self._claimant = Claimant(
+        self._claimant = JobClaimant(
             pool,
-            seconds=self._settings.job_lease,
+            seconds=LeaseTimes.of(self._settings, "record").lease,
+            retry_seconds=LeaseTimes.of(self._settings, "retry").lease,
             worker=worker,
             host=self._settings.host_name,
-            apply=self._apply_waiting,
+            apply_intake=self._apply_waiting,
         )
 
     def run(self, further: Callable[[], bool]) -> None:
-        """Run jobs to their records, one after the other, until none is ready or `further` says that it is enough.
+        """Run jobs one after the other until none is ready or `further` returns False.
 
         Raises:
-            Unavailable: Redis is away.
+            Unavailable: Redis is unavailable.
         """
         lease = self._jobs.lease(self._claimant) if further() else None
         while lease is not None:
-            record = self._run(self._renewed(lease))
+            record = self._run(self._ensure_lease(lease))
             try:
-                following = self._settle(lease, record, further())
-            finally:
+                following = self._store_record(lease, record, further())
+            finally:  # also if storing failed, since the file is then the only copy
                 self._append(record)
             lease = following
 
-    def _renewed(self, lease: JobLease) -> JobLease:
-        """The lease, renewed if it has waited: for the disk, on which the record before this one was kept."""
-        asked, seconds = clock.monotonic(), self._settings.job_lease
-        if asked >= lease.asked + seconds * RENEW_AT:
-            with suppress(Unavailable):  # what is left of it may be enough
-                if self._jobs.renew(lease, seconds):
+    def _ensure_lease(self, lease: JobLease) -> JobLease:
+        """Renew the lease if a renewal is due already, because a slow disk delayed the previous job's record."""
+        asked, times = clock.since_boot(), LeaseTimes.of(self._settings, lease.submitted.on_lost)
+        if asked >= lease.asked + times.renew:
+            with suppress(Unavailable):  # the rest of the lease may be enough
+                if self._renewing.renew(lease, times.lease):
                     return replace(lease, asked=asked)
         return lease
 
-    def _settle(self, lease: JobLease, record: CommandRecord, further: bool) -> JobLease | None:  # noqa: FBT001 - private
-        """Store the record, also when Redis comes back only after a while: until then it exists nowhere else."""
-        if record.error == STOPPED and lease.submitted.on_lost == "retry":
-            self._jobs.renew(lease, 0)  # the next sweep finds it lost, and queues the next attempt
+    def _store_record(self, lease: JobLease, record: CommandRecord, further: bool) -> JobLease | None:  # noqa: FBT001 - private
+        """Store the record and lease the next job; retry during an outage, since the record exists nowhere else."""
+        if record.error in LOSSES and lease.submitted.on_lost == "retry":
+            if self._jobs.give_up(lease, record, retry_seconds=FINISH_RETRY_SECONDS):
+                wake_pool(lease.shard, self._claimant.pool, 1)
             return None
         following = None
         try:
             if further:
-                stored, following = self._jobs.finish_and_lease(lease, record, self._claimant, patience=FINISH_PATIENCE)
+                stored, following = self._jobs.finish_and_lease(
+                    lease, record, self._claimant, retry_seconds=FINISH_RETRY_SECONDS
+                )
             else:
-                stored = self._jobs.finish(lease, record, patience=FINISH_PATIENCE)
+                stored = self._jobs.finish(lease, record, retry_seconds=FINISH_RETRY_SECONDS)
         except Unavailable as away:
             _log.exception("job.record_lost", command_id=lease.command_id, reason=str(away))
             raise
@@ -117,14 +208,14 @@ class JobWorker:
         return following
 
     def _apply_waiting(self, shards: Sequence[Shard]) -> None:
-        from tellback_workers.tasks import drainer  # noqa: PLC0415 - it imports the app, which includes this module
+        from tellback_workers.loops import consumer_of  # noqa: PLC0415 - it imports the app, which includes this module
 
         for shard in shards:
-            drainer(self._process, self._team, Family.COMMANDS).drain(shard, Family.COMMANDS)
+            consumer_of(self._process, self._team, Family.COMMANDS).consume(shard, Family.COMMANDS)
 
     def _run(self, lease: JobLease) -> CommandRecord:
         submitted = lease.submitted
-        attempt = Attempt(lease.attempt, self._settings.host_name, self._worker)
+        attempt = CommandAttempt(lease.attempt, self._settings.host_name, self._worker)
         leased = clock.monotonic()
         try:
             secrets = self._policy.secrets(submitted)
@@ -132,22 +223,42 @@ class JobWorker:
         except Refused as refusal:
             return record_without_run(submitted, str(refusal), attempt)
 
+        # By the server's clock, so that the records of all hosts can be compared.
         def server_now() -> datetime:
             since = timedelta(seconds=clock.monotonic() - leased)
             return datetime.fromtimestamp(lease.at_ms / 1000, UTC) + since
 
         redactor = Redactor(secrets)
-        left = lease.asked + self._settings.job_lease * KILL_AT - clock.monotonic()
-        if left <= 0:
-            return record_without_run(submitted, "its lease ran out before it could be started", attempt)
-        execution = replace(execution, lease=left)
-        hold = Hold(self._jobs, lease, execution.cwd, self._settings.job_lease)
-        with hold as control, followed(self._process, self._team, lease, redactor) as tap:
+        times = LeaseTimes.of(self._settings, submitted.on_lost)
+        start_until, alive_until = lease.asked + times.start, lease.asked + times.kill
+        if (
+            clock.since_boot() >= start_until
+        ):  # the supervisor looks again, since this process may stand still meanwhile
+            return record_without_run(submitted, NOT_STARTED, attempt)
+        execution = replace(execution, start_until=start_until, alive_until=alive_until, exclusive=times.exclusive)
+        if times.exclusive:
+            try:
+                execution = self._alone(lease, execution)
+            except TimeoutError as error:
+                return record_without_run(submitted, str(error), attempt)
+        hold = LeaseHeartbeat(self._jobs, self._renewing, lease, execution.cwd, times)
+        with hold as control, output_tap(self._process, self._team, lease, redactor) as tap:
             outcome = run(execution, redactor=redactor, control=control, now=server_now, tap=tap)
-        return record_of(submitted, outcome, redactor=redactor, cwd=execution.cwd, attempt=attempt)
+        return build_record(submitted, outcome, redactor=redactor, cwd=execution.cwd, attempt=attempt)
+
+    def _alone(self, lease: JobLease, execution: ExecutionSpec) -> ExecutionSpec:
+        """Kill what the previous attempt left running, and mark this one so that the next attempt can do the same.
+
+        Raises:
+            TimeoutError: a process of the previous attempt cannot be killed.
+        """
+        mark = f"{self._team}/{first_id(lease.submitted, lease.attempt)}"
+        if lease.attempt > 1 and (survivors := end_survivors(mark)):
+            _log.warning("job.survivors_killed", command_id=lease.command_id, processes=survivors)
+        return replace(execution, env={**execution.env, MARK: mark})
 
     def _append(self, record: CommandRecord) -> None:
-        """Add the record to this host's file, last, so that nobody waits for a disk; a full one is told in the log."""
+        """Append the record to this host's file, after it is in Redis, because nobody should wait for a disk."""
         path = self._settings.record_path(self._team)
         if path is None:
             return
@@ -155,3 +266,71 @@ class JobWorker:
             RecordFile(path).append(record)
         except OSError as error:
             _log.exception("job.record_not_appended", command_id=record.command_id, path=str(path), reason=str(error))
+
+
+# The part of a lease between a sweep's first sight of an expired lease and the loss. When Redis comes back after an
+# outage, all leases look expired, and their holders have to renew first.
+WATCH: Final = 0.3
+
+IDLE_SECONDS: Final = 2.0
+
+WAKEUP_SECONDS: Final = 10.0
+
+MAX_QUEUED: Final = 4  # wake-ups to which the sweep fills a queue at most: the host may be gone for days
+
+
+@shared_task(name=Task.SWEEP_JOBS)
+def sweep_jobs(team: str) -> None:
+    """Record lost and abandoned commands, and wake the pools whose ready jobs nobody has touched for a while."""
+    process = runtime()
+    try:
+        for step in (_lose_overdue, _abandon, _wake_idle):
+            try:
+                step(process, team)
+            except Unavailable:
+                raise
+            except Exception:  # noqa: BLE001 - a step that fails must not stop the others
+                _log.exception("sweep_jobs.failed", team=team, step=step.__name__)
+    except Unavailable as away:
+        _log.warning("sweep.postponed", team=team, reason=str(away))
+
+
+def _lose_overdue(process: Runtime, team: str) -> None:
+    jobs = Jobs(process.database, process.layout(team))
+    settings = process.settings
+    longest = LeaseTimes.of(settings, "retry").lease
+    for lost in jobs.overdue(settings.job_lease, gap_ms(settings.beat_period), longest):
+        try:
+            _lose(jobs, lost, settings.job_lease * WATCH)
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - the other commands get their records; this one is retried later
+            _log.exception("job.not_recorded", command_id=lost.submitted.command_id)
+            jobs.postpone_loss(lost.shard, lost.submitted.command_id)
+
+
+def _lose(jobs: Jobs, lost: Lost, watch: float) -> None:
+    if not jobs.mark_lost(lost, watch):
+        return
+    _log.warning(
+        "job.lost",
+        command_id=lost.submitted.command_id,
+        worker=lost.attempt.worker,
+        attempt=lost.attempt.number,
+    )
+    if lost.again is not None:
+        wake_pool(lost.shard, pool_of(lost.submitted), 1)
+
+
+def _abandon(process: Runtime, team: str) -> None:
+    abandoned = AbsentHosts(process.database, process.layout(team)).abandon(process.settings.host_wait)
+    for command_ids in abandoned.values():
+        for command_id in command_ids:
+            _log.warning("job.abandoned", command_id=command_id)
+    for host in abandoned:  # last, because the broker may be unavailable, and the records matter more
+        purge(current_app, queue_of(host))
+
+
+def _wake_idle(process: Runtime, team: str) -> None:
+    for shard, pool, queued in Jobs(process.database, process.layout(team)).idle_pools(IDLE_SECONDS, WAKEUP_SECONDS):
+        wake_pool(shard, pool, min(queued, MAX_QUEUED - queue_length(current_app, queue_of(pool))))

@@ -1,4 +1,4 @@
-"""Log lines of a worker: one event name, then fields; never a payload, never output of a command."""
+"""The log format of a worker: an event name, then fields, redacted; never a payload or a command's output."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from tellback.redaction import redact_text
+from tellback.sanitize import terminal_text
 
-# Plain tracebacks: the default one shows local variables, which may hold what a user wrote. Fields stand as they were
-# given, with names that come from outside last: `channel=telegram turn=t2-9b…` would read as a token of Telegram's.
+# Plain tracebacks, because structlog's default shows local variables, which may hold a user's text. Fields are not
+# sorted: callers put names from outside last, because redaction took `channel=telegram turn=t2-9b…` for a Telegram
+# token.
 _renderer = structlog.dev.ConsoleRenderer(
     colors=False, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
 )
 
 
 def configure(level: int) -> None:
-    """Send the lines of Tellback and of Celery to standard error, in one form."""
+    """Send the log lines of Tellback and Celery to standard error in one format."""
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -39,9 +41,9 @@ def configure(level: int) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO it logs each request with its URL
 
 
 def _render(logger: WrappedLogger, name: str, event: EventDict) -> str:
-    """One line, redacted last, so that neither a message nor an exception's text carries a secret."""
-    return redact_text(_renderer(logger, name, event))
+    """Render one line; redaction and sanitising come last, so they cover messages, fields and tracebacks alike."""
+    return terminal_text(redact_text(_renderer(logger, name, event)))

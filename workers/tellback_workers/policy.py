@@ -1,54 +1,59 @@
-"""What this host lets a command do: by default, run in the worker's working directory with a minimal environment."""
+"""The check of a command against this host's policy.
+
+Without a policy file a command may run any program, in the worker's working directory and with a minimal environment.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tellback.commands.runner import Execution
-from tellback.contracts.commands import CommandSubmitted
+from tellback.commands.policy_errors import refused_by_policy
+from tellback.commands.runner import ExecutionSpec
+from tellback.contracts.commands import DEFAULT_TIMEOUT, CommandSubmitted
 from tellback.redaction import MIN_VALUE_CHARS
 from tellback.settings import Settings
-from tellback_workers.groups import groups_parent
-from tellback_workers.policy_file import read_policy
-from tellback_workers.team_policy import of_team
+from tellback_workers.cgroup_parent import cgroup_parent
+from tellback_workers.policy_file import of_team, read_policy
 
 INHERITED: Final = ("PATH", "HOME", "LANG")
 
 
 class Refused(Exception):
-    """The policy forbids the command; the text becomes the record's error and names the rule."""
+    """Raised when the policy forbids a command; the text names the rule and becomes the record's error."""
 
     def __init__(self, rule: str, reason: str) -> None:
-        """Name the `rule`, and give the `reason` to a person."""
-        super().__init__(f"refused by this host's policy, rule {rule}: {reason}")
+        super().__init__(refused_by_policy(rule, reason))
 
 
 class Policy:
-    """The policy of one host for one team. Relative directories are below the first of those that are allowed."""
+    """The policy of one host for one team. A relative directory is resolved against the first allowed one."""
 
     def __init__(self, settings: Settings, team: str, environ: Mapping[str, str] = os.environ) -> None:
-        """Take the settings, whose policy file is read, the team, and the worker's environment.
+        """Read the policy file that the settings name.
 
         Raises:
-            ConfigurationError: the policy file cannot be used.
+            ConfigurationError: the policy file is invalid.
         """
         self._file = of_team(read_policy(settings.command_policy), team)
         named = self._file.directories or [root for root in settings.command_roots.split(os.pathsep) if root]
-        self._roots = [Path(root).resolve() for root in named] or [Path.cwd().resolve()]
+        self._roots = [Path(os.path.realpath(root)) for root in named or [str(Path.cwd())]]
         self._secret_names = {name.strip() for name in settings.command_secret_env.split(",") if name.strip()}
+        self._is_default = not named
+        self._policy_path = settings.command_policy
         self._team = team
         self._grace = settings.command_grace
         self._environ = environ
 
     def secrets(self, submitted: CommandSubmitted) -> dict[str, str]:
-        """The values of `secret_env` on this host.
+        """Return the values of the command's `secret_env` on this host.
 
         Raises:
-            Refused: a name is not on the allow list, is not set here, or is too short to be kept out of a record.
+            Refused: a name is not on the allow list or not set here, or its value is too short to be redacted.
         """
         found: dict[str, str] = {}
         for name in submitted.secret_env:
@@ -60,8 +65,8 @@ class Policy:
             found[name] = value
         return found
 
-    def execution(self, submitted: CommandSubmitted, secrets: Mapping[str, str]) -> Execution:
-        """What is to be run.
+    def execution(self, submitted: CommandSubmitted, secrets: Mapping[str, str]) -> ExecutionSpec:
+        """Return what to run for a submitted command.
 
         Raises:
             Refused: the policy forbids it.
@@ -70,32 +75,54 @@ class Policy:
         cwd = self._directory(submitted)
         env = self._environment(submitted) | dict(secrets)
         self._check_program(submitted.argv[0], cwd, env.get("PATH", os.defpath))
-        longest = self._file.timeout
-        if longest is not None and submitted.timeout > longest:
-            raise self._refused("timeout", f"{submitted.timeout:g} s asked for, at most {longest:g} s are allowed here")
-        return Execution(
+        return ExecutionSpec(
             argv=submitted.argv,
             cwd=str(cwd),
             env=env,
-            timeout=submitted.timeout,
+            timeout=self._timeout(submitted.timeout),
             grace=self._grace,
             limits=self._file.limits,
-            groups=groups_parent(),
+            groups=cgroup_parent(),
+            real_cwd=True,
         )
 
     def _refused(self, rule: str, reason: str) -> Refused:
-        """A refusal that names the table, too, where the rule is the team's own."""
+        """Return a refusal that also names the team's section if the rule stands there."""
         return Refused(f"teams.{self._team}.{rule}" if rule in self._file.own else rule, reason)
 
     def _check_team(self) -> None:
         if self._file.teams is not None and self._team not in self._file.teams:
             raise Refused("teams", f"commands of team {self._team} do not run on this host")
 
+    def _timeout(self, asked: float) -> float:
+        longest = self._file.timeout
+        if longest is None or asked <= longest:
+            return asked
+        if asked == DEFAULT_TIMEOUT:  # nobody asked for it
+            return longest
+        raise self._refused("timeout", f"{asked:g} s asked for, at most {longest:g} s are allowed here")
+
     def _directory(self, submitted: CommandSubmitted) -> Path:
-        cwd = (self._roots[0] / (submitted.cwd or "")).resolve()
+        # Resolved before the check, because `..` or a symbolic link may lead outside.
+        named = self._roots[0] / (submitted.cwd or "")
+        try:
+            cwd = Path(os.path.realpath(named))
+        except OSError as error:  # a link became a directory between two system calls
+            raise self._refused("directories", f"{named} cannot be resolved: {error.strerror}") from error
+        if _is_loop(named):
+            raise self._refused("directories", f"the links of {named} form a loop")
         if not any(cwd.is_relative_to(root) for root in self._roots):
-            raise self._refused("directories", f"{cwd} is outside of the directories that commands may run in")
+            raise self._refused("directories", f"{cwd} is outside of {self._places()}")
         return cwd
+
+    def _places(self) -> str:
+        """Name the directories that commands may run in, and the setting that says so."""
+        named = ", ".join(map(str, self._roots))
+        if self._file.directories:
+            return f"{named}, which `directories` in {self._policy_path} allows (TELLBACK_COMMAND_POLICY)"
+        if self._is_default:
+            return f"{named}, the worker's own directory, since TELLBACK_COMMAND_ROOTS names no other"
+        return f"{named}, which TELLBACK_COMMAND_ROOTS allows"
 
     def _environment(self, submitted: CommandSubmitted) -> dict[str, str]:
         allowed = self._file.environment
@@ -106,10 +133,9 @@ class Policy:
         return {name: self._environ[name] for name in names if name in self._environ} | submitted.env
 
     def _check_program(self, program: str, cwd: Path, path: str) -> None:
-        """An allowed program is one file under one name: others that link to the same file may do other things."""
         if self._file.programs is None:
             return
-        # The submission may set PATH, and what is relative in it counts from the command's directory.
+        # The submission may set PATH, and relative parts of it are resolved against the command's directory.
         places = os.pathsep.join(str(cwd / place) for place in path.split(os.pathsep))
         found = str(cwd / program) if "/" in program else shutil.which(program, path=places)
         own_path = self._environ.get("PATH", os.defpath)
@@ -118,6 +144,15 @@ class Policy:
             raise self._refused("programs", f"{program} is not among the programs that commands may run here")
 
 
+def _is_loop(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError as error:  # a missing directory is the start's to explain
+        return error.errno == errno.ELOOP
+    return False
+
+
 def _identity(path: str | None) -> tuple[str, str] | None:
-    """A program's name and the file behind it."""
-    return None if path is None else (Path(path).name, str(Path(path).resolve()))
+    """Return a program's name and the file behind it, which must both match."""
+    # The file alone is not enough: a multi-call binary such as busybox does different things under different names.
+    return None if path is None else (Path(path).name, os.path.realpath(path))

@@ -1,4 +1,7 @@
-"""A worker's signs of life, from the moment its consumer is ready until it shuts down; `tellback doctor` reads them."""
+"""The heartbeat of a worker's presence, from when its Celery consumer is ready until it shuts down.
+
+`tellback doctor` and the sweep of commands for absent hosts read it.
+"""
 
 from __future__ import annotations
 
@@ -8,65 +11,66 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import structlog
 from celery import signals
 
 from tellback.errors import TellbackError
 from tellback.settings import Settings, load
-from tellback.state.presence import PERIOD, Presence, Worker
-from tellback_workers.groups import described
-from tellback_workers.model_copies import copies_of
+from tellback.state.presence import HEARTBEAT_SECONDS, Presence, Worker
+from tellback_workers.celery_signals import copies_of, count_rejections
+from tellback_workers.cgroup_parent import describe_limits
 from tellback_workers.runtime import Runtime
 
 _log = structlog.get_logger("tellback.presence")
 
 
-class SignsOfLife:
-    """A thread of the worker's main process, with connections of its own."""
+class PresenceHeartbeat:
+    """A thread of the worker's main process that announces the worker, over connections of its own."""
 
     def __init__(self, runtime: Runtime, worker: Worker) -> None:
-        """Take connections that no other process shares, and what to say."""
         self._runtime = runtime
         self._worker = worker
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tellback-presence", daemon=True)
 
     def start(self) -> None:
-        """Begin; Redis may be away, then they are given when it is back."""
+        """Start the thread; while Redis is unavailable it retries."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, and say so to those who ask."""
+        """Stop the thread and withdraw the worker's presence."""
         self._stopping.set()
-        self._thread.join(PERIOD)
+        self._thread.join(HEARTBEAT_SECONDS)
         for presence in self._presences():
             try:
-                presence.gone(self._worker.name)
+                presence.withdraw(self._worker.name)
             except TellbackError as trouble:
-                _log.debug("presence.not_withdrawn", reason=str(trouble))  # it runs out by itself
+                _log.debug("presence.not_withdrawn", reason=str(trouble))  # it expires by itself
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
+                worker = msgspec.structs.replace(self._worker, rejected=count_rejections())
                 for presence in self._presences():
-                    presence.here(self._worker)
+                    presence.announce(worker)
             except TellbackError as trouble:
                 _log.debug("presence.postponed", reason=str(trouble))
-            except Exception:  # noqa: BLE001 - the thread must outlive whatever Redis throws at it
+            except Exception:  # noqa: BLE001 - the thread must survive every error of Redis
                 _log.exception("presence.postponed")
-            self._stopping.wait(PERIOD)
+            self._stopping.wait(HEARTBEAT_SECONDS)
 
     def _presences(self) -> list[Presence]:
         runtime = self._runtime
         return [Presence(runtime.database, runtime.layout(team)) for team in runtime.settings.served_teams]
 
 
-_running: Final[list[SignsOfLife]] = []
+_running: Final[list[PresenceHeartbeat]] = []
 
 
 @signals.worker_ready.connect
 def _ready(sender: Any, **_: object) -> None:
-    if _running:  # the consumer was started again after the broker had been away
+    if _running:  # Celery restarts its consumer, and sends this signal again, after each loss of the broker
         return
     settings = load()
     worker = Worker(
@@ -78,13 +82,13 @@ def _ready(sender: Any, **_: object) -> None:
         policy=_policy(settings),
         model_copies=copies_of(sender),
     )
-    _running.append(SignsOfLife(Runtime(settings), worker))
+    _running.append(PresenceHeartbeat(Runtime(settings), worker))
     _running[0].start()
 
 
 def _policy(settings: Settings) -> str:
     name = settings.command_policy
-    return f"{Path(name).resolve()}; limits of memory and processes: {described()}" if name else "no policy file"
+    return f"{Path(name).resolve()}; limits of memory and processes: {describe_limits()}" if name else "no policy file"
 
 
 @signals.worker_shutdown.connect

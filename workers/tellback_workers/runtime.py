@@ -1,4 +1,7 @@
-"""What a worker process needs, made on first use and again after a fork: no connection crosses one."""
+"""The connections and stores of a worker process, created on first use and again after a fork.
+
+A connection that two processes share would mix up their replies.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +9,45 @@ import os
 from functools import cache, cached_property, lru_cache
 from typing import Final
 
+from tellback.errors import InvalidInput
 from tellback.settings import Settings, load
+from tellback.state.confirmation import Confirmation
 from tellback.state.database import Database
-from tellback.state.dead import DeadLetters
+from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake import Intake
-from tellback.state.keys import Layout
+from tellback.state.keys import Layout, Shard
 from tellback.state.team import open_layout
+from tellback.wording import count_phrase
 
-BRIEF: Final = 1.0  # seconds that a call may take for what a command must not wait for
+SHORT_DEADLINE: Final = 1.0  # seconds; for calls that a running command must not wait for
 
 
 class Runtime:
     """The connections and stores of one process."""
 
     def __init__(self, settings: Settings) -> None:
-        """Take the settings; connections are made when first used."""
         self.settings = settings
-        self.database = Database(settings.redis_url)
-        self.brief = Database(settings.redis_url, patience=BRIEF)
+        self.database = Database(settings.redis_url, confirmation=Confirmation.of(settings))
+        self.short_database = Database(settings.redis_url, call_deadline=SHORT_DEADLINE)
         self.layout = cache(self._layout)
         self.intake = cache(self._intake)
         self.dead = cache(self._dead)
 
     @cached_property
     def is_cluster(self) -> bool:
-        """Whether a call of Redis must stay in one slot."""
+        """True if Redis is a cluster, where each call must stay in one slot."""
         return self.database.is_cluster()
+
+    def shard(self, team: str, index: int) -> Shard:
+        """Return a team's shard by its number.
+
+        Raises:
+            InvalidInput: the team has no such shard, so the task's message is forged or outdated.
+        """
+        layout = self.layout(team)
+        if index >= layout.shards:
+            raise InvalidInput(f"team {team} has {count_phrase(layout.shards, 'shard')}; there is no shard {index}")
+        return layout.shard(index)
 
     def _layout(self, team: str) -> Layout:
         return open_layout(self.database, team, self.settings.shards)
@@ -45,7 +61,7 @@ class Runtime:
 
 @lru_cache(maxsize=1)
 def runtime() -> Runtime:
-    """This process's runtime, from the environment's settings."""
+    """Return this process's runtime, with the settings of the environment."""
     return Runtime(load())
 
 

@@ -1,8 +1,9 @@
-"""The tasks of the intake. Arguments name a stream and never carry what is in it."""
+"""The tasks of the intake: consuming a stream, lingering, and waking idle streams.
+
+Their arguments name a stream and never carry an entry, so neither Flower nor a log shows what a host sent.
+"""
 
 from __future__ import annotations
-
-from threading import Lock
 
 import structlog
 from celery import shared_task
@@ -12,70 +13,56 @@ from tellback.names import Family, Task
 from tellback.state.keys import Shard
 from tellback.state.presence import Presence
 from tellback_workers.app import app
-from tellback_workers.drain import Drainer
-from tellback_workers.loops import loop_of
+from tellback_workers.linger import Lingerer, QueuePressure, linger_slot
+from tellback_workers.loops import consumer_of
 from tellback_workers.runtime import Runtime, runtime
-from tellback_workers.standby import Queue, Standby, place
-from tellback_workers.wakeups import next_in_line, wake, wake_idle, wake_looks
+from tellback_workers.wakeups import next_messages, publish_wakeup, wake_idle, wake_timers
 
 _log = structlog.get_logger("tellback.tasks")
-_trials = Lock()  # of the model, which the threads of a process share; no parent of a fork drains
 
 
-def drainer(process: Runtime, team: str, family: Family) -> Drainer:
-    """The drainer of a family; leases are longer where a model computes between reading and applying."""
-    settings = process.settings
-    embeds = family in (Family.SIGNALS, Family.RECALLS)
-    return Drainer(
-        process.intake(team),
-        process.dead(team),
-        loop_of(process, team, family),
-        lease_seconds=settings.embed_lease if embeds else settings.drain_lease,
-        batch=settings.drain_batch,
-        trials=_trials if embeds else None,
-        patience=settings.model_patience,
-    )
-
-
-@shared_task(name=Task.DRAIN)
-def drain(team: str, shard_index: int, family_name: str) -> None:
-    """Apply what waits in one stream."""
+@shared_task(name=Task.CONSUME)
+def consume(team: str, shard_index: int, family_name: str) -> None:
+    """Apply the entries that wait in one stream."""
     process, family = runtime(), Family(family_name)
-    shard = process.layout(team).shard(shard_index)
     try:
-        again = drainer(process, team, family).drain(shard, family)
-        shards = [shard] if again else _stand_by(process, team, shard, family)
-    except Unavailable as away:
-        _log.warning("drain.postponed", stream=f"{shard.team}.{shard.index}:{family}", reason=str(away))
-        return
-    for each in shards:
-        wake(app, process.intake(team), each, family)
+        shard = process.shard(team, shard_index)
+        again = consumer_of(process, team, family).consume(shard, family)
+        shards = [shard] if again else _linger(process, team, shard, family)
+        for each in shards:
+            publish_wakeup(app, process.intake(team), each, family)
+    except Unavailable as away:  # includes a wake-up that the broker refused: dispatchers find the waiting entries
+        _log.warning("consumer.postponed", stream=f"{team}.{shard_index}:{family}", reason=str(away))
 
 
-def _stand_by(process: Runtime, team: str, shard: Shard, family: Family) -> list[Shard]:
-    """Stay with the family's streams where an agent awaits what comes of them, and nothing else needs this process."""
+def _linger(process: Runtime, team: str, shard: Shard, family: Family) -> list[Shard]:
+    """Linger on the family's streams, and return the shards that need another wake-up."""
     settings = process.settings
-    if family is not Family.EVENTS or not settings.standby:
+    # Only for events: an agent waits for the feedback that a tool call earns. Other families have nobody who waits.
+    if family is not Family.EVENTS or not settings.linger:
         return []
-    with place.taken() as free:
+    with linger_slot.acquire() as free:
         if not free:
             return []
-        queue = Queue(lambda: next_in_line(app))
-        standby = Standby(
+        pressure = QueuePressure(lambda: next_messages(app))
+        lingerer = Lingerer(
             process.intake(team),
-            drainer(process, team, family),
-            lambda: place.closing or queue.needs_more(),
-            lease_seconds=settings.drain_lease,
-            quiet=settings.standby,
-            batch=settings.drain_batch,
+            consumer_of(process, team, family),
+            lambda: linger_slot.is_closing or pressure.needs_worker(),
+            lease_seconds=settings.consumer_lease,
+            idle_seconds=settings.linger,
+            batch=settings.consume_batch,
         )
-        return standby.attend((shard,) if process.is_cluster else process.layout(team).all, family)
+        return lingerer.linger((shard,) if process.is_cluster else process.layout(team).all, family)
 
 
-@shared_task(name=Task.RING)
-def ring(team: str) -> None:
-    """Wake a team's streams that nobody drains: the safety net for lost wake-ups and dead drainers."""
+@shared_task(name=Task.WAKE_STREAMS)
+def wake_streams(team: str) -> None:
+    """Wake a team's idle streams and due timers: the safety net for lost wake-ups and dead consumers."""
     process = runtime()
-    wake_idle(app, process.intake(team))
-    wake_looks(app, process.intake(team), process.database, process.layout(team))
-    Presence(process.database, process.layout(team)).rung()
+    try:
+        Presence(process.database, process.layout(team)).note_beat()
+        wake_idle(app, process.intake(team), process.settings.longest_consumer_lease)
+        wake_timers(app, process.intake(team), process.database, process.layout(team))
+    except Unavailable as away:
+        _log.warning("wakeup.postponed", team=team, reason=str(away))

@@ -1,61 +1,164 @@
-"""Wake-ups: the Celery message that says «this stream has entries», at most one pending for each stream."""
+"""The publisher of wake-ups: Celery messages that say «this stream has entries» or «this pool may have a job».
+
+They carry no payload, so a lost one costs time only: sweeps repeat it. At most one is pending for each stream.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
-from celery import Celery
+import structlog
+from celery import Celery, current_app
+from kombu.exceptions import KombuError
+from redis import exceptions
 
 from tellback.broker import KEY_PREFIX
+from tellback.errors import Unavailable
 from tellback.names import Family, Task
 from tellback.state.database import Database
-from tellback.state.evaluations import due_shards
-from tellback.state.intake import Intake, Ring
+from tellback.state.evaluations import shards_with_due_timers
+from tellback.state.intake import LEASE_MAX, Intake, StreamRef, WakeupState
+from tellback.state.job_keys import ANY_POOL, queue_of
 from tellback.state.keys import Layout, Shard
 
-QUEUED: Final = 1_000  # in a family's queue at most for a round to add one: nobody may read it for days
+# Wake-ups in a family's queue above which a round adds none. A queue that no worker reads grew by 28,800 messages a day
+# for each idle stream.
+MAX_QUEUED: Final = 1_000
+
+_RETRIES: Final = {"max_retries": 1, "interval_start": 0, "interval_max": 0.1}  # a pooled connection may be dead
+
+_log = structlog.get_logger("tellback.wakeups")
 
 
-def wake(app: Celery, intake: Intake, shard: Shard, family: Family) -> Ring:
-    """Publish a wake-up, if one is due. Lost ones cost time only: idle streams are rung again."""
-    ring = intake.ring(shard, family)
-    if ring == "due":
-        app.send_task(Task.DRAIN, (shard.team, shard.index, family.value), queue=family.value, ignore_result=True)
-    return ring
+class NotPublished(Unavailable):
+    """Raised when the broker is unavailable or full, so no wake-up can be published."""
 
 
-def wake_idle(app: Celery, intake: Intake) -> None:
-    """Wake the streams that have entries and neither a drainer nor a wake-up, unless its queue is long already."""
-    idle = intake.idle()
-    long = {family for family in {family for _, family in idle} if pending(app, family.value) >= QUEUED}
-    for shard, family in idle:
-        if family not in long:
-            wake(app, intake, shard, family)
+def publish(app: Celery, task: Task, arguments: Sequence[Any], queue: str) -> None:
+    """Publish a wake-up.
+
+    Raises:
+        NotPublished: the broker refused it.
+    """
+    with _refusals():
+        app.send_task(task, arguments, queue=queue, ignore_result=True, retry_policy=_RETRIES)
 
 
-def wake_looks(app: Celery, intake: Intake, database: Database, layout: Layout) -> None:
-    """Have evaluations looked at whose time has come, on the queue of those who have the providers."""
-    due = due_shards(database, layout)
-    if not due or pending(app, Family.EVENTS.value) >= QUEUED:
+@contextmanager
+def _refusals() -> Generator[None]:
+    try:
+        yield
+    except (KombuError, exceptions.RedisError, OSError) as error:
+        raise NotPublished(f"can't publish to the broker ({error})") from error
+
+
+def publish_wakeup(app: Celery, intake: Intake, shard: Shard, family: Family) -> WakeupState:
+    """Publish a stream's wake-up if one is due, and return the state that decided it.
+
+    Raises:
+        NotPublished: the broker refused it; the pending marker is removed, so the next try is not held back.
+    """
+    state = intake.try_mark_pending(shard, family)
+    if state == "due":
+        try:
+            publish(app, Task.CONSUME, (shard.team, shard.index, family.value), family.value)
+        except NotPublished:
+            intake.unmark_pending(shard, family)
+            raise
+    return state
+
+
+def idle(app: Celery, intake: Intake, longest: float = LEASE_MAX) -> list[StreamRef]:
+    """Return the streams that have entries but neither a consumer nor a wake-up, if their queue is not too long.
+
+    `longest` is the longest lease of a consumer, in seconds.
+    """
+    places = intake.idle_streams(longest)
+    long = {family for family in {family for _, family in places} if _is_long(app, family)}
+    return [(shard, family) for shard, family in places if family not in long]
+
+
+def _is_long(app: Celery, family: Family) -> bool:
+    try:
+        return queue_length(app, family.value) >= MAX_QUEUED
+    except NotPublished:  # rescue works without the broker, so its outage must not hide idle streams
+        return False
+
+
+def wake_idle(app: Celery, intake: Intake, longest: float = LEASE_MAX) -> None:
+    """Publish a wake-up for each stream that nobody consumes.
+
+    Raises:
+        NotPublished: the broker refused one.
+    """
+    for place in idle(app, intake, longest):
+        publish_wakeup(app, intake, *place)
+
+
+def wake_timers(app: Celery, intake: Intake, database: Database, layout: Layout) -> None:
+    """Publish a wake-up for each shard with due timers, on the queue of events, whose workers have the providers.
+
+    Without a broker the timers wait: the next tool call of an evaluation fires them too.
+    """
+    due = shards_with_due_timers(database, layout)
+    if not due or _is_long(app, Family.EVENTS):
         return
     for shard in due:
-        if intake.ring_looks(shard):
-            app.send_task(Task.LOOK, (shard.team, shard.index), queue=Family.EVENTS.value, ignore_result=True)
+        if intake.try_mark_timers_pending(shard):
+            try:
+                publish(app, Task.FIRE_TIMERS, (shard.team, shard.index), Family.EVENTS.value)
+            except NotPublished as refusal:
+                intake.clear_timers_pending(shard)
+                _log.debug("timers.wakeup_failed", reason=str(refusal))
 
 
-def pending(app: Celery, queue: str) -> int:
-    """Messages of a queue that no worker has taken yet."""
-    with app.connection_for_write() as connection:
+def queue_length(app: Celery, queue: str) -> int:
+    """Return the number of messages in a queue that no worker has fetched.
+
+    Raises:
+        NotPublished: the broker is unavailable.
+    """
+    with _refusals(), app.connection_for_write() as connection:
         channel: Any = connection.channel()  # kombu's stubs know only what all transports share
-        # Not passive: kombu looks for the queue without the prefix of its keys, and never finds it.
+        # Not a passive declare: kombu looks for that queue without its own key prefix and never finds it.
         return int(channel.queue_declare(queue).message_count)
 
 
-def next_in_line(app: Celery) -> frozenset[bytes]:
-    """The message that is taken next of each queue that this worker reads and in which some wait."""
+def purge(app: Celery, queue: str) -> None:
+    """Drop the wake-ups of a queue that nobody reads; the sweep wakes a worker that reads it later.
+
+    Raises:
+        NotPublished: the broker is unavailable.
+    """
+    with _refusals(), app.connection_for_write() as connection:
+        channel: Any = connection.channel()  # as in `queue_length`
+        channel.queue_purge(queue)
+
+
+def next_messages(app: Celery) -> frozenset[bytes]:
+    """Return the next message of each queue that this worker reads, without fetching it."""
     with app.pool.acquire(block=True) as held:
         connection: Any = held  # kombu's stubs know only what all transports share
         pipe = connection.default_channel.client.pipeline(transaction=False)
         for queue in app.amqp.queues.consume_from:
-            pipe.lindex(f"{KEY_PREFIX}{queue}", -1)  # kombu's client prefixes the keys of its own commands alone
+            pipe.lindex(f"{KEY_PREFIX}{queue}", -1)  # kombu's client adds the prefix only to commands that it knows
         return frozenset(message for message in pipe.execute() if message is not None)
+
+
+MAX_WAKEUPS: Final = 32  # at once; a woken worker goes on with the next job, so more would only stand in the queue
+
+
+def wake_pool(shard: Shard, pool: str, jobs: int) -> None:
+    """Publish up to `jobs` wake-ups for a pool; a refused one is logged, and the sweep repeats it."""
+    queue = queue_of(pool)
+    try:
+        # A host may be gone for ever: 400 commands for an absent one left 400 messages in its queue. An expiry would
+        # bound nothing, because only a reader drops expired messages, and by comparing the clocks of two hosts. The
+        # queue of ANY_POOL always has readers: the workers that apply the submissions.
+        room = MAX_WAKEUPS if pool == ANY_POOL else MAX_WAKEUPS - queue_length(current_app, queue)
+        for _ in range(min(jobs, room)):
+            publish(current_app, Task.RUN_JOB, (shard.team, shard.index, pool), queue)
+    except NotPublished as refusal:
+        _log.warning("job.wakeup_failed", team=shard.team, pool=pool, reason=str(refusal))

@@ -1,8 +1,8 @@
-"""Guidance where an agent's framework takes it: hooks, callbacks, tool messages.
+"""Adapters that put guidance where an agent's framework accepts it: hooks, callbacks or tool messages.
 
-Each module names a framework and needs it only when it is used; none of them talks to Redis. `guide` is what
-`tb.prompt(...)` returns, of `tellback` or of `tellback.aio`. Nothing here raises for want of Redis or of feedback, and
-what goes wrong costs the advice and not the tool call.
+Each module serves one framework and needs it only when you use it. `guide` is a prompt from `tb.prompt(...)`, of
+`tellback` or of `tellback.aio`. No adapter talks to Redis itself, and none raises when Redis or feedback is missing: a
+failure costs the advice, never the tool call.
 
-Source: feedback-providers, "Adapter Integration".
+Requirements G-47 and G-49.
 """

@@ -1,10 +1,10 @@
-"""LiteLLM: its tool messages have the form of OpenAI's, as mappings or as `litellm.Message`; both are taken.
+"""Guidance for LiteLLM, whose tool messages have OpenAI's form: pass mappings or `litellm.Message` objects.
 
-Nothing of `litellm` is imported.
+It doesn't import `litellm`.
 """
 
 from __future__ import annotations
 
-from tellback.adapters.openai import append_feedback, guided, guided_soon
+from tellback.adapters.openai import append_feedback, guided, guided_async
 
-__all__ = ["append_feedback", "guided", "guided_soon"]
+__all__ = ["append_feedback", "guided", "guided_async"]

@@ -1,9 +1,10 @@
-"""OpenAI style messages: guidance becomes part of the tool result that the model sees.
+"""Guidance for OpenAI-style messages, as part of the tool result that the model reads.
 
     message = {"role": "tool", "tool_call_id": call.id, "content": result}
     messages.append(guided(prompt, message, tool=call.function.name, params=json.loads(call.function.arguments)))
 
-Works for chat completions and for `function_call_output` items of the Responses API. Nothing of `openai` is imported.
+Works for chat completions and for `function_call_output` items of the Responses API. It doesn't import `openai`: it
+reads messages by their field names, so other clients with the same message format work as well.
 """
 
 from __future__ import annotations
@@ -11,27 +12,40 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, cast
 
-from tellback.adapters.guiding import WAIT, AsyncGuide, Completed, Guide, advice, advice_soon, told, told_soon
-from tellback.adapters.messages import GAP, appended, takes_text
+from tellback.adapters.common import (
+    DEFAULT_WAIT,
+    GAP,
+    AsyncPromptLike,
+    CompletedCall,
+    Guidance,
+    PromptLike,
+    accepts_text,
+    append_text,
+    publish_and_collect,
+    publish_and_collect_async,
+    publish_call,
+    publish_call_async,
+)
 from tellback.contracts.guidance import Feedback
 
 Message = TypeVar("Message")
 
 
 def append_feedback(message: Message, feedback: Iterable[Feedback | str], *, in_place: bool = False) -> Message:
-    """The tool message with the feedback after a blank line; an empty message becomes the feedback.
+    """Append feedback to a tool message after a blank line; an empty message becomes the feedback.
 
-    A copy, unless `in_place`. Without feedback it is the message itself.
+    Lines of the message that look like feedback are quoted as the tool's own, so pass all feedback of a call at once.
+    Returns a copy unless `in_place` is set, and the message itself if nothing changes.
 
     Raises:
         InvalidInput: the message's content is neither a text nor a list of parts.
     """
     texts = [given if isinstance(given, str) else given.render() for given in feedback]
-    return appended(message, GAP.join(text for text in texts if text), in_place=in_place)
+    return append_text(message, Guidance(GAP.join(text for text in texts if text)), in_place=in_place)
 
 
 def guided(
-    guide: Guide,
+    guide: PromptLike,
     message: Message,
     *,
     tool: str,
@@ -39,22 +53,23 @@ def guided(
     result: object = None,
     error: object = None,
     duration_ms: float | None = None,
-    wait: float = WAIT,
+    wait: float = DEFAULT_WAIT,
 ) -> Message:
-    """Publish a completed tool call, and give its message with what there is to say of it.
+    """Publish a completed tool call and return its message with the feedback appended.
 
-    Waits for at most `wait` seconds. Without `result` and `error` the message's own content is the result. A message
-    that takes no text is given back as it is, with a line in the log: what waits comes with the next call.
+    Lines of the message that look like guidance are quoted as the tool's own, and the rest stays as it is. Waits at
+    most `wait` seconds. Without `result` and `error`, the message's content is the result. A message that
+    can't hold text is returned unchanged and logged; its feedback comes with the next call.
     """
-    call = _completed(message, Completed(tool, params, result, error, duration_ms))
-    if not takes_text(message):
-        told(guide, call)
+    call = _completed_call(message, CompletedCall(tool, params, result, error, duration_ms))
+    if not accepts_text(message):  # collecting feedback empties the mailbox, and there is no place to put it
+        publish_call(guide, call)
         return message
-    return appended(message, advice(guide, call, wait))
+    return append_text(message, publish_and_collect(guide, call, wait))
 
 
-async def guided_soon(
-    guide: Guide | AsyncGuide,
+async def guided_async(
+    guide: PromptLike | AsyncPromptLike,
     message: Message,
     *,
     tool: str,
@@ -62,26 +77,27 @@ async def guided_soon(
     result: object = None,
     error: object = None,
     duration_ms: float | None = None,
-    wait: float = WAIT,
+    wait: float = DEFAULT_WAIT,
 ) -> Message:
-    """As `guided`, for asyncio."""
-    call = _completed(message, Completed(tool, params, result, error, duration_ms))
-    if not takes_text(message):
-        await told_soon(guide, call)
+    """Publish a tool call and return its message like `guided`, for asyncio."""
+    call = _completed_call(message, CompletedCall(tool, params, result, error, duration_ms))
+    if not accepts_text(message):
+        await publish_call_async(guide, call)
         return message
-    return appended(message, await advice_soon(guide, call, wait))
+    return append_text(message, await publish_and_collect_async(guide, call, wait))
 
 
-def _completed(message: object, call: Completed) -> Completed:
-    fields = cast("Mapping[str, Any]", message) if isinstance(message, Mapping) else _Fields(message)
+def _completed_call(message: object, call: CompletedCall) -> CompletedCall:
+    fields = cast("Mapping[str, Any]", message) if isinstance(message, Mapping) else _MessageFields(message)
+    # Chat completions, the Responses API and Anthropic's tool results name the call's id differently.
     call_id = fields.get("tool_call_id") or fields.get("call_id") or fields.get("tool_use_id")
     if call.result is None and call.error is None:
         call = call._replace(result=fields.get("content") or fields.get("output"))
     return call._replace(call_id=call_id if isinstance(call_id, str) else None)
 
 
-class _Fields:
-    """The attributes of a message that is no mapping, read like one."""
+class _MessageFields:
+    """A message object whose attributes are read like a mapping's keys."""
 
     def __init__(self, message: object) -> None:
         self._message = message

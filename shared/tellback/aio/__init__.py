@@ -1,11 +1,11 @@
-"""The surface of `tellback` for asyncio: `async with tellback.aio.connect() as tb`.
+"""The API of `tellback` for asyncio: `async with tellback.aio.connect() as tb`.
 
-Every method is awaited; what yields is read with `async for`. `__init__.pyi` says the types: it is made from the
-client's classes by `python -m tellback.aio.stubs`, and a test compares the two.
+You await every method and read every iterator with `async for`. The classes are built when this package is imported,
+so type checkers read `__init__.pyi`, which `python -m tellback.aio.stubs` generates from the client's source. A test
+compares the two.
 """
 
-from tellback.aio.connecting import Connecting, close, connect
-from tellback.aio.proxy import CLASSES
+from tellback.aio.proxy import CLASSES, PendingConnection, close, connect
 
 _named = {cls.__name__: made for cls, made in CLASSES.items()}
 Bank, DeadLetters, Job, OutboxDelivery, Prompt, SignalSession, Tellback, Turn = (
@@ -17,10 +17,10 @@ Tellback.close = close
 
 __all__ = [
     "Bank",
-    "Connecting",
     "DeadLetters",
     "Job",
     "OutboxDelivery",
+    "PendingConnection",
     "Prompt",
     "SignalSession",
     "Tellback",

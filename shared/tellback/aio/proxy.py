@@ -1,7 +1,7 @@
-"""The classes of `tellback.aio`, made from those of the client: each method runs in a thread, its result is awaited.
+"""The classes of `tellback.aio`, built from the client's: each method runs in a thread and you await its result.
 
-Nothing of the client is written twice. A method that waits for something is asked again and again without waiting, so
-that a thousand tasks which wait hold no thread.
+Nothing in the client is written twice. A method that would wait is instead polled without waiting, so a thousand
+waiting tasks hold no thread. A new class of the client belongs in `WRAPPED_CLASSES`; a method that waits, in `WAITING`.
 """
 
 from __future__ import annotations
@@ -11,105 +11,122 @@ import contextvars
 import functools
 import inspect
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
 from typing import Any, Final, NamedTuple, cast
 
 from tellback import clock
+from tellback.backoff import Backoff
+from tellback.client.banks import Bank
 from tellback.client.commands import Job
 from tellback.client.connection import Tellback
+from tellback.client.connection import connect as connect_now
 from tellback.client.guidance import Prompt
 from tellback.client.outbox import OutboxDelivery
 from tellback.client.signal_session import SignalSession
-from tellback.client.signals import Bank
 from tellback.client.turns import Turn
-from tellback.errors import StateConflict, Timeout
-from tellback.state.dead import DeadLetters
+from tellback.errors import InvalidInput, StateConflict, Timeout
+from tellback.settings import Settings
+from tellback.state.dead_letters import DeadLetters
 
-WRAPPED: Final = (Tellback, Job, Prompt, Turn, OutboxDelivery, Bank, SignalSession, DeadLetters)
-LEFT_OUT: Final = frozenset({(DeadLetters, "bury")})  # of the workers
-ASKING: Final = frozenset({(Turn, "state")})  # properties that ask Redis: awaited
-AT_ONCE: Final = frozenset({(Bank, "session")})  # methods that neither ask Redis nor wait: not awaited
-TELLING: Final = frozenset({(Tellback, "prompt"), (Tellback, "context_changed")})  # as the methods of a prompt
-TELLERS: Final = 4  # threads
-FIRST_NAP: Final = 0.001
-LONGEST_NAP: Final = 0.05
-NAP_GROWTH: Final = 1.25
+WRAPPED_CLASSES: Final = (Tellback, Job, Prompt, Turn, OutboxDelivery, Bank, SignalSession, DeadLetters)
+
+OMITTED: Final = frozenset({(DeadLetters, "add_dead_letter")})  # only workers add dead letters
+
+AWAITED_PROPERTIES: Final = frozenset({(Turn, "state")})  # these properties call Redis, so you await them
+
+NONBLOCKING: Final = frozenset({(Bank, "session")})  # these neither call Redis nor wait, so you don't await them
+
+# These publish an event, as every method of a prompt does, so they run in the publishing threads.
+PUBLISHING: Final = frozenset({(Tellback, "prompt"), (Tellback, "context_changed")})
+
+MAX_PUBLISHING: Final = 4  # threads; few are enough, since publishing doesn't wait for Redis
+
+# A waiting call polls. It starts fast for an answer that is nearly there, and slows down so that many waiting tasks
+# don't keep the threads busy; the longest pause is also the most that polling adds to a wait.
+
+BACKOFF: Final = Backoff(first=0.001, longest=0.05, factor=1.25)
+
 _END: Final = object()
 
 
-def _patience_of(prompt: Prompt) -> float:
-    return prompt._context.settings.feedback_patience  # noqa: SLF001 - of the client, which this is the other face of
+def _prompt_timeout(prompt: Prompt) -> float:
+    return prompt._context.settings.feedback_deadline  # noqa: SLF001 - this package is the client's asyncio side
 
 
-class Wait(NamedTuple):
-    """A method that waits: the argument that says how long, its default, and None for «for ever».
+class WaitingMethod(NamedTuple):
+    """A method that waits: the argument with its longest wait, and that argument's default (None: no limit).
 
-    `patience` is that of an object, in seconds: how much later it gives up where no thread or no Redis is free for it.
+    `extra_seconds` returns the time beyond that wait after which the call gives up, for when every thread is busy or
+    Redis doesn't answer.
     """
 
     argument: str
     default: float | None
-    patience: Callable[[Any], float] | None = None
+    extra_seconds: Callable[[Any], float] | None = None
 
 
-WAITING: Final[Mapping[tuple[type[Any], str], Wait]] = {
-    (Prompt, "feedback"): Wait("wait", 0.0, _patience_of),
-    (Job, "wait"): Wait("timeout", None),
+WAITING: Final[Mapping[tuple[type[Any], str], WaitingMethod]] = {
+    (Prompt, "feedback"): WaitingMethod("wait", 0.0, _prompt_timeout),
+    (Job, "wait"): WaitingMethod("timeout", None),
 }
 
 
-class Threads:
-    """A bounded pool for the calls of one connection: what is more than it holds waits its turn, and no loop waits.
+class CallThreads:
+    """The bounded thread pools of one connection; further calls queue without blocking the event loop.
 
-    Calls that only tell a fact have threads of their own: no tool call waits behind those that wait for Redis.
+    Calls that only publish have threads of their own, so reporting a tool call never queues behind calls that wait for
+    Redis.
     """
 
     def __init__(self, most: int) -> None:
-        """Take the number of threads; they are started when needed."""
         self._pool: Final = ThreadPoolExecutor(most, thread_name_prefix="tellback-aio")
-        self._tellers: Final = ThreadPoolExecutor(min(most, TELLERS), thread_name_prefix="tellback-aio-facts")
+        self._publishers: Final = ThreadPoolExecutor(
+            min(most, MAX_PUBLISHING), thread_name_prefix="tellback-aio-publish"
+        )
 
     async def run(
-        self, call: Callable[[], Any], unclaimed: Callable[[Any], None] | None = None, *, tells: bool = False
+        self, call: Callable[[], Any], unclaimed: Callable[[Any], None] | None = None, *, publishes: bool = False
     ) -> Any:
-        """What `call` returns. Cancelled before it began, it never runs; after that it ends by itself.
+        """Return the result of `call`, run in a thread.
 
-        `unclaimed` is given what such a call returned. `tells`: it tells a fact, and does not ask Redis.
+        A call that is cancelled before it starts never runs. One that is cancelled later still finishes, and its result
+        goes to `unclaimed`. Set `publishes` for a call that only publishes an event and doesn't wait for Redis.
 
         Raises:
             StateConflict: the connection is closed.
         """
         context = contextvars.copy_context()
         try:
-            future: Future[Any] = (self._tellers if tells else self._pool).submit(context.run, call)
+            future: Future[Any] = (self._publishers if publishes else self._pool).submit(context.run, call)
         except RuntimeError:
             raise StateConflict("this client is closed: connect again") from None
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
+            # A running thread can't be stopped. Without this the feedback that it takes from a mailbox would be lost.
             if unclaimed is not None and not future.cancelled():
-                future.add_done_callback(functools.partial(_hand_over, unclaimed))
+                future.add_done_callback(functools.partial(_deliver_result, unclaimed))
             raise
 
     def close(self) -> None:
-        """Take no more calls; those that run end by themselves."""
+        """Refuse further calls; running ones finish by themselves."""
         self._pool.shutdown(wait=False)
-        self._tellers.shutdown(wait=False)
+        self._publishers.shutdown(wait=False)
 
 
-def _hand_over(unclaimed: Callable[[Any], None], future: Future[Any]) -> None:
+def _deliver_result(unclaimed: Callable[[Any], None], future: Future[Any]) -> None:
     if not future.cancelled() and future.exception() is None:
         unclaimed(future.result())
 
 
-class Proxy:
-    """An object of the client, and the threads that its methods run in."""
+class AsyncProxy:
+    """An object of the client and the threads that run its methods."""
 
     __slots__ = ("_kept", "_target", "_threads")
 
-    def __init__(self, target: Any, threads: Threads) -> None:
-        """Take both."""
+    def __init__(self, target: Any, threads: CallThreads) -> None:
         self._target = target
         self._threads = threads
         self._kept: deque[Any] = deque()
@@ -117,100 +134,105 @@ class Proxy:
     def __repr__(self) -> str:
         return f"<aio {self._target!r}>"
 
-    def _keep(self, result: Any) -> None:
-        """What a cancelled call has taken comes with the next one."""
+    def _keep_result(self, result: Any) -> None:
+        """Keep the result of a cancelled call for the next one."""
         if isinstance(result, list):
             self._kept.extend(cast("Sequence[Any]", result))
 
-    def _with_kept(self, found: Any) -> Any:
-        """What a call has found, after what cancelled ones had taken; those may still be at it, in their threads."""
+    def _with_kept_results(self, found: Any) -> Any:
+        """Return the results that cancelled calls left behind, then those of this call."""
         kept: list[Any] = []
+        # One item at a time: the thread of a cancelled call may append at this very moment.
         while self._kept:
             kept.append(self._kept.popleft())
         return [*kept, *(found or ())] if kept else found
 
 
-def wrapped(value: Any, threads: Threads) -> Any:
-    """The value, or its counterpart for asyncio where there is one; also within a list."""
+def wrap_result(value: Any, threads: CallThreads) -> Any:
+    """Return the value's asyncio counterpart if there is one, else the value; in a list, convert each item."""
     if isinstance(value, list):
-        return [wrapped(item, threads) for item in cast("Sequence[Any]", value)]
+        return [wrap_result(item, threads) for item in cast("Sequence[Any]", value)]
     cls = CLASSES.get(cast("Any", type(value)))
     return value if cls is None else cls(value, threads)
 
 
-def _call(self: Proxy, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any]:
-    given = {key: _bare(value) for key, value in kwargs.items()}
-    return functools.partial(getattr(self._target, name), *map(_bare, args), **given)
+def _bound_call(self: AsyncProxy, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any]:
+    given = {key: _unwrap_argument(value) for key, value in kwargs.items()}
+    return functools.partial(getattr(self._target, name), *map(_unwrap_argument, args), **given)
 
 
-def _bare(value: Any) -> Any:
-    """What the client itself works with, also within a list or tuple."""
-    if isinstance(value, Proxy):
-        return value._target  # noqa: SLF001 - of this module
-    return [_bare(item) for item in cast("Sequence[Any]", value)] if isinstance(value, list | tuple) else value
+def _unwrap_argument(value: Any) -> Any:
+    """Return the client's own object for a proxy; in a list or tuple, convert each item."""
+    if isinstance(value, AsyncProxy):
+        return value._target  # noqa: SLF001 - defined in this module
+    return (
+        [_unwrap_argument(item) for item in cast("Sequence[Any]", value)] if isinstance(value, list | tuple) else value
+    )
 
 
-def _method(name: str, function: Callable[..., Any], *, tells: bool = False) -> Callable[..., Any]:
+def _threaded_method(name: str, function: Callable[..., Any], *, publishes: bool = False) -> Callable[..., Any]:
     @functools.wraps(function)
-    async def method(self: Proxy, *args: Any, **kwargs: Any) -> Any:
-        call = _call(self, name, args, kwargs)
-        return wrapped(await self._threads.run(call, tells=tells), self._threads)
+    async def method(self: AsyncProxy, *args: Any, **kwargs: Any) -> Any:
+        call = _bound_call(self, name, args, kwargs)
+        return wrap_result(await self._threads.run(call, publishes=publishes), self._threads)
 
     return method
 
 
-def _method_at_once(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _direct_method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
-    def method(self: Proxy, *args: Any, **kwargs: Any) -> Any:
-        return wrapped(_call(self, name, args, kwargs)(), self._threads)
+    def method(self: AsyncProxy, *args: Any, **kwargs: Any) -> Any:
+        return wrap_result(_bound_call(self, name, args, kwargs)(), self._threads)
 
     return method
 
 
-async def _enter(self: Proxy) -> Proxy:
+async def _aenter(self: AsyncProxy) -> AsyncProxy:
     return self
 
 
-async def _exit(self: Proxy, *raised: Any) -> None:
-    """What the object does at its end; a task that is cancelled meanwhile still has it done."""
+async def _aexit(self: AsyncProxy, *raised: Any) -> None:
+    """Exit the wrapped context manager, even if the task is cancelled meanwhile."""
     await asyncio.shield(self._threads.run(functools.partial(self._target.__exit__, *raised)))
 
 
-def _waiting_method(name: str, function: Callable[..., Any], wait: Wait) -> Callable[..., Any]:
+def _waiting_method(name: str, function: Callable[..., Any], wait: WaitingMethod) -> Callable[..., Any]:
     signature = inspect.signature(function)
 
     @functools.wraps(function)
-    async def method(self: Proxy, *args: Any, **kwargs: Any) -> Any:
+    async def method(self: AsyncProxy, *args: Any, **kwargs: Any) -> Any:
         given = signature.bind(self, *args, **kwargs).arguments.get(wait.argument, wait.default)
         target = getattr(self._target, name)
         seconds = given if isinstance(given, int | float) and not isinstance(given, bool) and given > 0 else 0.0
-        asked = _until if seconds or given is None else _once
-        if wait.patience is None:
+        asked = _ask_until if seconds or given is None else _ask_once
+        if wait.extra_seconds is None:
             return await asked(self, target, wait.argument, given)
         try:
-            async with asyncio.timeout(seconds + wait.patience(self._target)):
+            async with asyncio.timeout(seconds + wait.extra_seconds(self._target)):
                 return await asked(self, target, wait.argument, given)
-        except TimeoutError:  # all threads wait for a Redis that does not answer
-            return self._with_kept([])
+        except TimeoutError:  # every thread waits for a Redis that doesn't answer
+            return self._with_kept_results([])
 
     return method
 
 
-async def _once(self: Proxy, target: Callable[..., Any], argument: str, given: Any) -> Any:
-    """Ask with what was given: it says what is wrong with it, if anything is."""
-    return self._with_kept(await self._threads.run(functools.partial(target, **{argument: given}), self._keep))
+async def _ask_once(self: AsyncProxy, target: Callable[..., Any], argument: str, given: Any) -> Any:
+    """Call once with the argument as given; the client itself rejects an invalid one."""
+    return self._with_kept_results(
+        await self._threads.run(functools.partial(target, **{argument: given}), self._keep_result)
+    )
 
 
-async def _until(self: Proxy, target: Callable[..., Any], argument: str, given: float | None) -> Any:
-    """Ask without waiting, until there is an answer or the time is over."""
+async def _ask_until(self: AsyncProxy, target: Callable[..., Any], argument: str, given: float | None) -> Any:
+    """Poll without waiting until there is an answer or the time is up."""
     end = None if given is None else clock.monotonic() + given
-    nap = FIRST_NAP
+    pauses = BACKOFF.pauses()
     ask = functools.partial(target, **{argument: 0.0})
     while True:
         if self._kept:
-            return self._with_kept(None)
+            return self._with_kept_results(None)
         try:
-            found = await self._threads.run(ask, self._keep)
+            found = await self._threads.run(ask, self._keep_result)
             late = None
         except Timeout as error:
             found, late = None, error
@@ -218,71 +240,137 @@ async def _until(self: Proxy, target: Callable[..., Any], argument: str, given: 
         if found or (left is not None and left <= 0 and late is None):
             return found
         if left is not None and left <= 0:
+            # The client waited 0 s in each poll; report the wait that the caller asked for.
             raise Timeout(str(late).replace("after 0 s", f"after {given:g} s"))
-        await asyncio.sleep(nap if left is None else min(nap, left))
-        nap = min(NAP_GROWTH * nap, LONGEST_NAP)
+        pause = next(pauses)
+        await asyncio.sleep(pause if left is None else min(pause, left))
 
 
 def _iterator_method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
-    async def method(self: Proxy, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
-        call = _call(self, name, args, kwargs)
+    async def method(self: AsyncProxy, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
+        call = _bound_call(self, name, args, kwargs)
         items: Iterator[Any] = await self._threads.run(call)
         step = functools.partial(next, items, _END)
         while (item := await self._threads.run(step)) is not _END:
-            yield wrapped(item, self._threads)
+            yield wrap_result(item, self._threads)
 
     return method
 
 
-def _attribute(name: str) -> property:
-    def read(self: Proxy) -> Any:
-        return wrapped(getattr(self._target, name), self._threads)
+def _plain_property(name: str) -> property:
+    def read(self: AsyncProxy) -> Any:
+        return wrap_result(getattr(self._target, name), self._threads)
 
     return property(read)
 
 
 def _asking_property(name: str) -> property:
-    def read(self: Proxy) -> Awaitable[Any]:
+    def read(self: AsyncProxy) -> Awaitable[Any]:
         return self._threads.run(functools.partial(getattr, self._target, name))
 
     return property(read)
 
 
 def is_iterator(function: Callable[..., Any]) -> bool:
-    """Whether a method of the client yields its results."""
+    """Return True if a method of the client yields its results."""
+    # The annotations are strings here, since the client's modules postpone their evaluation.
     return str(inspect.signature(function).return_annotation).startswith(
         ("Iterator[", "Generator[", "collections.abc.It")
     )
 
 
-def _members(cls: type[Any]) -> dict[str, Any]:
+def _proxy_members(cls: type[Any]) -> dict[str, Any]:
     members: dict[str, Any] = {"__slots__": (), "__doc__": f"`{cls.__module__}.{cls.__qualname__}`, awaited."}
     fields = [name for name in inspect.get_annotations(cls) if not name.startswith("_")]
-    members |= {name: _attribute(name) for name in fields}
+    members |= {name: _plain_property(name) for name in fields}
     for name, member in vars(cls).items():
-        if name.startswith("_") or (cls, name) in LEFT_OUT:
+        if name.startswith("_") or (cls, name) in OMITTED:
             continue
         if isinstance(member, property):
-            members[name] = _asking_property(name) if (cls, name) in ASKING else _attribute(name)
+            members[name] = _asking_property(name) if (cls, name) in AWAITED_PROPERTIES else _plain_property(name)
         elif inspect.isfunction(member):
-            members[name] = _made(cls, name, member)
+            members[name] = _build_member(cls, name, member)
     if issubclass(cls, SignalSession):
-        members |= {"__aenter__": _enter, "__aexit__": _exit}
-        members["session"] = _attribute("session")  # as below
+        members |= {"__aenter__": _aenter, "__aexit__": _aexit}
+        members["session"] = _plain_property("session")  # set in its constructor, so no annotation shows it
     if cls is Bank:
-        members["name"] = _attribute("name")  # set by its constructor
+        members["name"] = _plain_property("name")  # as above
     return members
 
 
-def _made(cls: type[Any], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _build_member(cls: type[Any], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     if (cls, name) in WAITING:
         return _waiting_method(name, function, WAITING[cls, name])
-    if (cls, name) in AT_ONCE:
-        return _method_at_once(name, function)
+    if (cls, name) in NONBLOCKING:
+        return _direct_method(name, function)
     if is_iterator(function):
         return _iterator_method(name, function)
-    return _method(name, function, tells=cls is Prompt or (cls, name) in TELLING)
+    return _threaded_method(name, function, publishes=cls is Prompt or (cls, name) in PUBLISHING)
 
 
-CLASSES: Final[dict[type[Any], type[Any]]] = {cls: type(cls.__name__, (Proxy,), _members(cls)) for cls in WRAPPED}
+CLASSES: Final[dict[type[Any], type[Any]]] = {
+    cls: type(cls.__name__, (AsyncProxy,), _proxy_members(cls)) for cls in WRAPPED_CLASSES
+}
+
+THREADS: Final = 32
+
+
+class PendingConnection:
+    """A connection that opens when you await or enter it.
+
+    Either `tb = await connect()`, with `await tb.close()` at the end, or `async with connect() as tb`.
+    """
+
+    def __init__(self, url: str | None, team: str | None, settings: Settings | None, threads: int) -> None:
+        self._arguments = (url, team, settings)
+        self._threads = threads
+        self._client: Any = None
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._connect().__await__()
+
+    async def __aenter__(self) -> Any:
+        self._client = await self._connect()
+        return self._client
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the client, even if the task is cancelled meanwhile."""
+        await asyncio.shield(asyncio.ensure_future(close(self._client)))
+
+    async def _connect(self) -> Any:
+        url, team, settings = self._arguments
+        threads = CallThreads(self._threads)
+        try:
+            client = await threads.run(lambda: connect_now(url, team=team, settings=settings), _close_client)
+        except BaseException:
+            threads.close()
+            raise
+        return wrap_result(client, threads)
+
+
+def connect(
+    url: str | None = None, *, team: str | None = None, settings: Settings | None = None, threads: int = THREADS
+) -> PendingConnection:
+    """Connect as `tellback.connect` does; at most `threads` calls run at a time, and the others queue.
+
+    Raises:
+        InvalidInput: `threads` is not from 1 to 1,000.
+    """
+    if not 1 <= threads <= 1_000:
+        raise InvalidInput(f"threads is {threads}; use 1 to 1,000")
+    return PendingConnection(url, team, settings, threads)
+
+
+async def close(client: Any) -> None:
+    """Flush buffered events, close the client and end its threads."""
+    try:
+        await client._threads.run(client._target.close)  # noqa: SLF001 - same package
+    finally:
+        client._threads.close()  # noqa: SLF001 - as above
+
+
+def _close_client(client: Any) -> None:
+    client.close()

@@ -1,10 +1,18 @@
-"""`tellback`: the command line."""
+"""The `tellback` application: every command group, registered in the order in which `tellback --help` lists it.
+
+Modules of commands import models, Textual, matplotlib and Prometheus inside functions, so that `--help` stays fast.
+"""
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
+import sys
+from typing import Annotated, Any, Final
 
 import typer
+import typer.core
 
 from tellback.cli import (
     banks,
@@ -14,33 +22,110 @@ from tellback.cli import (
     demo,
     history,
     hook,
-    init_runner,
     metrics,
+    offline,
     records,
-    redact,
     replay,
     signals,
     stats,
+    steering,
     system,
     turns,
     watch,
 )
+from tellback.cli.common import echo
+
+HELP_OPTIONS: Final = ["-h", "--help"]
+_UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
+
+class _Commands(typer.core.TyperGroup):
+    """The root group, which shows flags as flags: typer prints `<bool>` behind each, as if it took a value."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        _hide_flag_types(command)
+        return command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _hide_flag_types(self)
+        super().format_help(ctx, formatter)
+
+
+def _hide_flag_types(command: Any) -> None:
+    if command is None:
+        return
+    options = [*command.params, command.get_help_option(typer.Context(command, help_option_names=HELP_OPTIONS))]
+    for option in options:
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    for each in getattr(command, "commands", {}).values():
+        _hide_flag_types(each)
+
 
 app = typer.Typer(
     name="tellback",
-    help="Tellback closes the loop for fleets of AI agents: commands, guidance, turns and signals that answer back.",
+    help="The feedback plane for fleets of AI agents: commands, guidance, turns and signals.",
+    cls=_Commands,
+    context_settings={"help_option_names": HELP_OPTIONS},
     no_args_is_help=True,
     add_completion=False,
-    pretty_exceptions_show_locals=False,  # locals may hold what must not reach a terminal
+    pretty_exceptions_show_locals=False,  # locals hold URLs with passwords and users' texts
     rich_markup_mode="rich",
 )
-_begin = (demo, system, commands, records, watch, redact, init_runner)
-_modules = (*_begin, hook, replay, history, turns, signals, banks, calibrate, stats, metrics, dead)
-for module in _modules:
-    module.register(app)
+_COMMANDS = (
+    demo.register,
+    system.register,
+    commands.register,
+    records.register,
+    steering.register,
+    watch.register,
+    offline.register,
+    hook.register,
+    replay.register,
+    history.register,
+    turns.register,
+    signals.register,
+    banks.register,
+    calibrate.register,
+    stats.register,
+    metrics.register,
+    dead.register,
+)
+for register in _COMMANDS:
+    register(app)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        echo(f"tellback {version('tellback')}")
+        raise typer.Exit
+
+
+@app.callback()
+def tellback(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Name the options that stand before a command."""
 
 
 def main() -> None:
-    """The console script."""
-    logging.getLogger("tellback").setLevel(logging.ERROR)  # a command says in its own words what is wrong, once
-    app()
+    """Run the command line."""
+    # A command reports its own errors in one line; the library's warnings would repeat them above it.
+    logging.getLogger("tellback").setLevel(logging.ERROR)
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here, since Python prints a traceback if it fails at the interpreter's end
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left in the buffer
+        echo(f"tellback: can't write{f' {error.filename}' if error.filename else ''}: {error.strerror}", err=True)
+        raise SystemExit(1) from None

@@ -1,65 +1,94 @@
-"""`tellback bank`: what banks hold, what the signals of a fact add up to, and which facts nobody can use."""
+"""`tellback bank`: inspect banks, manage the facts that they store, and re-embed a bank with another model.
+
+`tellback bank NAME` is short for `tellback bank show NAME`; its options choose one of several views. Options that
+store, forget or list facts are gathered in `FactOptions`, which checks that they go together.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
-from tellback.cli.common import SIGNALS, JsonOption, TeamOption, UrlOption, client, print_json, show, warn_of_models
+from tellback.cli.common import (
+    SIGNALS,
+    JsonOption,
+    TeamOption,
+    UrlOption,
+    client,
+    echo,
+    print_json,
+    show_rows,
+    warn_of_models,
+)
+from tellback.cli.signals import shorten_text
 from tellback.errors import InvalidInput, NotFound
+from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback
     from tellback.contracts.signals import BankStats, FactScore, FactStats
 
 _BANK_COLUMNS: Final = (
-    *("bank", "facts", "contexts", "held_facts", "signal_count", "average_score"),
+    *("bank", "facts", "clusters", "stored_facts", "signal_count", "average_score"),
     *("model", "threshold", "last_signal_at"),
 )
-_BANK_SPARE: Final = ("threshold", "model", "contexts", "held_facts")
+
+_BANK_SPARE: Final = ("threshold", "model", "clusters", "stored_facts")
+
 _FACT_COLUMNS: Final = ("fact_id", "usefulness_score", "signals", "last_signal_at", "created_at")
+
 _SIGNAL_COLUMNS: Final = ("at", "fact_id", "signal_type", "confidence", "score", "query", "context")
+
 _PRUNE_COLUMNS: Final = ("fact_id", "usefulness_score", "signal_count", "signals", "last_signal_at")
 
+FactOption = Annotated[str | None, typer.Option("--fact", help="Show the score and signals of one fact.")]
 
-FactOption = Annotated[str | None, typer.Option("--fact", help="Show one fact of the bank.")]
-LastOption = Annotated[int | None, typer.Option(help="Show the bank's newest signals.", min=1, max=1000)]
+LastOption = Annotated[int | None, typer.Option(help="Show this many of the newest signals.", min=1, max=1000)]
+
 PruneOption = Annotated[
     bool,
-    typer.Option("--prune-candidates", help="List facts that nobody can use, the worst first. Nothing is deleted."),
+    typer.Option("--prune-candidates", help="List low-scoring facts worth deleting, worst first. Deletes nothing."),
 ]
-MaxScoreOption = Annotated[
-    float, typer.Option(min=0, max=1, help="Of --prune-candidates: only facts whose score is at most this.")
-]
-MinSignalsOption = Annotated[
-    int, typer.Option(min=0, help="Of --prune-candidates: only facts with so many signals or more.")
-]
+
+MaxScoreOption = Annotated[float, typer.Option(min=0, max=1, help="With --prune-candidates: maximum usefulness score.")]
+
+MinSignalsOption = Annotated[int, typer.Option(min=0, help="With --prune-candidates: minimum number of signals.")]
+
 AgainstOption = Annotated[
-    float, typer.Option(min=0, help="Of --prune-candidates: so many times as often ignored or not helpful as used.")
+    float, typer.Option(min=0, help="With --prune-candidates: minimum ratio of negative to positive signals.")
 ]
+
 RememberOption = Annotated[
-    str | None, typer.Option(metavar="FACT", help="Have the bank hold this fact, with the --text that it is found by.")
+    str | None, typer.Option(metavar="FACT", help="Store a fact under this id. Requires --text, which recalls search.")
 ]
-TextOption = Annotated[str | None, typer.Option(help="Of --remember: the fact's text; - for standard input.")]
-ForgetOption = Annotated[str | None, typer.Option(metavar="FACT", help="Have the bank hold this fact no longer.")]
-RememberedOption = Annotated[bool, typer.Option("--remembered", help="List the facts that the bank was told last.")]
-LimitOption = Annotated[int, typer.Option(min=1, help="Of --prune-candidates and --remembered: most facts to list.")]
+
+TextOption = Annotated[str | None, typer.Option(help="With --remember: the fact's text, or - for standard input.")]
+
+ForgetOption = Annotated[str | None, typer.Option(metavar="FACT", help="Delete this stored fact. Keeps its scores.")]
+
+RememberedOption = Annotated[bool, typer.Option("--remembered", help="List the facts stored most recently.")]
+
+LimitOption = Annotated[
+    int, typer.Option(min=1, help="With --prune-candidates or --remembered: maximum number of facts.")
+]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
-    group = typer.Typer(cls=_BankGroup, help="Banks; `tellback bank reembed` gives one another model.")
+    """Add the command group."""
+    group = typer.Typer(cls=_BankGroup, help="Inspect banks and their facts, or re-embed a bank with another model.")
     group.command("show")(bank)
     group.command("reembed")(reembed)
     app.add_typer(group, name="bank", rich_help_panel=SIGNALS)
 
 
 class _BankGroup(TyperGroup):
-    """`tellback bank NAME` is `tellback bank show NAME`: a bank that is called as a command is shown by that."""
+    """A group whose default command is `show`; a bank named like a command needs `tellback bank show NAME`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args or args[0] not in {*self.commands, "--help"}:
@@ -68,7 +97,7 @@ class _BankGroup(TyperGroup):
 
 
 def bank(
-    name: Annotated[str | None, typer.Argument(help="The bank; without one, all banks are listed.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Bank to show. Lists all banks if omitted.")] = None,
     *,
     fact: FactOption = None,
     last: LastOption = None,
@@ -85,22 +114,22 @@ def bank(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Banks with their counts; what the signals of one fact add up to; the newest signals; candidates for pruning.
+    """Show banks with their counts, one fact's scores, the newest signals, or candidates for pruning.
 
-    A bank can also hold facts, for recalls without candidates: --remember, --forget, --remembered.
+    Use --remember, --forget and --remembered to manage the facts that a bank stores for recalls without candidates.
     """
-    from tellback.cli.memories import Holding
+    from tellback.cli.banks import FactOptions
     from tellback.state.banks import bank_names
 
-    holding = Holding(remember=remember, text=text, forget=forget, listed=limit if remembered else None)
+    holding = FactOptions(remember=remember, text=text, forget=forget, listed=limit if remembered else None)
     with client(redis_url, team) as tb:
         warn_of_models(tb)
         if name is None:
-            if fact is not None or last is not None or prune_candidates or holding.given:
-                raise InvalidInput("every option but --json, --team and --redis-url needs the name of a bank")
+            if fact is not None or last is not None or prune_candidates or holding.is_given:
+                raise InvalidInput("name a bank: without one, only --json, --team and --redis-url are allowed")
             _show_banks(tb, bank_names(tb.context.database, tb.context.layout), as_json=as_json)
-        elif holding.given:
-            holding.do(tb, name, as_json=as_json)
+        elif holding.is_given:
+            holding.run(tb, name, as_json=as_json)
         elif fact is not None:
             _show_fact(fact, tb.bank(name).fact_stats(fact), as_json=as_json)
         elif last is not None:
@@ -117,16 +146,16 @@ def bank(
 def _show_signals(tb: Tellback, bank: str, last: int, *, as_json: bool) -> None:
     from tellback.state.bank_stats import BankStatistics
 
-    found = BankStatistics(tb.context.database, tb.context.layout.of(bank), bank).newest(last)
-    rows = found if as_json else [_rounded(signal) for signal in found]
-    show(
+    found = BankStatistics(tb.context.database, tb.context.layout.of(bank), bank).newest_signals(last)
+    rows = found if as_json else [_round_scores(signal) for signal in found]
+    show_rows(
         rows, as_json=as_json, columns=_SIGNAL_COLUMNS, spare=("context", "confidence"), title=f"Signals of {bank}"
     )  # fmt: skip
 
 
 def _show_candidates(bank: str, candidates: list[FactScore], *, as_json: bool) -> None:
-    rows = [_readable(each, as_json=as_json) for each in candidates]
-    show(
+    rows = [_display_row(each, as_json=as_json) for each in candidates]
+    show_rows(
         rows,
         as_json=as_json,
         columns=_PRUNE_COLUMNS,
@@ -136,22 +165,23 @@ def _show_candidates(bank: str, candidates: list[FactScore], *, as_json: bool) -
 
 
 def reembed(
-    name: Annotated[str, typer.Argument(help="The bank.")],
+    name: Annotated[str, typer.Argument(help="Bank to re-embed.")],
     *,
     model: Annotated[
-        str | None, typer.Option(help="A folder, or a name on the hub; default: TELLBACK_MODEL, else the packaged one.")
+        str | None,
+        typer.Option(help="Model folder, or name on the Hugging Face hub. Default: TELLBACK_MODEL, else the packaged."),
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(min=0, max=1, help="The bank's threshold from then on; default: the model's.")
+        float | None, typer.Option(min=0, max=1, help="New similarity threshold. Default: the model's.")
     ] = None,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Give a bank another model while it is in use: contexts and held facts are embedded, then it switches at once.
+    """Re-embed a bank's query clusters and stored facts with another model, then switch in one step.
 
-    Signals and recalls go on with the old model until then. Killed, it goes on where it was when it is run again.
-    Run it where the model is, on a host of workers; start workers with that model before or after.
+    Signals and recalls use the old model until the switch. If the command is interrupted, run it again to resume.
+    Run it on a host that has the model, and start workers with that model before or after.
     """
     import msgspec
 
@@ -159,10 +189,10 @@ def reembed(
 
     with client(redis_url, team) as tb:
         try:
+            from tellback.embedding.clusters import Reembedding
             from tellback.embedding.encoder import encoder_for
-            from tellback.embedding.reembedding import Reembedding
         except ImportError as error:
-            raise InvalidInput("the model is not here: pip install 'tellback[workers]'") from error
+            raise InvalidInput("the embedding model is not installed: pip install 'tellback[workers]'") from error
         context, bank_name = tb.context, tb.bank(name).name
         shard = context.layout.of(bank_name)
         with _progress() as progress:
@@ -171,55 +201,126 @@ def reembed(
     if as_json:
         print_json(msgspec.to_builtins(done))
     elif done.changed:
-        held = f" and {done.facts} held facts" if done.facts else ""
-        typer.echo(
-            f"{done.contexts} contexts{held} of bank {name} embedded with {done.model} in place of "
-            f"{done.former_model}, threshold {done.threshold:g}"
+        held = f" and {count_phrase(done.facts, 'stored fact')}" if done.facts else ""
+        echo(
+            f"re-embedded {count_phrase(done.clusters, 'cluster')}{held} of bank {name}: "
+            f"{done.former_model} -> {done.model}, threshold {done.threshold:g}"
         )
     else:
-        typer.echo(f"bank {name} has the model {done.model} already")
+        echo(f"bank {name} already uses the model {done.model}")
 
 
 @contextmanager
 def _progress() -> Generator[Callable[[int, int], None], None, None]:
-    """A bar on standard error where that is a terminal."""
+    """Show a progress bar if standard error is a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 
     console = Console(stderr=True)
     with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("contexts and held facts", total=None)
+        task = bar.add_task("clusters and stored facts", total=None)
         yield lambda done, of: bar.update(task, completed=done, total=of)
 
 
 def _show_banks(tb: Tellback, names: list[str], *, as_json: bool) -> None:
-    stats = [tb.bank(name).stats() for name in names] if len(names) == 1 else list(_there(tb, names))
-    rows = stats if as_json else [_readable(each, as_json=False) for each in stats]
-    show(rows, as_json=as_json, columns=_BANK_COLUMNS, spare=_BANK_SPARE, title="Banks")
+    stats = [tb.bank(name).stats() for name in names] if len(names) == 1 else list(_existing_banks(tb, names))
+    rows = stats if as_json else [_display_row(each, as_json=False) for each in stats]
+    show_rows(rows, as_json=as_json, columns=_BANK_COLUMNS, spare=_BANK_SPARE, title="Banks")
 
 
-def _there(tb: Tellback, names: list[str]) -> Iterator[BankStats]:
-    """The banks' figures; one that held facts alone may have had them forgotten since it was named."""
+def _existing_banks(tb: Tellback, names: list[str]) -> Iterator[BankStats]:
     for name in names:
+        # A bank without signals exists only while it stores facts; the last one may have been forgotten meanwhile.
         with suppress(NotFound):
             yield tb.bank(name).stats()
 
 
 def _show_fact(fact_id: str, stats: FactStats, *, as_json: bool) -> None:
-    row = {"fact_id": fact_id, **_readable(stats, as_json=as_json)}
-    show([row], as_json=as_json, columns=_FACT_COLUMNS, title="Fact")
+    row = {"fact_id": fact_id, **_display_row(stats, as_json=as_json)}
+    show_rows([row], as_json=as_json, columns=_FACT_COLUMNS, title="Fact")
 
 
-def _readable(found: Any, *, as_json: bool) -> dict[str, Any]:
-    """A struct as a row; for people with rounded scores, and its counts in one cell."""
+def _display_row(found: Any, *, as_json: bool) -> dict[str, Any]:
+    """Return a struct as a row; unless it is for JSON, with rounded scores and all signal counts in one cell."""
     import msgspec
 
     row: dict[str, Any] = msgspec.to_builtins(found)
     if as_json:
         return row
     counted = (f"{kind} {count}" for kind, count in row["signal_breakdown"].items() if count)
-    return _rounded(row) | {"signals": ", ".join(counted)}
+    return _round_scores(row) | {"signals": ", ".join(counted)}
 
 
-def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+def _round_scores(row: dict[str, Any]) -> dict[str, Any]:
     return row | {name: f"{row[name]:.4f}" for name in ("score", "usefulness_score", "average_score") if name in row}
+
+
+_COLUMNS: Final = ("at", "fact_id", "text")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactOptions:
+    """Options of `tellback bank` that manage stored facts; `listed` is the number of facts to list."""
+
+    remember: str | None = None
+    text: str | None = None
+    forget: str | None = None
+    listed: int | None = None
+
+    @property
+    def is_given(self) -> bool:
+        """True if any of these options was used."""
+        return self != FactOptions()
+
+    def run(self, tb: Tellback, bank: str, *, as_json: bool) -> None:
+        """Run the one action that the options ask for.
+
+        Raises:
+            InvalidInput: the options contradict each other, or --remember has no text.
+        """
+        if sum(each is not None for each in (self.remember, self.forget, self.listed)) != 1:
+            raise InvalidInput("use one of --remember, --forget and --remembered; --text goes with --remember")
+        if self.remember is not None:
+            _remember_fact(tb, bank, self.remember, self.text)
+        elif self.text is not None:
+            raise InvalidInput("--text goes with --remember")
+        elif self.forget is not None:
+            _forget_fact(tb, bank, self.forget)
+        elif self.listed is not None:
+            _list_facts(tb, bank, self.listed, as_json=as_json)
+
+
+def _remember_fact(tb: Tellback, bank: str, fact_id: str, text: str | None) -> None:
+    if text is None:
+        raise InvalidInput("--remember requires the fact's text: --text TEXT, or --text - for standard input")
+    tb.bank(bank).remember(fact_id, _read_stdin() if text == "-" else text)
+    _flush_published(tb, f"fact {fact_id} will be stored in bank {bank}")
+
+
+def _forget_fact(tb: Tellback, bank: str, fact_id: str) -> None:
+    tb.bank(bank).forget(fact_id)
+    _flush_published(tb, f"fact {fact_id} will be deleted from bank {bank}; its scores stay")
+
+
+def _list_facts(tb: Tellback, bank: str, limit: int, *, as_json: bool) -> None:
+    from tellback.state.stored_facts import FactStore
+
+    found = FactStore(tb.context.database, tb.context.layout.of(bank), bank).newest(limit)
+    rows = [
+        {"at": fact.at, "fact_id": fact.fact_id, "text": fact.text if as_json else shorten_text(fact.text)}
+        for fact in found
+    ]
+    show_rows(rows, as_json=as_json, columns=_COLUMNS, title=f"Facts of {bank}")
+
+
+def _read_stdin() -> str:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"standard input is not UTF-8: byte {error.start + 1}") from None
+
+
+def _flush_published(tb: Tellback, done: str) -> None:
+    tb.flush()
+    spooled = ". Redis is unavailable; this host's spool keeps the change until it is back" if tb.spooled else ""
+    echo(f"{done} once a worker applies the change{spooled}")

@@ -1,4 +1,7 @@
-"""`tellback calibrate`: from labelled pairs to the threshold from which queries share a context."""
+"""`tellback calibrate`: find the similarity threshold above which two queries belong to the same query cluster.
+
+The model runs in this process, so that calibrating needs no worker and, without --bank, no Redis.
+"""
 
 from __future__ import annotations
 
@@ -10,45 +13,54 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
 import typer
 
-from tellback.cli.common import SIGNALS, TeamOption, UrlOption, client, print_json, reported
-from tellback.cli.pictures import drawing, picture_file
+from tellback.cli.common import (
+    SIGNALS,
+    TeamOption,
+    UrlOption,
+    client,
+    plot_path,
+    print_json,
+    report_errors,
+    reporting_plot_errors,
+)
 from tellback.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:
-    from tellback.cli.calibrate_page import Calibrated
+    from tellback.cli.calibrate_report import CalibrationReport
     from tellback.client.connection import Tellback
     from tellback.embedding.encoder import Encoder
     from tellback.signals.pairs import LabelledPairs, Pair
-    from tellback.state.thresholds import BankThreshold
+    from tellback.state.bank_models import BankThreshold
 
-_AT_ONCE: Final = 256  # pairs; their vectors take 0.8 MB at 384 dimensions
-_MOST_BYTES: Final = 256 << 20
+_ENCODE_BATCH: Final = 256  # pairs; their vectors take 0.8 MB at 384 dimensions
+_MAX_FILE_BYTES: Final = 256 << 20  # the file is read whole, so that the format can be detected
 
 
 PairsArgument = Annotated[
     str,
-    typer.Argument(metavar="PAIRS.csv", help="Two texts and a score a line, CSV or TSV; - reads standard input."),
+    typer.Argument(metavar="PAIRS.csv", help="CSV or TSV file: two texts and a score per line; - for standard input."),
 ]
 BankOption = Annotated[str | None, typer.Option("--bank", "-b", help="Set the threshold of this bank.")]
 SameFromOption = Annotated[
     float | None,
-    typer.Option(help="The score from which a pair is the same. Default: 4, or 1 where all scores are 0 or 1."),
+    typer.Option(help="Minimum score of a matching pair. Default: 4, or 1 if all scores are 0 or 1."),
 ]
 ColumnsOption = Annotated[
-    str | None, typer.Option(metavar="FIRST,SECOND,SCORE", help="Columns, by name or by number from 1.")
+    str | None, typer.Option(metavar="FIRST,SECOND,SCORE", help="Columns to read, by name or by number (from 1).")
 ]
 DelimiterOption = Annotated[
-    str | None, typer.Option(help="Between fields: comma, tab, semicolon, pipe or a character. Default: found.")
+    str | None,
+    typer.Option(help="Field delimiter: comma, tab, semicolon, pipe or a character. Default: detected."),
 ]
-ModelOption = Annotated[str | None, typer.Option(help="The embedding model. Default: the bank's, else TELLBACK_MODEL.")]
+ModelOption = Annotated[str | None, typer.Option(help="Embedding model. Default: the bank's, else TELLBACK_MODEL.")]
 ThresholdOption = Annotated[
-    float | None, typer.Option(help="Judge this threshold, and with --bank set it in place of the one found.")
+    float | None, typer.Option(help="Evaluate this threshold; with --bank, set it instead of the recommended one.")
 ]
 PlotOption = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Draw them: into FILE.png, .svg or .pdf (extra `plot`); - is the terminal, as without it.",
+        help="Draw the curves to FILE.png, .svg or .pdf (needs the extra `plot`), or - for the terminal (default).",
     ),
 ]
 OneJsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -73,99 +85,105 @@ def calibrate(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Find from which cosine on two queries are the same, from pairs that people have judged.
+    """Find the similarity threshold at which two queries count as the same, from pairs that people have labelled.
 
-    Prints precision, recall and F1 by threshold, and picks the top of the smoothed F1: the highest of a sample lies on
-    a chance peak of it. With --bank the pick becomes the bank's threshold, for all queries from then on; contexts that
-    exist stay as they are. A bank that does not exist begins so. Columns, delimiter and a header are found in most
-    files. The model computes in this process: install tellback[workers]. Without --bank no Redis is needed.
+    Prints precision, recall and F1 by threshold, and recommends the maximum of the smoothed F1, since the raw maximum
+    of a sample is often a chance peak. With --bank the recommendation becomes the bank's threshold for new queries;
+    existing clusters don't change. A bank that does not exist is created. Columns, delimiter and header are detected
+    in most files. The model runs in this process (the extra `workers`). Without --bank no Redis is needed.
     """
-    with reported():
-        picture = picture_file(plot)
-        _check(threshold)
-        labelled = _read(pairs, columns, delimiter, same_from)
+    with report_errors():
+        picture = plot_path(plot)
+        _check_threshold(threshold)
+        labelled = _read_pairs(pairs, columns, delimiter, same_from)
     if bank is None:
-        with reported():
-            found = _calibrated(labelled, pairs, model, threshold)
-            _print(found, as_json=as_json)
+        with report_errors():
+            found = _calibrate_model(labelled, pairs, model, threshold)
+            _print_report(found, as_json=as_json)
     else:
         with client(redis_url, team) as tb:
-            found = _of_bank(tb, bank, labelled, pairs, model=model, threshold=threshold)
+            found = _calibrate_bank(tb, bank, labelled, pairs, model=model, threshold=threshold)
             try:
-                found = _set(tb, bank, found)
+                found = _set_threshold(tb, bank, found)
             finally:
-                _print(found, as_json=as_json)  # what took minutes to find is not lost where Redis has gone
-    with reported():
+                _print_report(found, as_json=as_json)  # a result of several minutes must not be lost with Redis
+    with report_errors():
         if picture is not None:
-            _draw(found, picture)
+            _draw_report(found, picture)
 
 
-def _check(threshold: float | None) -> None:
+def _check_threshold(threshold: float | None) -> None:
     if threshold is not None and not 0 < threshold <= 1:
-        raise InvalidInput(f"--threshold {threshold:g}: use a cosine above 0, at most 1")
+        raise InvalidInput(f"--threshold {threshold:g}: use a cosine above 0 and at most 1")
 
 
-def _read(pairs: str, columns: str | None, delimiter: str | None, same_from: float | None) -> LabelledPairs:
-    from tellback.signals.pairs import read_pairs
-
+def _read_pairs(pairs: str, columns: str | None, delimiter: str | None, same_from: float | None) -> LabelledPairs:
+    try:
+        from tellback.signals.pairs import read_pairs
+    except ImportError as error:
+        raise _not_installed(error) from error
     try:
         with sys.stdin.buffer if pairs == "-" else Path(pairs).open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
         raise InvalidInput(f"{pairs}: {error.strerror}") from error
-    if len(data) > _MOST_BYTES:
-        raise InvalidInput(f"{pairs} is above {_MOST_BYTES >> 20} MiB: a sample of some thousand pairs is enough")
+    if len(data) > _MAX_FILE_BYTES:
+        raise InvalidInput(f"{pairs} is larger than {_MAX_FILE_BYTES >> 20} MiB: use a sample of a few thousand pairs")
     return read_pairs(
         data, "standard input" if pairs == "-" else pairs, columns=columns, delimiter=delimiter, same_from=same_from
     )
 
 
-def _of_bank(
+def _not_installed(error: ImportError) -> ConfigurationError:
+    return ConfigurationError(
+        f"the embedding model is not installed ({error.name} is missing): pip install 'tellback[workers]'"
+    )
+
+
+def _calibrate_bank(
     tb: Tellback, bank: str, labelled: LabelledPairs, file: str, *, model: str | None, threshold: float | None
-) -> Calibrated:
-    """Calibrate with the bank's model, which is looked at before anything long is done."""
+) -> CalibrationReport:
+    """Calibrate with the bank's model; a wrong --model fails before minutes of encoding, not after."""
     from tellback.signals.models import model_name
 
-    begun = _threshold(tb, bank).begun_with()
+    begun = _bank_threshold(tb, bank).created_with()
     if begun is not None and model is not None and model_name(model) != begun[0]:
-        raise ConfigurationError(
-            f"bank {bank!r} was begun with the model {begun[0]}, and --model is {model}: leave --model out"
-        )
-    return _calibrated(labelled, file, begun[0] if begun else model, threshold)
+        raise ConfigurationError(f"bank {bank!r} uses the model {begun[0]}, but --model is {model}: omit --model")
+    return _calibrate_model(labelled, file, begun[0] if begun else model, threshold)
 
 
-def _set(tb: Tellback, bank: str, found: Calibrated) -> Calibrated:
+def _set_threshold(tb: Tellback, bank: str, found: CalibrationReport) -> CalibrationReport:
     from dataclasses import replace
 
     chosen = found.chosen.threshold
-    former = _threshold(tb, bank).set(chosen, model=found.model, dimension=found.dimension, weights=found.weights)
+    former = _bank_threshold(tb, bank).set(chosen, model=found.model, dimension=found.dimension, weights=found.weights)
     return replace(found, bank=bank, former=former)
 
 
-def _threshold(tb: Tellback, bank: str) -> BankThreshold:
-    from tellback.state.thresholds import BankThreshold
+def _bank_threshold(tb: Tellback, bank: str) -> BankThreshold:
+    from tellback.state.bank_models import BankThreshold
 
     name = tb.bank(bank).name  # checked
     return BankThreshold(tb.context.database, tb.context.layout.of(name), name)
 
 
-def _calibrated(labelled: LabelledPairs, file: str, model: str | None, threshold: float | None) -> Calibrated:
+def _calibrate_model(
+    labelled: LabelledPairs, file: str, model: str | None, threshold: float | None
+) -> CalibrationReport:
     from tellback.settings import load
     from tellback.signals.models import default_threshold
 
     try:
-        from tellback.cli.calibrate_page import Calibrated
+        from tellback.cli.calibrate_report import CalibrationReport
         from tellback.embedding.encoder import encoder_for
-        from tellback.signals.calibration import Calibration
+        from tellback.signals.pairs import Calibration
     except ImportError as error:
-        raise ConfigurationError(
-            f"the model is not installed here ({error.name}): pip install 'tellback[workers]'"
-        ) from error
+        raise _not_installed(error) from error
     encoder = encoder_for(load(), model)
     encoder.load()
-    cosines = _cosines(encoder, labelled.pairs)
+    cosines = _pair_cosines(encoder, labelled.pairs)
     calibration = Calibration(cosines, labelled.same)
-    return Calibrated(
+    return CalibrationReport(
         file=file,
         model=encoder.model,
         dimension=encoder.dimension,
@@ -174,20 +192,20 @@ def _calibrated(labelled: LabelledPairs, file: str, model: str | None, threshold
         calibration=calibration,
         cosines=tuple(cosines),
         same=tuple(labelled.same),
-        chosen=calibration.pick() if threshold is None else calibration.at(threshold),
+        chosen=calibration.recommended() if threshold is None else calibration.score_at(threshold),
         picked=threshold is None,
-        default=calibration.at(default_threshold(encoder.model)),
+        default=calibration.score_at(default_threshold(encoder.model)),
     )
 
 
-def _cosines(encoder: Encoder, pairs: Sequence[Pair]) -> list[float]:
-    """Each pair's cosine as matching measures it, with a progress bar where standard error is a terminal."""
+def _pair_cosines(encoder: Encoder, pairs: Sequence[Pair]) -> list[float]:
+    """Return each pair's cosine, computed as cluster matching does; show progress if standard error is a terminal."""
     from tellback.signals.matching import exact_cosine
 
     found: list[float] = []
     with _progress(len(pairs)) as advance:
-        for start in range(0, len(pairs), _AT_ONCE):
-            part = pairs[start : start + _AT_ONCE]
+        for start in range(0, len(pairs), _ENCODE_BATCH):
+            part = pairs[start : start + _ENCODE_BATCH]
             texts = list(dict.fromkeys(text for pair in part for text in (pair.first, pair.second)))
             rows = dict(zip(texts, encoder.encode(texts), strict=True))
             found += [exact_cosine(rows[pair.first], rows[pair.second]) for pair in part]
@@ -195,12 +213,12 @@ def _cosines(encoder: Encoder, pairs: Sequence[Pair]) -> list[float]:
     return found
 
 
-class _Bar(Protocol):
+class _Advance(Protocol):
     def __call__(self, done: int) -> None: ...
 
 
 @contextmanager
-def _progress(total: int) -> Generator[_Bar, None, None]:
+def _progress(total: int) -> Generator[_Advance, None, None]:
     from rich.console import Console
     from rich.progress import Progress
 
@@ -210,18 +228,18 @@ def _progress(total: int) -> Generator[_Bar, None, None]:
         yield lambda done: progress.update(task, advance=done)
 
 
-def _draw(found: Calibrated, path: Path) -> None:
-    with drawing(path):
-        from tellback.cli.calibrate_plot import draw
+def _draw_report(found: CalibrationReport, path: Path) -> None:
+    with reporting_plot_errors(path):
+        from tellback.cli.plots import draw_calibration
 
-        draw(found, path)
+        draw_calibration(found, path)
 
 
-def _print(found: Calibrated, *, as_json: bool) -> None:
-    from tellback.cli.calibrate_page import as_object, print_page
+def _print_report(found: CalibrationReport, *, as_json: bool) -> None:
+    from tellback.cli.calibrate_report import print_calibration, report_as_dict
 
     if as_json:
-        row: dict[str, Any] = as_object(found)
+        row: dict[str, Any] = report_as_dict(found)
         print_json(row)
     else:
-        print_page(found)
+        print_calibration(found)

@@ -1,40 +1,123 @@
-"""`tellback run` and `tellback submit`: commands that end in a record."""
+"""`tellback run` and `tellback submit`: run a command here or on the workers, and print its record.
+
+Both exit with the command's own exit code, or with 1 if there was none, so that a shell's `&&` never continues after
+a command whose outcome is unknown. With --follow, `submit` prints each output stream to its counterpart here.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TextIO
 
 import typer
 
-from tellback.cli.common import COMMANDS, JsonOption, TeamOption, UrlOption, client, print_json, reported
-from tellback.cli.following import follow_job, interrupted, print_output
-from tellback.cli.records import visible
-from tellback.errors import InvalidInput
-from tellback.names import RECORD_FILE
+from tellback.cli.common import COMMANDS, JsonOption, TeamOption, UrlOption, client, echo, print_json, report_errors
+from tellback.errors import InvalidInput, Unavailable
+from tellback.names import RECORD_FILE, Family
+from tellback.sanitize import terminal_line, terminal_output
 
 if TYPE_CHECKING:
     from tellback.client.commands import Job
     from tellback.client.connection import Tellback
-    from tellback.contracts.commands import CommandRecord
+    from tellback.contracts.commands import CommandRecord, OutputPiece
 
-# What follows the program's name belongs to the command, so `tellback run pytest -q` needs no `--`.
+
+SERVED_POLL: Final = 0.2  # seconds between two looks for a worker
+
+
+def print_job_output(job: Job, seconds: float | None, *, as_json: bool) -> CommandRecord:
+    """Print a job's output as it arrives, and return its record."""
+    import math
+
+    from tellback import clock
+
+    end = clock.monotonic() + (math.inf if seconds is None else seconds)
+    printing = _PiecePrinter(job.command_id, as_json=as_json)
+    try:
+        for piece in job.follow(timeout=seconds):
+            printing.print_piece(piece)
+        return job.wait(timeout=None if seconds is None else max(0.0, end - clock.monotonic()))
+    except KeyboardInterrupt:
+        raise interrupt_exit(job, "following") from None
+
+
+def interrupt_exit(job: Job, what: str) -> typer.Exit:
+    """Tell the user that the command keeps running, and return the exception that exits with 130."""
+    submitted = job.submitted
+    echo(
+        f"tellback: stopped {what}. Command {job.command_id} keeps running for up to {submitted.timeout:g} s; "
+        f"see its record with `tellback records {submitted.session}`",
+        err=True,
+    )
+    return typer.Exit(130)
+
+
+def print_sanitized(text: str, stream: TextIO) -> None:
+    """Print a command's output; on a terminal, with escapes for control characters, since output is untrusted."""
+    if stream.isatty():
+        text = terminal_output(text)
+    stream.buffer.write(text.encode("utf-8", "replace"))
+    stream.flush()
+
+
+class _PiecePrinter:
+    """Prints pieces of output, with notes about retries and gaps on standard error."""
+
+    def __init__(self, command_id: str, *, as_json: bool) -> None:
+        self._attempt = command_id
+        self._as_json = as_json
+        self._live = False
+        self._recorded = False
+
+    def print_piece(self, piece: OutputPiece) -> None:
+        import sys
+
+        import msgspec
+
+        if self._as_json:
+            print_json(msgspec.to_builtins(piece))
+            return
+        if piece.command_id != self._attempt:
+            self._attempt, self._recorded = piece.command_id, False
+            self._print_note(f"the command was lost and is running again as {piece.command_id}")
+        if piece.dropped:
+            self._print_note(f"{piece.dropped} bytes of output were dropped")
+        if piece.recorded and self._live and not self._recorded:
+            self._print_note("live output ended early; the record has:")
+        self._live, self._recorded = self._live or not piece.recorded, piece.recorded
+        print_sanitized(piece.text, sys.stderr if piece.stream == "stderr" else sys.stdout)
+
+    def _print_note(self, text: str) -> None:
+        echo(f"tellback: {text}", err=True)
+
+
+# Options after the program's name belong to the command, so `tellback run pytest -q` needs no `--`.
 _TAKES_ARGV = {"allow_interspersed_args": False}
 
-ArgvArgument = Annotated[list[str], typer.Argument(help="The program and its arguments; there is no shell.")]
-CwdOption = Annotated[str | None, typer.Option(help="Directory to run in.")]
-TimeoutOption = Annotated[float, typer.Option(help="Seconds that the command may take.")]
-NoteOption = Annotated[str | None, typer.Option(help="One line on what is expected, kept beside what happened.")]
-ParentOption = Annotated[str | None, typer.Option(help="The command id of the attempt that this one retries.")]
+ArgvArgument = Annotated[list[str], typer.Argument(help="Program and its arguments. No shell is involved.")]
+
+CwdOption = Annotated[
+    str | None,
+    typer.Option(help="Working directory. Default: this one. `submit` resolves a relative one on the worker's host."),
+]
+
+TimeoutOption = Annotated[float, typer.Option(help="Time limit of the command, in seconds.")]
+
+NoteOption = Annotated[str | None, typer.Option(help="What you expect, in one line; kept in the record.")]
+
+ParentOption = Annotated[str | None, typer.Option(help="Id of the command that this one retries.")]
+
 OnLostOption = Annotated[
-    Literal["record", "retry"], typer.Option(help="When its worker dies: record that, or try again as well.")
+    Literal["record", "retry"], typer.Option(help="If the worker dies: record the loss, or also retry the command.")
 ]
+
 PriorityOption = Annotated[
-    Literal["interactive", "normal", "batch"], typer.Option(help="What is more urgent runs first.")
+    Literal["interactive", "normal", "batch"], typer.Option(help="Priority; more urgent commands run first.")
 ]
+
 FollowOption = Annotated[
-    bool, typer.Option("--follow", help="Print the output while the command runs, with --json as JSON lines.")
+    bool, typer.Option("--follow", help="Print the output while the command runs; with --json, as JSON lines.")
 ]
 
 
@@ -51,155 +134,195 @@ def run(
     timeout: TimeoutOption = 30.0,
     note: NoteOption = None,
     parent: ParentOption = None,
-    session: Annotated[str, typer.Option(help="Session that stands in the record.")] = "local",
-    file: Annotated[
-        Path, typer.Option(help="JSONL file that the record is appended to; by default in the present directory.")
-    ] = Path(RECORD_FILE),
+    session: Annotated[str, typer.Option(help="Session of the record.")] = "local",
+    file: Annotated[Path, typer.Option(help="JSONL file to append the record to.")] = Path(RECORD_FILE),
     keep: Annotated[bool, typer.Option("--keep/--no-keep", help="Append the record to the file.")] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a command here, append its record to a file, print it; no Redis is needed.
+    """Run a command on this host, append its record to a file, and print it. Needs no Redis.
 
-    Exits as the command does, with 1 on a null exit.
+    Exits with the command's exit code; exits 1 if there was no exit code.
     """
     import signal
 
-    from tellback.commands.local import run_here
-    from tellback.commands.runner import Control
+    from tellback.commands.local import run_locally
+    from tellback.commands.runner import CommandControl
     from tellback.settings import load
 
-    control = Control()
+    control = CommandControl()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda received, _frame: control.stop(f"stopped by {signal.Signals(received).name}"))
-    with reported():
+        signal.signal(
+            number, lambda received, _frame: control.request_stop(f"stopped by {signal.Signals(received).name}")
+        )
+    with report_errors():
         settings = load()
-        record = run_here(
+        record = run_locally(
             argv,
             session=session,
             host=settings.host_name,
             cwd=cwd,
-            timeout=_positive(timeout),
+            timeout=_positive_timeout(timeout),
             grace=settings.command_grace,
             note=note,
             parent=parent,
             control=control,
         )
     if keep:
-        _append(record, file)
-    _end(record, as_json=as_json)
+        _append_record(record, file)
+    _print_and_exit(record, as_json=as_json)
 
 
 def submit(
     argv: ArgvArgument,
     *,
-    session: Annotated[str, typer.Option(help="Session that the record belongs to.")],
+    session: Annotated[str, typer.Option(help="Session of the record.")],
     cwd: CwdOption = None,
     timeout: TimeoutOption = 30.0,
     note: NoteOption = None,
-    host: Annotated[str | None, typer.Option(help="Run on this host's workers.")] = None,
+    host: Annotated[str | None, typer.Option(help="Run on a worker of this host.")] = None,
     parent: ParentOption = None,
-    input_: Annotated[list[str] | None, typer.Option("--input", help="Id of a command whose output is used.")] = None,
-    env: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the command's environment.")] = None,
-    secret_env: Annotated[list[str] | None, typer.Option(help="A variable that the worker's host fills in.")] = None,
+    input_: Annotated[list[str] | None, typer.Option("--input", help="Id of a command whose output this uses.")] = None,
+    env: Annotated[list[str] | None, typer.Option(help="Environment variable, as NAME=VALUE.")] = None,
+    secret_env: Annotated[list[str] | None, typer.Option(help="Variable to copy from the worker's host.")] = None,
     on_lost: OnLostOption = "record",
     priority: PriorityOption = "normal",
     follow: FollowOption = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Print the command's id and do not wait.")] = False,
-    wait: Annotated[float | None, typer.Option(help="Seconds to wait for the record; default: no limit.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Print the command's id and exit without waiting.")] = False,
+    wait: Annotated[float | None, typer.Option(help="Seconds to wait for the record. Default: no limit.")] = None,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Hand a command to the workers and wait for its record. Exits as the command does, 1 on a null exit.
+    """Submit a command to the workers and wait for its record.
 
-    Interrupting it (Ctrl-C) ends the waiting or following with exit code 130; the command goes on.
+    It runs in this directory, unless the worker's host forbids that. Exits as the command did; exits 1 if there was no
+    exit code. Ctrl-C exits 130, but the command keeps running.
     """
-    _refuse_both(follow=follow, detach=detach)
+    _check_follow_detach(follow=follow, detach=detach)
     with client(redis_url, team) as tb:
         job = tb.submit(
             argv,
             session=session,
-            cwd=cwd,
+            cwd=_caller_directory(host, tb) if cwd is None else cwd,
             timeout=timeout,
             note=note,
             host=host,
             parent=parent,
             inputs=input_ or (),
-            env=_environment(env or []),
+            env=_parse_env(env or []),
             secret_env=secret_env or (),
             on_lost=on_lost,
             priority=priority,
             follow=follow,
         )
-        _hand_over(tb, job)
+        _publish(tb, job)
         if detach:
             _print_id(job.command_id, as_json=as_json)
             return
-        if tb.spooled:
-            raise typer.Exit(1)
-        record = follow_job(job, wait, as_json=as_json) if follow else _wait(job, wait)
-    _end(record, as_json=as_json, told=follow)
+        _check_served(tb, job, wait)
+        record = print_job_output(job, wait, as_json=as_json) if follow else _wait_for_record(job, wait)
+    _print_and_exit(record, as_json=as_json, output_shown=follow)
 
 
-def _refuse_both(*, follow: bool, detach: bool) -> None:
-    with reported():
+def _caller_directory(host: str | None, tb: Tellback) -> str | None:
+    """Return the present directory, or None for a command that another host must run: paths differ there."""
+    if host is not None and host != tb.context.settings.host_name:
+        return None
+    try:
+        return str(Path.cwd())
+    except OSError:  # it has been removed
+        return None
+
+
+def _check_served(tb: Tellback, job: Job, wait: float | None) -> None:
+    """Wait until a worker serves the team's commands, for `host_wait` seconds at most.
+
+    Raises:
+        Unavailable: none did; the command stays in Redis.
+    """
+    from tellback import clock
+    from tellback.state.presence import Presence
+
+    if tb.spooled:  # `_publish` has said so
+        raise typer.Exit(1)
+    longest = tb.context.settings.host_wait
+    end = clock.monotonic() + (longest if wait is None else min(longest, wait))
+    presence = Presence(tb.context.database, tb.context.layout)
+    while True:
+        workers, unreadable = presence.roll()
+        if unreadable or any(queue.startswith(Family.COMMANDS) for worker in workers for queue in worker.queues):
+            return
+        if clock.monotonic() >= end:
+            break
+        clock.sleep(SERVED_POLL)
+    if wait is None or longest <= wait:
+        name = tb.context.layout.team
+        raise Unavailable(
+            f"no worker has served commands of team {name} for {longest:g} s. Command {job.command_id} stays in Redis "
+            f"and runs when one starts (TELLBACK_TEAMS={name}); `tellback cancel {job.command_id}` takes it back"
+        )
+
+
+def _check_follow_detach(*, follow: bool, detach: bool) -> None:
+    with report_errors():
         if follow and detach:
-            raise InvalidInput("--follow and --detach exclude each other")
+            raise InvalidInput("use either --follow or --detach, not both")
 
 
-def _hand_over(tb: Tellback, job: Job) -> None:
-    """See that it leaves this process; say so if that is to this host's disk."""
+def _publish(tb: Tellback, job: Job) -> None:
+    """Send the command, and warn the user if it went to the spool."""
     tb.flush()
     if tb.spooled:
-        typer.echo(
-            f"tellback: Redis is away: command {job.command_id} waits on this host's disk and runs when Redis is back; "
-            "do not submit it again",
+        echo(
+            f"tellback: Redis is unavailable. Command {job.command_id} is saved on this host's disk and runs when "
+            "Redis is back; don't submit it again",
             err=True,
         )
 
 
-def _append(record: CommandRecord, path: Path) -> None:
-    """Keep the record; where that fails, its reader must not take the file's last record for this one's."""
-    from tellback.commands.recordfile import RecordFile
+def _append_record(record: CommandRecord, path: Path) -> None:
+    """Append the record, and warn if that fails: an agent would take the file's last record for this command's."""
+    from tellback.commands.record import RecordFile
 
     try:
         RecordFile(path).append(record)
     except OSError as error:
-        typer.echo(f"tellback: the record could not be appended to {path}: {error}", err=True)
+        echo(f"tellback: can't append the record to {path}: {error}", err=True)
 
 
-def _wait(job: Job, seconds: float | None) -> CommandRecord:
-    """The record; a terminal sees meanwhile that something goes on."""
+def _wait_for_record(job: Job, seconds: float | None) -> CommandRecord:
+    """Return the record; show a spinner meanwhile if standard error is a terminal."""
     from rich.console import Console
 
     console = Console(stderr=True)
     try:
         if not console.is_terminal:
             return job.wait(timeout=seconds)
-        with console.status(f"waiting for the record of {job.command_id}"):
+        with console.status(f"waiting for command {job.command_id}"):
             return job.wait(timeout=seconds)
     except KeyboardInterrupt:
-        raise interrupted(job, "waiting") from None
+        raise interrupt_exit(job, "waiting") from None
 
 
-def _end(record: CommandRecord, *, as_json: bool, told: bool = False) -> None:
-    """Print the record, without the output if that has been `told`, and exit as its command did."""
+def _print_and_exit(record: CommandRecord, *, as_json: bool, output_shown: bool = False) -> None:
+    """Print the record (without its output if `output_shown` is set) and exit with the command's exit code."""
     import msgspec
 
     if as_json:
         print_json(msgspec.to_builtins(record))
     else:
         for text, stream in ((record.stdout_tail, sys.stdout), (record.stderr_tail, sys.stderr)):
-            if text and not told:
-                print_output(f"{text}\n", stream)
-        typer.echo(visible(_summary(record)), err=True)
+            if text and not output_shown:
+                print_sanitized(f"{text}\n", stream)
+        echo(terminal_line(_record_summary(record)), err=True)
     if record.exit_code is None:
         raise typer.Exit(1)
+    # A negative code is a signal's number; shells report such an end as 128 plus the number.
     raise typer.Exit(record.exit_code if record.exit_code >= 0 else 128 - record.exit_code)
 
 
-def _summary(record: CommandRecord) -> str:
-    """One line: the exit, the time, and what the record does not show."""
+def _record_summary(record: CommandRecord) -> str:
+    """Return one line with the exit, the time, and the streams that the record truncates or redacts."""
     end = f"✗ no exit code: {record.error}" if record.exit_code is None else f"✗ exit {record.exit_code}"
     if record.succeeded:
         end = "✓ exit 0"
@@ -213,19 +336,19 @@ def _summary(record: CommandRecord) -> str:
     return " · ".join([*parts, record.command_id])
 
 
-def _environment(pairs: list[str]) -> dict[str, str]:
+def _parse_env(pairs: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise InvalidInput("env: write NAME=VALUE")
+            raise InvalidInput(f"--env {name}: use NAME=VALUE")
         found[name] = value
     return found
 
 
-def _positive(timeout: float) -> float:
+def _positive_timeout(timeout: float) -> float:
     if not timeout > 0:
-        raise InvalidInput(f"timeout is {timeout:g} s; use more than 0")
+        raise InvalidInput(f"--timeout {timeout:g}: use a number of seconds above 0")
     return timeout
 
 
@@ -233,4 +356,4 @@ def _print_id(command_id: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"command_id": command_id})
     else:
-        typer.echo(command_id)
+        echo(command_id)

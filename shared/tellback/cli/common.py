@@ -1,63 +1,95 @@
-"""What every command shares: a client, listings as tables or JSON, and errors as one line."""
+"""Building blocks of every command: shared options, a client, tables or JSON lines, plot files, one-line errors.
+
+Imports of msgspec, Rich and the client stay inside functions: `tellback --help` must not pay for them.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from tellback.errors import ConfigurationError, InvalidInput, TellbackError
+from tellback.sanitize import terminal_json, terminal_text
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from tellback.client.connection import Tellback
 
-BEGIN: Final = "Begin"
-COMMANDS: Final = "Commands"
+BEGIN: Final = "Get started"
+
+COMMANDS: Final = "Run commands"  # typer puts a panel named "Commands" first, whatever was registered first
+
 GUIDANCE: Final = "Guidance"
+
 TURNS: Final = "Turns"
+
 SIGNALS: Final = "Signals"
+
 OPERATE: Final = "Operate"
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
+
 UrlOption = Annotated[
     str | None,
-    typer.Option("--redis-url", help="Redis of the state; default: TELLBACK_REDIS_URL, else a running `up`."),
+    typer.Option(
+        "--redis-url",
+        help="Redis URL: redis://, rediss://, unix://, sentinel:// or redis+cluster://. Default: TELLBACK_REDIS_URL, "
+        "else that of a running `tellback up`.",
+    ),
 ]
-TeamOption = Annotated[str | None, typer.Option("--team", help="The team; default: TELLBACK_TEAM.")]
+
+TeamOption = Annotated[str | None, typer.Option("--team", help="Team name. Default: TELLBACK_TEAM.")]
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print lines on standard output or error; they may quote names and errors from outside."""
+    typer.echo(terminal_text(text), err=err)
+
+
+def plain_text(text: str, style: str = "") -> Text:
+    """Return text for a Rich console that is neither markup nor a command to the terminal."""
+    from rich.text import Text
+
+    return Text(terminal_text(text), style)
 
 
 @contextmanager
 def client(url: str | None, team: str | None) -> Generator[Tellback, None, None]:
-    """A client for one command; an error of ours ends the command with one line and its exit code."""
+    """Open a client for one command, and report errors as `report_errors` does."""
     from tellback.client.connection import connect
 
-    with reported(), connect(url, team=team) as tb:
+    with report_errors(), connect(url, team=team) as tb:
         yield tb
 
 
 @contextmanager
-def reported() -> Generator[None, None, None]:
-    """Turn an error of ours into one line on standard error; exit code 2 for wrong input or settings, else 1."""
+def report_errors() -> Generator[None, None, None]:
+    """Turn a `TellbackError` into one line on standard error; exit 2 for invalid input or settings, else 1."""
     try:
         yield
     except TellbackError as error:
-        typer.echo(f"tellback: {error}", err=True)
+        echo(f"tellback: {error}", err=True)
         raise typer.Exit(2 if isinstance(error, (InvalidInput, ConfigurationError)) else 1) from error
 
 
 def warn_of_models(tb: Tellback) -> None:
-    """Say on standard error which worker hosts cannot apply signals, where any said so."""
-    from tellback.client.model_state import model_state
+    """Warn on standard error about worker hosts that cannot apply signals."""
+    from tellback.client.statistics import model_state
 
-    for line in model_state(tb.context).trouble:
-        typer.echo(f"tellback: {line}", err=True)
+    for line in model_state(tb.context).problems:
+        echo(f"tellback: {line}", err=True)
 
 
-def show(rows: Iterable[Any], *, as_json: bool, columns: Sequence[str], title: str, spare: Sequence[str] = ()) -> None:
-    """Print rows (structs or mappings) as JSON lines, or as a table of `columns`, narrow ones without `spare` ones."""
+def show_rows(
+    rows: Iterable[Any], *, as_json: bool, columns: Sequence[str], title: str, spare: Sequence[str] = ()
+) -> None:
+    """Print rows (structs or mappings) as JSON lines or as a table; narrow terminals lose `spare` columns first."""
     import msgspec
 
     plain: list[Mapping[str, Any]] = [msgspec.to_builtins(row) for row in rows]
@@ -65,17 +97,55 @@ def show(rows: Iterable[Any], *, as_json: bool, columns: Sequence[str], title: s
         for row in plain:
             print_json(row)
         return
-    from tellback.cli.listing import harmless, show_table
+    from tellback.cli.listing import show_table
 
     if plain:
         show_table(plain, columns, title=title, spare=spare)
     else:
-        typer.echo(f"{harmless(title)}: none")
+        echo(f"{title}: none")
 
 
 def print_json(value: Any) -> None:
-    """One JSON line on standard output; what is not UTF-8 inside is replaced."""
+    """Print one JSON line on standard output."""
     import json
 
-    sys.stdout.write(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode() + "\n")
+    # Lone surrogates reach us in file names and command output; replaced here, they don't end the whole listing.
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+    sys.stdout.write(f"{terminal_json(text)}\n")
     sys.stdout.flush()
+
+
+PICTURES: Final = (".png", ".svg", ".pdf")
+
+
+def plot_path(plot: str | None) -> Path | None:
+    """Return the file to draw into, or None if there is no plot or it goes to the terminal.
+
+    Raises:
+        InvalidInput: the name's ending is not a supported format.
+    """
+    if plot is None or plot == "-":
+        return None
+    path = Path(plot)
+    if path.suffix.lower() not in PICTURES:
+        raise InvalidInput(f"--plot {plot}: use a file name ending in {', '.join(PICTURES)}, or - for the terminal")
+    return path
+
+
+@contextmanager
+def reporting_plot_errors(path: Path) -> Generator[None, None, None]:
+    """Wrap importing the plot module and drawing: translate errors, and report the written file on success.
+
+    Raises:
+        ConfigurationError: matplotlib is not installed.
+        InvalidInput: the file cannot be written.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigurationError(
+            "--plot FILE requires matplotlib: pip install 'tellback[plot]', or use --plot - for the terminal"
+        ) from error
+    except OSError as error:
+        raise InvalidInput(f"--plot {path}: {error.strerror}") from error
+    echo(f"plot written to {path}", err=True)

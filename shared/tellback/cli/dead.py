@@ -1,4 +1,4 @@
-"""`tellback dead`: what could not be processed."""
+"""`tellback dead`: list, show, replay and drop dead letters."""
 
 from __future__ import annotations
 
@@ -7,37 +7,38 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, client, print_json, show
+from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, client, echo, print_json, show_rows
+from tellback.cli.steering import ByOption, WhyOption
 from tellback.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from tellback.state.dead import DeadLetters
+    from tellback.state.dead_letters import DeadLetters
 
-IdArgument = Annotated[str, typer.Argument(help="The letter's id, as `dead list` shows it.")]
+IdArgument = Annotated[str, typer.Argument(help="Id of the dead letter, from `tellback dead list`.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the group."""
-    group = typer.Typer(help="Dead letters: what could not be processed, and why.", no_args_is_help=True)
+    """Add the command group."""
+    group = typer.Typer(help="Inspect, replay or drop entries that could not be applied.", no_args_is_help=True)
     for command in (list_, show_, replay, drop):
         group.command(command.__name__.rstrip("_"))(command)
     app.add_typer(group, name="dead", rich_help_panel=OPERATE)
 
 
 def list_(
-    limit: Annotated[int, typer.Option(help="Newest letters to list.", min=1)] = 100,
+    limit: Annotated[int, typer.Option(help="Maximum number of dead letters.", min=1)] = 100,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """The newest dead letters."""
+    """List the newest dead letters."""
     with client(redis_url, team) as tb:
         letters = tb.dead.newest(limit)
-    show(letters, as_json=as_json, columns=("id", "at", "family", "bytes", "reason"), title="Dead letters")
+    show_rows(letters, as_json=as_json, columns=("id", "at", "family", "bytes", "reason"), title="Dead letters")
 
 
 def show_(letter_id: IdArgument, redis_url: UrlOption = None, team: TeamOption = None) -> None:
-    """One dead letter, with its raw entry, as JSON."""
+    """Show one dead letter with its raw entry, as JSON."""
     import msgspec
 
     with client(redis_url, team) as tb:
@@ -45,43 +46,54 @@ def show_(letter_id: IdArgument, redis_url: UrlOption = None, team: TeamOption =
 
 
 def replay(
-    letter_id: Annotated[str | None, typer.Argument(help="The letter's id, as `dead list` shows it.")] = None,
+    letter_id: Annotated[str | None, typer.Argument(help="Id of the dead letter, from `tellback dead list`.")] = None,
     *,
-    every: Annotated[bool, typer.Option("--all", help="All letters, those of a stream in their order.")] = False,
-    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="With --all: those whose reason has it.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Replay all dead letters, in order within a stream.")] = False,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="With --all: only those whose reason contains TEXT.")
+    ] = None,
+    why: WhyOption = "",
+    by: ByOption = "",
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Put a dead letter back into its stream, or all of them, say after an upgrade of the workers."""
+    """Put one dead letter, or all of them, back into the intake, for example after you upgrade the workers."""
     with client(redis_url, team) as tb:
         if (letter_id is None) != every or (reason is not None and not every):
-            raise InvalidInput("name one letter by its id, or give --all, perhaps with --reason TEXT")
+            raise InvalidInput("give the id of one dead letter, or --all, optionally with --reason TEXT")
         if letter_id is not None:
-            typer.echo(f"back in the intake as {tb.dead.replay(letter_id)}")
+            echo(f"replayed as {tb.dead.replay(letter_id, by=by, reason=why)}")
             return
-        replayed, cut = _replay_all(tb.dead, reason or "")
-        typer.echo(f"back in the intake: {replayed}")
+        replayed, cut = _replay_all(tb.dead, reason or "", by=by, why=why)
+        echo(f"replayed: {replayed}")
         if cut:
-            typer.echo(f"tellback: left where they are, since they were cut: {cut}", err=True)
+            echo(f"tellback: not replayed, because they were stored truncated: {cut}", err=True)
 
 
-def _replay_all(dead: DeadLetters, reason: str) -> tuple[int, int]:
-    """How many went back, and how many cannot."""
+def _replay_all(dead: DeadLetters, reason: str, *, by: str, why: str) -> tuple[int, int]:
+    """Return the numbers of letters that were replayed, and of those that can't be because they are truncated."""
     replayed = cut = 0
-    for letter in dead.oldest():
+    for letter in dead.all_now():
         if reason not in letter.reason:
             continue
-        if not letter.whole:
+        if not letter.is_complete:
             cut += 1
             continue
-        with suppress(NotFound):  # somebody else has taken it
-            dead.replay(letter.id)
+        with suppress(NotFound):  # another process replayed or dropped it after we listed it
+            dead.replay(letter.id, by=by, reason=why)
             replayed += 1
     return replayed, cut
 
 
-def drop(letter_id: IdArgument, redis_url: UrlOption = None, team: TeamOption = None) -> None:
-    """Delete a dead letter for good."""
+def drop(
+    letter_id: IdArgument,
+    *,
+    why: WhyOption = "",
+    by: ByOption = "",
+    redis_url: UrlOption = None,
+    team: TeamOption = None,
+) -> None:
+    """Delete a dead letter permanently."""
     with client(redis_url, team) as tb:
-        tb.dead.drop(letter_id)
-    typer.echo(f"dropped {letter_id}")
+        tb.dead.drop(letter_id, by=by, reason=why)
+    echo(f"dropped {letter_id}")

@@ -1,4 +1,7 @@
-"""`tellback demo`: one true story on a system of its own."""
+"""`tellback demo`: run the end-to-end demo in an isolated instance, and check every effect it promises.
+
+The instance has its own Redis, data directory and ports, so the demo neither sees nor disturbs a running system.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tellback.cli.common import BEGIN, reported
+from tellback.cli.common import BEGIN, report_errors
 
 if TYPE_CHECKING:
-    from tellback.demo.stage import Stage
+    from tellback.demo.stage import DemoScreen
     from tellback.demo.system import DemoSystem
 
-LOOK_SECONDS: Final = 600.0
+INSPECT_SECONDS: Final = 600.0  # a demo left open in a forgotten terminal ends by itself
 INTERRUPTED: Final = 130
 
 
@@ -26,100 +29,100 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     *,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the system running at the end, to look at it.")] = False,
-    patience: Annotated[
-        float, typer.Option(min=1, help="Seconds that one effect may take before it is missed.")
-    ] = 60.0,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the instance running so that you can explore it.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for each expected effect.")] = 60.0,
 ) -> None:
-    """Play one true story on a system of its own; exit code 1 if any effect that it expects did not happen."""
+    """Run the end-to-end demo in an isolated instance. Exits 1 if an expected effect doesn't happen."""
     import signal
 
-    from tellback.demo.stage import Stage
+    from tellback.demo.stage import DemoScreen
     from tellback.demo.system import DemoSystem
     from tellback.errors import TellbackError
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)  # they end everything, as Ctrl-C does
-    with reported():
+        signal.signal(number, signal.default_int_handler)  # as Ctrl-C: unwind, so that the instance is stopped
+    with report_errors():
         system = DemoSystem(keep=keep)
     kept = False
-    with Stage() as stage:
+    with DemoScreen() as stage:
         try:
-            _play(stage, system, patience)
+            _play_acts(stage, system, timeout)
             kept = keep
-            _farewell(stage, system, kept=kept)
+            _show_links(stage, system, kept=kept)
         except TellbackError as error:
-            stage.arrived()
-            stage.check(happened=False, effect=f"the story could be told: {error}")
+            stage.stop_waiting()
+            stage.check(happened=False, effect=f"the demo runs without errors: {error}")
         except KeyboardInterrupt:
-            stage.arrived()
-            stage.say("interrupted; everything is being stopped")
+            stage.stop_waiting()
+            stage.print_line("interrupted; stopping the instance")
             raise typer.Exit(INTERRUPTED) from None
         finally:
-            stage.arrived()
-            troubles = system.troubles()
+            stage.stop_waiting()
+            troubles = system.supervisor_errors()
             if not kept:
                 _stop(stage, system)
-    raise typer.Exit(_verdict(stage, troubles))
+    raise typer.Exit(_final_verdict(stage, troubles))
 
 
-def _play(stage: Stage, system: DemoSystem, patience: float) -> None:
+def _play_acts(stage: DemoScreen, system: DemoSystem, timeout: float) -> None:
     from tellback.client.connection import connect
-    from tellback.demo.abandon import abandon
-    from tellback.demo.repair import Repair
-    from tellback.demo.scene import Scene
-    from tellback.demo.summary import summarize
+    from tellback.demo.acts import RepairAct, play_abandoned_turn, print_summary
+    from tellback.demo.stage import DemoScene
     from tellback.settings import load
 
-    stage.act("Tellback: a story on a system of its own")
-    stage.say("The agent's decisions are scripted, for want of a language model. All that comes back is real.", "dim")
-    stage.waiting("Redis, workers, beat and Flower start")
+    stage.begin_act("Tellback demo in an isolated instance")
+    stage.print_line(
+        "The agent's decisions are scripted, because the demo has no language model. All feedback is real.", "dim"
+    )
+    stage.show_waiting("starting Redis, workers, beat and Flower")
     addresses = system.start()
-    stage.arrived()
+    stage.stop_waiting()
     stage.check(addresses.pids, f"up: {', '.join(addresses.pids)}")
     with connect(settings=load(system.environ)) as tb:
-        scene = Scene(stage, system, tb, patience=patience)
-        Repair(scene).play()
-        abandon(scene)
-        summarize(scene)
+        scene = DemoScene(stage, system, tb, timeout=timeout)
+        RepairAct(scene).play()
+        play_abandoned_turn(scene)
+        print_summary(scene)
 
 
-def _farewell(stage: Stage, system: DemoSystem, *, kept: bool) -> None:
-    """Where to look; on a terminal the system runs until Enter is pressed, since Flower ends with it."""
+def _show_links(stage: DemoScreen, system: DemoSystem, *, kept: bool) -> None:
+    """Print where to look; on a terminal, keep the instance (and so Flower) running until Enter is pressed."""
     assert system.addresses is not None
-    if not kept and not _watched(stage):
-        stage.say(f"Flower    {system.addresses.flower_url} until now; --keep leaves it running")
+    if not kept and not _is_interactive(stage):
+        stage.print_line(f"Flower    {system.addresses.flower_url} (stopping; use --keep to leave it running)")
         return
-    stage.say(f"Flower    {system.addresses.flower_url}")
+    stage.print_line(f"Flower    {system.addresses.flower_url}")
     if kept:
-        stage.say(f"It runs on. To look at it: TELLBACK_DATA_DIR={system.data} tellback turns")
-        stage.say(f"To stop it: kill {system.supervisor}; its data are in {system.folder}")
+        stage.print_line(f"The instance keeps running. Explore it: TELLBACK_DATA_DIR={system.data} tellback turns")
+        stage.print_line(f"Stop it: kill {system.supervisor}. Its data is in {system.folder}")
         return
-    stage.say("Press Enter to stop the system.")
+    stage.print_line("Press Enter to stop the instance.")
     with suppress(KeyboardInterrupt):
-        select.select([sys.stdin], [], [], LOOK_SECONDS)
+        select.select([sys.stdin], [], [], INSPECT_SECONDS)
 
 
-def _watched(stage: Stage) -> bool:
-    """Whether a person can look at Flower and press a key."""
+def _is_interactive(stage: DemoScreen) -> bool:
+    """Return True if a person is there to open Flower and press a key."""
     return stage.is_terminal and sys.stdin.isatty()
 
 
-def _stop(stage: Stage, system: DemoSystem) -> None:
-    stage.waiting("the system stops")
+def _stop(stage: DemoScreen, system: DemoSystem) -> None:
+    stage.show_waiting("stopping the instance")
     left = system.stop()
-    stage.arrived()
+    stage.stop_waiting()
     if left:
-        stage.check(happened=False, effect=f"every process has ended; still there: {', '.join(left)}")
+        stage.check(happened=False, effect=f"every process has ended; still running: {', '.join(left)}")
 
 
-def _verdict(stage: Stage, troubles: str) -> int:
+def _final_verdict(stage: DemoScreen, troubles: str) -> int:
     if not stage.missing:
-        stage.say(f"All {stage.checked} effects happened, in {stage.seconds:.0f} s.", "bold green")
+        stage.print_line(f"All {stage.checked} expected effects happened in {stage.seconds:.0f} s.", "bold green")
         return 0
-    stage.say(f"Of {stage.checked} effects {len(stage.missing)} did not happen:", "bold red")
+    stage.print_line(f"{len(stage.missing)} of {stage.checked} expected effects did not happen:", "bold red")
     for effect in stage.missing:
-        stage.say(f"✗ {effect}", "red")
+        stage.print_line(f"✗ {effect}", "red")
     if troubles:
-        stage.say(troubles, "dim")
+        stage.print_line(troubles, "dim")
     return 1

@@ -1,12 +1,15 @@
-"""The console script. An event of a hook is handled before anything of the command line is imported."""
+"""The console script.
+
+An agent waits for every hook event, so `tellback hook EVENT` is handled before the command line is imported.
+"""
 
 from __future__ import annotations
 
 import sys
 from typing import Final
 
-BLOCKS: Final = 2  # what agents' programs take from a hook as a refusal of what the agent was about to do
-OURS: Final = (["install"], ["uninstall"], ["status"])
+BLOCKING_EXIT: Final = 2  # Claude Code takes this exit code of a hook as a veto of what the agent was about to do
+HOOK_EVENTS: Final = (["install"], ["uninstall"], ["status"])
 
 
 def main() -> None:
@@ -22,6 +25,6 @@ def main() -> None:
     try:
         app()
     except SystemExit as end:
-        if end.code == BLOCKS and sys.argv[1:2] == ["hook"] and sys.argv[2:3] not in OURS:
-            sys.exit(1)  # settings of a later release may name an event that this one does not know
+        if end.code == BLOCKING_EXIT and sys.argv[1:2] == ["hook"] and sys.argv[2:3] not in HOOK_EVENTS:
+            sys.exit(1)  # settings of a newer release may name an event that this one does not know: don't veto
         raise

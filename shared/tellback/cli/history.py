@@ -1,15 +1,23 @@
-"""`tellback history`: everything kept for one session."""
+"""`tellback history`: one session's timeline, from all loops, with new entries as they come. Requirement C-80."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tellback.cli.common import GUIDANCE, JsonOption, TeamOption, UrlOption, client, show
+from tellback.cli.common import GUIDANCE, JsonOption, TeamOption, UrlOption, client, print_json, show_rows
+from tellback.cli.records import poll_ticks, print_line, stop_on_interrupt
+
+if TYPE_CHECKING:
+    from tellback.client.connection import Tellback
 
 FIRST: Final = ("event", "sent", "error", "reason", "code", "attempt", "text")
-"""What tells a turn's story; a script's fields come in no order, and a cell is cut."""
+"""Fields of a turn's entry to show first: Lua tables have no order, and a long cell is cut at its end."""
+
+Entry = dict[str, Any]
 
 
 def register(app: typer.Typer) -> None:
@@ -18,19 +26,71 @@ def register(app: typer.Typer) -> None:
 
 
 def history(
-    session: Annotated[str, typer.Argument(help="The session.")],
+    session: Annotated[str, typer.Argument(help="Session name.")],
+    *,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep printing new entries as they arrive.")] = False,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Everything kept for a session, in time order."""
+    """Show everything kept for a session, in time order; with --follow, also what happens from now on."""
     with client(redis_url, team) as tb:
         entries = tb.history(session)
-    rows = entries if as_json else [_row(entry) for entry in entries]
-    show(rows, as_json=as_json, columns=("at", "kind", "what"), title=f"Session {session}")
+        rows = entries if as_json else [history_row(entry) for entry in entries]
+        show_rows(rows, as_json=as_json, columns=("at", "kind", "what"), title=f"Session {session}")
+        coming = new_entries(entries, _polled(tb, session)) if follow else iter(())
+        for entry in stop_on_interrupt(coming):
+            if as_json:
+                print_json(entry)
+            else:
+                print_line(_entry_line(entry))
 
 
-def _row(entry: dict[str, Any]) -> dict[str, Any]:
+def new_entries(known: Sequence[Entry], polls: Iterable[Sequence[Entry]]) -> Iterator[Entry]:
+    """Yield the entries of each poll that were not in the one before.
+
+    A history is a list in every shard, cut at its beginning. Entries have no ids, and two may be alike, so each is
+    compared by its content and by how often it is there.
+    """
+    before = Counter(map(_content, known))
+    for entries in polls:
+        now = Counter(map(_content, entries))
+        fresh = now - before
+        for entry in entries:
+            content = _content(entry)
+            if fresh[content] > 0:
+                fresh[content] -= 1
+                yield entry
+        before = now
+
+
+def _polled(tb: Tellback, session: str) -> Iterator[Sequence[Entry]]:
+    from tellback.errors import Unavailable
+
+    for _ in poll_ticks():
+        try:
+            found = tb.history(session)
+        except Unavailable:  # wait until Redis is back; what happened meanwhile is then there
+            continue
+        yield found
+
+
+def _content(entry: Entry) -> str:
+    import json
+
+    return json.dumps(entry, sort_keys=True)
+
+
+def _entry_line(entry: Entry) -> str:
+    from datetime import UTC, datetime
+
+    row = history_row(entry)
+    at = datetime.fromtimestamp(row["at"] / 1000, UTC).strftime("%H:%M:%S")
+    return f"{at} {row['kind']} · {row['what']}"
+
+
+def history_row(entry: Entry) -> Entry:
+    """Return an entry as a row of a listing."""
     rest = {
         name: value for name, value in entry.items() if name not in {"at", "kind"} and value not in (None, "", [], {})
     }

@@ -1,4 +1,7 @@
-"""`tellback hook`: an agent's hooks as commands, and their installation."""
+"""`tellback hook`: install hooks into an agent's settings, show their status, and document the event commands.
+
+`cli.entry` handles event commands before this module is imported; the ones registered here serve `--help`.
+"""
 
 from __future__ import annotations
 
@@ -10,133 +13,196 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tellback.cli.common import GUIDANCE, JsonOption, TeamOption, UrlOption, print_json, reported
+from tellback.cli.common import GUIDANCE, JsonOption, TeamOption, UrlOption, echo, print_json, report_errors
+from tellback.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from tellback.hook.installation import Change
+    from tellback.hook.installation import SettingsChange
+    from tellback.hook.programs import AgentProgram
 
-USER: Final = Path("~/.claude/settings.json")
-PROJECT: Final = Path(".claude/settings.json")
-
-SettingsOption = Annotated[
-    Path | None, typer.Option("--settings", help="The settings file; default: ~/.claude/settings.json.")
+SettingsOption = Annotated[Path | None, typer.Option("--settings", help="Any other settings file.")]
+AgentOption = Annotated[str, typer.Option("--program", help="The agent's program: `claude` (Claude Code) or `codex`.")]
+SharedOption = Annotated[
+    bool,
+    typer.Option(
+        "--shared",
+        "--project",
+        help="The file that a team commits: .claude/settings.json, or .codex/hooks.json. Default: your own file, "
+        ".claude/settings.local.json of this directory, or ~/.codex/hooks.json.",
+    ),
 ]
-ProjectOption = Annotated[
-    bool, typer.Option("--project/--user", help="This folder's .claude/settings.json, or the user's own.")
+UserOption = Annotated[
+    bool, typer.Option("--user", help="The file in your home: ~/.claude/settings.json, or ~/.codex/hooks.json.")
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the change as a diff, and make none.")]
+AbsoluteOption = Annotated[
+    bool, typer.Option("--absolute", help="Name this `tellback` by its path, for a file of your own.")
+]
+PolicyOption = Annotated[
+    Path | None,
+    typer.Option(help="TOML file by which `pre-tool-use` may deny calls. Default: TELLBACK_HOOK_POLICY, else none."),
+]
+PrintOption = Annotated[
+    bool, typer.Option("--print", help="Print the hooks as JSON, to paste for another program; change no file.")
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the change as a diff without making it.")]
 PromptOption = Annotated[
-    str | None, typer.Option(help="Name of the prompt; default: that of the configuration, else agent.")
+    str | None, typer.Option(help="Name of the prompt. Default: the configuration's, else `agent`.")
 ]
 ConfigOption = Annotated[
-    Path | None, typer.Option(help="TOML file with the providers to ask for; default: TELLBACK_HOOK_CONFIG.")
+    Path | None, typer.Option(help="TOML file that selects feedback providers. Default: TELLBACK_HOOK_CONFIG.")
 ]
 WaitOption = Annotated[
-    float | None, typer.Option(help="Most seconds spent on Redis; default: TELLBACK_HOOK_WAIT, 0.05.")
+    float | None, typer.Option(help="Maximum seconds to spend on Redis. Default: TELLBACK_HOOK_WAIT (0.05).")
 ]
 
 HELP: Final = {
-    "session-start": "Begin the evaluation of an agent's session, with the providers of the configuration.",
-    "user-prompt-submit": "Give the feedback that waits along with what the user typed.",
-    "post-tool-use": "Publish a completed tool call, and give the feedback that it earned as additionalContext.",
-    "post-tool-use-failure": "As post-tool-use, for a call that failed.",
-    "stop": "Tell an agent once what is missing before it stops, by the configuration; send what waits on disk.",
+    "session-start": "Begin the evaluation of an agent's session with the configured providers.",
+    "user-prompt-submit": "Deliver pending feedback with the user's prompt.",
+    "pre-tool-use": "Deny a call that is certain to repeat a failure, where a policy file says so; else do nothing.",
+    "post-tool-use": "Publish a completed tool call, and deliver its feedback as additionalContext.",
+    "post-tool-use-failure": "Publish a failed tool call, and deliver its feedback as additionalContext.",
+    "subagent-start": "Begin the evaluation of a subagent, which has one of its own in the session.",
+    "subagent-stop": "Note for the main agent's next call if a subagent ended stuck or failed.",
+    "stop": "Remind the agent once of missing steps before it stops, if configured; send spooled events.",
 }
 EPILOG: Final = (
-    "Reads one event as JSON on standard input: session_id, hook_event_name, and for a tool call tool_name, "
-    "tool_input, tool_response or error, tool_use_id. Prints JSON, or nothing. Whatever goes wrong, the exit code is "
-    "0 and nothing is printed: `tellback hook status` tells what went wrong."
+    "Reads one event as JSON from standard input: session_id, hook_event_name and, for a tool call, tool_name, "
+    "tool_input, tool_response or error, and tool_use_id; agent_id if a subagent acts. Prints JSON or nothing. On any "
+    "error it prints nothing and exits 0, so that the agent is never blocked; `tellback hook status` shows recent "
+    "errors."
+)
+
+PASTE: Final = (
+    "Paste these into the file of a program whose hooks have the form of Claude Code's. Let any other program run "
+    "`tellback hook post-tool-use` after each tool call, with this on standard input, and give its model the "
+    "`additionalContext` that it prints:\n"
+    '{"session_id": "s1", "hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}, '
+    '"tool_response": {"stdout": "a.py"}, "tool_use_id": "1"}'
 )
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    hook = typer.Typer(no_args_is_help=True, help="Guidance for agents whose program runs hook commands (Claude Code).")
+    hook = typer.Typer(no_args_is_help=True, help="Guide agents that run hook commands, such as Claude Code.")
     hook.command("install")(install)
     hook.command("uninstall")(uninstall)
     hook.command("status")(status)
     for name, text in HELP.items():
-        hook.command(name, help=text, epilog=EPILOG, rich_help_panel="Events")(_event(name))
+        hook.command(name, help=text, epilog=EPILOG, rich_help_panel="Events")(_event_command(name))
     app.add_typer(hook, name="hook", rich_help_panel=GUIDANCE)
 
 
-def _event(name: str) -> Callable[..., None]:
+def _event_command(name: str) -> Callable[..., None]:
     def event(
+        *,
         prompt: PromptOption = None,
         config: ConfigOption = None,
+        policy: PolicyOption = None,
         wait: WaitOption = None,
         team: TeamOption = None,
         redis_url: UrlOption = None,
     ) -> None:
         from tellback.hook.process import main
 
-        main([name, *_arguments(prompt, config, wait, team, redis_url)])
+        given = {"prompt": prompt, "config": config, "policy": policy, "wait": wait, "team": team}
+        main([name, *_hook_arguments(**given, **{"redis-url": redis_url})])
 
     return event
 
 
 def install(
     *,
+    program: AgentOption = "claude",
+    shared: SharedOption = False,
+    user: UserOption = False,
     settings: SettingsOption = None,
-    project: ProjectOption = False,
+    absolute: AbsoluteOption = False,
+    print_only: PrintOption = False,
     dry_run: DryRunOption = False,
     prompt: PromptOption = None,
     config: ConfigOption = None,
+    policy: PolicyOption = None,
     wait: WaitOption = None,
     team: TeamOption = None,
     redis_url: UrlOption = None,
 ) -> None:
-    """Add the hooks to a settings file; all else in it stays, and `uninstall` gives the file back as it was.
+    """Add the hooks to an agent's settings file. Nothing else in the file changes; `uninstall` restores it.
 
-    The file is replaced at once and whole, and a copy of it is kept beside it. Running this again changes nothing, or
-    replaces the hooks where options differ.
+    The commands name `tellback` without a path, so the file can be committed. It is replaced atomically, and a backup
+    is kept beside it. Run the command again to change the hooks' options; with the same options it changes nothing.
     """
-    from tellback.hook.installation import compile_modules, installed, keep_backup, write
+    from tellback.hook.installation import compile_modules, keep_backup, plan_install, write_settings
+    from tellback.hook.programs import PROGRAM, program_named
 
-    with reported():
-        name = _checked(config, prompt)
-        arguments = _arguments(name, None if config is None else config.resolve(), wait, team, redis_url)
-        _check_options(arguments)
-        change = installed(_file(settings, project=project), _program(), arguments)
-        if dry_run:
-            _show(change)
+    with report_errors():
+        agent = program_named(program)
+        path = _settings_file(agent, settings, shared=shared, user=user)
+        _check_absolute(absolute=absolute, shared=shared)
+        name = _checked_prompt(config, prompt)
+        _check_policy(policy)
+        inside = not user and settings is None
+        files = {"config": config, "policy": policy}
+        named = {key: _named_path(file, inside=inside, shared=shared) for key, file in files.items()}
+        arguments = _hook_arguments(prompt=name, **named, wait=wait, team=team, **{"redis-url": redis_url})
+        _check_options(arguments, shared=shared)
+        called = _program_path() if absolute else PROGRAM
+        # With --print an empty file: nothing but the hooks is in what is printed.
+        path = Path(os.devnull) if print_only else path
+        change = plan_install(path, called, arguments, agent, policy=policy is not None)
+        if print_only or dry_run:
+            (_show_hooks if print_only else _show_change)(change)
             return
         if change.after == change.before:
-            typer.echo(f"{change.path}: the hooks are installed already")
+            echo(f"{change.path}: the hooks are already installed")
             return
         backup = keep_backup(change)
-        write(change)
+        write_settings(change)
         compile_modules()
-    typer.echo(f"{change.path}: hooks installed" + (f"; it was kept as {backup}" if backup and change.before else ""))
+    echo(f"{change.path}: hooks installed" + (f"; backup in {backup}" if backup and change.before else ""))
+    _advise(agent, called)
 
 
 def uninstall(
-    *, settings: SettingsOption = None, project: ProjectOption = False, dry_run: DryRunOption = False
+    *,
+    program: AgentOption = "claude",
+    shared: SharedOption = False,
+    user: UserOption = False,
+    settings: SettingsOption = None,
+    dry_run: DryRunOption = False,
 ) -> None:
-    """Take the hooks out of a settings file; where nothing else has changed it is what it was, byte for byte."""
-    from tellback.hook.installation import drop_backup, uninstalled, write
+    """Remove the hooks from an agent's settings file. If nothing else changed, it is restored byte for byte."""
+    from tellback.hook.installation import drop_backup, plan_uninstall, write_settings
+    from tellback.hook.programs import program_named
 
-    with reported():
-        change = uninstalled(_file(settings, project=project))
+    with report_errors():
+        change = plan_uninstall(_settings_file(program_named(program), settings, shared=shared, user=user))
         if dry_run:
-            _show(change)
+            _show_change(change)
             return
         if change.after == change.before:
-            typer.echo(f"{change.path}: no hooks of Tellback stand there")
+            echo(f"{change.path}: no Tellback hooks are installed")
             return
-        write(change)
+        write_settings(change)
         drop_backup(change)
-    typer.echo(f"{change.path}: hooks removed")
+    echo(f"{change.path}: hooks removed")
 
 
-def status(*, settings: SettingsOption = None, project: ProjectOption = False, as_json: JsonOption = False) -> None:
-    """Which hooks are installed, and what went wrong in them lately."""
+def status(
+    *,
+    program: AgentOption = "claude",
+    shared: SharedOption = False,
+    user: UserOption = False,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the installed hooks and their recent errors."""
+    from tellback.hook.failure_log import NAME
     from tellback.hook.installation import commands_in
-    from tellback.hook.troubles import NAME
+    from tellback.hook.programs import program_named
     from tellback.settings import load
 
-    with reported():
-        path = _file(settings, project=project)
+    with report_errors():
+        path = _settings_file(program_named(program), settings, shared=shared, user=user)
         commands = commands_in(path)
         data = load().data_path
     log = data / NAME
@@ -146,29 +212,31 @@ def status(*, settings: SettingsOption = None, project: ProjectOption = False, a
         print_json({"settings": str(path), "commands": commands, "troubles": lines, "spool_files": waiting})
         return
     for event, command in commands.items():
-        typer.echo(f"{event}: {command}")
+        echo(f"{event}: {command}")
     if not commands:
-        typer.echo(f"{path}: no hooks of Tellback; `tellback hook install` adds them")
+        echo(f"{path}: no Tellback hooks; run `tellback hook install` to add them, or ask with --shared or --user")
     if waiting:
-        typer.echo(f"files of facts that wait for Redis on this host: {waiting}")
+        echo(f"spool files waiting for Redis on this host: {waiting}")
     for line in lines:
-        typer.echo(f"trouble: {_dated(line)}")
+        echo(f"error: {_dated_line(line)}")
 
 
-def _dated(line: str) -> str:
+def _dated_line(line: str) -> str:
     from datetime import UTC, datetime
 
     stamp, _, text = line.partition(" ")
     return f"{datetime.fromtimestamp(int(stamp), UTC):%Y-%m-%d %H:%M:%S} {text}" if stamp.isdigit() else line
 
 
-def _checked(config: Path | None, prompt: str | None) -> str | None:
-    """The prompt's name, after the workers' own check of the configuration: a hook would fail in silence."""
+def _checked_prompt(config: Path | None, prompt: str | None) -> str | None:
+    """Return the prompt's name, once the configuration passed the check that workers make.
+
+    Installing is the last moment at which a person sees an error: the hooks themselves fail silently.
+    """
     from tellback.contracts.codec import decode
-    from tellback.errors import ConfigurationError, MessageError
-    from tellback.hook.config import read_config
+    from tellback.errors import MessageError
     from tellback.hook.event import encode_json
-    from tellback.hook.options import PROMPT
+    from tellback.hook.options import PROMPT, read_config
     from tellback.names import Family
 
     if config is None:
@@ -181,35 +249,89 @@ def _checked(config: Path | None, prompt: str | None) -> str | None:
     return prompt or read.prompt
 
 
-def _check_options(arguments: list[str]) -> None:
-    """As the hooks themselves check them, which fail in silence."""
+def _check_policy(policy: Path | None) -> None:
+    """Check the policy file, for the same reason."""
+    from tellback.hook.denial import read_denial_policy
+
+    if policy is not None:
+        read_denial_policy(str(policy))
+
+
+def _check_options(arguments: list[str], *, shared: bool) -> None:
+    """Check the options as the hooks do, since hooks fail silently."""
     from tellback.hook.options import read_options
     from tellback.state.database import Database
+    from tellback.urls import Address
 
     options = read_options(arguments, {"TELLBACK_DATA_DIR": os.devnull})
     Database(options.redis_url).close()
+    if shared and Address(options.redis_url).password:
+        raise ConfigurationError("--redis-url has a password, and others share this file: set TELLBACK_REDIS_URL")
 
 
-def _arguments(
-    prompt: str | None, config: Path | None, wait: float | None, team: str | None, redis_url: str | None
-) -> list[str]:
-    given = {"prompt": prompt, "config": config, "wait": wait, "team": team, "redis-url": redis_url}
+def _hook_arguments(**given: object) -> list[str]:
     return [f"--{name}={value}" for name, value in given.items() if value is not None]
 
 
-def _file(settings: Path | None, *, project: bool) -> Path:
-    return (settings or (PROJECT if project else USER)).expanduser()
+def _named_path(path: Path | None, *, inside: bool, shared: bool) -> Path | None:
+    """Return the path as the commands name it: relative to the project that the settings file belongs to."""
+    if path is None:
+        return None
+    whole, project = path.resolve(), Path.cwd().resolve()
+    if inside and whole.is_relative_to(project):
+        return whole.relative_to(project)
+    if shared:
+        raise ConfigurationError(
+            f"{path} is outside this project, and others share the settings: move it into {project}"
+        )
+    return whole
 
 
-def _program() -> str:
-    """The path of this program: a hook's shell need not have it on its own."""
+def _settings_file(agent: AgentProgram, settings: Path | None, *, shared: bool, user: bool) -> Path:
+    if sum((settings is not None, shared, user)) > 1:
+        raise ConfigurationError("--settings, --shared and --user each name a file; use one of them")
+    if settings is not None:
+        return settings.expanduser()
+    if shared:
+        return Path(agent.shared)
+    return Path(agent.local) if agent.local and not user else agent.user_file()
+
+
+def _advise(agent: AgentProgram, called: str) -> None:
+    """Say what stands between this file and hooks that work."""
+    from shutil import which
+
+    from tellback.hook.programs import PROGRAM
+
+    if called == PROGRAM and which(PROGRAM) is None:
+        echo(
+            "`tellback` is not on your PATH, so these hooks will do nothing. Install it for your user, for example "
+            "with `uv tool install tellback` or `pipx install tellback`; or, in a file of your own, use --absolute."
+        )
+    if agent.hint:
+        echo(agent.hint)
+
+
+def _program_path() -> str:
+    """Return this program's absolute path, for a PATH that does not include it."""
     called = Path(sys.argv[0])
     return str(called.absolute()) if called.name == "tellback" and os.access(called, os.X_OK) else "tellback"
 
 
-def _show(change: Change) -> None:
+def _check_absolute(*, absolute: bool, shared: bool) -> None:
+    if absolute and shared:
+        raise ConfigurationError("--absolute would write a path of your machine into a file that others share")
+
+
+def _show_hooks(change: SettingsChange) -> None:
+    echo((change.after or b"").decode().rstrip())
+    echo(PASTE, err=True)
+
+
+def _show_change(change: SettingsChange) -> None:
     import difflib
 
     before, after = ((text or b"").decode("utf-8", "replace").splitlines() for text in (change.before, change.after))
     name = str(change.path)
-    sys.stdout.writelines(f"{line}\n" for line in difflib.unified_diff(before, after, name, name, lineterm=""))
+    for line in difflib.unified_diff(before, after, name, name, lineterm=""):
+        echo(line)

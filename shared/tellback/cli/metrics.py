@@ -1,15 +1,16 @@
-"""`tellback metrics`: what Prometheus scrapes."""
+"""`tellback metrics`: print metrics in Prometheus' text format, or serve them by HTTP."""
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellback.cli.common import OPERATE, TeamOption, UrlOption, client
+from tellback.cli.common import OPERATE, TeamOption, UrlOption, client, echo
 from tellback.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -25,47 +26,46 @@ def metrics(
     *,
     serve: Annotated[
         int | None,
-        typer.Option(metavar="PORT", min=0, max=65_535, help="Serve them by HTTP until SIGTERM; 0: a free port."),
+        typer.Option(metavar="PORT", min=0, max=65_535, help="Serve by HTTP until SIGTERM. 0 picks a free port."),
     ] = None,
-    bind: Annotated[str, typer.Option(help="The address to serve on; whoever reaches it can read them.")] = "127.0.0.1",
+    bind: Annotated[str, typer.Option(help="Address to serve on. There is no authentication.")] = "127.0.0.1",
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Metrics in the text form of Prometheus: turns, fallbacks, late answers, sweep lag, outbox, intake, signals.
+    """Print or serve metrics in Prometheus' text format: turns, sweep lag, outbox, intake, commands, signals.
 
-    Printed once, or served. Each scrape asks Redis a bounded number of questions. Needs the extra `metrics`, which
-    `workers` includes.
+    Each scrape makes a bounded number of Redis calls. Requires the extra `metrics`, which `workers` includes.
     """
     try:
-        from tellback.cli.metrics_text import metrics_text
+        from tellback.cli.metrics_collector import render_metrics
     except ImportError as error:
-        message = "tellback metrics needs prometheus-client: pip install 'tellback[metrics]'"
+        message = "`tellback metrics` requires prometheus-client: pip install 'tellback[metrics]'"
         with client(redis_url, team):
             raise ConfigurationError(message) from error
     with client(redis_url, team) as tb:
         if serve is None:
-            typer.echo(metrics_text(tb), nl=False)
+            sys.stdout.write(render_metrics(tb))
         else:
-            _serve(tb, bind, serve)
+            _serve_forever(tb, bind, serve)
 
 
-def _serve(tb: Tellback, address: str, port: int) -> None:
+def _serve_forever(tb: Tellback, address: str, port: int) -> None:
     from prometheus_client import start_http_server
 
-    from tellback.cli.metrics_text import registry_of
+    from tellback.cli.metrics_collector import build_registry
 
     stop = threading.Event()
 
-    def end(_number: int, _frame: FrameType | None) -> None:
+    def request_stop(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+        signal.signal(number, request_stop)
     try:
-        server, thread = start_http_server(port, address, registry_of(tb))
+        server, thread = start_http_server(port, address, build_registry(tb))
     except OSError as error:
-        raise ConfigurationError(f"--serve {port}: cannot listen on {address}: {error.strerror}") from error
-    typer.echo(f"metrics at http://{address}:{server.server_port}/metrics", err=True)
+        raise ConfigurationError(f"--serve {port}: can't listen on {address}: {error.strerror}") from error
+    echo(f"serving metrics at http://{address}:{server.server_port}/metrics", err=True)
     while not stop.wait(0.5):
         pass
     server.shutdown()

@@ -1,27 +1,48 @@
-"""`tellback records` and `tellback gate`: what commands did, from Redis or from a file."""
+"""`tellback records` and `tellback gate`: read what a session's commands did.
+
+Records come from Redis or, with --file, from a host's record file and its rotated predecessors; both sources pass
+through the same functions, so that what they show is the same.
+"""
 
 from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
 from tellback import clock
-from tellback.cli.common import COMMANDS, JsonOption, TeamOption, UrlOption, client, print_json, reported, show
+from tellback.cli.common import (
+    COMMANDS,
+    JsonOption,
+    TeamOption,
+    UrlOption,
+    client,
+    echo,
+    print_json,
+    report_errors,
+    show_rows,
+)
 from tellback.errors import InvalidInput
+from tellback.sanitize import terminal_line
 
 if TYPE_CHECKING:
-    from tellback.commands.chains import Chain
+    from tellback.client.connection import Tellback
+    from tellback.commands.gate import RetryChain
     from tellback.contracts.commands import CommandRecord, Verdict
 
-POLL: Final = 0.3  # seconds between looks of --follow
+T = TypeVar("T")
 
-SessionArgument = Annotated[str | None, typer.Argument(help="The session; with --file, all of the file by default.")]
+POLL: Final = 0.3  # seconds between two reads of --follow
+
+SessionArgument = Annotated[
+    str | None, typer.Argument(help="Session name. Optional with --file, which then reads every session.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -33,137 +54,155 @@ def register(app: typer.Typer) -> None:
 def records(
     session: SessionArgument = None,
     *,
-    file: Annotated[
-        Path | None, typer.Option(help="Read this feedback_record.jsonl of a host; no Redis is needed.")
-    ] = None,
-    last: Annotated[int, typer.Option(min=1, max=200, help="How many of the newest.")] = 20,
+    file: Annotated[Path | None, typer.Option(help="Read a host's feedback_record.jsonl instead of Redis.")] = None,
+    last: Annotated[int, typer.Option(min=1, max=200, help="Number of newest records to show.")] = 20,
     all_: Annotated[
-        bool, typer.Option("--all", help="Everything that is kept; of a file its rotated set, oldest first.")
+        bool, typer.Option("--all", help="Show every kept record; with --file, rotated files too.")
     ] = False,
     failed: Annotated[
-        bool, typer.Option("--failed", help="Chains of attempts in which a failure or null exit is unresolved.")
+        bool, typer.Option("--failed", help="Show retry chains with an unresolved failure or missing exit code.")
     ] = False,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with new records as they come.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep printing new records as they arrive.")] = False,
     superseded: Annotated[
-        bool, typer.Option("--superseded", help="Those that came after their command had been declared lost.")
+        bool, typer.Option("--superseded", help="Show records that arrived after their command was declared lost.")
     ] = False,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """The newest records, oldest first. With --failed: what is still unresolved, whatever its age."""
-    with reported():
+    """Show the newest records of a session, oldest first; with --failed, everything unresolved, whatever its age."""
+    with report_errors():
         if superseded and (file or failed or follow):
-            raise InvalidInput("--superseded takes neither --file nor --failed nor --follow")
+            raise InvalidInput("--superseded can't be combined with --file, --failed or --follow")
     if file is not None:
-        _records_of_file(file, session, last=None if all_ else last, failed=failed, follow=follow, as_json=as_json)
+        _show_file(file, session, last=None if all_ else last, failed=failed, follow=follow, as_json=as_json)
         return
     from tellback.state.records import Records
 
     with client(redis_url, team) as tb:
-        session = _needed(session)
+        session = _require_session(session)
         store = Records(tb.context.database, tb.context.layout)
         if superseded:
-            _show(store.superseded(session)[-last:], as_json=as_json, title=f"Commands of {session}")
+            _show_records(store.superseded(session)[-last:], as_json=as_json, title=f"Commands of {session}")
             return
         kept, gone = store.all(session)
-        following = _until_interrupted(store.follow(session, len(kept) + gone, _polls())) if follow else iter(())
-        _tell(kept, following, session, last=None if all_ else last, failed=failed, as_json=as_json)
-        _warn_of(gone, [])
+        following = stop_on_interrupt(store.follow(session, len(kept) + gone, poll_ticks())) if follow else iter(())
+        unfinished = [] if failed or as_json else _unfinished_rows(tb, session)
+        shown = _RecordView(session, None if all_ else last, failed=failed, as_json=as_json, unfinished=unfinished)
+        _show_and_follow(kept, following, shown)
+        _warn_incomplete(gone, [])
 
 
 def gate(
     session: SessionArgument = None,
     *,
     require: Annotated[
-        list[str] | None, typer.Option(help='A command that must have run, quoted as for a shell: "pytest -q".')
+        list[str] | None,
+        typer.Option(help='Command that must have run, quoted as in a shell: "pytest -q". Repeatable.'),
     ] = None,
     file: Annotated[
-        Path | None, typer.Option(help="Judge this feedback_record.jsonl with its rotated set; no Redis is needed.")
+        Path | None, typer.Option(help="Check a host's feedback_record.jsonl and its rotated files instead of Redis.")
     ] = None,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Whether the records allow to claim success. Exits with 0 if they do, else with 1 and the reasons."""
-    with reported():
-        required = [_argv(command) for command in require or ()]
+    """Check whether the recorded runs justify claiming success. Exits 0 if they do, else exits 1 with the reasons."""
+    with report_errors():
+        required = [_parse_argv(command) for command in require or ()]
     if file is not None:
-        from tellback.commands.gate import judge
-        from tellback.commands.recordfile import RecordFile
+        from tellback.commands.gate import evaluate_gate
+        from tellback.commands.record import RecordFile
 
-        with _readable(file):
+        with _readable_file(file):
             loaded = RecordFile(file).load(rotated=True, session=session)
         if not loaded.records and not file.exists():
-            typer.echo(f"tellback: there is no file {file}", err=True)
-        verdict = judge(loaded.records, require=required, evicted=loaded.dropped, unreadable=loaded.unreadable)
+            echo(f"tellback: {file} does not exist", err=True)
+        verdict = evaluate_gate(loaded.records, require=required, evicted=loaded.dropped, unreadable=loaded.unreadable)
     else:
         with client(redis_url, team) as tb:
-            verdict = tb.gate(_needed(session), required)
+            verdict = tb.gate(_require_session(session), required)
     _print_verdict(verdict, as_json=as_json)
     raise typer.Exit(0 if verdict.passed else 1)
 
 
-def _records_of_file(
-    file: Path, session: str | None, *, last: int | None, failed: bool, follow: bool, as_json: bool
-) -> None:
-    from tellback.commands.recordfile import RecordFile
+def _show_file(file: Path, session: str | None, *, last: int | None, failed: bool, follow: bool, as_json: bool) -> None:
+    from tellback.commands.record import RecordFile
 
-    with _readable(file):
-        coming = RecordFile(file).follow(_polls()) if follow else iter(())  # from before it is read: nothing is missed
+    with _readable_file(file):
+        if not (follow or file.exists()):
+            raise InvalidInput(f"--file {file}: there is no such file; with --follow the command waits for it")
+        # Follow from before the file is read, so that no record is lost in between; `new` drops those read twice.
+        coming = RecordFile(file).follow(poll_ticks()) if follow else iter(())
         loaded = RecordFile(file).load(rotated=last is None or failed, session=session)
         known = {record.command_id: record for record in loaded.records}
         new = (
             record
-            for record in _until_interrupted(coming)
+            for record in stop_on_interrupt(coming)
             if session in (None, record.session) and known.get(record.command_id) != record
         )
-        _warn_of(loaded.dropped if last is None or failed else 0, loaded.unreadable)
-        _tell(loaded.records, new, str(session or file), last=last, failed=failed, as_json=as_json)
+        _warn_incomplete(loaded.dropped if last is None or failed else 0, loaded.unreadable)
+        _show_and_follow(loaded.records, new, _RecordView(str(session or file), last, failed=failed, as_json=as_json))
 
 
-def _tell(
-    found: Sequence[CommandRecord],
-    following: Iterator[CommandRecord],
-    title: str,
-    *,
-    last: int | None,
-    failed: bool,
-    as_json: bool,
-) -> None:
-    """Show what is there; then each record that comes, of them with `failed` those that leave or clear a failure."""
+@dataclass(frozen=True, slots=True)
+class _RecordView:
+    """The scope of a listing of records: the newest `last` ones or, with `failed`, those unresolved."""
+
+    title: str
+    last: int | None
+    failed: bool
+    as_json: bool
+    unfinished: Sequence[Mapping[str, Any]] = ()  # rows of commands without a record
+
+
+def _unfinished_rows(tb: Tellback, session: str) -> list[dict[str, Any]]:
+    from tellback.cli.steering import job_row
+    from tellback.state.job_listing import JobListing
+
+    now, jobs = tb.context.database.now_ms(), JobListing(tb.context.database, tb.context.layout).unfinished(session)
+    rows = [job_row(job, now) for job in jobs]
+    return [{**row, "exit": row["state"], "took": row["for"], "started_at": row["since"]} for row in rows]
+
+
+def _show_and_follow(found: Sequence[CommandRecord], following: Iterator[CommandRecord], view: _RecordView) -> None:
+    """Show the records found, then each new one; with `failed`, only new ones that add or clear a failure."""
+    failed, as_json = view.failed, view.as_json
     if failed:
-        _show_chains(_open_chains(found), as_json=as_json, title=f"Unresolved of {title}")
+        _show_chains(_unresolved_chains(found), as_json=as_json, title=f"Unresolved of {view.title}")
     else:
-        _show(found if last is None else found[-last:], as_json=as_json, title=f"Commands of {title}")
+        newest = found if view.last is None else found[-view.last :]
+        _show_records(newest, as_json=as_json, title=f"Commands of {view.title}", unfinished=view.unfinished)
     known = list(found)
-    open_before = _unresolved(known) if failed else 0
+    open_before = _unresolved_count(known) if failed else 0
     for record in following:
         if failed:
             known.append(record)
-            before, open_before = open_before, _unresolved(known)
+            before, open_before = open_before, _unresolved_count(known)
             if open_before == before:
                 continue
-        _print_one(record, as_json=as_json)
+        _print_record(record, as_json=as_json)
 
 
-def _open_chains(found: Sequence[CommandRecord]) -> list[Chain]:
-    from tellback.commands.chains import chains
+def _unresolved_chains(found: Sequence[CommandRecord]) -> list[RetryChain]:
+    from tellback.commands.gate import build_chains
 
-    return [chain for chain in chains(found) if chain.unresolved]
-
-
-def _unresolved(found: Sequence[CommandRecord]) -> int:
-    return sum(len(chain.unresolved) for chain in _open_chains(found))
+    return [chain for chain in build_chains(found) if chain.unresolved]
 
 
-def _show(found: Iterable[CommandRecord], *, as_json: bool, title: str) -> None:
-    columns = ("command_id", "exit", "took", "command", "error", "note")
-    rows: list[Any] = list(found) if as_json else [_row(record) for record in found]
-    show(rows, as_json=as_json, columns=columns, title=title)
+def _unresolved_count(found: Sequence[CommandRecord]) -> int:
+    return sum(len(chain.unresolved) for chain in _unresolved_chains(found))
 
 
-def _show_chains(found: Iterable[Chain], *, as_json: bool, title: str) -> None:
+def _show_records(
+    found: Iterable[CommandRecord], *, as_json: bool, title: str, unfinished: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    columns = ("command_id", "exit", "started_at", "took", "host", "command", "error", "note")
+    rows: list[Any] = list(found) if as_json else [*(_record_row(record) for record in found), *unfinished]
+    show_rows(rows, as_json=as_json, columns=columns, spare=("host", "started_at"), title=title)
+
+
+def _show_chains(found: Iterable[RetryChain], *, as_json: bool, title: str) -> None:
     columns = ("command_id", "exit", "command", "attempts", "error", "note")
     rows: list[Any] = []
     for chain in found:
@@ -177,32 +216,27 @@ def _show_chains(found: Iterable[Chain], *, as_json: bool, title: str) -> None:
                 }
             )
             continue
-        story = " → ".join(_exit(record) for record in chain.records)
-        rows += [_row(record) | {"attempts": story} for record in chain.unresolved]
-        rows += [{"error": visible(problem)} for problem in chain.problems]
-    show(rows, as_json=as_json, columns=columns, title=title)
+        story = " → ".join(_exit_text(record) for record in chain.records)
+        rows += [_record_row(record) | {"attempts": story} for record in chain.unresolved]
+        rows += [{"error": terminal_line(problem)} for problem in chain.link_problems]
+    show_rows(rows, as_json=as_json, columns=columns, title=title)
 
 
-def _print_one(record: CommandRecord, *, as_json: bool) -> None:
+def _print_record(record: CommandRecord, *, as_json: bool) -> None:
     import msgspec
 
     if as_json:
         print_json(msgspec.to_builtins(record))
         return
-    row = _row(record)
-    told = [f"exit {row['exit']}", row["took"], row["command"], *filter(None, (row["error"], row["note"]))]
-    print_line(" · ".join([*told, record.command_id]))
+    row = _record_row(record)
+    parts = [f"exit {row['exit']}", row["took"], row["command"], *filter(None, (row["error"], row["note"]))]
+    print_line(" · ".join([*parts, record.command_id]))
 
 
 def print_line(text: str) -> None:
-    """One line on standard output, at once."""
-    sys.stdout.write(f"{visible(text)}\n")
+    """Print one line on standard output and flush it."""
+    sys.stdout.write(f"{terminal_line(text)}\n")
     sys.stdout.flush()
-
-
-def visible(text: str) -> str:
-    """`text` with escapes in place of what a terminal would obey: commands and notes come from anybody."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def _print_verdict(verdict: Verdict, *, as_json: bool) -> None:
@@ -212,70 +246,93 @@ def _print_verdict(verdict: Verdict, *, as_json: bool) -> None:
     for line in ("passed" if verdict.passed else "refused", *(f"- {reason}" for reason in verdict.reasons)):
         print_line(line)
     if any("no linked retry" in reason for reason in verdict.reasons):
-        typer.echo("To clear a failure, repair what failed and run the same command again with --parent ID.", err=True)
+        echo(
+            "To clear a failure, fix its cause and run the same command again with --parent ID, "
+            "or say why it does not count: tellback waive ID --session S --why TEXT.",
+            err=True,
+        )
 
 
-def _row(record: CommandRecord) -> dict[str, Any]:
+def _record_row(record: CommandRecord) -> dict[str, Any]:
     import shlex
 
     return {
         "command_id": record.command_id,
-        "exit": _exit(record),
+        "exit": _exit_text(record),
+        "started_at": _started_ms(record),
         "took": f"{record.duration_ms / 1000:.2f} s",
-        "command": visible(shlex.join(record.command)),
-        "error": visible(record.error or record.signal or ""),
-        "note": visible(record.agent_note or ""),
+        "host": terminal_line(record.host or ""),
+        "command": terminal_line(shlex.join(record.command)),
+        "error": terminal_line(_error_text(record)),
+        "note": terminal_line(record.agent_note or ""),
     }
 
 
-def _exit(record: CommandRecord) -> str:
+def _started_ms(record: CommandRecord) -> int | None:
+    from contextlib import suppress
+    from datetime import datetime
+
+    with suppress(ValueError):  # null, or a file's line that another program wrote
+        return round(datetime.fromisoformat(record.started_at or "").timestamp() * 1000)
+    return None
+
+
+def _error_text(record: CommandRecord) -> str:
+    said = [record.error or record.signal or ""]
+    said += [f"waived by {record.waiver.by}: {record.waiver.reason}"] if record.waiver is not None else []
+    return "; ".join(filter(None, said))
+
+
+def _exit_text(record: CommandRecord) -> str:
     return "null" if record.exit_code is None else str(record.exit_code)
 
 
 @contextmanager
-def _readable(file: Path) -> Generator[None]:
-    with reported():
+def _readable_file(file: Path) -> Generator[None]:
+    with report_errors():
         try:
             yield
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise InvalidInput(f"{file} cannot be read: {error}") from error
+            raise InvalidInput(f"can't read {file}: {error}") from error
 
 
-def _warn_of(gone: int, unreadable: Sequence[str]) -> None:
+def _warn_incomplete(gone: int, unreadable: Sequence[str]) -> None:
     if gone:
-        typer.echo(f"tellback: {gone} older records are gone", err=True)
+        echo(f"tellback: {gone} older records are no longer kept", err=True)
     if unreadable:
-        typer.echo(f"tellback: no records, passed over: {', '.join(unreadable[:5])}", err=True)
+        echo(f"tellback: skipped what is not a record: {', '.join(unreadable[:5])}", err=True)
 
 
-def _argv(command: str) -> list[str]:
+def _parse_argv(command: str) -> list[str]:
     import shlex
 
     try:
         argv = shlex.split(command)
     except ValueError as error:
-        raise InvalidInput(f"require {command!r}: {error}") from error
+        raise InvalidInput(f"--require {command!r}: {error}") from error
     if not argv:
-        raise InvalidInput("require holds an empty command")
+        raise InvalidInput("--require: the command is empty")
     return argv
 
 
-def _needed(session: str | None) -> str:
+def _require_session(session: str | None) -> str:
     if not session:
-        raise InvalidInput("name a session, or give --file with the feedback_record.jsonl of a host")
+        raise InvalidInput("name a session, or use --file with a host's feedback_record.jsonl")
     return session
 
 
-def _polls() -> Iterator[None]:
+def poll_ticks() -> Iterator[None]:
+    """Yield at once, then every `POLL` seconds."""
     for number in itertools.count():
         if number:
             clock.sleep(POLL)
         yield
 
 
-def _until_interrupted(found: Iterator[CommandRecord]) -> Iterator[CommandRecord]:
+def stop_on_interrupt(found: Iterator[T]) -> Iterator[T]:
+    """Yield the items until Ctrl-C."""
     try:
         yield from found
     except KeyboardInterrupt:

@@ -1,25 +1,27 @@
-"""`tellback replay`: chat transcripts through the same way in as live agents."""
+"""`tellback replay`: play chat transcripts through the same intake as live agents, and check the outcome.
+
+A plain replay compares the counts of the file with those in Redis. With --kill-hosts it plays each conversation from
+host processes that it kills, and checks that every user message still gets exactly one answer.
+"""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
 
 import typer
 
-from tellback.cli.common import GUIDANCE, TeamOption, UrlOption, client, print_json, reported
+from tellback.cli.common import GUIDANCE, TeamOption, UrlOption, client, echo, plain_text, print_json, report_errors
+from tellback.cli.replay_report import INTERRUPTED, ReplayBars, open_input
 from tellback.errors import InvalidInput
+from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from tellback.replay.hosts import HostsResult
+    from tellback.replay.run import ReplayResult
 
-    from tellback.replay.run import Outcome
-    from tellback.replay.transcript import BadLine
 
-INTERRUPTED: Final = 130
 ROWS: Final = {
     "tool_calls": "tool calls counted",
     "errors": "errors among them",
@@ -34,8 +36,8 @@ KillHostsOption = Annotated[
     typer.Option(
         min=1,
         metavar="N",
-        help="Give each conversation a host process, kill every Nth at a random message, and check that each user "
-        "message has exactly one answer all the same; exit code 1 if not.",
+        help="Run each conversation in a host process, kill every Nth at a random message, and check that each user "
+        "message still gets exactly one answer. Exits 1 if not.",
     ),
 ]
 
@@ -46,147 +48,82 @@ def register(app: typer.Typer) -> None:
 
 
 def replay(
-    file: Annotated[str, typer.Argument(help="JSON lines, each an object with `messages`; - reads standard input.")],
+    file: Annotated[
+        str, typer.Argument(help="JSON lines file, each line an object with `messages`; - for standard input.")
+    ],
     *,
-    patience: Annotated[
-        float, typer.Option(min=0.1, help="Seconds that the workers may take without any progress.")
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds to wait for the workers while they make no progress.")
     ] = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     report: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="Write a guidance report: *.html is a page with timelines, *.md Markdown. Repeatable; offline."
-        ),
+        typer.Option(help="Write a guidance report: *.html (with timelines) or *.md. Repeatable. Implies --offline."),
     ] = None,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Only analyse: nothing is played, and no Redis is needed.")
+        bool, typer.Option("--offline", help="Only analyse the file. Plays nothing and needs no Redis.")
     ] = False,
     top: Annotated[
-        int, typer.Option(min=0, max=100_000, help="Conversations that a report shows, those with most nudges first.")
+        int, typer.Option(min=0, max=100_000, help="Maximum number of conversations in a report, most nudges first.")
     ] = 200,
     kill_hosts: KillHostsOption = None,
-    seed: Annotated[int, typer.Option(help="With --kill-hosts: decides at which messages.")] = 0,
+    seed: Annotated[int, typer.Option(help="With --kill-hosts: seed that selects the messages.")] = 0,
     answer_within: Annotated[
         float,
-        typer.Option(min=0.1, max=3_600.0, help="With --kill-hosts: seconds until a user is owed a fallback."),
+        typer.Option(min=0.1, max=3_600.0, help="With --kill-hosts: deadline of a turn, in seconds."),
     ] = 10.0,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Play chat transcripts at full speed; exit code 1 if what Redis then holds differs from the file.
+    """Play chat transcripts at full speed. Exits 1 if the counts in Redis then differ from those in the file.
 
-    With --report or --offline it tells instead which guidance each conversation would have been given, and when.
+    With --report or --offline, show instead which guidance each conversation would have received, and when.
     """
     if kill_hosts is not None:
-        from tellback.cli.replay_hosts import Killing, play_hosts
+        from tellback.cli.replay import KillOptions, play_file_with_hosts
 
-        with reported():
+        with report_errors():
             if report or offline:
-                raise InvalidInput("--kill-hosts plays the file: leave out --report and --offline")
-        killing = Killing(kill_every=kill_hosts, seed=seed, answer_within=answer_within, patience=patience)
-        play_hosts(file, killing, as_json=as_json, redis_url=redis_url, team=team)
+                raise InvalidInput("--kill-hosts can't be combined with --report or --offline")
+        killing = KillOptions(kill_every=kill_hosts, seed=seed, answer_within=answer_within, timeout=timeout)
+        play_file_with_hosts(file, killing, as_json=as_json, redis_url=redis_url, team=team)
         return
     if report or offline:
-        from tellback.cli.replay_report import analyse_file
+        from tellback.cli.replay_report import write_reports
 
-        analyse_file(file, report or [], top, as_json=as_json)
+        write_reports(file, report or [], top, as_json=as_json)
         return
-    _play(file, patience, as_json=as_json, redis_url=redis_url, team=team)
+    _play_file(file, timeout, as_json=as_json, redis_url=redis_url, team=team)
 
 
-def _play(file: str, patience: float, *, as_json: bool, redis_url: str | None, team: str | None) -> None:
+def _play_file(file: str, timeout: float, *, as_json: bool, redis_url: str | None, team: str | None) -> None:
     from tellback.replay.run import Replay
 
     try:
-        with opened(file) as source, client(redis_url, team) as tb, Bars(file, source) as bars:
-            outcome = Replay(tb, bars, patience=patience).run(source)
+        with open_input(file) as source, client(redis_url, team) as tb, ReplayBars(file, source) as bars:
+            outcome = Replay(tb, bars, timeout=timeout).run(source)
     except KeyboardInterrupt:
-        typer.echo("tellback: interrupted; what was played stays, and nothing was compared", err=True)
+        echo("tellback: interrupted; played events stay in Redis, and nothing was compared", err=True)
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
-        print_json(_plain(outcome))
+        print_json(_result_dict(outcome))
     else:
-        _print(outcome)
-    _explain(file, outcome)
+        _print_result(outcome)
+    _explain_differences(file, outcome)
     if outcome.bad_lines and not outcome.conversations:
-        typer.echo(f"tellback: {file} holds no conversation", err=True)
+        echo(f"tellback: {file} contains no conversation", err=True)
         raise typer.Exit(2)
-    if not outcome.matches:
+    if not outcome.is_match:
         raise typer.Exit(1)
 
 
-class Bars:
-    """Two progress bars on a terminal, silence in a pipe; bad lines are told in either."""
-
-    def __init__(self, name: str, source: BinaryIO, counting: str = "counted by the workers") -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-        self._name = name
-        self._source = source
-        console = Console(stderr=True)
-        columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
-        self._progress: Progress = Progress(*columns, console=console, disable=not console.is_terminal)
-        self._playing = self._progress.add_task("playing", total=size_of(source))
-        self._counting = self._progress.add_task(counting, total=None, start=False)
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def played(self, conversations: int) -> None:
-        """Move the first bar to where the file is read."""
-        with suppress(OSError):  # a pipe has no position
-            self._progress.update(self._playing, completed=self._source.tell())
-        self._progress.update(self._playing, description=f"playing {conversations} conversations")
-
-    def bad(self, line: BadLine) -> None:
-        """One line on standard error."""
-        self._progress.console.print(
-            f"tellback: {self._name}, line {line.line}: {line.reason}", markup=False, highlight=False, soft_wrap=True
-        )
-
-    def counted(self, done: int, wanted: int) -> None:
-        """Move the second bar."""
-        self._progress.start_task(self._counting)
-        self._progress.update(self._counting, completed=done, total=wanted)
-
-
-@contextmanager
-def opened(name: str) -> Generator[BinaryIO, None, None]:
-    """The file, or standard input for `-`; what cannot be read is one line and exit code 2."""
-    if name == "-":
-        yield sys.stdin.buffer
-        return
-    with reported():
-        try:
-            source = Path(name).open("rb")  # noqa: SIM115 - closed below
-        except OSError as error:
-            raise InvalidInput(f"cannot read {name}: {error.strerror}") from error
-    with source:
-        yield source
-
-
-def size_of(source: BinaryIO) -> int | None:
-    """How many bytes a file has; None for a pipe."""
-    import os
-
-    try:
-        return os.fstat(source.fileno()).st_size or None
-    except OSError:  # no file behind it
-        return None
-
-
-def _plain(outcome: Outcome) -> dict[str, Any]:
+def _result_dict(outcome: ReplayResult) -> dict[str, Any]:
     from dataclasses import asdict
 
-    return {**asdict(outcome), "matches": outcome.matches}
+    return {**asdict(outcome), "matches": outcome.is_match}
 
 
-def _print(outcome: Outcome) -> None:
+def _print_result(outcome: ReplayResult) -> None:
     from dataclasses import asdict
 
     from rich.console import Console
@@ -201,24 +138,95 @@ def _print(outcome: Outcome) -> None:
     console = Console()
     console.print(table)
     events = outcome.file.tool_calls + outcome.file.opened
-    console.print(
-        f"{outcome.conversations:,} conversations in {outcome.seconds:.1f} s "
-        f"({events / max(outcome.seconds, 0.001):,.0f} tool calls and user messages a second)",
-        highlight=False,
-    )
+    rate = events / max(outcome.seconds, 0.001)
+    timing = f"{outcome.seconds:.1f} s ({rate:,.0f} tool calls and user messages a second)"
+    console.print(plain_text(f"{outcome.conversations:,} conversations in {timing}"))
     for name, number in asdict(outcome.oddities).items():
         if number:
-            console.print(f"{name.replace('_', ' ')}: {number:,}", highlight=False)
+            console.print(plain_text(f"{name.replace('_', ' ')}: {number:,}"))
     if outcome.bad_lines:
-        console.print(f"lines that hold no conversation: {len(outcome.bad_lines):,}", highlight=False)
+        console.print(plain_text(f"lines without a conversation: {len(outcome.bad_lines):,}"))
 
 
-def _explain(file: str, outcome: Outcome) -> None:
-    """Why the counts differ, on standard error."""
+def _explain_differences(file: str, outcome: ReplayResult) -> None:
+    """Print on standard error why the counts differ."""
     if outcome.fallbacks:
-        typer.echo(f"tellback: the sweep answered {outcome.fallbacks} turns before their answers came", err=True)
+        echo(
+            f"tellback: the sweep answered {count_phrase(outcome.fallbacks, 'turn')} before an answer arrived", err=True
+        )
     if not outcome.applied:
-        why = "the workers made no progress" if outcome.workers else "no worker takes events: start `tellback up`"
-        typer.echo(f"tellback: not everything was applied: {why}", err=True)
+        why = "the workers made no progress" if outcome.workers else "no worker is running: start `tellback up`"
+        echo(f"tellback: some events were not applied: {why}", err=True)
     for line, reason in outcome.differing.items():
-        typer.echo(f"tellback: {file}, line {line}: {reason}", err=True)
+        echo(f"tellback: {file}, line {line}: {reason}", err=True)
+
+
+class KillOptions(TypedDict):
+    """Options of --kill-hosts; `answer_within` and `timeout` are in seconds."""
+
+    kill_every: int
+    seed: int
+    answer_within: float
+    timeout: float
+
+
+def play_file_with_hosts(
+    file: str, killing: KillOptions, *, as_json: bool, redis_url: str | None, team: str | None
+) -> None:
+    """Play the file and print the outcome of each user message; exit 1 unless each has exactly one answer."""
+    from tellback.replay.hosts import HostsReplay
+
+    try:
+        with open_input(file) as source, client(redis_url, team) as tb, ReplayBars(file, source, "answered") as bars:
+            outcome = HostsReplay(tb, bars, **killing).run(source)
+    except KeyboardInterrupt:
+        echo("tellback: interrupted; played events stay in Redis, and the sweep answers open turns", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        print_json(_hosts_result_dict(outcome))
+    else:
+        _print_hosts_result(outcome)
+    for turn in outcome.unanswered:
+        echo(f"tellback: turn {turn} has no answer: run `tellback doctor` to check the workers", err=True)
+    for turn in outcome.doubled:
+        echo(f"tellback: turn {turn} has more than one first answer", err=True)
+    if outcome.bad_lines and not outcome.conversations:
+        echo(f"tellback: {file} contains no conversation", err=True)
+        raise typer.Exit(2)
+    if not outcome.is_match:
+        raise typer.Exit(1)
+
+
+def _hosts_result_dict(outcome: HostsResult) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {**asdict(outcome), "matches": outcome.is_match}
+
+
+def _print_hosts_result(outcome: HostsResult) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table("", "", title=f"Replay {outcome.run}", title_justify="left", show_header=False)
+    for name, number in (
+        ("host processes", outcome.hosts),
+        ("of them killed", len(outcome.killed)),
+        ("user messages", outcome.messages),
+        ("answered by their host", outcome.answers),
+        ("answered by the sweep", len(outcome.fallbacks)),
+        ("late answers after that", outcome.late),
+        ("without any answer", len(outcome.unanswered)),
+        ("with two first answers", len(outcome.doubled)),
+    ):
+        table.add_row(name, f"{number:,}")
+    console.print(table)
+    for why, number in Counter(fallback.why for fallback in outcome.fallbacks).most_common():
+        console.print(plain_text(f"fallbacks, {why}: {number:,}"))
+    for fallback in outcome.fallbacks:
+        if fallback.why != "no answer in the transcript":
+            where = f"line {fallback.line}, conversation {fallback.conversation}, message {fallback.message}"
+            console.print(plain_text(f"fallback: {where}: {fallback.why} ({fallback.turn})"), soft_wrap=True)
+    console.print(
+        plain_text(f"{outcome.conversations:,} conversations in {outcome.seconds:.1f} s, seed {outcome.seed}")
+    )

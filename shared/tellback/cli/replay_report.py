@@ -1,105 +1,113 @@
-"""`tellback replay --report`: the guidance that conversations would have been given, without Redis."""
+"""`tellback replay --report`: analyse the guidance that conversations would have received, without Redis.
+
+Also home to what both kinds of replay share: the input file and the progress bars.
+"""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 import typer
 
-from tellback.cli.common import print_json, reported
-from tellback.cli.replay import INTERRUPTED, opened, size_of
+from tellback.cli.common import echo, plain_text, print_json, report_errors
 from tellback.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tellback.replay.digest import Digest
+    from rich.progress import Progress
+
+    from tellback.replay.analysis import AnalysisDigest
+    from tellback.replay.transcript import BadLine
+
+INTERRUPTED: Final = 130
 
 _PAGES: Final = (".html", ".htm")
 _TEXTS: Final = (".md", ".markdown")
 
 
-def analyse_file(name: str, reports: Sequence[Path], top: int, *, as_json: bool) -> None:
-    """Analyse a file, write the reports, print the figures; exit code 2 if the file holds no conversation."""
-    with reported():
-        _check(reports)
-    digest = _analysed(name, top)
+def write_reports(name: str, reports: Sequence[Path], top: int, *, as_json: bool) -> None:
+    """Analyse a file, write the reports and print the figures; exit 2 if the file contains no conversation."""
+    with report_errors():
+        _check_report_paths(reports)
+    digest = _analyze(name, top)
     for bad in digest.bad:
-        typer.echo(f"tellback: {name}, line {bad.line}: {bad.reason}", err=True)
+        echo(f"tellback: {name}, line {bad.line}: {bad.reason}", err=True)
     if digest.bad_beyond:
-        typer.echo(f"tellback: {name}: {digest.bad_beyond:,} further lines hold no conversation", err=True)
-    if not digest.whole.conversations:
-        typer.echo(f"tellback: {name} holds no conversation", err=True)
+        echo(f"tellback: {name}: {digest.bad_beyond:,} more lines contain no conversation", err=True)
+    if not digest.totals.conversations:
+        echo(f"tellback: {name} contains no conversation", err=True)
         raise typer.Exit(2)
-    with reported():
+    with report_errors():
         for path in reports:
-            _write(path, _pieces(path, digest))
+            _write_atomically(path, _render_report(path, digest))
     if as_json:
-        print_json(plain(digest, [str(path) for path in reports]))
+        print_json(digest_dict(digest, [str(path) for path in reports]))
     else:
-        _print(digest, reports)
+        _print_digest(digest, reports)
 
 
-def _check(reports: Sequence[Path]) -> None:
+def _check_report_paths(reports: Sequence[Path]) -> None:
     for path in reports:
         if path.suffix.lower() not in (*_PAGES, *_TEXTS):
-            raise InvalidInput(f"--report {path}: end the name in .html (a page) or .md (Markdown)")
+            raise InvalidInput(f"--report {path}: use a file name ending in .html or .md")
         if not path.parent.is_dir():
-            raise InvalidInput(f"--report {path}: there is no directory {path.parent}")
+            raise InvalidInput(f"--report {path}: the directory {path.parent} does not exist")
 
 
-def _analysed(name: str, top: int) -> Digest:
+def _analyze(name: str, top: int) -> AnalysisDigest:
     from rich.console import Console
     from rich.progress import Progress
 
-    from tellback.replay.analysis import analyse
+    from tellback.replay.analysis import analyze_file
 
     console = Console(stderr=True)
     try:
-        with opened(name) as source, Progress(console=console, disable=not console.is_terminal) as progress:
-            bar = progress.add_task("analysing", total=size_of(source))
+        with open_input(name) as source, Progress(console=console, disable=not console.is_terminal) as progress:
+            bar = progress.add_task("analysing", total=input_size(source))
 
-            def told(conversations: int) -> None:
+            def advance(conversations: int) -> None:
                 with suppress(OSError):  # a pipe has no position
                     progress.update(bar, completed=source.tell())
                 progress.update(bar, description=f"analysing {conversations} conversations")
 
-            with reported():
+            with report_errors():
                 shown = "standard input" if name == "-" else Path(name).name
-                return analyse(source, source=shown, top=top, told=told)
+                return analyze_file(source, source=shown, top=top, progress=advance)
     except KeyboardInterrupt:
-        typer.echo("tellback: interrupted; nothing was written", err=True)
+        echo("tellback: interrupted; nothing was written", err=True)
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _pieces(path: Path, digest: Digest) -> Iterator[str]:
-    from tellback.replay.markdown import markdown_of
-    from tellback.replay.page import page_of
+def _render_report(path: Path, digest: AnalysisDigest) -> Iterator[str]:
+    from tellback.replay.html_report import render_html
+    from tellback.replay.markdown_report import render_markdown
 
-    make: Callable[[Digest], Iterator[str]] = page_of if path.suffix.lower() in _PAGES else markdown_of
+    make: Callable[[AnalysisDigest], Iterator[str]] = render_html if path.suffix.lower() in _PAGES else render_markdown
     return make(digest)
 
 
-def _write(path: Path, pieces: Iterator[str]) -> None:
-    """Whole or not at all: what was there before stays until the new one is complete."""
+def _write_atomically(path: Path, pieces: Iterator[str]) -> None:
+    """Write a file whole or not at all; an existing one stays until the new one is complete."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with draft.open("x", encoding="utf-8", errors="replace") as file:
             file.writelines(pieces)
         draft.replace(path)
     except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {error.strerror}") from error
+        raise InvalidInput(f"can't write {path}: {error.strerror}") from error
     finally:
         draft.unlink(missing_ok=True)
 
 
-def plain(digest: Digest, reports: Sequence[str]) -> dict[str, Any]:
-    """The figures, and of each conversation that is shown when its nudges come."""
+def digest_dict(digest: AnalysisDigest, reports: Sequence[str]) -> dict[str, Any]:
+    """Return the figures for JSON, with the nudges of each conversation shown."""
     from dataclasses import asdict
 
-    whole = digest.whole
+    whole = digest.totals
     return {
         "source": digest.source,
         "reports": list(reports),
@@ -131,21 +139,85 @@ def plain(digest: Digest, reports: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _print(digest: Digest, reports: Sequence[Path]) -> None:
+def _print_digest(digest: AnalysisDigest, reports: Sequence[Path]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from tellback.replay.markdown import rows_of, summary
+    from tellback.replay.markdown_report import figure_rows, summary
 
     console = Console()
-    console.print(summary(digest), markup=False, highlight=False)
+    console.print(plain_text(summary(digest)))
     table = Table(title="Guidance that would have been delivered", title_justify="left")
     table.add_column("", no_wrap=True)
     for head in ("conversations", "calls", "errors", "nudges", "nudged", "nudges a call"):
         table.add_column(head, justify="right")
-    for name, f in rows_of(digest):
+    for name, f in figure_rows(digest):
         numbers = (f.conversations, f.calls, f.errors, f.nudges, f.nudged)
         table.add_row(name, *(f"{number:,}" for number in numbers), f"{f.per_call:.3f}")
     console.print(table)
     for path in reports:
-        console.print(f"report: {path}", markup=False, highlight=False, soft_wrap=True)
+        console.print(plain_text(f"report: {path}"), soft_wrap=True)
+
+
+class ReplayBars:
+    """Two progress bars on a terminal, nothing in a pipe; bad lines are reported in both."""
+
+    def __init__(self, name: str, source: BinaryIO, counting: str = "counted by the workers") -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+        self._name = name
+        self._source = source
+        console = Console(stderr=True)
+        columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+        self._progress: Progress = Progress(*columns, console=console, disable=not console.is_terminal)
+        self._playing = self._progress.add_task("playing", total=input_size(source))
+        self._counting = self._progress.add_task(counting, total=None, start=False)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def played(self, conversations: int) -> None:
+        """Advance the first bar to the position in the file."""
+        with suppress(OSError):  # a pipe has no position
+            self._progress.update(self._playing, completed=self._source.tell())
+        self._progress.update(self._playing, description=f"playing {conversations} conversations")
+
+    def bad(self, line: BadLine) -> None:
+        """Report a line without a conversation on standard error."""
+        said = plain_text(f"tellback: {self._name}, line {line.line}: {line.reason}")
+        self._progress.console.print(said, soft_wrap=True)
+
+    def counted(self, done: int, wanted: int) -> None:
+        """Advance the second bar."""
+        self._progress.start_task(self._counting)
+        self._progress.update(self._counting, completed=done, total=wanted)
+
+
+@contextmanager
+def open_input(name: str) -> Generator[BinaryIO, None, None]:
+    """Open the file, or standard input for `-`; an unreadable file is reported in one line with exit code 2."""
+    if name == "-":
+        yield sys.stdin.buffer
+        return
+    with report_errors():
+        try:
+            source = Path(name).open("rb")  # noqa: SIM115 - closed below
+        except OSError as error:
+            raise InvalidInput(f"can't read {name}: {error.strerror}") from error
+    with source:
+        yield source
+
+
+def input_size(source: BinaryIO) -> int | None:
+    """Return the size of a file in bytes, or None for a pipe."""
+    import os
+
+    try:
+        return os.fstat(source.fileno()).st_size or None
+    except OSError:  # no file behind it
+        return None

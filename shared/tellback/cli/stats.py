@@ -1,4 +1,4 @@
-"""`tellback stats`: what guidance has measured, or what the signals of a bank add up to."""
+"""`tellback stats`: the measures of guidance or of a bank, as tables, bars, a picture or JSON."""
 
 from __future__ import annotations
 
@@ -7,39 +7,46 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tellback.cli.common import OPERATE, TeamOption, UrlOption, client, print_json, warn_of_models
-from tellback.cli.pictures import drawing, picture_file
+from tellback.cli.common import (
+    OPERATE,
+    TeamOption,
+    UrlOption,
+    client,
+    plot_path,
+    print_json,
+    reporting_plot_errors,
+    warn_of_models,
+)
 from tellback.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tellback.client.bank_report import BankReport
     from tellback.client.connection import Tellback
-    from tellback.client.stats import GuidanceStats
+    from tellback.client.statistics import BankReport, GuidanceStats
 
-GUIDANCE_DAYS: Final = 35
+GUIDANCE_DAYS: Final = 35  # counters of guidance expire after them, so more days would show nothing
 BANK_DAYS: Final = 90
 
 
 SessionOption = Annotated[
     str | None,
-    typer.Option("--session", "-s", help="Only this session, as far as its newest 1,000 history entries tell."),
+    typer.Option("--session", "-s", help="Show only this session, from its newest 1,000 history entries."),
 ]
 BankOption = Annotated[
-    str | None, typer.Option("--bank", "-b", help="What the signals of this bank add up to, instead of guidance.")
+    str | None, typer.Option("--bank", "-b", help="Show this bank's signals and scores instead of guidance.")
 ]
 DaysOption = Annotated[
     int | None,
     typer.Option(
         min=1,
         max=400,
-        help="How many days (UTC), today included: of guidance 35 at most; of a bank those with signals, else 90.",
+        help="Number of days (UTC), including today. Guidance: 35 at most. Banks: days with signals; default 90.",
     ),
 ]
 PlotOption = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Draw it: into FILE.png, .svg or .pdf (extra `plot`), or with - as bars in the terminal.",
+        help="Draw a plot to FILE.png, .svg or .pdf (needs the extra `plot`), or as bars in the terminal with -.",
     ),
 ]
 
@@ -59,68 +66,69 @@ def stats(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """What guidance has measured: tools, suggestions offered and taken, loops, providers, delivery, cool-downs.
+    """Show statistics of guidance: tools, suggestions offered and taken, loops, providers, delivery, cool-downs.
 
-    With --bank, what the signals of a bank add up to: its average score by day, how the scores of its facts are spread,
-    the most and the least useful facts, and how scores moved.
+    With --bank, show a bank's average score by day, the distribution of scores, the most and least useful facts, and
+    how scores changed.
 
-    Counters are kept by day for 35 days. Each is exact: an event that comes twice counts once, whichever worker dies.
-    A suggestion is taken when one of the next three calls is of its tool, with its arguments where it named some. A
-    loop is a call made for the 3rd, 5th or 8th time; a repeated failure is a failed call made again that fails again.
+    Guidance counters are kept by day for 35 days. They are exact: an event that is delivered twice counts once, even if
+    a worker crashes. A suggestion counts as taken if one of the next three calls uses its tool, with its arguments if
+    it named any. A loop is the 3rd, 5th or 8th identical call; a repeated failure is a failed call that is repeated and
+    fails again.
     """
     with client(redis_url, team) as tb:
-        picture = picture_file(plot)
-        _check(session, bank, days)
+        picture = plot_path(plot)
+        _check_options(session, bank, days)
         if session is None:
             warn_of_models(tb)
         if bank is not None:
-            found: GuidanceStats | BankReport = _bank(tb, bank, days or BANK_DAYS, picture)
+            found: GuidanceStats | BankReport = _bank_report(tb, bank, days or BANK_DAYS, picture)
         else:
-            found = _guidance(tb, session, days or GUIDANCE_DAYS, picture)
+            found = _guidance_stats(tb, session, days or GUIDANCE_DAYS, picture)
     if as_json:
         import msgspec
 
         print_json(msgspec.to_builtins(found))
     elif picture is None:
-        _print(found, bars=plot is not None)
+        _print_stats(found, bars=plot is not None)
 
 
-def _check(session: str | None, bank: str | None, days: int | None) -> None:
+def _check_options(session: str | None, bank: str | None, days: int | None) -> None:
     if session is not None and bank is not None:
-        raise InvalidInput("--session and --bank: use one of them")
+        raise InvalidInput("use either --session or --bank, not both")
     if bank is None and days is not None and days > GUIDANCE_DAYS:
-        raise InvalidInput(f"--days {days}: counters of guidance are kept {GUIDANCE_DAYS} days")
+        raise InvalidInput(f"--days {days}: guidance counters are kept for {GUIDANCE_DAYS} days")
 
 
-def _guidance(tb: Tellback, session: str | None, days: int, picture: Path | None) -> GuidanceStats:
-    from tellback.client.stats import session_stats, team_stats
+def _guidance_stats(tb: Tellback, session: str | None, days: int, picture: Path | None) -> GuidanceStats:
+    from tellback.client.statistics import session_stats, team_stats
 
     found = team_stats(tb.context, days) if session is None else session_stats(tb.context, session)
     if picture is not None:
-        with drawing(picture):
-            from tellback.cli.stats_plot import draw
+        with reporting_plot_errors(picture):
+            from tellback.cli.plots import draw_guidance
 
-            draw(found, picture)
+            draw_guidance(found, picture)
     return found
 
 
-def _bank(tb: Tellback, bank: str, days: int, picture: Path | None) -> BankReport:
-    from tellback.client.bank_report import bank_report
+def _bank_report(tb: Tellback, bank: str, days: int, picture: Path | None) -> BankReport:
+    from tellback.client.statistics import bank_report
 
     found = bank_report(tb.context, tb.bank(bank).name, days)
     if picture is not None:
-        with drawing(picture):
-            from tellback.cli.bank_plot import draw
+        with reporting_plot_errors(picture):
+            from tellback.cli.plots import draw_bank
 
-            draw(found, picture)
+            draw_bank(found, picture)
     return found
 
 
-def _print(found: GuidanceStats | BankReport, *, bars: bool) -> None:
-    from tellback.cli import bank_page, stats_page
-    from tellback.client.stats import GuidanceStats
+def _print_stats(found: GuidanceStats | BankReport, *, bars: bool) -> None:
+    from tellback.cli import stats_report
+    from tellback.client.statistics import GuidanceStats
 
     if isinstance(found, GuidanceStats):
-        (stats_page.print_bars if bars else stats_page.print_page)(found)
+        (stats_report.print_guidance_bars if bars else stats_report.print_guidance_report)(found)
     else:
-        (bank_page.print_bars if bars else bank_page.print_page)(found)
+        (stats_report.print_bank_bars if bars else stats_report.print_bank_report)(found)

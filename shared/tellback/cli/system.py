@@ -1,4 +1,4 @@
-"""`tellback up` and `tellback doctor`: the whole system on one host, and what is wrong with it."""
+"""`tellback up` and `tellback doctor`: run the whole system on one host, and diagnose it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellback.cli.common import BEGIN, TeamOption, UrlOption, print_json, reported
+from tellback.cli.common import BEGIN, TeamOption, UrlOption, echo, plain_text, print_json, report_errors
 
 if TYPE_CHECKING:
-    from tellback.doctor.finding import Finding
-    from tellback.up.system import System
+    from tellback.doctor.infrastructure import DoctorFinding
+    from tellback.up.system import SystemPlan
 
 
 def register(app: typer.Typer) -> None:
@@ -24,28 +24,32 @@ def register(app: typer.Typer) -> None:
 def up(
     *,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Redis' data, passwords, logs; default: TELLBACK_DATA_DIR, else the user's.")
+        Path | None, typer.Option(help="Directory for data and logs. Default: TELLBACK_DATA_DIR, else the user's.")
     ] = None,
     redis_url: Annotated[
-        str | None, typer.Option(help="Use this Redis; default: TELLBACK_REDIS_URL, else an embedded one.")
+        str | None, typer.Option(help="Redis URL to use. Default: TELLBACK_REDIS_URL, else an embedded Redis.")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Workers of the loops, and as many of commands.")] = 1,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the embedded Redis; 0: any free one.")] = 6379,
-    flower_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of Flower; 0: any free one.")] = 5555,
-    no_flower: Annotated[bool, typer.Option("--no-flower", help="Run without Flower.")] = False,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Number of workers for events and turns, and again for commands.")
+    ] = 1,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the embedded Redis. 0 picks a free port.")
+    ] = 6379,
+    flower_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of Flower. 0 picks a free port.")] = 5555,
+    no_flower: Annotated[bool, typer.Option("--no-flower", help="Don't start Flower.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON line when everything answers, then nothing.")
+        bool, typer.Option("--json", help="Print one line of JSON once all services are ready, then nothing.")
     ] = False,
 ) -> None:
-    """Run the whole system: Redis, workers, beat and Flower, until Ctrl-C."""
+    """Run the whole system (Redis, workers, beat and Flower) until you press Ctrl-C."""
     import os
 
     from tellback.settings import PREFIX, load
     from tellback.up.guard import run_guarded
-    from tellback.up.system import Options
+    from tellback.up.system import UpOptions
 
-    with reported():
-        options = Options(
+    with report_errors():
+        options = UpOptions(
             settings=load(data_dir=None if data_dir is None else str(data_dir)),
             redis_url=redis_url or os.environ.get(f"{PREFIX}REDIS_URL") or None,
             workers=workers,
@@ -54,13 +58,13 @@ def up(
         )
 
     def supervise(guard: socket.socket) -> int:
-        from tellback.up.supervisor import Supervisor
-        from tellback.up.system import assemble
+        from tellback.up.supervisor import SystemSupervisor
+        from tellback.up.system import plan_system
 
         try:
-            with reported():
-                system = assemble(options)
-                Supervisor(system, guard, JsonReporter(system) if as_json else TerminalReporter(system)).run()
+            with report_errors():
+                system = plan_system(options)
+                SystemSupervisor(system, guard, JsonUpReporter(system) if as_json else TerminalUpReporter(system)).run()
         except typer.Exit as end:
             return end.exit_code
         return 0
@@ -74,14 +78,14 @@ def doctor(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Say what is there, what is wrong, and what to do; exit code 1 if something is wrong."""
+    """Diagnose the system: show what is running, what is wrong, and how to fix it. Exits 1 if anything is wrong."""
     import msgspec
 
-    from tellback.doctor.examination import examine
+    from tellback.doctor.examination import run_checks
     from tellback.settings import load
 
-    with reported():
-        findings = examine(load(redis_url=redis_url, team=team), url_given=redis_url is not None)
+    with report_errors():
+        findings = run_checks(load(redis_url=redis_url, team=team), url_given=redis_url is not None)
     well = all(finding.state != "wrong" for finding in findings)
     if as_json:
         print_json({"ok": well, "findings": msgspec.to_builtins(findings)})
@@ -90,48 +94,46 @@ def doctor(
     raise typer.Exit(0 if well else 1)
 
 
-def _show_findings(findings: list[Finding]) -> None:
+def _show_findings(findings: list[DoctorFinding]) -> None:
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     colour = {"ok": "green", "note": "yellow", "wrong": "bold red"}
     table = Table(show_header=False, box=None, pad_edge=False)
     for finding in findings:
-        advice = f"\n[italic]→ {escape(finding.advice)}[/]" if finding.advice else ""
-        state = f"[{colour[finding.state]}]{finding.state}[/]"
-        table.add_row(state, escape(finding.check), f"{escape(finding.found)}{advice}")
+        advice = plain_text(f"\n→ {finding.advice}" if finding.advice else "", "italic")
+        found = Text.assemble(plain_text(finding.found), advice)
+        table.add_row(Text(finding.state, colour[finding.state]), plain_text(finding.check), found)
     Console().print(table)
 
 
-class JsonReporter:
-    """One JSON line for a script; troubles go to standard error."""
+class JsonUpReporter:
+    """Prints one JSON line for a script, and problems to standard error."""
 
-    def __init__(self, system: System) -> None:
-        """Take what is run."""
+    def __init__(self, system: SystemPlan) -> None:
         self._system = system
 
     def waiting(self, names: list[str]) -> None:
-        """Silence."""
+        """Print nothing."""
 
     def ready(self, pids: dict[str, int]) -> None:
-        """The line; its addresses carry their passwords."""
+        """Print the line. Its URLs include their passwords, since a script has to connect with them."""
         system = self._system
         print_json({"redis_url": system.settings.redis_url, "flower_url": system.flower_url, "pids": pids})
 
     def trouble(self, text: str) -> None:
-        """A line on standard error."""
-        typer.echo(f"tellback up: {text}", err=True)
+        """Print a problem to standard error."""
+        echo(f"tellback up: {text}", err=True)
 
     def stopping(self) -> None:
-        """Silence."""
+        """Print nothing."""
 
 
-class TerminalReporter:
-    """Progress and a summary for a person."""
+class TerminalUpReporter:
+    """Prints progress and a summary for a person."""
 
-    def __init__(self, system: System) -> None:
-        """Take what is run."""
+    def __init__(self, system: SystemPlan) -> None:
         from rich.console import Console
 
         self._system = system
@@ -139,13 +141,13 @@ class TerminalReporter:
         self._status = self._console.status("starting")
 
     def waiting(self, names: list[str]) -> None:
-        """Show what is still to come, on a terminal only."""
+        """Show the services that are not ready yet, on a terminal only."""
         if self._console.is_terminal:
             self._status.start()
-            self._status.update(f"starting: {', '.join(names)}")
+            self._status.update(plain_text(f"starting: {', '.join(names)}"))
 
     def ready(self, pids: dict[str, int]) -> None:
-        """Where everything is, and how it is used."""
+        """Print addresses, process ids and the data directory."""
         from rich.table import Table
 
         from tellback.urls import without_secrets
@@ -153,22 +155,24 @@ class TerminalReporter:
         self._status.stop()
         system = self._system
         table = Table(show_header=False, box=None, pad_edge=False)
-        table.add_row("Redis", f"{without_secrets(system.settings.redis_url)}  ({system.redis_release})")
+        table.add_row("Redis", plain_text(f"{without_secrets(system.settings.redis_url)}  ({system.redis_release})"))
         table.add_row("Flower", system.flower_url or "not started")
         table.add_row("Processes", ", ".join(f"{name} {pid}" for name, pid in pids.items()))
-        table.add_row("Data, logs", str(system.data_dir.path))
-        self._console.print("Everything answers.", style="bold")
+        table.add_row("Data, logs", plain_text(str(system.data_dir.path)))
+        self._console.print("All services are ready.", style="bold")
         self._console.print(table)
         self._console.print(
-            "The command line and tellback.connect() find it by themselves. Ctrl-C stops it.", highlight=False
+            "The first signal or recall may wait up to a minute, until a worker has loaded the embedding model.\n"
+            "The command line and tellback.connect() connect to it automatically. Press Ctrl-C to stop.",
+            highlight=False,
         )
 
     def trouble(self, text: str) -> None:
-        """A line on standard error."""
+        """Print a problem to standard error."""
         self._status.stop()
-        typer.echo(f"tellback up: {text}", err=True)
+        echo(f"tellback up: {text}", err=True)
 
     def stopping(self) -> None:
-        """That it may take some seconds."""
+        """Tell the user that stopping may take a few seconds."""
         self._status.stop()
-        self._console.print("Stopping: what runs has a few seconds to finish. Ctrl-C again ends it at once.")
+        self._console.print("Stopping: running tasks have a few seconds to finish. Press Ctrl-C again to stop now.")

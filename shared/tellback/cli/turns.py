@@ -1,4 +1,4 @@
-"""`tellback turns`, `tellback outbox`: what users are owed, and what is on its way to them."""
+"""`tellback turns` and `tellback outbox`: list turns that users wait for, and deliveries on their way to them."""
 
 from __future__ import annotations
 
@@ -6,39 +6,44 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tellback.cli.common import TURNS, JsonOption, TeamOption, UrlOption, client, show
+from tellback.cli.common import TURNS, JsonOption, TeamOption, UrlOption, client, print_json, show_rows
+from tellback.errors import NotFound
 
 if TYPE_CHECKING:
-    from tellback.state.outbox import Delivery, Place
-    from tellback.state.turns import TurnView
+    from tellback.state.outbox import Delivery, OutboxQueue
+    from tellback.state.turn_view import TurnView
 
-LISTED: Final = 1_024_000  # the newest 1,000 turns of each of the most shards that a team can have
-UNDELIVERED: Final = ("opened_at", "channel", "conversation", "kind", "status", "error", "turn")
+MAX_LISTED: Final = 1_024_000  # the newest 1,000 turns of each of the most shards that a team can have
+UNDELIVERED_STATES: Final = ("opened_at", "channel", "conversation", "kind", "status", "error", "turn")
 
-LimitOption = Annotated[int, typer.Option(help="Rows at most.", min=1, max=10_000)]
+LimitOption = Annotated[int, typer.Option(help="Maximum number of rows.", min=1, max=10_000)]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("turns", rich_help_panel=TURNS)(turns)
+    group = typer.Typer(invoke_without_command=True)
+    group.callback()(turns)
+    group.command("show")(show)
+    app.add_typer(group, name="turns", rich_help_panel=TURNS)
     app.command("outbox", rich_help_panel=TURNS)(outbox)
 
 
 def turns(
+    context: typer.Context,
     *,
     open_: Annotated[
-        bool, typer.Option("--open", help="Only turns whose user still waits, nearest deadline first.")
+        bool, typer.Option("--open", help="Show only turns without an answer, nearest deadline first.")
     ] = False,
-    overdue: Annotated[bool, typer.Option("--overdue", help="Only open turns past their deadline.")] = False,
+    overdue: Annotated[bool, typer.Option("--overdue", help="Show only open turns past their deadline.")] = False,
     host: Annotated[
-        str | None, typer.Option("--host", help="Only open turns that were handed over to this host, and are with it.")
+        str | None, typer.Option("--host", help="Show only open turns handed over to this host and still with it.")
     ] = None,
     late: Annotated[
         bool,
         typer.Option(
             "--late",
-            help="Only turns whose answer came after the fallback was out: how late, and what became of it. They are "
-            "looked for among the newest 1,000 turns of each shard.",
+            help="Show only turns answered after their fallback, with the delay and outcome of the late answer. "
+            "Searches the newest 1,000 turns of each shard.",
         ),
     ] = False,
     limit: LimitOption = 100,
@@ -46,21 +51,23 @@ def turns(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """The newest turns, or those that are open; `overdue` is in seconds past the deadline, `late` after the fallback.
+    """List the newest turns, or those that are open; use `show ID` for one turn in full.
 
-    `delivery` is what is known of the first answer: waiting, sending, delivered, ambiguous, dead, or dropped: its
-    conversation had more deliveries than it holds. `late delivery` is what is known of a late one, which may also be
-    dropped since it was stale.
+    `overdue` is in seconds past the deadline, `late` in seconds after the fallback. `delivery` is the state of the
+    first answer: waiting, sending, delivered, ambiguous, dead, or dropped because its conversation's queue was full.
+    `late delivery` is the state of a late answer, which may also be dropped because it is stale.
     """
     from tellback.state.turns import Turns
 
+    if context.invoked_subcommand is not None:
+        return
     with client(redis_url, team) as tb:
         database = tb.context.database
         store, now = Turns(database, tb.context.layout), database.now_ms()
         if host is not None:
-            found = store.handed_to(host, limit)
+            found = store.handed_over_to(host, limit)
         else:
-            found = store.open_now(limit) if open_ or overdue else store.newest(LISTED if late else limit)
+            found = store.open_now(limit) if open_ or overdue else store.newest(MAX_LISTED if late else limit)
     rows = [_turn_row(turn, now) for turn in found]
     if overdue:
         rows = [row for row in rows if row["overdue"] is not None]
@@ -68,18 +75,52 @@ def turns(
         rows = [row for row in rows if row["late"] is not None][-limit:]
     times = ("late", "late_delivery") if late else ("overdue", "delivery")
     columns = ("opened_at", "state", "channel", "conversation", *times, "id")
-    show(rows, as_json=as_json, columns=columns, spare=(times[1], "channel"), title="Turns")
+    show_rows(rows, as_json=as_json, columns=columns, spare=(times[1], "channel"), title="Turns")
+
+
+def show(
+    turn_id: Annotated[str, typer.Argument(help="Id of the turn, from `tellback turns`.")],
+    as_json: JsonOption = False,
+    redis_url: UrlOption = None,
+    team: TeamOption = None,
+) -> None:
+    """Show one turn: its text, state, times and deliveries, and what happened to it, oldest first."""
+    from tellback.cli.history import history_row
+    from tellback.state.turns import Turns
+
+    with client(redis_url, team) as tb:
+        database = tb.context.database
+        store, now = Turns(database, tb.context.layout), database.now_ms()
+        found = store.load([turn_id], text=True)[0] if store.is_turn_id(turn_id) else None
+        if found is None:
+            raise NotFound(f"no turn {turn_id}; `tellback turns` shows what there is")
+        events = [entry for entry in tb.history(found.session) if entry.get("turn") == turn_id]
+    turn = _turn_row(found, now)
+    if as_json:
+        print_json({**turn, "history": events})
+        return
+    known = [{"field": name, "value": _field_text(name, value)} for name, value in turn.items() if value is not None]
+    show_rows(known, as_json=False, columns=("field", "value"), title=f"Turn {turn_id}")
+    rows = [history_row(entry) for entry in events]
+    show_rows(rows, as_json=False, columns=("at", "kind", "what"), title="History")
+
+
+def _field_text(name: str, value: Any) -> str:
+    from tellback.cli.listing import format_cell
+
+    is_time = name == "deadline" or name.endswith("_at")
+    return format_cell("at" if is_time else name, value) if value != "" else "none"
 
 
 def outbox(
-    channel: Annotated[str | None, typer.Argument(help="The channel; without one, every channel.")] = None,
+    channel: Annotated[str | None, typer.Argument(help="Channel to show. Default: all channels.")] = None,
     *,
     undelivered: Annotated[
         bool,
         typer.Option(
             "--undelivered",
-            help="Instead: what is out of the outbox and did not surely arrive, dead, ambiguous or dropped for "
-            "want of room, of the newest 1,000 turns of each shard.",
+            help="Show deliveries that left the outbox and may not have arrived: dead, ambiguous, or dropped because a "
+            "queue was full. Searches the newest 1,000 turns of each shard.",
         ),
     ] = False,
     limit: LimitOption = 100,
@@ -87,26 +128,26 @@ def outbox(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Deliveries that are not settled, in order within each conversation.
+    """List unsettled deliveries, in order within each conversation.
 
-    `status` is waiting, taken (by a transport), or ambiguous: it may have been sent, and holds its conversation for
-    `TELLBACK_OUTBOX_HOLD`.
+    `status` is waiting, taken (by a transport) or ambiguous. An ambiguous delivery may have been sent; it holds its
+    conversation for TELLBACK_OUTBOX_HOLD seconds.
     """
     from tellback.client.outbox import open_outbox
     from tellback.state.turns import Turns
 
     with client(redis_url, team) as tb:
         if undelivered:
-            turns = Turns(tb.context.database, tb.context.layout).newest(LISTED)
+            turns = Turns(tb.context.database, tb.context.layout).newest(MAX_LISTED)
             lost = [row for turn in turns if channel in {None, turn.channel} for row in _undelivered_rows(turn)]
-            show(lost[-limit:], as_json=as_json, columns=UNDELIVERED, title="Undelivered")
+            show_rows(lost[-limit:], as_json=as_json, columns=UNDELIVERED_STATES, title="Undelivered")
             return
         store = open_outbox(tb.context)
         channels = [channel] if channel else store.channels()
         found = [item for name in channels for item in store.pending(name, limit)][:limit]
     rows = [_delivery_row(place, ready_at, delivery) for place, ready_at, delivery in found]
     columns = ("at", "channel", "conversation", "kind", "status", "attempt", "ready_at", "text")
-    show(rows, as_json=as_json, columns=columns, spare=("attempt", "ready_at", "channel"), title="Outbox")
+    show_rows(rows, as_json=as_json, columns=columns, spare=("attempt", "ready_at", "channel"), title="Outbox")
 
 
 def _turn_row(turn: TurnView, now: int) -> dict[str, Any]:
@@ -127,7 +168,9 @@ def _undelivered_rows(turn: TurnView) -> list[dict[str, Any]]:
         ("fallback" if turn.state == "fallback" else "answer", turn.delivery, turn.outcome),
         ("late", turn.late_delivery, turn.late_outcome),
     ):
-        if status in {"dead", "ambiguous"} or (status == "dropped" and outcome):  # a stale answer was never in it
+        if status in {"dead", "ambiguous"} or (
+            status == "dropped" and outcome
+        ):  # a stale answer never entered the outbox
             error = msgspec.json.decode(outcome).get("error") if outcome else None
             found.append({
                 "opened_at": turn.opened_at,
@@ -141,7 +184,7 @@ def _undelivered_rows(turn: TurnView) -> list[dict[str, Any]]:
     return found
 
 
-def _delivery_row(place: Place, ready_at: int, delivery: Delivery) -> dict[str, Any]:
+def _delivery_row(place: OutboxQueue, ready_at: int, delivery: Delivery) -> dict[str, Any]:
     response = delivery.outgoing
     return {
         "at": delivery.at,

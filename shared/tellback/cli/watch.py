@@ -1,4 +1,4 @@
-"""`tellback watch`: the records of commands, in a terminal."""
+"""`tellback watch`: follow the records of commands in a full-screen terminal view."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tellback.cli.common import COMMANDS, TeamOption, UrlOption, client, reported
+from tellback.cli.common import COMMANDS, TeamOption, UrlOption, client, report_errors
 from tellback.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:
-    from tellback.tui.sources import Source
+    from tellback.tui.sources import RecordSource
 
 STDIN: Final = "-"
 SLOW_SECONDS: Final = 10.0
@@ -27,46 +27,46 @@ def register(app: typer.Typer) -> None:
 def watch(
     session: Annotated[
         str | None,
-        typer.Argument(help="The session; `-` for JSON lines on standard input; with --file, all of it by default."),
+        typer.Argument(help="Session name, or `-` to read JSON lines from standard input. Optional with --file."),
     ] = None,
     *,
-    file: Annotated[
-        Path | None, typer.Option(help="Watch this feedback_record.jsonl of a host; no Redis is needed.")
-    ] = None,
-    slow: Annotated[float, typer.Option(min=0, help="Seconds from which a command is marked as slow.")] = SLOW_SECONDS,
+    file: Annotated[Path | None, typer.Option(help="Watch a host's feedback_record.jsonl instead of Redis.")] = None,
+    slow: Annotated[
+        float, typer.Option(min=0, help="Mark commands that take at least this many seconds as slow.")
+    ] = SLOW_SECONDS,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """The records of commands as they come: failures, null exits, retries, expectations, output. Needs a terminal."""
-    with reported():
-        _need_textual()
+    """Watch the records of commands as they arrive: failures, retries, expectations and output. Needs a terminal."""
+    with report_errors():
+        _require_textual()
         if file is not None and session == STDIN:
-            raise InvalidInput("take records either from --file or from standard input")
-        keyboard = _keyboard_beside_lines() if session == STDIN else None
+            raise InvalidInput("use either --file or standard input (`-`), not both")
+        keyboard = _reopen_keyboard() if session == STDIN else None
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise InvalidInput("watch needs a terminal; `tellback records` prints")
+            raise InvalidInput("`tellback watch` needs a terminal; use `tellback records` to print records")
     if keyboard is not None:
         from tellback.tui.sources import LineSource
 
-        _show(LineSource(keyboard), slow)
+        _run_app(LineSource(keyboard), slow)
     elif file is not None:
         from tellback.tui.sources import FileSource
 
-        _show(FileSource(file, session), slow)
+        _run_app(FileSource(file, session), slow)
     else:
         from tellback.tui.sources import SessionSource
 
         with client(redis_url, team) as tb:
             if not session:
-                raise InvalidInput("name a session, give --file, or `-` for standard input")
-            _show(SessionSource(tb.context.database, tb.context.layout, session), slow)
+                raise InvalidInput("name a session, or use --file, or `-` for standard input")
+            _run_app(SessionSource(tb.context.database, tb.context.layout, session), slow)
 
 
-def _show(source: Source, slow: float) -> None:
+def _run_app(source: RecordSource, slow: float) -> None:
     from tellback.tui.app import WatchApp
 
     app = WatchApp(source, slow=slow)
-    with reported():
+    with report_errors():
         app.run()
         if app.error is not None:
             raise app.error
@@ -74,21 +74,21 @@ def _show(source: Source, slow: float) -> None:
         raise typer.Exit(app.return_code)
 
 
-def _need_textual() -> None:
+def _require_textual() -> None:
     from importlib.util import find_spec
 
     if find_spec("textual") is None:
-        raise ConfigurationError("watch needs Textual: pip install 'tellback[tui]'")
+        raise ConfigurationError("`tellback watch` requires Textual: pip install 'tellback[tui]'")
 
 
-def _keyboard_beside_lines() -> int:
-    """Take standard input aside as the lines' descriptor, and put the terminal's keyboard in its place."""
+def _reopen_keyboard() -> int:
+    """Return a copy of standard input for the lines, and replace it by the terminal: Textual reads keys from fd 0."""
     if sys.stdin.isatty():
-        raise InvalidInput("give JSON lines on standard input: tellback records S --all --json | tellback watch -")
+        raise InvalidInput("pipe JSON lines in: tellback records SESSION --all --json | tellback watch -")
     try:
         terminal = os.open("/dev/tty", os.O_RDWR)
     except OSError as error:
-        raise InvalidInput("watch needs a terminal for its keys, and there is none (/dev/tty)") from error
+        raise InvalidInput("`tellback watch` needs a terminal for its keys, and can't open /dev/tty") from error
     lines = os.dup(0)
     os.dup2(terminal, 0)
     os.close(terminal)

@@ -1,1 +1,4 @@
-"""What an agent host calls: one frame, and a file for each loop."""
+"""The client that an agent host calls: `connection` holds the entry point, and each loop has files of its own.
+
+Nothing here imports Celery, torch or numpy, since agents import it at every start: requirement A-74.
+"""

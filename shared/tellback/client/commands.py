@@ -1,53 +1,155 @@
-"""Commands as an agent host sees them.
+"""Commands as a host uses them: submit one, wait for its record, follow its output, cancel it, and ask the gate.
 
-Source: runtime-feedback-loops.
+A submission is an event, so it is spooled while Redis is away; everything else is a read or a decision and needs Redis.
+`Job.wait` returns a record or raises, and never guesses (requirement C-7). Followed output is best effort: the worker
+drops pieces rather than slow the command down, and the record stays the authority on how it ended.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
 from tellback import clock
-from tellback.client.context import Context
-from tellback.client.follow import follow as follow_output
-from tellback.commands.checks import problem, unaddressable
-from tellback.commands.gate import judge
-from tellback.contracts.commands import CommandRecord, CommandSubmitted, OnLost, OutputPiece, Priority, Verdict
+from tellback.backoff import retry
+from tellback.client.client_context import ClientContext
+from tellback.commands.checks import addressing_error, submission_error
+from tellback.commands.gate import evaluate_gate
+from tellback.contracts.commands import (
+    DEFAULT_TIMEOUT,
+    CommandRecord,
+    CommandSubmitted,
+    OnLost,
+    OutputPiece,
+    Priority,
+    Stream,
+    Verdict,
+)
 from tellback.contracts.message import new_event_id
 from tellback.errors import InvalidInput, Timeout
+from tellback.state.audit import Author
+from tellback.state.followed_output import FollowedOutputs, FollowedPiece
 from tellback.state.jobs import Jobs
-from tellback.state.records import KEPT, Records
+from tellback.state.records import BACKOFF, CAP, RETRY_SECONDS, Records
 
-DEFAULT_TIMEOUT: Final = 30.0
+POLL_SECONDS: Final = 0.5  # one blocking read of output; a command that never prints shows only in its record
+
+_FollowReply = list[tuple[int, FollowedPiece]]
+
+
+def follow_output(
+    context: ClientContext,
+    submitted: CommandSubmitted,
+    next_attempt: Callable[[str], str | None],
+    timeout: float | None,
+) -> Iterator[OutputPiece]:
+    """Yield the output of a command and of its further attempts. See `tellback.Job.follow`."""
+    end = clock.monotonic() + (math.inf if timeout is None else timeout)
+    command_id: str | None = submitted.command_id
+    while command_id is not None:
+        record = yield from _FollowedAttempt(context, submitted.session, command_id, end).pieces()
+        command_id = None if record.may_advance else next_attempt(command_id)
+
+
+class _FollowedAttempt:
+    """Reads the output of one attempt until it has a record."""
+
+    def __init__(self, context: ClientContext, session: str, command_id: str, end: float) -> None:
+        self._outputs = FollowedOutputs(context.database, context.layout)
+        self._records = Records(context.database, context.layout)
+        self._session = session
+        self._command_id = command_id
+        self._end = end
+        self._number = 0  # of the last piece that was read
+        self._at = 0  # bytes of output up to its end; a gap to the next piece is what the worker dropped
+        self._ended = False  # the worker has published its last piece
+        self._record: CommandRecord | None = None
+
+    def pieces(self) -> Generator[OutputPiece, None, CommandRecord]:
+        """Yield pieces until there is a record, and return the record.
+
+        Raises:
+            Timeout: there is no record in time.
+            NotFound: newer records of the session have replaced it.
+            Unavailable: Redis has been away for `RETRY_SECONDS` seconds.
+        """
+        wait = 0.0
+        while not self._ended:
+            found = self._poll_with_retry(wait)
+            for number, piece in found:
+                yield from self._new_pieces(number, piece)
+            if not found and self._record is not None:
+                yield from self._final_pieces(self._record)
+                return self._record
+            left = self._end - clock.monotonic()
+            if not found and left <= 0:
+                raise self._timeout_error()
+            wait = 0.0 if self._record else max(0.0, min(POLL_SECONDS, left))
+        left = self._end - clock.monotonic()
+        record = self._record or self._records.wait(self._session, self._command_id, left)
+        if record is None:
+            raise self._timeout_error()
+        return record
+
+    def _poll_with_retry(self, wait: float) -> _FollowReply:
+        """Poll once for `wait` seconds, and retry while Redis is away, so that its restart doesn't end the output."""
+        away_until = clock.monotonic() + RETRY_SECONDS
+        return retry(lambda: self._poll(wait), BACKOFF, end=min(self._end, away_until))
+
+    def _poll(self, wait: float) -> _FollowReply:
+        found = self._read_output(wait)
+        if not found and self._record is None:
+            self._record = self._records.wait(self._session, self._command_id, 0.0)
+            if self._record is not None:
+                # The worker publishes output before the record. What is not here now was dropped for good.
+                return self._read_output(0.0)
+        return found
+
+    def _read_output(self, wait: float) -> _FollowReply:
+        return self._outputs.read(self._session, self._command_id, self._number, wait)
+
+    def _new_pieces(self, number: int, piece: FollowedPiece) -> Iterator[OutputPiece]:
+        dropped = piece.at - self._at
+        self._number, self._at, self._ended = number, piece.at + piece.raw, piece.end
+        if piece.text or dropped:
+            yield OutputPiece(command_id=self._command_id, stream=piece.stream, text=piece.text, dropped=dropped)
+
+    def _final_pieces(self, record: CommandRecord) -> Iterator[OutputPiece]:
+        tails: tuple[tuple[Stream, str], ...] = (("stdout", record.stdout_tail), ("stderr", record.stderr_tail))
+        for stream, tail in tails:
+            if tail:
+                yield OutputPiece(command_id=self._command_id, stream=stream, text=f"{tail}\n", recorded=True)
+
+    def _timeout_error(self) -> Timeout:
+        return Timeout(f"command {self._command_id} has no record in the time that was given; it may still run")
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A submitted command."""
+    """A submitted command: wait for its record, follow its output, or cancel it."""
 
     submitted: CommandSubmitted
-    _context: Context = field(repr=False, compare=False)
+    _context: ClientContext = field(repr=False, compare=False)
 
     @property
     def command_id(self) -> str:
-        """The id under which its record is kept."""
+        """The id of the command, and of its record."""
         return self.submitted.command_id
 
     def wait(self, timeout: float | None = None) -> CommandRecord:
-        """The record, as soon as there is one; without `timeout` (in seconds) that may be never.
+        """Return the record as soon as there is one, for at most `timeout` seconds. Requirements C-7 and C-32.
 
-        With `on_lost="retry"`: the record of the last attempt.
+        Without `timeout` this waits forever. With `on_lost="retry"` you get the record of the last attempt.
 
         Raises:
-            Timeout: no record within `timeout`; the command goes on. Never a guess.
-            NotFound: it ended long ago, and so many newer records of its session have replaced its own.
-            Unavailable: Redis is away.
+            Timeout: there is no record within `timeout` seconds. The command goes on, and you can wait again.
+            NotFound: the command ended long ago, and newer records of its session have replaced its record.
+            Unavailable: Redis has not answered for 30 seconds, or does not when the time is over.
         """
         self._context.publisher.flush()
         end = clock.monotonic() + (math.inf if timeout is None else timeout)
@@ -62,32 +164,38 @@ class Job:
             command_id = again
 
     def follow(self, timeout: float | None = None) -> Iterator[OutputPiece]:
-        """What the command prints while it runs, as it comes, redacted; ends when the record is there for `wait`.
+        """Yield the command's redacted output while it runs, until its record is there. Requirement C-66.
 
-        Of a command that was submitted with `follow=True`: whole lines, from its beginning, within a fraction of a
-        second. Of any other, and where the end of the output could not be told, what the record keeps at the end
-        (`OutputPiece.recorded`). With `on_lost="retry"`: of each attempt. Many may follow at once.
+        For a command submitted with `follow=True` these are whole lines from the beginning, a fraction of a second
+        after they are printed. For any other command, or if the end of the output can't be followed, you get the tails
+        that the record keeps, marked `OutputPiece.recorded`. With `on_lost="retry"` each attempt is followed. Any
+        number of readers may follow one command.
 
         Raises:
-            Timeout: no record within `timeout` seconds; the command goes on.
-            NotFound: it ended long ago, and so many newer records of its session have replaced its own.
-            Unavailable: Redis is away for long; begin again later.
+            Timeout: there is no record within `timeout` seconds. The command goes on.
+            NotFound: the command ended long ago, and newer records of its session have replaced its record.
+            Unavailable: Redis has not answered for 30 seconds. Start again later.
         """
         self._context.publisher.flush()
         return follow_output(self._context, self.submitted, self._next_attempt, timeout)
 
-    def cancel(self) -> bool:
-        """End it, queued or running, with a record that says so; False when it has its record already.
+    def cancel(self, *, reason: str = "", by: str = "") -> bool:
+        """Cancel the command, queued or running; return False if it already has a record. Requirements C-21 to C-24.
 
-        Its worker is told at once; `wait` returns the record. A cancellation that overtakes the submission holds.
+        The worker stops the command at once, and `wait` returns a record that says it was cancelled. A cancellation
+        that arrives before the submission keeps the command from starting. The audit log says who cancelled it and
+        why; `by` is this process's user and host by default.
 
         Raises:
-            Unavailable: Redis is away; whether the cancellation took effect is unknown, ask again.
+            InvalidInput: a text is too long.
+            Unavailable: Redis does not answer. The command may or may not be cancelled; you can repeat the call.
         """
         self._context.publisher.flush()
-        state, again = self._jobs.cancel(self.submitted)
+        author = Author.of(by, reason)
+        state, again = self._jobs.cancel(self.submitted, author)
         if again is not None:
-            state, _ = self._jobs.cancel_attempt(self.submitted, again)
+            # The attempt that this host knows was lost, and a retry runs under another id.
+            state, _ = self._jobs.cancel_attempt(self.submitted, again, author)
         return state != "done"
 
     def _next_attempt(self, command_id: str) -> str | None:
@@ -101,7 +209,7 @@ class Job:
 
 
 def submit(
-    context: Context,
+    context: ClientContext,
     argv: Sequence[str],
     *,
     session: str,
@@ -117,7 +225,8 @@ def submit(
     priority: Priority = "normal",
     follow: bool = False,
 ) -> Job:
-    """Hand a command to the workers. See `tellback.Tellback.submit`."""
+    """Submit a command to the workers. See `tellback.Tellback.submit`. Requirements C-1 and C-3."""
+    # A string is a sequence of strings too: `list("ls")` would run the program `l` with the argument `s`.
     if isinstance(argv, str | bytes):
         raise InvalidInput(f"argv is {type(argv).__name__}; give a list of arguments (there is no shell)")
     event_id = new_event_id()
@@ -143,24 +252,34 @@ def submit(
         submitted = msgspec.convert(fields, CommandSubmitted)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise InvalidInput(str(error).replace("$.", "")) from error
-    if reason := unaddressable(submitted) or problem(submitted):
+    if reason := addressing_error(submitted) or submission_error(submitted):
         raise InvalidInput(reason)
     context.publisher.publish(submitted)
     return Job(submitted, context)
 
 
-def records(context: Context, session: str, last: int = 20) -> list[CommandRecord]:
-    """The newest records of a session, oldest first. See `tellback.Tellback.records`."""
-    if not 1 <= last <= KEPT:
-        raise InvalidInput(f"last is {last}; use 1 to {KEPT}, which is what a session keeps")
+def records(context: ClientContext, session: str, last: int = 20) -> list[CommandRecord]:
+    """Return the newest records of a session, oldest first. See `tellback.Tellback.records`."""
+    if not 1 <= last <= CAP:
+        raise InvalidInput(f"last is {last}; use 1 to {CAP}, which is what a session keeps")
     return Records(context.database, context.layout).last(session, last)
 
 
-def gate(context: Context, session: str, require: Sequence[Sequence[str]] = ()) -> Verdict:
-    """Judge a session by its records. See `tellback.Tellback.gate`."""
+def waive(context: ClientContext, session: str, command_id: str, reason: str, by: str = "") -> CommandRecord:
+    """Waive a failed command and return its record. See `tellback.Tellback.waive`."""
+    author = Author.of(by, reason)
+    if not author.reason:
+        raise InvalidInput("a waiver needs a reason: say why this failure does not count")
+    context.publisher.flush()
+    return Records(context.database, context.layout).waive(session, command_id, author)
+
+
+def gate(context: ClientContext, session: str, require: Sequence[Sequence[str]] = ()) -> Verdict:
+    """Check whether a session's records justify claiming success. See `tellback.Tellback.gate`."""
     for argv in require:
         if isinstance(argv, str) or not argv:
             raise InvalidInput(f"require holds {argv!r}; give each command as a list of arguments")
+    # Flushed first: a submission still in this process's buffer would look to the gate like a command that never ran.
     context.publisher.flush()
     kept, evicted = Records(context.database, context.layout).all(session)
-    return judge(kept, require=require, evicted=evicted)
+    return evaluate_gate(kept, require=require, evicted=evicted)

@@ -1,4 +1,8 @@
-"""`tellback.connect`: the one object that an agent host holds."""
+"""`tellback.connect` and the client that it returns, the one object that an agent host holds.
+
+Each method checks its arguments in the file of its loop, so this module is signatures and documentation only.
+`tellback.aio` is generated from these classes: a new public method appears there as well (requirement A-76).
+"""
 
 from __future__ import annotations
 
@@ -8,55 +12,64 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
-from tellback.client.commands import DEFAULT_TIMEOUT, Job, gate, records, submit
-from tellback.client.context import Context
-from tellback.client.guidance import Prompt, begin_prompt, checked_session
-from tellback.client.known import find_team
-from tellback.client.observing import Observations
+from tellback.client.banks import Bank
+from tellback.client.client_context import ClientContext, locate_team
+from tellback.client.commands import Job, gate, records, submit, waive
+from tellback.client.guidance import Prompt, begin_prompt, check_session
+from tellback.client.guidance_events import Observations, build_context_changed
 from tellback.client.outbox import OutboxDelivery, Reconcile, outbox
-from tellback.client.reports import context_changed
-from tellback.client.shared_turns import handed_over, join_turn, merge_turns
-from tellback.client.signals import Bank
-from tellback.client.turns import Turn, open_turn
-from tellback.contracts.commands import CommandRecord, OnLost, Priority, Verdict
-from tellback.contracts.guidance import Delivery, ProviderSpec
+from tellback.client.turns import Turn, join_turn, list_handed_over, merge_turns, open_turn
+from tellback.contracts.commands import DEFAULT_TIMEOUT, CommandRecord, OnLost, Priority, Verdict
+from tellback.contracts.guidance import DeliveryMode, ProviderSpec
 from tellback.guidance.observations.tools import ToolDeclaration
 from tellback.guidance.provider import FeedbackProviderConfig
 from tellback.messaging.publisher import Publisher
+from tellback.own_passwords import remember_passwords
 from tellback.settings import Settings, load
+from tellback.state.confirmation import Confirmation
 from tellback.state.database import Database
-from tellback.state.dead import DeadLetters
-from tellback.state.history import read_history
+from tellback.state.dead_letters import DeadLetters
+from tellback.state.records import read_history
 
 
 class Tellback:
-    """A team's feedback plane, seen from an agent host. Safe across threads; use it as a context manager."""
+    """The client of one team. Call `tellback.connect()` to get one, and use it as a context manager.
 
-    def __init__(self, context: Context) -> None:
-        """Take what `connect` has made."""
+    It is safe across threads, and in a child process after a fork. Calls are of two kinds. Those that publish events
+    return at once; while Redis is away, the events wait on this host's disk and are sent later. Decisions, such as
+    `open_turn`, need a reply from Redis and raise `Unavailable` without one. Lost replies are retried with one effect.
+    """
+
+    def __init__(self, context: ClientContext) -> None:
         self.context = context
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Return the client itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Send what is buffered and give the connections back."""
+        """Close the client."""
         self.close()
 
     def close(self) -> None:
-        """Send what is buffered and give the connections back."""
+        """Send all buffered events, then close the connections. It is safe to call this again.
+
+        Events that neither Redis nor the spool accepts are lost, and an error is logged. To handle that case yourself,
+        call `flush` first.
+        """
         self.context.publisher.close()
         self.context.database.close()
-        self.context.quick.close()
+        self.context.quick_database.close()
 
     def flush(self) -> None:
-        """Send every fact that is buffered; it is in Redis, or in the spool while Redis is away.
+        """Send all buffered events now. When this returns, they are in Redis, or in the spool while Redis is away.
+
+        You rarely need this: events are sent in the background after `TELLBACK_PUBLISH_DELAY` seconds.
 
         Raises:
-            SpoolFull: neither has room.
+            SpoolFull: Redis is unavailable and the spool is full. The events stay in memory and are tried again.
         """
         self.context.publisher.flush()
 
@@ -77,18 +90,18 @@ class Tellback:
         priority: Priority = "normal",
         follow: bool = False,
     ) -> Job:
-        """Hand a command to the workers; it ends in exactly one record. There is never a shell.
+        """Submit a command to the workers. It ends in exactly one record (requirement C-25). No shell is involved.
 
-        `cwd` is a directory of the worker's host, within those that its policy allows. `timeout` is in seconds, from
-        the start of the command. `note` is one line on what is expected, shown beside what happened. `host` asks for
-        one host's workers. A retry names the attempt before as `parent`; `inputs` are commands whose output this one
-        used. `env` is added to a minimal environment; `secret_env` names variables that the worker's host resolves and
-        the record never shows. `on_lost="retry"` runs a command whose worker died again, at most twice, as a linked
-        attempt. With `follow` its output can be followed while it runs: `Job.follow`.
+        `cwd` is a directory on the worker's host that its policy allows. `timeout` is in seconds from the start of the
+        command. `note` is one line that says what you expect; the record shows it beside the outcome. `host` limits the
+        command to one host's workers. For a retry, pass the id of the previous attempt as `parent`; `inputs` are ids of
+        commands whose output this one used. `env` extends a minimal environment; `secret_env` names variables that the
+        worker's host supplies and no record shows. With `on_lost="retry"`, a command whose worker died runs again as a
+        linked attempt, at most twice. With `follow=True`, `Job.follow` yields its output while it runs.
 
         Raises:
-            InvalidInput: an argument is wrong, or carries a secret that the rules know; the message names it.
-            SpoolFull: Redis is away and so is the room to keep facts.
+            InvalidInput: an argument is wrong or contains a known kind of secret; the message names the argument.
+            SpoolFull: Redis is unavailable and the spool is full.
         """
         return submit(
             self.context,
@@ -108,25 +121,44 @@ class Tellback:
         )
 
     def records(self, session: str, last: int = 20) -> list[CommandRecord]:
-        """The newest records of a session, oldest first.
+        """Return the newest `last` records of a session, oldest first. Requirement C-30.
 
         Raises:
-            InvalidInput: `last` is not within 1 and 200, the number that a session keeps.
-            Unavailable: Redis is away.
+            InvalidInput: `last` is not from 1 to 200. A session keeps 200 records.
+            Unavailable: Redis does not answer.
         """
         return records(self.context, session, last)
 
     def gate(self, session: str, require: Sequence[Sequence[str]] = ()) -> Verdict:
-        """Whether the records of a session allow to claim success, and why not.
+        """Check whether the recorded commands of a session justify claiming success.
 
-        Refused: no records; a command of `require` that never ran; records that are gone; a failure or null exit that
-        no later linked attempt with the same argv and cwd has turned into a success.
+        The verdict is a refusal, with its reasons, if the session has no records, if a command in `require` never ran,
+        if records were evicted, or if a command failed or has no exit code. Only a later success clears a failure: it
+        must be linked to it by `parent` and have the same arguments and directory. Requirements C-52 to C-55.
+
+        Args:
+            session: the session to check.
+            require: commands that must have run, each a list of arguments.
 
         Raises:
             InvalidInput: `require` is not a list of argument lists.
-            Unavailable: Redis is away.
+            Unavailable: Redis does not answer.
         """
         return gate(self.context, session, require)
+
+    def waive(self, session: str, command_id: str, *, reason: str, by: str = "") -> CommandRecord:
+        """Declare that a failure or null exit of a session does not count, and return its record with the waiver.
+
+        The gate then passes over the record and says who waived it and why; so do the record, the session's history and
+        the audit log. A second waiver of one record replaces the first. `by` is this process's user and host by
+        default. Requirement C-74.
+
+        Raises:
+            InvalidInput: the reason is empty, a text is too long, or the command succeeded.
+            NotFound: the session keeps no record of this command.
+            Unavailable: Redis does not answer.
+        """
+        return waive(self.context, session, command_id, reason, by)
 
     def open_turn(
         self,
@@ -140,14 +172,16 @@ class Tellback:
         answer_within: float = 30.0,
         session: str | None = None,
     ) -> Turn:
-        """Open the turn of a user's message, or find the one that this message opened before.
+        """Open a turn for a user's message. If the message has one already, return that, with `duplicate` set.
 
-        A message id counts within its channel and conversation. `metadata["auto.mode"]` that is True, exactly, creates
-        no obligation. `session` is where the history goes: else `metadata["session"]`, else the conversation.
+        The turn is owed an answer within `answer_within` seconds; after that, the workers send a fallback. To end it,
+        see the table "How to end a turn" in the guide to turns. Message ids are unique per channel and conversation.
+        If `metadata["auto.mode"]` is exactly `True`, nobody waits for an answer and no fallback is sent. The history
+        is kept under `session`, by default `metadata["session"]` or else the conversation. Requirements T-1 to T-4.
 
         Raises:
-            InvalidInput: an argument is wrong; the message names it.
-            Unavailable: Redis is away: do not acknowledge the message to its platform.
+            InvalidInput: an argument is wrong; the message names it. Nothing was opened.
+            Unavailable: Redis does not answer. Do not acknowledge the message to its platform.
         """
         return open_turn(
             self.context,
@@ -162,66 +196,69 @@ class Tellback:
         )
 
     def turn(self, turn_id: str) -> Turn:
-        """The turn of this id, from any process: to answer it, tell of progress, or look at its state.
+        """Return the turn with this id. Any process of any host may answer it. Requirement T-51.
 
         Raises:
-            InvalidInput: not the id of a turn.
-            NotFound: turns are kept for seven days.
-            Unavailable: Redis is away.
+            InvalidInput: `turn_id` is not the id of a turn.
+            NotFound: there is no such turn. Turns are kept for seven days.
+            Unavailable: Redis does not answer.
         """
         return join_turn(self.context, turn_id)
 
     def handed_over(self, *, to: str | None = None) -> list[Turn]:
-        """Open turns that were handed over to a host and are with it still, the longest there first, at most 100.
+        """Return the open turns that are handed over to a host, the oldest handover first, at most 100.
 
-        `to` is this host, where nothing is said. A turn stays in the list until it is closed or handed on.
+        `to` defaults to this host, as `TELLBACK_HOST` names it. A turn stays in the list until it is closed or handed
+        over again, so you see it in each call until then.
 
         Raises:
             InvalidInput: `to` is not text of 1 to 512 bytes.
-            Unavailable: Redis is away.
+            Unavailable: Redis does not answer.
         """
-        return handed_over(self.context, to)
+        return list_handed_over(self.context, to)
 
     def merge_turns(self, turns: Iterable[Turn], *, into: Turn) -> None:
-        """Let the turn `into` cover others of its conversation: its answer is the answer to all of them.
+        """Merge turns of one conversation into one of them, whose answer then answers all. Requirements T-53 and T-54.
 
-        They close as `merged`, in one step, all or none. What becomes of `into` becomes of them: its fallback is
-        theirs, and so is its `no_reply`. It takes the nearest deadline of all, so a merge makes no user wait longer.
-        Turns that are merged into it already stay so.
+        The `turns` close as `merged`, all of them or none. Whatever ends `into` ends them too: its answer, its fallback
+        or its `no_reply`. `into` takes the earliest deadline of all, so no user waits longer. Merging a turn again into
+        the same turn has no effect.
 
         Raises:
-            InvalidInput: no turn or more than 100, not turns, `into` itself, or a turn of another conversation.
-            NotFound: turns are kept for seven days.
-            StateConflict: one of them is not open; nothing was merged.
-            Unavailable: Redis is away; whether they were merged is unknown, and the call may be repeated.
+            InvalidInput: there are no turns or more than 100, one is not a turn, is `into` itself, or belongs to
+                another conversation.
+            NotFound: one of them does not exist. Turns are kept for seven days.
+            StateConflict: one of them is not open. Nothing was merged.
+            Unavailable: Redis does not answer. The turns may or may not be merged; you can repeat the call.
         """
         merge_turns(self.context, turns, into=into)
 
     def outbox(
         self, channel: str, *, wait: float = 0.0, reconcile: Reconcile | None = None
     ) -> Iterator[OutboxDelivery]:
-        """Deliveries of a channel for a transport to send and settle, in order within each conversation.
+        """Yield the deliveries of a channel for a transport to send and settle. Requirements T-56 to T-59.
 
-        Ends when nothing has come due for `wait` seconds (`math.inf`: never). Each delivery is taken when it is
-        yielded; one that is not settled comes again when its lease ends, here or in another transport.
+        Deliveries of one conversation come in order. You hold a delivery under a lease from the moment it is yielded.
+        If you don't settle it, it is yielded again after the lease ends, here or to another transport. The loop ends
+        after `wait` seconds without a delivery; pass `math.inf` to run forever.
 
-        `reconcile` asks the platform whether a delivery was sent of which nobody knows: it returns the outcome that
-        settles it, or None where the platform does not know (yet).
+        `reconcile` is called with a delivery that may or may not have been sent. It asks the platform and returns the
+        outcome, or None if the platform does not know (yet).
 
         Raises:
             InvalidInput: an argument is wrong; the message names it.
-            Unavailable: Redis is away; begin again later, nothing is lost.
+            Unavailable: Redis does not answer. Start again later; nothing is lost.
         """
         return outbox(self.context, channel, wait=wait, reconcile=reconcile)
 
     @property
     def spooled(self) -> bool:
-        """Whether facts of this process wait on the host's disk, for Redis or room in its streams."""
+        """Return True while events of this process wait on the host's disk for Redis, or for room in a stream."""
         return self.context.publisher.spooled
 
     @property
     def dead(self) -> DeadLetters:
-        """The team's dead letters."""
+        """The team's dead letters: entries that could not be applied."""
         return DeadLetters(self.context.database, self.context.layout)
 
     def prompt(
@@ -234,21 +271,21 @@ class Tellback:
         tools: Iterable[ToolDeclaration] = (),
         question: str | None = None,
         evaluation: str | None = None,
-        delivery: Delivery = "first",
+        delivery: DeliveryMode = "first",
         observations: Observations | None = None,
     ) -> Prompt:
-        """Begin an evaluation of a prompt, with counters of its own; or join the one that `evaluation` names.
+        """Begin an evaluation of a prompt, or join the one named `evaluation`. Requirements G-21 and G-22.
 
-        `deadline` is an aware datetime, a timedelta, or seconds from now. Of several processes that join, the first
-        configuration counts. With `delivery="first"` the first provider that is due wins a tool call and the others
-        wait for the next one; with "all" each gives its own feedback. `tools` are names or definitions (a
-        `tellback.Tool`, or the forms of OpenAI, Anthropic and MCP); from them and the `question` `prompt.observe` makes
-        its suggestions, in the way that `observations` says.
+        Each evaluation has counters of its own. If several processes join one, the first configuration counts.
+        `deadline` is an aware datetime, a timedelta, or seconds from now. With `delivery="first"`, one provider that is
+        due speaks after a tool call, and the others wait for the next call; with "all", every one speaks. `tools` are
+        names or definitions: a `tellback.Tool`, or what OpenAI, Anthropic or MCP use. `prompt.observe` builds its
+        suggestions from `tools` and `question`, and `observations` configures how.
 
         Raises:
             InvalidInput: an argument is wrong; the message names it.
-            ConfigurationError: the templates of observations are wrong, or there is no such language.
-            SpoolFull: Redis is away and so is the room to keep facts.
+            ConfigurationError: the observation templates are wrong, or the language does not exist.
+            SpoolFull: Redis is unavailable and the spool is full.
         """
         return begin_prompt(
             self.context,
@@ -266,29 +303,31 @@ class Tellback:
     def context_changed(
         self, session: str, kind: str, name: str, detail: str | None = None, *, by: Prompt | str | None = None
     ) -> None:
-        """Tell every evaluation of a session that something changed, each once; not the one that `by` names.
+        """Report a change to every evaluation of a session except the one in `by`. Requirement G-34.
 
-        `kind` is "file", "branch", "instructions" or one of your own. `by` is the prompt that made the change, or the
-        name of its evaluation. Evaluations that begin later are not told.
+        `kind` is "file", "branch", "instructions" or a word of your own. `by` is the prompt that made the change, or
+        the name of its evaluation. Evaluations that begin later do not see the change.
 
         Raises:
-            InvalidInput: the session, the kind or the name is no text, or empty.
-            SpoolFull: Redis is away and so is the room to keep facts.
+            InvalidInput: the session, the kind or the name is not text, or is empty.
+            SpoolFull: Redis is unavailable and the spool is full.
         """
         maker = by.evaluation if isinstance(by, Prompt) else by or ""
-        change = context_changed(checked_session(session), kind, name, detail, by=maker)
+        change = build_context_changed(check_session(session), kind, name, detail, by=maker)
         self.context.publisher.publish(change)
 
     def bank(self, name: str) -> Bank:
-        """The bank of this name; it begins with its first signal.
+        """Return the bank with this name. The first signal or fact creates it; this call sends nothing.
 
         Raises:
-            InvalidInput: the name is not text of 1 to 512 characters.
+            InvalidInput: the name is not text of 1 to 512 characters, or contains a known kind of secret.
         """
         return Bank(self.context, name)
 
     def history(self, session: str) -> list[dict[str, Any]]:
-        """Everything stored for a session, in time order; each entry has `kind` and `at` (milliseconds, server time).
+        """Return the history of a session from all loops, in time order. Requirement A-80.
+
+        Each entry has a `kind`, and `at` in milliseconds since the epoch by the server's clock.
 
         Raises:
             Unavailable: Redis does not answer.
@@ -297,15 +336,19 @@ class Tellback:
 
 
 def connect(url: str | None = None, *, team: str | None = None, settings: Settings | None = None) -> Tellback:
-    """The feedback plane at `url`, else at what the `TELLBACK_*` settings say, for one team.
+    """Connect to Tellback and return the client of one team.
 
-    While Redis is away facts go to the disk spool and decisions raise `Unavailable`.
+    Arguments override the `TELLBACK_*` environment variables, which override the defaults (requirement A-79). If you
+    pass `settings`, they count alone. This call succeeds while Redis is away: events then go to the disk spool, and
+    decisions raise `Unavailable`.
 
     Raises:
         ConfigurationError: a setting is wrong, or the team's name is not allowed.
     """
     settings = settings or load(redis_url=url, team=team)
-    database = Database(settings.redis_url)
-    layout, place = find_team(database, settings)
-    quick = Database(settings.redis_url, patience=settings.feedback_patience)
-    return Tellback(Context(settings, database, quick, layout, Publisher(database, layout, settings, place)))
+    remember_passwords(settings.redis_url)
+    database = Database(settings.redis_url, confirmation=Confirmation.of(settings))
+    layout, place = locate_team(database, settings)
+    # A second pool, so that the short call deadline of `prompt.feedback` never cuts off a decision.
+    quick = Database(settings.redis_url, call_deadline=settings.feedback_deadline)
+    return Tellback(ClientContext(settings, database, quick, layout, Publisher(database, layout, settings, place)))

@@ -1,69 +1,86 @@
-"""Guidance as an agent host sees it: a prompt, its tool calls, the feedback that they earned.
+"""A prompt's evaluation as a host uses it: publish tool calls, observe them, and take the feedback that they earn.
 
-Sources: feedback-providers, actionable-feedback. Nothing here waits for an evaluation, and no trouble with Redis
-reaches the agent: facts are spooled, feedback comes late.
+No call waits for an evaluation, and trouble with Redis never reaches the agent: events are spooled, and feedback comes
+late or is dropped (requirement G-43). That is why taking feedback swallows errors that other calls raise, and why two
+circuit breakers guard it: the client's for a Redis that is away, and the prompt's own for a mailbox that is refused.
 """
 
 from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from tellback import clock
-from tellback.client.context import Context
-from tellback.client.observing import Observations, invocation, observer_of
-from tellback.client.plain import plain_name, plain_params, plain_text
-from tellback.client.reports import FileWatch, budget_spent, context_changed, without_secrets
-from tellback.contracts.codec import decode, encode
-from tellback.contracts.guidance import Delivery, EvaluationBegun, Feedback, ProviderSpec, ToolInvoked
-from tellback.contracts.message import new_event_id
-from tellback.errors import InvalidInput, MessageError, TellbackError, Unavailable
-from tellback.guidance.bounds import cut_text
-from tellback.guidance.observations.completion import AnswerCheck
-from tellback.guidance.observations.feedback import ToolFeedback
-from tellback.guidance.observations.gathering import evidence_of
-from tellback.guidance.observations.observer import Observer
-from tellback.guidance.observations.tools import ToolDeclaration, announced
-from tellback.guidance.provider import FeedbackProviderConfig, specs_of
-from tellback.log import get_logger
-from tellback.redaction import redact_value
-from tellback.state.away import Away
-from tellback.state.evaluations import EvaluationId, Evaluations
+import msgspec
 
-NAME_MAX: Final = 256
-SESSION_MAX: Final = 512
-STATUS_MAX: Final = 64
-LONGEST_CALL_MS: Final = 2**53
-QUESTION_BYTES: Final = 8 << 10
-FIRST_NAP: Final = 0.001
-LONGEST_NAP: Final = 0.02
-NAP_GROWTH: Final = 1.25  # a nap is then a small part of the wait so far
+from tellback import clock
+from tellback.backoff import Backoff
+from tellback.client.agent_prompts import AgentPrompts
+from tellback.client.client_context import ClientContext
+from tellback.client.guidance_events import (
+    FileWatch,
+    Observations,
+    build_budget_spent,
+    build_context_changed,
+    build_evaluation_begun,
+    build_observer,
+    build_tool_invoked,
+    redact_spec,
+)
+from tellback.client.wire_values import wire_name, wire_params, wire_text
+from tellback.contracts.guidance import DeliveryMode, Feedback, ProviderSpec, ToolInvoked
+from tellback.contracts.limits import MAX_NAME_CHARS, MAX_SESSION_CHARS, MAX_STATUS_CHARS
+from tellback.contracts.message import new_event_id
+from tellback.errors import InvalidInput, TellbackError, Unavailable
+from tellback.guidance.observations.completion import AnswerCheck
+from tellback.guidance.observations.evidence_builder import build_evidence
+from tellback.guidance.observations.feedback import ToolFeedback
+from tellback.guidance.observations.observer import ToolObserver
+from tellback.guidance.observations.tools import ToolDeclaration
+from tellback.guidance.provider import FeedbackProviderConfig, provider_specs
+from tellback.log import get_logger
+from tellback.names import agent_evaluation
+from tellback.state.call_deadline import CircuitBreaker
+from tellback.state.evaluation_codec import EvaluationId
+from tellback.state.evaluations import Evaluations
+
+MAX_CALL_MS: Final = 2**53  # numbers in Lua and in many JSON parsers are doubles, exact up to here
+# Used only while this process can't block on the mailbox. With this factor a backoff is about a quarter of the wait
+# before it, so feedback is taken soon after it is there; a doubled backoff would be as long as the wait before it.
+BACKOFF: Final = Backoff(first=0.001, longest=0.02, factor=1.25)
 
 _log = get_logger("tellback.guidance")
 
 
 class Prompt:
-    """One evaluation of a prompt. Safe across threads; other processes join it by its `evaluation`."""
+    """One evaluation of a prompt. Get one from `tb.prompt(...)`.
+
+    It is safe across threads. Other processes join the same evaluation by passing its `evaluation` to `tb.prompt`.
+    """
 
     def __init__(
-        self, context: Context, id_: EvaluationId, files: FileWatch | None = None, observer: Observer | None = None
+        self,
+        context: ClientContext,
+        id_: EvaluationId,
+        files: FileWatch | None = None,
+        observer: ToolObserver | None = None,
+        begin_agent: Callable[[str], Prompt] | None = None,
     ) -> None:
-        """Take the client's context, what names the evaluation, the files that its triggers wait for, its observer."""
         self._context = context
+        self._agents = AgentPrompts(begin_agent or (lambda name: Prompt(context, id_._replace(evaluation=name))))
         self._id = id_
-        self._observer = observer or observer_of(context, id_.evaluation, (), None, Observations())
+        self._observer = observer or build_observer(context, id_.evaluation, (), None, Observations())
         self._files = files or FileWatch(id_, ())
-        self._mailbox = Evaluations(context.quick, context.layout.of(id_.session))
-        self._refused = Away()  # what is wrong with this mailbox alone
-        self._unanswered: list[str] = []  # operations whose reply did not come: asked again, they give the same answer
+        self._mailbox = Evaluations(context.quick_database, context.layout.of(id_.session))
+        self._refused = CircuitBreaker()  # for this mailbox alone: other prompts of the client go on
+        self._unanswered: list[str] = []  # operations whose reply was lost; repeating one returns the same feedback
 
     @property
     def session(self) -> str:
-        """The session."""
+        """The name of the session that the evaluation belongs to."""
         return self._id.session
 
     @property
@@ -73,8 +90,21 @@ class Prompt:
 
     @property
     def evaluation(self) -> str:
-        """What another process passes to `tb.prompt(..., evaluation=...)` to join."""
+        """The evaluation's name. Another process passes it to `tb.prompt(..., evaluation=...)` to join."""
         return self._id.evaluation
+
+    def for_agent(self, agent: str) -> Prompt:
+        """Return the prompt of a subagent: an evaluation of its own in the same session. Requirement G-76.
+
+        It has the same providers, tools and question, and what is left of the deadline. The same `agent` always gets
+        the same evaluation. What one agent did never counts for another.
+
+        Raises:
+            InvalidInput: `agent` is not text, or is empty.
+            SpoolFull: Redis is unavailable and the spool is full.
+        """
+        name = agent_evaluation(self.evaluation, _checked_name(agent, "agent"), MAX_NAME_CHARS)
+        return self._agents.named(name)
 
     def tool_invoked(
         self,
@@ -87,27 +117,28 @@ class Prompt:
         duration_ms: float | None = None,
         call_id: str | None = None,
     ) -> None:
-        """Tell that a tool call has completed, whatever its outcome. Returns before anything is evaluated.
+        """Report a completed tool call, whatever its outcome. This returns before anything is evaluated.
 
-        Secrets are redacted here; then the parameters, the result and the error are cut at 64 KB each. A result that is
-        no text is sent as JSON.
+        Every completed call counts, also one with odd parameters, status or duration (requirement G-23). Secrets are
+        redacted in this process; parameters, result and error are then truncated to 64 KB each. A result that is not
+        text is sent as JSON. A `duration_ms` that is not a duration is left out.
 
         Raises:
             InvalidInput: the tool has no name.
-            SpoolFull: Redis is away and so is the room to keep facts.
+            SpoolFull: Redis is unavailable and the spool is full.
         """
         event = ToolInvoked(
             event_id=new_event_id(),
             session=self._id.session,
             prompt=self._id.prompt,
             evaluation=self._id.evaluation,
-            tool=plain_name(_named(tool, "tool"), NAME_MAX),
-            params=plain_params(params) if params else {},
-            status=_status(status),
-            result=None if result is None else plain_text(result),
-            error=None if error is None else plain_text(error),
-            duration_ms=_milliseconds(duration_ms),
-            call_id=None if call_id is None else plain_text(call_id)[:NAME_MAX],
+            tool=wire_name(_checked_name(tool, "tool"), MAX_NAME_CHARS),
+            params=wire_params(params) if params else {},
+            status=_wire_status(status),
+            result=None if result is None else wire_text(result),
+            error=None if error is None else wire_text(error),
+            duration_ms=_whole_milliseconds(duration_ms),
+            call_id=None if call_id is None else wire_text(call_id)[:MAX_NAME_CHARS],
         )
         self._publish_call(event)
 
@@ -125,15 +156,17 @@ class Prompt:
         headers: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> ToolFeedback:
-        """What a completed tool call came to, and what to do next; tells the workers of it, as `tool_invoked` does.
+        """Classify a completed tool call, publish it, and return what the agent should read. Requirements G-51 to G-58.
 
-        `result` and `error` are whatever the tool gave: text, JSON, an exception, an HTTP response, an MCP, OpenAI or
-        Anthropic tool result. `seen.to_observation()` is what the agent reads in their place, `seen.envelope` the same
-        for programs. `status` is the host's own word, if it has one; `http_status` and `headers` (or those two in
-        `metadata`) are those of the call. Returns at once, and raises nothing over what a tool returned: with no Redis
-        and no room in the spool the call goes unreported, and a log line says so.
+        `result` and `error` are whatever the tool returned: text, JSON, an exception, an HTTP response, or a tool
+        result of MCP, OpenAI or Anthropic. Give the agent `to_observation()` of the returned feedback in place of the
+        bare result; programs read its `envelope`. `status` is your own word for the outcome, if you have one.
+        `http_status` and `headers` are those of the call; you may pass them in `metadata` instead.
+
+        The call is published as by `tool_invoked`, so don't report it twice. This returns at once and raises nothing,
+        whatever the tool returned. If neither Redis nor the spool accepts the event, a log line says so.
         """
-        evidence = evidence_of(
+        evidence = build_evidence(
             tool,
             params,
             result,
@@ -143,100 +176,104 @@ class Prompt:
             headers=headers,
             metadata=metadata,
         )
-        seen = self._observer.see(evidence)
+        seen = self._observer.observe_evidence(evidence)
         try:
-            named = None if call_id is None else plain_text(call_id)[:NAME_MAX]
-            duration = _milliseconds(duration_ms)
-            self._publish_call(invocation(self._id, seen, evidence, duration_ms=duration, call_id=named))
+            named = None if call_id is None else wire_text(call_id)[:MAX_NAME_CHARS]
+            duration = _whole_milliseconds(duration_ms)
+            self._publish_call(build_tool_invoked(self._id, seen, evidence, duration_ms=duration, call_id=named))
         except TellbackError as error_of_ours:
             _log.warning("observation.not_published", evaluation=self.evaluation, reason=str(error_of_ours))
         return seen
 
     def check_answer(self, answer: object, *, todo: Iterable[str] = (), max_refusals: int = 2) -> AnswerCheck:
-        """What is missing before `answer` may end the task; for a Stop hook or before a final answer is sent on.
+        """Check whether `answer` may end the task, for a Stop hook or before you send a final answer. Requirement G-72.
 
-        Missing are: an answer; open items of `todo`; tools that `Observations.required_tools` names and that have not
-        succeeded; tools whose last call failed; words of the question that neither a result nor the answer mentions.
-        It refuses at most `max_refusals` times in a row: then `passed` is True, whatever is missing.
+        The check names what is missing: an answer at all, open items in `todo`, a tool in `Observations.required_tools`
+        that has not succeeded, a tool whose last call failed, and words of the question that neither a result nor the
+        answer mentions. After `max_refusals` refusals in a row it passes whatever is missing, so no agent is held
+        forever.
         """
         return self._observer.check_answer(answer, todo=todo, max_refusals=max_refusals)
 
     def verification_prompt(self, *, todo: Iterable[str] = ()) -> str:
-        """What to ask the agent before its final answer: the question, the results in hand, what is missing."""
-        return self._observer.verification(todo=todo)
+        """Return a text that asks the agent to check its final answer: question, results so far, missing items."""
+        return self._observer.verification_text(todo=todo)
 
     def observation_memory(self) -> bytes:
-        """What was tried, as JSON: `Observations(memory=ObservationMemory.from_bytes(...))` goes on with it."""
-        return self._observer.snapshot()
+        """Return the record of attempts as JSON; `ObservationMemory.from_bytes` reads it.
+
+        Pass the result as `Observations(memory=...)` to continue in another process.
+        """
+        return self._observer.memory_snapshot()
 
     def spent(self, *, tokens: int = 0, cost: Decimal | float | str = 0) -> None:
-        """Tell what this evaluation has used since the last report, in tokens and in money of one currency.
+        """Report what this evaluation has spent since the last report, in tokens and in money of one currency.
 
-        Reports of all processes add up exactly; `BudgetFeedback` speaks of the sum with the next tool call. A float is
-        rounded to 12 digits after the point.
+        The reports of all processes add up exactly (requirement G-33). `BudgetFeedback` mentions the sum after the next
+        tool call. A float is rounded to 12 decimal places.
 
         Raises:
-            InvalidInput: no amount, negative, or too fine or large to be added up.
-            SpoolFull: Redis is away and so is the room to keep facts.
+            InvalidInput: an amount is not a number, is negative, or has too many digits to be summed exactly.
+            SpoolFull: Redis is unavailable and the spool is full.
         """
-        self._context.publisher.publish(budget_spent(self._id, tokens, cost))
+        self._context.publisher.publish(build_budget_spent(self._id, tokens, cost))
 
     def context_changed(self, kind: str, name: str, detail: str | None = None) -> None:
-        """Tell this evaluation that something changed: kind "file", "branch", "instructions" or one of your own.
+        """Report a change to this evaluation: kind "file", "branch", "instructions" or a word of your own.
 
-        `ContextChangeFeedback` tells the agent with its next tool call. `tb.context_changed` tells a whole session.
+        `ContextChangeFeedback` mentions it after the next tool call. To report to all evaluations of a session, use
+        `tb.context_changed`. Requirement G-34.
 
         Raises:
-            InvalidInput: the kind or the name is no text, or empty.
-            SpoolFull: Redis is away and so is the room to keep facts.
+            InvalidInput: the kind or the name is not text, or is empty.
+            SpoolFull: Redis is unavailable and the spool is full.
         """
-        self._context.publisher.publish(context_changed(self._id.session, kind, name, detail, id_=self._id))
+        self._context.publisher.publish(build_context_changed(self._id.session, kind, name, detail, id_=self._id))
 
     def _publish_call(self, event: ToolInvoked) -> None:
-        """Publish a tool call; before it the files that exist by now, so that this call can fire their triggers."""
-        self._files.look(self._context.publisher.publish)
+        """Publish a tool call, after the files that exist by now: this call is the one that fires their triggers."""
+        self._files.publish_new_files(self._context.publisher.publish)
         self._context.publisher.publish(event)
 
     def feedback(self, wait: float = 0.0) -> list[Feedback]:
-        """The feedback not delivered yet, oldest first; what this returns nobody else gets.
+        """Return the feedback that waits, oldest first, and remove it: nobody gets it twice. Requirements G-43 to G-46.
 
-        Blocks until there is some, for at most `wait` seconds, and beyond that for at most the setting
-        `feedback_patience` where Redis does not answer. With Redis away it is empty: what was earned comes later.
-        Feedback that is more than three tool calls old is dropped.
+        This blocks until there is feedback, for at most `wait` seconds, plus `TELLBACK_FEEDBACK_DEADLINE` if Redis does
+        not answer. While Redis is away the list is empty, and the feedback comes with a later call. Feedback for a tool
+        call is dropped after three further calls; feedback that a timer left is not.
 
         Raises:
-            InvalidInput: `wait` is no number, or negative.
+            InvalidInput: `wait` is not a number, or is negative.
         """
         given: Any = wait
         if not isinstance(given, int | float) or not given >= 0:
             raise InvalidInput(f"wait is {given!r}; use 0 or more seconds")
         end = clock.monotonic() + wait
-        if wait:
-            self._context.publisher.hurry()
-        nap = FIRST_NAP
+        if wait:  # the call that earns the feedback may still sit in this process's batching delay
+            self._context.publisher.flush_soon()
+        pauses = BACKOFF.pauses()
         while (left := end - clock.monotonic()) > 0:
-            rung = self._await_bell(left)
-            taken = self._take()
+            notified = self._wait_for_mailbox(left)
+            taken = self._take_feedback()
             if taken:
                 return taken
-            if not rung:
-                clock.sleep(max(0, min(nap, end - clock.monotonic())))
-                nap = min(NAP_GROWTH * nap, LONGEST_NAP)
-        return self._take()
+            if not notified:
+                clock.sleep(max(0, min(next(pauses), end - clock.monotonic())))
+        return self._take_feedback()
 
-    def _await_bell(self, seconds: float) -> bool:
-        """Whether it was possible to wait for the mailbox to have something, rather than to ask again and again."""
-        if self._context.away.lasts:
+    def _wait_for_mailbox(self, seconds: float) -> bool:
+        """Block until the mailbox has feedback; return False at once if blocking is not possible now."""
+        if self._context.breaker.is_open:
             return False
         try:
-            return self._context.doorbell.wait(self._mailbox.mailbox(self._id), seconds)
+            return self._context.feedback_waiter.wait(self._mailbox.mailbox(self._id), seconds)
         except Unavailable as away:
-            self._postpone(away)
+            self._open_circuit(away)
             return False
 
-    def _take(self) -> list[Feedback]:
-        if self._context.away.lasts or self._refused.lasts:
-            return []  # an agent must not pay the patience again for each of its calls
+    def _take_feedback(self) -> list[Feedback]:
+        if self._context.breaker.is_open or self._refused.is_open:
+            return []  # an agent must not wait the whole call deadline again after each of its tool calls
         try:
             operation = self._unanswered.pop()
         except IndexError:
@@ -245,21 +282,21 @@ class Prompt:
             return self._mailbox.take_feedback(self._id, operation)
         except Unavailable as away:
             self._unanswered.append(operation)
-            self._postpone(away)
+            self._open_circuit(away)
             return []
         except Exception as refusal:  # noqa: BLE001 - an access list, or not what we wrote: an agent can do nothing about it
-            self._refused.begin()
+            self._refused.trip()
             reason = f"{type(refusal).__name__}: {refusal}"[:500]
             _log.warning("feedback.refused", evaluation=self.evaluation, reason=reason)
             return []
 
-    def _postpone(self, away: Unavailable) -> None:
-        self._context.away.begin()
+    def _open_circuit(self, away: Unavailable) -> None:
+        self._context.breaker.trip()
         _log.warning("feedback.postponed", evaluation=self.evaluation, reason=str(away))
 
 
 def begin_prompt(
-    context: Context,
+    context: ClientContext,
     session: str,
     name: str,
     *,
@@ -268,57 +305,54 @@ def begin_prompt(
     tools: Iterable[ToolDeclaration] = (),
     question: str | None = None,
     evaluation: str | None = None,
-    delivery: Delivery = "first",
+    delivery: DeliveryMode = "first",
     observations: Observations | None = None,
 ) -> Prompt:
-    """Begin an evaluation with counters of its own, or join the one named `evaluation`.
+    """Begin an evaluation, or join the one named `evaluation`. See `tellback.Tellback.prompt`.
 
     Raises:
         InvalidInput: an argument is wrong; the message names it.
-        ConfigurationError: the templates of observations are wrong, or there is no such language.
-        SpoolFull: Redis is away and so is the room to keep facts.
+        ConfigurationError: the observation templates are wrong, or the language does not exist.
+        SpoolFull: Redis is unavailable and the spool is full.
     """
     if delivery not in ("first", "all"):
         raise InvalidInput(f"delivery is {delivery!r}; use 'first' or 'all'")
     id_ = EvaluationId(
-        checked_session(session),
-        _named(name, "prompt", NAME_MAX),
-        secrets.token_hex(8) if evaluation is None else _named(evaluation, "evaluation", NAME_MAX),
+        check_session(session),
+        _checked_name(name, "prompt", MAX_NAME_CHARS),
+        secrets.token_hex(8) if evaluation is None else _checked_name(evaluation, "evaluation", MAX_NAME_CHARS),
     )
-    asked = specs_of(feedback_providers)
-    specs = [without_secrets(spec) for spec in asked]
-    observer = observer_of(context, id_.evaluation, tools, question, observations or Observations())
-    begun = EvaluationBegun(
-        event_id=new_event_id(),
-        session=id_.session,
-        prompt=id_.prompt,
-        evaluation=id_.evaluation,
-        providers=[
-            ProviderSpec(name=spec.name, trigger=spec.trigger, fields=redact_value(spec.fields)) for spec in specs
-        ],
-        delivery=delivery,
-        deadline_in=_seconds_left(deadline),
-        tools=announced(observer.tools),
-        question=None if question is None else cut_text(plain_text(question), QUESTION_BYTES),
-    )
-    try:
-        decode(encode(begun), begun.family)
-    except MessageError as error:  # a worker would refuse it, where the caller does not see it
-        raise InvalidInput(f"the prompt's configuration cannot be sent: {error.reason}") from error
+    asked = provider_specs(feedback_providers)
+    specs = [redact_spec(spec) for spec in asked]
+    observed = observations or Observations()
+    observer = build_observer(context, id_.evaluation, tools, question, observed)
+    declared = tuple(observer.tools.values())
+    seconds = _seconds_left(deadline)
+    ends_at = None if seconds is None else clock.monotonic() + seconds
+    begun = build_evaluation_begun(id_, specs, delivery, seconds, observer.tools, question)
     context.publisher.publish(begun)
-    return Prompt(context, id_, FileWatch(id_, asked), observer)
+
+    def begin_agent(agent: str) -> Prompt:
+        left = None if ends_at is None else ends_at - clock.monotonic()
+        own = msgspec.structs.replace(observed, memory=None)  # another agent made those attempts
+        return begin_prompt(
+            context, session, name, feedback_providers=asked, deadline=left, tools=declared, question=question,
+            evaluation=agent, delivery=delivery, observations=own,
+        )  # fmt: skip
+
+    return Prompt(context, id_, FileWatch(id_, asked), observer, begin_agent)
 
 
-def checked_session(session: object) -> str:
-    """The session's name.
+def check_session(session: object) -> str:
+    """Return the session's name.
 
     Raises:
-        InvalidInput: no text of 1 to 512 characters.
+        InvalidInput: it is not text of 1 to 512 characters.
     """
-    return _named(session, "session", SESSION_MAX)
+    return _checked_name(session, "session", MAX_SESSION_CHARS)
 
 
-def _named(value: object, what: str, longest: int | None = None) -> str:
+def _checked_name(value: object, what: str, longest: int | None = None) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidInput(f"{what} is {value!r}; use a text that is not empty")
     if longest is not None and len(value) > longest:
@@ -330,15 +364,15 @@ def _named(value: object, what: str, longest: int | None = None) -> str:
     return value
 
 
-def _status(status: object) -> str:
-    """The host's word; whatever it is, a tool call must not fail over it."""
-    return plain_name(status, STATUS_MAX) if isinstance(status, str) else plain_text(status)[:STATUS_MAX]
+def _wire_status(status: object) -> str:
+    """Return the host's word as bounded text; no status may make a tool call fail (requirement G-23)."""
+    return wire_name(status, MAX_STATUS_CHARS) if isinstance(status, str) else wire_text(status)[:MAX_STATUS_CHARS]
 
 
-def _milliseconds(duration: float | None) -> int | None:
-    """Whole milliseconds; None where it is no duration, since a tool call must not fail over it."""
+def _whole_milliseconds(duration: float | None) -> int | None:
+    """Return whole milliseconds, or None for what is not a duration; it must not make a tool call fail."""
     given: Any = duration
-    return round(given) if isinstance(given, int | float) and 0 <= given < LONGEST_CALL_MS else None
+    return round(given) if isinstance(given, int | float) and 0 <= given < MAX_CALL_MS else None
 
 
 def _seconds_left(deadline: datetime | timedelta | float | None) -> float | None:

@@ -1,6 +1,8 @@
-"""The outbox as a transport sees it.
+"""The outbox as a transport sees it: an iterator of deliveries, each under a lease until the transport settles it.
 
-Source: feedback-guarantee, "Interaction with ResponseRoutingSystem".
+The order within a conversation and the lease are kept by scripts (requirements T-56 and T-57); this module only polls,
+claims and asks the platform about ambiguous deliveries. It polls because deliveries become due by time, too: after a
+backoff, or when a lease ends.
 """
 
 from __future__ import annotations
@@ -10,30 +12,31 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from tellback import clock
-from tellback.client.context import Context
-from tellback.client.turn_checks import check_name, check_struct, check_wait, milliseconds
+from tellback.backoff import Backoff
+from tellback.client.client_context import ClientContext
+from tellback.client.turn_checks import check_name, check_struct, check_wait, to_milliseconds
 from tellback.contracts.turns import DeliveryKind, OutgoingResponse, RoutingOutcome, Settlement
 from tellback.errors import InvalidInput
 from tellback.log import get_logger
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import Layout
-from tellback.state.outbox import Delivery, Limits, Outbox, Place
+from tellback.state.outbox import Delivery, Outbox, OutboxLimits, OutboxQueue
+from tellback.state.steady import gap_ms
 
-AHEAD: Final = 64  # deliveries looked up at once; each is still taken by itself
-NAP: Final = 0.02
-LONGEST_NAP: Final = 0.25
-NOTE_EVERY: Final = 10.0  # seconds in which a waiting transport is noted once
+READ_AHEAD: Final = 64  # deliveries listed in one call; each one is claimed by itself
+BACKOFF: Final = Backoff(first=0.02, longest=0.25)
+POLLED_NOTE_SECONDS: Final = 10.0  # between two notes that the channel is polled; `tellback doctor` reads them
 
 _log = get_logger("tellback.outbox")
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxDelivery:
-    """One response for a transport to send, under a lease of `outbox_lease` seconds.
+    """One response for a transport to send, under a lease of `TELLBACK_OUTBOX_LEASE` seconds. Requirement T-57.
 
-    Give `idempotency_key` to the platform where it takes one: a delivery that comes again has the same key, and
-    `attempt` above 1 says that it may have been sent before.
+    If the platform accepts an idempotency key, pass it `idempotency_key`: a delivery that comes again has the same key.
+    If `attempt` is above 1, the response may have been sent before.
     """
 
     turn_id: str
@@ -44,48 +47,48 @@ class OutboxDelivery:
     kind: DeliveryKind
     attempt: int
     at: int
-    """When it was put into the outbox, in milliseconds, server time."""
+    """The time at which it entered the outbox, in milliseconds since the epoch by the server's clock."""
     _outbox: Outbox = field(repr=False, compare=False)
-    _place: Place = field(repr=False, compare=False)
+    _place: OutboxQueue = field(repr=False, compare=False)
     _delivery: Delivery = field(repr=False, compare=False)
 
     def settle(self, outcome: RoutingOutcome) -> Settlement | Literal["lost"]:
-        """Tell what became of it.
+        """Report the outcome, and return how the outbox settled the delivery. Requirements T-58 and T-60.
 
-        Anything sent is `delivered`. Otherwise `permanent` is `dead`, `ambiguous` is never sent again, and all else is
-        `retry`, with a growing pause, no shorter than `retry_after`: attempts are spent only where something was
-        attempted, and the last one is `dead`. `lost`: the lease ended, and another transport has the delivery or has
-        settled it.
+        - `delivered`: something was sent.
+        - `dead`: the outcome is `permanent`, or this was the last attempt.
+        - `ambiguous`: nobody knows whether it was sent. It is not sent again unless a reconcile hook asks for that.
+        - `retry`: it comes again after a growing backoff, or after `retry_after` if that is longer. Only an outcome
+          with `attempted=True` uses up an attempt.
+        - `lost`: the lease ended, and another transport has the delivery or settled it.
 
         Raises:
-            InvalidInput: not a `RoutingOutcome`.
-            Unavailable: Redis is away; the delivery comes again when its lease ends.
+            InvalidInput: `outcome` is not a `RoutingOutcome`.
+            Unavailable: Redis does not answer. The delivery comes again when its lease ends.
         """
         outcome = check_struct("outcome", outcome, RoutingOutcome)
         return self._outbox.settle(self._place, self._delivery, outcome)
 
 
 Reconcile = Callable[[OutboxDelivery], RoutingOutcome | None]
-"""Asks the platform whether a delivery was sent; None: it does not know (yet)."""
+"""A function that asks the platform whether a delivery was sent, and returns None if it does not know (yet)."""
 
 
 def outbox(
-    context: Context, channel: str, *, wait: float = 0.0, reconcile: Reconcile | None = None
+    context: ClientContext, channel: str, *, wait: float = 0.0, reconcile: Reconcile | None = None
 ) -> Iterator[OutboxDelivery]:
-    """Deliveries of a channel for a transport to send and settle, in order within each conversation.
+    """Yield the deliveries of a channel for a transport to send and settle. See `tellback.Tellback.outbox`.
 
-    Ends when nothing has come due for `wait` seconds (`math.inf`: never). Each delivery is taken when it is yielded;
-    one that is not settled comes again when its lease ends, here or in another transport.
-
-    With `reconcile` the platform is asked whether a delivery was sent: about an ambiguous one, after 1, 2, 4 … s for as
-    long as it holds its conversation, and about one that an earlier taker never settled, before it is yielded again. It
-    returns the outcome: sent, permanent, or not sent, so that it is tried again; or None where the platform does not
-    know (yet). What it raises is logged and counts as None.
+    `reconcile` is called for an ambiguous delivery after 1, 2, 4 … seconds while it holds up its conversation, and for
+    one that an earlier transport never settled, before it is yielded again. It returns the outcome (sent, permanent, or
+    not sent, which has it sent again), or None if the platform does not know (yet). An exception is logged and counts
+    as None. Requirement T-59.
 
     Raises:
         InvalidInput: an argument is wrong; the message names it.
-        Unavailable: Redis is away; begin again later, nothing is lost.
+        Unavailable: Redis does not answer. Start again later; nothing is lost.
     """
+    # Checked here and not in the generator, where a mistake would raise only at the first delivery.
     check_name("channel", channel)
     wait = check_wait(wait)
     if reconcile is not None and not callable(reconcile):
@@ -93,51 +96,53 @@ def outbox(
     return _deliveries(open_outbox(context), channel, wait, reconcile)
 
 
-def open_outbox(context: Context) -> Outbox:
-    """The store of a team's outboxes, with this host's limits."""
-    return open_outbox_of(context.database, context.layout, context.settings)
+def open_outbox(context: ClientContext) -> Outbox:
+    """Return the store of the client's outboxes, with this host's limits."""
+    return open_outbox_store(context.database, context.layout, context.settings)
 
 
-def open_outbox_of(database: Database, layout: Layout, settings: Settings) -> Outbox:
-    """The same for who has no client."""
-    return Outbox(database, layout, _limits(settings))
+def open_outbox_store(database: Database, layout: Layout, settings: Settings) -> Outbox:
+    """Return the store of a team's outboxes for a caller that has no client, such as the sweep."""
+    return Outbox(database, layout, _outbox_limits(settings), gap_ms(settings.beat_period))
 
 
 def _deliveries(store: Outbox, channel: str, wait: float, reconcile: Reconcile | None) -> Iterator[OutboxDelivery]:
-    end, nap, note_at = clock.monotonic() + wait, NAP, 0.0
+    end, pauses, note_at = clock.monotonic() + wait, BACKOFF.pauses(), 0.0
     while True:
         if clock.monotonic() >= note_at:
-            store.note_served(channel)
-            note_at = clock.monotonic() + NOTE_EVERY
+            store.note_polled(channel)
+            note_at = clock.monotonic() + POLLED_NOTE_SECONDS
         if reconcile is not None:
             _reconcile(store, channel, reconcile)
-        for place, expected in store.ready(channel, AHEAD):
+        for place, expected in store.ready(channel, READ_AHEAD):
             taken = store.claim(place, expected)
-            if taken is None:
+            if taken is None:  # another transport claimed it since the listing
                 continue
-            delivery = as_delivery(store, place, taken)
-            if reconcile is not None and taken.unsure and _settled(delivery, reconcile, resend=True):
+            delivery = to_outbox_delivery(store, place, taken)
+            if reconcile is not None and taken.ambiguous and _reconciled(delivery, reconcile, resend=True):
                 continue
             yield delivery
-            end, nap = clock.monotonic() + wait, NAP
+            end, pauses = clock.monotonic() + wait, BACKOFF.pauses()
         if store.has_ready(channel):
             continue
         left = end - clock.monotonic()
         if left <= 0:
             return
-        clock.sleep(min(nap, left))
-        nap = min(nap * 2, LONGEST_NAP)
+        clock.sleep(min(next(pauses), left))
 
 
 def _reconcile(store: Outbox, channel: str, reconcile: Reconcile) -> None:
-    for place, expected in store.unsure(channel, AHEAD):
-        taken = store.ask(place, expected)
+    for place, expected in store.ambiguous(channel, READ_AHEAD):
+        taken = store.claim_ambiguous(place, expected)
         if taken is not None:
-            _settled(as_delivery(store, place, taken), reconcile)
+            _reconciled(to_outbox_delivery(store, place, taken), reconcile)
 
 
-def _settled(delivery: OutboxDelivery, reconcile: Reconcile, *, resend: bool = False) -> bool:
-    """Whether the platform's word settled a delivery; with `resend`, one that was not sent is left to be sent now."""
+def _reconciled(delivery: OutboxDelivery, reconcile: Reconcile, *, resend: bool = False) -> bool:
+    """Ask the platform and return True if its answer settled the delivery.
+
+    With `resend`, a delivery that was not sent stays unsettled, since the caller is about to send it.
+    """
     try:
         outcome = reconcile(delivery)
     except Exception as error:  # noqa: BLE001 - a user's function: what it raises must not end the transport
@@ -149,8 +154,8 @@ def _settled(delivery: OutboxDelivery, reconcile: Reconcile, *, resend: bool = F
     return delivery.settle(outcome) != "lost"
 
 
-def as_delivery(store: Outbox, place: Place, taken: Delivery) -> OutboxDelivery:
-    """A taken delivery as a transport sees it."""
+def to_outbox_delivery(store: Outbox, place: OutboxQueue, taken: Delivery) -> OutboxDelivery:
+    """Return a claimed delivery as a transport sees it."""
     return OutboxDelivery(
         turn_id=taken.turn,
         channel=place.channel,
@@ -166,10 +171,10 @@ def as_delivery(store: Outbox, place: Place, taken: Delivery) -> OutboxDelivery:
     )
 
 
-def _limits(settings: Settings) -> Limits:
-    return Limits(
-        lease_ms=milliseconds(settings.outbox_lease),
+def _outbox_limits(settings: Settings) -> OutboxLimits:
+    return OutboxLimits(
+        lease_ms=to_milliseconds(settings.outbox_lease),
         attempts=settings.outbox_attempts,
-        retry_ms=milliseconds(settings.outbox_retry),
-        hold_ms=milliseconds(settings.outbox_hold),
+        retry_ms=to_milliseconds(settings.outbox_retry),
+        hold_ms=to_milliseconds(settings.outbox_hold),
     )

@@ -1,45 +1,134 @@
-"""Signals collected while an agent works, and submitted once when its session ends.
+"""Publishes the signals of one bank, and collects those of a session until it ends (requirement S-62).
 
-Source: feedback-signals, "When to Submit Signals": batch at session end.
+`SignalPublisher` checks, redacts, splits into batches and publishes in order; `SignalSession` holds signals in memory
+and hands them to it. Each signal gets its id when it is collected or split, so a repeated submission counts once.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Final, Self
 
 import msgspec
 
-from tellback.client.signalling import Signalling
+from tellback.client.recall import redact_and_truncate
+from tellback.contracts.limits import MAX_BATCH_SIGNALS, MAX_CHUNK_BYTES
 from tellback.contracts.message import new_event_id
-from tellback.contracts.signals import SignalItem, SignalType
+from tellback.contracts.signal_types import SignalType
+from tellback.contracts.signals import SignalBatch, SignalItem
 from tellback.errors import SpoolFull, StateConflict
+from tellback.forks import run_in_child
+from tellback.messaging.publisher import Publisher
 from tellback.signals.validation import check_items, check_name
 
-MOST_SIGNALS: Final = 10_000
-MOST_CHARACTERS: Final = 8 << 20  # of queries and remarks
+FLUSH_EVERY: Final = 16  # chunks, so that a call of any length holds at most 8 MB in memory
+
+_CACHED_TEXTS: Final = 1_000  # redacted texts of one call: a query comes again with each fact that was recalled for it
+
+Progress = Callable[[int, int], None]
+
+"""A function that is called with the number of signals published so far, and the number of all."""
+
+
+class SignalPublisher:
+    """Checks, redacts and publishes the signals of one bank, in batches."""
+
+    def __init__(self, publisher: Publisher, bank: str) -> None:
+        self._publisher = publisher
+        self._bank = bank
+
+    def publish(
+        self, items: Iterable[SignalItem], *, session: str | None = None, progress: Progress | None = None
+    ) -> int:
+        """Publish signals and return their number; see `Bank.signal`. Requirements S-5 and S-7."""
+        checked = check_items(items)
+        if session is not None:
+            check_name(session, "session")
+        done = 0
+        for number, chunk in enumerate(_chunks(_Redactor().redact_items(checked)), 1):
+            self._publisher.publish(self._build_batch(chunk, session))
+            if number % FLUSH_EVERY == 0:
+                self._publisher.flush()
+            done += len(chunk)
+            if progress is not None:
+                progress(done, len(checked))
+        return len(checked)
+
+    def _build_batch(self, chunk: Sequence[SignalItem], session: str | None) -> SignalBatch:
+        event_id = new_event_id()
+        items = [
+            item if item.signal_id else msgspec.structs.replace(item, signal_id=f"{event_id}.{i}")
+            for i, item in enumerate(chunk)
+        ]
+        return SignalBatch(event_id=event_id, bank=self._bank, items=items, session=session)
+
+
+class _Redactor:
+    """Redacts and truncates texts, and caches the results."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def redact_items(self, items: Iterable[SignalItem]) -> Iterator[SignalItem]:
+        for item in items:
+            context = None if item.context is None else self._redact_text(item.context)
+            yield msgspec.structs.replace(item, query=self._redact_text(item.query), context=context)
+
+    def _redact_text(self, text: str) -> str:
+        known = self._known.get(text)
+        if known is None:
+            if len(self._known) >= _CACHED_TEXTS:
+                self._known.clear()
+            known = self._known[text] = redact_and_truncate(text)
+        return known
+
+
+def _chunks(items: Iterable[SignalItem]) -> Iterator[list[SignalItem]]:
+    """Yield the items in order, in lists of at most 500 items and about 512 KB."""
+    chunk: list[SignalItem] = []
+    room = MAX_CHUNK_BYTES
+    for item in items:
+        size = len(msgspec.json.encode(item)) + 64  # an item without an id gets one later, and it takes room too
+        if chunk and (len(chunk) == MAX_BATCH_SIGNALS or size > room):
+            yield chunk
+            chunk, room = [], MAX_CHUNK_BYTES
+        chunk.append(item)
+        room -= size
+    if chunk:
+        yield chunk
+
+
+MAX_SIGNALS: Final = 10_000
+
+MAX_CHARACTERS: Final = 8 << 20  # of queries and remarks; bounds the memory of a session that never ends
 
 
 class SignalSession:
-    """Collects signals, and submits them once, when its `with` block ends: also when that raises.
+    """Collects signals and submits them once, when its `with` block ends. Requirement S-62.
 
-    What an agent used before it failed was used all the same. Each signal is checked when it is collected. Beyond
-    10,000 signals, or 8 MB of their text, what there is goes out at once, and collecting goes on. Safe across threads.
+    The signals are also submitted if the block raises: facts that an agent used before it failed were used all the
+    same. Each signal is checked when it is collected. At 10,000 signals, or 8 MB of text, those collected so far are
+    submitted early. A session is safe across threads.
     """
 
-    def __init__(self, signalling: Signalling, session: str) -> None:
-        """Take the way out, and the session in whose history the signals are to stand.
+    def __init__(self, signalling: SignalPublisher, session: str) -> None:
+        """Check the session's name.
 
         Raises:
-            InvalidInput: the session is not text of 1 to 512 characters, or carries a secret.
+            InvalidInput: the session is not text of 1 to 512 characters, or contains a known kind of secret.
         """
         self.session: Final = check_name(session, "session")
         self._signalling = signalling
-        self._guard = threading.Lock()
+        self._unlock()
+        run_in_child(self._unlock)
         self._items: list[SignalItem] = []
         self._characters = 0
         self._ended = False
+
+    def _unlock(self) -> None:
+        self._guard = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -47,7 +136,13 @@ class SignalSession:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Submit what was collected; where the block and this both fail, the block's error is raised, with a note."""
+        """Submit the collected signals.
+
+        If both the block and the submission fail, the block's error is raised with a note about the signals.
+
+        Raises:
+            SpoolFull: Redis is unavailable and the spool is full. The signals stay collected.
+        """
         self._ended = True
         try:
             self.submit()
@@ -57,28 +152,29 @@ class SignalSession:
             error.add_note(f"tellback: {self.collected} signals of session {self.session} were not submitted: {full}")
 
     def used(self, *fact_ids: str, query: str, confidence: float = 1.0, context: str | None = None) -> None:
-        """The agent's answer used these facts, recalled for `query`. Raises as `add`."""
+        """Signal that the agent's answer used these facts, recalled for `query`. Raises the same errors as `add`."""
         self._collect("used", fact_ids, query, confidence, context)
 
     def ignored(self, *fact_ids: str, query: str, confidence: float = 1.0, context: str | None = None) -> None:
-        """The agent saw these facts and did not use them. Raises as `add`."""
+        """Signal that the agent saw these facts and did not use them. Raises the same errors as `add`."""
         self._collect("ignored", fact_ids, query, confidence, context)
 
     def helpful(self, *fact_ids: str, query: str, confidence: float = 1.0, context: str | None = None) -> None:
-        """A user said that these facts helped. Raises as `add`."""
+        """Signal that a user found these facts helpful. Raises the same errors as `add`."""
         self._collect("helpful", fact_ids, query, confidence, context)
 
     def not_helpful(self, *fact_ids: str, query: str, confidence: float = 1.0, context: str | None = None) -> None:
-        """A user said that these facts did not help. Raises as `add`."""
+        """Signal that a user did not find these facts helpful. Raises the same errors as `add`."""
         self._collect("not_helpful", fact_ids, query, confidence, context)
 
     def add(self, *items: SignalItem) -> None:
-        """Collect signals of any type; all of them, or none.
+        """Collect signals of any type: all of them, or none if one is wrong.
 
         Raises:
-            InvalidInput: one is wrong; the message names its position and field.
-            StateConflict: the block has ended.
-            SpoolFull: too much is collected, Redis is away, and so is the room on disk.
+            InvalidInput: a signal is wrong; the message names its position and field.
+            StateConflict: the `with` block has ended.
+            SpoolFull: an early submission failed, since Redis is unavailable and the spool is full. The signals stay
+                collected.
         """
         if not items:
             return
@@ -90,15 +186,16 @@ class SignalSession:
                 item if item.signal_id else msgspec.structs.replace(item, signal_id=new_event_id()) for item in items
             ]
             self._characters += sum(len(item.query) + len(item.context or "") for item in items)
-            full = len(self._items) >= MOST_SIGNALS or self._characters >= MOST_CHARACTERS
-        if full:
+            full = len(self._items) >= MAX_SIGNALS or self._characters >= MAX_CHARACTERS
+        if full:  # outside the lock, which `submit` acquires itself
             self.submit()
 
     def submit(self) -> int:
-        """Publish what is collected so far; returns how many.
+        """Publish the signals collected so far, and return their number.
 
         Raises:
-            SpoolFull: Redis is away, and so is the room on disk. All stays collected: submit again, each counts once.
+            SpoolFull: Redis is unavailable and the spool is full. The signals stay collected. Submit them again later:
+                each counts once.
         """
         with self._guard:
             if not self._items:
@@ -109,7 +206,7 @@ class SignalSession:
 
     @property
     def collected(self) -> int:
-        """Signals that wait to be submitted."""
+        """The number of signals that wait to be submitted."""
         return len(self._items)
 
     def _collect(

@@ -1,49 +1,65 @@
-"""Turns as an agent host sees them.
+"""Turns as a host uses them: open one, move its deadline, share it with other hosts, and end it.
 
-Source: feedback-guarantee.
+Every call is one script that checks the state again, so any number of hosts may race for a turn and it still has one
+first answer (requirement T-7). Only `respond`, `fail`, `run` and `finish` work while Redis is away: what they would
+store is an event too, which is spooled. That event has the turn's origin, from which a turn that Redis lost in a
+failover is restored (requirement T-16). The table "How to end a turn" in docs/loops/turns.md says which call to use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal, cast
 
-from tellback.client.context import Context
+from tellback.client.client_context import ClientContext
 from tellback.client.turn_checks import (
-    MAX_NAME_BYTES,
+    TurnEnding,
     check_code,
+    check_failures,
     check_flag,
     check_language,
-    check_late,
+    check_late_within,
+    check_llm_error,
+    check_llm_response,
+    check_messages,
     check_metadata,
     check_name,
     check_response,
     check_seconds,
     check_text,
-    milliseconds,
+    default_pipeline,
+    run_turn,
+    to_milliseconds,
 )
-from tellback.client.turn_results import Said, check_failures, check_llm_error, check_llm_response, check_messages
-from tellback.client.turn_running import pipeline_of, run_turn
-from tellback.contracts.llm import AUTO_MODE, MAX_CODE, AnyMessage, LlmError, LlmResponse, SystemFailure
-from tellback.contracts.message import MAX_FIELD_BYTES
-from tellback.contracts.turns import Answered, OutgoingResponse, TurnState
+from tellback.contracts.limits import MAX_CODE_CHARS, MAX_FIELD_BYTES, MAX_REFERENCE_BYTES
+from tellback.contracts.turns import (
+    AUTO_MODE,
+    AnswerResult,
+    HostMessage,
+    LlmError,
+    LlmResponse,
+    OutgoingResponse,
+    SystemFailure,
+    TurnState,
+)
 from tellback.errors import InvalidInput, NotFound, StateConflict, Unavailable
 from tellback.names import Family
 from tellback.redaction import redact_text
-from tellback.state.turn_answers import Answer, excerpt
-from tellback.state.turns import NewTurn, Origin, TurnRef, Turns, turn_id
+from tellback.state.turn_answers import TurnAnswer, excerpt
+from tellback.state.turn_view import TurnRef, TurnView
+from tellback.state.turns import MAX_MERGED, LostTurnOrigin, NewTurn, Turns, turn_id
+from tellback.turns.pipeline.checks import error_line
 from tellback.turns.pipeline.context import TurnAbout, TurnContext
-from tellback.turns.pipeline.failures import note
 from tellback.turns.pipeline.runner import TurnPipeline
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one user message is owed: exactly one first answer.
+    """A user's message that is owed exactly one first answer (requirement T-7). Get one from `tb.open_turn(...)`.
 
-    `duplicate` tells that this message had been opened before, here or elsewhere; the turn is the one that was opened
-    then. Any process of any host that has the turn may answer it: the first answer counts.
+    Any process of any host may answer it; the first answer counts. `duplicate` is True if the message's turn had been
+    opened before, here or on another host, and this is that turn.
     """
 
     id: str
@@ -55,204 +71,207 @@ class Turn:
     duplicate: bool
     _opened_at: int = field(repr=False, compare=False)
     _auto: bool = field(repr=False, compare=False)
-    _context: Context = field(repr=False, compare=False)
+    _context: ClientContext = field(repr=False, compare=False)
 
     @property
     def state(self) -> TurnState:
-        """The state at this moment: open, finishing, auto, responded, fallback, no_reply, or merged.
+        """The current state, read from Redis: open, finishing, auto, responded, fallback, no_reply or merged.
 
         Raises:
-            NotFound: turns are kept for seven days.
-            Unavailable: Redis is away.
+            NotFound: the turn does not exist any more. Turns are kept for seven days.
+            Unavailable: Redis does not answer.
         """
-        found = self._turns.load([self.id])[0]
+        found = self._store.load([self.id])[0]
         if found is None:
             raise NotFound(f"turn {self.id}: no such turn; turns are kept for seven days")
         return found.state
 
-    def respond(self, response: OutgoingResponse, *, late_within: float | None = None) -> Answered:
-        """Give the answer. While Redis is away it is kept on this host's disk and applied later: `spooled`.
+    def respond(self, response: OutgoingResponse, *, late_within: float | None = None) -> AnswerResult:
+        """Answer the turn now, and return what became of the answer. Requirements T-8, T-12, T-48 to T-50.
 
-        Where the user has had a fallback, the answer follows it, if that was at most `late_within` seconds ago (None:
-        as `late_within` of the settings says, or `channel_late_within`). A turn that Redis lost in a failover is made
-        again, and answered.
+        The first answer is `accepted` and in the outbox when this returns; a further one is a `duplicate`. While Redis
+        is away, the answer is `spooled` on this host's disk and applied later. If a transport has taken the fallback,
+        the answer follows it as `late`, or is dropped as `stale` if the fallback is `late_within` seconds old. Without
+        `late_within`, `TELLBACK_LATE_WITHIN` and `TELLBACK_CHANNEL_LATE_WITHIN` decide.
 
         Raises:
-            InvalidInput: not an `OutgoingResponse`, a blank one, or one above the limits of the outbox.
-            NotFound: turns are kept for seven days.
-            SpoolFull: Redis is away and so is the room on disk.
+            InvalidInput: the response is not an `OutgoingResponse`, is blank, or is above the limits of the outbox.
+            NotFound: the turn does not exist any more. Turns are kept for seven days.
+            SpoolFull: Redis is unavailable and the spool is full.
         """
-        response, late = check_response(response), check_late(late_within)
+        response, late = check_response(response), check_late_within(late_within)
         shown = redact_text(response.text or response.voice or "")
         try:
-            return self._answer(Answer(response, self._late_ms(late), shown=shown))
+            return self._store_answer(TurnAnswer(response, self._late_ms(late), excerpt=shown))
         except Unavailable:
-            return self._spool(Said(response=response, late_within=late))
+            return self._spool_event(TurnEnding(response=response, late_within=late))
 
-    def fail(self, *, code: str) -> Answered:
-        """Say that there will be no answer: the user gets the generic feedback, in the turn's language.
+    def fail(self, *, code: str) -> AnswerResult:
+        """Answer now that something went wrong, in the turn's language. Requirement T-10.
 
-        `code` is for operators and never reaches the user. Raises as `respond`.
+        Operators see `code`, 1 to 200 bytes; the user never does. An auto-mode turn is closed without a reply instead.
+        A failure never replaces or follows a fallback, which says the same. Raises the errors of `respond`.
         """
         code = check_code(code)
-        return self._fail(OutgoingResponse.text_only(self._feedback()), code, Said(error_code=code))
+        return self._store_failure(OutgoingResponse.text_only(self._fallback_text()), code, TurnEnding(error_code=code))
 
     def finish(
         self,
         response: OutgoingResponse | None = None,
         *,
-        error_code: str | None = None,
         late_within: float | None = None,
         llm_response: LlmResponse | None = None,
         llm_error: LlmError | None = None,
         final_answer_ready: bool = False,
         system_errors: Iterable[SystemFailure] = (),
-        messages: Sequence[AnyMessage] = (),
+        messages: Sequence[HostMessage] = (),
     ) -> None:
-        """Leave the answer, or the failure, to the workers: marked as on its way, then published like any fact.
+        """Leave the answer to the workers, whose pipeline makes it from what you pass. Requirements T-13 and T-14.
 
-        The model's response or error goes through the workers' pipeline, which makes an answer of it. An error wins,
-        even one that says nothing. `messages` is the conversation, or its tail: who spoke last, and its metadata, are
-        sent; no texts are.
-
-        For the grace of `finish_grace` seconds no fallback overtakes it; after that the sweep answers if it was lost. A
-        turn that Redis lost in a failover is made again.
+        Pass a response, or the model's result: `llm_response` or `llm_error`, of which the error wins, even a blank
+        one. A code of your own is `llm_error=LlmError(code=...)`. Pass the conversation or its end as `messages`: roles
+        and metadata are sent, texts are not. The turn is marked before the event is published, so no fallback overtakes
+        it within `TELLBACK_FINISH_GRACE` seconds; after that, the sweep sends one.
 
         Raises:
-            InvalidInput: not exactly one of response, error code, and the model's result; or as `respond` and `fail`.
-            NotFound: turns are kept for seven days.
-            SpoolFull: Redis is away and so is the room on disk.
+            InvalidInput: there is not exactly one kind of result, or an argument is wrong as for `respond` and `fail`.
+            NotFound: the turn does not exist any more. Turns are kept for seven days.
+            SpoolFull: Redis is unavailable and the spool is full.
         """
-        if response is not None and error_code is not None:
-            raise InvalidInput("response, error_code: exactly one of them; fail(code=...) chooses the words itself")
-        said = Said(
+        said = TurnEnding(
             response=None if response is None else check_response(response),
-            error_code=None if error_code is None else check_code(error_code),
-            late_within=check_late(late_within),
+            late_within=check_late_within(late_within),
             llm_response=None if llm_response is None else check_llm_response(llm_response),
             llm_error=None if llm_error is None else check_llm_error(llm_error),
             final_answer_ready=check_flag("final_answer_ready", final_answer_ready),
             system_errors=check_failures(system_errors),
             messages=check_messages(messages),
         )
-        fact = said.fact(self.ref, self._origin)
+        event = said.to_event(self.ref, self._origin)  # first, since a refused event must leave the turn unmarked
         try:
-            self._turns.mark_finishing(self.ref, self._origin.within_ms, self._origin)
+            self._store.mark_finishing(self.ref, self._origin.within_ms, self._origin)
         except Unavailable:
-            self._spool(said)
+            self._spool_event(said)
         else:
-            self._context.publisher.publish(fact)
+            self._context.publisher.publish(event)
 
     def run(self, context: TurnContext, *, pipeline: TurnPipeline | None = None) -> TurnContext:
-        """Run the pipeline here, and put what it prepares into the outbox; the same context comes back.
+        """Run the pipeline in this process, queue the response that it prepares, and return the same context.
 
-        `pipeline` holds systems of yours; without one it is ours, as the settings say. Its `routing_outcome` is always
-        set: `queued`, or what kept the response from the outbox. While Redis is away it is spooled, as `respond` does.
+        `pipeline` may have systems of your own; the default one is built in and follows the settings. The context's
+        `routing_outcome` is always set: it is `queued`, also when the response was spooled, or it has the error that
+        kept the response from the outbox, which is not raised. Requirement T-47.
 
         Raises:
-            ConfigurationError: a catalog or a language of the settings is not as it should be.
-            InvalidInput: not a `TurnContext`.
+            ConfigurationError: a catalog or a language of the settings is wrong.
+            InvalidInput: `context` is not a `TurnContext`.
         """
         about = TurnAbout(self.id, self.channel, self.conversation, self.language)
-        return run_turn(pipeline or pipeline_of(self._context.settings), context, about, self._routed)
+        return run_turn(pipeline or default_pipeline(self._context.settings), context, about, self._store_routed)
 
     def progress(self) -> float:
-        """Tell that work goes on: the user may wait `answer_within` again, up to `turn_limit` from the opening.
+        """Report that work goes on: the user may wait `answer_within` seconds again from now. Requirement T-19.
 
-        Returns the seconds left; 0.0 where the turn is no longer open.
+        Return the seconds left, or 0.0 if the turn is not open. The deadline never moves back, nor beyond
+        `TELLBACK_TURN_LIMIT` seconds after the opening.
 
         Raises:
-            NotFound: turns are kept for seven days.
-            Unavailable: Redis is away; the deadline stands.
+            NotFound: the turn does not exist any more. Turns are kept for seven days.
+            Unavailable: Redis does not answer. The deadline may or may not have moved; you can repeat the call.
         """
-        return self._turns.progress(self.ref) / 1000
+        return self._store.progress(self.ref) / 1000
 
     def defer(self, *, seconds: float = 60.0) -> float:
-        """Put the work off: the user is owed an answer `seconds` from now, at most `turn_limit` after the opening.
+        """Set a new deadline `seconds` from now, for work that you put off. Requirement T-18.
 
-        The new deadline may be sooner or later than the old one. Nothing is said to the user; once the deadline has
-        passed, the sweep answers. Returns the seconds left; 0.0 where the turn is no longer open.
+        Return the seconds left, or 0.0 if the turn is not open. The new deadline may be sooner or later than the old
+        one, at most `TELLBACK_TURN_LIMIT` seconds after the opening. The user gets no message about it.
 
         Raises:
-            InvalidInput: not seconds above 0 and up to `turn_limit`.
-            NotFound: turns are kept for seven days.
-            Unavailable: Redis is away; whether the new deadline holds is unknown.
+            InvalidInput: `seconds` is not above 0 and up to `TELLBACK_TURN_LIMIT`.
+            NotFound: the turn does not exist any more. Turns are kept for seven days.
+            Unavailable: Redis does not answer. The deadline may or may not have moved; you can repeat the call.
         """
         seconds = check_seconds("seconds", seconds, self._context.settings.turn_limit)
-        return self._turns.defer(self.ref, milliseconds(seconds)) / 1000
+        return self._store.defer(self.ref, to_milliseconds(seconds)) / 1000
 
     def hand_over(self, *, to: str) -> None:
-        """Give the turn to another host, which finds it by `Tellback.handed_over`; or in any way of yours, by its id.
+        """Hand the turn over to another host, which finds it with `Tellback.handed_over`. Requirements T-51 and T-52.
 
-        The user is owed the same by the same deadline, and the sweep answers if the other host does not. The first
-        answer counts all the same: one that this host gives after all is accepted, if the other has not been faster.
+        The deadline stays as it is, and the sweep sends a fallback if the other host never answers. The first answer
+        still counts, whichever host gives it.
 
         Raises:
             InvalidInput: `to` is not text of 1 to 512 bytes.
-            NotFound: turns are kept for seven days.
+            NotFound: the turn does not exist any more. Turns are kept for seven days.
             StateConflict: the turn is not open.
-            Unavailable: Redis is away; whether the turn was handed over is unknown.
+            Unavailable: Redis does not answer. The turn may or may not be handed over; you can repeat the call.
         """
-        handed, state = self._turns.hand_over(self.ref, check_name("to", to))
+        handed, state = self._store.hand_over(self.ref, check_name("to", to))
         if not handed:
             raise StateConflict(f"turn {self.id} is {state}: only an open turn can be handed over")
 
     def no_reply(self, *, reason: str) -> None:
-        """Close the turn without a reply, on purpose; `reason` is kept for operators.
+        """Close the turn without a reply, on purpose. Requirement T-11.
+
+        `reason` is redacted and kept in the history for operators. It has no effect to close such a turn again.
 
         Raises:
-            InvalidInput: no reason.
-            NotFound: turns are kept for seven days.
-            StateConflict: the user has an answer or a fallback already.
-            Unavailable: Redis is away; the turn stays open.
+            InvalidInput: `reason` is empty or above 64 KB.
+            NotFound: the turn does not exist any more. Turns are kept for seven days.
+            StateConflict: the turn has an answer or a fallback, or is merged into another one.
+            Unavailable: Redis does not answer. The turn may or may not be closed; you can repeat the call.
         """
-        closed, state = self._turns.close(self.ref, redact_text(check_text("reason", reason, MAX_FIELD_BYTES)))
+        closed, state = self._store.close(self.ref, redact_text(check_text("reason", reason, MAX_FIELD_BYTES)))
         if not closed:
             raise StateConflict(f"turn {self.id} is {state}: it cannot be closed without a reply any more")
 
     @property
-    def _turns(self) -> Turns:
+    def _store(self) -> Turns:
         return Turns(self._context.database, self._context.layout)
 
     @property
     def ref(self) -> TurnRef:
-        """Where the turn stands."""
+        """The ids that locate the turn's keys in Redis."""
         return TurnRef(self.id, self.channel, self.conversation, self.session)
 
     @property
-    def _origin(self) -> Origin:
-        grace = milliseconds(self._context.settings.finish_grace)
-        return Origin(self.message_id, self.language or "", self._opened_at, self._auto, grace)
+    def _origin(self) -> LostTurnOrigin:
+        grace = to_milliseconds(self._context.settings.finish_grace)
+        return LostTurnOrigin(self.message_id, self.language or "", self._opened_at, self._auto, grace)
 
-    def _answer(self, given: Answer) -> Answered:
-        return self._turns.answer(self.ref, given, self._origin)
+    def _store_answer(self, given: TurnAnswer) -> AnswerResult:
+        return self._store.answer(self.ref, given, self._origin)
 
-    def _feedback(self) -> str:
-        return self._context.settings.words.feedback(self.language, self.channel)
+    def _fallback_text(self) -> str:
+        return self._context.settings.turn_texts.feedback(self.language, self.channel)
 
-    def _fail(self, response: OutgoingResponse, code: str, said: Said) -> Answered:
+    def _store_failure(self, response: OutgoingResponse, code: str, said: TurnEnding) -> AnswerResult:
         try:
-            return self._answer(Answer(response, 0, code=code, shown=redact_text(response.text or "")))
+            # 0: a failure is never sent late, after the fallback has said the same.
+            return self._store_answer(TurnAnswer(response, 0, code=code, excerpt=redact_text(response.text or "")))
         except Unavailable:
-            return self._spool(said)
+            return self._spool_event(said)
 
-    def _routed(self, response: OutgoingResponse, code: str) -> Answered:
+    def _store_routed(self, response: OutgoingResponse, code: str) -> AnswerResult:
         if not code:
             return self.respond(response)
-        response, code = check_response(response), note(code, MAX_CODE) or "unknown"
-        return self._fail(response, code, Said(response=response, error_code=code))
+        response, code = check_response(response), error_line(code, MAX_CODE_CHARS) or "unknown"
+        return self._store_failure(response, code, TurnEnding(response=response, error_code=code))
 
     def _late_ms(self, late_within: float | None) -> int:
-        return round((self._context.settings.late_of(self.channel) if late_within is None else late_within) * 1000)
+        return round(
+            (self._context.settings.late_within_of(self.channel) if late_within is None else late_within) * 1000
+        )
 
-    def _spool(self, said: Said) -> Literal["spooled"]:
-        self._context.publisher.publish(said.fact(self.ref, self._origin))
-        self._context.publisher.flush()  # on disk before the caller goes on: an answer must not die with the host
+    def _spool_event(self, said: TurnEnding) -> Literal["spooled"]:
+        self._context.publisher.publish(said.to_event(self.ref, self._origin))
+        self._context.publisher.flush()  # on disk before this returns: a buffered answer would die with the host
         return "spooled"
 
 
 def open_turn(
-    context: Context,
+    context: ClientContext,
     *,
     channel: str,
     conversation: str,
@@ -263,31 +282,29 @@ def open_turn(
     answer_within: float = 30.0,
     session: str | None = None,
 ) -> Turn:
-    """Open the turn of a user's message, or find the one that this message opened before.
-
-    A message id counts within its channel and conversation. `metadata["auto.mode"]` that is True, exactly, creates no
-    obligation. `session` is where the history goes: else `metadata["session"]`, else the conversation.
+    """Open a turn for a user's message, or return the one that it has. See `tellback.Tellback.open_turn`.
 
     Raises:
         InvalidInput: an argument is wrong; the message names it.
-        Unavailable: Redis is away: do not acknowledge the message to its platform.
+        Unavailable: Redis does not answer.
     """
     metadata = check_metadata(metadata)
     for name, value in (("channel", channel), ("conversation", conversation), ("message_id", message_id)):
         check_name(name, value)
     session = check_name("session", metadata.get("session", conversation) if session is None else session)
     turn = turn_id(context.layout, channel, conversation, message_id)
-    context.publisher.recover(Family.TURNS)  # answers that this host gave before it died
+    # A host that only makes decisions never publishes, so answers of its dead predecessor would stay on disk.
+    context.publisher.send_orphans(Family.TURNS)
     opened = Turns(context.database, context.layout).open(
         NewTurn(
             ref=TurnRef(turn, channel, conversation, session),
             message_id=message_id,
             text=excerpt(redact_text(check_text("text", text, None)), MAX_FIELD_BYTES),
             language=check_language(language),
-            within_ms=milliseconds(check_seconds("answer_within", answer_within, context.settings.turn_limit)),
-            limit_ms=milliseconds(context.settings.turn_limit),
-            auto=metadata.get(AUTO_MODE) is True,
-            host=excerpt(context.settings.host_name, MAX_NAME_BYTES),
+            deadline_ms=to_milliseconds(check_seconds("answer_within", answer_within, context.settings.turn_limit)),
+            limit_ms=to_milliseconds(context.settings.turn_limit),
+            auto=metadata.get(AUTO_MODE) is True,  # a truthy value, such as "false", must not silence a turn
+            host=excerpt(context.settings.host_name, MAX_REFERENCE_BYTES),
         )
     )
     return Turn(
@@ -302,3 +319,75 @@ def open_turn(
         _auto=opened.state == "auto",
         _context=context,
     )
+
+
+MAX_HANDED_OVER: Final = 100
+
+
+def join_turn(context: ClientContext, turn_id: str) -> Turn:
+    """Return the turn with this id. See `tellback.Tellback.turn`.
+
+    Raises:
+        InvalidInput: `turn_id` is not the id of a turn.
+        NotFound: there is no such turn. Turns are kept for seven days.
+        Unavailable: Redis does not answer.
+    """
+    found = _turn_store(context).load([check_text("turn_id", turn_id, None)])[0]
+    if found is None:
+        raise NotFound(f"turn {turn_id}: no such turn; turns are kept for seven days")
+    return _join_view(context, found)
+
+
+def list_handed_over(context: ClientContext, to: str | None = None) -> list[Turn]:
+    """Return the open turns that are handed over to a host. See `tellback.Tellback.handed_over`.
+
+    Raises:
+        InvalidInput: `to` is not text of 1 to 512 bytes.
+        Unavailable: Redis does not answer.
+    """
+    host = check_name("to", context.settings.host_name if to is None else to)
+    return [_join_view(context, turn) for turn in _turn_store(context).handed_over_to(host, MAX_HANDED_OVER)]
+
+
+def merge_turns(context: ClientContext, turns: Iterable[Turn], *, into: Turn) -> None:
+    """Merge turns of one conversation into one of them. See `tellback.Tellback.merge_turns`."""
+    into = _check_turn("into", into)
+    if isinstance(turns, str | bytes | Turn) or not isinstance(cast("object", turns), Iterable):
+        raise InvalidInput(f"turns: a list of turns, not {type(turns).__name__}")
+    covered = {turn.id: turn for turn in (_check_turn(f"turns[{index}]", turn) for index, turn in enumerate(turns))}
+    if not 0 < len(covered) <= MAX_MERGED:
+        raise InvalidInput(f"turns: 1 to {MAX_MERGED} turns, not {len(covered)}")
+    for turn in covered.values():
+        if turn.id == into.id:
+            raise InvalidInput(f"turns: {turn.id} cannot be merged into itself")
+        if (turn.channel, turn.conversation) != (into.channel, into.conversation):
+            raise InvalidInput(
+                f"turns: {turn.id} is of another conversation than {into.id}: an answer goes to one conversation, and "
+                "the user of the other would hear nothing; answer each with respond(...)"
+            )
+    _turn_store(context).merge([turn.ref for turn in covered.values()], into.ref)
+
+
+def _check_turn(name: str, turn: object) -> Turn:
+    if not isinstance(turn, Turn):
+        raise InvalidInput(f"{name}: a turn, not {type(turn).__name__}; tb.turn(id) gives one")
+    return turn
+
+
+def _join_view(context: ClientContext, found: TurnView) -> Turn:
+    return Turn(
+        id=found.id,
+        channel=found.channel,
+        conversation=found.conversation,
+        message_id=found.message_id,
+        session=found.session,
+        language=found.language or None,
+        duplicate=True,
+        _opened_at=found.opened_at,
+        _auto=found.state == "auto",
+        _context=context,
+    )
+
+
+def _turn_store(context: ClientContext) -> Turns:
+    return Turns(context.database, context.layout)

@@ -1,1 +1,1 @@
-"""Running one command and telling what it did: no Redis, no Celery."""
+"""Running one command and recording what it did, without Redis or Celery."""

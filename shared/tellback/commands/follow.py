@@ -1,8 +1,8 @@
-"""What a command prints, for those who follow it while it runs: the lines that its record would show, and all of them.
+"""The output of a running command for its followers: every line, as its record would show it.
 
-Lines are redacted here, before anything leaves the process, by the same rules and with the same result as the record's.
-A private key of which only the end is seen is known by its last line, so lines that may be a part of one are held until
-it is clear. Memory and work are bounded: of what comes faster than it can be shown the middle is dropped and counted.
+Lines are redacted here, before they leave the process, with the same rules and result as in the record. A private key
+whose first line was dropped is recognized only by its last line, so lines that may belong to one are held until that is
+clear. Memory and work are bounded: if output arrives faster than it can be shown, the middle is dropped and counted.
 """
 
 from __future__ import annotations
@@ -13,29 +13,35 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from tellback.commands.lines import KEY, CurrentLine, Line, follow_keys
-from tellback.commands.truncation import Position, Truncation
+from tellback.commands.truncation import (
+    OutputLine,
+    PartialLine,
+    StreamPosition,
+    StreamTruncator,
+    track_private_keys,
+)
 from tellback.contracts.commands import Stream
-from tellback.redaction import KeyBlocks, Redactor, marker
-from tellback.redaction.blocks import MAX_LINES as MAX_HELD
-from tellback.redaction.blocks import RULE as PRIVATE_KEY
-from tellback.redaction.blocks import is_last_body, is_whole_body
+from tellback.redaction import PrivateKeyTracker, Redactor, marker
+from tellback.redaction.private_keys import MAX_LINES as MAX_HELD
+from tellback.redaction.private_keys import RULE as PRIVATE_KEY
+from tellback.redaction.private_keys import is_full_key_line, is_last_key_line
 
 STREAMS: Final[tuple[Stream, Stream]] = ("stdout", "stderr")
-MAX_PENDING: Final = 1 << 20  # bytes of a stream that wait to be looked at; one read of a pipe may be as many
-CHUNK_COST: Final = 128  # bytes that a chunk takes beside its own
-HEAD_BYTES: Final = 32 << 10  # from the beginning of a stream, which are shown however fast it goes on
-PIECE_BYTES: Final = 16 << 10  # after which a piece is full
-# Work is bounded, since it is done beside a command whose output must not wait: bytes, and so many more for each line.
+MAX_PENDING: Final = 1 << 20  # unread bytes of a stream that are kept; one read of a pipe may return as many
+CHUNK_COST: Final = 128  # bytes of memory that a chunk takes beside its data
+HEAD_BYTES: Final = 32 << 10  # from the beginning of a stream, always shown, however fast output arrives
+PIECE_BYTES: Final = 16 << 10  # at which a piece is full
+# Redaction competes for the processor with the thread that reads the command's output, so a token bucket bounds it.
+# Each byte costs 1, and each line LINE_COST more.
 LINE_COST: Final = 16
-BURST: Final = 2 << 20  # that may be spent at once
-INCOME: Final = 64 << 10  # by which that is replenished with each look
-FLOOD: Final = 32 << 10  # that is spent on a look at an output of which chunks have been dropped unseen
-_QUIET_LOOKS: Final = 3  # after which a single short line is shown
+BURST: Final = 2 << 20  # the size of the bucket
+REFILL_RATE: Final = 64 << 10  # added with each poll
+MAX_BACKLOG: Final = 32 << 10  # spent on a poll at most, once chunks were dropped unread
+_QUIET_POLLS: Final = 3  # polls without output after which a single held line is shown
 
 
-class Piece(NamedTuple):
-    """Whole lines of one stream; `raw` bytes of output made them, and `dropped` bytes before them are not shown."""
+class OutputChunk(NamedTuple):
+    """Complete lines of one stream, made of `raw` bytes of output; `dropped` bytes before them are not shown."""
 
     stream: Stream
     text: str
@@ -43,31 +49,31 @@ class Piece(NamedTuple):
     dropped: int
 
 
-class Shown:
-    """The lines of one stream that may be shown."""
+class DisplayableLines:
+    """The lines of one stream that may be shown: complete, and certainly not part of a private key."""
 
     def __init__(self, redactor: Redactor) -> None:
-        """Take what knows the secrets of this command."""
         self._redactor = redactor
-        self._current = CurrentLine()
-        self._blocks = KeyBlocks()
-        self._names = KeyBlocks()  # of what is shown: a name may wait there for its value
-        self._held: deque[Line] = deque()  # whole lines of what may be a key's text, and perhaps its short last line
-        self._after_gap = False  # what was dropped may have been the beginning of what is held
+        self._current = PartialLine()
+        self._blocks = PrivateKeyTracker()
+        # Of the lines shown so far: a name such as `password` may have its value in the next line.
+        self._names = PrivateKeyTracker()
+        self._held: deque[OutputLine] = deque()  # full lines that may be a key's text, and perhaps its short last one
+        self._after_gap = False  # True if dropped output may have been the beginning of the held lines
         self._quiet = 0
-        self._ready: list[Line] = []
+        self._ready: list[OutputLine] = []
         self.dropped = 0  # bytes, since the last piece
 
     def feed(self, chunk: bytes, position: int = 0) -> None:
-        """Take what follows."""
+        """Add the next chunk of the stream, from `position` on."""
         while (end := chunk.find(b"\n", position)) >= 0:
             self._current.extend(chunk, position, end)
-            self._end_line(self._current.end())
+            self._end_line(self._current.finish_line())
             position = end + 1
         self._current.extend(chunk, position, len(chunk))
 
     def skip(self, chunk: bytes, size: int) -> None:
-        """Take what follows, but drop the lines that end within its first `size` bytes."""
+        """Add the next chunk, but drop the lines that end within its first `size` bytes."""
         cut = chunk.rfind(b"\n", 0, size)
         if cut < 0:
             self.feed(chunk)
@@ -75,36 +81,35 @@ class Shown:
         self._drop_held()
         first = chunk.find(b"\n")
         self._current.extend(chunk, 0, first)
-        line = self._current.end()
-        self._blocks.takes(line.text())
-        follow_keys(self._blocks, chunk, first + 1, cut + 1)
+        line = self._current.finish_line()
+        self._blocks.consume_line(line.text())
+        track_private_keys(self._blocks, chunk, first + 1, cut + 1)
         self.dropped += line.raw + cut - first
         self.feed(chunk, cut + 1)
 
-    def resume(self, position: Position, size: int) -> None:
-        """Go on at a later place of the stream, `size` bytes from here."""
+    def resume(self, position: StreamPosition, size: int) -> None:
+        """Continue at a later position of the stream, `size` bytes further on."""
         self._drop_held()
         self.dropped += self._current.raw + size - position.current.raw
         self._current, self._blocks = position
 
-    def settle(self) -> None:
-        """Nothing has come for a while: a single short line is held no longer.
-
-        It would be the end of a key of which nothing else is seen, and then the key's last line comes with it at once.
-        """
+    def release_partial(self) -> None:
+        """Note a poll without output; after a few of them show a single short line that was held."""
+        # Such a line could only be the end of a key that was not seen otherwise, and then the key's END line would
+        # follow at once. Held for ever, a line such as `done` would be hidden while the command goes on.
         self._quiet += 1
-        alone = len(self._held) == 1 and not is_whole_body(self._held[0].text())
-        if alone and self._quiet >= _QUIET_LOOKS and not self._after_gap and not self._current.may_end_key():
-            self._release()
+        alone = len(self._held) == 1 and not is_full_key_line(self._held[0].text())
+        if alone and self._quiet >= _QUIET_POLLS and not self._after_gap and not self._current.may_be_key_end():
+            self._release_held()
 
     def finish(self) -> None:
-        """Nothing more comes; a last line without newline is a line."""
+        """End the stream; a last line without a newline counts as a line."""
         if self._current.pending:
-            self._end_line(self._current.end(newline=0))
-        self._release()
+            self._end_line(self._current.finish_line(newline=0))
+        self._release_held()
 
-    def pieces(self, stream: Stream) -> Generator[Piece]:
-        """What may be shown and has not been."""
+    def pieces(self, stream: Stream) -> Generator[OutputChunk]:
+        """Yield the displayable lines that were not yielded before, in pieces of bounded size."""
         ready, self._ready = self._ready, []
         start = size = 0
         for number, line in enumerate(ready, 1):
@@ -112,35 +117,36 @@ class Shown:
             if size >= PIECE_BYTES or number == len(ready):
                 dropped, self.dropped = self.dropped, 0
                 lines = ready[start:number]
-                yield Piece(stream, self._text(lines), sum(line.raw for line in lines), dropped)
+                yield OutputChunk(stream, self._join_lines(lines), sum(line.raw for line in lines), dropped)
                 start, size = number, 0
 
-    def _end_line(self, line: Line) -> None:
+    def _end_line(self, line: OutputLine) -> None:
         self._quiet = 0
         text = line.text()
         inside = self._blocks.inside
-        if inside or KEY in line.start:
-            line.key = self._blocks.takes(text)
-            if not inside and KeyBlocks.ends(text):
+        if inside or line.names_key:
+            line.in_private_key = self._blocks.consume_line(line.key_text())
+            if not inside and PrivateKeyTracker.ends_key(line.key_text()):
                 for held in self._held:
-                    held.key = True
-        if line.key:
-            self._release()
+                    held.in_private_key = True
+        if line.in_private_key:
+            self._release_held()
             self._ready.append(line)
-        elif is_last_body(text):  # and so may be any other
-            self._hold(line)
+        elif is_last_key_line(text):  # also true for a full line of a key
+            self._hold_line(line)
         else:
-            self._release()
+            self._release_held()
             self._ready.append(line)
 
-    def _hold(self, line: Line) -> None:
-        if self._held and not is_whole_body(self._held[-1].text()):  # a short line was not the last one
-            self._release()
+    def _hold_line(self, line: OutputLine) -> None:
+        # Only the last line of a key is short, so a line after a short one shows that it was no key.
+        if self._held and not is_full_key_line(self._held[-1].text()):
+            self._release_held()
         self._held.append(line)
         if len(self._held) > MAX_HELD:
             self._ready.append(self._held.popleft())
 
-    def _release(self) -> None:
+    def _release_held(self) -> None:
         self._ready += self._held
         self._held.clear()
         self._after_gap = False
@@ -150,58 +156,59 @@ class Shown:
         self._held.clear()
         self._after_gap = True
 
-    def _text(self, lines: Sequence[Line]) -> str:
-        searched = "\n".join("" if line.key else line.text() for line in lines)
-        hidden = self._redactor.hidden(searched, self._names)
-        rules = [PRIVATE_KEY if line.key else hidden.get(number) for number, line in enumerate(lines)]
-        return "".join(f"{marker(rule) if rule else line.shown()}\n" for line, rule in zip(lines, rules, strict=True))
+    def _join_lines(self, lines: Sequence[OutputLine]) -> str:
+        searched = "\n".join("" if line.in_private_key else line.text() for line in lines)
+        hidden = self._redactor.hidden_lines(searched, self._names)
+        rules = [PRIVATE_KEY if line.in_private_key else hidden.get(number) for number, line in enumerate(lines)]
+        return "".join(
+            f"{marker(rule) if rule else line.display_text()}\n" for line, rule in zip(lines, rules, strict=True)
+        )
 
 
-class _Gap(NamedTuple):
-    """Chunks of a stream that were dropped unseen, and where it goes on."""
+class _DroppedRange(NamedTuple):
+    """The size of chunks that were dropped unread, and the position at which the stream continues."""
 
-    position: Position
+    position: StreamPosition
     size: int
 
 
 @dataclass(slots=True)
-class _Pending:
-    """What of both streams has not been looked at, in the order in which it came."""
+class _PendingOutput:
+    """The unread output of both streams, in its order of arrival."""
 
-    items: list[tuple[int, bytes | _Gap]] = field(default_factory=list[tuple[int, bytes | _Gap]])
+    items: list[tuple[int, bytes | _DroppedRange]] = field(default_factory=list[tuple[int, bytes | _DroppedRange]])
     load: list[int] = field(default_factory=lambda: [0, 0])
 
-    def drop(self, number: int, position: Position, keep: int) -> None:
-        """Drop what there is of one stream, but for the first `keep` bytes of the first chunk."""
-        kept: list[tuple[int, bytes | _Gap]] = []
+    def drop(self, number: int, position: StreamPosition, keep: int) -> None:
+        """Drop one stream's unread output, except the first `keep` bytes of its first chunk."""
+        kept: list[tuple[int, bytes | _DroppedRange]] = []
         size = 0
         for other, item in self.items:
             if other != number:
                 kept.append((other, item))
-            elif isinstance(item, _Gap):
+            elif isinstance(item, _DroppedRange):
                 size += item.size
             else:
                 if keep:
                     kept.append((number, item[:keep]))
                 size += len(item[keep:])
                 keep = 0
-        self.items = [*kept, (number, _Gap(position, size))]
+        self.items = [*kept, (number, _DroppedRange(position, size))]
         self.load[number] = 0
 
 
-class Tap:
-    """Takes what a command prints from the thread that reads it, and gives another one what may be shown."""
+class FollowTap:
+    """The hand-over of output from the thread that reads a command's pipes to the thread that publishes it."""
 
     def __init__(self, redactor: Redactor) -> None:
-        """Take what knows the secrets of this command."""
         self._lock = threading.Lock()
-        self._pending = _Pending()
+        self._pending = _PendingOutput()
         self._begun = [False, False]
-        self._shown = (Shown(redactor), Shown(redactor))
+        self._shown = (DisplayableLines(redactor), DisplayableLines(redactor))
         self._room = BURST
 
-    def take(self, number: int, chunk: bytes, stream: Truncation) -> None:
-        """Take a chunk of the first or second stream, which its `stream` has not been fed yet. Costs little."""
+    def take_chunk(self, number: int, chunk: bytes, stream: StreamTruncator) -> None:
+        """Add a chunk of stream `number`, before you feed it to `stream`; cheap, since it only appends."""
         with self._lock:
             pending = self._pending
             if pending.load[number] and pending.load[number] + len(chunk) > MAX_PENDING:
@@ -209,17 +216,17 @@ class Tap:
             pending.items.append((number, chunk))
             pending.load[number] += len(chunk) + CHUNK_COST
 
-    def pieces(self, *, final: bool = False) -> list[Piece]:
-        """What may be shown by now; to be asked for each tenth of a second or so, and at the end as `final`."""
+    def pieces(self, *, final: bool = False) -> list[OutputChunk]:
+        """Return what may be shown now; call it about ten times a second, and with `final` at the end."""
         with self._lock:
-            pending, self._pending = self._pending, _Pending()
+            pending, self._pending = self._pending, _PendingOutput()
             begun = list(self._begun)
             self._begun = [was or load > 0 for was, load in zip(begun, pending.load, strict=True)]
-        found: list[Piece] = []
-        excess = self._excess([item for _, item in pending.items])
+        found: list[OutputChunk] = []
+        excess = self._excess_bytes([item for _, item in pending.items])
         for number, item in pending.items:
             shown = self._shown[number]
-            if isinstance(item, _Gap):
+            if isinstance(item, _DroppedRange):
                 shown.resume(*item)
                 continue
             head = HEAD_BYTES if excess and not begun[number] else 0
@@ -233,20 +240,20 @@ class Tap:
             if final:
                 shown.finish()
             elif not pending.load[number]:
-                shown.settle()
+                shown.release_partial()
             found += shown.pieces(STREAMS[number])
         return found
 
     @property
     def dropped(self) -> int:
-        """Bytes that were dropped after the last piece."""
+        """The bytes dropped after the last piece."""
         return sum(shown.dropped for shown in self._shown)
 
-    def _excess(self, items: Sequence[bytes | _Gap]) -> int:
-        """How many of the first bytes of `items` are more than may be worked on now."""
-        self._room = min(BURST, self._room + INCOME)
+    def _excess_bytes(self, items: Sequence[bytes | _DroppedRange]) -> int:
+        """Return how many of the first bytes of `items` exceed the work that is allowed now."""
+        self._room = min(BURST, self._room + REFILL_RATE)
         chunks = [item for item in items if isinstance(item, bytes)]
-        room = self._room if len(chunks) == len(items) else min(FLOOD, self._room)
+        room = self._room if len(chunks) == len(items) else min(MAX_BACKLOG, self._room)
         size = sum(len(chunk) for chunk in chunks)
         cost = size + LINE_COST * sum(chunk.count(b"\n") for chunk in chunks)
         self._room -= min(room, cost)

@@ -1,4 +1,4 @@
-"""`tellback run`: the same record on this host, with no Redis and no worker."""
+"""The runner of `tellback run`: it makes the same record on this host, without Redis or a worker."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tellback.commands.record import Attempt, record_of
-from tellback.commands.runner import GRACE, Control, Execution, run
+from tellback.commands.record import CommandAttempt, build_record
+from tellback.commands.runner import GRACE, CommandControl, ExecutionSpec, run
 from tellback.commands.supervision import close_idle
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
 from tellback.contracts.message import new_event_id
@@ -15,7 +15,7 @@ from tellback.errors import InvalidInput
 from tellback.redaction import Redactor, sensitive_values
 
 
-def run_here(
+def run_locally(
     argv: Sequence[str],
     *,
     session: str,
@@ -25,12 +25,14 @@ def run_here(
     grace: float = GRACE,
     note: str | None = None,
     parent: str | None = None,
-    control: Control | None = None,
+    control: CommandControl | None = None,
 ) -> CommandRecord:
-    """Run a command as this user, in this environment; its record. Relative directories are below the present one.
+    """Run a command as this user in this environment, and return its record.
+
+    A relative `cwd` is resolved against the current directory.
 
     Raises:
-        InvalidInput: the present directory is gone.
+        InvalidInput: the current directory does not exist any more.
     """
     try:
         event_id, place = new_event_id(), str(Path.cwd() / (cwd or ""))
@@ -46,10 +48,11 @@ def run_here(
         note=None if note is None else " ".join(note.split()),
         parent=parent,
     )
-    execution = Execution(argv=submitted.argv, cwd=place, env=dict(os.environ), timeout=timeout, grace=grace)
+    execution = ExecutionSpec(argv=submitted.argv, cwd=place, env=dict(os.environ), timeout=timeout, grace=grace)
+    # The command inherits the whole environment, so its output may show any secret in it.
     redactor = Redactor(sensitive_values(os.environ))
     try:
         outcome = run(execution, redactor=redactor, control=control)
     finally:
         close_idle()
-    return record_of(submitted, outcome, redactor=redactor, cwd=place, attempt=Attempt(host=host))
+    return build_record(submitted, outcome, redactor=redactor, cwd=place, attempt=CommandAttempt(host=host))

@@ -1,8 +1,8 @@
-"""Runs one command and tells what it did; the same for workers and for `tellback run`.
+"""The runner of one command, used by workers and by `tellback run`.
 
-The command gets end of file on its input, a session and process group of its own, and no shell. Nothing that it started
-is alive when `run` returns: on a timeout or a stop everything gets TERM, a grace period, KILL; after a normal end the
-same holds for what it left in the background, which has at most the grace period to finish its output.
+The command gets an empty input, a session and process group of its own, and no shell. Nothing that it started is alive
+when `run` returns: on a timeout, on a stop, or after the command's end, everything gets TERM and, after a grace period,
+KILL. A supervisor process does the starting and killing; this module reads the output and watches the deadlines.
 """
 
 from __future__ import annotations
@@ -25,30 +25,33 @@ from typing import Any, Final
 import msgspec
 
 from tellback import clock
-from tellback.commands import failures
-from tellback.commands.cgroups import group_for
-from tellback.commands.follow import Tap
-from tellback.commands.limits import NO_LIMITS, Limits
-from tellback.commands.supervision import SupervisorProcess, borrowed
-from tellback.commands.truncation import Capture, Truncation
+from tellback.commands import start_errors
+from tellback.commands.follow import FollowTap
+from tellback.commands.policy_errors import limit_error, refused_by_policy
+from tellback.commands.resource_limits import NO_LIMITS, CommandLimits, command_cgroup
+from tellback.commands.supervision import SupervisorProcess, borrow_supervisor
+from tellback.commands.truncation import CapturedOutput, StreamTruncator
 from tellback.redaction import Redactor
 
 GRACE: Final = 5.0
+OVERDUE: Final = "killed: its lease was not renewed"
+NOT_STARTED: Final = "its lease ran out before it could be started"
 _READ: Final = 1 << 20
-_F_SETPIPE_SZ: Final = 1031  # Linux: fcntl has no name for it before Python 3.12 on every build
-_MAX_DRAIN_READS: Final = 64  # a stranger who was handed the pipe may still write
-_LONGEST_SELECT: Final = 60.0  # the system's call does not take every number
-_START_PATIENCE: Final = 30.0  # for a program or directory on a file system that hangs
-_KILL_PATIENCE: Final = 5.0  # after KILL, for a process that the kernel does not let go
+_F_SETPIPE_SZ: Final = 1031  # Linux: not every build of Python before 3.12 names it in `fcntl`
+_MAX_DRAIN_READS: Final = 64  # a process outside the tree may have been passed the pipe, and still write
+_LONGEST_SELECT: Final = 60.0  # the system call refuses very large timeouts
+_START_TIMEOUT: Final = 30.0  # for a program or directory on a file system that hangs
+_KILL_TIMEOUT: Final = 5.0  # after KILL, for a process stuck in the kernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Execution:
-    """What to run. `cwd` is absolute; `env` is the whole environment; `timeout` and `grace` are seconds.
+class ExecutionSpec:
+    """The command to run. `cwd` is absolute; `env` is the whole environment; `timeout` and `grace` are seconds.
 
-    With a `lease`, in seconds, the command is killed when the lease passes without a `Control.renewed`, even if this
-    process hangs. It is killed too when it passes one of the `limits`; with `groups`, a directory below which control
-    groups may be made (`cgroups`), the system holds those of memory and processes.
+    By `clock.since_boot`, it isn't started after `start_until`, and is killed at `alive_until`, even if this process
+    hangs, unless `CommandControl.lease_renewed` moves that. If it is `exclusive`, another attempt begins then, so time
+    asleep counts and it dies with its supervisor. A command over one of its `limits` is killed; control groups below
+    `groups`, if given, enforce memory and processes. With `real_cwd` the start must be in `cwd` itself, not by a link.
     """
 
     argv: Sequence[str]
@@ -56,17 +59,20 @@ class Execution:
     env: Mapping[str, str]
     timeout: float
     grace: float = GRACE
-    lease: float | None = None
-    limits: Limits = NO_LIMITS
+    start_until: float | None = None
+    alive_until: float | None = None
+    exclusive: bool = False
+    limits: CommandLimits = NO_LIMITS
     groups: Path | None = None
+    real_cwd: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a command did. `exit_code` is None where `error` says why there is none; negative for a signal's death."""
+class CommandResult:
+    """The result of a command. `exit_code` is negative after a signal, and None if `error` says why there is none."""
 
-    stdout: Capture
-    stderr: Capture
+    stdout: CapturedOutput
+    stderr: CapturedOutput
     exit_code: int | None
     signal: str | None = None
     error: str | None = None
@@ -74,57 +80,57 @@ class Outcome:
     duration_ms: int = 0
 
 
-class Control:
-    """Reaches a running command from other threads."""
+class CommandControl:
+    """The control of a running command from other threads: a stop, or a renewed lease."""
 
     def __init__(self, *, after: float = 0.0, begin: Callable[[], None] | None = None) -> None:
-        """Heed what is asked from `after` seconds into the command, when `begin` is called once, by its own thread.
+        """Accept requests from `after` seconds into the command, when the runner's thread calls `begin` once.
 
-        So that most commands, which end sooner, cost neither a thread nor descriptors for those who may ask.
+        Most commands end sooner, and so cost neither a thread nor descriptors for requests.
         """
         self.after = after
         self.begin = begin
         self._lock = threading.RLock()  # a signal handler may stop the command of its own thread
         self._ends: tuple[socket.socket, socket.socket] | None = None
         self._reason: str | None = None
-        self._ttl: float | None = None
+        self._alive_until: float | None = None
 
-    def stop(self, reason: str) -> None:
-        """End the command; `reason` becomes the record's error. The first reason stays."""
+    def request_stop(self, reason: str) -> None:
+        """Stop the command; `reason` becomes the record's error. The first reason stays."""
         with self._lock:
             self._reason = self._reason or reason
-            self._wake()
+            self._wake_up()
 
-    def renewed(self, ttl: float) -> None:
-        """The lease holds for `ttl` more seconds."""
+    def lease_renewed(self, alive_until: float) -> None:
+        """Note the time until which the command may live now; a length would count from when it is passed on."""
         with self._lock:
-            self._ttl = ttl
-            self._wake()
+            self._alive_until = alive_until
+            self._wake_up()
 
-    def _wake(self) -> None:
+    def _wake_up(self) -> None:
         if self._ends is not None:
-            with suppress(OSError):  # full: it will wake anyway; closed: nothing runs any more
+            with suppress(OSError):  # full: the runner wakes up anyway; closed: the command has ended
                 self._ends[1].send(b"!")
 
-    def open(self) -> int:
-        """A descriptor that is readable when something was asked."""
+    def wake_descriptor(self) -> int:
+        """Return a descriptor that is readable when there is a request."""
         with self._lock:
             if self._ends is None:
                 self._ends = socket.socketpair()
                 for end in self._ends:
                     end.setblocking(False)  # noqa: FBT003 - a socket takes it by position
-            if self._reason is not None or self._ttl is not None:
-                self._wake()
+            if self._reason is not None or self._alive_until is not None:
+                self._wake_up()
             return self._ends[0].fileno()
 
-    def taken(self) -> tuple[str | None, float | None]:
-        """What was asked since the last call: a reason to stop, a renewal."""
+    def take_requests(self) -> tuple[str | None, float | None]:
+        """Return the reason to stop, if any, and the newest renewal since the last call."""
         with self._lock:
             if self._ends is not None:
                 with suppress(BlockingIOError):
                     self._ends[0].recv(4096)
-            ttl, self._ttl = self._ttl, None
-            return self._reason, ttl
+            renewed, self._alive_until = self._alive_until, None
+            return self._reason, renewed
 
     def close(self) -> None:
         """Free the descriptors."""
@@ -134,60 +140,57 @@ class Control:
 
 
 class SupervisorLost(Exception):
-    """The supervisor ended, or does not answer: nothing more is known of the command."""
+    """Raised when the supervisor ended or does not answer, so nothing more is known of the command."""
 
 
 def run(
-    execution: Execution,
+    execution: ExecutionSpec,
     *,
     redactor: Redactor | None = None,
-    control: Control | None = None,
+    control: CommandControl | None = None,
     now: Callable[[], datetime] = clock.utc_now,
-    tap: Tap | None = None,
-) -> Outcome:
-    """Run it to its end. Whatever keeps it from running is an `Outcome` too, with an error that says which thing.
-
-    A `tap` is given the output as it comes.
-    """
-    streams = (Truncation(redactor or Redactor()), Truncation(redactor or Redactor()))
-    if reason := failures.invalid(execution.argv, execution.cwd, execution.env):
-        return Outcome(stdout=streams[0].finish(), stderr=streams[1].finish(), exit_code=None, error=reason)
-    return _run(execution, streams, control or Control(after=math.inf), now, tap)
+    tap: FollowTap | None = None,
+) -> CommandResult:
+    """Run a command to its end; if it cannot run, the result's error says why. A `tap` gets the output as it comes."""
+    streams = (StreamTruncator(redactor or Redactor()), StreamTruncator(redactor or Redactor()))
+    if reason := start_errors.command_error(execution.argv, execution.cwd, execution.env):
+        return CommandResult(stdout=streams[0].finish(), stderr=streams[1].finish(), exit_code=None, error=reason)
+    return _run_supervised(execution, streams, control or CommandControl(after=math.inf), now, tap)
 
 
-def _run(
-    execution: Execution,
-    streams: tuple[Truncation, Truncation],
-    control: Control,
+def _run_supervised(
+    execution: ExecutionSpec,
+    streams: tuple[StreamTruncator, StreamTruncator],
+    control: CommandControl,
     now: Callable[[], datetime],
-    tap: Tap | None,
-) -> Outcome:
-    running = _Running(execution, control, streams, now, tap)
+    tap: FollowTap | None,
+) -> CommandResult:
+    running = _CommandRun(execution, control, streams, now, tap)
     try:
-        with group_for(execution.groups, execution.limits) as running.group, borrowed() as supervisor:
-            running.loop(supervisor)
+        with command_cgroup(execution.groups, execution.limits) as running.group, borrow_supervisor() as supervisor:
+            running.run_loop(supervisor)
     except SupervisorLost as lost:
-        running.lost(str(lost))
-    except OSError as error:  # no process or descriptor is to be had: the supervisor has been closed, and kills
+        running.supervisor_lost(str(lost))
+    except OSError as error:  # out of processes or descriptors; the supervisor was closed, so it kills the command
         running.error = f"could not be run on this host: {error}"
     finally:
         running.close()
-    return running.outcome()
+    return running.result()
 
 
 @dataclass(slots=True)
-class _Running:
-    """One command from start to end."""
+class _CommandRun:
+    """The state of one command from start to end."""
 
-    execution: Execution
-    control: Control
-    streams: tuple[Truncation, Truncation]
+    execution: ExecutionSpec
+    control: CommandControl
+    streams: tuple[StreamTruncator, StreamTruncator]
     now: Callable[[], datetime]
-    tap: Tap | None
+    tap: FollowTap | None
     supervisor: SupervisorProcess = field(init=False)
     group: Path | None = None
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
-    pipes: dict[int, Truncation] = field(default_factory=dict[int, Truncation])
+    pipes: dict[int, StreamTruncator] = field(default_factory=dict[int, StreamTruncator])
     pid: int | None = None
     started_at: datetime | None = None
     began: float = 0.0
@@ -197,24 +200,24 @@ class _Running:
     stop_reason: str | None = None
     printed: int = 0
     idle: bool = False
-    output_until: float | None = None  # after the command's end: how long its children may still write
+    output_until: float | None = None  # after the command's end, until when its children may still write
     give_up_at: float | None = None
-    listen_at: float = math.inf
-    asked: int | None = None  # the descriptor on which the control tells that something was asked
+    check_control_at: float = math.inf
+    asked: int | None = None  # the descriptor that is readable when the control has a request
 
-    def loop(self, supervisor: SupervisorProcess) -> None:
-        """Until nothing of the command is alive."""
+    def run_loop(self, supervisor: SupervisorProcess) -> None:
+        """Run until no process of the command is alive."""
         self.supervisor = supervisor
-        self.give_up_at = clock.monotonic() + _START_PATIENCE
+        self.give_up_at = clock.monotonic() + _START_TIMEOUT
         self._start()
-        self.listen_at = clock.monotonic() + self.control.after
-        self._listen()
+        self.check_control_at = clock.monotonic() + self.control.after
+        self._check_control()
         while not self.idle:
-            for key, _ in self.selector.select(self._patience()):
-                self._handle(key.fd)
-            self._watch_time()
-            self._listen()
-        self._drain()
+            for key, _ in self.selector.select(self._select_timeout()):
+                self._handle_descriptor(key.fd)
+            self._check_deadlines()
+            self._check_control()
+        self._drain_pipes()
 
     def _start(self) -> None:
         ends: list[int] = []
@@ -223,59 +226,61 @@ class _Running:
                 reader, writer = os.pipe()
                 ends.append(writer)
                 self._open_pipe(reader, stream)
-            message: dict[str, Any] = {"op": "start", "argv": list(self.execution.argv), "cwd": self.execution.cwd}
-            message |= {"env": dict(self.execution.env), "ttl": self.execution.lease}
-            message |= {"limits": msgspec.structs.asdict(self.execution.limits)}
-            message |= {"group": None if self.group is None else str(self.group)}
-            self._tell(message, ends)
+            self._send_supervisor(self._order(), ends)
         finally:
             for end in ends:
                 os.close(end)
         self.selector.register(self.supervisor.socket, selectors.EVENT_READ)
 
-    def _listen(self) -> None:
-        """Heed what is asked of the command, once it is time."""
-        if clock.monotonic() < self.listen_at:
+    def _order(self) -> dict[str, Any]:
+        given, group = self.execution, None if self.group is None else str(self.group)
+        order: dict[str, Any] = {"op": "start", "argv": list(given.argv), "cwd": given.cwd, "env": dict(given.env)}
+        order |= {"start_until": given.start_until, "alive_until": given.alive_until, "exclusive": given.exclusive}
+        return order | {"real_cwd": given.real_cwd, "group": group, "limits": msgspec.structs.asdict(given.limits)}
+
+    def _check_control(self) -> None:
+        """Begin to accept requests once it is time."""
+        if clock.monotonic() < self.check_control_at:
             return
-        self.listen_at = math.inf
-        self.asked = self.control.open()
+        self.check_control_at = math.inf
+        self.asked = self.control.wake_descriptor()
         self.selector.register(self.asked, selectors.EVENT_READ)
         if self.control.begin is not None:
             self.control.begin()
 
-    def _open_pipe(self, reader: int, stream: Truncation) -> None:
+    def _open_pipe(self, reader: int, stream: StreamTruncator) -> None:
         self.pipes[reader] = stream
         os.set_blocking(reader, False)
         if sys.platform == "linux":
-            with suppress(OSError):  # a smaller pipe is only slower
+            with suppress(OSError):  # the user's limit may be reached, and a smaller pipe is only slower
                 fcntl.fcntl(reader, _F_SETPIPE_SZ, _READ)
         self.selector.register(reader, selectors.EVENT_READ)
 
-    def _tell(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+    def _send_supervisor(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
         try:
             self.supervisor.send(message, descriptors)
         except OSError as error:
             raise SupervisorLost(str(error)) from error
 
-    def _patience(self) -> float:
+    def _select_timeout(self) -> float:
         due = [self.began + self.execution.timeout] if self.pid is not None and self.stop_reason is None else []
-        due += [at for at in (self.output_until, self.give_up_at, self.listen_at) if at is not None]
+        due += [at for at in (self.output_until, self.give_up_at, self.check_control_at) if at is not None]
         return max(0.0, min([_LONGEST_SELECT, *(at - clock.monotonic() for at in due)]))
 
-    def _handle(self, descriptor: int) -> None:
+    def _handle_descriptor(self, descriptor: int) -> None:
         if descriptor in self.pipes:
-            self._read(descriptor)
+            self._read_output(descriptor)
         elif descriptor == self.asked:
-            reason, ttl = self.control.taken()
-            if ttl is not None:
-                self._tell({"op": "alive", "ttl": ttl})
+            reason, renewed = self.control.take_requests()
+            if renewed is not None:
+                self._send_supervisor({"op": "alive", "until": renewed})
             if reason is not None:
-                self._stop(reason)
+                self._request_stop(reason)
         else:
-            self._hear()
+            self._receive_supervisor()
 
-    def _read(self, descriptor: int) -> bool:
-        """Take what is there; whether there was something."""
+    def _read_output(self, descriptor: int) -> bool:
+        """Read what is available; return False if there was nothing."""
         try:
             data = os.read(descriptor, _READ)
         except BlockingIOError:
@@ -283,57 +288,56 @@ class _Running:
         if data:
             stream = self.pipes[descriptor]
             if self.tap is not None:
-                self.tap.take(self.streams.index(stream), data, stream)
+                self.tap.take_chunk(self.streams.index(stream), data, stream)
             stream.feed(data)
-            self._count(len(data))
+            self._count_output(len(data))
         else:
             self._close_pipe(descriptor)
         return bool(data)
 
-    def _count(self, size: int) -> None:
+    def _count_output(self, size: int) -> None:
         self.printed += size
-        limit = self.execution.limits.output
-        if limit is not None and self.printed > limit:
-            self._stop(_over("output", limit), grace=0.0)
+        if (limit := self.execution.limits.output) is not None and self.printed > limit:
+            self._request_stop(limit_error("output", limit), grace=0.0)
 
     def _close_pipe(self, descriptor: int) -> None:
         self.selector.unregister(descriptor)
         del self.pipes[descriptor]
         os.close(descriptor)
 
-    def _hear(self) -> None:
+    def _receive_supervisor(self) -> None:
         messages = self.supervisor.receive()
         if messages is None:
             raise SupervisorLost("the process that watched the command died")
         for message in messages:
-            self._heard(message)
+            self._handle_message(message)
 
-    def _heard(self, message: dict[str, Any]) -> None:
+    def _handle_message(self, message: dict[str, Any]) -> None:
         if "pid" in message:
             self.pid, self.began, self.started_at = message["pid"], clock.monotonic(), self.now()
             self.give_up_at = None if self.stop_reason is None else self.give_up_at
         elif "error" in message:
             self._failed_to_start(message)
+        elif "late" in message:
+            self.error, self.idle = NOT_STARTED, True
         elif "over" in message:
-            self.error = _over(*message["over"])
+            self.error = limit_error(*message["over"])
         if "status" in message:
             self.status, self.duration_ms = message["status"], message["ms"]
+            # Only then was it the lease that killed the command: it may also have ended by itself just in time.
             if message["overdue"] and self.status == -signal.SIGKILL and self.stop_reason is None:
-                self.error = "killed: its lease was not renewed"
+                self.error = OVERDUE
             self.output_until = clock.monotonic() + self.execution.grace
         self.idle = self.idle or message.get("idle", False)
 
     def _failed_to_start(self, message: dict[str, Any]) -> None:
-        self.error = failures.describe(
-            message["errno"],
-            message["error"],
-            argv=self.execution.argv,
-            cwd=self.execution.cwd,
-            env=self.execution.env,
-        )
+        given, cause = self.execution, (message["errno"], message["error"])
+        self.error = start_errors.start_error(*cause, argv=given.argv, cwd=given.cwd, env=given.env)
+        if "elsewhere" in message:
+            self.error = refused_by_policy("directories", f"{given.cwd} became {message['elsewhere']} before the start")
         self.idle = True
 
-    def _watch_time(self) -> None:
+    def _check_deadlines(self) -> None:
         now = clock.monotonic()
         if self.give_up_at is not None:
             if now >= self.give_up_at:
@@ -341,38 +345,38 @@ class _Running:
         elif self.pid is None:
             return
         elif self.status is not None:
-            self._end_leftovers(now)
+            self._end_background_processes(now)
         elif self.stop_reason is None and now >= self.began + self.execution.timeout:
-            self._stop(f"timed out after {self.execution.timeout:g} s")
+            self._request_stop(f"timed out after {self.execution.timeout:g} s")
 
-    def _end_leftovers(self, now: float) -> None:
-        """The command has ended and something that it started has not: its output is awaited, then it ends too."""
+    def _end_background_processes(self, now: float) -> None:
+        """Stop what the command left running in the background, after its output or the grace period has ended."""
         if self.output_until is not None and (not self.pipes or now >= self.output_until):
-            self._tell({"op": "stop", "grace": max(0.0, self.output_until - now)})
-            self.give_up_at = max(now, self.output_until) + _KILL_PATIENCE
+            self._send_supervisor({"op": "stop", "grace": max(0.0, self.output_until - now)})
+            self.give_up_at = max(now, self.output_until) + _KILL_TIMEOUT
 
-    def _stop(self, reason: str, grace: float | None = None) -> None:
+    def _request_stop(self, reason: str, grace: float | None = None) -> None:
         grace = self.execution.grace if grace is None else grace
         if self.stop_reason is None and self.status is None:
             self.stop_reason = reason
-            # One that is still being started gets the message as soon as it runs.
-            self._tell({"op": "stop", "grace": grace})
-            self.give_up_at = clock.monotonic() + grace + _KILL_PATIENCE
+            # The supervisor reads this after the start message, so a command that is still starting is stopped too.
+            self._send_supervisor({"op": "stop", "grace": grace})
+            self.give_up_at = clock.monotonic() + grace + _KILL_TIMEOUT
 
-    def _drain(self) -> None:
-        """Nobody is left to write: take what still stands in the pipes."""
+    def _drain_pipes(self) -> None:
+        """Read what is still in the pipes, now that no process of the command is left to write."""
         for descriptor in list(self.pipes):
             for _ in range(_MAX_DRAIN_READS):
-                if not self._read(descriptor):
+                if not self._read_output(descriptor):
                     break
 
-    def lost(self, reason: str) -> None:
-        """The supervisor is gone or stuck: kill what can be reached and say so."""
+    def supervisor_lost(self, reason: str) -> None:
+        """Kill what can be reached without the supervisor, and set the error."""
         self.supervisor.kill()
         if self.pid is not None and self.status is None:
             with suppress(OSError):
                 os.killpg(self.pid, signal.SIGKILL)
-        self._drain()
+        self._drain_pipes()
         self.error = f"{self.stop_reason}; {reason}" if self.stop_reason else reason
 
     def close(self) -> None:
@@ -381,11 +385,11 @@ class _Running:
             self._close_pipe(descriptor)
         self.selector.close()
 
-    def outcome(self) -> Outcome:
-        """What is known now."""
+    def result(self) -> CommandResult:
+        """Return what is known of the result."""
         error = self.error or self.stop_reason
         took = round((clock.monotonic() - self.began) * 1000) if self.duration_ms is None else self.duration_ms
-        return Outcome(
+        return CommandResult(
             stdout=self.streams[0].finish(),
             stderr=self.streams[1].finish(),
             exit_code=None if error else self.status,
@@ -394,7 +398,3 @@ class _Running:
             started_at=self.started_at,
             duration_ms=took if self.started_at else 0,
         )
-
-
-def _over(rule: str, limit: int) -> str:
-    return f"killed by this host's policy, rule {rule}: over {limit}"

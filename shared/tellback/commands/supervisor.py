@@ -1,20 +1,25 @@
-"""A process of its own that starts commands and ends all that they started; standard library only.
+"""The supervisor: a process between a runner and its commands, which starts them and lets nothing outlive the runner.
 
-It stands between a runner and its commands so that nothing outlives the runner. It leads its own session, adopts what
-a command's children leave behind (Linux: PR_SET_CHILD_SUBREAPER), and kills everything when its runner's socket closes,
-when its runner's process is gone, or when the runner has let `ttl` pass without saying that it lives. If it dies, its
-guardian ends everything (guardian.py). Starting a command from this small single-threaded process is also what makes
-code between fork and exec safe. It runs one command at a time.
+It leads a session of its own, adopts the orphans of a command (on Linux), and kills everything when its runner's socket
+closes, when its runner's process is gone, or when the time that the runner gave is over. If it dies, its guardian kills
+everything (process_tree.py). It runs one command at a time and uses the standard library only. It is small and has one
+thread, which also makes it safe to run code between fork and exec (`ExecPreparation`).
 
-Both ways, a message is a 4-byte length and a JSON object. From the runner: `{"op": "start", "argv", "cwd", "env",
-"ttl", "limits", "group"}` with the two output descriptors, `{"op": "stop", "grace"}`, `{"op": "alive", "ttl"}`. To
-the runner: `{"error", "errno"}` or `{"pid"}`; `{"over"}` with the rule and the limit when it is killed for passing one;
-then `{"status", "ms", "idle", "overdue"}` when the command has ended, and `{"idle": true}` when nothing that it started
-is alive. On macOS only the command's process group can be found and killed, and only limits of single processes hold.
+Times are absolute, by the clock since boot, which both processes read: a runner may stand still between its last look
+at the lease and its message, and a length that counts from the receipt would give the command its full time again.
 
-Limits of single processes are the system's (setrlimit). Those of the whole tree are held by its control group where the
-runner has made one (`group`, a directory; see cgroups.py): the command is in it before it runs. Otherwise they are held
-by looking at the tree: the system's own limit of processes is one of the user, and does not bind root.
+A message in either direction is a 4-byte length and a JSON object. From the runner: `{"op": "start", "argv", "cwd",
+"real_cwd", "env", "start_until", "alive_until", "exclusive", "limits", "group"}` with the two output descriptors,
+`{"op": "stop", "grace"}` and `{"op": "alive", "until"}`. To the runner: `{"error", "errno"}`, `{"late"}` if the order
+came after `start_until`, or `{"pid"}`; `{"over"}` with the rule and the limit, if the command is killed for exceeding
+one; `{"status", "ms", "idle", "overdue"}` when the command has ended; and `{"idle": true}` when nothing that it started
+is alive.
+
+The system enforces limits of single processes (setrlimit). The command's control group, if the runner made one
+(`group`, see resource_limits.py), enforces those of the whole tree, and the command enters it before it runs. Otherwise
+the supervisor watches the tree, because the system's limit of processes counts all processes of a user and does not
+bind root. With `real_cwd` the directory must be `cwd` itself once the change into it is done (C-71). On macOS only the
+command's process group is found and killed, and only limits of single processes hold.
 """
 
 from __future__ import annotations
@@ -34,195 +39,233 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tellback.commands.guardian import guarded
-from tellback.commands.preparation import Preparation
-from tellback.commands.processes import LINUX, adopt_orphans, descendants, freeze, signal_all
+from tellback.commands.exec_preparation import ExecPreparation
+from tellback.commands.process_tree import (
+    LINUX,
+    become_subreaper,
+    boottime,
+    descendants,
+    freeze_tree,
+    signal_tree,
+    split_off_guardian,
+)
+from tellback.commands.process_usage import OwnWrites, cgroup_counter, resident_bytes, written_bytes
+from tellback.process_privacy import forbid_dumps
 
-TICK = 0.02  # between looks at what is left of a command, in seconds
-WATCH = 0.01  # between looks at what a limited command uses, in seconds; longer where a look takes long
-WATCH_SHARE = 4  # of the time, looking may take a fifth
-PAGE = resource.getpagesize()
-LIFE_CHECK = 1.0  # between looks at the runner, in seconds
+TICK = 0.02  # seconds between checks of what is left of a command
+
+WATCH = 0.01  # seconds between checks of a limited command's usage, if a check is quick
+
+WATCH_SHARE = 4  # the pause after a check is four times its length, so checks take a fifth of the time at most
+
+LIFE_CHECK = 1.0  # seconds between checks that the runner is alive
+
+ASLEEP = 2.0  # seconds that a wait may end late; beyond that the machine slept, or this process was stopped
 
 
-class Supervisor:
-    """One runner's commands, one at a time."""
+HOME = "/"  # the supervisor's own directory between two commands, so that it keeps none from being removed
 
-    def __init__(self, runner: socket.socket) -> None:
+
+class CommandSupervisor:
+    """The loop that runs one runner's commands, one at a time."""
+
+    def __init__(self, runner: socket.socket, own_writes: OwnWrites) -> None:
         self.runner = runner
+        self.own_writes = own_writes
         self.parent = os.getppid()
         self.wake = self._wake_on_child()
         self.group = 0  # the command's process id and group while anything of it may live
         self.ended = False
         self.started = 0.0
         self.alive_until = float("inf")
+        self.exclusive = False
         self.kill_at = float("inf")
         self.limits: dict[str, int] = {}
         self.control_group: Path | None = None
-        self.told_over = False
+        self.excess_reported = False
         self.written_before = 0
         self.next_watch = float("inf")
-        adopt_orphans()
+        become_subreaper()
 
     def serve(self) -> None:
-        """Until the runner or the guardian is gone; nothing is left alive then."""
+        """Serve requests until the runner or the guardian is gone, then kill everything."""
         try:
             while os.getppid() == self.parent:
-                readable, _, _ = select.select([self.runner, self.wake], [], [], self._patience())
+                timeout, began = self._select_timeout(), boottime()
+                readable, _, _ = select.select([self.runner, self.wake], [], [], timeout)
+                self._wake_up(boottime() - began - timeout)
                 if self.wake in readable and signal.SIGTERM in self.wake.recv(4096):
                     break
-                if self.runner in readable and not self._obey():
+                if self.runner in readable and not self._handle_request():
                     break
-                self._look()
+                self._tick()
         finally:
-            self._end_all()
+            self._kill_everything()
 
     def _wake_on_child(self) -> socket.socket:
         reader, writer = socket.socketpair()
         writer.settimeout(0)
         reader.settimeout(0)
-        signal.signal(signal.SIGCHLD, _nothing)
-        signal.signal(signal.SIGTERM, _nothing)
+        signal.signal(signal.SIGCHLD, _ignore_signal)
+        signal.signal(signal.SIGTERM, _ignore_signal)
         signal.set_wakeup_fd(writer.detach(), warn_on_full_buffer=False)
         return reader
 
-    def _patience(self) -> float:
+    def _wake_up(self, late: float) -> None:
+        """Extend the lease by the time asleep, unless another attempt may begin when the lease ends."""
+        if late > ASLEEP and not self.exclusive:
+            self.alive_until += late
+
+    def _select_timeout(self) -> float:
         if not self.group:
             return LIFE_CHECK
-        due = min(self.alive_until, self.kill_at, self.next_watch) - time.monotonic()
+        due = min(self.alive_until, self.kill_at, self.next_watch) - boottime()
         if self.ended or due <= 0:
-            return min(TICK, max(0.0, self.next_watch - time.monotonic()))
+            return min(TICK, max(0.0, self.next_watch - boottime()))
         return min(LIFE_CHECK, due)
 
-    def _obey(self) -> bool:
-        """Do what the runner asks; False when it is gone."""
-        message, descriptors = _receive(self.runner)
+    def _handle_request(self) -> bool:
+        """Handle the runner's next request; return False if the runner is gone."""
+        message, descriptors = _receive_request(self.runner)
         if message is None:
             return False
         if message["op"] == "start":
             self._start(message, descriptors)
         elif message["op"] == "alive":
-            self.alive_until = time.monotonic() + message["ttl"]
+            # Never shortened: a host that slept after the renewal has just added that time (`_wake_up`).
+            self.alive_until = max(self.alive_until, message["until"])
         elif message["op"] == "stop":
             self._signal(signal.SIGTERM)
-            self.kill_at = time.monotonic() + message["grace"]
+            self.kill_at = boottime() + message["grace"]
         return True
 
     def _start(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        if boottime() >= _time(message["start_until"]):
+            for descriptor in descriptors:
+                os.close(descriptor)
+            _send_message(self.runner, {"late": True})
+            return
         self.limits = {name: limit for name, limit in message["limits"].items() if limit is not None}
         group = message.get("group")
-        self.control_group, self.told_over = Path(group) if group else None, False
-        preparation = Preparation(self._resource_limits())
+        self.control_group, self.excess_reported = Path(group) if group else None, False
+        self.exclusive = message.get("exclusive", False)
+        preparation = ExecPreparation(self._resource_limits(), tied=self.exclusive)
         try:
             if self.control_group is not None:
-                preparation.enter(self.control_group)
-            process = subprocess.Popen(  # noqa: S603 - running what it is told is its purpose
+                preparation.use_cgroup(self.control_group)
+            _enter_directory(message["cwd"], real=message["real_cwd"])
+            process = subprocess.Popen(  # noqa: S603 - running the given command is its purpose
                 message["argv"],
-                cwd=message["cwd"],
                 env=message["env"],
                 stdin=subprocess.DEVNULL,
                 stdout=descriptors[0],
                 stderr=descriptors[1],
                 start_new_session=True,
-                preexec_fn=preparation.needed(),  # noqa: PLW1509 - one thread here
+                preexec_fn=preparation.preexec(),  # noqa: PLW1509 - one thread here
             )
+        except _OtherDirectory as other:
+            _send_message(self.runner, {"error": "", "errno": None, "elsewhere": str(other)})
+            return
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            reason = preparation.failure() or str(error)
-            _send(self.runner, {"error": reason, "errno": getattr(error, "errno", None)})
+            reason = preparation.failure_reason() or str(error)
+            _send_message(self.runner, {"error": reason, "errno": getattr(error, "errno", None)})
             return
         finally:
+            os.chdir(HOME)
             for descriptor in descriptors:
                 os.close(descriptor)
             preparation.close()
-        process.returncode = 0  # the dead are collected below, with those that the command leaves behind
+        process.returncode = 0  # `_reap_children` collects the status, so `Popen` must not wait for it
         self.group, self.ended, self.started = process.pid, False, time.monotonic()
-        self.alive_until = time.monotonic() + message["ttl"] if message["ttl"] else float("inf")
+        self.alive_until = _time(message["alive_until"])
         self.kill_at = float("inf")
-        self.written_before = _written("self") if "written" in self.limits else 0
+        self.written_before = self.own_writes.count() if "written" in self.limits else 0
         watched = LINUX and not self.limits.keys().isdisjoint(("memory", "processes", "written"))
-        self.next_watch = self.started if watched else float("inf")
-        _send(self.runner, {"pid": self.group})
+        self.next_watch = boottime() if watched else float("inf")
+        _send_message(self.runner, {"pid": self.group})
 
-    def _look(self) -> None:
-        """Reap, tell, and kill what has had its time."""
+    def _tick(self) -> None:
+        """Reap children, report the command's end, and kill it if its time is over or a limit is exceeded."""
         if not self.group:
             return
-        status, left = self._reap()
+        status, left = self._reap_children()
         if status is not None:
             self.ended = True
-            self._tell_over(self._group_limit())
+            self._report_limit(self._cgroup_limit_reached())
             took = round((time.monotonic() - self.started) * 1000)
-            overdue = time.monotonic() >= self.alive_until
-            _send(self.runner, {"status": status, "ms": took, "idle": not left, "overdue": overdue})
+            overdue = boottime() >= self.alive_until
+            _send_message(self.runner, {"status": status, "ms": took, "idle": not left, "overdue": overdue})
         elif self.ended and not left:
-            self._tell_over(self._group_limit())
-            _send(self.runner, {"idle": True})
+            self._report_limit(self._cgroup_limit_reached())
+            _send_message(self.runner, {"idle": True})
         if self.ended and not left:
             self.group = 0
-        elif time.monotonic() >= min(self.alive_until, self.kill_at):
+        elif boottime() >= min(self.alive_until, self.kill_at):
             self.next_watch = float("inf")
             self._signal(signal.SIGKILL)
-        elif time.monotonic() >= self.next_watch:
-            self._watch()
+        elif boottime() >= self.next_watch:
+            self._check_usage()
 
-    def _watch(self) -> None:
-        """Kill it if it uses more than it may."""
-        began = time.monotonic()
-        rule = self._group_limit() or self._passed_limit()
+    def _check_usage(self) -> None:
+        """Kill the command if it exceeds a limit."""
+        began = boottime()
+        rule = self._cgroup_limit_reached() or self._exceeded_limit()
         if rule is not None:
             self.kill_at = began
             self._signal(signal.SIGKILL)
-            self._tell_over(rule)
-        ended = time.monotonic()
+            self._report_limit(rule)
+        ended = boottime()
         self.next_watch = float("inf") if rule else ended + max(WATCH, WATCH_SHARE * (ended - began))
 
-    def _tell_over(self, rule: str | None) -> None:
-        if rule is not None and not self.told_over:
-            self.told_over = True
-            _send(self.runner, {"over": [rule, self.limits[rule]]})
+    def _report_limit(self, rule: str | None) -> None:
+        if rule is not None and not self.excess_reported:
+            self.excess_reported = True
+            _send_message(self.runner, {"over": [rule, self.limits[rule]]})
 
-    def _group_limit(self) -> str | None:
-        """The rule for which the system has refused something to the command's control group, or killed it."""
+    def _cgroup_limit_reached(self) -> str | None:
+        """Return the limit at which the kernel refused or killed a process of the command's control group."""
         group = self.control_group
         if group is None:
             return None
-        if "processes" in self.limits and _counted(group / "pids.events", "max"):
+        if "processes" in self.limits and cgroup_counter(group / "pids.events", "max"):
             return "processes"
-        # Only with both was it this group's own limit: a fuller one above it kills, too.
+        # Both counters, because a full group above this one kills too, and then only `oom_kill` grows here.
         events = group / "memory.events"
         return (
-            "memory" if "memory" in self.limits and _counted(events, "oom") and _counted(events, "oom_kill") else None
+            "memory"
+            if "memory" in self.limits and cgroup_counter(events, "oom") and cgroup_counter(events, "oom_kill")
+            else None
         )
 
-    def _passed_limit(self) -> str | None:
-        """The rule that the tree of the command's processes breaks."""
+    def _exceeded_limit(self) -> str | None:
+        """Return the limit that the command's process tree exceeds."""
         grouped = self.control_group is not None
         if grouped and "written" not in self.limits:
             return None
         pids = descendants(os.getpid())
         if not grouped and len(pids) > self.limits.get("processes", len(pids)):
             return "processes"
-        if not grouped and "memory" in self.limits and sum(map(_resident, pids)) > self.limits["memory"]:
+        if not grouped and "memory" in self.limits and sum(map(resident_bytes, pids)) > self.limits["memory"]:
             return "memory"
-        if "written" in self.limits:  # what the dead wrote is counted with who waited for them, in the end with us
-            written = sum(map(_written, map(str, pids))) + _written("self") - self.written_before
+        if "written" in self.limits:  # the kernel adds a dead process's bytes to the one that reaped it, finally to us
+            written = sum(map(written_bytes, pids)) + self.own_writes.count() - self.written_before
             return "written" if written > self.limits["written"] else None
         return None
 
-    def _reap(self) -> tuple[int | None, bool]:
-        """Collect the dead. The command's exit status (negative for a signal) if it is among them; whether any live."""
+    def _reap_children(self) -> tuple[int | None, bool]:
+        """Reap dead children; return the command's exit status, if it is among them, and True if any is alive."""
         found = None
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:  # exact on Linux: whoever lost its parent is a child of ours
-                return found, not LINUX and self._group_lives()
+            except ChildProcessError:  # exact on Linux, where orphans become our children
+                return found, not LINUX and self._process_group_alive()
             if pid == 0:
                 return found, True
             if pid == self.group and not self.ended:
                 found = os.waitstatus_to_exitcode(status)
 
-    def _group_lives(self) -> bool:
+    def _process_group_alive(self) -> bool:
         try:
             os.killpg(self.group, 0)
         except OSError as error:
@@ -235,32 +278,36 @@ class Supervisor:
         if number == signal.SIGKILL and LINUX:
             if self.control_group is not None:
                 _kill_group(self.control_group)
-            freeze(os.getpid())  # what has left its group, or has none
-        with suppress(OSError):  # nobody may be left in the group
+            freeze_tree(os.getpid())  # for processes outside the control group, or without one
+        with suppress(OSError):  # the process group may be empty
             os.killpg(self.group, number)
         if LINUX:
-            signal_all(os.getpid(), number)
+            signal_tree(os.getpid(), number)
 
-    def _end_all(self) -> None:
+    def _kill_everything(self) -> None:
         while self.group:
             self._signal(signal.SIGKILL)
-            if not self._reap()[1]:
+            if not self._reap_children()[1]:
                 break
             time.sleep(TICK)
         if self.control_group is not None:
-            with suppress(OSError):  # its maker was here first; what the command made within it, a worker sweeps
+            with suppress(OSError):  # the runner may have removed it; a worker sweeps what the command made below
                 self.control_group.rmdir()
 
     def _resource_limits(self) -> list[tuple[int, int]]:
-        """What the system holds for each process by itself."""
+        """Return the limits that the system enforces for each process."""
         numbers = {"file": resource.RLIMIT_FSIZE, "cpu": resource.RLIMIT_CPU}
-        if self.control_group is None:  # a group counts what is used, not what is asked for
+        if self.control_group is None:  # a group counts memory in use, RLIMIT_DATA also what is only reserved
             numbers["memory"] = resource.RLIMIT_DATA
         return [(number, self.limits[name]) for name, number in numbers.items() if name in self.limits]
 
 
+def _time(given: float | None) -> float:
+    return float("inf") if given is None else given
+
+
 def _kill_group(group: Path) -> None:
-    with suppress(OSError):  # before Linux 5.14 there is no such file, and each process is killed by itself
+    with suppress(OSError):  # before Linux 5.14 there is no such file, and each process is signalled
         descriptor = os.open(group / "cgroup.kill", os.O_WRONLY)
         try:
             os.write(descriptor, b"1")
@@ -268,34 +315,26 @@ def _kill_group(group: Path) -> None:
             os.close(descriptor)
 
 
-def _counted(file: Path, name: str) -> int:
-    """A counter of a control group."""
-    with suppress(OSError):  # the group is gone
-        for line in file.read_text("utf-8").splitlines():
-            if line.startswith(f"{name} "):
-                return int(line.split()[1])
-    return 0
+def _ignore_signal(_number: int, _frame: object) -> None:
+    """Do nothing; Python writes a signal to the wake-up descriptor only if it has a handler."""
 
 
-def _nothing(_number: int, _frame: object) -> None:
-    """A handler, so that the signal is written to the wake-up descriptor."""
+class _OtherDirectory(Exception):
+    """Raised when the change led elsewhere; the text is the directory that was entered."""
 
 
-def _resident(pid: int) -> int:
-    """Bytes of memory that a process holds."""
-    with suppress(OSError):  # it may have ended meanwhile
-        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * PAGE
-    return 0
+def _enter_directory(cwd: str, *, real: bool) -> None:
+    """Change into a command's directory, which its process inherits; with `real`, it must be this very directory.
+
+    The policy saw a path. Whoever may write above it can put a link in the path's place before the change: 89 of 199
+    swaps led outside. The directory that a process is in cannot be swapped, so the kernel is asked afterwards.
+    """
+    os.chdir(cwd)
+    if real and (entered := str(Path.cwd())) != cwd:
+        raise _OtherDirectory(entered)
 
 
-def _written(pid: str) -> int:
-    """Bytes that a process has written, with those of its children that it has waited for."""
-    with suppress(OSError, IndexError):  # it may have ended meanwhile, or belong to somebody else now
-        return int(Path(f"/proc/{pid}/io").read_bytes().split()[3])
-    return 0
-
-
-def _receive(runner: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+def _receive_request(runner: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     descriptors: array.array[int] = array.array("i")
     header, ancillary, _, _ = runner.recvmsg(4, socket.CMSG_SPACE(2 * descriptors.itemsize))
     for level, kind, data in ancillary:
@@ -315,19 +354,21 @@ def _receive(runner: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     return json.loads(body), list(descriptors)
 
 
-def _send(runner: socket.socket, message: dict[str, Any]) -> None:
+def _send_message(runner: socket.socket, message: dict[str, Any]) -> None:
     body = json.dumps(message).encode()
-    with suppress(OSError):  # the runner may be gone; the loop sees it
+    with suppress(OSError):  # the runner may be gone; the loop notices it
         runner.sendall(struct.pack("!I", len(body)) + body)
 
 
 def main(descriptor: int) -> None:
-    """Serve the socket of this descriptor."""
-    if not guarded(descriptor):
+    """Run a supervisor on the socket with this descriptor."""
+    if not split_off_guardian(descriptor):
         return
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN if number == signal.SIGPIPE else signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     runner = socket.socket(fileno=descriptor)
     runner.set_inheritable(False)
-    Supervisor(runner).serve()
+    own_writes = OwnWrites()
+    forbid_dumps()
+    CommandSupervisor(runner, own_writes).serve()

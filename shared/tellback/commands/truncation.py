@@ -1,28 +1,172 @@
-"""What is kept of an output stream: the first 5 and the last 30 lines, whatever its size (runtime-feedback-loops).
+"""The truncation of an output stream to its first 5 and last 30 lines, whatever its size (requirement C-33).
 
-The same bytes give the same text, however they are cut into chunks. Memory is bounded by the lines that are kept: the
-middle is counted, not stored. Secrets are looked for in each line that is kept, before the line is cut; private keys
-are followed through the middle too, so that one whose first line is not kept is hidden all the same.
+The same bytes give the same text, however they arrive in chunks. A line is shown in its last state, as carriage returns
+leave it; of a long line the start and the size are kept. The middle of the stream is counted, not stored, so the kept
+lines bound the memory. Each kept line is redacted before it is truncated. Private keys are tracked through the middle
+too, so a key is hidden even if its first line is not kept. Followers of the output use the same lines.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from tellback.commands.lines import KEY, CurrentLine, Line, follow_keys
-from tellback.redaction import KeyBlocks, Redactor, marker
-from tellback.redaction.blocks import RULE as PRIVATE_KEY
-from tellback.redaction.blocks import is_last_body, is_whole_body
+from tellback.redaction import PrivateKeyTracker, Redactor, marker
+from tellback.redaction.private_keys import MARKS, is_full_key_line, is_last_key_line
+from tellback.redaction.private_keys import RULE as PRIVATE_KEY
+
+MAX_LINE_BYTES: Final = 2_048
+
+# A secret that begins before the cut must be recognized as a whole, so more of a line is searched than shown.
+LOOKAHEAD_BYTES: Final = 1_024
+
+_HELD_BYTES: Final = MAX_LINE_BYTES + LOOKAHEAD_BYTES
+
+KEY: Final = b"PRIVATE KEY"
+
+_MARKS: Final = tuple(mark.encode() for mark in MARKS)
+
+_MARK_BYTES: Final = len("BEGIN ") + 40 + len(KEY)  # of the first or last line of a key, as the rules know them
+
+
+@dataclass(slots=True)
+class OutputLine:
+    """The last state of a line: its start and its size; `raw` counts the bytes of all states and the newline.
+
+    `mark` is what begins or ends a private key beyond the start, whose body may be the next lines; `recent` holds the
+    newest bytes, in which such a mark may have begun.
+    """
+
+    start: bytes = b""
+    size: int = 0
+    in_private_key: bool = False
+    raw: int = 0
+    mark: bytes = b""
+    recent: bytes = b""
+
+    def extend(self, data: bytes | memoryview) -> None:
+        """Add the next bytes of the line."""
+        room = _HELD_BYTES - len(self.start)
+        if room > 0:
+            self.start += bytes(data[:room])
+        self.size += len(data)
+        if len(data) > room:
+            self._find_mark(bytes(data[max(0, room) :]))
+
+    def _find_mark(self, beyond: bytes) -> None:
+        newest = (self.recent or self.start[-_MARK_BYTES:]) + beyond
+        at = newest.rfind(KEY)
+        if at >= 0:
+            self.mark = newest[max(0, at + len(KEY) - _MARK_BYTES) : at + len(KEY)]
+        self.recent = newest[-_MARK_BYTES:]
+
+    def text(self) -> str:
+        """Return the start of the line, which is more than is shown."""
+        return self.start.decode(errors="replace")
+
+    def key_text(self) -> str:
+        """Return the part of the line that says whether a private key begins or ends in it."""
+        return self.text() + self.mark.decode(errors="replace")
+
+    @property
+    def names_key(self) -> bool:
+        """True if the line may begin or end a private key."""
+        return bool(self.mark) or any(mark in self.start for mark in _MARKS)
+
+    @property
+    def is_truncated(self) -> bool:
+        """True if the line is longer than what is shown of it."""
+        return self.size > MAX_LINE_BYTES
+
+    def display_text(self) -> str:
+        """Return up to `MAX_LINE_BYTES` of the line, and a marker in place of the rest."""
+        if not self.is_truncated:
+            return self.text()
+        kept = _without_partial_character(self.start, MAX_LINE_BYTES)
+        return f"{kept.decode(errors='replace')}...truncated {self.size - len(kept)} bytes..."
+
+
+@dataclass(slots=True)
+class PartialLine:
+    """The line that has not ended yet."""
+
+    pending: bool = False  # True once the line has begun
+    raw: int = 0
+    _shown: OutputLine = field(default_factory=OutputLine)  # the last state that a carriage return ended
+    _open: OutputLine = field(default_factory=OutputLine)  # what came since then
+
+    def extend(self, chunk: bytes, start: int, end: int) -> None:
+        """Add `chunk[start:end]`, which must hold no newline."""
+        if start == end:
+            return
+        self.pending = True
+        self.raw += end - start
+        last = chunk.rfind(b"\r", start, end)
+        if last < 0:
+            self._open.extend(memoryview(chunk)[start:end])
+            return
+        states = chunk[start:last].rstrip(b"\r")
+        newest = states.rfind(b"\r") + 1
+        if newest:  # a later state overwrites the earlier ones
+            self._open = OutputLine()
+        self._open.extend(states[newest:])
+        if self._open.size:
+            self._shown = self._open
+        self._open = OutputLine()
+        self._open.extend(memoryview(chunk)[last + 1 : end])
+
+    def finish_line(self, newline: int = 1) -> OutputLine:
+        """Return the whole line and begin the next; `newline` is 0 if the stream ended without one."""
+        line = self._open if self._open.size else self._shown
+        line.raw = self.raw + newline
+        self._shown, self._open, self.pending, self.raw = OutputLine(), OutputLine(), False, 0
+        return line
+
+    def may_be_key_end(self) -> bool:
+        """Return True if the line, so far, may become the last line of a private key."""
+        return b"--" in self._open.start or b"END" in self._open.start
+
+    def copy(self) -> PartialLine:
+        """Return a copy that later output does not change."""
+        return PartialLine(self.pending, self.raw, replace(self._shown), replace(self._open))
+
+
+def track_private_keys(blocks: PrivateKeyTracker, chunk: bytes, position: int, end: int) -> None:
+    """Update `blocks` from the lines of `chunk[position:end]`, which are not kept."""
+    # A flood of output passes here, so lines are looked at only from the last mark on, or within a key.
+    last = max(chunk.rfind(mark, position, end) for mark in _MARKS)
+    if last >= 0:
+        position = max(position, chunk.rfind(b"\n", position, last) + 1)
+    elif not blocks.inside:
+        return
+    while position < end:
+        stop = chunk.find(b"\n", position, end)
+        states = [state for state in chunk[position:stop].split(b"\r") if state]
+        line = OutputLine()
+        line.extend(states[-1] if states else b"")
+        blocks.consume_line(line.key_text())
+        if not blocks.inside:
+            return
+        position = stop + 1
+
+
+def _without_partial_character(data: bytes, limit: int) -> bytes:
+    """Return at most `limit` bytes of `data`, not ending within a UTF-8 character."""
+    end = limit
+    while end > limit - 3 and end < len(data) and data[end] & 0xC0 == 0x80:
+        end -= 1
+    return data[:end]
+
 
 HEAD_LINES: Final = 5
+
 TAIL_LINES: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Capture:
-    """What is kept of one stream; `size` counts the bytes that it wrote."""
+class CapturedOutput:
+    """The kept text of one stream; `size` is the number of bytes that were written."""
 
     text: str
     truncated: bool
@@ -30,83 +174,83 @@ class Capture:
     size: int
 
 
-class Position(NamedTuple):
-    """Where a stream stands: what has come of its current line, and whether that is within a private key."""
+class StreamPosition(NamedTuple):
+    """The position of a stream: its current line so far, and whether that is within a private key."""
 
-    current: CurrentLine
-    blocks: KeyBlocks
+    current: PartialLine
+    blocks: PrivateKeyTracker
 
 
-class Truncation:
-    """Collects one stream, chunk by chunk."""
+class StreamTruncator:
+    """Collects the kept lines of one stream, chunk by chunk."""
 
     def __init__(self, redactor: Redactor) -> None:
-        """Take what knows the secrets of this command."""
         self._redactor = redactor
-        self._blocks = KeyBlocks()
-        self._head: list[Line] = []
-        self._tail: deque[Line] = deque(maxlen=TAIL_LINES)
-        self._before_tail = Line()  # not kept: it may name what the first line of the tail gives a value to
+        self._blocks = PrivateKeyTracker()
+        self._head: list[OutputLine] = []
+        self._tail: deque[OutputLine] = deque(maxlen=TAIL_LINES)
+        # The line before the tail is not kept, but a name in it makes the tail's first line a secret's value.
+        self._before_tail = OutputLine()
         self._dropped = 0
-        self._current = CurrentLine()
+        self._current = PartialLine()
         self._size = 0
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next bytes."""
+        """Add the next bytes."""
         self._size += len(chunk)
         position = 0
         if len(self._head) == HEAD_LINES:
-            position = self._skip(chunk)
+            position = self._skip_middle(chunk)
         while (end := chunk.find(b"\n", position)) >= 0:
             self._current.extend(chunk, position, end)
             self._end_line()
             position = end + 1
         self._current.extend(chunk, position, len(chunk))
 
-    def position(self) -> Position:
-        """Where the stream stands now."""
-        return Position(self._current.copy(), self._blocks.copy())
+    def position(self) -> StreamPosition:
+        """Return the current position, which later output does not change."""
+        return StreamPosition(self._current.copy(), self._blocks.copy())
 
-    def finish(self) -> Capture:
-        """What is kept, after the last byte; a last line without newline is a line."""
+    def finish(self) -> CapturedOutput:
+        """Return what is kept, after the last byte; a last line without a newline counts as a line."""
         if self._current.pending:
             self._end_line()
         lines: list[str] = []
         cut = redacted = False
-        before = Line()
+        before = OutputLine()
         for number, line in enumerate((*self._head, *self._tail)):
             if self._dropped and number == HEAD_LINES:
                 before = self._before_tail
-            text, line_cut, line_redacted = self._render(line, before)
+            text, line_cut, line_redacted = self._render_line(line, before)
             before = line
             lines.append(text)
             cut |= line_cut
             redacted |= line_redacted
         if self._dropped:
             lines.insert(HEAD_LINES, f"...truncated {self._dropped} lines...")
-        return Capture("\n".join(lines), cut or self._dropped > 0, redacted, self._size)
+        return CapturedOutput("\n".join(lines), cut or self._dropped > 0, redacted, self._size)
 
-    def _skip(self, chunk: bytes) -> int:
-        """Count the lines of `chunk` that cannot be among the last ones; return where the others begin."""
+    def _skip_middle(self, chunk: bytes) -> int:
+        """Count the lines of `chunk` that cannot belong to the tail; return where the others begin."""
         start = len(chunk)
         for _ in range(TAIL_LINES + 1):
             start = chunk.rfind(b"\n", 0, start)
-            if start < 0:  # all of them may be
+            if start < 0:  # every line may belong to the tail
                 return 0
         first = chunk.find(b"\n")
         self._current.extend(chunk, 0, first)
         self._end_line()
-        follow_keys(self._blocks, chunk, first + 1, start + 1)
+        track_private_keys(self._blocks, chunk, first + 1, start + 1)
         self._dropped += chunk.count(b"\n", first + 1, start + 1) + len(self._tail)
         self._tail.clear()
-        self._before_tail = Line()
+        self._before_tail = OutputLine()
         self._before_tail.extend(memoryview(chunk)[chunk.rfind(b"\n", 0, start) + 1 : start])
         return start + 1
 
     def _end_line(self) -> None:
-        line = self._current.end()
-        if self._blocks.inside or KEY in line.start:
-            self._mark_key(line)
+        line = self._current.finish_line()
+        if self._blocks.inside or line.names_key:
+            self._mark_private_key(line)
         if len(self._head) < HEAD_LINES:
             self._head.append(line)
         else:
@@ -115,22 +259,22 @@ class Truncation:
                 self._before_tail = self._tail[0]
             self._tail.append(line)
 
-    def _mark_key(self, line: Line) -> None:
-        """Tell whether the line belongs to a private key; of one of which only the end is seen, hide what is kept."""
+    def _mark_private_key(self, line: OutputLine) -> None:
+        """Mark a line of a private key; at the end of a key whose beginning was not kept, mark its earlier lines."""
         inside = self._blocks.inside
-        line.key = self._blocks.takes(line.text())
-        if inside or not KeyBlocks.ends(line.text()):
+        line.in_private_key = self._blocks.consume_line(line.key_text())
+        if inside or not PrivateKeyTracker.ends_key(line.key_text()):
             return
         before = self._tail if self._dropped else [*self._head, *self._tail]
         for number, earlier in enumerate(reversed(before)):
             text = earlier.text()
-            if not (is_whole_body(text) or (number == 0 and is_last_body(text))):
+            if not (is_full_key_line(text) or (number == 0 and is_last_key_line(text))):
                 return
-            earlier.key = True
+            earlier.in_private_key = True
 
-    def _render(self, line: Line, before: Line) -> tuple[str, bool, bool]:
-        """The line's text, whether it was cut, and whether a marker replaced it."""
-        rule = PRIVATE_KEY if line.key else self._redactor.rule_of(line.text(), before.text())
+    def _render_line(self, line: OutputLine, before: OutputLine) -> tuple[str, bool, bool]:
+        """Return a line's text, and whether it was truncated and redacted."""
+        rule = PRIVATE_KEY if line.in_private_key else self._redactor.rule_of(line.text(), before.text())
         if rule:
             return marker(rule), False, True
-        return line.shown(), line.cut, False
+        return line.display_text(), line.is_truncated, False

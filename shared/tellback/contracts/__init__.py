@@ -1,1 +1,1 @@
-"""Typed, frozen messages and values: what crosses a process border, and what a user gets back."""
+"""Typed, frozen messages and values: everything that crosses a process border or is returned to users."""

@@ -1,12 +1,23 @@
-"""Bytes to messages and back. What does not decode raises an error that carries the raw bytes."""
+"""Encoding and decoding of messages, and their JSON Schemas.
+
+Bytes that do not decode raise an error that carries them, for the dead letters. With the schemas a host in another
+language can XADD events itself: `python -m tellback.contracts.codec FOLDER` writes one file per message.
+"""
 
 from __future__ import annotations
+
+import inspect
+import json
+import sys
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from tellback.contracts.commands import CommandSubmitted
 from tellback.contracts.guidance import BudgetSpent, ContextChanged, EvaluationBegun, FileSeen, ToolInvoked
-from tellback.contracts.message import MAX_MESSAGE_BYTES, SCHEMA_VERSION, Message
+from tellback.contracts.limits import MAX_MESSAGE_BYTES, SCHEMA_VERSION
+from tellback.contracts.message import Message
 from tellback.contracts.signals import FactForgotten, FactRemembered, RecallRequested, SignalBatch
 from tellback.contracts.turns import TurnFinished
 from tellback.errors import MalformedMessage, MessageTooLarge, TellbackError, UnsupportedVersion
@@ -25,6 +36,7 @@ AnyMessage = (
     | FactForgotten
     | RecallRequested
 )
+
 MESSAGES: tuple[type[Message], ...] = (
     CommandSubmitted,
     EvaluationBegun,
@@ -40,23 +52,24 @@ MESSAGES: tuple[type[Message], ...] = (
 )
 
 _encoder = msgspec.json.Encoder()
+
 _decoder: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
 
 
 class _Header(msgspec.Struct, frozen=True):
-    """What every schema version has."""
+    """The fields that every schema version has."""
 
     type: str = ""
     v: int = SCHEMA_VERSION
 
 
 def encode(message: Message) -> bytes:
-    """The message as one JSON object."""
+    """Return the message as one JSON object."""
     return _encoder.encode(message)
 
 
 def decode(raw: bytes, family: Family) -> AnyMessage:
-    """The message in `raw`, which must belong to `family`.
+    """Decode a message, which must belong to `family`.
 
     Raises:
         MessageTooLarge: above `MAX_MESSAGE_BYTES`.
@@ -79,6 +92,8 @@ def decode(raw: bytes, family: Family) -> AnyMessage:
 
 
 def _refusal(raw: bytes, error: Exception) -> MalformedMessage | UnsupportedVersion:
+    # A newer schema fails on its unknown fields before its version is read: look at the version by itself, since a
+    # worker should say "upgrade" and not "malformed".
     try:
         header = msgspec.json.decode(raw, type=_Header)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -92,3 +107,32 @@ def _version_refusal(raw: bytes, version: int) -> UnsupportedVersion:
     return UnsupportedVersion(
         f"schema version {version}; this release reads {SCHEMA_VERSION}: upgrade the workers", raw
     )
+
+
+def schema_of(message: type[Message]) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a message."""
+    (reference,), components = msgspec.json.schema_components([message], ref_template="#/$defs/{name}")
+    root: dict[str, Any] = components.pop(reference["$ref"].rpartition("/")[2])
+    root = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **root,
+        "x-tellback-family": message.family.value,
+    }
+    if components:
+        root["$defs"] = components
+    for part in (root, *components.values()):
+        part["description"] = inspect.cleandoc(part.get("description", ""))  # Python 3.13 dedents docstrings itself
+    plain: dict[str, Any] = json.loads(json.dumps(root))  # defaults as JSON has them: a tuple is an array
+    return plain
+
+
+def write_all(folder: Path) -> None:
+    """Write every schema into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for message in MESSAGES:
+        path = folder / f"{message.__name__}.json"
+        path.write_text(json.dumps(schema_of(message), indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    write_all(Path(sys.argv[1]))

@@ -1,13 +1,14 @@
-"""The commands loop: what a host submits, and the record that every command ends in.
+"""Messages and values of the commands loop: a submitted command, its output, and the record that it always ends in.
 
-Source: runtime-feedback-loops.
+Requirements C-26, C-27 and C-1.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
 from tellback.contracts.message import Message
 from tellback.names import Family
@@ -16,11 +17,13 @@ OnLost = Literal["record", "retry"]
 Priority = Literal["interactive", "normal", "batch"]
 Stream = Literal["stdout", "stderr"]
 
+DEFAULT_TIMEOUT: Final = 30.0  # seconds; a host whose policy allows less applies that instead of refusing the command
+
 
 class CommandSubmitted(Message, frozen=True, kw_only=True):
-    """A host asks for one command. `argv` is exact: there is never a shell.
+    """A host submitted a command. `argv` is exact: there is never a shell.
 
-    With `follow` its output can be followed while it runs.
+    With `follow`, its output can be read while it runs.
     """
 
     family: ClassVar[Family] = Family.COMMANDS
@@ -29,7 +32,7 @@ class CommandSubmitted(Message, frozen=True, kw_only=True):
     session: str
     argv: list[str]
     cwd: str | None = None
-    timeout: float = 30.0
+    timeout: float = DEFAULT_TIMEOUT
     note: str | None = None
     host: str | None = None
     parent: str | None = None
@@ -53,52 +56,71 @@ class StreamFlags(msgspec.Struct, frozen=True, kw_only=True):
     stderr: bool = False
 
 
-class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What one command did: facts only. A null `exit_code` always comes with an `error`; a negative one is a signal's.
+class Waiver(msgspec.Struct, frozen=True, kw_only=True):
+    """A person's word that a failure does not count: who gave it, why, and when (ISO 8601, the server's time)."""
 
-    `started_at` is ISO 8601 in UTC, null where nothing was started; `duration_ms` is wall time; `output_bytes` counts
-    what both streams wrote before truncation; `cwd` is where it ran, symbolic links resolved, null where
-    it did not run.
+    by: str
+    reason: str
+    at: str
+
+
+class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The record of one command, without judgement.
+
+    The descriptions make the table of the documentation. A new field needs a default: records that were stored before
+    it lack the field.
     """
 
-    command_id: str
-    session: str
-    command: list[str]
-    parent_command_id: str | None = None
-    input_command_ids: list[str] = []
-    cwd: str | None = None
-    host: str | None = None
-    worker: str | None = None
-    attempt: int = 1
-    stdout_tail: str = ""
-    stderr_tail: str = ""
-    exit_code: int | None = None
-    signal: str | None = None
-    duration_ms: int = 0
-    started_at: str | None = None
-    agent_note: str | None = None
-    error: str | None = None
-    truncated: StreamFlags = StreamFlags()
-    redacted: StreamFlags = StreamFlags()
-    output_bytes: int = 0
+    command_id: Annotated[str, Meta(description="this command")]
+    session: Annotated[str, Meta(description="whose it is")]
+    command: Annotated[list[str], Meta(description="the exact argv, redacted")]
+    parent_command_id: Annotated[str | None, Meta(description="the attempt that this one retries")] = None
+    input_command_ids: Annotated[list[str], Meta(description="commands whose output it used")] = []
+    cwd: Annotated[str | None, Meta(description="where it ran, symbolic links resolved; null if it did not run")] = None
+    host: Annotated[str | None, Meta(description="the host where it ran")] = None
+    worker: Annotated[str | None, Meta(description="the worker that ran it; null without workers")] = None
+    attempt: Annotated[int, Meta(description="the number of the attempt, from 1")] = 1
+    stdout_tail: Annotated[str, Meta(description="the first 5 and the last 30 lines of standard output")] = ""
+    stderr_tail: Annotated[str, Meta(description="the same of standard error")] = ""
+    exit_code: Annotated[
+        int | None, Meta(description="the exit code; negative if a signal ended it, null if `error` says why")
+    ] = None
+    signal: Annotated[str | None, Meta(description="the signal that ended it, such as `SIGKILL`")] = None
+    duration_ms: Annotated[int, Meta(description="wall time from start to end, in milliseconds")] = 0
+    started_at: Annotated[
+        str | None, Meta(description="server time of the start, ISO 8601 in UTC; null if nothing was started")
+    ] = None
+    agent_note: Annotated[str | None, Meta(description="one line on what was expected")] = None
+    error: Annotated[str | None, Meta(description="why there is no exit code")] = None
+    truncated: Annotated[StreamFlags, Meta(description="the streams of which a tail leaves something out")] = (
+        StreamFlags()
+    )
+    redacted: Annotated[StreamFlags, Meta(description="the streams of which a line was replaced by a marker")] = (
+        StreamFlags()
+    )
+    output_bytes: Annotated[int, Meta(description="the bytes of both streams, before truncation")] = 0
+    waiver: Annotated[Waiver | None, Meta(description="who said that this failure does not count, why, and when")] = (
+        None
+    )
 
+    # Derived from `exit_code` and not stored: a record keeps what happened, and no judgement that could contradict it.
     @property
     def may_advance(self) -> bool:
-        """Whether the command told an exit code at all: no exit, no progress."""
+        """True if the command has an exit code at all: no exit, no progress."""
         return self.exit_code is not None
 
     @property
     def succeeded(self) -> bool:
-        """Whether the exit code is 0."""
+        """True if the exit code is 0."""
         return self.exit_code == 0
 
 
 class OutputPiece(msgspec.Struct, frozen=True, kw_only=True):
-    """Output of a command that is followed: whole lines of one stream, each redacted and cut as the record shows it.
+    """Output of a followed command: whole lines of one stream, each redacted and truncated as in the record.
 
-    `dropped` bytes of output just before it, of either stream, are not shown: they came faster than they could be told,
-    or were read too late. A piece that is `recorded` is what the record keeps of a stream, as the output itself could
-    not be followed to its end. Of a command that is tried again each attempt has its own `command_id`.
+    `dropped` counts the bytes of either stream that are missing just before this piece: they came faster than they
+    could be published, or were read too late. A `recorded` piece comes from the record, because the output could not be
+    followed to its end. Each attempt of a retried command has its own `command_id`.
     """
 
     command_id: str
@@ -109,7 +131,7 @@ class OutputPiece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What the verification gate says: `reasons` name what is missing, failed or was passed over."""
+    """The gate's decision; `reasons` name the commands that are missing, failed or were skipped."""
 
     passed: bool
     reasons: list[str]

@@ -1,28 +1,41 @@
-"""The guidance loop: evaluations, tool calls, and the feedback that they earn.
+"""Messages and values of the guidance loop: evaluations, tool calls, and the feedback for them.
 
-Sources: feedback-providers, actionable-feedback.
+Requirements G-1, G-6, G-7 and G-36.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from tellback.contracts.feedback_text import feedback_text, one_line, shown_name
+from tellback.contracts.feedback_text import display_name, feedback_text
+from tellback.contracts.limits import (
+    MAX_CHANGE_DETAIL_CHARS,
+    MAX_CHANGE_NAME_CHARS,
+    MAX_CONFIG_BYTES,
+    MAX_FILE_CHARS,
+    MAX_KIND_CHARS,
+    MAX_NAME_CHARS,
+    MAX_OFFERS,
+    MAX_PROVIDERS,
+    MAX_SESSION_CHARS,
+    MAX_STATUS_CHARS,
+)
 from tellback.contracts.message import Message
 from tellback.errors import InvalidInput
 from tellback.names import Family
+from tellback.quoting import quote_summary, quote_value
+from tellback.sanitize import xml_text
 
 Severity = Literal["info", "caution", "warning"]
-Delivery = Literal["first", "all"]
+DeliveryMode = Literal["first", "all"]
 Form = Literal["text", "xml"]
-Status = Literal["success", "partial", "error"]
-Code = Literal[
+CallStatus = Literal["success", "partial", "error"]
+OutcomeCode = Literal[
     "ok",
     "partial",
     "no_results",
@@ -31,39 +44,33 @@ Code = Literal[
     "unknown_tool",
     "invalid_arguments",
     "denied",
+    "cancelled",
     "error",
 ]
 
-MAX_PROVIDERS: Final = 32
-MAX_CONFIG_BYTES: Final = 64 << 10
-MAX_OFFERS: Final = 8
-LONGEST_WAIT: Final = 86_400.0  # seconds of a Retry-After that are believed
-MOST_TOKENS: Final = 10**12  # in one report
-MOST_COST: Final = Decimal(10**9)  # in one report, of any currency
-COST_PLACES: Final = 12  # digits after the point; what is finer is refused, so that every sum is exact
-CHANGE_NAME_MAX: Final = 512
-CHANGE_DETAIL_MAX: Final = 1_000
-FILE_MAX: Final = 1_024
+MAX_RETRY_AFTER: Final = 86_400.0  # seconds; a longer Retry-After is not believed
+MAX_TOKENS: Final = 10**12  # in one report
+MAX_COST: Final = Decimal(10**9)  # in one report, of any currency
+COST_PLACES: Final = 12  # digits after the point; finer costs are refused, which keeps every sum exact
 
-_NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-SessionName = Annotated[str, Meta(min_length=1, max_length=512)]
-Name = Annotated[str, Meta(max_length=256)]
-FileName = Annotated[str, Meta(min_length=1, max_length=FILE_MAX)]
-ToolName = Annotated[str, Meta(min_length=1, max_length=256)]
+SessionName = Annotated[str, Meta(min_length=1, max_length=MAX_SESSION_CHARS)]
+Name = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
+FileName = Annotated[str, Meta(min_length=1, max_length=MAX_FILE_CHARS)]
+ToolName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
+ToolEffects = Annotated[str, Meta(pattern="^[rw-]*$")]
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """A piece of supporting evidence."""
+    """A statement about a tool call that supports feedback."""
 
     label: str
     value: str
 
 
 class Feedback(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Soft guidance from a provider to an agent; the agent decides what to do with it.
+    """Guidance from a provider to an agent; the agent decides whether to follow it.
 
-    `call_index`, `prompt_name` and `at` (milliseconds since the epoch, server time) are set by the evaluation.
+    The evaluation sets `call_index`, `prompt_name` and `at` (milliseconds since the epoch, server time).
     """
 
     provider_name: str
@@ -76,49 +83,42 @@ class Feedback(msgspec.Struct, frozen=True, omit_defaults=True):
     at: int = 0
 
     def render(self, form: Form = "text") -> str:
-        """What an agent reads. As text: `[Feedback - Deadline]`, a blank line, the summary, then lists.
+        """Return the form that an agent reads: `[Feedback - Deadline]`, a blank line, the summary, then lists.
 
-        What a provider took from a tool's output cannot begin a section of its own: labels, values and suggestions
-        are one line each, and a line of the summary that looks like a heading is quoted. `form="xml"` gives one
-        `<feedback>` element, in which everything that was said is escaped.
+        Text that a provider copied from a tool's output cannot fake a section of its own: labels, values and
+        suggestions are one line each, and what looks like a heading or a list of ours is quoted with `> `. `form="xml"`
+        gives one `<feedback>` element with all content escaped.
 
         Raises:
             InvalidInput: `form` is neither.
         """
         if form == "xml":
-            return _xml(self)
+            return _render_xml(self)
         if form != "text":
             raise InvalidInput(f"form is {form!r}; use 'text' or 'xml'")
         observations = ((seen.label, seen.value) for seen in self.observations)
         return feedback_text(self.provider_name, self.summary, observations, self.suggestions)
 
 
-def _xml(feedback: Feedback) -> str:
-    provider = _escaped(shown_name(feedback.provider_name))
-    lines = [f'<feedback provider="{provider}" severity="{_escaped(feedback.severity)}">']
-    lines.append(f"  <summary>{_escaped(feedback.summary)}</summary>")
+def _render_xml(feedback: Feedback) -> str:
+    provider = xml_text(display_name(feedback.provider_name))
+    lines = [f'<feedback provider="{provider}" severity="{xml_text(feedback.severity)}">']
+    summary = "\n".join(quote_summary(feedback.summary))
+    lines.append(f"  <summary>{xml_text(summary)}</summary>")
     lines += [
-        f'  <observation label="{_escaped(one_line(seen.label))}">{_escaped(seen.value)}</observation>'
+        f'  <observation label="{xml_text(quote_value(seen.label))}">{xml_text(quote_value(seen.value))}</observation>'
         for seen in feedback.observations
     ]
-    lines += [f"  <suggestion>{_escaped(suggestion)}</suggestion>" for suggestion in feedback.suggestions]
+    lines += [f"  <suggestion>{xml_text(quote_value(suggestion))}</suggestion>" for suggestion in feedback.suggestions]
     return "\n".join([*lines, "</feedback>"])
 
 
-def _escaped(text: str) -> str:
-    """The text as the content of an element or attribute; characters that XML does not have become U+FFFD."""
-    text = _NO_XML.sub("\ufffd", text)
-    for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&apos;")):
-        text = text.replace(sign, entity)
-    return text
-
-
 class FeedbackTrigger(msgspec.Struct, frozen=True, omit_defaults=True):
-    """When a provider runs: conditions are OR'd, and an empty trigger never fires.
+    """The condition under which a provider runs. Conditions are OR'd; an empty trigger never fires.
 
-    `file_created` fires once in an evaluation, with the first tool call at which a file of that name exists. The agent
-    host looks, where `tb.prompt` was given the trigger: workers do not see its files. A relative name counts from the
-    working directory of that process.
+    `file_created` fires once per evaluation, at the first tool call after a file of that name exists. The process that
+    called `tb.prompt` checks for the file, since workers cannot see the files of its host. A relative name is relative
+    to the working directory of that process.
     """
 
     every_n_calls: int | None = None
@@ -126,22 +126,23 @@ class FeedbackTrigger(msgspec.Struct, frozen=True, omit_defaults=True):
     file_created: FileName | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what would always fire, or could never."""
+        """Refuse conditions that would always or never hold."""
         calls: Any = self.every_n_calls
         seconds: Any = self.every_n_seconds
         file: Any = self.file_created
+        # type() and not isinstance: True is an int, and would mean "at every call".
         if calls is not None and not (type(calls) is int and calls >= 1):
             raise InvalidInput(f"FeedbackTrigger.every_n_calls is {calls!r}; use a whole number of 1 or more")
         if seconds is not None and not (type(seconds) in (int, float) and 0 < seconds < math.inf):
             raise InvalidInput(f"FeedbackTrigger.every_n_seconds is {seconds!r}; use a number of seconds above 0")
-        if file is not None and not (isinstance(file, str) and 0 < len(file) <= FILE_MAX):
+        if file is not None and not (isinstance(file, str) and 0 < len(file) <= MAX_FILE_CHARS):
             raise InvalidInput(
-                f"FeedbackTrigger.file_created is no name of a file: a text of 1 to {FILE_MAX} characters"
+                f"FeedbackTrigger.file_created is not a file name: use a text of 1 to {MAX_FILE_CHARS} characters"
             )
 
 
 class ProviderSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider as it travels: the name of its class, its fields, and its trigger. Never code."""
+    """The serialized form of a provider: its class name, fields and trigger. Never code."""
 
     name: Name
     trigger: FeedbackTrigger
@@ -149,9 +150,11 @@ class ProviderSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvaluationBegun(Message, frozen=True, kw_only=True):
-    """A prompt's evaluation begins, or another process joins it; the first configuration counts.
+    """An evaluation began, or another process joined it; the first configuration counts.
 
-    `deadline_in` is seconds from the entry's arrival, so that a host's clock does not matter.
+    `deadline_in` is in seconds from the arrival of the entry, so the host's clock does not matter. `effects` has a
+    letter for each of `tools`, in their order, as far as a host declares what they do: `r` reads, `w` writes, `-`
+    unknown. It is left out where nothing is declared, so that earlier workers still read the message.
     """
 
     family: ClassVar[Family] = Family.EVENTS
@@ -160,16 +163,20 @@ class EvaluationBegun(Message, frozen=True, kw_only=True):
     evaluation: Name
     prompt: Name
     providers: list[ProviderSpec] = []
-    delivery: Delivery = "first"
+    delivery: DeliveryMode = "first"
     deadline_in: float | None = None
     tools: list[ToolName] = []
     question: str | None = None
+    effects: ToolEffects | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
-        """Bound what the state of an evaluation must carry."""
+        """Limit the size of the configuration, which the evaluation's state carries."""
         if len(self.providers) > MAX_PROVIDERS:
             raise InvalidInput(f"{len(self.providers)} feedback providers; an evaluation has at most {MAX_PROVIDERS}")
-        size = len(msgspec.json.encode((self.providers, self.tools, self.question)))
+        effects = self.effects or ""
+        if len(effects) > len(self.tools):
+            raise InvalidInput(f"effects has {len(effects)} letters for {len(self.tools)} tools; give each tool one")
+        size = len(msgspec.json.encode((self.providers, self.tools, self.question))) + len(effects)
         if size > MAX_CONFIG_BYTES:
             raise InvalidInput(f"providers, tools and question have {size} bytes; together at most {MAX_CONFIG_BYTES}")
 
@@ -180,38 +187,38 @@ class EvaluationBegun(Message, frozen=True, kw_only=True):
 
 
 class Offer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One suggestion as it was offered, for measuring what was taken.
+    """A suggestion that was offered, recorded to measure whether the agent followed it.
 
-    `kind` says what it asks for: "refine", "alternative", "retry", "answer", ... `arguments` is the fingerprint
-    `attempt_of(tool, arguments)` of the call; None where any arguments will do.
+    `kind` says what it suggests: "refine", "alternative", "retry", "answer", ... `arguments` is the fingerprint
+    `attempt_fingerprint(tool, arguments)` of the suggested call; None if any arguments will do.
     """
 
-    kind: Annotated[str, Meta(max_length=64)]
+    kind: Annotated[str, Meta(max_length=MAX_KIND_CHARS)]
     tool: ToolName | None = None
-    arguments: Annotated[str, Meta(max_length=64)] | None = None
+    arguments: Annotated[str, Meta(max_length=MAX_KIND_CHARS)] | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What a tool call came to, as its host classified it. `retry_after` is in seconds.
+    """The outcome of a tool call as its host classified it. `retry_after` is in seconds.
 
-    `doubtful`: what was unavailable may have been this call's own target, and not the tool: it ran out of time, or a
-    connection failed, and no service said that it is away.
+    `doubtful` means that the call timed out or a connection failed, and no service reported an outage: the target of
+    this one call may be unavailable, not the tool.
 
-    Source: actionable-feedback, "Design Principle".
+    Requirement G-54.
     """
 
-    status: Status
-    code: Code
+    status: CallStatus
+    code: OutcomeCode
     retryable: bool = False
-    retry_after: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] | None = None
+    retry_after: Annotated[float, Meta(ge=0, le=MAX_RETRY_AFTER)] | None = None
     offered: Annotated[tuple[Offer, ...], Meta(max_length=MAX_OFFERS)] = ()
     doubtful: bool = False
 
 
-class ToolInvoked(Message, frozen=True, kw_only=True, gc=False):  # gc: of many at once, none part of a cycle
-    """A tool call has completed, whatever its outcome: denied and failed calls count as calls.
+class ToolInvoked(Message, frozen=True, kw_only=True, gc=False):  # no gc: many at once, and none is part of a cycle
+    """A tool call completed, whatever its outcome: denied and failed calls count as calls.
 
-    `outcome` is there where the host had the call observed.
+    `outcome` is set if the host had the call observed.
     """
 
     family: ClassVar[Family] = Family.EVENTS
@@ -221,7 +228,7 @@ class ToolInvoked(Message, frozen=True, kw_only=True, gc=False):  # gc: of many 
     tool: ToolName
     prompt: Name = ""
     params: dict[str, Any] = {}
-    status: Annotated[str, Meta(max_length=64)] = "success"
+    status: Annotated[str, Meta(max_length=MAX_STATUS_CHARS)] = "success"
     result: str | None = None
     error: str | None = None
     duration_ms: int | None = None
@@ -235,7 +242,7 @@ class ToolInvoked(Message, frozen=True, kw_only=True, gc=False):  # gc: of many 
 
 
 class BudgetSpent(Message, frozen=True, kw_only=True):
-    """A host tells what an evaluation has used since it told so last; reports add up, exactly.
+    """A host reports the tokens and cost that an evaluation used since the last report; reports add up exactly.
 
     `cost` is in the host's own currency, a decimal number as text.
     """
@@ -249,11 +256,11 @@ class BudgetSpent(Message, frozen=True, kw_only=True):
     cost: Decimal = Decimal(0)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be added up."""
-        if not 0 <= self.tokens <= MOST_TOKENS:
-            raise InvalidInput(f"tokens is {self.tokens}; use 0 to {MOST_TOKENS:,}")
-        if not self.cost.is_finite() or not 0 <= self.cost <= MOST_COST:
-            raise InvalidInput(f"cost is {self.cost}; use 0 to {MOST_COST:,}")
+        """Refuse amounts that cannot be summed exactly."""
+        if not 0 <= self.tokens <= MAX_TOKENS:
+            raise InvalidInput(f"tokens is {self.tokens}; use 0 to {MAX_TOKENS:,}")
+        if not self.cost.is_finite() or not 0 <= self.cost <= MAX_COST:
+            raise InvalidInput(f"cost is {self.cost}; use 0 to {MAX_COST:,}")
         exponent = self.cost.as_tuple().exponent
         if isinstance(exponent, int) and exponent < -COST_PLACES:
             raise InvalidInput(f"cost is {self.cost}; use at most {COST_PLACES} digits after the point")
@@ -267,18 +274,18 @@ class BudgetSpent(Message, frozen=True, kw_only=True):
 class ContextChanged(Message, frozen=True, kw_only=True):
     """Something changed that an agent may not have noticed: a file, a branch, its instructions.
 
-    With an `evaluation` it is told to that one, without to every evaluation of the session but the one that `by` names:
-    whoever made the change.
+    With `evaluation` the change is reported to that evaluation. Without it, to every evaluation of the session except
+    `by`, the one that made the change.
     """
 
     family: ClassVar[Family] = Family.EVENTS
 
     session: SessionName
-    kind: Annotated[str, Meta(min_length=1, max_length=64)]
-    name: Annotated[str, Meta(min_length=1, max_length=CHANGE_NAME_MAX)]
+    kind: Annotated[str, Meta(min_length=1, max_length=MAX_KIND_CHARS)]
+    name: Annotated[str, Meta(min_length=1, max_length=MAX_CHANGE_NAME_CHARS)]
     evaluation: Name = ""
     prompt: Name = ""
-    detail: Annotated[str, Meta(max_length=CHANGE_DETAIL_MAX)] | None = None
+    detail: Annotated[str, Meta(max_length=MAX_CHANGE_DETAIL_CHARS)] | None = None
     by: Name = ""
 
     @property
@@ -288,7 +295,7 @@ class ContextChanged(Message, frozen=True, kw_only=True):
 
 
 class FileSeen(Message, frozen=True, kw_only=True):
-    """A file that a trigger of this evaluation waits for exists on the agent's host."""
+    """A file now exists on the agent's host for which a trigger of this evaluation waits."""
 
     family: ClassVar[Family] = Family.EVENTS
 
@@ -304,7 +311,7 @@ class FileSeen(Message, frozen=True, kw_only=True):
 
 
 class ContextChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A change as an evaluation knows it. `index` counts them from 1; `at` is milliseconds, server time."""
+    """A change as an evaluation stores it. `index` counts from 1; `at` is milliseconds since the epoch, server time."""
 
     index: int
     at: int
@@ -317,9 +324,11 @@ class ContextChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class ToolCall(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="tool_call", omit_defaults=True, gc=False
 ):
-    """A tool call as the history and `recent_tool_calls` show it; long texts are cut.
+    """A tool call in the history and in `recent_tool_calls`; long texts are truncated.
 
-    `at` is milliseconds since the epoch, server time; `call_index` counts from 1 within the evaluation.
+    `at` is milliseconds since the epoch, server time; `call_index` counts from 1 within the evaluation. `repeats` is
+    how often this call was made with nothing new in between, itself included, and `stuck` the kind of finding that it
+    gave the measure of progress, if any.
     """
 
     at: int
@@ -334,3 +343,5 @@ class ToolCall(
     duration_ms: int | None = None
     call_id: str | None = None
     outcome: Outcome | None = None
+    repeats: int = 1
+    stuck: str = ""

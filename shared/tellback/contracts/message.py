@@ -1,4 +1,4 @@
-"""The base of every fact that enters through an intake stream."""
+"""The base class of every event that enters through an intake stream, and event ids."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import ClassVar
 
 import msgspec
 
-from tellback.contracts.limits import MAX_FIELD_BYTES, MAX_MESSAGE_BYTES, SCHEMA_VERSION
+from tellback.contracts.limits import SCHEMA_VERSION
 from tellback.names import Family
-
-__all__ = ["MAX_FIELD_BYTES", "MAX_MESSAGE_BYTES", "SCHEMA_VERSION", "Message", "new_event_id"]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):
-    """A fact: something that happened. `event_id` makes a second delivery harmless; `v` is the schema version."""
+    """An event: something that happened. `event_id` makes a repeated delivery harmless; `v` is the schema version."""
 
     family: ClassVar[Family]
 
@@ -25,12 +23,15 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbi
 
     @property
     def routing(self) -> str:
-        """The text whose hash chooses the shard."""
+        """The text whose hash selects the shard."""
         raise TypeError(f"{type(self).__name__} declares no routing")
 
 
 class _EventIds:
-    """Ids unique across processes and hosts: a random prefix for each process, then a counter."""
+    """A generator of ids unique across processes and hosts: a random prefix per process, then a counter.
+
+    A UUID per event would cost a system call. A forked child takes a new prefix, else it would repeat its parent's ids.
+    """
 
     def __init__(self) -> None:
         self._reset()

@@ -1,6 +1,6 @@
-"""The signals loop: which recalled facts helped.
+"""Messages and values of the signals loop: signals, facts, recalls and the statistics of banks.
 
-Source: feedback-signals. The constraints stand in the types, so that the JSON Schema tells hosts in other languages.
+Constraints are part of the types, so the JSON Schema shows them to every language. Requirements S-2 and S-5.
 """
 
 from __future__ import annotations
@@ -10,25 +10,23 @@ from typing import Annotated, ClassVar, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from tellback.contracts.message import MAX_FIELD_BYTES, Message
+from tellback.contracts.limits import MAX_BATCH_SIGNALS, MAX_CANDIDATES, MAX_FIELD_BYTES, MAX_ID_CHARS
+from tellback.contracts.message import Message
+from tellback.contracts.signal_types import SignalType
 from tellback.names import Family
 
-MAX_BATCH: Final = 500
-MAX_CANDIDATES: Final = 1_000
-MAX_ID: Final = 512  # characters of a fact id, signal id or bank name
-MAX_WAIT: Final = 60.0  # seconds; a reply is kept no longer
+MAX_WAIT: Final = 60.0  # seconds that a recall may wait; its reply expires after that
 
-SignalType = Literal["used", "ignored", "helpful", "not_helpful"]
-Scope = Literal["context", "global", "neutral"]
-Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
+Scope = Literal["cluster", "global", "neutral"]
+Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS)]
 Query = Annotated[str, Meta(max_length=MAX_FIELD_BYTES, pattern=r"\S")]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class SignalItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One observation of one fact, recalled for `query`; `confidence` lies in [0, 1], `context` is a free remark.
+    """One signal about a fact that was recalled for `query`; `confidence` is in [0, 1], `context` is a free remark.
 
-    An empty `signal_id` is set at publishing; one of your own makes a repeated call harmless.
+    An empty `signal_id` is filled in at publishing; set your own to make a repeated call harmless.
     """
 
     fact_id: Id
@@ -36,17 +34,17 @@ class SignalItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     query: Query
     confidence: Share = 1.0
     context: Annotated[str, Meta(max_length=MAX_FIELD_BYTES)] | None = None
-    signal_id: Annotated[str, Meta(max_length=MAX_ID)] = ""
+    signal_id: Annotated[str, Meta(max_length=MAX_ID_CHARS)] = ""
 
 
 class SignalBatch(Message, frozen=True, kw_only=True):
-    """At most 500 signals of one bank, applied entirely or not at all, in order."""
+    """Up to 500 signals of one bank, applied in order, all or none."""
 
     family: ClassVar[Family] = Family.SIGNALS
 
     bank: Id
-    items: Annotated[list[SignalItem], Meta(min_length=1, max_length=MAX_BATCH)]
-    session: Annotated[str, Meta(min_length=1, max_length=MAX_ID)] | None = None
+    items: Annotated[list[SignalItem], Meta(min_length=1, max_length=MAX_BATCH_SIGNALS)]
+    session: Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS)] | None = None
 
     @property
     def routing(self) -> str:
@@ -55,12 +53,12 @@ class SignalBatch(Message, frozen=True, kw_only=True):
 
     @property
     def signal_ids(self) -> list[str]:
-        """The id under which each item counts once: its own, or one made of the batch's id and the position."""
+        """The id by which each item counts once: its own, or one made of the batch's id and its position."""
         return [item.signal_id or f"{self.event_id}.{i}" for i, item in enumerate(self.items)]
 
 
 class FactRemembered(Message, frozen=True, kw_only=True):
-    """A bank is to hold a fact: its text, in place of the one it had."""
+    """A fact is to be stored in a bank, replacing the text that it had."""
 
     family: ClassVar[Family] = Family.SIGNALS
 
@@ -75,7 +73,7 @@ class FactRemembered(Message, frozen=True, kw_only=True):
 
 
 class FactForgotten(Message, frozen=True, kw_only=True):
-    """A bank is to hold a fact's text no longer; what signals made of the fact stays."""
+    """A fact's text is to be removed from a bank; its scores stay."""
 
     family: ClassVar[Family] = Family.SIGNALS
 
@@ -88,17 +86,18 @@ class FactForgotten(Message, frozen=True, kw_only=True):
         return self.bank
 
 
+# An array in JSON, [fact_id, semantic]: a recall may carry a thousand of them.
 class Candidate(msgspec.Struct, frozen=True, array_like=True):
-    """A fact that a host's own search has found, with its semantic score."""
+    """A fact found by a host's own search, with its semantic score."""
 
     fact_id: Id
     semantic: float
 
 
 class RecallRequested(Message, frozen=True, kw_only=True):
-    """A host asks for a ranking; after `deadline_in` seconds it no longer wants one.
+    """A host asked for a ranking; after `deadline_in` seconds it no longer waits for one.
 
-    The reply waits in a mailbox named by `event_id`. Without candidates it is the facts that the bank remembers.
+    The reply goes to a mailbox named by `event_id`. Without candidates the bank's stored facts are searched.
     """
 
     family: ClassVar[Family] = Family.RECALLS
@@ -124,9 +123,9 @@ class RecallRequested(Message, frozen=True, kw_only=True):
 class RecallHit(msgspec.Struct, frozen=True, kw_only=True):
     """One ranked fact: with a boost, `score` is (1 - w) x semantic + w x usefulness, else the semantic score.
 
-    `scope` says whose usefulness it is: that of the query's `context`, the fact's `global` one, or `neutral`
-    (0.5, never signalled). `degraded` is True where no worker answered in time: the query's context was not looked at.
-    `explored` says that the fact has its place through `exploration`. `text` is that of a fact that the bank remembers.
+    `scope` says where the usefulness comes from: the query's `cluster`, the fact's `global` score, or `neutral` (0.5,
+    no signal yet). `degraded` means that no worker answered in time, so the query's cluster did not count. `explored`
+    means that the fact has its place through `exploration`. `text` is set for the bank's stored facts.
     """
 
     fact_id: str
@@ -140,19 +139,20 @@ class RecallHit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecallReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker puts into the mailbox of a recall: hits, or the reason why there are none.
+    """A worker's reply in the mailbox of a recall: hits, or the reason why there are none.
 
-    With `unfit` it is the query that the model fails at, with `other_model` the bank has another than that worker.
+    `unfit` means that the model fails at the query, `model_mismatch` that the bank belongs to another model than the
+    worker's.
     """
 
     hits: list[RecallHit] = []
     error: str = ""
     unfit: bool = False
-    other_model: bool = False
+    model_mismatch: bool = False
 
 
 class FactStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What the signals of one fact add up to: its global score decayed to now, and counts by signal type.
+    """The statistics of one fact: its global score decayed to now, and its signals by type.
 
     Times are milliseconds since the epoch, server time.
     """
@@ -165,7 +165,7 @@ class FactStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FactScore(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact among others of its bank: its global score decayed to now, and its signals by type."""
+    """A fact in a listing of its bank: its global score decayed to now, and its signals by type."""
 
     fact_id: str
     usefulness_score: float
@@ -175,7 +175,7 @@ class FactScore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BankDay(msgspec.Struct, frozen=True, kw_only=True):
-    """A day (UTC) with signals: the mean of the bank's facts after the last of them, and their number by type."""
+    """A day (UTC) with signals: the bank's mean score after the last of them, and their number by type."""
 
     day: str
     average_score: float
@@ -184,12 +184,12 @@ class BankDay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BankStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What a bank has, from figures kept with each signal. `facts`, those signalled, and `contexts` are under its caps.
+    """The statistics of a bank, from counters that each signal updates.
 
-    `held_facts` are those that it was told to hold, for recalls without candidates. A bank that only holds facts has
-    the model that embedded them, the threshold that it would begin with, and no `created_at`.
-    Scores are the facts' global ones, decayed to now: their mean (0.5 where there is none), how many facts have 0 to
-    0.1, 0.1 to 0.2, ... 0.9 to 1, and the ten most and the ten least useful, which overlap where there are few.
+    `facts` counts the facts with signals, `stored_facts` those stored for recalls without candidates. A bank without
+    signals has the model that embedded its stored facts, the threshold that it would begin with, and no `created_at`.
+    Scores are the facts' global ones, decayed to now: their mean (0.5 if there are none), the number of facts from 0 to
+    0.1, 0.1 to 0.2, ... 0.9 to 1, and the ten most and ten least useful facts, which overlap if there are few.
     """
 
     bank: str
@@ -197,8 +197,8 @@ class BankStats(msgspec.Struct, frozen=True, kw_only=True):
     dimension: int
     threshold: float
     facts: int
-    contexts: int
-    held_facts: int = 0
+    clusters: int
+    stored_facts: int = 0
     signal_count: int
     signal_breakdown: dict[str, int]
     last_signal_at: int | None

@@ -1,35 +1,110 @@
-"""The system that the demo runs on: a `tellback up` of its own, with free ports and a data directory of its own."""
+"""The isolated instance that the demo runs on: its own `tellback up`, with free ports and its own data directory.
+
+Every child process is killed by the kernel if the demo dies, except an instance that you asked to keep. Settings of
+yours are removed from the environment, so the demo can't touch your own Redis.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import queue
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from tellback import clock
-from tellback.demo.host import Host, Lines, bound_to_this
 from tellback.errors import ConfigurationError, TellbackError
 from tellback.settings import PREFIX
+from tellback.up import launch
+
+
+class HostProcess:
+    """One agent host as a child process, and the steps that it prints as JSON lines."""
+
+    def __init__(self, argv: list[str], environ: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 - Tellback's own program
+            die_with_parent_argv(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=dict(environ),
+            start_new_session=True,
+        )
+        self._lines = PipeLines(self._process.stdout)
+        self._errors = PipeLines(self._process.stderr)
+
+    def next_event(self, seconds: float) -> dict[str, Any] | None:
+        """Return the next step, an empty one at the host's end, or None after `seconds` without one."""
+        line = self._lines.next_line(seconds)
+        return line if line is None else json.loads(line or "{}")
+
+    def kill(self) -> int:
+        """Kill the host with SIGKILL, as a crash would, and return its exit code."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        return self._process.wait()
+
+    def ended(self) -> str:
+        """Wait for the end and describe it: the exit code or signal, and the last line of standard error."""
+        code = self._process.wait()
+        last = ""
+        while line := self._errors.next_line(1.0):
+            last = line.strip() or last
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return f"{how}: {last}" if last else how
+
+
+class PipeLines:
+    """The lines of a pipe, read in a thread, since reading a pipe has no time limit of its own."""
+
+    def __init__(self, pipe: IO[str] | None) -> None:
+        assert pipe is not None
+        self._queue: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, args=(pipe,), daemon=True).start()
+
+    def next_line(self, seconds: float) -> str | None:
+        """Return the next line, "" at the end, or None after `seconds` without one."""
+        try:
+            return self._queue.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
+    def _read(self, pipe: IO[str]) -> None:
+        with pipe:
+            for line in pipe:
+                self._queue.put(line)
+        self._queue.put("")
+
+
+def die_with_parent_argv(argv: list[str]) -> list[str]:
+    """Wrap a command so that the kernel kills it when this process dies, even by SIGKILL (Linux only)."""
+    return [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), *argv]
+
 
 UP: Final = "from tellback.cli.app import main; main()"
+
 STOP_SECONDS: Final = 15.0
-LOOK_EVERY: Final = 0.1
+
+POLL_SECONDS: Final = 0.1
 
 
 class SystemFailed(TellbackError):
-    """`tellback up` did not start; the text is its own."""
+    """`tellback up` didn't start; the message is its standard error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """What `tellback up --json` prints."""
+    """The addresses and process ids that `tellback up --json` prints."""
 
     redis_url: str
     flower_url: str
@@ -37,13 +112,16 @@ class Addresses:
 
 
 class DemoSystem:
-    """A folder with the system's data and the project, and the processes that the demo has started."""
+    """The demo's folder, with the instance's data and the project, and the processes that the demo started.
+
+    With `keep` the instance outlives this process.
+    """
 
     def __init__(self, *, keep: bool) -> None:
-        """Make the folder; nothing runs yet. `keep`: the system outlives this process.
+        """Create the folder; nothing is started yet.
 
         Raises:
-            ConfigurationError: no temporary folder can be written.
+            ConfigurationError: no temporary folder can be created.
         """
         try:
             self.folder = Path(tempfile.mkdtemp(prefix="tellback-demo-"))
@@ -54,67 +132,67 @@ class DemoSystem:
         self.data.mkdir(mode=0o700)
         self._keep = keep
         self._up: subprocess.Popen[str] | None = None
-        self._hosts: list[Host] = []
+        self._hosts: list[HostProcess] = []
         self.addresses: Addresses | None = None
 
     @property
     def environ(self) -> dict[str, str]:
-        """The environment of every process of the demo: no setting of the user's, so that nothing of theirs is touched.
+        """The environment of every process of the demo, without any of your Tellback settings.
 
-        The data directory is all that a host needs: `tellback.connect()` finds the system there.
+        A host needs only the data directory: `tellback.connect()` finds the instance there.
         """
         clean = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         return clean | {f"{PREFIX}DATA_DIR": str(self.data), "PYTHONUNBUFFERED": "1"}
 
     @property
     def supervisor(self) -> int:
-        """The process to end when the system was kept."""
+        """The id of the process that you end to stop a kept instance."""
         assert self._up is not None
         return self._up.pid
 
     def start(self) -> Addresses:
-        """Start the system and wait until all of it answers.
+        """Start the instance and wait until all services are ready.
 
         Raises:
-            SystemFailed: it did not start.
+            SystemFailed: the instance didn't start.
         """
         errors = self.data / "up.stderr"
         argv = [sys.executable, "-P", "-c", UP, "up", "--json", "--port", "0", "--flower-port", "0"]
         if not self._keep:
-            argv = bound_to_this(argv)
+            argv = die_with_parent_argv(argv)
         with errors.open("w") as stderr:
-            self._up = subprocess.Popen(  # noqa: S603 - our own program
+            self._up = subprocess.Popen(  # noqa: S603 - Tellback's own program
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
                 text=True,
                 env=self.environ | {f"{PREFIX}COMMAND_ROOTS": str(self.project)},
-                start_new_session=True,  # Ctrl-C is for this process, which stops the system in good order
+                start_new_session=True,  # Ctrl-C reaches only this process, which then stops the instance in order
             )
-        lines = Lines(self._up.stdout)
-        while (line := lines.next(LOOK_EVERY)) is None:
-            pass  # `up` bounds its start itself
+        lines = PipeLines(self._up.stdout)
+        while (line := lines.next_line(POLL_SECONDS)) is None:
+            pass  # `tellback up` has a time limit for its start
         if not line:
-            raise SystemFailed(self.troubles() or f"`tellback up` ended: {self._up.wait()}")
+            raise SystemFailed(self.supervisor_errors() or f"`tellback up` ended: {self._up.wait()}")
         self.addresses = Addresses(**json.loads(line))
         return self.addresses
 
-    def host(self, module: str, given: Mapping[str, Any]) -> Host:
+    def host(self, module: str, given: Mapping[str, Any]) -> HostProcess:
         """Start an agent host: a Python process that runs `module`."""
-        host = Host([sys.executable, "-P", "-m", module, json.dumps(given)], self.environ)
+        host = HostProcess([sys.executable, "-P", "-m", module, json.dumps(given)], self.environ)
         self._hosts.append(host)
         return host
 
-    def troubles(self) -> str:
-        """What the supervisor has said of parts that died."""
+    def supervisor_errors(self) -> str:
+        """Return the supervisor's standard error, which names services that crashed."""
         try:
             return (self.data / "up.stderr").read_text().strip()
         except OSError:
             return ""
 
     def stop(self) -> list[str]:
-        """End every process and remove the folder; names of those that still run, which is a fault."""
+        """Stop every process and remove the folder; return the names of processes that still run, normally none."""
         for host in self._hosts:
             host.kill()
         if self._up is not None:
@@ -122,27 +200,27 @@ class DemoSystem:
             try:
                 self._up.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
-                self._up.kill()  # its supervisor notices and ends the rest
+                self._up.kill()  # the services were started to die with it
                 self._up.wait()
-        left = self._running()
+        left = self._running_processes()
         shutil.rmtree(self.folder, ignore_errors=True)
         return left
 
-    def _running(self) -> list[str]:
+    def _running_processes(self) -> list[str]:
         end = clock.monotonic() + 2
         while True:
             pids = {} if self.addresses is None else self.addresses.pids
-            left = [name for name, pid in pids.items() if _runs(pid)]
+            left = [name for name, pid in pids.items() if _is_running(pid)]
             if not left or clock.monotonic() > end:
                 return left
-            clock.sleep(LOOK_EVERY)
+            clock.sleep(POLL_SECONDS)
 
 
-def _runs(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True  # another user's: not ours, and not gone either
+        return True  # it runs, though another user owns it
     return True

@@ -1,4 +1,4 @@
-"""The second agent host of `tellback demo`: it takes a user's message, begins to work, and is killed in the middle."""
+"""The second agent host of `tellback demo`: it opens a turn for a user's message and is killed while it works."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ASKED: Final = "Where is my parcel?"
 
 
 def main() -> None:
-    """Open the turn, tell of it, and work until the end."""
+    """Open the turn, report it on standard output, and pretend to work until killed."""
     given: dict[str, Any] = json.loads(sys.argv[1])
     with tellback.connect() as tb:
         turn = tb.open_turn(
@@ -25,10 +25,10 @@ def main() -> None:
             answer_within=given["answer_within"],
             session=given["session"],
         )
-        told = {"step": "turn", "pid": os.getpid(), "turn": turn.id, "text": ASKED, "state": turn.state}
-        sys.stdout.write(json.dumps(told) + "\n")
+        event = {"step": "turn", "pid": os.getpid(), "turn": turn.id, "text": ASKED, "state": turn.state}
+        sys.stdout.write(json.dumps(event) + "\n")
         sys.stdout.flush()
-        while True:  # whatever it was about to find out
+        while True:  # stands for the agent's work
             time.sleep(1)
 
 

@@ -1,1 +1,1 @@
-"""`tellback doctor`: what is there, what is wrong, and what to do about it. It reads and never writes."""
+"""`tellback doctor`: checks of Redis, processes, backlogs and this host, each with advice. It only reads."""

@@ -1,10 +1,11 @@
-"""`python -m tellback.doctor.alive`: exit code 0 if one process is alive, for health checks of containers and units.
+"""`python -m tellback.doctor.alive`: a health check for containers and service units; exits 0 if a process is alive.
 
-    alive worker NODE    the worker of this Celery node name takes tasks
-    alive beat           a worker lately did what beat sends: any beat, since either of two is enough
-    alive flower URL     Flower answers
+    alive worker NODE    the worker with this Celery node name takes tasks
+    alive beat           a worker recently ran a task that beat sends; if two beats run, either counts
+    alive flower URL     Flower responds
 
-It says why not on standard error, and imports neither Celery nor the model.
+A failed check prints the reason on standard error. Checks run every few seconds, so this module imports neither Celery
+nor the model.
 """
 
 from __future__ import annotations
@@ -15,22 +16,21 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tellback.doctor.finding import Finding, ok, wrong
-from tellback.doctor.processes import beat, team
+from tellback.doctor.infrastructure import DoctorFinding, check_beat, ok, open_team, wrong
 from tellback.errors import TellbackError
 from tellback.settings import load
 from tellback.state.database import Database
 from tellback.state.presence import Presence
-from tellback.up.answers import http_answers
+from tellback.up.health import flower_is_healthy
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: 0 alive, 1 not, 2 wrong usage."""
+    """Return the exit code: 0 alive, 1 not alive, 2 usage error."""
     match arguments:
         case ["worker" | "beat", *rest] if len(rest) == (arguments[0] == "worker"):
-            finding = _with_redis(*rest)
+            finding = _check_worker(*rest)
         case ["flower", url]:
-            finding = ok("flower", url) if http_answers(url) else wrong("flower", f"{url} does not answer", "")
+            finding = ok("flower", url) if flower_is_healthy(url) else wrong("flower", f"{url} does not respond", "")
         case _:
             sys.stderr.write("usage: alive worker NODE | beat | flower URL\n")
             return 2
@@ -39,18 +39,18 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if finding.state == "ok" else 1
 
 
-def _with_redis(node: str | None = None) -> Finding:
+def _check_worker(node: str | None = None) -> DoctorFinding:
     try:
         settings = load()
         settings = msgspec.structs.replace(settings, team=settings.served_teams[0])
         with contextlib.closing(Database(settings.redis_url)) as database:
-            layout, _ = team(database, settings)
+            layout, _ = open_team(database, settings)
             presence = Presence(database, layout)
             if node is None:
-                return beat(presence, settings, database.now_ms())
+                return check_beat(presence, settings, database.now_ms())
             if node in {worker.name for worker in presence.workers()}:
                 return ok("worker", node)
-            return wrong("worker", f"{node} gives no sign of life", "")
+            return wrong("worker", f"{node} has sent no recent heartbeat", "")
     except TellbackError as error:
         return wrong("redis", str(error), "")
 

@@ -1,4 +1,7 @@
-"""Everything that the doctor looks at, in order."""
+"""The list of all checks, in the order in which the doctor prints them.
+
+Checks that need Redis are skipped once it fails; those of this host always run, since a person needs them most then.
+"""
 
 from __future__ import annotations
 
@@ -10,57 +13,64 @@ from importlib.metadata import version
 from redis import exceptions
 
 from tellback.connection_file import RunningSystem, find_running
-from tellback.doctor import host, processes, server, work
-from tellback.doctor.finding import Finding, wrong
+from tellback.doctor import backlog, infrastructure
+from tellback.doctor.infrastructure import DoctorFinding, wrong
 from tellback.errors import Unavailable
 from tellback.settings import PREFIX, Settings
 from tellback.state.database import Database
-from tellback.state.encoders import Encoders
+from tellback.state.embeddings import Encoders
 from tellback.state.presence import Presence
 
 
-def examine(settings: Settings, *, url_given: bool) -> list[Finding]:
-    """What was found; nothing is written and nothing raised for a system that is down."""
+def run_checks(settings: Settings, *, url_given: bool) -> list[DoctorFinding]:
+    """Return the findings. Writes nothing, and raises nothing if parts of the system are down."""
     running = find_running(settings.data_path)
-    redis = server.reachable(settings.redis_url, _source(settings, running, url_given=url_given))
+    redis = infrastructure.check_reachable(settings.redis_url, _url_source(settings, running, url_given=url_given))
     findings = [redis]
     if redis.state == "ok":
         try:
-            findings.extend(_with_redis(settings))
+            findings.extend(_checks_with_redis(settings))
         except Unavailable as error:
-            findings.append(wrong("redis", str(error), "it went away during the examination: try again"))
-        except exceptions.ResponseError as error:  # what is left cannot be asked either
-            findings.append(wrong("redis", str(error), "ask as a user who may read this team's keys"))
-    return [*findings, processes.flower(running), host.model(settings), host.spool(settings), host.data_dir(settings)]
+            findings.append(wrong("redis", str(error), "the connection was lost during the checks: try again"))
+        except exceptions.ResponseError as error:  # an ACL forbids a command; the remaining checks would fail too
+            findings.append(wrong("redis", str(error), "connect as a Redis user who may read this team's keys"))
+    return [
+        *findings,
+        infrastructure.check_flower(running),
+        infrastructure.check_model(settings),
+        infrastructure.check_spool(settings),
+        infrastructure.check_data_dir(settings),
+    ]
 
 
-def _source(settings: Settings, running: RunningSystem | None, *, url_given: bool) -> str:
+def _url_source(settings: Settings, running: RunningSystem | None, *, url_given: bool) -> str:
     if url_given:
-        return "as given"
+        return "from --redis-url"
     if os.environ.get(f"{PREFIX}REDIS_URL"):
         return f"from {PREFIX}REDIS_URL"
     if running is not None and running.redis_url == settings.redis_url:
-        return f"of the `tellback up` with process id {running.pid}"
-    return "the default address; no `tellback up` of this user runs here"
+        return f"from the running `tellback up`, process id {running.pid}"
+    return "the default address; you have no `tellback up` running on this host"
 
 
-def _with_redis(settings: Settings) -> Iterator[Finding]:
+def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
     database = Database(settings.redis_url)
     broker = Database(settings.broker)
     with contextlib.closing(database), contextlib.closing(broker):
-        yield from server.examine(database)
-        layout, team = processes.team(database, settings)
+        yield from infrastructure.check_server(database)
+        layout, team = infrastructure.open_team(database, settings)
         yield team
         presence, now_ms = Presence(database, layout), database.now_ms()
         alive = presence.workers()
-        yield processes.workers(presence, now_ms)
-        yield processes.versions(alive, version("tellback"))
-        yield from processes.policies(alive)
-        yield from processes.model_copies(alive)
-        yield from processes.loaded_models(Encoders(database, layout).all(), now_ms)
-        yield processes.beat(presence, settings, now_ms)
-        yield from work.intake(database, layout, settings, alive)
-        yield work.queues(broker, alive)
-        yield work.sweep(database, layout, settings)
-        yield work.outbox(database, layout)
-        yield work.dead_letters(database, layout)
+        yield infrastructure.check_workers(presence, now_ms)
+        yield infrastructure.rejected(alive)
+        yield infrastructure.check_versions(alive, version("tellback"))
+        yield from infrastructure.check_policies(alive)
+        yield from infrastructure.check_model_copies(alive)
+        yield from infrastructure.check_loaded_models(Encoders(database, layout).all(), now_ms)
+        yield infrastructure.check_beat(presence, settings, now_ms)
+        yield from backlog.check_intake(database, layout, settings, alive)
+        yield backlog.check_queues(broker, alive)
+        yield backlog.check_sweep(database, layout, settings)
+        yield backlog.check_outbox(database, layout)
+        yield backlog.check_dead_letters(database, layout)

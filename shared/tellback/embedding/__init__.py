@@ -1,4 +1,5 @@
-"""The embedding model in a process, and the contexts of banks beside it. numpy and the model come with the workers.
+"""The embedding model of a process, and its copies of banks' clusters and stored facts.
 
-Workers use it, and hosts that have the model: importing loads numpy, and neither torch nor a model.
+For workers, and for hosts that have the model. Importing loads numpy, but neither torch nor a model: a process that
+never embeds a text should not pay for them.
 """

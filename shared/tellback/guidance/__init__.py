@@ -1,1 +1,1 @@
-"""The logic of guidance, pure: providers see a context and return feedback; neither Redis nor Celery is known here."""
+"""Decide which feedback a tool call earns, as pure logic: nothing in this package imports Redis or Celery."""

@@ -1,91 +1,144 @@
-"""What is counted of every call, whichever providers there are: tools, suggestions taken, loops, repeated failures.
+"""Count every tool call, whichever providers there are, and bound the copy of it that is stored.
 
-A counter is `WHAT:NAME:MEASURE`, or `WHAT:MEASURE`; names are percent-encoded, so that `:` separates.
+Counters cover tools, suggestions taken, loops, repeated failures and findings of the measure of progress. A counter's
+name is `WHAT:NAME:MEASURE` or `WHAT:MEASURE`. `NAME` is percent-encoded because tool names may contain the
+separator `:`.
 
     tool:NAME:calls, errors, code.CODE, offered, taken, loops, repeated_failures
-    suggestion:KIND:offered, taken          loop:LEVEL (3, 5, 8)          failure:repeated
+    suggestion:KIND:offered, taken          loop:LEVEL (3, 5, 8)          failure:repeated          stuck:KIND
     provider:NAME:fires, timed, failures, timeouts, disabled
+
+Long arguments and results are truncated twice: to 64 KiB on the host before publishing, and to 2 KiB for the history.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
-from tellback.contracts.guidance import MAX_OFFERS, ToolInvoked
-from tellback.guidance.attempts import normal_text
-from tellback.guidance.context import has_failed
-from tellback.guidance.repeats import LEVELS, alike, marks_of
-from tellback.guidance.state import Effects, EvaluationState, PendingOffer, Trail
+import msgspec
 
-TAKEN_WITHIN: Final = 3  # calls after the one that offered
-KEPT_FAILED: Final = 16
+from tellback.contracts.guidance import ToolCall, ToolInvoked
+from tellback.contracts.limits import MAX_FIELD_BYTES, MAX_OFFERS
+from tellback.guidance.progress.calls import judge_call
+from tellback.guidance.progress.judge import Judgement
+from tellback.guidance.provider import call_failed, call_verdict
+from tellback.guidance.repeats import LEVELS, attempt_fingerprint
+from tellback.guidance.state import BatchEffects, CallTrail, EvaluationState, PendingOffer
+from tellback.truncation import LEAF_BYTES, truncate_arguments, truncate_text
+
+# A suggestion counts as taken if one of the next three calls follows it (G-73): a later match is likely chance.
+OFFER_LIFETIME_CALLS: Final = 3
+
+# Longer names share one counter: hosts choose tool names, and each name becomes a field of a Redis hash.
 NAME_CHARS: Final = 64
 
 
 @lru_cache(maxsize=1024)
-def counter(what: str, name: str, measure: str) -> str:
-    """The counter of this measure."""
+def counter_name(what: str, name: str, measure: str) -> str:
+    """Return the counter's name, with `name` truncated and percent-encoded."""
     return f"{what}:{quote(name[:NAME_CHARS], safe='-_.', errors='replace')}:{measure}"
 
 
-def note_call(state: EvaluationState, event: ToolInvoked, effects: Effects) -> tuple[int, ...]:
-    """Count a call, the last of `state.recent`; returns the call indexes of those that it repeats, itself last."""
-    trail, tool = state.trail, event.tool
-    text = normal_text(event.params)
-    marks = marks_of(tool, text)
-    attempt = marks[0]
-    trail.add(marks)
-    effects.tally(counter("tool", tool, "calls"))
-    places = alike(tool, text, marks, trail, state.recent)
-    if len(places) in LEVELS:
-        effects.tally(f"loop:{len(places)}")
-        if len(places) == LEVELS[0]:
-            effects.tally(counter("tool", tool, "loops"))
-    if trail.offers or event.outcome is not None:
-        _offers(trail, event, attempt, state.calls, effects)
-    failed = has_failed(event)
-    trail.failing = trail.failing + 1 if failed else 0
-    if failed:
-        effects.tally(counter("tool", tool, "errors"))
-        _failed(trail, tool, attempt, effects)
+def count_call(state: EvaluationState, event: ToolInvoked, effects: BatchEffects) -> Judgement:
+    """Judge the call after those in `state.recent`, and count it; its index is `state.calls`."""
+    tool, failed = event.tool, call_failed(event)
+    verdict = judge_call(
+        state.trail.progress, event, state.calls, state.recent, call_verdict(event), state.declared_effect(tool)
+    )
+    count_verdict(tool, len(verdict.repeats), verdict.finding.kind if verdict.finding else "", effects, failed=failed)
+    count_outcome(state, event, effects)
+    return verdict
+
+
+def count_outcome(state: EvaluationState, event: ToolInvoked, effects: BatchEffects) -> None:
+    """Count what a call's observation said: its outcome, and suggestions that were offered or taken."""
+    if state.trail.offers or event.outcome is not None:
+        _count_offers(state.trail, event, attempt_fingerprint(event.tool, event.params), state.calls, effects)
     if event.outcome is not None:
-        effects.tally(counter("tool", tool, f"code.{event.outcome.code}"))
-    if len(places) == 1:
-        return (state.calls,)
-    first = state.calls - len(trail.attempts) + 1
-    return tuple([first + place for place in places])
+        effects.count(counter_name("tool", event.tool, f"code.{event.outcome.code}"))
 
 
-def _offers(trail: Trail, event: ToolInvoked, attempt: str, calls: int, effects: Effects) -> None:
-    """Count the pending suggestions that this call takes up, each once, and then those that it brings."""
+def count_verdict(tool: str, repeats: int, stuck: str, effects: BatchEffects, *, failed: bool) -> None:
+    """Count a call by its verdict: how many calls it makes with those that it repeats, and the kind of a finding."""
+    effects.count(counter_name("tool", tool, "calls"))
+    if repeats in LEVELS:
+        effects.count(f"loop:{repeats}")
+        if repeats == LEVELS[0]:
+            effects.count(counter_name("tool", tool, "loops"))
+    if failed:
+        effects.count(counter_name("tool", tool, "errors"))
+        if repeats > 1:
+            effects.count("failure:repeated")
+            effects.count(counter_name("tool", tool, "repeated_failures"))
+    if stuck:
+        effects.count(f"stuck:{stuck}")
+
+
+def _count_offers(trail: CallTrail, event: ToolInvoked, attempt: str, calls: int, effects: BatchEffects) -> None:
+    """Count each pending suggestion that this call follows, once, then the suggestions that its observation made."""
     if trail.offers:
         left: list[PendingOffer] = []
         for pending in trail.offers:
             offer = pending.offer
             if offer.tool == event.tool and offer.arguments in (None, attempt):
-                _offer("taken", offer.kind, pending.tool, effects)
+                _count_offer("taken", offer.kind, pending.tool, effects)
             elif pending.until > calls:
                 left.append(pending)
         trail.offers = left
     if event.outcome is not None:
         for offer in event.outcome.offered[:MAX_OFFERS]:
-            _offer("offered", offer.kind, event.tool, effects)
+            _count_offer("offered", offer.kind, event.tool, effects)
             if offer.tool is not None:
-                trail.offers.append(PendingOffer(offer=offer, tool=event.tool, until=calls + TAKEN_WITHIN))
+                trail.offers.append(PendingOffer(offer=offer, tool=event.tool, until=calls + OFFER_LIFETIME_CALLS))
 
 
-def _offer(measure: str, kind: str, tool: str, effects: Effects) -> None:
-    effects.tally(counter("suggestion", kind, measure))
-    effects.tally(counter("tool", tool, measure))
+def _count_offer(measure: str, kind: str, tool: str, effects: BatchEffects) -> None:
+    effects.count(counter_name("suggestion", kind, measure))
+    effects.count(counter_name("tool", tool, measure))
 
 
-def _failed(trail: Trail, tool: str, attempt: str, effects: Effects) -> None:
-    if attempt in trail.failed:
-        effects.tally("failure:repeated")
-        effects.tally(counter("tool", tool, "repeated_failures"))
-        trail.failed.remove(attempt)
-    trail.failed.append(attempt)  # the one that failed last goes last
-    if len(trail.failed) > KEPT_FAILED:
-        del trail.failed[0]
+__all__ = ["STORED_FIELD_BYTES", "stored_tool_call", "truncate_params", "truncate_text"]
+
+# The history keeps the beginning of each text; an evaluation's state holds 32 such calls, about 8 KiB each at most.
+STORED_FIELD_BYTES: Final = 2 << 10
+
+_encode = msgspec.json.Encoder().encode
+
+
+def truncate_params(params: dict[str, Any], limit: int = MAX_FIELD_BYTES) -> dict[str, Any]:
+    """Truncate arguments until their JSON has at most `limit` bytes: first long texts, then the whole as one text."""
+    return truncate_arguments(params, _encode, limit)
+
+
+def stored_tool_call(event: ToolInvoked, at_ms: int, call_index: int, verdict: Judgement | None = None) -> bytes:
+    """Return the stored form of a call: a `ToolCall` as JSON, each text of at most `STORED_FIELD_BYTES`."""
+    call = ToolCall(
+        at=at_ms,
+        tool=event.tool,
+        call_index=call_index,
+        prompt=event.prompt,
+        evaluation=event.evaluation,
+        params=event.params,
+        status=event.status,
+        result=event.result,
+        error=event.error,
+        duration_ms=event.duration_ms,
+        call_id=event.call_id,
+        outcome=event.outcome,
+        repeats=1 if verdict is None else len(verdict.repeats),
+        stuck="" if verdict is None or verdict.finding is None else verdict.finding.kind,
+    )
+    raw = _encode(call)
+    if len(raw) <= STORED_FIELD_BYTES:  # no field can be longer than the whole
+        return raw
+    return _encode(
+        msgspec.structs.replace(
+            call,
+            params=truncate_params(call.params, STORED_FIELD_BYTES),
+            result=None if call.result is None else truncate_text(call.result, STORED_FIELD_BYTES),
+            error=None if call.error is None else truncate_text(call.error, STORED_FIELD_BYTES),
+            call_id=None if call.call_id is None else truncate_text(call.call_id, LEAF_BYTES),
+        )
+    )

@@ -1,6 +1,7 @@
-"""The providers that a worker knows by name: built in, found as entry points, or named by its setting.
+"""The providers that a worker can build by name: built-in, from entry points, or from its setting.
 
-What is not here does not run: a host sends a name and fields, never code.
+A worker runs nothing else: a host sends a name and fields, never code. `recommended_providers` is the set to start
+with; docs/operations/replay.md has the transcripts that it was tuned on.
 """
 
 from __future__ import annotations
@@ -13,21 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
-from tellback.contracts.guidance import ProviderSpec
+from tellback.contracts.guidance import FeedbackTrigger, ProviderSpec
 from tellback.errors import ConfigurationError
-from tellback.guidance.budget import BudgetFeedback
-from tellback.guidance.changes import ContextChangeFeedback
-from tellback.guidance.deadline import DeadlineFeedback
-from tellback.guidance.failures import FailureStreakFeedback
-from tellback.guidance.provider import FeedbackProvider, ProviderFailure
-from tellback.guidance.repeated import RepeatedCallFeedback
-from tellback.guidance.static import StaticFeedback
-from tellback.guidance.usage import ToolUsageMonitor
-from tellback.log import get_logger
-
-GROUP: Final = "tellback.providers"
-CACHE_MAX: Final = 1_000
-BUILT_IN: Final[tuple[type[FeedbackProvider], ...]] = (
+from tellback.guidance.builtin_providers import (
     BudgetFeedback,
     ContextChangeFeedback,
     DeadlineFeedback,
@@ -36,26 +25,45 @@ BUILT_IN: Final[tuple[type[FeedbackProvider], ...]] = (
     StaticFeedback,
     ToolUsageMonitor,
 )
+from tellback.guidance.provider import FeedbackProvider, FeedbackProviderConfig, ProviderFailure
+from tellback.guidance.stuck_feedback import StuckFeedback
+from tellback.log import get_logger
+
+GROUP: Final = "tellback.providers"
+
+# Fields come from hosts, so the number of distinct providers has no bound of its own.
+CACHE_MAX: Final = 1_000
+
+BUILT_IN: Final[tuple[type[FeedbackProvider], ...]] = (
+    BudgetFeedback,
+    ContextChangeFeedback,
+    DeadlineFeedback,
+    FailureStreakFeedback,
+    RepeatedCallFeedback,
+    StaticFeedback,
+    StuckFeedback,
+    ToolUsageMonitor,
+)
 
 _log = get_logger("tellback.providers")
 
 
-class Registry:
+class ProviderRegistry:
     """Provider classes by name, and the providers built from them."""
 
     def __init__(self, custom: Iterable[type[Any]] = ()) -> None:
-        """Take custom classes; one that is named as a built-in one replaces it.
+        """Register the built-in classes, then the custom ones, which replace built-in classes of the same name.
 
         Raises:
-            ConfigurationError: two custom classes have one name.
+            ConfigurationError: Two custom classes have the same name.
         """
         self._classes: dict[str, type[Any]] = {cls.__name__: cls for cls in BUILT_IN}
         self._custom: set[str] = set()
         self._built: dict[bytes, FeedbackProvider] = {}
         for cls in custom:
-            self._add(cls)
+            self._register(cls)
 
-    def _add(self, cls: type[Any]) -> None:
+    def _register(self, cls: type[Any]) -> None:
         name = cls.__name__
         if name in self._custom and self._classes[name] is not cls:
             other = self._classes[name]
@@ -65,34 +73,34 @@ class Registry:
 
     @property
     def names(self) -> list[str]:
-        """Every name that a host may send."""
+        """All names that a host may send, sorted."""
         return sorted(self._classes)
 
     @property
     def has_custom(self) -> bool:
-        """Whether there is code of others."""
+        """True if any custom class is registered."""
         return bool(self._custom)
 
     def is_custom(self, name: str) -> bool:
-        """Whether a provider of this name is code of others."""
+        """Check whether a provider of this name is custom, and so needs isolation."""
         return name in self._custom
 
-    def asks_changes(self, name: str) -> bool:
-        """Whether a provider of this name may ask what has changed: others are spared the reading."""
+    def reads_changes(self, name: str) -> bool:
+        """Check whether a provider of this name may read changes; for others the worker does not load them."""
         return name == ContextChangeFeedback.__name__ or name in self._custom
 
     def build(self, spec: ProviderSpec) -> FeedbackProvider:
-        """The provider that a host asked for; the same spec gives the same object.
+        """Return the provider for a spec; equal specs give the same object.
 
         Raises:
-            ProviderFailure: the name is not known here, or the fields are not those of the class.
+            ProviderFailure: The name is unknown here, or the fields do not fit the class.
         """
         key = msgspec.json.encode((spec.name, spec.fields))
         provider = self._built.get(key)
         if provider is None:
             provider = self._construct(spec)
             if len(self._built) >= CACHE_MAX:
-                self._built.clear()
+                self._built.clear()  # providers are cheap to build, so no order of use is kept
             self._built[key] = provider
         return provider
 
@@ -100,31 +108,32 @@ class Registry:
         cls = self._classes.get(spec.name)
         if cls is None:
             raise ProviderFailure(f"no provider {spec.name} on this worker; it has {', '.join(self.names)}")
-        unknown = set(spec.fields) - set(_field_names(cls))
+        # msgspec ignores unknown fields, so a misspelled one would silently keep its default.
+        unknown = set(spec.fields) - set(_struct_field_names(cls))
         if unknown:
             raise ProviderFailure(f"{spec.name} has no field {', '.join(sorted(unknown))}")
         try:
-            provider = msgspec.convert(spec.fields, cls) if _field_names(cls) or spec.fields else cls()
+            provider = msgspec.convert(spec.fields, cls) if _struct_field_names(cls) or spec.fields else cls()
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             raise ProviderFailure(f"{spec.name} cannot be made from these fields: {error}") from error
         if not isinstance(provider, FeedbackProvider):
-            raise ProviderFailure(f"{spec.name} is no FeedbackProvider: it needs name, should_run and provide")
+            raise ProviderFailure(f"{spec.name} is not a FeedbackProvider: it needs name, should_run and provide")
         return provider
 
 
-def _field_names(cls: type[Any]) -> list[str]:
+def _struct_field_names(cls: type[Any]) -> list[str]:
     if dataclasses.is_dataclass(cls):
         return [field.name for field in dataclasses.fields(cls)]
     return list(getattr(cls, "__struct_fields__", ()))
 
 
-def load_registry(setting: str) -> Registry:
-    """Built-in providers, those of the entry point group `tellback.providers`, and those that `setting` names.
+def load_registry(setting: str) -> ProviderRegistry:
+    """Load built-in providers, those of the entry point group `tellback.providers`, and those named by `setting`.
 
-    An entry point that cannot be imported, or is no class, is logged and left out; a name in the setting must work.
+    An entry point that cannot be imported, or is not a class, is logged and left out; a name in the setting must work.
 
     Raises:
-        ConfigurationError: the setting names what cannot be imported, or two classes of one name.
+        ConfigurationError: The setting names something that cannot be imported, or two classes have the same name.
     """
     found: list[type[Any]] = []
     for entry in entry_points(group=GROUP):
@@ -137,15 +146,25 @@ def load_registry(setting: str) -> Registry:
             found.append(cls)
         else:
             _log.error("provider.no_class", entry_point=entry.value)
-    return Registry([*found, *(_imported(path.strip()) for path in setting.split(",") if path.strip())])
+    return ProviderRegistry([*found, *(_import_provider(path.strip()) for path in setting.split(",") if path.strip())])
 
 
-def _imported(path: str) -> type[Any]:
+def _import_provider(path: str) -> type[Any]:
     module, _, name = path.partition(":")
     try:
         cls = getattr(import_module(module), name)
     except (Exception, SystemExit) as error:
         raise ConfigurationError(f"TELLBACK_PROVIDERS: {path} cannot be imported: {error}") from error
     if not isinstance(cls, type):
-        raise ConfigurationError(f"TELLBACK_PROVIDERS: {path} is no class; write module:Class")
+        raise ConfigurationError(f"TELLBACK_PROVIDERS: {path} is not a class; write module:Class")
     return cls
+
+
+def recommended_providers() -> list[FeedbackProviderConfig]:
+    """Return providers for any agent that calls tools: silent while it makes progress, and specific when it does not.
+
+    That is `StuckFeedback`, which speaks when the measure of progress finds that calls bring nothing new, at most once
+    in 25 calls to an agent whose calls succeed, and never twice about the same. Add `DeadlineFeedback` for a deadline
+    and `BudgetFeedback` for a budget; `ToolUsageMonitor`, `FailureStreakFeedback` and `RepeatedCallFeedback` count.
+    """
+    return [FeedbackProviderConfig(StuckFeedback(), FeedbackTrigger(every_n_calls=1))]

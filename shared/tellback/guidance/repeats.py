@@ -1,100 +1,153 @@
-"""When calls repeat each other: identical in their normal form, or nearly so.
+"""Decide whether two tool calls are the same attempt, or have nearly identical arguments.
 
-Nearly: of the same tool, with the same numbers in the same order (another page is another call), and texts that share
-nine tenths of their trigrams.
+Two calls are the same attempt if their arguments are equal in normal form; failures, repeats and taken suggestions all
+use this one answer. Reads and searches are also compared if they are nearly identical: the same tool, the same numbers
+in the same order (another page is another call), and texts that share nine tenths of their trigrams. Whether a call
+repeats another is judged in `tellback.guidance.progress`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import zlib
-from collections.abc import Sequence
-from typing import Any, Final, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeGuard, cast
 
 import msgspec
 
 from tellback.contracts.guidance import ToolCall
 from tellback.errors import InvalidInput
-from tellback.guidance.attempts import fingerprint, normal_text
-from tellback.guidance.state import Marks, Trail
 
+_DEPTH: Final = 32  # arguments from a model may be nested deeper than Python can recurse
+
+_PLAIN: Final = frozenset({int, bool})
+
+_encode = msgspec.json.Encoder(order="deterministic", enc_hook=repr).encode
+
+
+def attempt_fingerprint(tool: str, params: Mapping[str, Any]) -> str:
+    """Return a call's fingerprint, the same for arguments that differ in case, white space, order or absent values.
+
+    It is stable across processes and hosts, and never raises.
+    """
+    return fingerprint_of_normalized(tool, normalized_arguments_json(params))
+
+
+def normalized_arguments_json(params: Mapping[str, Any]) -> bytes:
+    """Return the normal form of arguments as JSON; never raises."""
+    try:
+        return _encode(_normalize_items(params, 0))
+    except Exception:  # noqa: BLE001 - a user's object may raise anything from its repr
+        return type(params).__name__.encode()
+
+
+def fingerprint_of_normalized(tool: str, text: bytes) -> str:
+    """Return the fingerprint of a call from the normal form of its arguments."""
+    return hashlib.blake2b(tool.encode("utf-8", "replace") + b"\0" + text, digest_size=8).hexdigest()
+
+
+def _normalize(value: Any, depth: int) -> Any:
+    """Return the normal form: texts trimmed and case-folded, no entries that are None, 2.0 as 2."""
+    if isinstance(value, str):
+        return " ".join(value.split()).casefold()
+    if depth == _DEPTH or type(value) in _PLAIN:  # first: the checks below cost more
+        return None if depth == _DEPTH else value
+    if _is_mapping(value):
+        return _normalize_items(value, depth)
+    if isinstance(value, list | tuple):
+        return [_normalize(item, depth + 1) for item in cast("list[Any]", value)]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _normalize_items(values: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    return {  # texts and plain numbers inline: this runs on a worker for every argument of every tool call
+        str(key): " ".join(item.split()).casefold()
+        if type(item) is str
+        else item
+        if type(item) in _PLAIN and depth + 1 < _DEPTH
+        else _normalize(item, depth + 1)
+        for key, item in values.items()
+        if item is not None
+    }
+
+
+def _is_mapping(value: object) -> TypeGuard[Mapping[object, Any]]:
+    return type(value) is dict or isinstance(value, Mapping)  # `Mapping` alone would be the slowest step here
+
+
+# Calls at which a repeat is reported; a second try is not yet a loop.
 LEVELS: Final = (3, 5, 8)
-NEAR: Final = 0.9
-COMPARED_BYTES: Final = 2_048  # longer arguments repeat each other only where they are identical
-COMPARED_CALLS: Final = 8  # the newest that may be nearly the same; comparing costs more than all else here
+
+# A changed word in a long query still repeats; another path or search term does not
+# (test_nearly_identical_arguments_repeat, test_progress_is_no_repetition).
+NEAR_DUPLICATE_SHARE: Final = 0.9
+
+# Longer arguments repeat each other only if they are identical: the sets of trigrams would grow with them.
+COMPARED_BYTES: Final = 2_048
 
 _DIGITS: Final = bytes(byte if byte in b"0123456789" else ord(" ") for byte in range(256))
+
 _NUMBERS: Final = re.compile(rb"\d+")
-_WORDS: Final = re.compile(rb'[a-z_\x80-\xff]++(?!":)')  # not the arguments' names, which every call has
+
+# Without the arguments' names, which all calls of a tool share; `++` stops a name from matching minus its last letter.
+# \x80-\xff are the bytes of letters beyond ASCII in UTF-8.
+_WORDS: Final = re.compile(rb'[a-z_\x80-\xff]++(?!":)')
+
 _decode_call = msgspec.json.Decoder(ToolCall).decode
 
 
-def marks_of(tool: str, text: bytes) -> Marks:
-    """The marks of a call whose arguments have this normal form."""
-    attempt = fingerprint(tool, text)
+class AttemptMarks(NamedTuple):
+    """The fingerprint of a call's arguments, and two hashes of its words.
+
+    Calls that differ in both hashes are not compared.
+    """
+
+    attempt: str
+    low: int
+    high: int
+
+
+def attempt_marks(tool: str, text: bytes) -> AttemptMarks:
+    """Return the marks of a call from the normal form of its arguments.
+
+    The smallest and largest word hash are a prefilter: near duplicates share nearly all words, so most share one of the
+    two. Numbers are mixed in because calls with different numbers never repeat each other.
+    """
+    attempt = fingerprint_of_normalized(tool, text)
     if len(text) > COMPARED_BYTES:
         exact = int(attempt[:8], 16)
-        return attempt, exact, exact
+        return AttemptMarks(attempt, exact, exact)
     digits = b"".join(text.translate(_DIGITS).split())
     numbers = zlib.crc32(digits, zlib.crc32(tool.encode("utf-8", "replace")))
     words = sorted(map(zlib.crc32, _WORDS.findall(text))) or [0]
-    return attempt, words[0] ^ numbers, words[-1] ^ numbers
+    return AttemptMarks(attempt, words[0] ^ numbers, words[-1] ^ numbers)
 
 
-def near(one: bytes, other: bytes) -> bool:
-    """Whether two normal forms share nine tenths of their trigrams, and all of their numbers."""
+def is_near_duplicate(one: bytes, other: bytes) -> bool:
+    """Check whether two normal forms share nine tenths of their trigrams, and all of their numbers."""
     if max(len(one), len(other)) > COMPARED_BYTES or _NUMBERS.findall(one) != _NUMBERS.findall(other):
         return False
     left, right = _trigrams(one), _trigrams(other)
-    return len(left & right) >= NEAR * len(left | right)
+    return len(left & right) >= NEAR_DUPLICATE_SHARE * len(left | right)
 
 
 def _trigrams(text: bytes) -> set[bytes]:
     return {text[place : place + 3] for place in range(max(1, len(text) - 2))}
 
 
-def alike(tool: str, text: bytes, marks: Marks, trail: Trail, recent: Sequence[msgspec.Raw | ToolCall]) -> list[int]:
-    """The places in `recent` of the calls that repeat the last of them; `trail` has the marks of all."""
-    attempt, low, high = marks
-    last = len(trail.attempts) - 1
-    if trail.lows.index(low) == trail.highs.index(high) == trail.attempts.index(attempt) == last:
-        return [last]  # as nearly all calls; no search is faster than those
-    found = [place for place, other in enumerate(trail.attempts) if other == attempt]
-    maybe = [
-        place
-        for place, (one, other) in enumerate(zip(trail.lows, trail.highs, strict=True))
-        if (one == low or other == high) and trail.attempts[place] != attempt
-    ]
-    for place in maybe[-COMPARED_CALLS:]:
-        call = read_call(recent[place])
-        if call.tool == tool and near(text, normal_text(call.params)):
-            found.append(place)
-    return sorted(found)
-
-
-def read_call(call: msgspec.Raw | ToolCall) -> ToolCall:
-    """A call as it is kept, decoded."""
+def decode_call(call: msgspec.Raw | ToolCall) -> ToolCall:
+    """Decode a stored call; a decoded one is returned as it is."""
     return _decode_call(call) if isinstance(call, msgspec.Raw) else call
 
 
-def similar_calls(recent: Sequence[msgspec.Raw | ToolCall]) -> tuple[int, ...]:
-    """The call indexes of those in `recent` that repeat the newest of them, itself included."""
-    calls = [read_call(call) for call in recent]
-    if not calls:
-        return ()
-    trail = Trail()
-    for call in calls:
-        trail.add(marks_of(call.tool, normal_text(call.params)))
-    newest, text = calls[-1], normal_text(calls[-1].params)
-    places = alike(newest.tool, text, marks_of(newest.tool, text), trail, calls)
-    return tuple(calls[place].call_index for place in places)
-
-
 def check_levels(levels: object, least: int, most: int | None = None) -> None:
-    """Refuse levels at which nothing could be said.
+    """Refuse levels that no count could reach.
 
     Raises:
-        InvalidInput: no tuple of whole numbers in these bounds.
+        InvalidInput: The levels are not a tuple of whole numbers within these bounds.
     """
     given: tuple[Any, ...] = tuple(cast("Sequence[Any]", levels)) if isinstance(levels, tuple | list) else ()
     if not given or not all(type(level) is int and least <= level <= (most or level) for level in given):
@@ -102,6 +155,6 @@ def check_levels(levels: object, least: int, most: int | None = None) -> None:
         raise InvalidInput(f"levels is {levels!r}; use a tuple of numbers of calls {bounds}")
 
 
-def level_of(count: int, levels: Sequence[int] = LEVELS) -> int:
-    """The highest level that a count has reached; 0 below the first."""
+def level_reached(count: int, levels: Sequence[int] = LEVELS) -> int:
+    """Return the highest level that a count has reached, or 0 below the first."""
     return max((level for level in levels if level <= count), default=0)

@@ -1,4 +1,8 @@
-"""What is kept of an evaluation between two events, and what a batch of events makes of it."""
+"""The stored state of an evaluation, and the effects of a batch of events on it.
+
+Every list here is bounded: a worker loads and stores the state with each batch, so its size is a cost
+of each event.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +12,27 @@ from typing import Final
 
 import msgspec
 
-from tellback.contracts.guidance import ContextChange, Delivery, Feedback, Offer, ProviderSpec
+from tellback.contracts.guidance import ContextChange, DeliveryMode, Feedback, Offer, ProviderSpec
+from tellback.guidance.observations.tools import EFFECT_OF_LETTER
+from tellback.guidance.progress.effects import DeclaredEffect
+from tellback.guidance.progress.trail import ProgressTrail
 
+# Failures in a row after which a provider is ended for the evaluation (G-39); one that kills its worker costs three.
 FAILURES_MAX: Final = 3
+# The newest calls, which providers can read.
 RECENT_CALLS: Final = 32
-KEPT_CHANGES: Final = 20
-KEPT_FILES: Final = 32
+# At most 1,512 characters each; `changes_total` counts those that were dropped, so providers can say how many.
+MAX_STORED_CHANGES: Final = 20
+MAX_STORED_FILES: Final = 32
 
 
-class Slot(msgspec.Struct, omit_defaults=True):
-    """A provider of an evaluation, with a cadence of its own: two slots of one provider do not touch each other.
+class ProviderSlot(msgspec.Struct, omit_defaults=True):
+    """A provider of an evaluation, with a cadence of its own: two slots of one provider are independent.
 
-    `calls`, `at`, `tokens`, `cost` and `changes` are the evaluation's when it was last due; `streak` counts failures in
-    a row. The last four are of time triggers without a tool call: when it last had nothing to say, the mailbox's
-    generation in which its feedback waits, when it spoke of that, and how long what it said stays as it is.
+    `calls`, `at`, `tokens`, `cost` and `changes` are the evaluation's counters when the slot last fired or failed;
+    `streak` counts failures in a row. The last three belong to timers: `declined_at` is when the provider last had
+    nothing to say, `waits` the mailbox generation in which its feedback waits, and `gap` the milliseconds until that
+    feedback is renewed.
     """
 
     spec: ProviderSpec
@@ -33,56 +44,37 @@ class Slot(msgspec.Struct, omit_defaults=True):
     tokens: int = 0
     cost: Decimal = Decimal(0)
     changes: int = 0
-    file_told: bool = False
+    file_reported: bool = False
     declined_at: int | None = None
     waits: int | None = None
     gap: int = 0
 
     @property
     def disabled(self) -> bool:
-        """Whether it failed so often that it is not asked again in this evaluation."""
+        """True after `FAILURES_MAX` failures in a row: the provider is not called again in this evaluation."""
         return self.streak >= FAILURES_MAX
 
 
 class PendingOffer(msgspec.Struct, omit_defaults=True):
-    """A suggestion that may still be taken up: by the tool call whose observation made it, until which call."""
+    """A suggestion that may still be taken: `tool` is the one whose observation made it, `until` the last call."""
 
     offer: Offer
     tool: str
     until: int
 
 
-Marks = tuple[str, int, int]
-"""The fingerprint of a call, and two hashes of its words; calls that differ in both hashes are not alike."""
+class CallTrail(msgspec.Struct, omit_defaults=True):
+    """The memory of an evaluation's calls: their progress, and `offers`, suggestions that may still be taken."""
 
-
-class Trail(msgspec.Struct, omit_defaults=True):
-    """What of the newest calls is needed to see a loop: the marks of `RECENT_CALLS`, oldest first.
-
-    `failed` are failed attempts, `failing` counts failures in a row, `offers` may still be taken up.
-    """
-
-    attempts: list[str] = []
-    lows: list[int] = []
-    highs: list[int] = []
-    failed: list[str] = []
-    failing: int = 0
     offers: list[PendingOffer] = []
-
-    def add(self, marks: Marks) -> None:
-        """Note a call, and forget the one that is too old."""
-        attempt, low, high = marks
-        self.attempts.append(attempt)
-        self.lows.append(low)
-        self.highs.append(high)
-        if len(self.attempts) > RECENT_CALLS:
-            del self.attempts[0], self.lows[0], self.highs[0]
+    progress: ProgressTrail = msgspec.field(default_factory=ProgressTrail)
 
 
 class EvaluationState(msgspec.Struct, omit_defaults=True):
-    """What is kept of an evaluation between tool calls; times are server milliseconds since the epoch.
+    """The stored state of an evaluation; times are the server's, in milliseconds since the epoch.
 
-    `errors` are the calls of status "error"; `active_at` is when its last event came.
+    `errors` counts calls of status "error"; `active_at` is the time of the last event. `effects` has a letter for each
+    of `tools`, as its message `EvaluationBegun` has.
     """
 
     session: str
@@ -90,10 +82,11 @@ class EvaluationState(msgspec.Struct, omit_defaults=True):
     evaluation: str
     began_at: int
     deadline_at: int | None = None
-    delivery: Delivery = "first"
+    delivery: DeliveryMode = "first"
     tools: list[str] = []
+    effects: str = ""
     question: str | None = None
-    slots: list[Slot] = []
+    slots: list[ProviderSlot] = []
     calls: int = 0
     errors: int = 0
     fires: int = 0
@@ -106,16 +99,23 @@ class EvaluationState(msgspec.Struct, omit_defaults=True):
     changes_total: int = 0
     changes_read: int = 0
     files: list[str] = []
-    trail: Trail = msgspec.field(default_factory=Trail)
+    trail: CallTrail = msgspec.field(default_factory=CallTrail)
+
+    def declared_effect(self, tool: str) -> DeclaredEffect | None:
+        """Return what the host declared of a tool: that it reads, that it writes, or nothing."""
+        if not self.effects or tool not in self.tools:
+            return None
+        place = self.tools.index(tool)
+        return EFFECT_OF_LETTER.get(self.effects[place : place + 1])
 
 
 @dataclass(slots=True)
-class Effects:
-    """What a batch has earned beside the new state.
+class BatchEffects:
+    """The effects of a batch beside the new state, which one commit stores together.
 
-    `feedback` is to be delivered; `timed` too, by slot: it came without a tool call, and takes the place of what waits
-    of that slot; `outdated` names slots of which nothing that came so is to wait any more. `history` are lines for the
-    session's history (JSON), `tallies` are added to the shard's counters.
+    `feedback` is delivered to the mailbox. `timed` is feedback from timers, by slot: it replaces what waits from the
+    same slot. `outdated` names slots whose waiting feedback is removed. `history` has entries for the session's history
+    (JSON); `tallies` are added to the shard's counters.
     """
 
     feedback: list[Feedback] = field(default_factory=list[Feedback])
@@ -124,18 +124,18 @@ class Effects:
     history: list[bytes] = field(default_factory=list[bytes])
     tallies: dict[str, int] = field(default_factory=dict[str, int])
 
-    def tally(self, name: str, by: int = 1) -> None:
-        """Add to a counter."""
+    def count(self, name: str, by: int = 1) -> None:
+        """Add `by` to a counter of the shard's day."""
         self.tallies[name] = self.tallies.get(name, 0) + by
 
 
-def begin(session: str, prompt: str, evaluation: str, now_ms: int) -> EvaluationState:
-    """An evaluation of which nothing is known yet: its first event may be a tool call."""
+def new_evaluation(session: str, prompt: str, evaluation: str, now_ms: int) -> EvaluationState:
+    """Return an evaluation without configuration: a tool call may arrive before its beginning."""
     return EvaluationState(
         session=session,
         prompt=prompt,
         evaluation=evaluation,
         began_at=now_ms,
         active_at=now_ms,
-        changes_read=now_ms * 1000 - 1,
+        changes_read=now_ms * 1000 - 1,  # skips changes from before this evaluation
     )

@@ -1,6 +1,6 @@
-"""What guidance has counted, in the words of those who ask: by tool, suggestion, provider and day.
+"""Turn guidance's counters into a summary by tool, suggestion, provider and delivery.
 
-Source: actionable-feedback, "Measuring Success". Counters are named in `tellback.guidance.measures`.
+`tellback.guidance.measures` names the counters. Requirements G-73 and G-50.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from urllib.parse import unquote
 
 import msgspec
 
-from tellback.contracts.guidance import ToolCall, ToolInvoked
-from tellback.guidance.measures import counter, note_call
+from tellback.contracts.guidance import ToolCall
+from tellback.guidance.measures import count_outcome, count_verdict, counter_name
+from tellback.guidance.provider import call_failed, invoked_again
 from tellback.guidance.repeats import LEVELS
-from tellback.guidance.state import RECENT_CALLS, Effects, EvaluationState, begin
+from tellback.guidance.state import BatchEffects, EvaluationState, new_evaluation
 
-_CODE: Final = "code."
+_CODE_PREFIX: Final = "code."
+_STUCK: Final = "stuck:"
 
 
 class ToolStats(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool. `offered` and `taken` are the suggestions that its observations made; `error_rate` is of its calls."""
+    """The statistics of one tool. `offered` and `taken` count the suggestions of its own observations."""
 
     tool: str
     calls: int
@@ -35,7 +37,7 @@ class ToolStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SuggestionStats(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of suggestion, how often it was offered, and how often the agent did so within three calls."""
+    """One kind of suggestion: how often it was offered, and how often the agent followed it within three calls."""
 
     kind: str
     offered: int
@@ -44,9 +46,9 @@ class SuggestionStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProviderStats(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider. `fires` count its feedback, `timed` what of it came with no tool call; timeouts are failures.
+    """The statistics of one provider. `timed` is the part of `fires` without a tool call; `failures` has the timeouts.
 
-    `disabled` counts evaluations in which it is not asked any more, since it failed so often in a row.
+    `disabled` counts the evaluations in which it failed so often in a row that it is not called any more.
     """
 
     provider: str
@@ -58,7 +60,7 @@ class ProviderStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of feedback: taken before a further call was counted, after one, by time alone, or dropped as old."""
+    """Feedback by delivery: taken before a further call was counted, after one, sent by a timer, or expired."""
 
     same_call: int
     late: int
@@ -68,7 +70,10 @@ class DeliveryStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything together; `loops` counts calls that were made for the third, fifth and eighth time, by that number."""
+    """The totals. `loops` counts calls made for the third, fifth and eighth time, by that number.
+
+    `stuck` counts the findings of the measure of progress, by their kind.
+    """
 
     calls: int
     errors: int
@@ -79,10 +84,11 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     loops: dict[str, int]
     repeated_failures: int
     fires: int
+    stuck: dict[str, int] = {}
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What counters add up to; each list begins with the most used."""
+    """A summary of counters; each list begins with the most used."""
 
     totals: Totals
     tools: list[ToolStats]
@@ -92,22 +98,22 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summarize(counters: Mapping[str, int]) -> Summary:
-    """The summary of these counters; a counter that is not known here is passed over."""
-    named, plain = _sorted_out(counters)
-    tools = [_tool(name, of) for name, of in named.get("tool", {}).items()]
-    kinds = [_suggestion(name, of) for name, of in named.get("suggestion", {}).items()]
-    providers = [_provider(name, of) for name, of in named.get("provider", {}).items()]
+    """Summarize counters; unknown ones are skipped, so older and newer versions read each other's days."""
+    named, plain = _group_counters(counters)
+    tools = [_tool_stats(name, of) for name, of in named.get("tool", {}).items()]
+    kinds = [_suggestion_stats(name, of) for name, of in named.get("suggestion", {}).items()]
+    providers = [_provider_stats(name, of) for name, of in named.get("provider", {}).items()]
     return Summary(
-        totals=_totals(tools, kinds, providers, plain),
+        totals=_total_stats(tools, kinds, providers, plain),
         tools=sorted(tools, key=lambda each: (-each.calls, each.tool)),
         suggestions=sorted(kinds, key=lambda each: (-each.offered, each.kind)),
         providers=sorted(providers, key=lambda each: (-each.fires - each.failures, each.provider)),
-        delivery=_delivery(plain),
+        delivery=_delivery_stats(plain),
     )
 
 
-def add_up(many: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The sum of counters."""
+def sum_counters(many: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Add up counters by name."""
     total: dict[str, int] = {}
     for counters in many:
         for name, count in counters.items():
@@ -116,61 +122,53 @@ def add_up(many: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def count_history(entries: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """The counters of a session's history, oldest entry first: its calls are counted as they were when they came.
+    """Recount a session's history, oldest entry first, by the rules that applied when its calls arrived.
 
-    The history does not tell how feedback was delivered.
+    Counters of delivery are missing: the history does not record when feedback was taken.
     """
-    effects = Effects()
+    effects = BatchEffects()
     states: dict[tuple[str, str], EvaluationState] = {}
     for entry in entries:
         kind, at = entry.get("kind"), int(entry.get("at", 0))
         if kind == "tool_call":
             prompt, evaluation = str(entry.get("prompt", "")), str(entry.get("evaluation", ""))
-            state = states.setdefault((prompt, evaluation), begin("", prompt, evaluation, at))
+            state = states.setdefault((prompt, evaluation), new_evaluation("", prompt, evaluation, at))
             _count_call(state, entry, effects)
-        elif kind == "feedback" and not entry.get("renewed"):
+        elif kind == "feedback" and not entry.get("renewed"):  # a renewal replaces feedback that was counted
             name = str(entry.get("provider_name", ""))
-            effects.tally(counter("provider", name, "fires"))
+            effects.count(counter_name("provider", name, "fires"))
             if entry.get("timed"):
-                effects.tally(counter("provider", name, "timed"))
+                effects.count(counter_name("provider", name, "timed"))
         elif kind == "provider_failure":
             _count_failure(entry, effects)
     return effects.tallies
 
 
-def _count_call(state: EvaluationState, entry: Mapping[str, Any], effects: Effects) -> None:
+def _count_call(state: EvaluationState, entry: Mapping[str, Any], effects: BatchEffects) -> None:
+    """Count a call with the verdict that it was stored with: the texts that it came from are truncated since."""
     call = msgspec.convert(entry, ToolCall)
     state.calls += 1
-    state.recent.append(msgspec.Raw(msgspec.json.encode(call)))
-    del state.recent[:-RECENT_CALLS]
-    event = ToolInvoked(
-        event_id="",
-        session="",
-        evaluation=state.evaluation,
-        tool=call.tool,
-        params=call.params,
-        status=call.status,
-        outcome=call.outcome,
-    )
-    note_call(state, event, effects)
+    event = invoked_again(call)
+    count_verdict(call.tool, call.repeats, call.stuck, effects, failed=call_failed(event))
+    count_outcome(state, event, effects)
 
 
-def _count_failure(entry: Mapping[str, Any], effects: Effects) -> None:
+def _count_failure(entry: Mapping[str, Any], effects: BatchEffects) -> None:
     name = str(entry.get("provider_name", ""))
-    effects.tally(counter("provider", name, "failures"))
+    effects.count(counter_name("provider", name, "failures"))
     if entry.get("timeout"):
-        effects.tally(counter("provider", name, "timeouts"))
+        effects.count(counter_name("provider", name, "timeouts"))
     if entry.get("disabled"):
-        effects.tally(counter("provider", name, "disabled"))
+        effects.count(counter_name("provider", name, "disabled"))
 
 
-def _sorted_out(counters: Mapping[str, int]) -> tuple[dict[str, dict[str, dict[str, int]]], dict[str, int]]:
-    """`{what: {name: {measure: count}}}`, and the counters that have no name."""
+def _group_counters(counters: Mapping[str, int]) -> tuple[dict[str, dict[str, dict[str, int]]], dict[str, int]]:
+    """Group counters as `{what: {name: {measure: count}}}`, and those without a name."""
     named: dict[str, dict[str, dict[str, int]]] = {}
     plain: dict[str, int] = {}
     for key, count in counters.items():
         parts = key.split(":")
-        if len(parts) == 3:
+        if len(parts) == 3:  # names are percent-encoded, so every `:` is a separator
             what, name, measure = parts
             named.setdefault(what, {}).setdefault(unquote(name), {})[measure] = count
         else:
@@ -178,10 +176,12 @@ def _sorted_out(counters: Mapping[str, int]) -> tuple[dict[str, dict[str, dict[s
     return named, plain
 
 
-def _tool(name: str, of: Mapping[str, int]) -> ToolStats:
+def _tool_stats(name: str, of: Mapping[str, int]) -> ToolStats:
     calls, errors = of.get("calls", 0), of.get("errors", 0)
     offered, taken = of.get("offered", 0), of.get("taken", 0)
-    codes = {measure.removeprefix(_CODE): count for measure, count in of.items() if measure.startswith(_CODE)}
+    codes = {
+        measure.removeprefix(_CODE_PREFIX): count for measure, count in of.items() if measure.startswith(_CODE_PREFIX)
+    }
     return ToolStats(
         tool=name,
         calls=calls,
@@ -196,25 +196,26 @@ def _tool(name: str, of: Mapping[str, int]) -> ToolStats:
     )
 
 
-def _suggestion(kind: str, of: Mapping[str, int]) -> SuggestionStats:
+def _suggestion_stats(kind: str, of: Mapping[str, int]) -> SuggestionStats:
     offered, taken = of.get("offered", 0), of.get("taken", 0)
     return SuggestionStats(kind=kind, offered=offered, taken=taken, taken_rate=_rate(taken, offered))
 
 
-def _provider(name: str, of: Mapping[str, int]) -> ProviderStats:
+def _provider_stats(name: str, of: Mapping[str, int]) -> ProviderStats:
     measures = ("fires", "timed", "failures", "timeouts", "disabled")
     return ProviderStats(provider=name, **cast("dict[str, Any]", {each: of.get(each, 0) for each in measures}))
 
 
-def _delivery(plain: Mapping[str, int]) -> DeliveryStats:
+def _delivery_stats(plain: Mapping[str, int]) -> DeliveryStats:
     same_call, late, timed, expired = (
         plain.get(f"delivery:{fate}", 0) for fate in ("same_call", "late", "timed", "expired")
     )
+    # Without `timed`, which belongs to no call.
     rate = _rate(same_call, same_call + late + expired)
     return DeliveryStats(same_call=same_call, late=late, timed=timed, expired=expired, same_call_rate=rate)
 
 
-def _totals(
+def _total_stats(
     tools: Iterable[ToolStats],
     kinds: Iterable[SuggestionStats],
     providers: Iterable[ProviderStats],
@@ -233,6 +234,7 @@ def _totals(
         loops={str(level): plain.get(f"loop:{level}", 0) for level in LEVELS},
         repeated_failures=plain.get("failure:repeated", 0),
         fires=sum(each.fires for each in providers),
+        stuck={name.removeprefix(_STUCK): count for name, count in sorted(plain.items()) if name.startswith(_STUCK)},
     )
 
 

@@ -1,177 +1,222 @@
-"""What one hook process has to do with Redis: publish facts, wait a moment, take the feedback that they earned."""
+"""The exchange of one hook process with Redis: publish events, wait briefly, and take the feedback for them.
+
+A request for feedback whose reply was lost is kept on disk, and the next hook process repeats it under the same
+operation id: the server may have removed the feedback from the mailbox already, and it repeats its reply for ten
+minutes. Older requests get no reply any more and are deleted, so ended sessions leave no files.
+"""
 
 from __future__ import annotations
 
 import _thread
 import json
 import os
+import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from tellback import clock
+from tellback.backoff import Backoff
 from tellback.contracts.feedback_text import feedback_text
 from tellback.errors import Unavailable
-from tellback.hook.event import Event
-from tellback.hook.options import Options
-from tellback.hook.resp import Arg, Connection
-from tellback.messaging.places import HostMemory, Known
+from tellback.hook.event import HookEvent
+from tellback.hook.failure_log import log_failure
+from tellback.hook.opening import open_redis
+from tellback.hook.options import HookOptions
+from tellback.hook.resp import Arg, RespConnection
+from tellback.messaging.append_call import Bounds, StreamFull, append_call, end_of_call
+from tellback.messaging.team_cache import SpoolLocation, TeamCache, TeamIdentity, spool_name
 from tellback.names import Family, shard_of
 from tellback.state.keys import Layout, Shard, stream_of
-from tellback.state.lua_text import script_text
+from tellback.state.scripts import guidance, intake
 
-FIRST_NAP: Final = 0.001
-LONGEST_NAP: Final = 0.008
-NAP_GROWTH: Final = 1.25
-SPOOL_CHUNK: Final = 20  # facts of at most some 200 KB each
+if TYPE_CHECKING:
+    from tellback.messaging.spool import Spool, SpooledEvent
+
+BACKOFF: Final = Backoff(first=0.001, longest=0.008, factor=1.25)
+
+SPOOL_CHUNK: Final = 100  # events, of at most some 200 KB each; small ones cost Redis about a millisecond
+
+SPOOLS_SEEN: Final = 8  # spools of other streams that one hook checks, however many shards a team has
+
 EVENTS: Final = str(Family.EVENTS)
 
 
-class Asked(NamedTuple):
-    """What is to be published and asked for.
+class HookRequest(NamedTuple):
+    """The events to publish and the feedback to request.
 
-    `begun` makes the fact that begins the evaluation, if Redis lacks it; `fact` is the id and the JSON of a call;
-    `operations` are those under which feedback is taken, what an earlier process never got an answer to first.
+    `begun` makes the event that begins the evaluation, needed only if Redis lacks it; `call_event` is the id and the
+    JSON of a tool call; `operations` are the operation ids for taking feedback, unanswered ones of earlier processes
+    first.
     """
 
-    event: Event
+    event: HookEvent
     prompt: str
     begun: Callable[[], bytes]
-    fact: tuple[str, bytes] | None
+    call_event: tuple[str, bytes] | None
     operations: Sequence[str]
 
 
-class Exchange:
-    """Runs in a thread of its own, so that nothing it may hang in (a resolver, a handshake) holds the process up.
+class HookExchange:
+    """The exchange, in a thread of its own: a resolver or a handshake that hangs must not hold the process up.
 
-    The thread changes what it found out under `guard`. The main thread takes `guard` and keeps it: from then on
-    nothing changes.
+    The thread stores its results under `guard`. When the main thread stops waiting it acquires `guard` and never
+    releases it, so the results no longer change. `end` is the deadline of the exchange.
     """
 
-    def __init__(self, options: Options, asked: Asked, memory: HostMemory, end: float) -> None:
-        """Take what is to be done, and the moment when everybody has stopped waiting."""
+    def __init__(self, options: HookOptions, asked: HookRequest, memory: TeamCache, end: float) -> None:
         self._options, self._asked, self._memory, self._end = options, asked, memory, end
         self.guard = _thread.allocate_lock()
         self.done = _thread.allocate_lock()
         self.known = memory.read()
         self.begun = False
         self.published = False
-        self.unanswered: Sequence[str] = ()
+        self.unanswered: Sequence[str] = asked.operations[:-1]  # without ours, which was not sent yet
         self.texts: list[str] = []
         self.trouble = "Redis did not answer in time"
 
     def start(self) -> None:
-        """Begin; `done` can be acquired when all is over."""
+        """Start the thread; `done` can be acquired once it has finished."""
         self.done.acquire()
-        _thread.start_new_thread(self._run, ())
+        _thread.start_new_thread(self._run_thread, ())
 
-    def facts(self) -> list[bytes]:
-        """What is to be published, in order."""
-        fact = [self._asked.fact[1]] if self._asked.fact else []
-        return fact if self.begun else [self._asked.begun(), *fact]
+    def events_to_publish(self) -> list[bytes]:
+        """Return the events to publish, in order."""
+        call_event = [self._asked.call_event[1]] if self._asked.call_event else []
+        return call_event if self.begun else [self._asked.begun(), *call_event]
 
     def stream(self) -> str:
-        """The intake stream of the session, as far as this host knows."""
+        """Return the session's intake stream, by the number of shards that this host knows."""
         return stream_of(self._shard(self._shards()), Family.EVENTS)
 
-    def _run(self) -> None:
+    def _run_thread(self) -> None:
         try:
-            self._talk()
+            self._exchange()
             self.trouble = "" if self.published else self.trouble
-        except Exception as error:  # noqa: BLE001 - a thread has nobody to tell but its own process
+        except Exception as error:  # noqa: BLE001 - the main thread reports it from `trouble`
             self.trouble = f"{type(error).__name__}: {error}"
         finally:
             self.done.release()
 
-    def _talk(self) -> None:
-        connection = Connection(self._options.redis_url, self._end)
-        shard, waiting = self._find(connection)
-        full = waiting >= self._options.intake_max
-        facts = [] if full else self.facts()
+    def _exchange(self) -> None:
+        connection = open_redis(self._options.redis_url, self._end)
+        shard = self._find_shard(connection)
+        bounds = Bounds.of(self._options.intake_max, self._options.intake_max_bytes, self._shards())
+        stream, events = stream_of(shard, Family.EVENTS), self.events_to_publish()
         with self.guard:
             self.unanswered = self._asked.operations
-            self.published = not facts and not full
-        self._ask(connection, shard, [_append(stream_of(shard, Family.EVENTS), facts)] if facts else [])
-        if full:
-            raise Unavailable(f"the intake is at its bound of {self._options.intake_max} entries")
-        self._send_spooled(connection)
-        if self._asked.fact and self._asked.operations:
-            self._wait(connection, shard, self._asked.fact[0])
+            self.published = not events
+        for reply in self._run_commands(connection, shard, _append_commands(stream, bounds, events)):
+            bounds.check(stream, reply)
+        self._send_spooled(connection, bounds)
+        if self._asked.call_event and self._asked.operations:
+            self._wait_for_feedback(connection, shard, self._asked.call_event[0])
 
-    def _send_spooled(self, connection: Connection) -> None:
-        """Send what earlier processes of this host have kept, as much as time allows; the next event sends the rest."""
-        place = self._memory.place(self.known)
-        if not any(map(_has_spool, place.folders(EVENTS))):
-            return
-        from tellback.messaging.spool import Spool  # noqa: PLC0415 - only after an outage
+    def _send_spooled(self, connection: RespConnection, bounds: Bounds) -> None:
+        """Send events from this host's spools for half of the time that is left; later hooks send the rest."""
+        place = self._memory.spool_location(self.known)
+        names = _with_events(place, spool_name(self.stream()))
+        start = clock.monotonic()
+        end = start + (self._end - start) / 2
 
-        def send(facts: Sequence[tuple[str, bytes]]) -> None:
-            _sound(connection.ask([_append(stream, [raw]) for stream, raw in facts]))
+        def send(events: Sequence[SpooledEvent]) -> None:
+            first = 0
+            # One call per round trip: if one were refused and the next accepted, the next one's mark would make the
+            # refused events look sent.
+            while first < len(events):
+                last = end_of_call(events, first, SPOOL_CHUNK)
+                [reply] = _raise_errors(connection.run_commands([append_call(events[first:last], bounds).eval]))
+                bounds.check(events[first].stream, reply)
+                first = last
 
-        try:
-            Spool(place, EVENTS, max_bytes=self._options.spool_max_bytes, chunk=SPOOL_CHUNK).send_orphans(send)
-        except Unavailable:
-            return
-
-    def _wait(self, connection: Connection, shard: Shard, event_id: str) -> None:
-        """Until there is feedback, or the call was evaluated and has earned none: then nobody waits for it."""
-        looked = ("SISMEMBER", self._key(shard, "seen"), event_id)
-        nap = FIRST_NAP
-        while not self.texts and clock.monotonic() + nap < self._end:
-            clock.sleep(nap)
-            nap = min(NAP_GROWTH * nap, LONGEST_NAP)
-            if self._ask(connection, shard, [looked]) == [1]:
+        for name in names:
+            try:
+                if self._spool(name).send_orphans(send, lambda _sent: clock.monotonic() < end):
+                    return
+            except StreamFull:
+                continue  # other streams may have room
+            except Unavailable:
                 return
 
-    def _find(self, connection: Connection) -> tuple[Shard, int]:
-        """The session's shard and the length of its intake; what this host knows of the team is renewed."""
+    def keep(self) -> None:
+        """Spool the events that were not published for certain; an event that arrives twice has no second effect.
+
+        Raises:
+            SpoolFull: there is no room.
+        """
+        from tellback.messaging.spool import SpooledEvent  # noqa: PLC0415 - only in an outage
+
+        stream = self.stream()
+        self._spool(spool_name(stream)).append([SpooledEvent(stream, raw) for raw in self.events_to_publish()])
+
+    def _spool(self, name: str) -> Spool:
+        from tellback.messaging.spool import Spool  # noqa: PLC0415 - only in an outage and after it
+
+        place, most = self._memory.spool_location(self.known), self._options.spool_max_bytes
+        return Spool(place, name, max_bytes=most, chunk=SPOOL_CHUNK, shared=True, report=_note)
+
+    def _wait_for_feedback(self, connection: RespConnection, shard: Shard, event_id: str) -> None:
+        """Poll until there is feedback, or until the call has been evaluated without any."""
+        evaluated = ("SISMEMBER", self._key(shard, "seen"), event_id)
+        for pause in BACKOFF.pauses():
+            if self.texts or clock.monotonic() + pause >= self._end:
+                return
+            clock.sleep(pause)
+            if self._run_commands(connection, shard, [evaluated]) == [1]:
+                return
+
+    def _find_shard(self, connection: RespConnection) -> Shard:
+        """Return the session's shard, and update what this host knows about the team."""
         team = Layout(self._options.team, 1).shard(0).key("team")
         guess = self._shards()
         while True:
             shard = self._shard(guess)
-            replies = connection.ask(
+            replies = connection.run_commands(
                 [
+                    # unconditional: the first process decides, and the reply to HMGET has its values
                     ("HSETNX", team, "shards", guess),
-                    ("HSETNX", team, "id", os.urandom(8).hex()),
+                    ("HSETNX", team, "id", os.urandom(8).hex()),  # unconditional: as the line before
                     ("HMGET", team, "shards", "id"),
                     ("EXISTS", self._key(shard, "eval")),
-                    ("XLEN", stream_of(shard, Family.EVENTS)),
                 ]
             )
-            (shards, id_), exists, length = _sound(replies)[2:]
+            (shards, id_), exists = _raise_errors(replies)[2:]
             if int(shards) == guess:
                 break
             guess = int(shards)
         with self.guard:
-            self._renew(guess, id_.decode())
+            self._renew_team(guess, id_.decode())
             self.begun = exists == 1
-        return shard, length
+        return shard
 
-    def _renew(self, shards: int, id_: str) -> None:
-        fresh = self.known.renewed(shards, id_) if self.known else Known(shards, id_)
+    def _renew_team(self, shards: int, id_: str) -> None:
+        fresh = self.known.updated(shards, id_) if self.known else TeamIdentity(shards, id_)
         if fresh != self.known:
             self.known = fresh
             try:
                 self._memory.write(fresh)
             except OSError:
-                return  # a host without a disk still works, save in an outage
+                return  # a host without a writable disk works too, except in an outage
 
-    def _ask(self, connection: Connection, shard: Shard, commands: Sequence[Sequence[Arg]]) -> list[Any]:
-        """The replies of `commands`; in the same round trip the feedback that waits is taken."""
-        take = script_text("take_feedback")
-        keys = [self._key(shard, "mail"), self._key(shard, "eval"), shard.key("guidestats", clock.utc_day())]
-        keys.append(shard.key("due-eval"))
-        member = keys[1].partition("}:eval:")[2]
-        takes: list[Sequence[Arg]] = [
-            ("EVAL", take, 5, shard.key("op", name), *keys, member) for name in self._asked.operations
-        ]
-        replies = connection.ask([*commands, *takes])
+    def _run_commands(self, connection: RespConnection, shard: Shard, commands: Sequence[Sequence[Arg]]) -> list[Any]:
+        """Return the replies of `commands`; take waiting feedback in the same round trip."""
+        evaluation = self._key(shard, "eval")
+        take = guidance.take_feedback(
+            mailbox=self._key(shard, "mailbox"),
+            evaluation=evaluation,
+            guidestats=shard.key("guidestats", clock.utc_day()),
+            timers=shard.key("timers"),
+            member=evaluation.partition("}:eval:")[2],
+        )
+        takes = [take.named(shard.key("op", name)).eval for name in self._asked.operations]
+        replies = connection.run_commands([*commands, *takes])
         first, taken = replies[: len(commands)], replies[len(commands) :]
         with self.guard:
-            self.published = self.published or (bool(first) and not any(isinstance(one, Unavailable) for one in first))
-            for reply in _sound(taken):
-                self.texts += map(_render, json.loads(reply)["feedback"])
+            self.published = self.published or (bool(first) and all(map(_is_taken, first)))
+            for reply in _raise_errors(taken):
+                self.texts += map(_render_feedback, json.loads(reply)["feedback"])
             self.unanswered = () if not self.texts else self.unanswered
-        return _sound(first)
+        return _raise_errors(first)
 
     def _shards(self) -> int:
         return self.known.shards if self.known else self._options.shards
@@ -183,25 +228,123 @@ class Exchange:
         return shard.key(name, self._asked.event.session, self._asked.prompt, self._asked.event.evaluation)
 
 
-def _has_spool(folder: str) -> bool:
+def _with_events(place: SpoolLocation, own: str) -> list[str]:
+    """Return the spools with events among this stream's own and a few others, which bounds the cost."""
+    others = [name for name in place.names(EVENTS) if name != own]
+    # A random start, or the spools after the first eight would never be seen.
+    start = int.from_bytes(os.urandom(2), "big") % max(1, len(others))
+    seen = [own, *[*others[start:], *others[:start]][:SPOOLS_SEEN]]
+    return [name for name in seen if any(map(_holds_events, place.folders(name)))]
+
+
+def _holds_events(folder: str) -> bool:
+    """Return whether any spool file in the folder has content; live publishers keep an empty one after an outage."""
     try:
-        return any(name.endswith(".spool") for name in os.listdir(folder))  # noqa: PTH208 - without pathlib
+        with os.scandir(folder) as entries:
+            return any(entry.name.endswith(".spool") and entry.stat().st_size for entry in entries)
     except OSError:
         return False
 
 
-def _append(stream: str, facts: Sequence[bytes]) -> tuple[Arg, ...]:
-    return ("EVAL", script_text("append_facts"), 1, stream, *facts)
+def _note(event: str, **fields: object) -> None:
+    with suppress(OSError):
+        log_failure(os.environ, " ".join([event, *(f"{name}={value}" for name, value in fields.items())]))
 
 
-def _sound(replies: Sequence[Any]) -> list[Any]:
+def _append_commands(stream: str, bounds: Bounds, events: Sequence[bytes]) -> list[Sequence[Arg]]:
+    if not events:
+        return []
+    most, size = bounds
+    call = intake.append_events(intake=stream, max_entries=most, max_bytes=size, first=0, events=events)
+    return [call.eval]
+
+
+def _is_taken(reply: Any) -> bool:
+    return isinstance(reply, list) and bool(cast("list[int]", reply)[0])
+
+
+def _raise_errors(replies: Sequence[Any]) -> list[Any]:
     for reply in replies:
         if isinstance(reply, Unavailable):
             raise reply
     return list(replies)
 
 
-def _render(raw: str) -> str:
+def _render_feedback(raw: str) -> str:
     given = json.loads(raw)
     observations = [(seen["label"], seen["value"]) for seen in given.get("observations", ())]
     return feedback_text(given["provider_name"], given["summary"], observations, given.get("suggestions", ()))
+
+
+MAX_REQUESTS: Final = 4  # unanswered requests that one process repeats
+
+KEPT_SECONDS: Final = 600.0  # as long as the server keeps the reply to an operation
+
+REMOVED: Final = 64  # files that one process checks for their age
+
+_FOLDER: Final = os.path.join("hook", "unanswered")  # noqa: PTH118 - without pathlib, here and below
+
+
+class UnansweredRequests:
+    """The unanswered requests for one evaluation's mailbox, as files in the data directory.
+
+    A file's name has the mailbox's CRC-32 and its content the mailbox's name, since CRCs collide.
+    """
+
+    def __init__(self, data: str, mailbox: str) -> None:
+        self._folder = os.path.join(data, _FOLDER)  # noqa: PTH118 - as above
+        self._mailbox = mailbox.encode("utf-8", "replace")
+        self._prefix = f"{zlib.crc32(self._mailbox):08x}-"
+
+    def claim(self) -> list[str]:
+        """Claim unanswered requests by deleting their files; each is claimed by one process only."""
+        try:
+            every = sorted(os.listdir(self._folder))  # noqa: PTH208 - as above
+        except OSError:
+            return []
+        found: list[str] = []
+        for name in every:
+            if len(found) < MAX_REQUESTS and name.startswith(self._prefix) and self._is_request_file(name):
+                found.append(name[len(self._prefix) :])
+        # A random start, or the files after the first 64 would never be removed.
+        start = int.from_bytes(os.urandom(4), "big") % max(1, len(every))
+        self._remove_old([*every[start:], *every[:start]][:REMOVED])
+        return found
+
+    def _remove_old(self, names: list[str]) -> None:
+        oldest = clock.wall() - KEPT_SECONDS
+        for name in names:
+            path = os.path.join(self._folder, name)  # noqa: PTH118 - as above
+            with suppress(OSError):  # another process claimed it
+                if os.stat(path).st_mtime < oldest:  # noqa: PTH116 - as above
+                    os.unlink(path)  # noqa: PTH108 - as above
+
+    def _is_request_file(self, name: str) -> bool:
+        path = os.path.join(self._folder, name)  # noqa: PTH118 - as above
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123 - as above
+                if file.read() != self._mailbox:
+                    return False
+            os.unlink(path)  # noqa: PTH108 - as above
+        except OSError:  # another process claimed it
+            return False
+        return True
+
+    def keep(self, operations: list[str]) -> None:
+        """Keep requests for the next process.
+
+        Raises:
+            OSError: the disk is full or not writable.
+        """
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - as above
+        for operation in operations:
+            path = os.path.join(self._folder, self._prefix + operation)  # noqa: PTH118 - as above
+            draft = os.path.join(self._folder, f".{operation}.{os.getpid()}")  # noqa: PTH118 - as above
+            try:
+                with open(draft, "wb") as file:  # noqa: PTH123 - as above
+                    file.write(self._mailbox)
+                os.replace(draft, path)  # noqa: PTH105 - as above
+            except OSError:
+                with suppress(OSError):  # otherwise every process on a full disk would leave an empty draft
+                    os.unlink(draft)  # noqa: PTH108 - as above
+                raise

@@ -1,4 +1,8 @@
-"""One event, from its JSON to the answer."""
+"""The handling of one event, from its JSON to the answer.
+
+The exchange with Redis runs in a second thread; the main thread waits for it no longer than `wait`, prints whatever
+feedback arrived, and keeps on disk what was not published.
+"""
 
 from __future__ import annotations
 
@@ -7,79 +11,127 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tellback import clock
-from tellback.hook.config import Config, read_config
-from tellback.hook.event import TOOL_EVENTS, Event, encode_json, read_event, tool_invoked
-from tellback.hook.exchange import EVENTS, Asked, Exchange
-from tellback.hook.options import PROMPT, Options, read_options
-from tellback.hook.troubles import note
-from tellback.hook.unanswered import Unanswered
-from tellback.messaging.places import HostMemory
+from tellback.hook.event import TOOL_EVENTS, HookEvent, encode_json, read_event, tool_invoked
+from tellback.hook.exchange import HookExchange, HookRequest, UnansweredRequests
+from tellback.hook.failure_log import log_failure
+from tellback.hook.options import PROMPT, HookConfig, HookOptions, find_file, read_config, read_options
+from tellback.messaging.team_cache import TeamCache
+from tellback.own_passwords import remember_passwords
 
-DELIVERING: Final = frozenset({*TOOL_EVENTS, "UserPromptSubmit"})  # what an agent's program shows the answer of
+NOTES: Final = os.path.join("hook", "subagents")  # noqa: PTH118 - without pathlib; the folder of `SubagentNotes`
+DELIVERING_EVENTS: Final = frozenset({*TOOL_EVENTS, "UserPromptSubmit"})  # events whose answer the agent gets to see
 
 
-def handle(raw: bytes, name: str, arguments: Sequence[str]) -> None:
-    """Publish what happened, and print the feedback that waits.
+def handle_event(raw: bytes, name: str, arguments: Sequence[str]) -> None:
+    """Publish the event, and print the feedback that is waiting.
 
     Raises:
         TellbackError: the input, an argument or a setting is wrong.
-        OSError: the answer was not read; it is given to the next event.
+        OSError: the agent did not read the answer; the next event delivers it.
     """
     options = read_options(arguments, os.environ)
     if options.redaction_rules:
         _add_rules(options.redaction_rules)
+    remember_passwords(options.redis_url)
     event = read_event(raw, name)
-    memory = HostMemory(options.data, options.team, options.redis_url)
+    folder = event.given.get("cwd")
+    options = options._replace(config=find_file(options.config, folder, os.environ))
     prompt = options.prompt or (options.config and read_config(options.config).prompt) or PROMPT
-    delivers = event.name in DELIVERING
-    if event.name == "Stop" and (missing := _missing(options, event)):
-        _write({"decision": "block", "reason": missing})
-    unanswered = Unanswered(options.data, f"{options.team}\n{event.session}\n{prompt}\n{event.evaluation}")
+    if event.name == "PreToolUse":
+        _decide(options, find_file(options.policy, folder, os.environ), event, prompt)
+        return
+    if event.name == "SubagentStop":
+        _note_ending(options, event, prompt)
+        return
+    memory = TeamCache(options.data, options.team, options.redis_url)
+    delivers = event.name in DELIVERING_EVENTS
+    if event.name == "Stop" and (missing := _stop_text(options, event)):
+        _write_answer({"decision": "block", "reason": missing})
+    unanswered = UnansweredRequests(options.data, f"{options.team}\n{event.session}\n{prompt}\n{event.evaluation}")
     operations = [*unanswered.claim(), os.urandom(12).hex()] if delivers else []
-    fact = (event.call["event_id"], tool_invoked(event, prompt)) if event.call else None
-    asked = Asked(event, prompt, lambda: _begun(options, event, prompt), fact, operations)
-    exchange = Exchange(options, asked, memory, clock.monotonic() + options.wait)
+    call_event = (event.call["event_id"], tool_invoked(event, prompt)) if event.call else None
+    asked = HookRequest(event, prompt, lambda: _evaluation_begun(options, event, prompt), call_event, operations)
+    exchange = HookExchange(options, asked, memory, clock.monotonic() + options.wait)
     exchange.start()
-    _finish(exchange, options, event, memory, unanswered)
+    _print_feedback(exchange, options, event, unanswered)
 
 
-def _finish(exchange: Exchange, options: Options, event: Event, memory: HostMemory, unanswered: Unanswered) -> None:
+def _print_feedback(
+    exchange: HookExchange, options: HookOptions, event: HookEvent, unanswered: UnansweredRequests
+) -> None:
     exchange.done.acquire(timeout=options.wait)
-    exchange.guard.acquire()  # and never given back: what is not known now comes with a later event
+    exchange.guard.acquire()  # never released: what the thread finds from now on is left to a later event
     left = list(exchange.unanswered)
     try:
-        if exchange.texts:
-            _print(event.name, exchange.texts)
-            left = []
+        texts = [*exchange.texts, *_notes_for(options, event)]
+        if texts:
+            _print_texts(event.name, texts)
+            left = left if not exchange.texts else []
     finally:
-        if left:
-            unanswered.keep(left)
-        if not exchange.published:
-            _spool(exchange, options, memory)
-            note(os.environ, f"{event.name}: kept on disk: {exchange.trouble}")
+        try:
+            if not exchange.published:
+                exchange.keep()
+                log_failure(os.environ, f"{event.name}: kept on disk: {exchange.trouble}")
+        finally:
+            if left:
+                unanswered.keep(left)
 
 
-def _missing(options: Options, event: Event) -> str:
-    """What an agent is to do before it stops; nothing where it was told before, so that it can stop at all."""
+def _decide(options: HookOptions, policy: str, event: HookEvent, prompt: str) -> None:
+    """Deny the call if the policy says so; without an answer the agent's program goes on as if there were no hook."""
+    if not policy:
+        return
+    from tellback.hook.denial import reason_to_deny  # noqa: PLC0415 - only who has a policy pays for it
+
+    if reason := reason_to_deny(options, policy, event, prompt):
+        decision = {"permissionDecision": "deny", "permissionDecisionReason": reason}
+        _write_answer({"hookSpecificOutput": {"hookEventName": event.name, **decision}})
+
+
+def _note_ending(options: HookOptions, event: HookEvent, prompt: str) -> None:
+    """Keep a note for the main agent if a subagent ended stuck or failed."""
+    if not event.agent or not read_config(options.config).subagents:
+        return
+    from tellback.hook.reading import view_of_agent  # noqa: PLC0415 - only the end of a subagent pays for it
+    from tellback.hook.subagents import SubagentNotes, ending_of  # noqa: PLC0415 - as above
+
+    view = view_of_agent(options, event, prompt)
+    if view is not None and (text := ending_of(event, view)):
+        SubagentNotes(options.data, event.session).keep(text)
+
+
+def _notes_for(options: HookOptions, event: HookEvent) -> list[str]:
+    """Return the notes about subagents for the main agent; the folder exists only once there was one."""
+    if event.agent or event.name not in DELIVERING_EVENTS:
+        return []
+    if not os.path.exists(os.path.join(options.data, NOTES)):  # noqa: PTH110, PTH118 - without pathlib
+        return []
+    from tellback.hook.subagents import SubagentNotes  # noqa: PLC0415 - only a session with such a subagent pays for it
+
+    return SubagentNotes(options.data, event.session).claim()
+
+
+def _stop_text(options: HookOptions, event: HookEvent) -> str:
+    """Return what the agent must do before it stops; "" the second time, or it could never stop."""
     if event.given.get("stop_hook_active") is not False or not options.config:
         return ""
-    from tellback.hook.finishing import missing  # noqa: PLC0415 - only an agent that stops pays for it
+    from tellback.hook.finishing import missing_before_stop  # noqa: PLC0415 - only an agent that stops pays for it
 
-    return missing(read_config(options.config), event)
-
-
-def _print(name: str, texts: Sequence[str]) -> None:
-    _write({"hookSpecificOutput": {"hookEventName": name, "additionalContext": "\n\n".join(texts)}})
+    return missing_before_stop(read_config(options.config), event)
 
 
-def _write(answer: dict[str, Any]) -> None:
+def _print_texts(name: str, texts: Sequence[str]) -> None:
+    _write_answer({"hookSpecificOutput": {"hookEventName": name, "additionalContext": "\n\n".join(texts)}})
+
+
+def _write_answer(answer: dict[str, Any]) -> None:
     left = encode_json(answer)
     while left:
         left = left[os.write(1, left) :]
 
 
-def _begun(options: Options, event: Event, prompt: str) -> bytes:
-    config: Config = read_config(options.config)
+def _evaluation_begun(options: HookOptions, event: HookEvent, prompt: str) -> bytes:
+    config: HookConfig = read_config(options.config)
     begun: dict[str, Any] = config.evaluation_begun(event.session, event.evaluation, prompt)
     return encode_json(begun)
 
@@ -91,11 +143,3 @@ def _add_rules(path: str) -> None:
     from tellback.redaction.custom import load_rules  # noqa: PLC0415 - as above
 
     add_rules(load_rules(Path(path)))
-
-
-def _spool(exchange: Exchange, options: Options, memory: HostMemory) -> None:
-    """Keep what was not published, or not known to be: what comes twice has no effect."""
-    from tellback.messaging.spool import Spool  # noqa: PLC0415 - only in an outage
-
-    spool = Spool(memory.place(exchange.known), EVENTS, max_bytes=options.spool_max_bytes, chunk=100)
-    spool.append([(exchange.stream(), raw) for raw in exchange.facts()])

@@ -1,7 +1,8 @@
-"""`tellback hook install`: the hooks of Tellback in the settings file of an agent's program, and out of it again.
+"""`tellback hook install` and `uninstall`: adding our hooks to the settings file of an agent, and removing them.
 
-The file is JSON of the form that Claude Code reads: `{"hooks": {EVENT: [{"matcher": "*", "hooks": [{"type": "command",
-"command": "..."}]}]}}`. What others have written in it stays as it is, byte for byte where nothing of ours stands.
+The file is JSON as Claude Code and Codex read it: `{"hooks": {EVENT: [{"matcher": "*", "hooks": [{"type": "command",
+"command": "..."}]}]}}`. It belongs to the user: other content stays, an uninstallation restores the original bytes if
+nothing else changed, and a file that we might not write back faithfully is refused.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import json
 import math
 import os
 import py_compile
-import shlex
 import sys
 from collections.abc import Mapping, MutableSequence, Sequence
 from contextlib import suppress
@@ -20,76 +20,79 @@ from typing import Any, Final, NamedTuple, cast
 
 from tellback.errors import ConfigurationError
 from tellback.hook.process import EVENTS
+from tellback.hook.programs import CLAUDE_CODE, AgentProgram, event_of_command
 
 BACKUP: Final = ".before-tellback"
-NO_FILE: Final = b"There was no settings file.\n"  # in place of a copy
-_WRITABLE: Final = 0o222  # for anybody
-TIMEOUT: Final = 10  # seconds after which the agent's program ends a hook process, should all else fail
-_WITH_MATCHER: Final = frozenset({"PostToolUse", "PostToolUseFailure"})
+NO_FILE: Final = b"There was no settings file.\n"  # the backup's content in that case
+_WRITE_MODE: Final = 0o222  # write permission of owner, group or others
+TIMEOUT: Final = 10  # seconds after which the agent kills a hook process: the last resort
 
 
-class Change(NamedTuple):
-    """What would become of a settings file; `before` is None where there is none."""
+class SettingsChange(NamedTuple):
+    """A planned change of a settings file; None as `before` or `after` means that there is no file."""
 
     path: Path
     before: bytes | None
     after: bytes | None
 
 
-def installed(path: Path, program: str, arguments: Sequence[str]) -> Change:
-    """The file with a hook for each event; one that has them, of any version of ours, gets these in their place.
+def plan_install(
+    path: Path, program: str, arguments: Sequence[str], agent: AgentProgram = CLAUDE_CODE, *, policy: bool = False
+) -> SettingsChange:
+    """Plan a file with one hook of ours per event, replacing those of any earlier version.
 
     Raises:
-        ConfigurationError: the file is not what an agent's program reads; it stays as it is.
+        ConfigurationError: the file is not a valid settings file; nothing was changed.
     """
-    before, settings = _read(path)
-    original = _loads(before or b"")
-    _remove(settings)
-    hooks = _mapping(settings, "hooks", path)
-    for name, event in EVENTS.items():
-        command = shlex.join([program, "hook", name, *arguments])
+    before, settings = _read_settings(path)
+    original = _parse_json(before or b"")
+    _remove_our_hooks(settings)
+    hooks = _mapping_at(settings, "hooks", path)
+    for event, command in agent.commands(program, arguments, policy=policy).items():
         entry: dict[str, Any] = {"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT}]}
         groups: Any = hooks.setdefault(event, [])
         if not isinstance(groups, list):
-            raise ConfigurationError(f"{path}: hooks.{event} is no list; nothing was changed")
-        cast("MutableSequence[Any]", groups).append({"matcher": "*", **entry} if event in _WITH_MATCHER else entry)
-    return Change(path, before, before if settings == original else _dumps(settings, before))
+            raise ConfigurationError(f"{path}: hooks.{event} is not a list; nothing was changed")
+        cast("MutableSequence[Any]", groups).append({"matcher": "*", **entry} if event in agent.matched else entry)
+    return SettingsChange(path, before, before if settings == original else _format_json(settings, before))
 
 
-def uninstalled(path: Path) -> Change:
-    """The file without our hooks: its very bytes before the installation where nothing else has changed since.
+def plan_uninstall(path: Path) -> SettingsChange:
+    """Plan a file without our hooks: the exact bytes from before the installation if nothing else has changed.
 
     Raises:
-        ConfigurationError: the file is not what an agent's program reads; it stays as it is.
+        ConfigurationError: the file is not a valid settings file; nothing was changed.
     """
-    before, settings = _read(path)
-    if before is None or not _remove(settings):
-        return Change(path, before, before)
+    before, settings = _read_settings(path)
+    if before is None or not _remove_our_hooks(settings):
+        return SettingsChange(path, before, before)
     try:
-        earlier = _beside(path).read_bytes()
+        earlier = _backup_path(path).read_bytes()
     except OSError:
-        return Change(path, before, _dumps(settings, before))
+        return SettingsChange(path, before, _format_json(settings, before))
     if earlier == NO_FILE:
-        return Change(path, before, _dumps(settings, before) if settings else None)
-    unchanged = _without_empty(_loads_or_none(earlier)) == _without_empty(settings)
-    return Change(path, before, earlier if unchanged else _dumps(settings, before))
+        return SettingsChange(path, before, _format_json(settings, before) if settings else None)
+    unchanged = _drop_empty_events(_parse_json_or_none(earlier)) == _drop_empty_events(settings)
+    return SettingsChange(path, before, earlier if unchanged else _format_json(settings, before))
 
 
-def write(change: Change) -> None:
-    """Put the file in place at once and whole, with the mode it had; through a symbolic link, its target.
+def write_settings(change: SettingsChange) -> None:
+    """Replace the file atomically, keeping its mode; a symbolic link stays, and its target is replaced.
 
     Raises:
-        ConfigurationError: it cannot be written, or has changed since it was read.
+        ConfigurationError: it cannot be written, or it changed after it was read.
     """
     path = Path(os.path.realpath(change.path))
     try:
-        if _bytes(path) != change.before:
+        # The agent's program writes this file too, perhaps since we read it.
+        if _read_bytes(path) != change.before:
             raise ConfigurationError(f"{path} has just been changed by another program; run this again")
         _refuse_read_only(path)
         if change.after is None:
             path.unlink()
             return
         path.parent.mkdir(parents=True, exist_ok=True)
+        # A draft in the same folder: a rename is atomic only within one file system.
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
@@ -107,7 +110,7 @@ def write(change: Change) -> None:
 
 
 def compile_modules() -> None:
-    """Compile what a hook process imports, where that can be kept: else each tool call would pay for it."""
+    """Write the bytecode of the modules that a hook process imports; otherwise every tool call might compile them."""
     import_module("tellback.hook.handling")
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "tellback" and getattr(module, "__file__", None):
@@ -115,15 +118,15 @@ def compile_modules() -> None:
                 py_compile.compile(str(module.__file__), doraise=True)
 
 
-def keep_backup(change: Change) -> Path | None:
-    """Keep what the file was before any hook of ours stood in it, or that there was none.
+def keep_backup(change: SettingsChange) -> Path | None:
+    """Keep a copy of the file from before our first hook, or a note that there was none; return the copy's path.
 
     Raises:
         ConfigurationError: the folder cannot be written.
     """
-    backup = _beside(change.path)
+    backup = _backup_path(change.path)
     _refuse_read_only(change.path)
-    if change.before is not None and _has_ours(_loads(change.before)):
+    if change.before is not None and _has_our_hooks(_parse_json(change.before)):
         return backup if backup.exists() else None
     try:
         backup.parent.mkdir(parents=True, exist_ok=True)
@@ -136,111 +139,116 @@ def keep_backup(change: Change) -> Path | None:
 
 
 def _refuse_read_only(path: Path) -> None:
-    """Replacing a file does not ask for the right to write it: somebody who took that right away meant it."""
-    if path.exists() and not path.stat().st_mode & _WRITABLE:
+    """Refuse a read-only file: replacing it would succeed, but somebody made it read-only on purpose.
+
+    Raises:
+        ConfigurationError: nobody may write the file.
+    """
+    if path.exists() and not path.stat().st_mode & _WRITE_MODE:
         raise ConfigurationError(f"{path} is read-only; nothing was changed")
 
 
-def drop_backup(change: Change) -> None:
-    """Forget what the file was, once it is that again."""
-    _beside(change.path).unlink(missing_ok=True)
+def drop_backup(change: SettingsChange) -> None:
+    """Delete the backup once the file is restored."""
+    _backup_path(change.path).unlink(missing_ok=True)
 
 
 def commands_in(path: Path) -> dict[str, str]:
-    """Our commands in the file, by event.
+    """Return our commands in the file, by event.
 
     Raises:
-        ConfigurationError: the file is not what an agent's program reads.
+        ConfigurationError: the file is not a valid settings file.
     """
-    _, settings = _read(path)
+    _, settings = _read_settings(path)
     found: dict[str, str] = {}
-    for event, groups in _groups(settings).items():
+    for event, groups in _hook_groups(settings).items():
         for group in groups:
-            for hook in _hooks(group):
-                if _is_ours(hook):
+            for hook in _hooks_of(group):
+                if _is_our_hook(hook):
                     found[event] = str(hook["command"])
     return found
 
 
-def _beside(path: Path) -> Path:
+def _backup_path(path: Path) -> Path:
     real = Path(os.path.realpath(path))
     return real.with_name(real.name + BACKUP)
 
 
-def _bytes(path: Path) -> bytes | None:
+def _read_bytes(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
     except FileNotFoundError:
         return None
 
 
-def _read(path: Path) -> tuple[bytes | None, dict[str, Any]]:
+def _read_settings(path: Path) -> tuple[bytes | None, dict[str, Any]]:
     try:
-        before = _bytes(path)
-        found: object = _loads(before or b"")
+        before = _read_bytes(path)
+        found: object = _parse_json(before or b"")
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{path} is no JSON that can be read: {error}; nothing was changed") from error
+        raise ConfigurationError(f"{path} is not valid JSON: {error}; nothing was changed") from error
     if not isinstance(found, dict):
         raise ConfigurationError(f"{path} holds no JSON object; nothing was changed")
     settings = cast("dict[str, Any]", found)
-    _mapping(settings, "hooks", path, add=False)
+    _mapping_at(settings, "hooks", path, add=False)
     return before, settings
 
 
-def _loads(raw: bytes) -> Any:
+def _parse_json(raw: bytes) -> Any:
     text = raw.decode("utf-8-sig")
+    # Python's parser would drop duplicate keys and accept NaN; writing the file back would then change it silently.
     return json.loads(
         text if text.strip() else "{}",
-        object_pairs_hook=_without_doubles,
-        parse_constant=_no_number,
-        parse_float=_number,
+        object_pairs_hook=_refuse_duplicate_keys,
+        parse_constant=_refuse_constant,
+        parse_float=_checked_float,
     )
 
 
-def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no number")
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is not a number")
 
 
-def _number(text: str) -> float:
-    """A number that can be written again."""
+def _checked_float(text: str) -> float:
+    """Parse a number; refuse one that would be written back as Infinity, which is not JSON."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text} is too large a number")
     return number
 
 
-def _loads_or_none(raw: bytes) -> Any:
+def _parse_json_or_none(raw: bytes) -> Any:
     try:
-        return _loads(raw)
+        return _parse_json(raw)
     except ValueError:
         return None
 
 
-def _without_empty(settings: Any) -> Any:
-    """Without events that have no hooks, which an installation and its removal leave nothing of."""
+def _drop_empty_events(settings: Any) -> Any:
+    """Return the settings without events that have no hooks: an installation and its removal do not preserve those."""
     if not isinstance(settings, dict):
         return settings
     kept = cast("dict[str, Any]", settings)
-    groups = {event: found for event, found in _groups(kept).items() if found}
+    groups = {event: found for event, found in _hook_groups(kept).items() if found}
     return {**{key: value for key, value in kept.items() if key != "hooks"}, **({"hooks": groups} if groups else {})}
 
 
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a key stands twice in one object")
+        raise ValueError("a key appears twice in one object")
     return found
 
 
-def _mapping(settings: dict[str, Any], key: str, path: Path, *, add: bool = True) -> dict[str, Any]:
+def _mapping_at(settings: dict[str, Any], key: str, path: Path, *, add: bool = True) -> dict[str, Any]:
     value: object = settings.setdefault(key, {}) if add else settings.get(key, {})
     if not isinstance(value, dict):
-        raise ConfigurationError(f"{path}: {key} is no object; nothing was changed")
+        raise ConfigurationError(f"{path}: {key} is not an object; nothing was changed")
     return cast("dict[str, Any]", value)
 
 
-def _dumps(settings: Mapping[str, Any], before: bytes | None) -> bytes:
-    """JSON with the indentation, the ends of lines and of the file, and the byte order mark that the file had."""
+def _format_json(settings: Mapping[str, Any], before: bytes | None) -> bytes:
+    """Return JSON in the format of the file: its indentation, line endings, final newline and byte order mark."""
     text = (before or b"").decode("utf-8-sig")
     lines = text.splitlines()
     indented = next((line for line in lines[1:] if line.strip()), "  ")
@@ -252,47 +260,46 @@ def _dumps(settings: Mapping[str, Any], before: bytes | None) -> bytes:
     made = json.dumps(settings, indent=indent, ensure_ascii=False) + end
     try:
         made.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which JSON can name and UTF-8 cannot hold
+    except UnicodeEncodeError:  # half a surrogate pair: JSON can escape it, UTF-8 cannot encode it
         made = json.dumps(settings, indent=indent) + end
     return mark + (made.replace("\n", "\r\n") if "\r\n" in text else made).encode()
 
 
-def _groups(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _hook_groups(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
     hooks: object = settings.get("hooks", {})
     if not isinstance(hooks, dict):
         return {}
     return {event: groups for event, groups in cast("dict[str, Any]", hooks).items() if isinstance(groups, list)}
 
 
-def _hooks(group: object) -> list[dict[str, Any]]:
+def _hooks_of(group: object) -> list[dict[str, Any]]:
     hooks: Any = cast("dict[str, Any]", group).get("hooks") if isinstance(group, dict) else None
     listed = cast("Sequence[Any]", hooks) if isinstance(hooks, list) else ()
     return [hook for hook in listed if isinstance(hook, dict)]
 
 
-def _is_ours(hook: Mapping[str, Any]) -> bool:
+def _is_our_hook(hook: Mapping[str, Any]) -> bool:
     command = hook.get("command")
-    if not isinstance(command, str):
-        return False
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return False
-    return len(words) > 2 and Path(words[0]).name == "tellback" and words[1] == "hook" and words[2] in EVENTS
+    return isinstance(command, str) and event_of_command(command, EVENTS) is not None
 
 
-def _has_ours(settings: Mapping[str, Any]) -> bool:
-    return any(_is_ours(hook) for groups in _groups(settings).values() for group in groups for hook in _hooks(group))
+def _has_our_hooks(settings: Mapping[str, Any]) -> bool:
+    return any(
+        _is_our_hook(hook)
+        for groups in _hook_groups(settings).values()
+        for group in groups
+        for hook in _hooks_of(group)
+    )
 
 
-def _remove(settings: dict[str, Any]) -> bool:
-    """Take our hooks out, and what then is empty and would not be there without them."""
+def _remove_our_hooks(settings: dict[str, Any]) -> bool:
+    """Remove our hooks, and groups and events that are empty without them; return whether there were any."""
     removed = False
     hooks = cast("dict[str, Any]", settings.get("hooks", {}))
-    for event, groups in _groups(settings).items():
+    for event, groups in _hook_groups(settings).items():
         kept: list[Any] = []
         for group in groups:
-            ours = [hook for hook in _hooks(group) if _is_ours(hook)]
+            ours = [hook for hook in _hooks_of(group) if _is_our_hook(hook)]
             removed = removed or bool(ours)
             rest = [hook for hook in group["hooks"] if hook not in ours] if ours else None
             if rest:

@@ -1,79 +1,110 @@
-"""What one hook process was told: arguments, then `TELLBACK_*` variables, then the defaults of `tellback.Settings`."""
+"""The options of one hook process, and the configuration file of the guidance that it requests.
+
+Arguments override `TELLBACK_*` variables, which override the defaults of `tellback.Settings`; those are repeated here,
+since importing `Settings` costs too much. The configuration file is TOML:
+
+prompt = "coding"            # the name of the prompt
+deadline = 3600              # seconds from the beginning of the agent's session
+question = "What is asked"   # what providers and observations keep in view
+delivery = "first"
+tools = ["Bash", "Read"]
+required_files = ["report.md"]  # an agent that stops without them is told so, once
+required_tools = ["Bash"]    # the same for tools that have not succeeded in its session
+todos = true                 # the same for open items on its own list (TodoWrite, TaskCreate, update_plan)
+subagents = true             # the main agent is told of a subagent that ended stuck or failed
+checklist = ["The tests pass"]  # points that it must check before it stops
+
+[[providers]]
+name = "DeadlineFeedback"
+every_n_calls = 5
+every_n_seconds = 30
+fields = { warning_threshold_seconds = 120 }
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from tellback.connection_file import find_running_in
+from tellback.contracts.limits import SCHEMA_VERSION
 from tellback.errors import ConfigurationError
 from tellback.names import check_team
 
 FLAGS: Final = {
     "--prompt": "prompt",
     "--config": "hook_config",
+    "--policy": "hook_policy",
     "--redis-url": "redis_url",
     "--team": "team",
     "--wait": "hook_wait",
 }
+
 DEFAULTS: Final = {  # those of `tellback.Settings`; a test compares them
     "redis_url": "redis://127.0.0.1:6379/0",
     "team": "default",
     "shards": 4,
     "intake_max": 100_000,
+    "intake_max_bytes": 512 << 20,
     "spool_max_bytes": 256 << 20,
     "hook_wait": 0.05,
 }
+
 PROMPT: Final = "agent"
 
 
-class Options(NamedTuple):
-    """`wait` is the longest time, in seconds, that the process spends on Redis."""
+class HookOptions(NamedTuple):
+    """The options of a hook process; `wait` is the longest time in seconds that it spends on Redis."""
 
     redis_url: str
     team: str
     shards: int
     data: str
     intake_max: int
+    intake_max_bytes: int
     spool_max_bytes: int
     wait: float
     prompt: str | None
     config: str
     redaction_rules: str
+    policy: str = ""
 
 
-def read_options(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
-    """The options.
+def read_options(arguments: Sequence[str], environ: Mapping[str, str]) -> HookOptions:
+    """Return the options from arguments and environment.
 
     Raises:
-        ConfigurationError: an argument or a variable is wrong; the text names it.
+        ConfigurationError: an argument or a variable is wrong; the message names it.
     """
-    given = _flags(arguments)
+    given = _parse_flags(arguments)
     data = data_folder(environ)
 
     def text(name: str) -> str:
         return given.get(name) or environ.get(f"TELLBACK_{name.upper()}") or str(DEFAULTS.get(name, ""))
 
+    # A Redis that is named explicitly wins over a running `tellback up`, and that wins over the default.
     url = text("redis_url") if given.get("redis_url") or environ.get("TELLBACK_REDIS_URL") else ""
     if not url:
         running = find_running_in(data)
         url = running.redis_url if running else text("redis_url")
-    return Options(
+    return HookOptions(
         redis_url=url,
         team=check_team(text("team")),
-        shards=_whole("shards", text("shards"), 1, 1024),
+        shards=_whole_number("shards", text("shards"), 1, 1024),
         data=data,
-        intake_max=_whole("intake_max", text("intake_max"), 1, 2**62),
-        spool_max_bytes=_whole("spool_max_bytes", text("spool_max_bytes"), 4096, 2**62),
-        wait=_seconds("hook_wait", text("hook_wait")),
+        intake_max=_whole_number("intake_max", text("intake_max"), 1, 2**62),
+        intake_max_bytes=_whole_number("intake_max_bytes", text("intake_max_bytes"), 1, 2**62),
+        spool_max_bytes=_whole_number("spool_max_bytes", text("spool_max_bytes"), 4096, 2**62),
+        wait=_seconds_value("hook_wait", text("hook_wait")),
         prompt=given.get("prompt"),
         config=text("hook_config"),
         redaction_rules=text("redaction_rules"),
+        policy=text("hook_policy"),
     )
 
 
-def _flags(arguments: Sequence[str]) -> dict[str, str]:
+def _parse_flags(arguments: Sequence[str]) -> dict[str, str]:
     given: dict[str, str] = {}
     rest = iter(arguments)
     for argument in rest:
@@ -87,40 +118,151 @@ def _flags(arguments: Sequence[str]) -> dict[str, str]:
     return given
 
 
+def find_file(path: str, folder: object, environ: Mapping[str, str]) -> str:
+    """Return the path of a file that a shared settings file names relative to the project.
+
+    It is looked for in the project that the agent's program names, else in the agent's folder and those above it.
+    """
+    if not path or path.startswith("/"):
+        return path
+    start = environ.get("CLAUDE_PROJECT_DIR") or (folder if isinstance(folder, str) else "") or os.getcwd()  # noqa: PTH109 - as below
+    while True:
+        found = os.path.join(start, path)  # noqa: PTH118 - as below
+        above = os.path.dirname(start)  # noqa: PTH120 - as below
+        if above == start or os.path.exists(found):  # noqa: PTH110 - as below
+            return found if above != start else path
+        start = above
+
+
 def data_folder(environ: Mapping[str, str]) -> str:
-    """Where this user's local files are, as `Settings.data_path` says.
+    """Return the directory of this user's local files, the same as `Settings.data_path`.
 
     Raises:
-        ConfigurationError: nothing says where.
+        ConfigurationError: no variable names it, and the user has no home directory.
     """
     if given := environ.get("TELLBACK_DATA_DIR"):
         return given
-    share = environ.get("XDG_DATA_HOME") or os.path.join(_home(environ), ".local", "share")  # noqa: PTH118 - a path without pathlib
+    share = environ.get("XDG_DATA_HOME") or os.path.join(_home_folder(environ), ".local", "share")  # noqa: PTH118 - a path without pathlib
     return os.path.join(share, "tellback")  # noqa: PTH118 - as above
 
 
-def _home(environ: Mapping[str, str]) -> str:
+def _home_folder(environ: Mapping[str, str]) -> str:
     home = environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - as above
     if not home.startswith("/"):
         raise ConfigurationError("this user has no home directory: set TELLBACK_DATA_DIR")
     return home
 
 
-def _whole(name: str, text: str, least: int, most: int) -> int:
+def _whole_number(name: str, text: str, least: int, most: int) -> int:
     try:
         value = int(text)
     except ValueError:
         value = least - 1
     if not least <= value <= most:
-        raise ConfigurationError(f"TELLBACK_{name.upper()} is no whole number from {least} to {most}")
+        raise ConfigurationError(f"TELLBACK_{name.upper()} is not a whole number from {least} to {most}")
     return value
 
 
-def _seconds(name: str, text: str) -> float:
+def _seconds_value(name: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = 0.0
     if not 0 < value <= 10:
-        raise ConfigurationError(f"TELLBACK_{name.upper()} is no number of seconds above 0, to 10")
+        raise ConfigurationError(f"TELLBACK_{name.upper()} is not a number of seconds above 0 and at most 10")
     return value
+
+
+LISTS: Final = ("required_files", "required_tools", "checklist")
+
+SWITCHES: Final = {"todos": False, "subagents": True}
+
+KEYS: Final = frozenset({"prompt", "deadline", "question", "delivery", "tools", "providers", *SWITCHES, *LISTS})
+
+TRIGGER: Final = frozenset({"every_n_calls", "every_n_seconds"})
+
+DEFAULT: Final[dict[str, Any]] = {  # what `tellback.guidance.registry` has; a test compares them
+    "providers": [
+        {"name": "StuckFeedback", "every_n_calls": 1},
+    ]
+}
+
+
+class HookConfig(NamedTuple):
+    """The content of a configuration file. The workers check the values, as they do for every host."""
+
+    prompt: str | None
+    begun: dict[str, Any]
+    required_files: tuple[str, ...] = ()
+    required_tools: tuple[str, ...] = ()
+    checklist: tuple[str, ...] = ()
+    todos: bool = False
+    subagents: bool = True
+
+    @property
+    def question(self) -> str:
+        """The question in the file; "" if it has none."""
+        return str(self.begun.get("question") or "")
+
+    def evaluation_begun(self, session: str, evaluation: str, prompt: str) -> dict[str, Any]:
+        """Return the event that begins an agent's evaluation; its id is the same in every process: it counts once."""
+        where = {"session": session, "evaluation": evaluation, "prompt": prompt}
+        return {"type": "EvaluationBegun", "v": SCHEMA_VERSION, "event_id": "hook-begun", **where, **self.begun}
+
+
+def read_config(path: str) -> HookConfig:
+    """Return the configuration in the file at `path`; without a path, the default.
+
+    Raises:
+        ConfigurationError: it cannot be read, or a key is wrong; the message names it.
+    """
+    if not path:
+        return _parse_config("the default", DEFAULT)
+    import tomllib  # noqa: PLC0415 - needed when an evaluation begins, not for its other tool calls
+
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - without pathlib
+            found = tomllib.load(file)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+    return _parse_config(path, found)
+
+
+def _parse_config(path: str, found: dict[str, Any]) -> HookConfig:
+    if unknown := sorted(set(found) - KEYS):
+        raise ConfigurationError(f"{path}: unknown key {unknown[0]!r}; there are {', '.join(sorted(KEYS))}")
+    prompt = found.get("prompt")
+    if prompt is not None and (not isinstance(prompt, str) or not prompt):
+        raise ConfigurationError(f"{path}: prompt is not a text")
+    providers = found.get("providers", [])
+    if not isinstance(providers, list):
+        raise ConfigurationError(f"{path}: write providers as [[providers]]")
+    begun: dict[str, Any] = {"providers": [_parse_provider(path, item) for item in cast("list[object]", providers)]}
+    begun |= {key: found[key] for key in ("delivery", "tools", "question") if key in found}
+    if "deadline" in found:
+        begun["deadline_in"] = found["deadline"]
+    switches = {name: found.get(name, default) for name, default in SWITCHES.items()}
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise ConfigurationError(f"{path}: {name} is neither true nor false")
+    files, needed, checklist = (_text_tuple(path, name, found.get(name, [])) for name in LISTS)
+    return HookConfig(prompt, begun, files, needed, checklist, **switches)
+
+
+def _text_tuple(path: str, name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in cast("list[object]", value)):
+        raise ConfigurationError(f"{path}: {name} is not a list of non-empty texts")
+    return tuple(cast("list[str]", value))
+
+
+def _parse_provider(path: str, item: object) -> dict[str, Any]:
+    if not isinstance(item, dict):
+        raise ConfigurationError(f"{path}: write providers as [[providers]]")
+    given = cast("dict[str, Any]", item)
+    known = {"name", "fields"} | TRIGGER
+    if unknown := sorted(set(given) - known):
+        raise ConfigurationError(f"{path}: provider: unknown key {unknown[0]!r}; there are {', '.join(sorted(known))}")
+    if not isinstance(given.get("name"), str):
+        raise ConfigurationError(f"{path}: a provider has no name")
+    trigger = {key: given[key] for key in TRIGGER if key in given}
+    return {"name": given["name"], "trigger": trigger, "fields": given.get("fields", {})}

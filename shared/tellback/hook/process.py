@@ -1,4 +1,7 @@
-"""The process of one event: read, publish, wait a moment, answer. Nothing in here may raise past `main`."""
+"""The process of one event: read it, publish it, wait briefly, answer. Nothing may raise past `main`.
+
+Only the failure log is imported at the top: a failing import elsewhere must be caught and logged like any other error.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +10,51 @@ import select
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
-from tellback.hook.troubles import note
+from tellback.hook.failure_log import log_failure
+from tellback.process_privacy import forbid_dumps
 
-EVENTS: Final = {  # as the command line calls them -> as agents call them
+EVENTS: Final = {  # name on the command line -> name in the agent's JSON
     "session-start": "SessionStart",
     "user-prompt-submit": "UserPromptSubmit",
+    "pre-tool-use": "PreToolUse",
     "post-tool-use": "PostToolUse",
     "post-tool-use-failure": "PostToolUseFailure",
+    "subagent-start": "SubagentStart",
+    "subagent-stop": "SubagentStop",
     "stop": "Stop",
 }
 MOST_BYTES: Final = 64 << 20  # of standard input
-STDIN_SECONDS: Final = 2.0  # without a byte
+STDIN_SECONDS: Final = 2.0  # without a byte: an agent that keeps the pipe open must not keep the hook alive
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Handle one event. The exit code is 0 whatever happens, and without an answer nothing is printed."""
+    """Handle one event. The exit code is 0 whatever happens, and nothing is printed unless there is an answer."""
     try:
-        _handle(arguments)
+        forbid_dumps()  # the environment has the password of Redis; the agent's commands run as the same user
+        _handle_one(arguments)
     except BaseException as error:  # noqa: BLE001 - an agent is not to be broken by a hook, whatever goes wrong in it
         try:
-            note(os.environ, f"{arguments[0] if arguments else ''}: {type(error).__name__}: {error}")
+            log_failure(os.environ, f"{arguments[0] if arguments else ''}: {type(error).__name__}: {error}")
         except BaseException:  # noqa: BLE001 - there is nobody left to tell
             os._exit(0)
-    os._exit(0)  # what the thread may hang in must not hold the process up
+    os._exit(0)  # without waiting for the thread, which may hang in a resolver or a handshake
 
 
-def _handle(arguments: Sequence[str]) -> None:
+def _handle_one(arguments: Sequence[str]) -> None:
     name = EVENTS[arguments[0]]
     raw = _standard_input()
-    from tellback.hook.handling import handle  # noqa: PLC0415 - an import that fails must find the process on its guard
+    from tellback.hook.handling import handle_event  # noqa: PLC0415 - an import that fails must find the process on its guard
 
-    handle(raw, name, arguments[1:])
+    handle_event(raw, name, arguments[1:])
 
 
 def _standard_input() -> bytes:
-    """All that comes, for as long as something does."""
+    """Read standard input to its end.
+
+    Raises:
+        TimeoutError: no byte came for `STDIN_SECONDS`.
+        ValueError: it is larger than `MOST_BYTES`.
+    """
     chunks: list[bytes] = []
     size = 0
     while select.select([0], [], [], STDIN_SECONDS)[0]:

@@ -1,1 +1,1 @@
-"""The way in for facts: a buffered publisher, and the disk spool for when Redis is away."""
+"""Publishing of events: a buffered publisher, and the disk spool in which events wait while Redis is unavailable."""

@@ -1,115 +1,159 @@
-"""One family's facts on their way to Redis: what one family waits for holds no other back."""
+"""The events of one stream on their way to Redis: buffered in memory, and spooled while the stream takes none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Final
 
-from redis import exceptions
-
 from tellback import clock
-from tellback.errors import SpoolFull, Unavailable
+from tellback.errors import SpoolFull
 from tellback.log import get_logger
-from tellback.messaging.spool import Fact, Spool
+from tellback.messaging.spool import MAX_AGE_SECONDS, Send, Spool, SpooledEvent
+from tellback.names import Family
 
 RETRY_SECONDS: Final = 0.5
+
+SLICE: Final = 1_000  # orphaned events between two flushes of our own: a whole backlog delayed a host by 23 s
 
 _log = get_logger("tellback.publisher")
 
 
-class Lane:
-    """A buffer in memory and a spool behind it. Order holds: while anything is spooled, what comes later is too.
+class BufferedTotal:
+    """The number and size of one family's events in memory, over all its streams; the buffer lock guards it."""
 
-    `take` runs under the publisher's guard, everything else under its sending lock.
-    """
+    __slots__ = ("bytes", "events", "family")
 
-    def __init__(self, spool: Spool, send: Callable[[Sequence[Fact]], None], batch: int) -> None:
-        """Take the spool, what sends facts or raises, and the facts sent at once."""
-        self._spool = spool
-        self._send = send
-        self._batch = batch
-        self._buffer: list[Fact] = []
-        self._adopted = False
-        self._asked = False
-        self._left = False
-        self._next_try = 0.0
-        self.full: SpoolFull | None = None
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        self.events = 0
         self.bytes = 0
 
+
+class Lane:
+    """One stream's buffer in memory, with a spool behind it. While anything is spooled, later events are spooled too.
+
+    The writer's mark needs this order, not only the reader: an event that overtakes another makes it look sent.
+    `append`, `take_all` and `put_back` run under the publisher's buffer lock, everything else under its send lock.
+    """
+
+    def __init__(self, stream: str, writer: str, spool: Spool, total: BufferedTotal) -> None:
+        self.total = total
+        self._stream = stream
+        self._writer = writer
+        self._spool = spool
+        self._number = 0
+        self._buffer: list[SpooledEvent] = []
+        self._bytes = 0
+        self._next_try = 0.0
+        self._tried_since: float | None = None  # since the first attempt to send what is in memory; by `since_boot`
+        self.left = False
+        """True if other processes may have left events to send."""
+        self.full: SpoolFull | None = None
+
     def __len__(self) -> int:
-        """Facts in memory."""
+        """Return the number of events in memory."""
         return len(self._buffer)
 
     @property
     def spooled(self) -> bool:
-        """Whether facts of this process wait on disk."""
+        """True if events of this process wait on disk."""
         return self._spool.pending
 
     @property
-    def trouble(self) -> bool:
-        """Whether sending failed and is to be tried again, or others have left something to send."""
-        return self.full is not None or self._left or self._spool.pending
+    def behind(self) -> bool:
+        """True if events on disk must be sent first."""
+        return self.left or self._spool.pending
+
+    @property
+    def needs_retry(self) -> bool:
+        """True if sending failed and must be retried, or other processes may have left events."""
+        return self.full is not None or self.behind
 
     @property
     def due(self) -> bool:
-        """Whether sending makes sense now: a lane in trouble rests between its tries."""
-        return clock.monotonic() >= self._next_try if self.trouble else bool(self._buffer)
+        """True if it is time to send; after a failure a lane waits `RETRY_SECONDS`."""
+        return clock.monotonic() >= self._next_try if self.needs_retry else bool(self._buffer)
 
-    def recover(self) -> bool:
-        """Have what others may have left sent, too; whether there is any, asked once. Under the publisher's guard."""
-        if self._asked:
-            return False
-        self._asked = True
-        self._left = not self._adopted and bool(self._spool.others())
-        return self._left
+    def append(self, raw: bytes) -> None:
+        """Number an event and add it to the buffer."""
+        self._number += 1
+        self._buffer.append(SpooledEvent(self._stream, raw, self._writer, self._number))
+        self._bytes += len(raw)
+        self.total.events += 1
+        self.total.bytes += len(raw)
 
-    def take(self, fact: Fact) -> int:
-        """Keep a fact in memory; returns how many there are."""
-        self._buffer.append(fact)
-        self.bytes += len(fact[1])
-        return len(self._buffer)
+    def take_all(self) -> list[SpooledEvent]:
+        """Remove and return all events in memory; drop them if the first attempt was too long ago.
 
-    def empty(self) -> list[Fact]:
-        """Take what is in memory out; runs under the publisher's guard."""
-        facts, self._buffer, self.bytes = self._buffer, [], 0
-        return facts
+        They wait here if the disk is full, while Redis forgets the writer's mark.
+        """
+        events, self._buffer = self._buffer, []
+        self.total.events -= len(events)
+        self.total.bytes -= self._bytes
+        self._bytes = 0
+        if self._tried_since is None:
+            self._tried_since = clock.since_boot()
+        elif events and self._age() > MAX_AGE_SECONDS:
+            _log.error("spool.dropped", stream=self._stream, events=len(events), reason="older than six days")
+            return []
+        return events
 
-    def send(self, facts: list[Fact]) -> None:
-        """Send what is spooled, then `facts`; what cannot be sent is spooled, or stays in memory should that fail."""
-        sent = 0
-        try:
-            self._send_spool()
-            for start in range(0, len(facts), self._batch):
-                chunk = facts[start : start + self._batch]
-                self._send(chunk)
-                sent += len(chunk)
-            self.full = None
-        except (Unavailable, exceptions.RedisError, OSError) as trouble:  # OSError: of the spool's files
-            self._next_try = clock.monotonic() + RETRY_SECONDS
-            self._keep(facts[sent:], trouble)
+    def emptied(self) -> None:
+        """Note that everything from `take_all` is in Redis or on disk."""
+        self.full = self._tried_since = None
+
+    def _age(self) -> float:
+        return 0.0 if self._tried_since is None else clock.since_boot() - self._tried_since
+
+    def put_back(self, events: list[SpooledEvent]) -> None:
+        """Put events from `take_all` back in front of those that came since."""
+        size = sum(len(event.raw) for event in events)
+        self._buffer[:0] = events
+        self._bytes += size
+        self.total.events += len(events)
+        self.total.bytes += size
+
+    def catch_up(self, send: Send) -> None:
+        """Send this process's spooled events, then a slice of those that dead processes left; `send` may raise."""
+        self._send_own(send)
+        self._send_others(send)
+
+    def _send_own(self, send: Send) -> None:
+        if self._spool.pending:
+            self._spool.send_own(send)
+            self.left = True  # other processes may have died during the outage
+            _log.info("publisher.recovered")
+
+    def _send_others(self, send: Send) -> None:
+        """Send a slice of what others left, ahead of the events in memory: a small backlog keeps its place in order."""
+        if self.left:
+            rest = SLICE
+
+            def more(sent: int) -> bool:
+                nonlocal rest
+                rest -= max(sent, SLICE // 8)  # a chunk of large events has few
+                return rest > 0
+
+            self.left = self._spool.send_orphans(send, more)
+
+    def keep(self, events: list[SpooledEvent], trouble: Exception) -> None:
+        """Spool events that could not be sent.
+
+        Raises:
+            SpoolFull: there is no room; the caller puts the events back.
+        """
+        self._next_try = clock.monotonic() + RETRY_SECONDS
+        if events:
+            self._spool.append(events, self._age())
+            _log.warning("publisher.spooled", stream=self._stream, events=len(events), reason=str(trouble))
+
+    def abandon(self) -> None:
+        """Close the parent's files in a forked child, without changing or unlocking them.
+
+        A lock lasts while any process has the file open, and in the child the frames of the parent's threads keep this
+        lane alive. Without this, nobody could send the file of a parent that died before its child.
+        """
+        self._spool.abandon()
 
     def close(self) -> None:
-        """Let go of the spool."""
+        """Close the spool."""
         self._spool.close()
-
-    def _send_spool(self) -> None:
-        recovered = self._spool.pending
-        if recovered:
-            self._spool.send_own(self._send)
-            _log.info("publisher.recovered")
-        if recovered or not self._adopted:
-            self._spool.send_orphans(self._send)
-            self._adopted = True
-            self._left = False
-
-    def _keep(self, facts: list[Fact], trouble: Exception) -> None:
-        if not facts:
-            return
-        try:
-            self._spool.append(facts)
-            self.full = None
-            _log.warning("publisher.spooled", facts=len(facts), reason=str(trouble))
-        except SpoolFull as full:
-            self._buffer[:0] = facts
-            self.bytes += sum(len(raw) for _, raw in facts)
-            self.full = full

@@ -1,7 +1,8 @@
-"""Publishes facts: buffered by count and a short linger, spooled to disk while Redis is away or an intake is full.
+"""The publisher of a process: it buffers events for a short delay, and spools them if Redis or a stream takes none.
 
-Each family has a lane of its own, so that a stream at its bound holds up only its own family. Order holds per process
-and family.
+Each stream has a lane of its own, so a full stream holds back only its own events. Order holds per process and stream.
+Each process is a writer that numbers the events of each stream; the script that appends them drops what it has seen, so
+resending is safe (docs/decisions/idempotent-appends.md).
 """
 
 from __future__ import annotations
@@ -10,214 +11,288 @@ import atexit
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+from redis import exceptions
+
 from tellback.contracts.codec import encode
-from tellback.contracts.message import MAX_MESSAGE_BYTES, Message
+from tellback.contracts.limits import MAX_MESSAGE_BYTES
+from tellback.contracts.message import Message
 from tellback.errors import InvalidInput, SpoolFull, StateConflict, Unavailable
+from tellback.forks import run_in_child
 from tellback.log import get_logger
-from tellback.messaging.lane import RETRY_SECONDS, Lane
-from tellback.messaging.places import SpoolPlace
-from tellback.messaging.spool import Fact, Spool
+from tellback.messaging.append_call import Bounds
+from tellback.messaging.appending import AppendOutcome, Unreachable, append_all
+from tellback.messaging.lane import RETRY_SECONDS, BufferedTotal, Lane
+from tellback.messaging.spool import Spool, SpooledEvent
+from tellback.messaging.team_cache import SpoolLocation, spool_name
 from tellback.names import Family, shard_of
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import Layout, stream_of
-from tellback.state.script import Call, Script
 
-BUFFER_MAX: Final = 20_000
-BUFFER_BYTES: Final = 64 << 20
-SCRIPT_BYTES: Final = 512 << 10
-
-_append = Script("append_facts")
 _log = get_logger("tellback.publisher")
+BUFFER_MAX: Final = 20_000  # events of a family in memory
+
+BUFFER_BYTES: Final = 64 << 20
 
 
 class Publisher:
-    """The way in for the facts of one process; safe across threads and forks."""
+    """Publishes the events of one process; safe across threads and forks. `location` is the spool's place on disk."""
 
-    def __init__(self, database: Database, layout: Layout, settings: Settings, place: SpoolPlace | None = None) -> None:
-        """Take the Redis, the team's shards, the limits, and where on disk facts for this Redis are kept."""
+    def __init__(
+        self, database: Database, layout: Layout, settings: Settings, location: SpoolLocation | None = None
+    ) -> None:
         self._db = database
         self._layout = layout
         self._settings = settings
-        self._place = place or SpoolPlace(str(settings.data_path / "spool" / layout.team), "here")
+        self._bounds = Bounds.of(settings.intake_max, settings.intake_max_bytes, layout.shards)
+        self._place = location or SpoolLocation(str(settings.data_path / "spool" / layout.team), "here")
         self._closed = False
-        self._stream_of = lru_cache(maxsize=4096)(self._find_stream)  # a host has few sessions at a time
-        self._new_process()
+        self._stream_of = lru_cache(maxsize=4096)(self._stream_key)  # a host has few sessions at a time
+        self._begin()
+        self._finalized = True
         atexit.register(self.close)
+        run_in_child(self._begin_in_child)
 
-    def _new_process(self) -> None:
-        self._pid = os.getpid()
-        self._hurried = False
-        self._lengths: dict[str, int] = {}
-        self._guard = threading.Condition()
-        self._sending = threading.Lock()
+    def _begin(self) -> None:
+        self._writer = os.urandom(8).hex()
+        self._flush_soon = False
+        self._fresh = 0  # events taken since the last pass
+        self._buffer_lock = threading.Condition()
+        self._send_lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._lanes = {family: self._lane(family) for family in Family}
+        self._lanes: dict[str, Lane] = {}  # by the name of their spool
+        self._totals = {family: BufferedTotal(family) for family in Family}
+        self._asked: set[Family] = set()  # families whose orphaned spools were looked for
 
-    def _lane(self, family: Family) -> Lane:
-        batch = self._settings.publish_batch
-        spool = Spool(self._place, family, max_bytes=self._settings.spool_max_bytes, chunk=batch)
-        return Lane(spool, self._send, batch)
-
-    def _follow_fork(self) -> None:
-        """In a forked child begin anew: buffer, spool and locks are the parent's, and its threads are not here."""
-        if os.getpid() == self._pid:
-            return
-        self._new_process()
-        util = sys.modules.get("multiprocessing.util")
-        if util is not None:  # its children end without running what atexit holds
-            util.Finalize(None, self.close, exitpriority=0)
+    def _begin_in_child(self) -> None:
+        """Start with an empty state: buffers, spools and locks are the parent's, and its threads do not run here."""
+        for lane in self._lanes.values():
+            lane.abandon()
+        self._begin()
+        self._finalized = False
 
     def publish(self, message: Message) -> None:
-        """Take a fact; it is sent within the linger, or by `flush`.
+        """Buffer an event; it is sent after the publish delay, or by `flush`.
 
         Raises:
-            InvalidInput: the message is above the size of one entry, or holds text that UTF-8 cannot.
-            SpoolFull: Redis is away and so is the room to keep facts; this one was not taken.
-            StateConflict: this publisher was closed; nothing would send the fact.
+            InvalidInput: the message is larger than an entry may be, or has text that UTF-8 cannot encode.
+            SpoolFull: Redis is unavailable and the spool is full; the event was not accepted.
+            StateConflict: this publisher is closed, so nothing would send the event.
         """
-        try:
-            raw = encode(message)
-        except (
-            UnicodeEncodeError
-        ) as error:  # half a surrogate pair, as Python makes of a file's name in another encoding
-            raise InvalidInput(
-                f"{type(message).__name__} holds text that is not valid Unicode: {error.reason}"
-            ) from None
-        if len(raw) > MAX_MESSAGE_BYTES:
-            raise InvalidInput(f"{type(message).__name__} has {len(raw)} bytes; an entry holds {MAX_MESSAGE_BYTES}")
-        self._follow_fork()
-        stream = self._stream_of(message.family, message.routing)
-        lane = self._lanes[message.family]
-        with self._guard:
+        raw = _encoded(message)
+        family = message.family
+        stream, name = self._stream_of(family, message.routing)
+        with self._buffer_lock:
             if self._closed:
                 raise StateConflict("this client is closed: connect again")
+            lane = self._lanes.get(name) or self._open(family, name, stream)
             if lane.full is not None:
                 raise lane.full
-            waiting = lane.take((stream, raw))
-            if waiting in (1, self._settings.publish_batch):
-                self._start()
-                self._guard.notify()
-        if waiting >= BUFFER_MAX or lane.bytes >= BUFFER_BYTES:
-            self.flush()  # a producer faster than Redis pays here, rather than in memory
+            lane.append(raw)
+            self._fresh += 1
+            if self._fresh == 1 or len(lane) == self._settings.publish_batch:
+                self._wake()
+        if lane.total.events >= BUFFER_MAX or lane.total.bytes >= BUFFER_BYTES:
+            self._flush()  # back-pressure: a producer faster than Redis waits here instead of filling the memory
 
-    def _find_stream(self, family: Family, routing: str) -> str:
-        return stream_of(self._layout.shard(shard_of(routing, self._layout.shards)), family)
+    def _stream_key(self, family: Family, routing: str) -> tuple[str, str]:
+        stream = stream_of(self._layout.shard(shard_of(routing, self._layout.shards)), family)
+        return stream, spool_name(stream)
+
+    def _open(self, family: Family, name: str, stream: str) -> Lane:
+        """Return the lane of a stream, holding the buffer lock; a family's first one also opens its orphaned spools."""
+        if family not in self._asked:
+            self._find_left(family)
+        if name not in self._lanes:
+            batch, most = self._settings.publish_batch, self._settings.spool_max_bytes
+            spool = Spool(self._place, name, max_bytes=most, chunk=batch)
+            self._lanes[name] = Lane(stream, self._writer, spool, self._totals[family])
+        return self._lanes[name]
+
+    def _find_left(self, family: Family) -> bool:
+        """Open lanes for what other processes left on disk for a family, holding the buffer lock; return if any."""
+        self._asked.add(family)
+        names = self._place.left(family)
+        for name in names:
+            shard = name.partition(".")[2]
+            # A folder without a shard has events of several streams. Each line names its own; the lane gets no others.
+            stream = stream_of(self._layout.shard(int(shard)), family) if shard.isdecimal() else ""
+            self._open(family, name, stream).left = True
+        return bool(names)
 
     def flush(self) -> None:
-        """Send what is buffered, now; it is in Redis or in the spool when this returns.
+        """Send all buffered events now; when this returns they are in Redis or in the spool.
 
         Raises:
-            SpoolFull: neither took it; it stays in memory and is tried again.
+            SpoolFull: some are in neither; they stay in memory and are retried.
         """
-        self._follow_fork()
-        with self._sending:
-            for lane in self._lanes.values():
-                if len(lane) or lane.trouble:
-                    self._send_lane(lane)
-        self._raise_full()
-
-    def _raise_full(self) -> None:
-        for lane in self._lanes.values():
+        self._flush()
+        for lane in self._all():
             if lane.full is not None:
                 raise lane.full
 
-    def recover(self, family: Family) -> None:
-        """Have what dead processes of this host left on disk for a family sent; returns at once.
+    def _flush(self) -> None:
+        with self._send_lock:
+            self._send([lane for lane in self._all() if len(lane) or lane.needs_retry])
 
-        Whoever publishes does that by the way. This is for those who may never: whose calls are decisions.
+    def _all(self) -> list[Lane]:
+        with self._buffer_lock:
+            return list(self._lanes.values())
+
+    def send_orphans(self, family: Family) -> None:
+        """Start sending what dead processes of this host left on disk for a family; return at once.
+
+        Publishing does this anyway. Call it in clients that may never publish because all their calls are decisions.
         """
-        self._follow_fork()
-        with self._guard:
-            if not self._closed and self._lanes[family].recover():
-                self._start()
-                self._guard.notify()
+        with self._buffer_lock:
+            if not self._closed and family not in self._asked and self._find_left(family):
+                self._wake()
 
-    def hurry(self) -> None:
-        """Have what is buffered sent without the linger; returns at once."""
-        self._follow_fork()
-        with self._guard:
-            self._hurried = any(map(len, self._lanes.values()))
-            self._guard.notify()
+    def flush_soon(self) -> None:
+        """Start sending buffered events without the publish delay; return at once."""
+        with self._buffer_lock:
+            self._flush_soon = any(map(len, self._lanes.values()))
+            self._buffer_lock.notify()
 
     @property
     def spooled(self) -> bool:
-        """Whether facts of this process wait on disk."""
-        return any(lane.spooled for lane in self._lanes.values())
+        """True if events of this process wait on disk."""
+        return any(lane.spooled for lane in self._all())
 
     def close(self) -> None:
-        """Flush, stop the thread, let go of the spool; safe to call again."""
-        if self._closed or os.getpid() != self._pid:
+        """Flush, stop the thread and close the spool; safe to call again."""
+        if self._closed:
             return
         self._closed = True
-        with self._guard:
-            self._guard.notify()
+        with self._buffer_lock:
+            self._buffer_lock.notify()
         try:
             self.flush()
         except SpoolFull:
-            _log.exception("publisher.lost", facts=sum(map(len, self._lanes.values())))
-        with self._sending:
-            for lane in self._lanes.values():
+            _log.exception("publisher.events_lost", events=sum(map(len, self._all())))
+        with self._send_lock:
+            for lane in self._all():
                 lane.close()
         atexit.unregister(self.close)
 
-    def _start(self) -> None:
+    def _wake(self) -> None:
+        """Wake the thread, starting it if necessary, to send what is due. Call it holding the buffer lock."""
+        if self._closed:
+            return
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="tellback-publisher", daemon=True)
             self._thread.start()
+        util = None if self._finalized else sys.modules.get("multiprocessing.util")
+        if util is not None:  # children of multiprocessing end by os._exit, which skips atexit handlers
+            util.Finalize(None, self.close, exitpriority=0)
+            self._finalized = True
+        self._buffer_lock.notify()
 
     def _run(self) -> None:
-        lanes = self._lanes.values()
         while not self._closed:
-            with self._guard:
+            with self._buffer_lock:
+                lanes = self._lanes.values()
                 if not any(lane.due for lane in lanes):
-                    self._guard.wait(timeout=RETRY_SECONDS if any(lane.trouble for lane in lanes) else None)
-                most = max(map(len, lanes))
-                if most < self._settings.publish_batch and not self._hurried and not self._closed:
-                    self._guard.wait(timeout=self._settings.publish_linger)
-                self._hurried = False
-            with self._sending:
-                for lane in lanes:
-                    if lane.due and not self._closed:
-                        self._send_lane(lane)
+                    self._buffer_lock.wait(timeout=RETRY_SECONDS if any(lane.needs_retry for lane in lanes) else None)
+                most = max(map(len, lanes), default=0)
+                if most < self._settings.publish_batch and not self._flush_soon and not self._closed:
+                    self._buffer_lock.wait(timeout=self._settings.publish_delay)
+                self._flush_soon = False
+            with self._send_lock:
+                if not self._closed:
+                    self._send([lane for lane in self._all() if lane.due])
 
-    def _send_lane(self, lane: Lane) -> None:
-        with self._guard:
-            facts = lane.empty()
-        lane.send(facts)
-        if lane.trouble:
-            with self._guard:
-                self._start()
-                self._guard.notify()  # the thread may sleep without a limit; from now on it tries again and again
+    def _send(self, lanes: Sequence[Lane]) -> None:
+        """Send the events of lanes: all lanes without a spool in shared round trips, then the others one by one."""
+        behind = [lane for lane in lanes if lane.behind]
+        away = self._send_buffered([lane for lane in lanes if not lane.behind])
+        for lane in behind:
+            if away is None:
+                away = self._catch_up(lane)
+            else:  # one timeout is enough: the other lanes do not try a Redis that does not answer
+                self._keep(lane, self._emptied([lane])[0], away)
+        if any(lane.needs_retry for lane in lanes):
+            with self._buffer_lock:
+                self._wake()  # the thread may be waiting without a timeout; now it has something to retry
 
-    def _send(self, facts: Sequence[Fact]) -> None:
-        """Append to the streams unless one is at its bound; what was sent twice after a fault has no effect."""
-        streams = sorted({stream for stream, _ in facts})
-        if any(self._lengths.get(stream, 0) >= self._settings.intake_max for stream in streams):
-            self._lengths.update(zip(streams, self._db.pipeline([("XLEN", stream) for stream in streams]), strict=True))
-        for stream in streams:
-            if self._lengths.get(stream, 0) >= self._settings.intake_max:
-                raise Unavailable(f"{stream} is at its bound of {self._settings.intake_max} entries")
-        calls = list(_appends(facts))
-        for call, length in zip(calls, self._db.run_all(calls), strict=True):
-            self._lengths[call.keys[0]] = length
+    def _catch_up(self, lane: Lane) -> Unreachable | None:
+        """Send a lane's events from disk, then from memory; return the error if Redis does not answer at all."""
+        recovering = lane.spooled
+        try:
+            lane.catch_up(self._send_spooled)
+        except (Unavailable, exceptions.RedisError, OSError) as trouble:  # OSError comes from the spool's files
+            self._keep(lane, self._emptied([lane])[0], trouble)
+            return trouble if isinstance(trouble, Unreachable) else None
+        if recovering:  # other processes may have died while Redis was away
+            with self._buffer_lock:
+                if self._find_left(lane.total.family):
+                    self._wake()
+        return self._send_buffered([lane])
+
+    def _send_spooled(self, events: Sequence[SpooledEvent]) -> None:
+        """Send part of a spool, after the new events of lanes without a spool, which must not wait for a backlog."""
+        away = self._send_buffered([lane for lane in self._all() if len(lane) and not lane.behind])
+        if away is not None:
+            raise away
+        streams: dict[str, list[SpooledEvent]] = {}
+        for event in events:
+            streams.setdefault(event.stream, []).append(event)
+        outcomes = [AppendOutcome() for _ in streams]
+        self._append(list(streams.values()), outcomes)
+        for outcome in outcomes:
+            if outcome.trouble is not None:
+                raise outcome.trouble
+
+    def _send_buffered(self, lanes: Sequence[Lane]) -> Unreachable | None:
+        """Send the lanes' events in memory; return the error if Redis does not answer at all."""
+        waiting = self._emptied(lanes)
+        outcomes = [AppendOutcome() for _ in lanes]
+        try:
+            self._append(waiting, outcomes)
+        except BaseException:  # for example Ctrl-C in a caller's thread, whose program may go on
+            with self._buffer_lock:
+                for lane, events, outcome in zip(lanes, waiting, outcomes, strict=True):
+                    lane.put_back(events[outcome.sent :])
+                self._wake()
+            raise
+        away: Unreachable | None = None
+        for lane, events, outcome in zip(lanes, waiting, outcomes, strict=True):
+            if outcome.trouble is None:
+                lane.emptied()
+                continue
+            self._keep(lane, events[outcome.sent :], outcome.trouble)
+            away = outcome.trouble if isinstance(outcome.trouble, Unreachable) else away
+        return away
+
+    def _append(self, waiting: Sequence[Sequence[SpooledEvent]], outcomes: Sequence[AppendOutcome]) -> None:
+        append_all(self._db, self._bounds, self._settings.publish_batch, waiting, outcomes)
+
+    def _emptied(self, lanes: Sequence[Lane]) -> list[list[SpooledEvent]]:
+        with self._buffer_lock:
+            self._fresh = 0
+            return [lane.take_all() for lane in lanes]
+
+    def _keep(self, lane: Lane, events: list[SpooledEvent], trouble: Exception) -> None:
+        try:
+            lane.keep(events, trouble)
+        except SpoolFull as full:
+            with self._buffer_lock:
+                lane.put_back(events)
+                lane.full = full
+        else:
+            lane.emptied()
 
 
-def _appends(facts: Sequence[Fact]) -> Iterator[Call]:
-    """Scripts that append each stream's facts in order, each small enough not to hold Redis up."""
-    streams: dict[str, list[bytes]] = {}
-    sizes: dict[str, int] = {}
-    for stream, raw in facts:
-        waiting = streams.setdefault(stream, [])
-        if waiting and sizes[stream] + len(raw) > SCRIPT_BYTES:
-            yield _append.call([stream], waiting)
-            waiting = streams[stream] = []
-            sizes[stream] = 0
-        waiting.append(raw)
-        sizes[stream] = sizes.get(stream, 0) + len(raw)
-    for stream, waiting in streams.items():
-        yield _append.call([stream], waiting)
+def _encoded(message: Message) -> bytes:
+    try:
+        raw = encode(message)
+    except UnicodeEncodeError as error:  # half a surrogate pair, as in names of files that are not UTF-8
+        name = type(message).__name__
+        raise InvalidInput(f"{name} holds text that is not valid Unicode: {error.reason}") from None
+    if len(raw) > MAX_MESSAGE_BYTES:
+        raise InvalidInput(f"{type(message).__name__} has {len(raw)} bytes; an entry holds {MAX_MESSAGE_BYTES}")
+    return raw

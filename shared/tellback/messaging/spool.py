@@ -1,218 +1,285 @@
-"""Facts on disk while Redis is away: one append-only file for each process, sent later in order.
+"""The spool: events on disk while Redis is unavailable or a stream is full, sent later in order.
 
-A line is `MILLISECONDS TAB STREAM TAB JSON`. The process that writes a file holds a lock on it, so a file that can be
-locked belongs to a process that is gone, and any later process of this host sends it. How far a file was sent stands
-beside it; what is sent twice after a crash has no effect, since every fact has an id.
+Each long-lived process has a file of its own; all hooks of a host share one. Only the holder of a file's lock may write
+or send it. So a file that can be locked belongs to a dead process, or is the shared one, and any process of the host
+may send it. An event that is sent twice after a crash has no second effect, since it has an id, or a writer and a
+number. The module avoids pathlib, because `tellback hook` imports it during an outage.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import IO, Final, Self
+from contextlib import suppress
+from typing import Final, Protocol
 
 from tellback import clock
+from tellback.backoff import Backoff
 from tellback.errors import SpoolFull
 from tellback.log import get_logger
-from tellback.messaging.places import SpoolPlace
+from tellback.messaging.spool_file import (
+    SHARED,
+    SUFFIX,
+    Chunk,
+    Quarantine,
+    SpoolFile,
+    format_line,
+    is_intake_stream,
+    parse_line,
+)
+from tellback.messaging.spool_file import SpooledEvent as SpooledEvent  # noqa: PLC0414 - who spools imports it from here
+from tellback.messaging.team_cache import SpoolLocation
 
-KEPT_SECONDS: Final = 6 * 86_400  # a day less than event ids are remembered
+MAX_AGE_SECONDS: Final = 6 * 86_400  # a day less than Redis keeps marks and event ids: older events might count twice
+LOCK_BACKOFF: Final = Backoff(first=0.0005, longest=0.01)
+LOCK_SECONDS: Final = 1.0  # for the shared file: an append holds it briefly, but its holder may have been stopped
+FOLD_BYTES: Final = 64 << 10  # a process that ends moves up to this much to the shared file, or files would pile up
 
-Fact = tuple[str, bytes]
-Send = Callable[[Sequence[Fact]], None]
+Send = Callable[[Sequence[SpooledEvent]], None]
 
 _log = get_logger("tellback.spool")
 
 
-class Spool:
-    """The spool of one process for one family, in a folder shared by all processes of the host."""
+class Report(Protocol):
+    """A function that reports an event to a person: a log, or the failure log of a hook."""
 
-    def __init__(self, place: SpoolPlace, family: str, *, max_bytes: int, chunk: int) -> None:
-        """Take the place, the cap of all the team's files in bytes, and how many facts are sent at once."""
-        self._chunk = chunk
-        self._team = Path(place.team)
-        self._folder, *self._others = map(Path, place.folders(family))
-        self._max_bytes = max_bytes
-        self._own: _SpoolFile | None = None
+    def __call__(self, event: str, **fields: object) -> None:
+        """Report an event with its fields."""
+
+
+class Spool:
+    """The spool of one process for one stream, in a folder shared by all processes of the host."""
+
+    def __init__(
+        self,
+        location: SpoolLocation,
+        name: str,
+        *,
+        max_bytes: int,
+        chunk: int,
+        shared: bool = False,
+        report: Report = _log.error,
+    ) -> None:
+        """Prepare the spool; files are created by the first `append`.
+
+        Args:
+            location: the folders of the team's spools.
+            name: the spool's name, FAMILY.SHARD.
+            max_bytes: the cap of all files of the team together.
+            chunk: most lines to send at once.
+            shared: append to the file that all short-lived processes share.
+            report: reports damaged, dropped and quarantined events.
+        """
+        self._place, self._name = location, name
+        self._family = name.partition(".")[0]
+        self._folder = location.folders(name)[0]
+        self._max_bytes, self._most = max_bytes, chunk
+        self._shared, self._report = shared, report
+        self._own: SpoolFile | None = None
+        self._orphan: SpoolFile | None = None
 
     @property
     def pending(self) -> bool:
-        """Whether this process has facts that were not sent."""
-        return self._own is not None and self._own.pending
+        """True if this process has events that were not sent."""
+        own = self._own
+        return own is not None and own.pending
 
-    def append(self, facts: Sequence[Fact]) -> None:
-        """Keep facts, all or none.
+    def append(self, events: Sequence[SpooledEvent], age: float = 0.0) -> None:
+        """Write events to disk, all or none; their horizon counts from `age` seconds ago.
 
         Raises:
-            SpoolFull: the cap of the folder, or the disk, is reached.
+            SpoolFull: the team's cap is reached, or the disk is full or not writable.
         """
-        stamp = int(clock.wall() * 1000)
-        block = b"".join(b"%d\t%s\t%s\n" % (stamp, stream.encode(), raw) for stream, raw in facts)
+        stamp = int((clock.wall() - age) * 1000)
+        block = b"".join(format_line(event, stamp) for event in events)
         used = self.used_bytes()
         if used + len(block) > self._max_bytes:
             raise SpoolFull(
-                f"Redis is away and the spool {self._team} holds {used} of {self._max_bytes} bytes; "
+                f"Redis is away and the spool {self._place.team} holds {used} of {self._max_bytes} bytes; "
                 "bring Redis back, or raise TELLBACK_SPOOL_MAX_BYTES"
             )
         try:
-            if self._own is None:
-                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                self._own = _SpoolFile.create(self._folder)
-            self._own.append(block)
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            if not (self._shared and self._append_shared(block, LOCK_SECONDS)):
+                self._own = self._own or SpoolFile.create(self._folder)
+                self._own.append(block)
         except OSError as error:
             raise SpoolFull(f"Redis is away and the spool {self._folder} cannot be written: {error}") from error
 
+    def _append_shared(self, block: bytes, seconds: float) -> bool:
+        """Append to the shared file; return False if its lock was not free in time."""
+        end, pauses = clock.monotonic() + seconds, LOCK_BACKOFF.pauses()
+        while (file := SpoolFile.take(os.path.join(self._folder, SHARED), create=True)) is None:
+            if clock.monotonic() >= end:
+                return False
+            clock.sleep(next(pauses))
+        with file:
+            file.append(block)
+        return True
+
     def used_bytes(self) -> int:
-        """Bytes of all processes' files, of every family."""
-        return sum(_size(path) for path in self._team.rglob("*.spool"))
+        """Return the bytes of all processes' files, over all families."""
+        return sum(
+            _size(os.path.join(folder, name))
+            for folder, _, names in os.walk(self._place.team)
+            for name in names
+            if name.endswith(SUFFIX)
+        )
 
     def send_own(self, send: Send) -> None:
-        """Send what this process has kept, in order; whatever `send` raises ends it, and the rest stays."""
+        """Send this process's events in order; whatever `send` raises ends it, and the rest stays on disk."""
         if self._own is not None and self._own.pending:
-            self._own.send_all(send, self._chunk)
+            self._send_file(self._own, send, None)
+            with suppress(OSError):  # harmless if it fails: the mark says that everything was sent
+                self._own.clear()
 
-    def others(self) -> list[Path]:
-        """The files of other processes, alive or gone, oldest first."""
-        own = None if self._own is None else self._own.path
-        found = (path for folder in (self._folder, *self._others) for path in folder.glob("*.spool") if path != own)
-        return sorted(found, key=lambda path: path.name)
+    def other_files(self) -> list[str]:
+        """Return the files of other processes, alive or dead, oldest first, and the shared file last."""
+        ours = {file.path for file in (self._own, self._orphan) if file is not None}
+        found = (path for folder in self._place.folders(self._name) for path in _spool_files(folder))
+        return sorted((path for path in found if path not in ours), key=os.path.basename)
 
-    def send_orphans(self, send: Send) -> None:
-        """Send what processes that are gone have left, and delete their files; one that cannot be used stays."""
-        for path in self.others():
+    def send_orphans(self, send: Send, more: Callable[[int], bool] | None = None) -> bool:
+        """Send the files of dead processes and delete them; skip a file that cannot be used.
+
+        `more` decides whether to continue. It is called after each chunk with the number of its lines, and after each
+        file with 0. Return whether the next call may have something to send.
+        """
+        held = [] if self._orphan is None else [self._orphan.path]
+        for path in [*held, *self.other_files()]:
             try:
-                self._send_orphan(path, send)
-            except OSError as error:  # another user's, say: what this process has to send must not wait for it
-                _log.error("spool.orphan_left", path=str(path), reason=str(error))
+                file = self._take(path)
+                if file is None:
+                    continue
+                if not self._send_orphan(file, send, more) or (more is not None and not more(0)):
+                    return True
+            except OSError as error:  # for example another user's file: our own events must not wait for it
+                self._report("spool.orphan_left", path=path, reason=str(error))
+                self._let_go()
+        return False
 
-    def _send_orphan(self, path: Path, send: Send) -> None:
-        orphan = _SpoolFile.adopt(path)
-        if orphan is not None:
-            with orphan:
-                orphan.send_all(send, self._chunk)
-                orphan.delete()
+    def _take(self, path: str) -> SpoolFile | None:
+        """Lock a file to send, and keep it while anything is left: if no mark can be written, only it knows how far."""
+        if self._orphan is None:
+            self._orphan = SpoolFile.take(path)
+            if self._orphan is not None and os.path.basename(path) == SHARED:
+                self._orphan.set_apart()
+        return self._orphan
+
+    def _send_orphan(self, file: SpoolFile, send: Send, more: Callable[[int], bool] | None) -> bool:
+        if not self._send_file(file, send, more):
+            return False
+        file.delete()
+        self._let_go()
+        return True
+
+    def _let_go(self) -> None:
+        if self._orphan is not None:
+            with self._orphan:
+                self._orphan = None
+
+    def _send_file(self, file: SpoolFile, send: Send, more: Callable[[int], bool] | None) -> bool:
+        """Send a file until `more` says stop; return whether everything was sent."""
+        for chunk in file.chunks(self._most):
+            self._send_chunk(file, chunk, send)
+            file.mark(chunk.end)
+            if more is not None and not more(len(chunk.lines)):
+                return not file.pending
+        return True
+
+    def _send_chunk(self, file: SpoolFile, chunk: Chunk, send: Send) -> None:
+        """Send the valid lines, then quarantine the others: only once, however often the sending failed before."""
+        oldest = int((clock.wall() - MAX_AGE_SECONDS) * 1000)
+        sound: list[tuple[SpooledEvent, bytes]] = []
+        refused: list[tuple[str, bytes]] = []
+        old = 0
+        for line in chunk.lines:
+            parsed = parse_line(line)
+            if parsed is None:
+                refused.append(("damaged", line))
+            elif not is_intake_stream(
+                parsed[1].stream, os.path.basename(self._place.team), self._place.shards, self._family
+            ):
+                refused.append(("no intake stream of this team", line))
+            elif parsed[0] < oldest:
+                old += 1
+            else:
+                sound.append((parsed[1], line))
+        if sound:
+            refused += _deliver(sound, send)
+        if old:
+            self._report("spool.dropped", path=file.path, events=old, reason="older than six days")
+        if chunk.torn:
+            self._report("spool.torn_line", path=file.path, bytes=chunk.torn)
+        if refused:
+            self._quarantine(file, refused)
+
+    def _quarantine(self, file: SpoolFile, refused: list[tuple[str, bytes]]) -> None:
+        quarantine = Quarantine(os.path.dirname(file.path))
+        kept = quarantine.keep(refused)
+        reasons = ", ".join(sorted({reason for reason, _ in refused}))
+        self._report("spool.quarantined", path=quarantine.path, events=kept, reason=reasons)
+        if kept < len(refused):
+            self._report(
+                "spool.dropped", path=file.path, events=len(refused) - kept, reason=f"the quarantine is full: {reasons}"
+            )
+
+    def abandon(self) -> None:
+        """Close the parent's files in a forked child, without releasing the parent's locks."""
+        for file in (self._own, self._orphan):
+            if file is not None:
+                file.abandon()
+        self._own = self._orphan = None
 
     def close(self) -> None:
-        """Let go of this process's file; an empty one is deleted."""
-        if self._own is not None:
-            with self._own:
-                if not self._own.pending:
-                    self._own.delete()
-            self._own = None
+        """Close this process's files; move a small rest to the shared file, and delete empty files."""
+        files = self._orphan, self._own
+        self._orphan = self._own = None  # before they are closed: other threads ask whether anything is pending
+        for file in files:
+            if file is not None:
+                with file:
+                    if not file.pending or self._fold(file):
+                        file.delete()
 
-
-class _SpoolFile:
-    """One file, locked by this process."""
-
-    def __init__(self, path: Path, file: IO[bytes]) -> None:
-        self.path = path
-        self._file = file
-        self._sent_path = path.with_suffix(".sent")
+    def _fold(self, file: SpoolFile) -> bool:
+        """Move the lines to the shared file; otherwise every short program in an outage would leave a file."""
         try:
-            self._sent = int(self._sent_path.read_text())
-        except (OSError, ValueError):
-            self._sent = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    @classmethod
-    def create(cls, folder: Path) -> _SpoolFile:
-        """A new file of this process."""
-        path = folder / f"{int(clock.wall() * 1000):014d}-{os.getpid()}-{os.urandom(4).hex()}.spool"
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b", buffering=0)
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return cls(path, file)
-
-    @classmethod
-    def adopt(cls, path: Path) -> _SpoolFile | None:
-        """The file of a process that is gone; None while its process lives or another adopts it."""
-        try:
-            file = path.open("r+b", buffering=0)
-        except FileNotFoundError:
-            return None
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(file.fileno()).st_nlink:
-                return cls(path, file)
-        except BlockingIOError:
-            pass
-        file.close()  # in use; or sent and deleted by another between our opening and our lock
-        return None
-
-    @property
-    def pending(self) -> bool:
-        return _size(self.path) > self._sent
-
-    def append(self, block: bytes) -> None:
-        end = self._file.seek(0, os.SEEK_END)
-        try:
-            written = self._file.write(block)
-        except OSError:
-            self._file.truncate(end)  # a torn block must not stand before the next one
-            raise
-        if written != len(block):
-            self._file.truncate(end)
-            raise OSError(f"wrote {written} of {len(block)} bytes")
-
-    def send_all(self, send: Send, chunk: int) -> None:
-        for facts, end in self._chunks(chunk):
-            if facts:
-                send(facts)
-            self._mark(end)
-        if self._sent:
-            self._mark(0)  # before the file is cut: dying between the two sends again, the other way round would lose
-            self._file.truncate(0)
-
-    def delete(self) -> None:
-        self._sent_path.unlink(missing_ok=True)
-        self.path.unlink(missing_ok=True)
-
-    def _chunks(self, chunk: int) -> Iterator[tuple[list[Fact], int]]:
-        """Chunks of facts with the offset after each; a torn last line is skipped, what is too old is dropped."""
-        oldest = int((clock.wall() - KEPT_SECONDS) * 1000)
-        with self.path.open("rb") as reader:
-            position = reader.seek(self._sent)
-            facts: list[Fact] = []
-            dropped = 0
-            for number, line in enumerate(reader, 1):
-                if not line.endswith(b"\n"):
-                    _log.warning("spool.torn_line", path=str(self.path), bytes=len(line))
-                position += len(line)
-                parsed = _parse(line)
-                if parsed is None or parsed[0] < oldest:
-                    dropped += 1
-                else:
-                    facts.append(parsed[1])
-                if number % chunk == 0:
-                    yield facts, position
-                    facts = []
-            if dropped:
-                _log.error("spool.dropped", path=str(self.path), facts=dropped, reason="torn, or older than six days")
-            yield facts, position
-
-    def _mark(self, offset: int) -> None:
-        beside = self._sent_path.with_suffix(".tmp")
-        beside.write_text(str(offset))
-        beside.replace(self._sent_path)
-        self._sent = offset
+            left = file.rest()
+            return len(left) <= FOLD_BYTES and self._append_shared(left, LOCK_SECONDS)
+        except OSError:  # no room for a second copy: the file stays
+            return False
 
 
-def _parse(line: bytes) -> tuple[int, Fact] | None:
-    stamp, tab, rest = line.rstrip(b"\n").partition(b"\t")
-    stream, second, raw = rest.partition(b"\t")
-    if not (tab and second and stamp.isdigit() and line.endswith(b"\n")):
-        return None
-    return int(stamp), (stream.decode("utf-8", "replace"), raw)
-
-
-def _size(path: Path) -> int:
+def _deliver(sound: list[tuple[SpooledEvent, bytes]], send: Send) -> list[tuple[str, bytes]]:
+    """Send events; return the lines that Redis refuses permanently, found by trying stream by stream."""
     try:
-        return path.stat().st_size
-    except FileNotFoundError:
+        send([event for event, _ in sound])
+    except Exception as error:
+        if not _is_for_good(error):
+            raise
+        streams = {event.stream: "" for event, _ in sound}
+        if len(streams) == 1:
+            return [("WRONGTYPE", line) for _, line in sound]
+        by_stream = [[one for one in sound if one[0].stream == stream] for stream in streams]
+        return [refused for each in by_stream for refused in _deliver(each, send)]
+    return []
+
+
+def _is_for_good(error: Exception) -> bool:
+    """Return whether the stream's key has another type: no retry can succeed, and it would block the file for ever."""
+    return "WRONGTYPE" in str(error)
+
+
+def _spool_files(folder: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from (entry.path for entry in entries if entry.name.endswith(SUFFIX))
+    except OSError:
+        return
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
         return 0

@@ -1,12 +1,12 @@
-"""Secrets are taken out where text is captured, before anything cuts or stores it.
+"""Redaction of secrets, applied where text is captured, before anything truncates or stores it.
 
-A whole line that a rule matches is replaced by a marker that names the rule, so that a reader does not take absence for
-silence. The rules are the five of the source document (runtime-feedback-loops, "Redact at write, not at read"), formats
-of tokens, assignments, private keys, and those that users add; each costs time linear in the text. Nothing here does
-I/O except `custom.load_rules`, so every loop may import it.
+A line that matches a rule is replaced as a whole by a marker that names the rule; a silent gap would look as if the
+program had printed nothing. The rules are the five fixed patterns (requirements A-54 and A-56), token formats,
+assignments, private keys, and the user's own. Each rule takes time linear in the text. Only `custom.load_rules` does
+I/O, so every loop may import this package.
 """
 
-from tellback.redaction.blocks import KeyBlocks
+from tellback.redaction.private_keys import PrivateKeyTracker
 from tellback.redaction.redactor import (
     MIN_VALUE_CHARS,
     Redactor,
@@ -22,7 +22,7 @@ from tellback.redaction.rules import SOURCE_RULES, Rule
 __all__ = [
     "MIN_VALUE_CHARS",
     "SOURCE_RULES",
-    "KeyBlocks",
+    "PrivateKeyTracker",
     "Redactor",
     "Rule",
     "add_rules",

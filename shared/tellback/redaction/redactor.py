@@ -1,4 +1,8 @@
-"""The redactor: rules, exact values and private keys, applied to lines, texts and values."""
+"""The redactor: it applies rules, exact values and private keys to lines, texts and JSON-like values.
+
+Every tool call passes through here, so clean text is the case to be fast at: `_is_clean` decides it with as few scans
+as possible, and only a text that is not clean is searched for the positions of its secrets.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +13,22 @@ from functools import lru_cache, partial
 from itertools import accumulate
 from typing import Any, Final, TypeGuard, cast
 
-from tellback.redaction.blocks import RULE as PRIVATE_KEY
-from tellback.redaction.blocks import KeyBlocks, body_before
-from tellback.redaction.glance import MAX_CHARS, Glance
-from tellback.redaction.rules import Rule, Scans, scans, scans_within
+from tellback.own_passwords import own_passwords
+from tellback.redaction.private_keys import RULE as PRIVATE_KEY
+from tellback.redaction.private_keys import PrivateKeyTracker, key_start_before, marks_key
+from tellback.redaction.rules import Rule, ScanSet, all_scans, scans_for_text
 
 MIN_VALUE_CHARS: Final = 4  # shorter values stand in ordinary text too often to be searched for
 MAX_DEPTH: Final = 64
 TOO_DEEP: Final = "[redacted: nested too deeply to check]"
-# A very short text without any of these, in small letters, and without a long word is not even worth a glance.
-_SHORT: Final = 60  # characters
-_TELLING: Final = re.compile(
-    r":|=|\||@|>|xox|bearer |basic |--|-u|-p|-a |login|env|arg|setx|pass|pwd|token|secret|key|mysql|pw|auth|cred|hook"
-)
-_LONG_WORD: Final = re.compile(r"\S{14}")
-# A key is read with its value only if it would give away this one: few do, and a host uses the same ones all the time.
+# A mapping's key is searched together with its text only if it would give away this probe. Few keys do, and a host
+# uses the same keys again and again, so the answer is cached.
 _PROBE: Final = "x1Y2z3a4B5c6d7e8f9"
 _NEWLINE: Final = "\n"
 _COLOUR: Final = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|[()][0-9A-B])")
+# Pictures and fonts within a page: chance puts the form of some token into long base64.
+_PICTURE: Final = re.compile(r"(?i:data:(?:image|font|audio|video)/[\w.+-]{1,40};base64,)[0-9A-Za-z+/=]{40,}+")
+# Escapes of HTML, JSON and URLs that would hide the separator between a name and its value.
 _SIGNS: Final = (("&quot;", '"'), ("\\u0022", '"'), ("%3D", "="), ("%3d", "="))
 _LONGEST_NAMING: Final = 200  # characters
 _SHORTEST: Final = 5  # characters of the shortest text that any rule of ours matches
@@ -37,213 +39,208 @@ _added: tuple[Rule, ...] = ()
 
 
 def add_rules(rules: Iterable[Rule]) -> None:
-    """Make these the rules that this process has beside its own; every redactor uses them from now on."""
+    """Set the user's rules of this process, replacing earlier ones; every redactor applies them from now on."""
     global _added  # noqa: PLW0603 - one set for each process, as its environment says
     _added = tuple(rules)
-    _tells.cache_clear()
+    _marks_secret.cache_clear()
 
 
 def marker(rule: str) -> str:
-    """The line that stands where a secret was."""
+    """Return the line that replaces a redacted one."""
     return f"[redacted: {rule}]"
 
 
 class Redactor:
-    """The rules, and the exact values that must not be shown."""
+    """Redacts by the rules, and by exact values that must not be shown."""
 
     def __init__(self, values: Mapping[str, str] | None = None, *, within: str | None = None) -> None:
-        """Take secret `values` by name; each of their lines is looked for as it stands.
+        """Prepare a search for `values`, secrets by name, each line of them exactly as it stands.
 
-        Lines shorter than `MIN_VALUE_CHARS` are not looked for: who accepts a secret refuses such values first. A
-        redactor that is given `within` is for parts of that text alone, keys of values included, and is sooner ready.
+        Lines shorter than `MIN_VALUE_CHARS` are ignored; callers that accept secrets reject such values first. With
+        `within` the redactor handles only parts of that text (keys of mappings included), and compiles fewer rules.
         """
-        self._scans = scans if within is None else partial(_same, scans_within(within))
+        self._scans = all_scans if within is None else partial(_all_scans, scans_for_text(within))
         self._values = [
             (f"secret {name}", line)
             for name, value in (values or {}).items()
-            for line in _bare(value).splitlines()
+            for line in _strip_colours(value).splitlines()
             if len(line) >= MIN_VALUE_CHARS
         ]
 
     def rule_of(self, line: str, before: str = "") -> str | None:
-        """The first rule that matches this line, or a value in it whose name stands in the line `before`."""
-        line = _bare(line)
-        rule = None if self._clean(line) else next((rule for _, rule in self._found(line)), None)
-        return rule or self._by_name(_naming(before), line)
+        """Return the first rule that matches this line, also by a name in the line `before` it; None if clean."""
+        line = _strip_colours(line)
+        rule = None if self._is_clean(line) else next((rule for _, rule in self._find_matches(line)), None)
+        return rule or self._rule_by_name(_name_on_last_line(before), line)
 
-    def _by_name(self, named: str, line: str) -> str | None:
-        return self._hidden(f"{named}\n{line}", None).get(1) if named else None
+    def _rule_by_name(self, named: str, line: str) -> str | None:
+        return self._find_hidden_lines(f"{named}\n{line}", None).get(1) if named else None
 
-    def find(self, text: str) -> str | None:
-        """The name of a rule that matches a line of `text`."""
+    def find_rule(self, text: str) -> str | None:
+        """Return the name of a rule that matches a line of `text`, or None."""
         return self.rule_of(text)
 
     def text(self, text: str) -> str:
-        """`text` with a marker in place of each matching line, and of each line of a private key."""
-        hidden = self.hidden(text)
+        """Return `text` with a marker in place of each matching line and each line of a private key."""
+        hidden = self.hidden_lines(text)
         if not hidden:
             return text
         return "\n".join(
             marker(hidden[number]) if number in hidden else line for number, line in enumerate(text.split("\n"))
         )
 
-    def hidden(self, text: str, blocks: KeyBlocks | None = None) -> dict[int, str]:
-        """The rule of each line of `text` that is not to be shown, by its number from 0.
+    def hidden_lines(self, text: str, blocks: PrivateKeyTracker | None = None) -> dict[int, str]:
+        """Return the rule of each line of `text` that must not be shown, by its number from 0.
 
-        `blocks` carries over from the text before, and on to the next, a private key and a name that waits for its
-        value.
+        `blocks` carries state from one text of a stream to the next: an open private key, and a name on the last line
+        whose value may follow.
         """
         if blocks is None:
-            return self._hidden(text, None)
-        before, blocks.named = blocks.named, _naming(text)
-        hidden = self._hidden(text, blocks)
-        if 0 not in hidden and (rule := self._by_name(before, text.partition(_NEWLINE)[0])):
+            return self._find_hidden_lines(text, None)
+        before, blocks.named = blocks.named, _name_on_last_line(text)
+        hidden = self._find_hidden_lines(text, blocks)
+        if 0 not in hidden and (rule := self._rule_by_name(before, text.partition(_NEWLINE)[0])):
             return hidden | {0: rule}
         return hidden
 
-    def _hidden(self, text: str, blocks: KeyBlocks | None) -> dict[int, str]:
-        text = _bare(text)
-        keys = "PRIVATE KEY" in text or (blocks is not None and blocks.inside)
-        if not keys and self._clean(text):
+    def _find_hidden_lines(self, text: str, blocks: PrivateKeyTracker | None) -> dict[int, str]:
+        text = _strip_colours(text)
+        keys = marks_key(text) or (blocks is not None and blocks.inside)
+        found = list(self._find_matches(text))
+        if not keys and not found:
             return {}
-        found = list(self._found(text))
         lines = text.split("\n")
         starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
         hidden: dict[int, str] = {}
         for place, rule in found:
             hidden.setdefault(bisect_right(starts, place) - 1, rule)
         if keys:
-            hidden |= dict.fromkeys(_key_lines(lines, blocks or KeyBlocks()), PRIVATE_KEY)
+            hidden |= dict.fromkeys(_key_lines(lines, blocks or PrivateKeyTracker()), PRIVATE_KEY)
         return hidden
 
     def argv(self, argv: Iterable[str]) -> list[str]:
-        """Each argument as a text of its own."""
+        """Return the arguments, each redacted by itself."""
         return [self.text(argument) for argument in argv]
 
     def value(self, value: Any) -> Any:
-        """A copy of a JSON-like value with every text in it redacted, keys included.
+        """Return a copy of a JSON-like value with every text in it redacted, keys included.
 
-        A text under a key is also read as `key="text"`, so that `{"password": "..."}` is caught.
+        A text under a key is also searched as `key="text"`, to catch `{"password": "..."}`.
         """
         seen: list[str] = []
-        copy = _copy(value, "", 0, seen)
-        if not seen or self._clean(_bare("\n".join(seen))):
-            return copy  # every tool call comes by here: one scan of all that it carries
-        return self._value(value, "", 0)
+        copy = _copy_value(value, "", 0, seen)
+        if not seen or self._is_clean(_strip_colours("\n".join(seen))):
+            return copy  # the common case: one scan over all texts of a tool call, in place of one for each
+        return self._redact_value(value, "", 0)
 
-    def _clean(self, text: str) -> bool:
-        """Whether nothing in `text` can be a secret, told as fast as that can be."""
+    def _exact_values(self) -> Generator[tuple[str, str]]:
+        """Yield the name and text of each value that must not be shown."""
+        yield from self._values
+        for password in own_passwords():
+            yield "password", password
+
+    def _is_clean(self, text: str) -> bool:
+        """Return whether nothing in `text` can be a secret; False may be a false alarm."""
         if _added and any(rule.pattern.search(text) for rule in _added):
             return False
-        if self._values and any(value in text for _, value in self._values):
+        if any(value in text for _, value in self._exact_values()):
             return False
-        return _without_form(text, self._scans)
+        return _matches_nothing(text, self._scans)
 
-    def _found(self, text: str) -> Generator[tuple[int, str]]:
-        """Place and rule of what matches; the rules of each scan in the order of their places."""
-        for name, value in self._values:
+    def _find_matches(self, text: str) -> Generator[tuple[int, str]]:
+        """Yield the position and rule of each match, in order within each scan."""
+        for name, value in self._exact_values():
             place = text.find(value)
             while place >= 0:
                 yield place, name
                 place = text.find(value, place + len(value))
         if len(text) >= _SHORTEST:
-            ready = self._scans()
-            spaced = _unescaped(text)
-            for scan in ready.plain:
-                yield from scan.found(spaced, text)
-            folded = fold(text)
-            for scan in ready.folded:
-                yield from scan.found(folded, text)
+            yield from self._scans().find_all(text, _unescaped(text), fold_ascii)
         for rule in _added:
             for match in rule.pattern.finditer(text):
                 yield match.start(), rule.name
 
-    def _value(self, value: Any, key: str, depth: int) -> Any:
+    def _redact_value(self, value: Any, key: str, depth: int) -> Any:
         if isinstance(value, str):
-            rule = self.rule_of(_under(key, value)) if key and _tells(key) else None
+            rule = self.rule_of(_keyed_text(key, value)) if key and _marks_secret(key) else None
             return marker(rule) if rule else self.text(value)
         if value is None or isinstance(value, int | float):
             return value
         if _is_mapping(value):
             if depth >= MAX_DEPTH:
                 return TOO_DEEP
-            return {self._value(k, "", depth + 1): self._value(v, str(k), depth + 1) for k, v in value.items()}
+            return {
+                self._redact_value(k, "", depth + 1): self._redact_value(v, str(k), depth + 1) for k, v in value.items()
+            }
         if _is_sequence(value):
-            return TOO_DEEP if depth >= MAX_DEPTH else [self._value(item, key, depth + 1) for item in value]
+            return TOO_DEEP if depth >= MAX_DEPTH else [self._redact_value(item, key, depth + 1) for item in value]
         return value
 
 
-def _naming(text: str) -> str:
-    """The last line, if it may name what the next gives a value to."""
+def _name_on_last_line(text: str) -> str:
+    """Return the last line if it may name the value on the next line, as in a Kubernetes manifest; else ""."""
     last = text[text.rfind(_NEWLINE) + 1 :]
     return last if len(last) <= _LONGEST_NAMING and "name" in last.lower() else ""
 
 
-def _bare(text: str) -> str:
-    """`text` line by line as a reader takes it: without colours, and with signs in place of what stands for them.
+def _strip_colours(text: str) -> str:
+    """Return `text` without colour codes and with escaped quotes and equals signs decoded; lines stay lines.
 
-    Either may come between a name and its value, or lie within a token.
+    `grep --color` puts colours inside a token, and many tools put them between a name and its value.
     """
     if "\x1b" in text:
         text = _COLOUR.sub("", text)
+    if ";base64," in text:
+        text = _PICTURE.sub("", text)
     for escape, sign in _SIGNS:
         if escape in text:
             text = text.replace(escape, sign)
     return text
 
 
-def _same(ready: Scans) -> Scans:
+def _all_scans(ready: ScanSet) -> ScanSet:
     return ready
 
 
-def _without_form(text: str, scans: Callable[[], Scans] = scans) -> bool:
-    """Whether no rule of ours matches in `text`."""
+def _matches_nothing(text: str, scans: Callable[[], ScanSet] = all_scans) -> bool:
+    """Return whether no built-in rule matches in `text`."""
     if len(text) < _SHORTEST:
         return True
-    folded = fold(text)
-    if len(text) <= _SHORT and not _LONG_WORD.search(text) and not _TELLING.search(folded):
-        return True
-    ready = scans()
-    plain = _unescaped(text)
-    if len(text) <= MAX_CHARS:
-        glance = Glance(text)
-        return all(scan.clean_by(glance, plain) for scan in ready.plain) and all(
-            scan.clean_by(glance, folded) for scan in ready.folded
-        )
-    if not all(scan.clean(plain) for scan in ready.plain):
-        return False
-    return all(scan.clean(folded) for scan in ready.folded)
+    return next(scans().find_all(text, _unescaped(text), fold_ascii), None) is None
 
 
-def fold(text: str) -> str:
-    """`text` with its ASCII capitals made small, and as many characters as before."""
+def fold_ascii(text: str) -> str:
+    """Return `text` with ASCII capitals in lower case, and with as many characters as before.
+
+    `str.lower` makes some letters longer (İ), which would move a match to another line.
+    """
     if text.isascii():
         return text.lower()
     return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
 def _unescaped(text: str) -> str:
-    """`text` with spaces for escapes, whose letters would seem to belong to the token behind them."""
+    r"""Return `text` with spaces for \n, \r and \t, whose letters would seem to be part of the token after them."""
     if "\\" in text:
         for letter in "nrt":
             text = text.replace(f"\\{letter}", "  ")
     return text
 
 
-def _under(key: str, text: str) -> str:
+def _keyed_text(key: str, text: str) -> str:
     return f'{key}="{text}"'
 
 
 @lru_cache(maxsize=4096)
-def _tells(key: str) -> bool:
-    """Whether a text under this key may be a secret for the key's sake."""
-    return bool(_added) or not _without_form(_under(key, _PROBE))
+def _marks_secret(key: str) -> bool:
+    """Return whether this key can make the text under it a secret."""
+    return bool(_added) or not _matches_nothing(_keyed_text(key, _PROBE))
 
 
-def _copy(value: Any, key: str, depth: int, seen: list[str]) -> Any:
-    """The value with lists and dicts of its own; `seen` takes its texts, each as it is searched."""
+def _copy_value(value: Any, key: str, depth: int, seen: list[str]) -> Any:
+    """Return a deep copy of the value, and append its texts to `seen`, each in the form in which it is searched."""
     if isinstance(value, str):
-        seen.append(_under(key, value) if key and _tells(key) else value)
+        seen.append(_keyed_text(key, value) if key and _marks_secret(key) else value)
         return value
     if value is None or isinstance(value, int | float):
         return value
@@ -252,29 +249,29 @@ def _copy(value: Any, key: str, depth: int, seen: list[str]) -> Any:
             return TOO_DEEP
         copy: dict[Any, Any] = {}
         for k, v in cast("Mapping[object, object]", value).items():
-            if type(k) is str:  # nearly always: what follows is the same for any, and costs more
+            if type(k) is str:  # a fast path for nearly every key; the other branch does the same at a higher cost
                 seen.append(k)
                 if type(v) is str:
-                    seen.append(_under(k, v) if k and _tells(k) else v)
+                    seen.append(_keyed_text(k, v) if k and _marks_secret(k) else v)
                     copy[k] = v
                 else:
-                    copy[k] = v if type(v) in _PLAIN else _copy(v, k, depth + 1, seen)
+                    copy[k] = v if type(v) in _PLAIN else _copy_value(v, k, depth + 1, seen)
             else:
-                copy[_copy(k, "", depth + 1, seen)] = _copy(v, str(k), depth + 1, seen)
+                copy[_copy_value(k, "", depth + 1, seen)] = _copy_value(v, str(k), depth + 1, seen)
         return copy
     if _is_sequence(value):
-        return TOO_DEEP if depth >= MAX_DEPTH else [_copy(item, key, depth + 1, seen) for item in value]
+        return TOO_DEEP if depth >= MAX_DEPTH else [_copy_value(item, key, depth + 1, seen) for item in value]
     return value
 
 
-def _key_lines(lines: Sequence[str], blocks: KeyBlocks) -> Generator[int]:
-    """The numbers of the lines of private keys, also of one whose first lines are not among them."""
+def _key_lines(lines: Sequence[str], blocks: PrivateKeyTracker) -> Generator[int]:
+    """Yield the numbers of the lines of private keys, also of a key whose first lines are missing."""
     for number, line in enumerate(lines):
         inside = blocks.inside
-        if blocks.takes(line):
+        if blocks.consume_line(line):
             yield number
             if not inside and not blocks.inside:
-                yield from range(body_before(lines, number), number)
+                yield from range(key_start_before(lines, number), number)
 
 
 def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
@@ -288,11 +285,14 @@ def _is_sequence(value: object) -> TypeGuard[Iterable[object]]:
 _plain = Redactor()
 
 
-_NO_SECRETS: Final = frozenset({"PWD", "OLDPWD"})  # what a shell calls the working directory, and not a password
+_NO_SECRETS: Final = frozenset({"PWD", "OLDPWD"})  # the shell's working directories, which the rules take for passwords
 
 
 def sensitive_values(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that the rules take for secrets, by name: their exact values are to be looked for everywhere."""
+    """Return the environment variables that the rules take for secrets, to search for their exact values.
+
+    Values under 8 characters are left out: as exact values they would hide too many unrelated lines.
+    """
     return {
         name: value
         for name, value in environ.items()
@@ -301,15 +301,15 @@ def sensitive_values(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_secret(text: str) -> str | None:
-    """The name of a rule that matches a line of `text`."""
-    return _plain.find(text)
+    """Return the name of a rule that matches a line of `text`, or None."""
+    return _plain.find_rule(text)
 
 
 def redact_text(text: str) -> str:
-    """`text` with a marker in place of each line that a rule matches."""
+    """Return `text` with a marker in place of each line that a rule matches."""
     return _plain.text(text)
 
 
 def redact_value(value: Any) -> Any:
-    """A copy of a JSON-like value (tool parameters, a result) with every text in it redacted."""
+    """Return a copy of a JSON-like value (tool parameters, a result) with every text in it redacted."""
     return _plain.value(value)

@@ -1,16 +1,88 @@
-"""The rules, ready for searching: a few scans, each one expression, so that a text is read a fixed number of times."""
+"""The rules compiled into scans, each one regular expression, so that a text costs little more than reading it.
+
+Python's `re` finds a fixed text at a third of a nanosecond a character, and tries alternatives at 10 to 20. So nearly
+every rule begins with such a text, its anchor, and the rules of one anchor are one scan. What has no anchor are tokens
+with a form of their own: those lie within a long run of token characters, which `bytes.translate` and `find` show, and
+only the runs are searched.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from functools import cache, cached_property
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from tellback.redaction import assignments, forms, tokens
-from tellback.redaction.glance import Glance, has_any
+from tellback.redaction.values import AT_END, DOUBT, AnchoredRule
 
-# The source document's five (runtime-feedback-loops, "Redact at write, not at read"), as it has them.
+SHORT: Final = 4_000  # characters; in a shorter text, to look for an anchor costs less than to search by a pattern
+
+RUN: Final = 13
+
+"""Length of the shortest run that holds a token, or an issuer's value without a format of its own."""
+
+_DECIMAL: Final = b"0123456789"  # not from `string`, whose import costs every hook process 0.7 ms
+_LETTERS: Final = b"abcdefghijklmnopqrstuvwxyz"
+_TOKEN: Final = frozenset(_LETTERS + _LETTERS.upper() + _DECIMAL + b"_+/=%.~!$|:@-?")  # "?" is what is not Latin
+
+_CLASSES: Final = bytes(ord("w") if byte in _TOKEN or byte >= 0x80 else ord(" ") for byte in range(256))
+
+_RUN_PATTERN: Final = b"w" * RUN
+
+_DIGITS: Final = bytes(ord("d") if byte in _DECIMAL or byte == ord("?") else ord(" ") for byte in range(256))
+
+_MANY_RUNS: Final = 50  # characters for each piece of a run: with more runs, the whole text is searched at once
+
+_BEFORE_VALUE: Final = 120  # characters that a name and the words or the separator after it may take
+
+_AFTER_VALUE: Final = 80  # the same after a value: "use … as the key"
+
+Window = tuple[int, int]
+_Row = tuple[str, str, str]  # of a scan: the name of a rule, its pattern, its guard
+
+
+class TokenRuns:
+    """The parts of a text that can hold a token: `runs` of token characters, and `named` ones after a name."""
+
+    __slots__ = ("named", "runs")
+
+    def __init__(self, text: str) -> None:
+        # Bytes, for `translate`: one table maps every character to a class in C. What is not Latin-1 becomes "?".
+        latin = text.encode("latin-1", "replace")
+        classes = latin.translate(_CLASSES)
+        self.runs: list[Window] = []
+        self.named: list[Window] = []
+        if classes.count(_RUN_PATTERN) > len(text) // _MANY_RUNS + 1:
+            self.runs = [(0, len(text))]
+            self.named = self.runs if b"d" in latin.translate(_DIGITS) else []
+            return
+        start = classes.find(_RUN_PATTERN)
+        while start >= 0:
+            end = classes.find(b" ", start + RUN)
+            end = len(classes) if end < 0 else end
+            self.runs.append((start, end))
+            start = classes.find(_RUN_PATTERN, end)
+        if self.runs:
+            self._add_named(latin.translate(_DIGITS))
+
+    def _add_named(self, digits: bytes) -> None:
+        """Collect the runs that have a digit, with the text before them in which their name stands."""
+        for start, end in self.runs:
+            if digits.find(b"d", start, end) >= 0:
+                _add_window(self.named, start, min(len(digits), end + _AFTER_VALUE))
+
+
+def _add_window(windows: list[Window], start: int, end: int) -> None:
+    """Append the value with the text before it, joined to the last window if they touch."""
+    begin = max(0, start - _BEFORE_VALUE)
+    if windows and begin <= windows[-1][1]:
+        begin, _ = windows.pop()
+    windows.append((begin, end))
+
+
+# The five fixed patterns, always in force. Requirement A-56.
 SOURCE_RULES: Final = (
     ("bearer", "^Bearer "),
     ("password", "password="),
@@ -18,210 +90,231 @@ SOURCE_RULES: Final = (
     ("aws-access-key", "AKIA[0-9A-Z]{16}"),
     ("slack-token", "xox[baprs]-"),
 )
+
 _CHANGES: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]|\d[A-Za-z]|[A-Za-z]\d")
-_NOTHING: Final = ("\0",)  # a gate for what is not to be looked for
+
 _DIGIT: Final = re.compile("[0-9]")
-_VALUE: Final = re.compile(r"[\w+/.~=%-]{8,80}")
+
+_VALUE: Final = re.compile(r"[\w+/.~=%!@#^&*?$-]{8,80}")
 
 
 class Rule(NamedTuple):  # no dataclass: importing those costs a short-lived process more than all of this
-    """A rule that a user adds: what a secret looks like within one line."""
+    """A rule that a user adds: a name, and the pattern of a secret within one line."""
 
     name: str
     pattern: re.Pattern[str]
 
 
 class Trie:
-    """Rules by the characters of the prefix that what they look for begins with."""
+    """Rules in a tree of the characters of their prefixes; `words` says that a prefix begins a word."""
 
-    def __init__(self) -> None:
-        """Begin without any."""
+    def __init__(self, *, words: bool = False) -> None:
+        self.words = words
         self.rules: list[tuple[str, str]] = []
         self.below: dict[str, Trie] = {}
 
-    def add(self, prefix: str, rule: tuple[str, str]) -> None:
-        """Put a rule below its prefix."""
+    def insert(self, prefix: str, rule: tuple[str, str]) -> None:
+        """Add a rule under its prefix."""
         node = self
         for character in prefix:
             node = node.below.setdefault(character, Trie())
         node.rules.append(rule)
 
 
-class _Form:
-    """The one expression of a scan, with the rule and the doubt of each group that ends a match."""
+class _CompiledScan:
+    """The regular expression of a scan, with the rule and the doubtful values of each group that ends a match."""
 
-    def __init__(self, rules: Iterable[tuple[str, str]], trie: Trie | None) -> None:
+    def __init__(self, anchor: str, rules: Iterable[_Row], trie: Trie | None) -> None:
         self.names: dict[int, str] = {}
         self.doubts: dict[int, range] = {}
         self.at_end: set[int] = set()
         self._groups = 0
-        parts = [self._rule(name, pattern) for name, pattern in rules]
-        parts += [f"(?<![0-9A-Za-z]){self._branches(trie)}"] if trie else []
-        self.pattern = re.compile("|".join(parts), re.MULTILINE)
+        parts = [
+            f"{guard}(?:{'|'.join(self._named_group(name, pattern) for name, pattern, _ in same)})"
+            for guard, same in groupby(rules, key=lambda row: row[2])
+        ]
+        parts += self._trie_parts(trie) if trie else []
+        pattern = "|".join(parts)
+        self.pattern = f"{re.escape(anchor)}(?:{pattern})" if anchor else pattern
+        self.search = re.compile(self.pattern, re.MULTILINE).search
 
-    def _rule(self, name: str, pattern: str) -> str:
-        doubtful = pattern.count(assignments.DOUBT)
+    def _named_group(self, name: str, pattern: str) -> str:
+        doubtful = pattern.count(DOUBT)
         self._groups += doubtful + 1
         self.names[self._groups] = name
         if doubtful:
             self.doubts[self._groups] = range(self._groups - doubtful, self._groups)
-        if forms.AT_END in pattern:
+        if AT_END in pattern:
             self.at_end.add(self._groups)
-        return pattern.replace(assignments.DOUBT, "()").replace(forms.AT_END, "") + "()"
+        return f"{pattern.replace(DOUBT, '()').replace(AT_END, '')}()"
 
-    def _branches(self, trie: Trie) -> str:
-        """An alternation that looks at each character of the prefixes once."""
-        parts = [re.escape(first) + self._branches(below) for first, below in sorted(trie.below.items())]
-        parts += [self._rule(name, pattern) for name, pattern in trie.rules]
+    def _trie_parts(self, trie: Trie) -> Generator[str]:
+        """Yield the pattern of each first character, at the start of a word if the rules ask for that."""
+        for first, below in sorted(trie.below.items()):
+            word = f"(?<![0-9A-Za-z]{re.escape(first)})" if trie.words else ""
+            yield re.escape(first) + word + self._trie_pattern(below)
+
+    def _trie_pattern(self, trie: Trie) -> str:
+        """Return an alternation that reads each character of the prefixes once."""
+        parts = [re.escape(first) + self._trie_pattern(below) for first, below in sorted(trie.below.items())]
+        parts += [self._named_group(name, pattern) for name, pattern in trie.rules]
         return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
 
 
 class Scan:
-    """One pass over a text that finds the places of several rules.
+    """One pass over a text that finds the matches of several rules.
 
-    An empty group ends each pattern, so that the last group of a match tells the rule. Where a pattern says `DOUBT`, a
-    value begins of which only `looks_random` can tell whether it is a secret.
+    Each pattern ends with an empty group, so the last group of a match identifies the rule. `DOUBT` in a pattern marks
+    the start of a value that counts as a secret only if `looks_random` says so.
     """
 
     def __init__(
-        self,
-        rules: Iterable[tuple[str, str]] = (),
-        *,
-        trie: Trie | None = None,
-        needs: Sequence[str] = (),
-        need: str = "",
-        gate: Sequence[str] = (),
-        gate_without_runs: Sequence[str] | None = None,
-        mixed: bool = False,
-        else_needs: Sequence[str] | None = None,
+        self, anchor: str = "", rules: Iterable[_Row] = (), *, trie: Trie | None = None, need: str = ""
     ) -> None:
-        """Take rules as pairs of name and pattern, or as a trie of prefixes.
+        """Store the rules, of which each match begins with `anchor`, and compile nothing yet.
 
-        A text that has none of the texts `needs`, or no match of the pattern `need`, has no match. It has to have a
-        text of the `gate`, too, or of `gate_without_runs` where it has no run of token characters; with `mixed`, a run
-        with digits. With `else_needs` the whole match lies in such a run, unless the text has one of those. Nothing is
-        compiled before a text is searched, and nothing of what a process never needs.
+        A short-lived process compiles only the scans that its texts need. A text has no match unless `need` matches.
         """
-        self._rules = tuple(rules)
+        self.anchor = anchor
+        # Those that need no second look first: where one of them matches, the value of another need not be random.
+        self._rules = sorted(rules, key=lambda row: (DOUBT in row[1], row[2]))
         self._trie = trie
-        self._gate = gate
-        self._gate_without_runs = gate if gate_without_runs is None else gate_without_runs
-        self._mixed = mixed
-        self._else_needs = else_needs
-        self._needs = needs
-        self._needed = need
+        self._need = need
 
     @cached_property
-    def _need(self) -> Callable[[str], object] | None:
-        return re.compile(self._needed).search if self._needed else None
+    def _compiled(self) -> _CompiledScan:
+        return _CompiledScan(self.anchor, self._rules, self._trie)
 
     @cached_property
-    def _form(self) -> _Form:
-        return _Form(self._rules, self._trie)
+    def needed(self) -> re.Pattern[str]:
+        """The pattern that a text with a match has."""
+        return re.compile(self._need)
 
-    @cached_property
-    def _search(self) -> Callable[..., object]:
-        return self._form.pattern.search
+    @property
+    def pattern(self) -> str:
+        """The text of the regular expression."""
+        return self._compiled.pattern
 
-    def clean(self, folded: str) -> bool:
-        """Whether no rule matches; False also where one might, for a value in doubt."""
-        return not self._may(folded) or not self._search(folded)
-
-    def _may(self, folded: str) -> bool:
-        if self._needs and not has_any(folded, self._needs):
-            return False
-        return self._need is None or self._need(folded) is not None
-
-    def clean_by(self, glance: Glance, folded: str) -> bool:
-        """As `clean`, of a short text that was looked at."""
-        if self._mixed and not glance.mixed():
-            return True
-        gate = self._gate if glance.runs else self._gate_without_runs
-        if gate and not has_any(folded, gate):
-            return True
-        if self._else_needs is None or has_any(folded, self._else_needs):
-            return self.clean(folded)
-        if glance.few:
-            return not any(self._search(folded, start, end) for start, end in glance.runs)
-        return self.clean(folded)
-
-    def found(self, folded: str, text: str) -> Generator[tuple[int, str]]:
-        """Place and rule of each hit in `folded`; `text` is the same with its capitals, for those in doubt."""
-        if not self._may(folded):
+    def find_all(self, folded: str, text: str, windows: Iterable[Window] | None = None) -> Generator[tuple[int, str]]:
+        """Yield the position and rule of each match in `folded`; `text` has the capitals, to decide doubtful values."""
+        if self.anchor and not self._has_anchor(folded):
             return
-        names, doubts = self._form.names, self._form.doubts
-        for match in self._form.pattern.finditer(folded):
+        if self._need and not self.needed.search(folded):
+            return
+        for start, end in windows if windows is not None else ((0, len(folded)),):
+            yield from self._find_within(folded, text, start, end)
+
+    def _has_anchor(self, folded: str) -> bool:
+        """Return whether the anchor is in the text, and so whether to compile the rules."""
+        if len(folded) < SHORT:
+            return self.anchor in folded
+        return "_compiled" in vars(self) or self._find_anchor(folded) is not None
+
+    @cached_property
+    def _find_anchor(self) -> Callable[[str], object]:
+        return re.compile(re.escape(self.anchor)).search  # in long texts twice as fast as `in`
+
+    def _find_within(self, folded: str, text: str, start: int, end: int) -> Generator[tuple[int, str]]:
+        compiled = self._compiled
+        search = compiled.search
+        while match := search(folded, start, end):
             index = match.lastindex or 0
-            if all(match.start(doubt) < 0 or looks_random(text, match.start(doubt)) for doubt in doubts.get(index, ())):
-                yield match.end() - 1 if index in self._form.at_end else match.start(), names[index]
+            if index in compiled.doubts and not _all_random(text, match, compiled.doubts[index]):
+                start = match.end()
+                continue
+            yield match.end() - 1 if index in compiled.at_end else match.start(), compiled.names[index]
+            start = max(match.end(), match.start() + 1)
+
+
+def _all_random(text: str, match: re.Match[str], doubts: range) -> bool:
+    return all(match.start(doubt) < 0 or looks_random(text, match.start(doubt)) for doubt in doubts)
 
 
 def looks_random(text: str, start: int) -> bool:
-    """Whether the value that begins there changes between letters, capitals and digits as words and names do not."""
-    value = _VALUE.match(text, start)
-    if value is None:
+    """Return whether the value at `start` changes between cases and digits more often than words and names do."""
+    found = _VALUE.match(text, start)
+    if found is None:
         return False
-    # A name has capitals, too, `ListOfThings`: where there is no digit, more changes are asked for.
-    least = len(value[0]) // (7 if _DIGIT.search(value[0]) else 4)
-    return len(_CHANGES.findall(value[0])) >= max(3, least)
+    value = found[0]
+    digit = _DIGIT.search(value)
+    if digit is None and (value.islower() or value.isupper()):
+        return False  # without a change; to count them costs ten times as much, and hostile text is full of such
+    # Names such as `ListOfThings` change case too: without a digit, a value needs nearly twice as many changes.
+    least = len(value) // (7 if digit else 4)
+    return len(_CHANGES.findall(value)) >= max(3, least)
 
 
-class Scans(NamedTuple):
-    """All passes: `plain` over the text, `folded` over it in small letters."""
+class ScanSet(NamedTuple):
+    """All scans: `tokens` of runs and `plain` for the text itself, the others for it in lower case."""
 
+    tokens: tuple[Scan, ...]
     plain: tuple[Scan, ...]
+    sentences: Scan
+    issued: Scan
     folded: tuple[Scan, ...]
+
+    def find_all(self, text: str, spaced: str, fold: Callable[[str], str]) -> Generator[tuple[int, str]]:
+        """Yield the position and rule of each match in `text`; `spaced` is the same without escapes."""
+        runs = TokenRuns(spaced)
+        if runs.runs:
+            for scan in self.tokens:
+                yield from scan.find_all(spaced, text, runs.runs)
+        for scan in self.plain:
+            yield from scan.find_all(spaced, text)
+        folded = fold(text)
+        for scan in self.folded:
+            yield from scan.find_all(folded, text)
+        if runs.named:
+            yield from self.sentences.find_all(folded, text, runs.named)
+            yield from self.issued.find_all(folded, text, _issued_windows(self.issued.needed, folded))
+
+
+def _issued_windows(value: re.Pattern[str], folded: str) -> list[Window]:
+    """Return the parts of a text in which an issuer's name may stand before a value."""
+    windows: list[Window] = []
+    for match in value.finditer(folded):
+        _add_window(windows, match.start(), min(len(folded), match.end() + 100))
+    return windows
 
 
 @cache
-def scans() -> Scans:
-    """Every rule; one that no text calls for is never compiled."""
-    return scans_within(None)
+def all_scans() -> ScanSet:
+    """Return the scans of every rule; each compiles at its first use."""
+    return scans_for_text(None)
 
 
-def scans_within(text: str | None) -> Scans:
-    """Every rule that can match in `text` or a part of it: a process that reads no other text saves compiling the rest.
+def scans_for_text(text: str | None) -> ScanSet:
+    """Return the scans that can match in `text` or a part of it; None means any text.
 
-    Only the rules of tokens by their prefix are many enough for that to matter.
+    A process that reads no other text does not compile the rest. Only the prefixed tokens are numerous enough for that
+    to matter.
     """
-    prefixed = Trie()
+    prefixed = Trie(words=True)
     for name, rest, prefixes in tokens.PREFIXED:
         for prefix in prefixes.split():
             if text is None or prefix in text:
-                prefixed.add(prefix, (name, rest))
-    return Scans(
-        plain=(
-            Scan((*tokens.HEADERS, *tokens.CAPITAL), else_needs=tokens.NO_RUN),
-            Scan(tokens.SLACK, needs=("xox",)),
-            Scan(tokens.CARGO, needs=("cio",), else_needs=()),
-            Scan(tokens.MARKED, else_needs=()),
-            Scan(forms.CAMEL, needs=forms.CAMEL_HAVE, gate_without_runs=_NOTHING),
-            *((Scan(trie=prefixed, need=tokens.PREFIXED_NEED, else_needs=()),) if prefixed.below else ()),
-        ),
-        folded=(
-            Scan(assignments.PASSWORD),
-            Scan(assignments.NAMED_SECRET),
-            Scan(assignments.NAMED_TOKEN),
-            Scan(assignments.NAMED_KEY),
-            Scan(assignments.SECRET, gate=assignments.SECRET_HAS),
-            Scan(
-                assignments.FORMS,
-                needs=assignments.FORMS_NEED,
-                gate=assignments.FORMS_HAVE,
-                gate_without_runs=assignments.FORMS_HAVE_SHORT,
-            ),
-            Scan(assignments.FLAGS, need=assignments.FLAGS_NEED, gate=("--", " -")),
-            Scan(assignments.PLACES, needs=assignments.PLACES_NEED, gate=("@",)),
-            Scan(assignments.SPACED, need=assignments.SPACED_NEED, gate=assignments.SPACED_HAVE),
-            Scan(forms.WORDS, gate=("pass",)),
-            Scan(forms.PAIRS, needs=forms.PAIR_HAS),
-            Scan(forms.BARE, needs=forms.BARE_NEED, gate_without_runs=_NOTHING),
-            Scan(forms.SPOKEN, needs=forms.SPOKEN_NEED),
-            Scan(forms.RARE, needs=forms.RARE_NEED),
-            Scan(forms.LONG, needs=forms.LONG_NEED, gate_without_runs=_NOTHING),
-            Scan(forms.TABLE, needs=("|",), need=forms.TABLE_NEED),
-            Scan(forms.PGPASS, need=forms.PGPASS_NEED, gate=(":",)),
-            Scan(forms.COMMANDS, needs=forms.COMMANDS_NEED, gate=(" -", "pass")),
-            Scan(assignments.ISSUED, need=assignments.ISSUED_NEED, mixed=True),
-        ),
+                prefixed.insert(prefix, (name, rest))
+    trie = (Scan(trie=prefixed, need=tokens.PREFIXED_NEED),) if prefixed.below else ()
+    anywhere = Trie()
+    for name, rest, prefixes in tokens.ANYWHERE:
+        for prefix in prefixes.split():
+            anywhere.insert(prefix, (name, rest))
+    return ScanSet(
+        tokens=(*trie, Scan(trie=anywhere)),  # a known prefix names the rule, before that of unknown issuers does
+        plain=_anchored((*tokens.PLAIN, *forms.CAMEL)),
+        sentences=Scan(rules=_unguarded(forms.SENTENCES)),
+        issued=Scan(rules=_unguarded(assignments.ISSUED), need=assignments.ISSUED_NEED),
+        folded=_anchored((*assignments.RULES, *forms.RULES)),
     )
+
+
+def _unguarded(rules: Iterable[tuple[str, str]]) -> list[_Row]:
+    return [(name, pattern, "") for name, pattern in rules]
+
+
+def _anchored(rules: Iterable[AnchoredRule]) -> tuple[Scan, ...]:
+    """Return a scan for each anchor, with the rules that begin with it."""
+    grouped: dict[str, list[_Row]] = {}
+    for rule in rules:
+        grouped.setdefault(rule.anchor, []).append((rule.name, rule.rest, rule.guard))
+    return tuple(Scan(anchor, found) for anchor, found in grouped.items())

@@ -1,20 +1,28 @@
-"""What tokens look like that name their issuer: a prefix that nothing else has, then enough of the right characters.
+"""Secrets with a format of their own: tokens that identify their issuer.
 
-The formats are those that gitleaks keeps and issuers publish, said in our own words. Lengths are the least that an
-issuer ever used, or less: a token that a cut has shortened is a secret still.
+The formats are the ones that gitleaks keeps and issuers publish, rewritten for our scans. Each length is the shortest
+that the issuer ever used, or less: a token that was truncated on its way here is still a secret.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from tellback.redaction.values import DOUBT, AnchoredRule
+
 _WORD: Final = r"[0-9A-Za-z_-]"
+
 _ALNUM: Final = "[0-9A-Za-z]"
+
 _HEX: Final = "[0-9a-fA-F]"
-_DIGIT: Final = r"(?=[A-Za-z_-]{0,60}+\d)"  # what names of functions seldom have
+
+# `rnd_`, `live_` and the like also begin names of functions. Those rarely contain a digit; tokens nearly always do.
+_DIGIT: Final = r"(?=[A-Za-z_-]{0,60}+\d)"
+
 _UUID: Final = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}"
 
-# Rule, what follows the prefix, prefixes that begin a word.
+# Rule name, pattern after the prefix, prefixes (each at the start of a word). A table and not one pattern each: the
+# prefixes compile into one trie, where Python's `re` would try some 310 patterns one after the other.
 PREFIXED: Final = (
     # version control, registries of packages, continuous integration
     ("github-token", f"{_ALNUM}{{30}}", "ghp_ gho_ ghu_ ghs_ ghr_"),
@@ -45,7 +53,16 @@ PREFIXED: Final = (
     ("openshift-token", f"{_WORD}{{40}}", "sha256~"),
     ("scalingo-token", f"{_WORD}{{40}}", "tk-us-"),
     ("contentful-token", f"{_WORD}{{40}}", "CFPAT-"),
+    ("pganalyze-key", f"{_ALNUM}{{30}}", "pgar_"),
+    ("spinnaker-key", f"{_ALNUM}{{24}}", "spu- spg-"),
+    ("splunk-key", f"{_ALNUM}{{24}}", "spa- spi-"),
+    ("polar-token", f"{_ALNUM}{{30}}", "polar_oat_ polar_pat_ polar_whs_"),
     # clouds, hosts, data
+    ("aws-bedrock-key", r"[\w+/=-]{40}", "bedrock-api-key-"),
+    ("cockroach-key", f"{_WORD}{{40}}", "CCDB1_"),
+    ("aiven-token", r"[\w+/-]{16}", "AVNU_ AVNS_"),
+    ("elastic-key", r"[\w+/=-]{40}", "essu_ essl_"),
+    ("mongodb-token", f"{_WORD}{{36}}", "mdb_sa_sk_"),
     ("google-oauth-token", f"{_WORD}{{24}}", "ya29. GOCSPX- 1//"),
     ("digitalocean-token", f"{_HEX}{{50}}", "dop_v1_ doo_v1_ dor_v1_"),
     ("cloudflare-key", f"{_HEX}{{24}}-{_HEX}{{40}}", "v1.0-"),
@@ -72,7 +89,12 @@ PREFIXED: Final = (
     ("honeycomb-key", f"{_ALNUM}{{40}}", "hcaik_ hcalk_"),
     ("postman-key", f"{_HEX}{{24}}-{_HEX}{{30}}", "PMAK-"),
     ("tailscale-key", f"{_ALNUM}{{6,24}}-{_ALNUM}{{16}}", "tskey-auth- tskey-api- tskey-client- tskey-scim-"),
-    ("launchdarkly-key", _UUID, "sdk- mob-"),
+    ("launchdarkly-key", _UUID, "sdk- mob- api-"),
+    ("pubnub-key", _UUID, "sub-c- pub-c-"),
+    ("pubnub-key", r"[\w+/=-]{40}", "sec-c-"),
+    ("posthog-key", f"{_ALNUM}{{30}}", "thog-key-"),
+    ("privy-key", f"{_HEX}{{32}}", "pri_"),
+    ("paystack-key", f"{_ALNUM}{{24}}", "sk_pr_"),
     ("posthog-key", f"{_ALNUM}{{36}}", "phx_ phs_"),
     ("settlemint-token", f"{_ALNUM}{{16}}", "sm_aat_ sm_pat_ sm_sat_"),
     ("defined-networking-token", f"{_WORD}{{40}}", "dnkey-"),
@@ -84,7 +106,7 @@ PREFIXED: Final = (
     ("mollie-key", f"{_DIGIT}{_ALNUM}{{30}}", "live_"),
     ("mollie-key", rf"(?=[a-z\d]{{0,60}}+[A-Z]){_DIGIT}{_ALNUM}{{30}}", "test_"),
     ("checkout-key", _UUID, "sk_ sk_test_ sk_sbox_"),
-    ("square-token", f"{_WORD}{{22}}", "sq0atp- sq0csp- sq0idp-"),
+    ("square-token", f"{_WORD}{{22}}", "sq0atp- sq0csp- sq0idp- sq0ige-"),
     ("shopify-token", f"{_HEX}{{32}}", "shpat_ shpca_ shppa_ shpss_ shpua_"),
     ("shippo-token", f"{_HEX}{{36}}", "shippo_live_ shippo_test_"),
     ("duffel-token", f"{_WORD}{{36}}", "duffel_live_ duffel_test_"),
@@ -139,67 +161,89 @@ PREFIXED: Final = (
     ("model-provider-key", f"{_ALNUM}{{22}}", "fw_ key_ sess- e2b_ bb_live_ mem0- exa_"),
 )
 
-# What a prefixed token has in it: without that, no prefix is looked for.
+# Every prefixed token contains one of these characters before a long run. A text without a match skips the trie.
 PREFIXED_NEED: Final = r"[-_./!$~](?=[\w+/=%-]{12})"
-# Rule, pattern of what is told by more than what it begins with; each begins with a mark that is rare in words.
-MARKED: Final = (
-    ("terraform-token", rf"\.atlasv1\.{_WORD}{{50}}"),
-    ("azure-client-secret", r"~(?<=\dQ~)[\w~.-]{28}"),
-    ("maxmind-key", "_mmk(?<=_[0-9A-Za-z]{29}_mmk)"),
-    ("mailchimp-key", r"-us\d(?<=[0-9a-f]{32}-us\d)"),
-    ("mailgun-key", "-(?<=[0-9a-h]{32}-)[0-9a-h]{8}-[0-9a-h]{8}(?![0-9a-h-])"),
-    ("telegram-token", r":A(?<=\d{8}:A)[\w-]{33}"),
-    ("asana-token", r":(?<=\d/\d{15}:)[0-9a-f]{32}(?![0-9a-f])"),
-    ("asana-token", r":(?<=\d/\d{16}:)[0-9a-f]{32}(?![0-9a-f])"),
-    ("password-hash", r"\$(?:apr1|1|5|6|y|7)\$(?:rounds=\d{1,9}\$)?[\w./]{1,22}\$[\w./]{20}"),
-    ("password-hash", r"\$2[abxy]\$\d\d\$[\w./]{50}"),
-    ("password-hash", r"\$argon2(?:id|i|d)\$[\w=,$+/]{30}"),
-    ("firebase-key", r":APA91b[\w-]{60}"),
-    ("facebook-token", r"\|(?<=\d{15}\|)[\w-]{27}"),
+
+# Rule name, pattern, and what tokens have in their middle or anywhere in a word: what precedes is checked by a
+# lookbehind, since starting at the token's first character, `re` would stop at every word.
+ANYWHERE: Final = (
+    ("terraform-token", f"{_WORD}{{50}}", ".atlasv1."),
+    ("azure-client-secret", r"(?<=\dQ~)[\w~.-]{28}", "~"),
+    ("maxmind-key", "(?<=_[0-9A-Za-z]{29}_mmk)", "_mmk"),
+    ("mailchimp-key", r"\d(?<=[0-9a-f]{32}-us\d)", "-us"),
+    ("mailgun-key", "(?<=[0-9a-h]{32}-)[0-9a-h]{8}-[0-9a-h]{8}(?![0-9a-h-])", "-"),
+    ("telegram-token", r"(?<=\d{8}:A)[\w-]{33}", ":A"),
+    ("asana-token", r"(?<=\d/\d{15}:)[0-9a-f]{32}(?![0-9a-f])", ":"),
+    ("asana-token", r"(?<=\d/\d{16}:)[0-9a-f]{32}(?![0-9a-f])", ":"),
+    ("password-hash", r"(?:rounds=\d{1,9}\$)?[\w./]{1,22}\$[\w./]{20}", "$apr1$ $1$ $5$ $6$ $y$ $7$"),
+    ("password-hash", r"\d\d\$[\w./]{50}", "$2a$ $2b$ $2x$ $2y$"),
+    ("password-hash", r"(?:id|i|d)\$[\w=,$+/]{30}", "$argon2"),
+    ("firebase-key", r"[\w-]{60}", ":APA91b"),
+    ("facebook-token", r"(?<=\d{15}\|)[\w-]{27}", "|"),
+    ("sanity-token", "(?<![0-9A-Za-z]sk)[0-9A-Za-z]{80}(?![0-9A-Za-z])", "sk"),
+    ("bitcoin-key", "(?<![0-9A-Za-z]...v)[0-9A-Za-z]{100}", "xprv yprv zprv tprv"),
+    ("azure-devops-token", "(?<=[0-9A-Za-z]{76}AZDO)", "AZDO"),
+    # An issuer that no rule knows: a prefix, then random characters of all three classes, not as hashes have.
+    (
+        "prefixed-token",
+        (
+            r"(?<=[0-9A-Za-z]{2}.)(?<!sha\d.)(?<!sha\d\d\d.)(?=[0-9a-z]{0,31}[A-Z])(?=[0-9A-Z]{0,31}[a-z])"
+            rf"(?=[A-Za-z]{{0,31}}\d){DOUBT}{_ALNUM}{{32}}"
+        ),
+        "_ -",
+    ),
+    ("aws-access-key", "[0-9A-Z]{16}", "AKIA"),
+    ("aws-access-key", "(?<![0-9A-Za-z]A...)[0-9A-Z]{16}(?![0-9A-Za-z])", "ASIA ABIA ACCA AIDA AROA"),
+    ("aws-access-key", "(?<![0-9A-Za-z]A..)[A-Z0-9][0-9A-Z]{16}(?![0-9A-Za-z])", "A3T"),
+    ("aws-bedrock-key", "[0-9A-Za-z+/]{60}", "ABSK"),
+    ("google-api-key", r"[\w-]{32}", "AIza"),
+    ("artifactory-key", "[0-9A-Za-z]{40}", "AKCp"),
+    ("atlassian-token", r"3?[\w=-]{24}", "ATATT ATCTT ATBB"),
+    ("trello-token", "[0-9a-f]{60}", "ATTA"),
+    # Signatures that Microsoft puts inside its keys: functions, search, storage, registries, caches, batch, events.
+    ("azure-key", r"(?<=[\w+/-]{42}Az..)[\w+/-]{6}", "AzFu AzSe AzCa"),
+    ("azure-key", r"(?<=[\w+/-]{37}\+...)[\w+/=-]{6}", "ASt AEH ARm ABa ACR AIc AIoT"),
+    ("new-relic-key", "(?<=[0-9a-fx]{36}NRAL)", "NRAL"),
+    ("new-relic-key", "(?<=[0-9a-fx]{36}-NRMA)", "NRMA"),
+    ("yandex-key", r"(?<![\w+/-]YC)(?=[A-Za-z_-]{0,40}+\d)[\w-]{38}(?![\w+/=-])", "YC"),
+    ("volcengine-key", "[0-9A-Za-z]{40}", "AKLT"),
+    ("tencent-key", r"[0-9A-Za-z]{28}", "AKID"),
+    ("yandex-key", r"[\w-]{32}", "AQVN"),
+    ("twitter-token", r"(?<![\w+/]A{20})[0-9A-Za-z%]{50}", "AAAAAAAAAAAAAAAAAAAA"),
+    ("square-token", r"(?<![\w+/]EAAA)[\w-]{55}", "EAAA"),
+    ("facebook-token", r"(?<![\w+/]EAA)[0-9A-Za-z]{80}", "EAA"),
+    ("easypost-key", "[0-9A-Za-z]{50}", "EZAK EZTK"),
+    ("gitlab-token", r"[\w-]{18}", "GR1348941"),
+    ("alibaba-key", "[0-9A-Za-z]{16}", "LTAI"),
+    ("twilio-key", "[0-9a-f]{32}(?![0-9a-f])", "SK"),
+    ("twilio-key", "(?<![0-9A-Za-z]AC)[0-9a-f]{32}(?![0-9a-f])", "AC"),
+    ("instagram-token", r"[\w-]{60}", "IGQV IGQW IGAA"),
+    ("json-web-token", r"(?:(?<![\w-]eyJ)|(?<=\\[nrt]eyJ))[\w-]{12,2000}+\.[\w-]{2}", "eyJ"),
+    # base64 of "-----BEGIN " and the start of PRIVATE, RSA, EC P, OPENSSH, ENCRYPT or DSA; certificates do not match.
+    ("private-key", "(?:BQUklW|BSU0Eg|BFQyBQ|BPUEVOU1NI|BFTkNSWVBU|BEU0Eg)", "LS0tLS1CRUdJTi"),
+    ("json-web-token", "[0-9A-Za-z+/]{50}", "ZXlK"),
+    ("grafana-token", "[0-9A-Za-z+/]{50}", "eyJrIjoi"),
+    ("openai-key", r"[\w-]{16}", "T3BlbkFJ"),
 )
-# Rule, pattern; each begins with a capital letter, which a scan of prose rarely stops at.
-CAPITAL: Final = (
-    ("aws-access-key", "AKIA[0-9A-Z]{16}"),
-    ("aws-access-key", "A(?:SIA|BIA|CCA|IDA|ROA|3T[A-Z0-9])(?<![0-9A-Za-z]A...)[0-9A-Z]{16}(?![0-9A-Za-z])"),
-    ("aws-bedrock-key", "ABSK[0-9A-Za-z+/]{60}"),
-    ("google-api-key", r"AIza[\w-]{32}"),
-    ("artifactory-key", "AKCp[0-9A-Za-z]{40}"),
-    ("atlassian-token", r"AT(?:ATT|CTT|BB)3?[\w=-]{24}"),
-    ("trello-token", "ATTA[0-9a-f]{60}"),
-    # Microsoft's own marks within keys: functions, search, storage, registries, caches, batch, events and others.
-    ("azure-key", r"Az(?:Fu|Se|Ca)(?<=[\w+/-]{42}Az..)[\w+/-]{6}"),
-    ("azure-key", r"A(?:St|EH|Rm|Ba|CR|Ic|IoT)(?<=[\w+/-]{37}\+...)[\w+/=-]{6}"),
-    ("new-relic-key", "NRAL(?<=[0-9a-fx]{36}NRAL)"),
-    ("yandex-key", r"YC(?<![\w+/-]YC)(?=[A-Za-z_-]{0,40}+\d)[\w-]{38}(?![\w+/=-])"),
-    ("volcengine-key", "AKLT[0-9A-Za-z]{40}"),
-    ("tencent-key", r"AKID[0-9A-Za-z]{28}"),
-    ("yandex-key", r"AQVN[\w-]{32}"),
-    ("twitter-token", "AAAAAAAAAAAAAAAAAAAA[0-9A-Za-z%]{50}"),
-    ("square-token", r"EAAA[\w-]{55}"),
-    ("facebook-token", "EAA[0-9A-Za-z]{80}"),
-    ("easypost-key", "EZ[AT]K[0-9A-Za-z]{50}"),
-    ("gitlab-token", r"GR1348941[\w-]{18}"),
-    ("alibaba-key", "LTAI[0-9A-Za-z]{16}"),
-    ("twilio-key", "SK[0-9a-f]{32}(?![0-9a-f])"),
-    ("twilio-key", "AC(?<![0-9A-Za-z]AC)[0-9a-f]{32}(?![0-9a-f])"),
-    ("instagram-token", r"IG(?:QV|QW|AA)[\w-]{60}"),
-    ("json-web-token", r"J(?<=eyJ)(?:(?<![\w-]eyJ)|(?<=\\[nrt]eyJ))[\w-]{12,2000}+\.[\w-]{2}"),
-    ("private-key", "LS0tLS1CRUdJTi(?:BQUklW|BSU0Eg|BFQyBQ|BPUEVOU1NI|BFTkNSWVBU|BEU0Eg)"),
-    ("json-web-token", "ZXlK[0-9A-Za-z+/]{50}"),
-    ("grafana-token", "JrIjoi(?<=eyJrIjoi)[0-9A-Za-z+/]{50}"),
-    ("openai-key", r"T3BlbkFJ[\w-]{16}"),
-    ("private-key", "BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY"),
-    ("private-key", r"PuTTY-User-Key-File-\d"),
-    ("private-key", r"Private-(?:Lines|MAC): [0-9a-f]{20}"),
-)
-# No mark that the others share, and a word that prose has parts of: a search of its own.
-CARGO: Final = (("cargo-token", r"cio(?<![\w]cio)[0-9A-Za-z]{32}(?![\w])"),)
-NO_RUN: Final = ("Bearer ", "Basic ", "PRIVATE KEY", "Private-")
-"""What a match of the two has that does not lie in one run of token characters."""
-SLACK: Final = (("slack-token", "xox[baprs]-"),)
-# Header forms; the first is the source document's, at the start of a line. Case counts: "bearer of bad news" stays.
-HEADERS: Final = (
-    ("bearer", "Bearer (?<!.Bearer )"),
-    ("bearer", r"Bearer (?<![0-9A-Za-z]Bearer )(?=[\w.~+/=-]{0,40}+)(?=[A-Za-z_.~+/-]{0,60}\d)[\w.~+/=-]{16}"),
-    ("basic-auth", r"Basic (?<![0-9A-Za-z]Basic )(?=[A-Za-z+/]{0,80}[0-9=])[0-9A-Za-z+/]{10,500}+={0,2}(?![\w.-])"),
+
+# Recognised by a text with which it begins, in the text as it stands. Case-sensitive, and two headers ask for a digit:
+# "bearer of bad news" and "The Bearer of bad news" must stay; at the start of a line (A-56) it need not have one.
+PLAIN: Final = (
+    AnchoredRule("slack-token", "xox", "[baprs]-"),
+    AnchoredRule("cargo-token", "cio", r"(?<![\w]cio)[0-9A-Za-z]{32}(?![\w])"),
+    AnchoredRule("bearer", "Bearer ", "(?<!.Bearer )"),
+    AnchoredRule(
+        "bearer",
+        "Bearer ",
+        r"(?<![0-9A-Za-z]Bearer )(?=[\w.~+/=-]{0,40}+)(?=[A-Za-z_.~+/-]{0,60}\d)[\w.~+/=-]{16}",
+    ),
+    AnchoredRule(
+        "basic-auth",
+        "Basic ",
+        r"(?<![0-9A-Za-z]Basic )(?=[A-Za-z+/]{0,80}[0-9=])[0-9A-Za-z+/]{10,500}+={0,2}(?![\w.-])",
+    ),
+    AnchoredRule("private-key", "BEGIN ", "[A-Z0-9 ]{0,40}PRIVATE KEY"),
+    AnchoredRule("private-key", "BEGIN", r"(?:\+|%20)[A-Z0-9+%]{0,60}?PRIVATE(?:\+|%20)KEY"),  # URL-encoded
+    AnchoredRule("private-key", "PuTTY-User-Key-File-", r"\d"),
+    AnchoredRule("private-key", "Private-", "(?:Lines|MAC): [0-9a-f]{20}"),
 )

@@ -1,8 +1,6 @@
-"""`tellback replay`: chat transcripts played through the same way in as live agents.
+"""`tellback replay`: chat transcripts played through the client as live agents would, or analysed without Redis.
 
-transcript.py what a transcript says · messages.py chat messages to steps · reading.py lines to conversations ·
-player.py one conversation through the client · tally.py what Redis holds of it · run.py the whole file
-
-Without Redis: toolbox.py which tools there were · accounts.py the guidance of one conversation · digest.py what a
-report keeps · analysis.py the whole file · markdown.py, page.py, timeline.py the reports
+Reading: `reading` turns lines into conversations, `transcript` their messages into steps. Playing: `player` plays one
+conversation, `run` a file; `host` and `hosts` do so with host processes, some of which are killed. Analysing:
+`accounts` works out the guidance of one conversation, `analysis` of a file, for `markdown_report` and `html_report`.
 """

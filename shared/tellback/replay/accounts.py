@@ -1,6 +1,7 @@
-"""The guidance that a conversation would have been given, worked out in this process, without Redis.
+"""The guidance that a conversation would have received, worked out in this process without Redis.
 
-The observer and the evaluation are those of agent hosts and workers; one tool call takes one second.
+It runs the same observer as agent hosts and the same evaluation as workers. Transcripts have no times, so one tool
+call takes one second here; triggers that count seconds then depend only on the number of calls.
 """
 
 from __future__ import annotations
@@ -10,80 +11,87 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypedDict
 
-from tellback.client.observing import invocation
-from tellback.contracts.guidance import Code, EvaluationBegun, Feedback, ProviderSpec
-from tellback.errors import TellbackError
-from tellback.guidance.context import FeedbackContext
-from tellback.guidance.evaluation import Effects, EvaluationState, begin, step
-from tellback.guidance.observations.feedback import ToolFeedback
-from tellback.guidance.observations.gathering import evidence_of
-from tellback.guidance.observations.observer import Observer
-from tellback.guidance.observations.tools import ToolDeclaration, announced
-from tellback.guidance.provider import FeedbackProviderConfig, ProviderFailure, ask, spec_of
-from tellback.guidance.recommended import recommended_providers
-from tellback.guidance.registry import Registry
-from tellback.replay.transcript import AgentAnswers, Conversation, ToolReturned, UserSays
-from tellback.state.evaluations import EvaluationId
+import msgspec
 
-BEGAN: Final = datetime(2026, 1, 1, tzinfo=UTC)
-CALL_MS: Final = 1_000
+from tellback.client.guidance_events import build_tool_invoked
+from tellback.contracts.guidance import EvaluationBegun, Feedback, OutcomeCode, ProviderSpec
+from tellback.errors import TellbackError
+from tellback.guidance.evaluation import BatchEffects, EvaluationState, apply_event, new_evaluation
+from tellback.guidance.observations.evidence_builder import build_evidence
+from tellback.guidance.observations.feedback import ToolFeedback
+from tellback.guidance.observations.observer import ToolObserver
+from tellback.guidance.observations.tools import ToolDeclaration, announced_effects, announced_names
+from tellback.guidance.provider import (
+    FeedbackContext,
+    FeedbackProviderConfig,
+    ProviderFailure,
+    invoke_provider,
+    provider_spec,
+)
+from tellback.guidance.registry import ProviderRegistry, recommended_providers
+from tellback.replay.transcript import AgentAnswer, Conversation, ToolResult, UserMessage
+from tellback.state.evaluation_codec import EvaluationId
+
+# A fixed start and a label as seed make the analysis of a file the same each time.
+EVALUATION_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+CALL_DURATION_MS: Final = 1_000
 PROMPT: Final = "transcript"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What the user or the agent wrote; `position` is the user's message that it is or answers."""
+class TranscriptText:
+    """A text of the user or the agent; `position` is that of the user's message, or of the one it answers."""
 
     position: int
-    who: str
+    speaker: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """A tool call: what the agent would have read in its result's place, and the feedback that came with it.
+class ObservedCall:
+    """A tool call with the observation that the agent would have read, and the providers' feedback.
 
     `index` counts the conversation's calls from 1, `position` its messages from 0.
     """
 
     index: int
     position: int
-    step: ToolReturned
-    seen: ToolFeedback
-    nudges: tuple[Feedback, ...]
+    returned: ToolResult
+    feedback: ToolFeedback
+    provider_feedback: tuple[Feedback, ...]
 
     @property
-    def code(self) -> Code:
-        """What the call came to."""
-        assert self.seen.envelope is not None  # every observer's feedback has one
-        return self.seen.envelope.code
+    def code(self) -> OutcomeCode:
+        """The outcome of the call."""
+        assert self.feedback.envelope is not None  # every observer's feedback has one
+        return self.feedback.envelope.code
 
     @property
     def failed(self) -> bool:
-        """Whether it came to an error."""
-        return self.seen.status == "error"
+        """Return True if the call ended with an error."""
+        return self.feedback.status == "error"
 
 
 @dataclass(slots=True)
-class Account:
-    """A conversation with its guidance, in the order in which it went."""
+class GuidedConversation:
+    """A conversation with its guidance, in order."""
 
     conversation: Conversation
-    entries: list[Said | Observed] = field(default_factory=list[Said | Observed])
+    items: list[TranscriptText | ObservedCall] = field(default_factory=list[TranscriptText | ObservedCall])
 
     @property
-    def calls(self) -> list[Observed]:
-        """Its tool calls."""
-        return [entry for entry in self.entries if isinstance(entry, Observed)]
+    def tool_calls(self) -> list[ObservedCall]:
+        """The tool calls, in order."""
+        return [entry for entry in self.items if isinstance(entry, ObservedCall)]
 
     @property
-    def nudges(self) -> list[Feedback]:
+    def feedback(self) -> list[Feedback]:
         """All feedback, in order."""
-        return [nudge for call in self.calls for nudge in call.nudges]
+        return [nudge for call in self.tool_calls for nudge in call.provider_feedback]
 
 
-class Reported(TypedDict):
-    """The keywords of `prompt.observe` that a transcript can fill."""
+class ObserveArguments(TypedDict):
+    """The keyword arguments of `prompt.observe` that a transcript can supply."""
 
     params: Mapping[str, Any]
     result: str | None
@@ -91,89 +99,96 @@ class Reported(TypedDict):
     status: str
 
 
-class Panel:
-    """Asks providers in this process, as a worker does; a provider that fails ends the analysis."""
+class InProcessInvoker:
+    """Calls providers in this process; unlike in a worker, a provider that fails ends the analysis."""
 
-    def __init__(self, registry: Registry | None = None) -> None:
-        """Take the providers that are known; the built-in ones by default."""
-        self._registry = registry or Registry()
+    def __init__(self, registry: ProviderRegistry | None = None) -> None:
+        self._registry = registry or ProviderRegistry()
 
     def ask(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
-        """Its feedback.
+        """Call a provider and return its feedback.
 
         Raises:
-            BrokenProvider: it is not known here, raised, or gave what is no feedback.
+            ProviderCrashed: the provider is unknown, raised, or returned something other than feedback.
         """
         try:
-            return ask(self._registry.build(spec), context)
+            return invoke_provider(self._registry.build(spec), context)
         except ProviderFailure as failure:
-            raise BrokenProvider(f"{spec.name}: {failure}") from failure
+            raise ProviderCrashed(f"{spec.name}: {failure}") from failure
 
 
-class BrokenProvider(TellbackError):
+class ProviderCrashed(TellbackError):
     """A provider failed; the message says which and why."""
 
 
-class Analyst:
-    """Works out accounts, with one set of providers."""
+class GuidanceAnalyzer:
+    """Works out the guidance of conversations with one set of providers, by default the recommended ones."""
 
-    def __init__(self, providers: Iterable[FeedbackProviderConfig] | None = None, panel: Panel | None = None) -> None:
-        """Take the providers; the recommended ones by default."""
-        self.specs = [spec_of(each) for each in (recommended_providers() if providers is None else providers)]
-        self._panel = panel or Panel()
+    def __init__(
+        self, providers: Iterable[FeedbackProviderConfig] | None = None, invoker: InProcessInvoker | None = None
+    ) -> None:
+        self.specs = [provider_spec(each) for each in (recommended_providers() if providers is None else providers)]
+        self._invoker = invoker or InProcessInvoker()
 
-    def account(self, conversation: Conversation, tools: Sequence[ToolDeclaration]) -> Account:
-        """The guidance of a conversation whose agent had these tools."""
-        player = _Player(conversation, tools, self.specs, self._panel)
-        account = Account(conversation)
+    def analyze(self, conversation: Conversation, tools: Sequence[ToolDeclaration]) -> GuidedConversation:
+        """Work out the guidance of a conversation whose agent had these tools."""
+        player = _EvaluationReplay(conversation, tools, self.specs, self._invoker)
+        account = GuidedConversation(conversation)
         for each in conversation.steps:
             match each:
-                case UserSays(position, text):
-                    account.entries.append(Said(position, "user", text))
-                case AgentAnswers(position, text):
-                    account.entries.append(Said(position, "agent", text))
-                case ToolReturned():
-                    account.entries.append(player.call(each))
+                case UserMessage(position, text):
+                    account.items.append(TranscriptText(position, "user", text))
+                case AgentAnswer(position, text):
+                    account.items.append(TranscriptText(position, "agent", text))
+                case ToolResult():
+                    account.items.append(player.observe_call(each))
                 case _:
                     pass
         return account
 
 
-class _Player:
-    """One evaluation and its observer."""
+class _EvaluationReplay:
+    """One evaluation and its observer, fed call by call."""
 
     def __init__(
-        self, conversation: Conversation, tools: Sequence[ToolDeclaration], specs: list[ProviderSpec], panel: Panel
+        self,
+        conversation: Conversation,
+        tools: Sequence[ToolDeclaration],
+        specs: list[ProviderSpec],
+        invoker: InProcessInvoker,
     ) -> None:
         label, question = conversation.label, conversation.question
         self._id = EvaluationId(label, PROMPT, label)
-        self._observer = Observer(tools=tools, question=question, seed=label)
-        self._panel = panel
-        self._now = round(BEGAN.timestamp() * 1000)
-        self._state: EvaluationState = begin(*self._id, self._now)
+        self._observer = ToolObserver(tools=tools, question=question, seed=label)
+        self._invoker = invoker
+        self._now = round(EVALUATION_START.timestamp() * 1000)
+        self._state: EvaluationState = new_evaluation(*self._id, self._now)
+        names = announced_names(self._observer.tools)
         begun = EvaluationBegun(
             event_id="begun",
             session=label,
             evaluation=label,
             prompt=PROMPT,
             providers=specs,
-            tools=announced(self._observer.tools),
+            tools=names,
+            effects=announced_effects(self._observer.tools, names) or msgspec.UNSET,
         )
-        step(self._state, begun, self._now, panel, Effects())
+        apply_event(self._state, begun, self._now, invoker, BatchEffects())
 
-    def call(self, returned: ToolReturned) -> Observed:
-        self._now += CALL_MS
+    def observe_call(self, returned: ToolResult) -> ObservedCall:
+        self._now += CALL_DURATION_MS
         now = datetime.fromtimestamp(self._now / 1000, UTC)
-        evidence = evidence_of(returned.tool, now=now, **reported(returned))
-        seen = self._observer.see(evidence)
-        effects = Effects()
-        event = invocation(self._id, seen, evidence, duration_ms=None, call_id=None)
-        step(self._state, event, self._now, self._panel, effects)
-        return Observed(self._state.calls, returned.position, returned, seen, tuple(effects.feedback))
+        # The same path as in production: the host's observer first, then the worker's evaluation of its event.
+        evidence = build_evidence(returned.tool, now=now, **observe_arguments(returned))
+        seen = self._observer.observe_evidence(evidence)
+        effects = BatchEffects()
+        event = build_tool_invoked(self._id, seen, evidence, duration_ms=None, call_id=None)
+        apply_event(self._state, event, self._now, self._invoker, effects)
+        return ObservedCall(self._state.calls, returned.position, returned, seen, tuple(effects.feedback))
 
 
-def reported(returned: ToolReturned) -> Reported:
-    """A tool's result as its host would have reported it to `prompt.observe`."""
+def observe_arguments(returned: ToolResult) -> ObserveArguments:
+    """Return the arguments with which a host would have reported this result to `prompt.observe`."""
     failed = returned.status == "error"
     return {
         "params": returned.params,

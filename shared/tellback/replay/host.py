@@ -1,7 +1,7 @@
-"""An agent host in a process of its own that plays a part of one conversation: `python -m tellback.replay.host`.
+"""The agent host process that plays a part of one conversation: `python -m tellback.replay.host`.
 
-It reads one line of JSON, its `Part`, from standard input. Where it is to be killed it says so on standard output and
-waits for it, in the middle of its work: what it has done is done, and what it owes stays owed.
+It reads its `HostAssignment`, one line of JSON, from standard input. If it is to be killed, it announces on standard
+output that it has reached that step, then waits without closing anything, so that its open turns stay owed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import msgspec
 
 from tellback.client.connection import connect
-from tellback.contracts.message import MAX_FIELD_BYTES
+from tellback.contracts.limits import MAX_FIELD_BYTES
 from tellback.contracts.turns import OutgoingResponse
 from tellback.errors import TellbackError
-from tellback.replay.accounts import PROMPT, reported
-from tellback.replay.transcript import AgentAnswers, Conversation, NobodyAnswers, Step, ToolReturned, UserSays
+from tellback.replay.accounts import PROMPT, observe_arguments
+from tellback.replay.transcript import AgentAnswer, Conversation, MissingAnswer, Step, ToolResult, UserMessage
 from tellback.settings import Settings
 from tellback.state.turn_answers import excerpt
 
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from tellback.client.turns import Turn
 
 READY: Final = b"kill me\n"
+# Steps are sent with their class name, since their fields alone don't tell the classes apart.
 _KINDS: Final[dict[str, type[Step]]] = {
-    kind.__name__: kind for kind in (UserSays, ToolReturned, AgentAnswers, NobodyAnswers)
+    kind.__name__: kind for kind in (UserMessage, ToolResult, AgentAnswer, MissingAnswer)
 }
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """The steps that one host plays, of `name`, on `channel`; `fatal`: the last of them is the last it ever does."""
+class HostAssignment(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps of the conversation `name` that one host plays; with `fatal` it is killed after the last one."""
 
     settings: Settings
     channel: str
@@ -42,34 +43,34 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     fatal: bool
 
     @classmethod
-    def of(
+    def create(
         cls, settings: Settings, channel: str, name: str, steps: list[Step], *, answer_within: float, fatal: bool
     ) -> Self:
-        """The part as it goes to the host's process."""
+        """Build an assignment that can be sent to a host's process."""
         plain = [(type(step).__name__, asdict(step)) for step in steps]
         return cls(settings=settings, channel=channel, name=name, steps=plain, answer_within=answer_within, fatal=fatal)
 
-    def played(self) -> list[Step]:
-        """The steps as they were."""
+    def decoded_steps(self) -> list[Step]:
+        """Return the steps as their own types again."""
         return [msgspec.convert(fields, _KINDS[kind]) for kind, fields in self.steps]
 
 
-def name_of(run: str, conversation: Conversation) -> str:
-    """A conversation's name on its channel, and its session."""
+def conversation_name(run: str, conversation: Conversation) -> str:
+    """Return the name of a conversation, on its channel and as a session."""
     return f"replay-{run}/{conversation.label}"
 
 
-def play(tb: Tellback, part: Part) -> None:
-    """Take each step as an agent host does; what the transcript leaves unanswered this host forgets, too.
+def play_steps(tb: Tellback, part: HostAssignment) -> None:
+    """Play each step as an agent host would; a message without an answer is left to the sweep.
 
     Raises:
-        Unavailable: Redis is away.
+        Unavailable: Redis is unavailable.
     """
     prompt = tb.prompt(part.name, PROMPT)
     turns: dict[int, Turn] = {}
-    for step in part.played():
+    for step in part.decoded_steps():
         match step:
-            case UserSays(position, text):
+            case UserMessage(position, text):
                 turns[position] = tb.open_turn(
                     channel=part.channel,
                     conversation=part.name,
@@ -77,32 +78,33 @@ def play(tb: Tellback, part: Part) -> None:
                     text=text,
                     answer_within=part.answer_within,
                 )
-            case ToolReturned():
-                prompt.observe(step.tool, **reported(step), call_id=step.call_id)
-            case AgentAnswers(position, text):
+            case ToolResult():
+                prompt.observe(step.tool, **observe_arguments(step), call_id=step.call_id)
+            case AgentAnswer(position, text):
                 turns.pop(position).respond(OutgoingResponse.text_only(excerpt(text, MAX_FIELD_BYTES)))
-            case NobodyAnswers():
+            # The turn is not closed, because here the sweep's fallback is what the user should get.
+            case MissingAnswer():
                 continue
 
 
 def main() -> None:
-    """Play the part that standard input holds."""
+    """Play the assignment from standard input."""
     try:
-        _main()
+        _run()
     except KeyboardInterrupt:
         sys.exit(130)
     except TellbackError as error:
         sys.exit(f"tellback: {error}")
 
 
-def _main() -> None:
-    part = msgspec.json.decode(sys.stdin.buffer.readline(), type=Part)
+def _run() -> None:
+    part = msgspec.json.decode(sys.stdin.buffer.readline(), type=HostAssignment)
     with connect(settings=part.settings) as tb:
-        play(tb, part)
+        play_steps(tb, part)
         if part.fatal:
             sys.stdout.buffer.write(READY)
             sys.stdout.buffer.flush()
-            sys.stdin.buffer.read()  # until it is killed, or who started it is gone
+            sys.stdin.buffer.read()  # blocks until the kill; ends as well if the parent process dies
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A file whose conversations have a host process each, of which every n-th is killed at a random message.
+"""A replay with one host process for each conversation, every n-th of which is killed at a random step.
 
-What is checked at the end is what users would have seen: each message has one first answer in the outbox, of its host
-or, where that died or had nothing to say, the fallback of the sweep.
+It acts as the transport and checks what users would have seen: each message has exactly one first answer in the outbox,
+either its host's or, if the host was killed or the transcript has no answer, the sweep's fallback.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
 import msgspec
@@ -22,17 +23,17 @@ import msgspec
 from tellback import clock
 from tellback.contracts.turns import RoutingOutcome
 from tellback.errors import TellbackError
-from tellback.replay.host import READY, Part, name_of
-from tellback.replay.reading import read
-from tellback.replay.run import Reporter
+from tellback.replay.host import READY, HostAssignment, conversation_name
+from tellback.replay.reading import play_in_threads
+from tellback.replay.run import ReplayProgress
 from tellback.replay.transcript import (
-    AgentAnswers,
+    AgentAnswer,
     BadLine,
     Conversation,
-    NobodyAnswers,
+    MissingAnswer,
     Step,
-    ToolReturned,
-    UserSays,
+    ToolResult,
+    UserMessage,
 )
 from tellback.state.turns import turn_id
 
@@ -40,30 +41,30 @@ if TYPE_CHECKING:
     from tellback.client.connection import Tellback
     from tellback.client.outbox import OutboxDelivery
 
-AT_ONCE: Final = 4
-"""Hosts that live at the same time."""
+MAX_PARALLEL_HOSTS: Final = 4
+"""Host processes that run at the same time."""
 ANSWER_WITHIN: Final = 10.0
-_ROUND: Final = 0.5  # seconds that the transport waits for a delivery before it looks around
-_HOST_SECONDS: Final = 120.0
+_OUTBOX_WAIT: Final = 0.5  # seconds that the transport waits for a delivery before it checks whether to stop
+_HOST_TIMEOUT: Final = 120.0
 _AFTER: Final[dict[type[Step], str]] = {
-    UserSays: "opened",
-    ToolReturned: "called a tool",
-    AgentAnswers: "answered",
-    NobodyAnswers: "said nothing",
+    UserMessage: "opened",
+    ToolResult: "called a tool",
+    AgentAnswer: "answered",
+    MissingAnswer: "said nothing",
 }
 
-Why = Literal["host killed", "no answer in the transcript", "answer overdue"]
+FallbackReason = Literal["host killed", "no answer in the transcript", "answer overdue"]
 
 
 class HostFailed(TellbackError):
-    """A host process ended otherwise than it should."""
+    """A host process ended unexpectedly."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kill:
-    """A host that was killed with SIGKILL, and the last that it did: of its messages that at `message`, from 0.
+class KilledHost:
+    """A host that was killed with SIGKILL, and its last step: `after`, for the message at `message`, from 0.
 
-    After `opened` or `called a tool` the user's message stays owed; after `answered` it is not.
+    After `opened` or `called a tool` the user is still owed an answer; after `answered` not.
     """
 
     line: int
@@ -73,31 +74,34 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True)
-class Fallback:
-    """A user's message that the sweep answered; `late`: the host's own answer came after it."""
+class FallbackAnswer:
+    """A user's message that the sweep answered; `late` is set if the host's own answer followed."""
 
     line: int
     conversation: str
     message: int
     turn: str
-    why: Why
+    why: FallbackReason
     late: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A user's message that was played, and `why` its answer is a fallback, should it be one."""
+class PlayedMessage:
+    """A user's message that was played, and the reason `why` its answer would be a fallback."""
 
     turn: str
     line: int
     conversation: str
     message: int
-    why: Why
+    why: FallbackReason
 
 
 @dataclass(slots=True)
-class HostsOutcome:
-    """What users got. `unanswered` and `doubled` name turns with no first answer, or more than one: both stay empty."""
+class HostsResult:
+    """The answers that users got.
+
+    `unanswered` and `doubled` name turns with no first answer or more than one; both should be empty.
+    """
 
     run: str
     seed: int
@@ -106,57 +110,60 @@ class HostsOutcome:
     messages: int = 0
     answers: int = 0
     late: int = 0
-    killed: list[Kill] = field(default_factory=list[Kill])
-    fallbacks: list[Fallback] = field(default_factory=list[Fallback])
+    killed: list[KilledHost] = field(default_factory=list[KilledHost])
+    fallbacks: list[FallbackAnswer] = field(default_factory=list[FallbackAnswer])
     unanswered: list[str] = field(default_factory=list[str])
     doubled: list[str] = field(default_factory=list[str])
     bad_lines: list[BadLine] = field(default_factory=list[BadLine])
     seconds: float = 0.0
 
     @property
-    def matches(self) -> bool:
-        """Whether every user message has exactly one first answer."""
+    def is_match(self) -> bool:
+        """Return True if every user message has exactly one first answer."""
         first = self.answers + len(self.fallbacks)
         return not self.unanswered and not self.doubled and first == self.messages
 
 
 class HostsReplay:
-    """One replay of one file by host processes."""
+    """One replay of one file by host processes.
+
+    `timeout` is the time in seconds after the last deadline in which no answer comes before the replay gives up.
+    """
 
     def __init__(
         self,
         tb: Tellback,
-        reporter: Reporter,
+        reporter: ReplayProgress,
         *,
         kill_every: int,
         seed: int = 0,
         answer_within: float = ANSWER_WITHIN,
-        patience: float,
+        timeout: float,
     ) -> None:
-        """Take the client; `patience` is how many seconds past the last deadline may bring no answer."""
         self._tb = tb
         self._reporter = reporter
         self._every = kill_every
         self._seed = seed
         self._within = min(answer_within, tb.context.settings.turn_limit)
-        self._patience = self._within + patience
-        self._outcome = HostsOutcome(secrets.token_hex(4), seed)
-        self._channel = f"replay-{self._outcome.run}"  # its own: no other transport takes what is counted here
-        self._asked: dict[str, Asked] = {}
+        self._timeout = self._within + timeout
+        self._outcome = HostsResult(secrets.token_hex(4), seed)
+        # A channel for this run alone: another transport must not take its deliveries.
+        self._channel = f"replay-{self._outcome.run}"
+        self._asked: dict[str, PlayedMessage] = {}
         self._played = threading.Event()
         self._given_up = threading.Event()
 
-    def run(self, file: BinaryIO) -> HostsOutcome:
-        """Play every conversation, then be the transport until every message has its answer.
+    def run(self, file: BinaryIO) -> HostsResult:
+        """Play every conversation, and act as the transport until every message has its answer.
 
         Raises:
-            Unavailable: Redis is away.
-            HostFailed: a host ended otherwise than it should.
+            Unavailable: Redis is unavailable.
+            HostFailed: a host ended unexpectedly.
         """
-        self._tb.context.database.now_ms()  # with Redis away this raises before any host starts
+        self._tb.context.database.now_ms()  # raises if Redis is unavailable, before any host starts
         start = clock.monotonic()
         with ThreadPoolExecutor(1, thread_name_prefix="replay-transport") as pool:
-            transport = pool.submit(self._deliver)
+            transport = pool.submit(self._deliver_answers)
             try:
                 self._play_all(file)
             except BaseException:
@@ -169,78 +176,73 @@ class HostsReplay:
         return self._outcome
 
     def _play_all(self, file: BinaryIO) -> None:
-        running: set[Future[list[Kill]]] = set()
-        pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="replay-hosts")
-        try:
-            for item in read(file):
-                if isinstance(item, BadLine):
-                    self._outcome.bad_lines.append(item)
-                    self._reporter.bad(item)
-                    continue
-                running.add(pool.submit(self._host, item, self._fatal(item)))
-                while len(running) >= 2 * AT_ONCE:
-                    running = self._collect(running)
-            while running:
-                running = self._collect(running)
-        finally:
-            pool.shutdown(cancel_futures=True)
+        def play(item: Conversation) -> Callable[[], list[KilledHost]]:
+            return partial(self._play_with_hosts, item, self._fatal_step(item))
 
-    def _fatal(self, conversation: Conversation) -> int | None:
-        """Which step is the last of the conversation's host; None where it lives. The seed decides."""
+        play_in_threads(file, MAX_PARALLEL_HOSTS, play, self._note_finished, self._note_bad)
+
+    def _note_bad(self, line: BadLine) -> None:
+        self._outcome.bad_lines.append(line)
+        self._reporter.bad(line)
+
+    def _fatal_step(self, conversation: Conversation) -> int | None:
+        """Return the step after which the conversation's host is killed, or None; the seed decides."""
         outcome = self._outcome
         outcome.conversations += 1
         fatal = None
         if outcome.conversations % self._every == 0 and conversation.steps:
+            # Seeded by the conversation's number: one more conversation in the file doesn't change the other kills.
             fatal = random.Random(f"{self._seed}:{outcome.conversations}").randrange(len(conversation.steps))  # noqa: S311 - no secret
         for asked in self._messages(conversation, fatal):
             self._asked[asked.turn] = asked
         outcome.messages = len(self._asked)
         return fatal
 
-    def _messages(self, conversation: Conversation, fatal: int | None) -> Iterator[Asked]:
-        name, steps = name_of(self._outcome.run, conversation), conversation.steps
-        answers = {step.position: index for index, step in enumerate(steps) if isinstance(step, AgentAnswers)}
+    def _messages(self, conversation: Conversation, fatal: int | None) -> Iterator[PlayedMessage]:
+        name, steps = conversation_name(self._outcome.run, conversation), conversation.steps
+        answers = {step.position: index for index, step in enumerate(steps) if isinstance(step, AgentAnswer)}
         for index, step in enumerate(steps):
-            if not isinstance(step, UserSays):
+            if not isinstance(step, UserMessage):
                 continue
             answer = answers.get(step.position)
-            why: Why = "no answer in the transcript" if answer is None else "answer overdue"
+            why: FallbackReason = "no answer in the transcript" if answer is None else "answer overdue"
             if fatal is not None and index <= fatal and (answer is not None and answer > fatal):
                 why = "host killed"
             turn = turn_id(self._tb.context.layout, self._channel, name, str(step.position))
-            yield Asked(turn, conversation.line, conversation.label, step.position, why)
+            yield PlayedMessage(turn, conversation.line, conversation.label, step.position, why)
 
-    def _host(self, conversation: Conversation, fatal: int | None) -> list[Kill]:
-        """Play one conversation; after its host was killed, another goes on with the user's next message."""
+    def _play_with_hosts(self, conversation: Conversation, fatal: int | None) -> list[KilledHost]:
+        """Play one conversation; after its host is killed, another continues with the user's next message."""
         if fatal is None:
-            self._process(conversation, conversation.steps)
+            self._run_host(conversation, conversation.steps)
             return []
-        self._process(conversation, conversation.steps[: fatal + 1], fatal=True)
+        self._run_host(conversation, conversation.steps[: fatal + 1], fatal=True)
         rest = conversation.steps[fatal + 1 :]
-        begin = next((index for index, step in enumerate(rest) if isinstance(step, UserSays)), None)
+        # The new host knows no turn of the dead one, so it begins with a message of its own.
+        begin = next((index for index, step in enumerate(rest) if isinstance(step, UserMessage)), None)
         if begin is not None:
-            self._process(conversation, rest[begin:])
+            self._run_host(conversation, rest[begin:])
         last = conversation.steps[fatal]
-        return [Kill(conversation.line, conversation.label, last.position, _AFTER[type(last)])]
+        return [KilledHost(conversation.line, conversation.label, last.position, _AFTER[type(last)])]
 
-    def _process(self, conversation: Conversation, steps: Sequence[Step], *, fatal: bool = False) -> None:
-        part = Part.of(
+    def _run_host(self, conversation: Conversation, steps: Sequence[Step], *, fatal: bool = False) -> None:
+        part = HostAssignment.create(
             self._tb.context.settings,
             self._channel,
-            name_of(self._outcome.run, conversation),
+            conversation_name(self._outcome.run, conversation),
             list(steps),
             answer_within=self._within,
             fatal=fatal,
         )
         command = [sys.executable, "-m", "tellback.replay.host"]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # noqa: S603 - ours
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # noqa: S603 - Tellback's own program
             try:
-                self._tend(process, part)
+                self._feed_host(process, part)
             finally:
                 process.kill()
         self._outcome.hosts += 1
 
-    def _tend(self, process: subprocess.Popen[bytes], part: Part) -> None:
+    def _feed_host(self, process: subprocess.Popen[bytes], part: HostAssignment) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(msgspec.json.encode(part) + b"\n")
@@ -250,53 +252,53 @@ class HostsReplay:
             process.kill()
             if said != READY:
                 raise HostFailed(f"{part.name}: its host ended by itself, exit code {process.wait()}")
-        elif process.wait(_HOST_SECONDS):
+        elif process.wait(_HOST_TIMEOUT):
             raise HostFailed(f"{part.name}: its host ended with exit code {process.returncode}")
 
-    def _collect(self, running: set[Future[list[Kill]]]) -> set[Future[list[Kill]]]:
-        done, left = wait(running, return_when=FIRST_COMPLETED)
-        for future in done:
-            self._outcome.killed += future.result()
+    def _note_finished(self, killed: Sequence[list[KilledHost]]) -> None:
+        for each in killed:
+            self._outcome.killed += each
         self._reporter.played(self._outcome.conversations)
-        return left
 
-    def _deliver(self) -> None:
-        """Settle what the outbox holds, until each message has a first answer or none has come for too long."""
+    def _deliver_answers(self) -> None:
+        """Settle deliveries until each message has a first answer, or none has come for too long."""
         first: Counter[str] = Counter()
-        fallen: list[str] = []
+        fallbacks: list[str] = []
         late: set[str] = set()
-        end = clock.monotonic() + self._patience
+        end = clock.monotonic() + self._timeout
         while not self._given_up.is_set() and clock.monotonic() < end:
-            if not self._played.is_set():
-                end = clock.monotonic() + self._patience
+            if not self._played.is_set():  # hosts still send messages, so the time has not begun to run
+                end = clock.monotonic() + self._timeout
             elif len(first) >= len(self._asked):
                 break
-            for delivery in self._tb.outbox(self._channel, wait=_ROUND):
-                end = clock.monotonic() + self._patience
-                self._take(delivery, first, fallen, late)
+            for delivery in self._tb.outbox(self._channel, wait=_OUTBOX_WAIT):
+                end = clock.monotonic() + self._timeout
+                self._take_delivery(delivery, first, fallbacks, late)
                 self._reporter.counted(len(first), len(self._asked))
-        for delivery in self._tb.outbox(self._channel):  # what came behind the last first answer
-            self._take(delivery, first, fallen, late)
-        self._sum_up(first, fallen, late)
+        for delivery in self._tb.outbox(self._channel):  # late answers behind the last first answer
+            self._take_delivery(delivery, first, fallbacks, late)
+        self._summarize(first, fallbacks, late)
 
-    def _sum_up(self, first: Counter[str], fallen: list[str], late: set[str]) -> None:
+    def _summarize(self, first: Counter[str], fallbacks: list[str], late: set[str]) -> None:
         outcome = self._outcome
-        outcome.answers, outcome.late = sum(first.values()) - len(fallen), len(late)
+        outcome.answers, outcome.late = sum(first.values()) - len(fallbacks), len(late)
         outcome.unanswered = [turn for turn in self._asked if turn not in first]
         outcome.doubled = sorted(turn for turn, times in first.items() if times > 1 or turn not in self._asked)
         outcome.killed.sort(key=lambda kill: kill.line)
-        known = [self._asked[turn] for turn in fallen if turn in self._asked]
+        known = [self._asked[turn] for turn in fallbacks if turn in self._asked]
         outcome.fallbacks = [
-            Fallback(asked.line, asked.conversation, asked.message, asked.turn, asked.why, asked.turn in late)
+            FallbackAnswer(asked.line, asked.conversation, asked.message, asked.turn, asked.why, asked.turn in late)
             for asked in sorted(known, key=lambda asked: (asked.line, asked.message))
         ]
 
-    def _take(self, delivery: OutboxDelivery, first: Counter[str], fallen: list[str], late: set[str]) -> None:
+    def _take_delivery(
+        self, delivery: OutboxDelivery, first: Counter[str], fallbacks: list[str], late: set[str]
+    ) -> None:
         if delivery.settle(RoutingOutcome(attempted=True, sent_text=True)) == "lost":
-            return  # it comes again, or has come
+            return  # its lease expired: it comes again, or another call has counted it
         if delivery.kind == "late":
             late.add(delivery.turn_id)
             return
         first[delivery.turn_id] += 1
         if delivery.kind == "fallback":
-            fallen.append(delivery.turn_id)
+            fallbacks.append(delivery.turn_id)

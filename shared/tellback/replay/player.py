@@ -1,4 +1,4 @@
-"""One conversation through the client, as its host would have called it."""
+"""The playing of one conversation through the client, with the calls that its host would have made."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tellback import clock
-from tellback.contracts.message import MAX_FIELD_BYTES
+from tellback.contracts.limits import MAX_FIELD_BYTES
 from tellback.contracts.turns import OutgoingResponse
 from tellback.errors import InvalidInput, StateConflict
 from tellback.guidance.observations.tools import ToolDeclaration
-from tellback.guidance.recommended import recommended_providers
-from tellback.replay.accounts import PROMPT, reported
-from tellback.replay.transcript import AgentAnswers, Conversation, Counts, NobodyAnswers, ToolReturned, UserSays
-from tellback.state.evaluations import EvaluationId
+from tellback.guidance.registry import recommended_providers
+from tellback.replay.accounts import PROMPT, observe_arguments
+from tellback.replay.transcript import (
+    AgentAnswer,
+    Conversation,
+    MissingAnswer,
+    ToolResult,
+    TranscriptCounts,
+    UserMessage,
+)
+from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.turn_answers import excerpt
 from tellback.state.turns import Turns
 
@@ -24,32 +31,35 @@ if TYPE_CHECKING:
     from tellback.client.turns import Turn
 
 CHANNEL: Final = "replay"
-ANSWER_WITHIN: Final = 300.0  # seconds; far above what a replay takes, so that no fallback overtakes its answers
-AHEAD: Final = 250  # answers of one conversation that the transport may be behind; its outbox holds 1,000
-AHEAD_SECONDS: Final = 10.0
-AHEAD_NAP: Final = 0.02
+ANSWER_WITHIN: Final = 300.0  # seconds; far longer than a replay takes, or fallbacks would overtake answers
+# Answers of one conversation that may wait for the transport. An outbox holds 1,000 deliveries of a conversation and
+# drops one beyond that, which would count as a difference.
+MAX_UNDELIVERED: Final = 250
+MAX_UNDELIVERED_WAIT: Final = 10.0
+UNDELIVERED_POLL: Final = 0.02
 
 
 @dataclass(slots=True)
-class Played:
-    """What was played: the counts that the file gives, and where Redis holds its own."""
+class PlayedConversation:
+    """A played conversation: the counts in its file, and the ids under which Redis has its own counts."""
 
     line: int
-    expected: Counts
+    expected: TranscriptCounts
     evaluation: EvaluationId
     turns: list[str] = field(default_factory=list[str])
     failure: str | None = None
 
 
-def play(tb: Tellback, conversation: Conversation, run: str, tools: Sequence[ToolDeclaration] = ()) -> Played:
-    """Play a conversation in the order of its messages; it is a session and a prompt evaluation of its own.
+def play_conversation(
+    tb: Tellback, conversation: Conversation, run: str, tools: Sequence[ToolDeclaration] = ()
+) -> PlayedConversation:
+    """Play a conversation in order, as a session and an evaluation of its own.
 
-    Its agent has these tools and the recommended providers: workers give the guidance that `Analyst` works out.
-
-    `run` stands in its name, so that the same file can be played again. What the client refuses is kept as `failure`.
+    The agent has `tools` and the recommended providers, so workers give the same guidance as `GuidanceAnalyzer`. The
+    name includes `run`, so that you can play a file again. If the client rejects a step, `failure` has the error.
 
     Raises:
-        Unavailable: Redis is away.
+        Unavailable: Redis is unavailable.
     """
     name = f"replay-{run}/{conversation.label}"
     prompt = tb.prompt(
@@ -60,21 +70,21 @@ def play(tb: Tellback, conversation: Conversation, run: str, tools: Sequence[Too
         question=conversation.question,
         evaluation=conversation.label,
     )
-    played = Played(conversation.line, conversation.counts, EvaluationId(name, PROMPT, prompt.evaluation))
+    played = PlayedConversation(conversation.line, conversation.counts, EvaluationId(name, PROMPT, prompt.evaluation))
     try:
-        _play(tb, conversation, prompt, played)
+        _play_steps(tb, conversation, prompt, played)
     except InvalidInput as refused:
         played.failure = str(refused)
     return played
 
 
-def _play(tb: Tellback, conversation: Conversation, prompt: Prompt, played: Played) -> None:
+def _play_steps(tb: Tellback, conversation: Conversation, prompt: Prompt, played: PlayedConversation) -> None:
     turns: dict[int, Turn] = {}
     answered: list[str] = []
     within = min(ANSWER_WITHIN, tb.context.settings.turn_limit)
     for step in conversation.steps:
         match step:
-            case UserSays(position, text):
+            case UserMessage(position, text):
                 turn = tb.open_turn(
                     channel=CHANNEL,
                     conversation=prompt.session,
@@ -84,36 +94,39 @@ def _play(tb: Tellback, conversation: Conversation, prompt: Prompt, played: Play
                 )
                 turns[position] = turn
                 played.turns.append(turn.id)
-            case ToolReturned():
-                _tool(prompt, step)
-            case AgentAnswers(position, text):
+            case ToolResult():
+                _play_tool_call(prompt, step)
+            case AgentAnswer(position, text):
                 turn = turns.pop(position)
                 turn.respond(OutgoingResponse.text_only(excerpt(text, MAX_FIELD_BYTES)))
                 answered.append(turn.id)
-                if len(answered) % AHEAD == 0:
-                    _let_transport_follow(tb, answered)
-            case NobodyAnswers(position, reason):
-                _close(turns.pop(position), reason)
+                if len(answered) % MAX_UNDELIVERED == 0:
+                    _limit_undelivered(tb, answered)
+            case MissingAnswer(position, reason):
+                _close_turn(turns.pop(position), reason)
 
 
-def _let_transport_follow(tb: Tellback, answered: list[str]) -> None:
-    """Wait until the answers before the last `AHEAD` are delivered; the tally tells of a transport that does not."""
-    if len(answered) <= AHEAD:
+def _limit_undelivered(tb: Tellback, answered: list[str]) -> None:
+    """Wait until all but the last `MAX_UNDELIVERED` answers are delivered, or give up after a time.
+
+    The comparison at the end reports a transport that doesn't deliver.
+    """
+    if len(answered) <= MAX_UNDELIVERED:
         return
-    store, end = Turns(tb.context.database, tb.context.layout), clock.monotonic() + AHEAD_SECONDS
+    store, end = Turns(tb.context.database, tb.context.layout), clock.monotonic() + MAX_UNDELIVERED_WAIT
     while clock.monotonic() < end:
-        turn = store.load([answered[-AHEAD - 1]])[0]
+        turn = store.load([answered[-MAX_UNDELIVERED - 1]])[0]
         if turn is None or turn.delivery not in {"waiting", "sending"}:
             return
-        clock.sleep(AHEAD_NAP)
+        clock.sleep(UNDELIVERED_POLL)
 
 
-def _tool(prompt: Prompt, step: ToolReturned) -> None:
-    prompt.observe(step.tool, **reported(step), call_id=step.call_id)
+def _play_tool_call(prompt: Prompt, step: ToolResult) -> None:
+    prompt.observe(step.tool, **observe_arguments(step), call_id=step.call_id)
 
 
-def _close(turn: Turn, reason: str) -> None:
+def _close_turn(turn: Turn, reason: str) -> None:
     try:
         turn.no_reply(reason=reason)
     except StateConflict:
-        return  # the sweep was there first: the counts will tell
+        return  # the sweep has answered the turn already; the comparison of the counts shows that

@@ -1,1 +1,1 @@
-"""The rules of signals, pure: scores, ranking, matching and placing. Nothing here knows Redis or a model."""
+"""The pure rules of signals: scores, ranking, matching and placing. Nothing here imports Redis or loads a model."""

@@ -1,4 +1,8 @@
-"""Placing a batch's queries into contexts, in order: where one matches none, the batch begins a context."""
+"""Assignment of a batch's queries to query clusters, in order; a query that matches none begins a new cluster.
+
+The result is the same as if the signals had come one by one: a cluster that the batch begins takes part in matching the
+queries after it. A full bank evicts the cluster whose last signal is the oldest, but never one that the batch signals.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tellback.errors import StateConflict
-from tellback.signals.matching import MARGIN, ContextMatrix, Match, Vectors, exact_cosine, reaches
+from tellback.signals.matching import MARGIN, ClusterMatch, ClusterMatrix, Vectors, exact_cosine, reaches_threshold
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A context that the batch signals; `vector` is set where the batch begins it, in a free or an evicted slot."""
+class ClusterTarget:
+    """A cluster that the batch signals; `vector` is set if the batch begins it, in a free or an evicted slot."""
 
     slot: int
     query: str
@@ -21,47 +25,47 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """The contexts of a batch, and for each query of the batch the index of its context among them."""
+class ClusterAssignment:
+    """The clusters of a batch, and for each of its queries the index of that query's cluster."""
 
-    places: tuple[Place, ...]
-    of: tuple[int, ...]
+    targets: tuple[ClusterTarget, ...]
+    target_indexes: tuple[int, ...]
 
 
-def place(
+def assign_clusters(
     queries: Sequence[str],
     vectors: Mapping[str, Vectors],
-    matrix: ContextMatrix,
+    matrix: ClusterMatrix,
     *,
     threshold: float,
     cap: int,
     oldest: Iterable[int] = (),
-) -> Placement:
-    """Where each query of a batch belongs, as if its signals came one by one.
+) -> ClusterAssignment:
+    """Assign each query of a batch to a cluster, as if its signals came one by one.
 
     Args:
-        queries: one for each signal, in order, repeats included.
+        queries: one per signal, in order, repeats included.
         vectors: the embedding of each distinct query.
-        matrix: the bank's contexts now; it is not changed.
-        threshold: the bank's threshold.
-        cap: contexts that the bank may hold.
-        oldest: slots by last signal, the longest ago first; needed where the batch may pass the cap.
+        matrix: the bank's current clusters; it is not changed.
+        threshold: the bank's threshold, a cosine.
+        cap: maximum number of clusters in the bank.
+        oldest: slots by last signal, oldest first; required if the batch may exceed the cap.
 
     Raises:
-        StateConflict: the cap is reached and `oldest` names no slot that the batch leaves alone.
+        StateConflict: the cap is reached, and `oldest` has no slot that the batch does not use.
     """
     distinct = list(dict.fromkeys(queries))
-    return _Placing(distinct, vectors, matrix, threshold=threshold, cap=cap, oldest=oldest).run(queries)
+    return _Assignment(distinct, vectors, matrix, threshold=threshold, cap=cap, oldest=oldest).run(queries)
 
 
-class _Placing:
-    """The state of one placing: the best context of each distinct query so far, and the contexts begun."""
+class _Assignment:
+    """The state of one assignment: the best cluster of each distinct query so far, and the clusters begun."""
 
     def __init__(
         self,
         distinct: list[str],
         vectors: Mapping[str, Vectors],
-        matrix: ContextMatrix,
+        matrix: ClusterMatrix,
         *,
         threshold: float,
         cap: int,
@@ -72,45 +76,47 @@ class _Placing:
         self._vectors = np.stack([vectors[query] for query in distinct])
         self._threshold = threshold
         self._best = matrix.best_of({query: vectors[query] for query in distinct}, threshold)
-        # A context that the batch itself signals is not its victim, even where it is the oldest.
+        # Never evict a cluster that the batch itself signals, even if it is the oldest.
         kept = {match.slot for match in self._best.values() if match}
         self._free = iter(range(matrix.count, cap))
         self._victims = (slot for slot in oldest if slot not in kept)
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, ClusterTarget] = {}
         self._index: dict[int, int] = {}
 
-    def run(self, queries: Sequence[str]) -> Placement:
-        slots = [self._slot(query) for query in queries]
-        return Placement(tuple(self._places.values()), tuple(self._index[slot] for slot in slots))
+    def run(self, queries: Sequence[str]) -> ClusterAssignment:
+        slots = [self._slot_for(query) for query in queries]
+        return ClusterAssignment(tuple(self._places.values()), tuple(self._index[slot] for slot in slots))
 
-    def _slot(self, query: str) -> int:
+    def _slot_for(self, query: str) -> int:
         match = self._best[query]
         if match is None:
-            return self._begin(query)
+            return self._begin_cluster(query)
         if match.slot not in self._places:
-            self._add(Place(match.slot, query))
+            self._add_target(ClusterTarget(match.slot, query))
         return match.slot
 
-    def _begin(self, query: str) -> int:
+    def _begin_cluster(self, query: str) -> int:
+        # Free slots before evicted ones: a bank loses nothing until it is full.
         slot = next(self._free, None)
         if slot is None:
             slot = next(self._victims, None)
         if slot is None:
-            raise StateConflict("the bank holds fewer contexts than one batch needs; raise its cap")
+            raise StateConflict("the bank holds fewer clusters than one batch needs; raise its cap")
         vector = self._vectors[self._row[query]]
-        self._add(Place(slot, query, vector))
-        self._offer(slot, vector)
-        self._best[query] = Match(slot, 1.0)
+        self._add_target(ClusterTarget(slot, query, vector))
+        self._offer_cluster(slot, vector)
+        self._best[query] = ClusterMatch(slot, 1.0)
         return slot
 
-    def _offer(self, slot: int, vector: Vectors) -> None:
-        """Let the batch's other queries take the new context where it matches them better."""
+    def _offer_cluster(self, slot: int, vector: Vectors) -> None:
+        """Offer the new cluster to the batch's other queries; each takes it if it matches better."""
+        # The product only selects candidates; `exact_cosine` decides, as it does for clusters that exist already.
         for row in np.nonzero(self._vectors @ vector >= self._threshold - MARGIN)[0].tolist():
-            match = Match(slot, exact_cosine(self._vectors[row], vector))
+            match = ClusterMatch(slot, exact_cosine(self._vectors[row], vector))
             known = self._best[self._distinct[row]]
-            if reaches(match.cosine, self._threshold) and (known is None or match.better_than(known)):
+            if reaches_threshold(match.cosine, self._threshold) and (known is None or match.better_than(known)):
                 self._best[self._distinct[row]] = match
 
-    def _add(self, place: Place) -> None:
+    def _add_target(self, place: ClusterTarget) -> None:
         self._index[place.slot] = len(self._places)
         self._places[place.slot] = place

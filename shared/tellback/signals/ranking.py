@@ -1,4 +1,8 @@
-"""Ranking what a recall found by relevance and usefulness. Recall never changes a score."""
+"""Scores and ranking: how a signal moves a score, how scores decay, and how they weigh in a recall's ranking.
+
+The rules of a score here must agree with the Lua scripts that apply signals. A recall never changes a score.
+Requirements S-1, S-11, S-12, S-16, S-17 and S-33.
+"""
 
 from __future__ import annotations
 
@@ -9,61 +13,98 @@ from typing import Final
 
 import msgspec
 
+from tellback.contracts.signal_types import DECAY_PER_WEEK, NEUTRAL, SIGNAL_TYPES, STEP, WEEK_MS, SignalType
 from tellback.contracts.signals import Candidate, RecallHit, RecallRequested, Scope
-from tellback.signals.scoring import NEUTRAL, final_score
+
+WEIGHTS: Final[dict[SignalType, float]] = {kind.name: kind.weight for kind in SIGNAL_TYPES}
+
+
+def score_delta(signal_type: SignalType, confidence: float) -> float:
+    """Return the change of a score by one signal: weight x confidence x 0.1."""
+    return WEIGHTS[signal_type] * confidence * STEP
+
+
+def clamp_score(score: float) -> float:
+    """Return the score limited to [0, 1]."""
+    return min(max(score, 0.0), 1.0)
+
+
+def decay_score(score: float, elapsed_ms: float) -> float:
+    """Return the score after `elapsed_ms` without a signal: 5 % a week toward 0.5.
+
+    A negative time changes nothing, since clocks can step back.
+    """
+    if elapsed_ms <= 0:
+        return score
+    faded: float = DECAY_PER_WEEK ** (elapsed_ms / WEEK_MS)
+    return NEUTRAL + (score - NEUTRAL) * faded
+
+
+def apply_signal(score: float, elapsed_ms: float, change: float) -> float:
+    """Return the score after a signal `elapsed_ms` after the last one: decay, then `change`, then clamp."""
+    return clamp_score(decay_score(score, elapsed_ms) + change)
+
+
+def combined_score(semantic: float, usefulness: float, weight: float) -> float:
+    """Return (1 - weight) x semantic + weight x usefulness."""
+    return (1 - weight) * semantic + weight * usefulness
+
 
 FEW_SIGNALS: Final = 5
-"""A fact with fewer is new: `exploration` keeps places for such ones."""
+
+"""A fact with fewer signals is new: `exploration` reserves places for those."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usefulness:
-    """A fact's score now, where it comes from, and how many signals made it."""
+    """A fact's current score, the scope it comes from, and the number of its signals."""
 
     score: float
     scope: Scope
     signals: int = 0
 
 
-def rank(request: RecallRequested, usefulness: Sequence[Usefulness], *, degraded: bool = False) -> list[RecallHit]:
-    """The best `request.limit` of the candidates, best first; ties keep the candidates' order.
+def rank_candidates(
+    request: RecallRequested, usefulness: Sequence[Usefulness], *, degraded: bool = False
+) -> list[RecallHit]:
+    """Return the best `request.limit` candidates, best first; ties keep the candidates' order.
 
-    With `exploration` the last places, that share of `limit` rounded up, go to the most relevant facts that have few
-    signals, unless facts with few signals have come so far by themselves.
+    `exploration` reserves that share of `limit`, rounded up, for facts with few signals. Places that such facts did not
+    win by themselves go, at the end, to the most relevant of the others.
 
     Args:
-        request: candidates, weight, filter and limit. Without `boost_by_usefulness` the semantic score alone ranks.
-        usefulness: one for each candidate, in the same order; `min_usefulness` filters on it, boosted or not.
-        degraded: what each hit says of itself.
+        request: candidates, weight, filter and limit. Without `boost_by_usefulness` only the semantic score ranks.
+        usefulness: one per candidate, in the same order; `min_usefulness` filters on it, boosted or not.
+        degraded: the value of each hit's `degraded`.
     """
     weight = request.usefulness_weight if request.boost_by_usefulness else 0.0
     found = [
         (_hit(candidate, score, known.scope, weight, degraded=degraded), known.signals < FEW_SIGNALS)
         for candidate, known in zip(request.candidates or (), usefulness, strict=True)
-        if (score := counted(request, known)) >= request.min_usefulness
+        if (score := effective_usefulness(request, known)) >= request.min_usefulness
     ]
-    ranked = sorted(found, key=lambda each: -each[0].score)
+    ranked = sorted(found, key=lambda each: -each[0].score)  # `sorted` is stable: ties keep their order
     places = min(request.limit, len(ranked))
-    kept = math.ceil(request.exploration * places - 1e-9)  # 0.3 of 10 are 3, whatever the product says
+    kept = math.ceil(request.exploration * places - 1e-9)  # 0.07 * 100 is 7.000000000000001, which must not become 8
     if not kept:
         return [hit for hit, _ in ranked[:places]]
-    return _explored(ranked, places, kept)
+    return _with_exploration(ranked, places, kept)
 
 
-def counted(request: RecallRequested, known: Usefulness) -> float:
-    """A fact's usefulness as the request counts it: a penalty has a floor, and wants some signals before it counts."""
+def effective_usefulness(request: RecallRequested, usefulness: Usefulness) -> float:
+    """Return a fact's usefulness for this request: no lower than its floor, and no penalty before enough signals."""
     least = request.penalty_floor
-    if known.signals < request.penalty_after:
+    if usefulness.signals < request.penalty_after:
         least = max(least, NEUTRAL)
-    return max(known.score, least)
+    return max(usefulness.score, least)
 
 
-def _explored(ranked: Sequence[tuple[RecallHit, bool]], places: int, kept: int) -> list[RecallHit]:
-    """The best, with at least `kept` new facts among them; those that had to be brought in stand last."""
+def _with_exploration(ranked: Sequence[tuple[RecallHit, bool]], places: int, kept: int) -> list[RecallHit]:
+    """Return the best hits with at least `kept` new facts among them; those added for that stand last."""
     among = sum(new for _, new in ranked[:places])
     rest = [hit for hit, new in ranked[places:] if new]
     brought = sorted(rest, key=lambda hit: -hit.semantic)[: max(0, kept - among)]
-    # The worst of the known ones make room; a new fact that came by itself is not sent away for another.
+    # The lowest-ranked known facts give up their places. A new fact that won its place never does.
     leaving = [i for i in reversed(range(places)) if not ranked[i][1]][: len(brought)]
     stay = [ranked[i][0] for i in range(places) if i not in leaving]
     return [*stay, *(msgspec.structs.replace(hit, explored=True) for hit in brought)]
@@ -72,7 +113,7 @@ def _explored(ranked: Sequence[tuple[RecallHit, bool]], places: int, kept: int) 
 def _hit(candidate: Candidate, score: float, scope: Scope, weight: float, *, degraded: bool) -> RecallHit:
     return RecallHit(
         fact_id=candidate.fact_id,
-        score=final_score(candidate.semantic, score, weight),
+        score=combined_score(candidate.semantic, score, weight),
         semantic=candidate.semantic,
         usefulness=score,
         scope=scope,

@@ -1,4 +1,7 @@
-"""Checks of what a host hands in, before anything of it is published. Each error names the item and the field."""
+"""Validation of signals and recalls before anything is published. Each error names the item and the field.
+
+Ids are checked for secrets and refused, not redacted: they are keys, and two redacted ids would become one.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,20 @@ from collections.abc import Iterable, Mapping, Sized
 from functools import lru_cache
 from itertools import islice
 from numbers import Real
-from typing import Any, Final, get_args
+from typing import Any, Final
 
-from tellback.contracts.message import MAX_FIELD_BYTES
-from tellback.contracts.signals import MAX_CANDIDATES, MAX_ID, MAX_WAIT, Candidate, SignalItem, SignalType
+from tellback.contracts.limits import MAX_CANDIDATES, MAX_FIELD_BYTES, MAX_ID_CHARS
+from tellback.contracts.signal_types import KINDS
+from tellback.contracts.signals import MAX_WAIT, Candidate, SignalItem
 from tellback.errors import InvalidInput
 from tellback.redaction import find_secret
+from tellback.truncation import truncate_chars
 
-_TYPES: Final = get_args(SignalType)
-_LOOKED_AT_ONCE: Final = 1_000  # ids; one scan over all of them costs an eighth of a scan for each
+_REDACTION_BATCH: Final = 1_000  # ids; one scan over all of them costs an eighth of one scan each
 
 
 def check_items(items: Iterable[object]) -> list[SignalItem]:
-    """The items of one call, all of them valid.
+    """Return the items of one call after checking each.
 
     Raises:
         InvalidInput: there are none, or one is wrong; the message names its position and field.
@@ -28,10 +32,10 @@ def check_items(items: Iterable[object]) -> list[SignalItem]:
     try:
         given = iter(items)
     except TypeError:
-        raise InvalidInput(f"signals is {_shown(items)}: use a list of tellback.SignalItem(...)") from None
+        raise InvalidInput(f"signals is {_display_value(items)}: use a list of tellback.SignalItem(...)") from None
     for i, item in enumerate(given):
         if not isinstance(item, SignalItem):
-            raise InvalidInput(f"signals[{i}] is {_shown(item)}: use tellback.SignalItem(...)")
+            raise InvalidInput(f"signals[{i}] is {_display_value(item)}: use tellback.SignalItem(...)")
         check_item(item, f"signals[{i}]")
         checked.append(item)
     if not checked:
@@ -41,70 +45,71 @@ def check_items(items: Iterable[object]) -> list[SignalItem]:
 
 
 def check_item(item: SignalItem, name: str) -> None:
-    """Return if the item is valid; `name` stands before the field in the error.
+    """Check one item; `name` precedes the field in errors.
 
     Raises:
         InvalidInput: a field is wrong.
     """
     check_id(item.fact_id, f"{name}.fact_id")
-    if item.signal_type not in _TYPES:
-        raise InvalidInput(f"{name}.signal_type is {_shown(item.signal_type)}: use one of {', '.join(_TYPES)}")
+    if item.signal_type not in KINDS:
+        raise InvalidInput(f"{name}.signal_type is {_display_value(item.signal_type)}: use one of {', '.join(KINDS)}")
     check_query(item.query, f"{name}.query")
     check_share(item.confidence, f"{name}.confidence")
     if item.context is not None:
         _check_text(item.context, f"{name}.context", MAX_FIELD_BYTES)
-    _check_text(item.signal_id, f"{name}.signal_id", MAX_ID)
+    _check_text(item.signal_id, f"{name}.signal_id", MAX_ID_CHARS)
 
 
 def check_id(value: Any, name: str) -> str:
-    """A fact id or a bank's name: any text of 1 to 512 characters.
+    """Return `value` if it can be a fact's id or a bank's name: any text of 1 to 512 characters.
 
     Raises:
         InvalidInput: it is not.
     """
-    text = _check_text(value, name, MAX_ID)
+    text = _check_text(value, name, MAX_ID_CHARS)
     if not text:
         raise InvalidInput(f"{name} is empty")
     return text
 
 
 def check_name(value: Any, name: str) -> str:
-    """An id that is to be kept as it is, in keys and in listings: as `check_id`, and no secret that the rules know.
+    """Return `value` if it can appear unredacted in keys and listings: it passes `check_id` and no rule matches it.
 
     Raises:
         InvalidInput: it is not.
     """
     text = check_id(value, name)
-    if rule := _secret_in(text):
-        raise _secret(name, rule)
+    if rule := _find_secret_rule(text):
+        raise _secret_error(name, rule)
     return text
 
 
 def check_query(value: Any, name: str) -> str:
-    """A query: text that is not blank. What is above the limit of a field is cut later, not refused.
+    """Return `value` if it is a query, text that is not blank; above the limit of a field it is truncated later.
 
     Raises:
         InvalidInput: it is not.
     """
     text = _check_text(value, name, None)
     if not text.strip():
-        raise InvalidInput(f"{name} is blank: the query ties a signal to its context")
+        raise InvalidInput(f"{name} is blank: the query ties a signal to its query cluster")
     return text
 
 
 def check_share(value: Any, name: str) -> float:
-    """A number in [0, 1].
+    """Return `value` as a float if it is a number in [0, 1].
 
     Raises:
         InvalidInput: it is not a number, or NaN, or outside.
     """
+    # bool is an int to Python, but True as a confidence is a mistake. NaN fails the comparison.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InvalidInput(f"{name} is {_shown(value)}: use a number from 0 to 1")
+        raise InvalidInput(f"{name} is {_display_value(value)}: use a number from 0 to 1")
     return float(value)
 
 
 def check_candidates(candidates: Iterable[object]) -> list[Candidate]:
-    """The candidates of one recall, at most 1,000; a fact that comes twice counts once, by its higher score.
+    """Return the candidates of one recall, at most 1,000; a duplicate counts once, with its higher score.
 
     Raises:
         InvalidInput: one is wrong, the message names its position and field; or there are too many.
@@ -112,7 +117,10 @@ def check_candidates(candidates: Iterable[object]) -> list[Candidate]:
     try:
         found = iter(candidates)
     except TypeError:
-        raise InvalidInput(f"candidates is {_shown(candidates)}: use a list of (fact_id, semantic score)") from None
+        raise InvalidInput(
+            f"candidates is {_display_value(candidates)}: use a list of (fact_id, semantic score)"
+        ) from None
+    # One more than allowed and no further: the iterable may be endless.
     given = list(islice(found, MAX_CANDIDATES + 1))
     if len(given) > MAX_CANDIDATES:
         count = f"{len(candidates)}" if isinstance(candidates, Sized) else f"more than {MAX_CANDIDATES}"
@@ -120,7 +128,7 @@ def check_candidates(candidates: Iterable[object]) -> list[Candidate]:
     kept: dict[str, Candidate] = {}
     names: dict[str, str] = {}
     for i, value in enumerate(given):
-        candidate = _candidate(value, f"candidates[{i}]")
+        candidate = _checked_candidate(value, f"candidates[{i}]")
         names.setdefault(candidate.fact_id, f"candidates[{i}].fact_id")
         known = kept.get(candidate.fact_id)
         if known is None or candidate.semantic > known.semantic:
@@ -130,52 +138,52 @@ def check_candidates(candidates: Iterable[object]) -> list[Candidate]:
 
 
 def check_limits(limit: Any, wait: Any) -> None:
-    """Return if `limit` is a count of hits and `wait` a time that a reply is kept.
+    """Check that `limit` is a number of hits, and `wait` a time for which a reply is kept.
 
     Raises:
         InvalidInput: one of them is not.
     """
     check_limit(limit)
     if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait <= MAX_WAIT:
-        raise InvalidInput(f"wait is {_shown(wait)}: use 0 to {MAX_WAIT:g} seconds")
+        raise InvalidInput(f"wait is {_display_value(wait)}: use 0 to {MAX_WAIT:g} seconds")
 
 
 def check_limit(limit: Any) -> int:
-    """How many to give at most: 1 or more.
+    """Return `limit` if it is a whole number, 1 or more.
 
     Raises:
         InvalidInput: it is not.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise InvalidInput(f"limit is {_shown(limit)}: use 1 or more")
+        raise InvalidInput(f"limit is {_display_value(limit)}: use 1 or more")
     return limit
 
 
 def check_factor(value: Any, name: str) -> float:
-    """A finite number, 0 or more.
+    """Return `value` as a float if it is finite and 0 or more.
 
     Raises:
         InvalidInput: it is not.
     """
-    number = _finite(value)
+    number = _finite_float(value)
     if number is None or number < 0:
-        raise InvalidInput(f"{name} is {_shown(value)}: use a finite number, 0 or more")
+        raise InvalidInput(f"{name} is {_display_value(value)}: use a finite number, 0 or more")
     return number
 
 
 def check_count(value: Any, name: str) -> int:
-    """A whole number, 0 or more.
+    """Return `value` if it is a whole number, 0 or more.
 
     Raises:
         InvalidInput: it is not.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidInput(f"{name} is {_shown(value)}: use 0 or more")
+        raise InvalidInput(f"{name} is {_display_value(value)}: use 0 or more")
     return value
 
 
 def check_fact_text(value: Any) -> str:
-    """The text of a fact: not blank. What is above the limit of a field is cut later, not refused.
+    """Return `value` if it is a fact's text, not blank; above the limit of a field it is truncated later.
 
     Raises:
         InvalidInput: it is not.
@@ -187,7 +195,7 @@ def check_fact_text(value: Any) -> str:
 
 
 def _named_ids(items: Iterable[SignalItem]) -> dict[str, str]:
-    """Each distinct id of the items, and where it stands first."""
+    """Return each distinct id of the items with the name of the field where it appears first."""
     found: dict[str, str] = {}
     for i, item in enumerate(items):
         if item.fact_id not in found:
@@ -198,39 +206,39 @@ def _named_ids(items: Iterable[SignalItem]) -> dict[str, str]:
 
 
 def _refuse_secrets(ids: Mapping[str, str]) -> None:
-    """Raise for the first id that is a secret; each stands under what it is called."""
+    """Raise for the first id that is a secret; `ids` maps each to the name of its field."""
     texts = iter(ids)
-    while some := list(islice(texts, _LOOKED_AT_ONCE)):
+    while some := list(islice(texts, _REDACTION_BATCH)):
         if find_secret("\n".join(some)):
-            for text in some:  # neighbours may look like a secret together
-                if rule := _secret_in(text):
-                    raise _secret(ids[text], rule)
+            for text in some:  # two neighbours may look like a secret only together
+                if rule := _find_secret_rule(text):
+                    raise _secret_error(ids[text], rule)
 
 
-def _secret(name: str, rule: str) -> InvalidInput:
+def _secret_error(name: str, rule: str) -> InvalidInput:
     return InvalidInput(f"{name} carries a secret (rule {rule}), and ids are kept as they are: use another id")
 
 
 @lru_cache(maxsize=4096)
-def _secret_in(text: str) -> str | None:
+def _find_secret_rule(text: str) -> str | None:
     return find_secret(text)
 
 
-def _candidate(value: object, name: str) -> Candidate:
+def _checked_candidate(value: object, name: str) -> Candidate:
     pair: Any = (value.fact_id, value.semantic) if isinstance(value, Candidate) else value
     try:
         fact_id, semantic = [] if isinstance(pair, str) else list(pair)
     except (TypeError, ValueError):
-        raise InvalidInput(f"{name} is {_shown(value)}: use (fact_id, semantic score)") from None
+        raise InvalidInput(f"{name} is {_display_value(value)}: use (fact_id, semantic score)") from None
     check_id(fact_id, f"{name}.fact_id")
-    score = _finite(semantic)
+    score = _finite_float(semantic)
     if score is None:
-        raise InvalidInput(f"{name}.semantic is {_shown(semantic)}: use a finite number")
+        raise InvalidInput(f"{name}.semantic is {_display_value(semantic)}: use a finite number")
     return Candidate(fact_id, score)
 
 
-def _finite(value: object) -> float | None:
-    """A real number, such as one of numpy, as a float; None for one that is none, or too large."""
+def _finite_float(value: object) -> float | None:
+    """Return a real number, also one of numpy, as a float; None if it is not one, or not finite."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     try:
@@ -242,16 +250,16 @@ def _finite(value: object) -> float | None:
 
 def _check_text(value: Any, name: str, limit: int | None) -> str:
     if not isinstance(value, str):
-        raise InvalidInput(f"{name} is {_shown(value)}: use text")
-    try:
+        raise InvalidInput(f"{name} is {_display_value(value)}: use text")
+    try:  # here, since the error could not name the item once the message is encoded
         value.encode()
     except UnicodeEncodeError:
-        raise InvalidInput(f"{name} holds half a surrogate pair, which is no text") from None
+        raise InvalidInput(f"{name} holds half a surrogate pair, which is not text") from None
     if limit is not None and len(value) > limit:
         raise InvalidInput(f"{name} has {len(value)} characters: use at most {limit}")
     return value
 
 
-def _shown(value: object) -> str:
+def _display_value(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return truncate_chars(text, 60)

@@ -1,1 +1,1 @@
-"""Redis state: keys, named scripts, and a typed store for each noun."""
+"""The state in Redis: keys, named scripts, and a typed store for each noun."""

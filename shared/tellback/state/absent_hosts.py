@@ -1,71 +1,87 @@
-"""Commands for a host that no worker serves: they get a record that says so, in bounded time."""
+"""Abandon commands for a host that no worker serves: they get a record that says so, in bounded time."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Final
 
 import msgspec
 
 from tellback.commands.record import record_without_run
 from tellback.contracts.commands import CommandSubmitted
-from tellback.state.database import Database
-from tellback.state.jobs import ANY_POOL, SWEEP_BATCH, queue_keys, queue_of, record_keys, stored_record
+from tellback.state.database import Database, small_write
+from tellback.state.job_keys import ANY_POOL, queue_keys, queue_of, record_keys, stored_record
+from tellback.state.jobs import SWEEP_BATCH
 from tellback.state.keys import Layout, Shard, lifetime_ms
 from tellback.state.presence import Presence
-from tellback.state.script import Script
-
-_abandon: Final = Script("abandon_job")
+from tellback.state.readable import readable
+from tellback.state.scripts import commands as scripts
+from tellback.state.steady import steady_now
 
 
 class AbsentHosts:
-    """The queued commands of one team whose hosts nobody serves."""
+    """The queued commands of one team whose hosts no worker serves."""
 
     def __init__(self, database: Database, layout: Layout) -> None:
-        """Take the Redis and the team's shards."""
         self._db = database
         self._layout = layout
 
-    def abandon(self, patience: float) -> list[str]:
-        """Record that they cannot be run, where a host has been away for `patience` seconds; returns their ids.
+    def abandon(self, wait_seconds: float) -> dict[str, list[str]]:
+        """Abandon commands whose host has been absent for `wait_seconds`; return their ids by host.
 
-        A bounded number of each pool in one call.
+        One call abandons a bounded number in each pool.
         """
-        served = {queue for worker in Presence(self._db, self._layout).workers() for queue in worker.queues}
-        ids: list[str] = []
-        for shard in self._layout.all:
-            for pool in self._away(shard, served, patience):
-                ids += self._abandon_pool(shard, pool, patience)
+        workers, unreadable = Presence(self._db, self._layout).roll()
+        if unreadable:  # an unreadable worker may serve any host: abandon nothing
+            return {}
+        served = {queue for worker in workers for queue in worker.queues}
+        ids: dict[str, list[str]] = {}
+        shards = self._layout.all
+        for shard, now in zip(shards, steady_now(self._db, shards), strict=True):
+            for pool in self._absent_pools(shard, served, wait_seconds, now):
+                ids.setdefault(pool, []).extend(self._abandon_pool(shard, pool, wait_seconds))
         return ids
 
-    def _away(self, shard: Shard, served: Collection[str], patience: float) -> Iterable[str]:
-        """Pools with queued commands whose host has been away for so long.
+    def _absent_pools(self, shard: Shard, consumed: Collection[str], wait_seconds: float, now: int) -> Iterable[str]:
+        """Yield pools with queued commands whose host has been absent for `wait_seconds`.
 
-        Since when is kept for as long as sweeps ask, so that a worker that starts again is waited for.
+        The start of an absence is stored while sweeps continue; a worker that comes back in time ends it.
         """
-        now = self._db.now_ms()
         for name in self._db.command("ZRANGE", shard.key("pools"), 0, -1):
             pool = name.decode()
-            key = shard.key("jobaway", pool)
-            if pool == ANY_POOL or queue_of(pool) in served:
+            key = shard.key("jobabsent", pool)
+            if pool == ANY_POOL or queue_of(pool) in consumed:
+                # race: for a host that leaves at this moment, the wait starts with the next sweep
                 self._db.command("DEL", key)
                 continue
-            life = lifetime_ms("jobaway")
-            _, since, _ = self._db.pipeline([("SET", key, now, "NX", "PX", life), ("GET", key), ("PEXPIRE", key, life)])
-            if since is not None and now - int(since) >= patience * 1000:
+            life = lifetime_ms("jobabsent")
+            # race: the start is set once; if the host came back, the script still checks that a command is queued
+            note = small_write("SET", key, now, "NX", "GET", "PX", life)
+            # race: as above; an existing start stays as it is
+            since, _ = self._db.run_all([note], [("PEXPIRE", key, life)])
+            if now - int(since or now) >= wait_seconds * 1000:
                 yield pool
 
-    def _abandon_pool(self, shard: Shard, pool: str, patience: float) -> Iterable[str]:
-        for raw in self._db.command("ZRANGE", shard.key("jobs", pool), 0, SWEEP_BATCH - 1):
-            member = raw.decode()
-            command_id = member.partition(":")[2]
-            spec = self._db.command("HGET", shard.key("job", command_id), "spec")
-            if spec is None:  # leased or cancelled meanwhile
-                continue
-            submitted = msgspec.json.decode(spec, type=CommandSubmitted)
-            error = f"never started: no worker of host {pool} has been at work for {patience:g} s"
-            keys = [shard.key("job", command_id), *queue_keys(shard, pool), *record_keys(shard, submitted)]
-            keys.append(shard.key("cmdstats"))
-            args = [member, pool, *stored_record(record_without_run(submitted, error))]
-            if self._db.run(_abandon.call(keys, args)):
+    def _abandon_pool(self, shard: Shard, pool: str, wait_seconds: float) -> Iterable[str]:
+        members = [raw.decode() for raw in self._db.command("ZRANGE", shard.key("jobs", pool), 0, SWEEP_BATCH - 1)]
+        ids = [member.partition(":")[2] for member in members]
+        specs = self._db.pipeline([("HGET", shard.key("job", command_id), "spec") for command_id in ids])
+        queued = [(member, spec) for member, spec in zip(members, specs, strict=True) if spec is not None]
+        # Without a spec it was leased or cancelled meanwhile.
+        for member, submitted in readable("queued command", queued, _submitted):
+            command_id = submitted.command_id
+            error = f"never started: no worker of host {pool} has been at work for {wait_seconds:g} s"
+            abandoned = scripts.abandon_job(
+                **queue_keys(shard, pool),
+                **record_keys(shard, submitted),
+                **stored_record(record_without_run(submitted, error)),
+                job=shard.key("job", command_id),
+                member=member,
+                pool=pool,
+            )
+            if self._db.run(abandoned):
                 yield command_id
+
+
+def _submitted(queued: tuple[str, bytes]) -> tuple[str, CommandSubmitted]:
+    member, spec = queued
+    return member, msgspec.json.decode(spec, type=CommandSubmitted)

@@ -1,96 +1,106 @@
-"""What a bank's signals add up to: figures kept with each signal, read without looking at every fact."""
+"""Statistics of a bank. They are updated with each signal, and reading them does not read every fact."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count, islice
 from struct import Struct
 from typing import Any, Final
 
 import msgspec
 
+from tellback.contracts.signal_types import KINDS, NEUTRAL, SIGNAL_TYPES
 from tellback.contracts.signals import BankDay, BankStats, FactScore, FactStats
 from tellback.errors import NotFound
 from tellback.signals.models import default_threshold
-from tellback.signals.scoring import NEUTRAL, clamp, decayed
-from tellback.state.banks import FACT, KINDS, bank_fields, bank_info
+from tellback.signals.ranking import clamp_score, decay_score
+from tellback.state.banks import bank_fields, bank_info, unpack_fact
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
-from tellback.state.memories import memory_info
-from tellback.state.script import Script
+from tellback.state.readable import readable
+from tellback.state.scripts import signals as scripts
+from tellback.state.stored_facts import stored_facts_info
 
 TOP: Final = 10
 PAGE: Final = 500
 BANDS: Final = 10
 
-_DAY: Final = Struct("<6d")
+_DAY: Final = Struct(f"<{2 + len(KINDS)}d")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC).date()
-
-_stats = Script("bank_stats")
-_ranked = Script("rank_facts")
 
 
 class PruneRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Which facts a person may want to take out of the store that recalls find them in: all three must hold.
+    """The facts that a person may want to delete from the store that recalls search; all three conditions must hold.
 
-    `against` is how many of its signals were `ignored` or `not_helpful`, for each that was `used` or `helpful`.
+    `min_against` is the number of signals against a fact for each signal for it, as `SIGNAL_TYPES` counts them.
     """
 
     max_score: float = 0.3
     min_signals: int = 5
-    against: float = 2.0
+    min_against: float = 2.0
 
-    def names(self, fact: FactScore) -> bool:
-        """Whether the rule holds of this fact; one that only ever was ignored is infinitely much ignored."""
+    def matches(self, fact: FactScore) -> bool:
+        """Check a fact against the rule; without any good signal, every ratio is reached."""
         counts = fact.signal_breakdown
-        good = counts["used"] + counts["helpful"]
-        bad = counts["ignored"] + counts["not_helpful"]
+        good = sum(counts[kind.name] for kind in SIGNAL_TYPES if kind.prune == "for")
+        bad = sum(counts[kind.name] for kind in SIGNAL_TYPES if kind.prune == "against")
         enough = fact.signal_count >= self.min_signals
-        return enough and fact.usefulness_score <= self.max_score and bad >= self.against * good
+        return enough and fact.usefulness_score <= self.max_score and bad >= self.min_against * good
 
 
 class BankStatistics:
-    """The figures of one bank. Every method raises `Unavailable` while Redis is away."""
+    """The statistics of one bank. Every method raises `Unavailable` while Redis is away."""
 
     def __init__(self, database: Database, shard: Shard, bank: str) -> None:
-        """Take the Redis, the bank's shard and its name."""
         self._db = database
         self._shard = shard
         self.bank = bank
 
     def fact_stats(self, fact_id: str) -> FactStats:
-        """What the signals of a fact add up to.
+        """Return the score and signal counts of a fact.
 
         Raises:
             NotFound: the bank has no signal of this fact.
         """
-        packed = self._db.command("HGET", self._shard.key("facts", self.bank), fact_id)
+        packed = self._db.command("HGET", self._shard.key("factscore", self.bank), fact_id)
         if packed is None:
             raise NotFound(f"bank {self.bank!r} has no signal of fact {fact_id!r}")
-        score, scored_at, last, created, *counts = FACT.unpack(packed)
+        score, scored_at, last, created, *counts = unpack_fact(packed)
         return FactStats(
-            usefulness_score=decayed(score, self._db.now_ms() - scored_at),
+            usefulness_score=decay_score(score, self._db.now_ms() - scored_at),
             signal_count=int(sum(counts)),
-            signal_breakdown=breakdown(counts),
+            signal_breakdown=by_signal_type(counts),
             last_signal_at=int(last),
             created_at=int(created),
         )
 
     def stats(self) -> BankStats:
-        """What the bank holds and how its facts fare; one round trip, whose cost grows with the logarithm of the facts.
+        """Return the bank's size and scores in one round trip.
+
+        The cost grows with the logarithm of the facts: 70 µs of Redis in a bank of 100,000.
 
         Raises:
-            NotFound: nothing was ever signalled to a bank of this name, and it holds no fact.
+            NotFound: no bank of this name has a signal or a stored fact.
         """
-        names = ("bank", "facts", "above", "below", "ctxver", "mem", "memtext")
-        reply = self._db.run(_stats.call([self._shard.key(name, self.bank) for name in names], [TOP]))
-        now, flat, facts, contexts, spread, most, least, begun, held = reply
+        call = scripts.bank_stats(
+            bank=self._key("bank"),
+            factscore=self._key("factscore"),
+            factabove=self._key("factabove"),
+            factbelow=self._key("factbelow"),
+            clusterver=self._key("clusterver"),
+            factinfo=self._key("factinfo"),
+            facttext=self._key("facttext"),
+            top=TOP,
+        )
+        reply = self._db.run(call)
+        now, flat, facts, clusters, spread, most, least, begun, held = reply
         fields = bank_fields(flat)
-        info, memories = bank_info(fields), memory_info(begun)
-        model = info or memories
+        info, stored = bank_info(fields), stored_facts_info(begun)
+        model = info or stored
         if model is None:
-            raise NotFound(f"no bank {self.bank!r}; one begins with its first signal, or fact that it is to hold")
+            raise NotFound(f"no bank {self.bank!r}; its first signal or stored fact creates it")
         counts: dict[str, int] = {kind: int(fields.get(kind, 0)) for kind in KINDS}
         return BankStats(
             bank=self.bank,
@@ -98,8 +108,8 @@ class BankStatistics:
             dimension=model.dimension,
             threshold=info.threshold if info else default_threshold(model.model),
             facts=int(facts),
-            contexts=int(contexts),
-            held_facts=int(held),
+            clusters=int(clusters),
+            stored_facts=int(held),
             signal_count=sum(counts.values()),
             signal_breakdown=counts,
             last_signal_at=int(last) if (last := fields.get("last_signal_at")) else None,
@@ -111,52 +121,62 @@ class BankStatistics:
         )
 
     def days(self) -> list[BankDay]:
-        """The days (UTC) that had signals, oldest first, at most 400."""
+        """Return the days (UTC) that had signals, oldest first, at most 400."""
         flat = self._db.command("HGETALL", self._shard.key("bankdays", self.bank))
-        found = sorted((int(day), _DAY.unpack(packed)) for day, packed in zip(flat[::2], flat[1::2], strict=True))
+        found = sorted((int(day), unpack_day(packed)) for day, packed in zip(flat[::2], flat[1::2], strict=True))
         return [
             BankDay(
                 day=(_EPOCH + timedelta(days=day)).isoformat(),
-                average_score=clamp(mean),
+                average_score=clamp_score(mean),
                 facts=int(facts),
-                signal_breakdown=breakdown(counts),
+                signal_breakdown=by_signal_type(counts),
             )
             for day, (mean, facts, *counts) in found
         ]
 
-    def newest(self, limit: int) -> list[dict[str, Any]]:
-        """The newest signals as they came, oldest first, at most 1,000.
+    def newest_signals(self, limit: int) -> list[dict[str, Any]]:
+        """Return the newest signals, oldest first, at most 1,000.
 
-        Each has its time `at`, the fact's global `score` after it, query and remark.
+        Each has its time `at`, the fact's global `score` after it, its query and its remark.
         """
         raws = self._db.command("LRANGE", self._shard.key("siglog", self.bank), -limit, -1)
-        return [msgspec.json.decode(raw, type=dict[str, Any]) for raw in raws]
+        return readable("signal", raws, msgspec.json.Decoder(dict[str, Any]).decode)
 
     def prune_candidates(self, rule: PruneRule, limit: int = 100) -> list[FactScore]:
-        """Facts that `rule` names, the least useful first. Nothing is deleted.
+        """Return facts that match `rule`, the least useful first. Nothing is deleted.
 
-        It reads on through the bank, in short calls, until it has enough or scores are above the rule's.
+        This reads the bank in short calls until it has enough facts or the scores exceed the rule's.
         """
-        return list(islice((fact for fact in self._upward(rule.max_score) if rule.names(fact)), limit))
+        return list(islice((fact for fact in self._lowest_scores(rule.max_score) if rule.matches(fact)), limit))
 
-    def _upward(self, most: float) -> Iterator[FactScore]:
-        """Facts up to this score, each once, from the lowest on; signals that come meanwhile may hide one."""
-        keys = [self._shard.key(name, self.bank) for name in ("facts", "above", "below")]
-        told = set[str]()
+    def _lowest_scores(self, most: float) -> Iterator[FactScore]:
+        """Yield facts up to this score, each once, lowest first; a signal during the read may hide one."""
+        page = partial(
+            scripts.rank_facts,
+            factscore=self._key("factscore"),
+            factabove=self._key("factabove"),
+            factbelow=self._key("factbelow"),
+            limit=PAGE,
+        )
+        seen = set[str]()
         for start in count(0, PAGE):
-            now, ranked, *flat = self._db.run(_ranked.call(keys, [start, PAGE]))
+            now, ranked, *flat = self._db.run(page(start=start))
+            # A signal may move a fact to a later page between two calls; `seen` keeps it from being listed twice.
             for fact in _scores(flat, int(now)):
                 if fact.usefulness_score > most:
                     return
-                if fact.fact_id not in told:
-                    told.add(fact.fact_id)
+                if fact.fact_id not in seen:
+                    seen.add(fact.fact_id)
                     yield fact
             if ranked < PAGE:
                 return
 
+    def _key(self, name: str) -> str:
+        return self._shard.key(name, self.bank)
+
 
 def signals_applied(database: Database, layout: Layout) -> dict[str, int]:
-    """How many signals the team's banks ever took, by type: counted when they are applied, and only growing."""
+    """Return how many signals were ever applied to the team's banks, by type."""
     totals: dict[str, int] = dict.fromkeys(KINDS, 0)
     for counts in database.pipeline([("HMGET", shard.key("sigstats"), *KINDS) for shard in layout.all]):
         for kind, applied in zip(KINDS, counts, strict=True):
@@ -164,21 +184,26 @@ def signals_applied(database: Database, layout: Layout) -> dict[str, int]:
     return totals
 
 
-def breakdown(counts: Sequence[float]) -> dict[str, int]:
-    """Counts in the order of `KINDS`, by signal type."""
+def unpack_day(packed: bytes) -> tuple[float, ...]:
+    """Unpack a day of a bank: mean, facts, and counts, padded as `unpack_fact` pads a fact's."""
+    return _DAY.unpack(packed[: _DAY.size].ljust(_DAY.size, b"\0"))
+
+
+def by_signal_type(counts: Sequence[float]) -> dict[str, int]:
+    """Return counts in the order of `KINDS` as a dict by signal type."""
     return {kind: int(number) for kind, number in zip(KINDS, counts, strict=True)}
 
 
 def _scores(flat: Sequence[Any], now: int) -> list[FactScore]:
     found: list[FactScore] = []
     for fact_id, packed in zip(flat[::2], flat[1::2], strict=True):
-        score, scored_at, last, _, *counts = FACT.unpack(packed)
+        score, scored_at, last, _, *counts = unpack_fact(packed)
         found.append(
             FactScore(
                 fact_id=fact_id.decode(),
-                usefulness_score=decayed(score, now - scored_at),
+                usefulness_score=decay_score(score, now - scored_at),
                 signal_count=int(sum(counts)),
-                signal_breakdown=breakdown(counts),
+                signal_breakdown=by_signal_type(counts),
                 last_signal_at=int(last),
             )
         )
@@ -186,8 +211,8 @@ def _scores(flat: Sequence[Any], now: int) -> list[FactScore]:
 
 
 def _average(fields: dict[str, str], facts: int, now: int) -> float:
-    """The mean of all facts' scores from the sum that each signal keeps, faded to now."""
+    """Return the mean of all scores now, from the sum that each signal updates: it decays as the scores do."""
     if not facts:
         return NEUTRAL
     mean = NEUTRAL + float(fields.get("offset", 0)) / facts
-    return clamp(decayed(mean, now - float(fields.get("offset_at", now))))
+    return clamp_score(decay_score(mean, now - float(fields.get("offset_at", now))))

@@ -1,157 +1,161 @@
-"""One Redis behind a narrow typed door: raw replies, one error for «away», the server's clock."""
+"""The client of the state's Redis: raw replies, named Lua scripts, and one error, `Unavailable`, for every outage.
+
+A script is called by its EVALSHA and loaded again when the server has forgotten it. A decision is a script that stores
+its reply under an operation id: a client can retry it without repeating the effect. `redis_py` has what reaches into
+redis-py's private parts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+import secrets
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Final
 
-import hiredis
-import redis
+import msgspec
 from redis import exceptions
-from redis.backoff import ExponentialBackoff, NoBackoff
-from redis.retry import Retry
 
 from tellback import clock
+from tellback.backoff import Backoff, retry
 from tellback.errors import ConfigurationError, Unavailable
-from tellback.state.patience import Patience
+from tellback.state import redis_py
+from tellback.state.cluster import ClusterConnections
+from tellback.state.confirmation import Confirmation
+from tellback.state.keys import Shard, lifetime_ms
+from tellback.state.script_calls import Arg, DecisionCall, ScriptCall
+from tellback.state.scripts import common as scripts
+from tellback.state.unavailable import unavailable_text, where_of
+from tellback.urls import servers_of
 
-if TYPE_CHECKING:
-    from tellback.state.script import Call
+Command = redis_py.Command
 
-Arg = str | bytes | int | float
-Command = Sequence[Arg]
-
-CONNECT_TIMEOUT = 2.0
-SOCKET_TIMEOUT = 5.0  # above every blocking read that we make (1 s)
-PIECE_BYTES = 64 << 10  # sent at once, at most; a larger command goes alone
-SHORTEST = 0.001  # of a blocking command, in seconds: 0 would be for ever
 NOT_A_URL = (
-    "not the URL of a Redis: use redis://[user:password@]host:port/number, rediss://... or unix://path, "
+    "not the URL of a Redis: use redis://[user:password@]host:port/number, rediss://..., unix://path, "
+    "redis+cluster://host:port,host:port or sentinel://host:port;sentinel://host:port/number?master_name=NAME, "
     "with special characters of a password percent-encoded"
 )
-REFUSALS = ("MISCONF", "NOREPLICAS")  # first words of a server that cannot write now: a full disk, missing replicas
 
-_hiredis = cast("Any", hiredis)  # its stub knows commands of one word only
-_pack: Callable[[tuple[Arg, ...]], bytes] = _hiredis.pack_command
+ONE_NODE = "a Redis Cluster answers at {where}: write redis+cluster:// in place of redis:// in the URL"
+
+FULL = (
+    "Redis is full (at its maxmemory) and refuses what is new; workers go on to apply and to answer, which frees "
+    "memory: try again later, or raise maxmemory"
+)
+
+LOST = "a failover of Redis lost the call just after it was made: try again"
+
+FULL_PAUSE = 0.1  # seconds between two reads of a full Redis that refuses a blocking read
+
+RETRYABLE_ERRORS = (
+    "MISCONF",
+    "NOREPLICAS",
+)  # first words of the errors of a server that cannot write now: its disk is full, or replicas are missing
+
+# Errors of a server that is no longer the primary, or is cut off from it. The address may resolve to another server by
+# now, but an open connection does not move: behind a virtual IP, calls failed for 46 s until it was cut from outside.
+# A server that is loading raises ConnectionError, which drops the connection by itself.
+DEMOTED = (exceptions.ReadOnlyError, exceptions.ClusterDownError)  # MasterDownError is one of the latter
+
+
+class RedisFull(Unavailable):
+    """Redis is at its `maxmemory`. It refuses this call, but not those that free memory or answer a user."""
+
+
+Connections = redis_py.RedisConnections | ClusterConnections
+
+
+def connect_to(url: str, *, call_deadline: float | None = None) -> Connections:
+    """Prepare the connections to the Redis, the primary behind Sentinel, or the cluster that a URL names.
+
+    Raises:
+        ValueError: the URL is not that of a Redis; the message may contain part of the password.
+    """
+    servers = servers_of(url)
+    if servers is not None and servers.kind == "cluster":
+        return ClusterConnections(servers, call_deadline=call_deadline)
+    return redis_py.RedisConnections(url, call_deadline=call_deadline)
 
 
 class Database:
-    """A client of the state's Redis. Replies are as the server sends them (RESP2, bytes); safe across threads.
+    """A client of the state's Redis. Replies are as the server sends them (RESP2, bytes). Safe across threads.
 
     Every call raises `Unavailable` when Redis cannot be reached, is loading, or refuses writes for lack of memory,
     disk or replicas.
     """
 
-    def __init__(self, url: str, *, patience: float | None = None) -> None:
-        """Take the URL; connections are made when first used.
+    def __init__(
+        self, url: str, *, call_deadline: float | None = None, confirmation: Confirmation | None = None
+    ) -> None:
+        """Prepare a client; it connects on first use.
 
-        `patience`, in seconds, is for callers that must not wait: it bounds connecting, each reply and each call as a
-        whole, and nothing is tried again.
+        `call_deadline`, in seconds, is for callers that must not wait. It bounds connecting, each reply and each call
+        as a whole, and turns retries off. `confirmation` is what `confirm` waits for, by default nothing.
 
         Raises:
-            ConfigurationError: not the URL of a Redis.
+            ConfigurationError: the URL is not that of a Redis.
         """
-        retry = Retry(  # by default 10 times, after time-outs too: a Redis that hangs would hold a caller for minutes
-            ExponentialBackoff(cap=0.2, base=0.02), retries=2, supported_errors=(exceptions.ConnectionError,)
-        )
-        self._bound = None if patience is None else Patience(patience)
-        if patience is not None:
-            retry = Retry(NoBackoff(), retries=0)
-        connect = cast("Any", redis.Redis.from_url)  # pyright: ignore[reportUnknownMemberType]  # its kwargs are untyped
         try:
-            self._redis: Any = connect(
-                url,
-                protocol=2,
-                retry=retry,
-                socket_timeout=patience or SOCKET_TIMEOUT,
-                socket_connect_timeout=patience or CONNECT_TIMEOUT,
-                socket_keepalive=True,
-                health_check_interval=15 if patience is None else 0,
-                redis_connect_func=None if self._bound is None else self._greet,
-            )
-        except ValueError:  # what it says may hold a part of the password
+            self._connections = connect_to(url, call_deadline=call_deadline)
+        except ValueError:  # its message may contain part of the password
             raise ConfigurationError(NOT_A_URL) from None
-        self._redis.response_callbacks.clear()  # replies raw: one shape whatever redis-py does with a command's reply
         self.url = url
-        self._patience = patience or SOCKET_TIMEOUT
+        self._confirmation = confirmation
 
     def command(self, *parts: Arg) -> Any:
-        """The reply of one command."""
-        if self._bound is not None:
-            return self.pipeline([parts])[0]
-        with _away():
-            return self._redis.execute_command(*parts)
+        """Run one command and return its reply."""
+        with _unavailable(self.url), self._leaving_demoted():
+            return self._connections.run(parts)
 
     def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
-        """The replies of several commands, in one round trip and in order, not in one transaction."""
+        """Run several commands in one round trip, not one transaction, and return their replies in order."""
         if not commands:
             return []
-        pieces = list(_packed(commands))
-        with _away(), self._connection() as connection:
-            replies: list[Any] = connection.retry.call_with_retry(
-                lambda: _exchange(connection, pieces, len(commands)), connection.disconnect
-            )
-            if raise_on_error:
-                for reply in replies:
-                    if isinstance(reply, Exception):
-                        raise reply
+        with _unavailable(self.url):
+            replies = self._connections.run_all(commands)
+            errors = [reply for reply in replies if isinstance(reply, Exception)]
+            if any(isinstance(error, DEMOTED) for error in errors):
+                self._connections.drop_idle()
+            if errors and raise_on_error:
+                raise errors[0]
         return replies
 
     @contextmanager
-    def _connection(self, seconds: float = 0.0) -> Generator[Any]:
-        """A connection, for a call that may take `seconds` beside what any may take."""
-        pool = self._redis.connection_pool
-        if self._bound is None:
-            connection = pool.get_connection()
-            try:
-                yield connection
-            finally:
-                pool.release(connection)
-            return
-        call = self._bound.begin(seconds)
+    def _leaving_demoted(self) -> Generator[None]:
         try:
-            connection = pool.get_connection()
-        except BaseException:
-            self._bound.end(call)
+            yield
+        except DEMOTED:
+            self._connections.drop_idle()
             raise
-        call.connection = connection
-        try:
-            yield connection
-        finally:
-            if not self._bound.end(call):
-                connection.disconnect()
-            pool.release(connection)
-
-    def _greet(self, connection: Any) -> None:
-        """What a new connection does first: what it waits for counts as the call's."""
-        assert self._bound is not None, "given to connections of such a client alone"
-        self._bound.connects(connection)
-        connection.on_connect()
 
     def blocking(self, seconds: float, *parts: Arg) -> Any:
-        """The reply of a command whose last argument, its timeout, is added here, after at most `seconds`.
+        """Run a blocking command for at most `seconds` and return its reply; its timeout is appended here.
 
-        A reply may be late by as long as this client waits for any other.
+        The reply may be late by as much as this client waits for any other.
         """
-        end = clock.monotonic() + seconds
-        with _away(), self._connection(seconds) as connection:
-            try:
-                left = max(SHORTEST, end - clock.monotonic())
-                connection.send_command(*parts, f"{left:.3f}")
-                return connection.read_response(timeout=left + self._patience)
-            except BaseException:
-                connection.disconnect()  # what it answers later must not be read as the reply to something else
-                raise
+        with _unavailable(self.url), self._leaving_demoted():
+            return self._connections.run_blocking(seconds, parts)
 
-    def run(self, call: Call) -> Any:
-        """The reply of one named script."""
+    def first_of(self, key: str, seconds: float) -> Any:
+        """Return the first element of a list without removing it, after waiting for one for at most `seconds`.
+
+        A full Redis refuses BLMOVE, because it could grow a list. The list is then read once, after the wait.
+        """
+        try:
+            # unconditional: the list is its own destination, so the element stays and everybody who waits gets it
+            return self.command("BLMOVE", key, key, "LEFT", "LEFT", f"{seconds:.3f}")
+        except RedisFull:
+            clock.sleep(min(seconds, FULL_PAUSE))
+            return self.command("LINDEX", key, 0)
+
+    def run(self, call: ScriptCall) -> Any:
+        """Run one named script and return its reply."""
         return self.run_all([call])[0]
 
-    def run_all(self, calls: Sequence[Call], also: Sequence[Command] = ()) -> list[Any]:
-        """The replies of several scripts, then of other commands, in one round trip; each is atomic, the whole is not.
+    def run_all(self, calls: Sequence[ScriptCall], also: Sequence[Command] = ()) -> list[Any]:
+        """Run several scripts, then other commands, in one round trip; each is atomic, the whole is not.
 
-        A server that has forgotten the scripts (a restart) is taught them again, and only what it refused runs again.
+        If the server has forgotten a script (after a restart), only its calls are repeated, with its text, after the
+        others: calls of different scripts must not depend on their order.
         """
         replies = self.run_each(calls, also)
         for reply in replies:
@@ -159,86 +163,121 @@ class Database:
                 raise reply
         return replies
 
-    def run_each(self, calls: Sequence[Call], also: Sequence[Command] = ()) -> list[Any]:
-        """As `run_all`, with an error in the place of the reply of what failed: one costs no other its reply."""
+    def run_each(self, calls: Sequence[ScriptCall], also: Sequence[Command] = ()) -> list[Any]:
+        """Run as `run_all`, but return the error of a failed call in place of its reply."""
         replies = self.pipeline([*(call.evalsha for call in calls), *also], raise_on_error=False)
         unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
         if unknown:
-            scripts = {calls[i].script for i in unknown}
-            self.pipeline([("SCRIPT", "LOAD", script.source) for script in scripts])
-            again = self.pipeline([calls[i].evalsha for i in unknown], raise_on_error=False)
+            # Loading them first would need another round trip, between which a server that restarts forgets them again.
+            again = self.pipeline([calls[i].eval for i in unknown], raise_on_error=False)
             for i, reply in zip(unknown, again, strict=True):
                 replies[i] = reply
-        return [_named(reply) if isinstance(reply, Exception) else reply for reply in replies]
+        return [_as_raised(reply, self.url) if isinstance(reply, Exception) else reply for reply in replies]
+
+    @property
+    def confirms(self) -> bool:
+        """True if the settings ask for writes to be confirmed."""
+        return self._confirmation is not None
+
+    def confirm(self, writes: Sequence[Command]) -> list[Any]:
+        """Repeat writes, wait until replicas or the disk have them, and return their replies.
+
+        Call it only where `confirms` is true, with writes that may be repeated and whose replies show their effect.
+
+        Raises:
+            Unavailable: they were not confirmed in time. They are in Redis, unless a failover lost them.
+        """
+        wanted = self._confirmation
+        assert wanted is not None, "the caller asked `confirms`"
+        replies = self.pipeline(wanted.commands(writes))
+        if not all(map(wanted.is_met, replies[1::2])):
+            raise Unavailable(wanted.failure)
+        return replies[::2]
 
     def now_ms(self) -> int:
-        """The server's time, in milliseconds since the epoch."""
+        """Return the server's time, in milliseconds since the epoch."""
         seconds, micros = self.command("TIME")
         return int(seconds) * 1000 + int(micros) // 1000
 
     def is_cluster(self) -> bool:
-        """Whether the server is a node of a Redis Cluster, where one call stays in one slot."""
+        """Check whether the server is a node of a Redis Cluster, where one call must stay in one slot."""
         return b"cluster_enabled:1" in self.command("INFO", "cluster")
 
     def close(self) -> None:
-        """Give the connections back."""
-        self._redis.close()
+        """Close the connections."""
+        self._connections.close()
 
 
-def _packed(commands: Sequence[Command]) -> Generator[bytes]:
-    """Commands as they are sent, in pieces of some size; as redis-py packs and sends them they cost a caller twice."""
-    waiting: list[bytes] = []
-    size = 0
-    for command in commands:
-        packed = _pack(tuple(command))
-        if waiting and size + len(packed) > PIECE_BYTES:
-            yield b"".join(waiting)
-            waiting, size = [], 0
-        waiting.append(packed)
-        size += len(packed)
-    yield b"".join(waiting)
-
-
-def _exchange(connection: Any, pieces: Sequence[bytes], replies: int) -> list[Any]:
-    """The replies to packed commands; an error is one of them."""
+def _as_raised(error: Exception, url: str) -> Exception:
+    """Return the error of one reply as the type that every other call raises for it."""
     try:
-        connection.send_packed_command(pieces)
-        return [_reply(connection) for _ in range(replies)]
-    except BaseException:
-        connection.disconnect()  # what it answers later must not be read as the reply to something else
-        raise
-
-
-def _reply(connection: Any) -> Any:
-    try:
-        return connection.read_response()
-    except exceptions.ResponseError as error:
-        return error
-
-
-def _named(error: Exception) -> Exception:
-    """The error of a reply, as every call raises it."""
-    try:
-        with _away():
-            raise error  # noqa: TRY301 - `_away` names it by what is raised in it
+        with _unavailable(url):
+            raise error  # noqa: TRY301 - `_unavailable` translates what is raised inside it
     except Exception as named:  # noqa: BLE001 - it is what is asked for
         return named
 
 
 @contextmanager
-def _away() -> Generator[None, None, None]:
+def _unavailable(url: str) -> Generator[None, None, None]:
     try:
         yield
+    except exceptions.OutOfMemoryError as error:
+        raise RedisFull(FULL) from error
     except (
         exceptions.ConnectionError,  # BusyLoadingError is one of them
         exceptions.TimeoutError,
         exceptions.ReadOnlyError,
-        exceptions.OutOfMemoryError,
         exceptions.ClusterDownError,  # MasterDownError is one of them
-        exceptions.InvalidResponse,  # whatever answers there, it is no Redis
+        exceptions.TryAgainError,
+        exceptions.InvalidResponse,  # the server at this address is no Redis
     ) as error:
-        raise Unavailable(f"Redis does not take the call: {error}") from error
+        raise Unavailable(unavailable_text(error, url)) from error
+    except exceptions.AskError as error:  # MovedError is one; a client of the cluster follows them
+        raise ConfigurationError(ONE_NODE.format(where=where_of(url))) from error
     except exceptions.ResponseError as error:
-        if not str(error).startswith(REFUSALS):
+        if not str(error).startswith(RETRYABLE_ERRORS):
             raise
-        raise Unavailable(f"Redis does not take the call: {error}") from error
+        raise Unavailable(unavailable_text(error, url)) from error
+
+
+def small_write(command: str, key: str, *args: Arg) -> ScriptCall:
+    """Build a write that Redis accepts even at its `maxmemory`; `lua/small_write.lua` says which writes may."""
+    return scripts.small_write(key=key, command=command, parts=args)
+
+
+def shorten_lifetime(key: str, length_ms: int) -> Command:
+    """Build the command that limits a marker's time to `length_ms`; it never extends a lifetime or creates a key.
+
+    A marker is a short-lived key: a wake-up is pending, or somebody swept a moment ago. Redis expires keys by its
+    server's wall clock, and a step back lengthens them: at -1 h, a marker of three seconds lives 3,603. No marker can
+    have more time left than its own length, so every reader shortens it to that.
+    """
+    # unconditional: it only shortens a marker that outlives what its holder asked for; Redis accepts it at maxmemory
+    return ("PEXPIRE", key, length_ms, "LT")
+
+
+MAX_TRIES: Final = 3
+
+BACKOFF: Final = Backoff(0.1)
+
+RETRY_SECONDS: Final = 3.0  # after this long no further try begins
+
+
+def decide(database: Database, shard: Shard, decision: DecisionCall) -> Any:
+    """Run a decision and return its decoded reply; retry up to twice with the same operation id.
+
+    Raises:
+        Unavailable: Redis stayed away or hangs; the last try may or may not have had its effect.
+    """
+    call = decision.named(shard.key("op", secrets.token_hex(12)))
+    end = clock.monotonic() + RETRY_SECONDS
+    return msgspec.json.decode(retry(lambda: _run_confirmed(database, call), BACKOFF, end=end, tries=MAX_TRIES))
+
+
+def _run_confirmed(database: Database, call: ScriptCall) -> Any:
+    reply = database.run(call)
+    # unconditional: the stored reply gets the lifetime that it has. It is missing only if a failover has lost it, and
+    # then the decision is repeated.
+    if database.confirms and database.confirm([("PEXPIRE", call.keys[0], lifetime_ms("op"))]) != [1]:
+        raise Unavailable(LOST)
+    return reply

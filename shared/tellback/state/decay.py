@@ -1,8 +1,8 @@
-"""The weekly decay: every score of a team, written back as it has faded.
+"""The weekly decay: every score of a team is written back with the decay that it had since it was last written.
 
-Nothing that a reader sees changes by it: scores fade by the time since they were last written, and both are written
-together. What stands in Redis stays near what it means, for whoever reads it there. Source: feedback-signals, "Time
-Decay".
+No reader sees a change: readers decay each score by its age, and the score and its time are written together. The
+stored numbers stay close to their present meaning for anyone who reads them in Redis. A pass stores where it stands;
+another worker can resume it when the lease expires. Requirements S-19 and S-20.
 """
 
 from __future__ import annotations
@@ -10,30 +10,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict
 
+from redis import exceptions
+
+from tellback.log import get_logger
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
-from tellback.state.script import Script
+from tellback.state.script_calls import ScriptCall
+from tellback.state.scripts import signals as scripts
 
-LEASE_MS: Final = 30_000
-SCORES_AT_ONCE: Final = 500  # two milliseconds of Redis' time
-CONTEXTS_AT_ONCE: Final = 128
-CONTEXTS_READ: Final = 1_024
+LEASE_MS: Final = 30_000  # renewed by every call; after it another worker resumes the pass of a crashed one
+SCORE_BATCH: Final = 500  # two milliseconds of Redis' time
+CLUSTER_BATCH: Final = 128  # keys of one script call
+CLUSTERS_READ: Final = 1_024
 
-Outcome = Literal["done", "more", "held"]
+DecayOutcome = Literal["done", "more", "held"]
 
-_begin = Script("begin_decay")
-_facts = Script("decay_facts")
-_contexts = Script("decay_contexts")
-_end = Script("end_decay")
+_log = get_logger("tellback.signals")
 
 
 @dataclass(frozen=True, slots=True)
 class DecayState:
-    """Where a shard stands: the Monday of the week that it has done, when that was, and what it came to.
+    """The progress of a shard: the last week done, and the time at which it was.
 
-    `at` is milliseconds, server time. `scores` and `written` count the pass that is under way, else the last one.
+    `at` is milliseconds, server time. `scores` and `written` count the running pass, else the last one.
     """
 
     shard: int
@@ -44,20 +45,19 @@ class DecayState:
     written: int
 
 
-class _Lost(Exception):
-    """Somebody else has the pass, or a new week has begun."""
+class _LeaseLost(Exception):
+    """Somebody else owns the pass, or a new week has begun."""
 
 
 class Decay:
-    """The decay of one team. Every call of Redis is short, and every method raises `Unavailable` while it is away."""
+    """The decay of one team. Every Redis call is short, and every method raises `Unavailable` while Redis is away."""
 
     def __init__(self, database: Database, layout: Layout) -> None:
-        """Take the Redis and the team's shards."""
         self._db = database
         self._layout = layout
 
-    def due(self) -> list[Shard]:
-        """The shards that have banks and have not done this week, by the server's clock."""
+    def due_shards(self) -> list[Shard]:
+        """Return the shards that have banks and have not done this week, by the server's clock."""
         shards = self._layout.all
         marks = [("HGET", shard.key("decay"), "done") for shard in shards]
         banks = [("EXISTS", shard.key("banks")) for shard in shards]
@@ -66,30 +66,32 @@ class Decay:
         done, exist = replies[: len(shards)], replies[len(shards) :]
         return [shard for shard, mark, some in zip(shards, done, exist, strict=True) if some and mark != week]
 
-    def run(self, shard: Shard, token: str, stop: Callable[[], bool]) -> Outcome:
-        """Do this week's decay of a shard, from where a pass stands, until it is done or `stop` says so.
+    def run(self, shard: Shard, token: str, stop: Callable[[], bool]) -> DecayOutcome:
+        """Run or resume this week's decay of a shard until it is done or `stop` returns True.
 
         Args:
             shard: one that is due.
-            token: who works; one that comes again with it goes on at once, others when the lease has run out.
-            stop: asked after each call of Redis.
+            token: the caller; it resumes its own pass at once, and another's when the lease has expired.
+            stop: called after each Redis call.
 
         Returns:
-            'held' where nothing is to be done, or somebody else is at it.
+            'held' if there is nothing to do or somebody else owns the pass, 'more' if `stop` ended the call.
         """
-        began = self._db.run(_begin.call([shard.key("decay"), shard.key("banks")], [token, LEASE_MS]))
+        began = self._db.run(
+            scripts.begin_decay(decay=shard.key("decay"), banks=shard.key("banks"), token=token, lease_ms=LEASE_MS)
+        )
         if began is None:
             return "held"
         try:
-            for _ in _Pass(self._db, shard, token).calls(*(part.decode() for part in began)):
+            for _ in _DecayPass(self._db, shard, token).calls(*(part.decode() for part in began)):
                 if stop():
                     return "more"
-        except _Lost:
+        except _LeaseLost:
             return "held"
         return "done"
 
     def states(self) -> list[DecayState]:
-        """Where each shard stands that has a bank or ever did a decay."""
+        """Return the state of each shard that has a bank or ever ran a decay."""
         keys = [(shard.key("decay"), shard.key("banks")) for shard in self._layout.all]
         commands = [call for decay, banks in keys for call in (("HGETALL", decay), ("EXISTS", banks))]
         replies = self._db.pipeline(commands)
@@ -100,26 +102,37 @@ class Decay:
         ]
 
 
-class _Pass:
-    """What one caller does of a shard's decay. Each step of an iteration is one call that wrote something."""
+class _PassOwner(TypedDict):
+    """The key and arguments of every script that continues a pass."""
+
+    decay: str
+    token: str
+    lease_ms: int
+
+
+class _DecayPass:
+    """One caller's part of a shard's decay. Each iteration is one call that wrote something."""
 
     def __init__(self, database: Database, shard: Shard, token: str) -> None:
         self._db = database
         self._shard = shard
-        self._token = token
+        self._held: _PassOwner = {"decay": shard.key("decay"), "token": token, "lease_ms": LEASE_MS}
 
     def calls(self, bank: str, step: str, cursor: str, upto: str) -> Iterator[None]:
-        """All banks by name, from where the pass stands; one that begins meanwhile has fresh scores only."""
+        """Decay all banks by name, from where the pass stands; a bank that begins meanwhile has only fresh scores."""
         for name in self._banks():
             if name < bank or (name == bank and step == "done"):
                 continue
-            if name == bank and step == "contexts":
-                yield from self._contexts(name, int(cursor), int(upto))
-            else:
-                yield from self._whole(name)
-            self._call(_end, (), name)
+            try:
+                if name == bank and step == "clusters":
+                    yield from self._decay_clusters(name, int(cursor), int(upto))
+                else:
+                    yield from self._decay_bank(name)
+            except exceptions.ResponseError as error:  # corrupt keys: skip this bank until next week
+                _log.error("decay.bank_failed", team=self._shard.team, bank=name, reason=str(error))
+            self._run(scripts.end_decay(**self._held, bank=name))
             yield
-        self._call(_end, (), "")
+        self._run(scripts.end_decay(**self._held, bank=""))
 
     def _banks(self) -> list[str]:
         names, cursor = set[str](), b"0"
@@ -129,44 +142,56 @@ class _Pass:
             if cursor == b"0":
                 return sorted(names)
 
-    def _whole(self, bank: str) -> Iterator[None]:
-        keys = (self._shard.key("facts", bank), self._shard.key("bank", bank))
-        while self._call(_facts, keys, bank, SCORES_AT_ONCE) == b"1":
+    def _decay_bank(self, bank: str) -> Iterator[None]:
+        call = scripts.decay_facts(
+            **self._held,
+            factscore=self._shard.key("factscore", bank),
+            bank=self._shard.key("bank", bank),
+            bank_name=bank,
+            about=SCORE_BATCH,
+        )
+        while self._run(call) == b"1":
             yield
         yield
-        yield from self._contexts(bank, 0, int(self._db.command("HGET", self._shard.key("decay"), "upto") or 0))
+        yield from self._decay_clusters(bank, 0, int(self._db.command("HGET", self._shard.key("decay"), "upto") or 0))
 
-    def _contexts(self, bank: str, version: int, upto: int) -> Iterator[None]:
-        ctxver = self._shard.key("ctxver", bank)
+    def _decay_clusters(self, bank: str, version: int, upto: int) -> Iterator[None]:
+        clusterver = self._shard.key("clusterver", bank)
         while True:
             found = self._db.command(
-                "ZRANGE", ctxver, f"({version}", upto, "BYSCORE", "LIMIT", 0, CONTEXTS_READ, "WITHSCORES"
+                "ZRANGE", clusterver, f"({version}", upto, "BYSCORE", "LIMIT", 0, CLUSTERS_READ, "WITHSCORES"
             )
             places = [(slot.decode(), int(at)) for slot, at in zip(found[::2], found[1::2], strict=True)]
             while places:
-                some = places[:CONTEXTS_AT_ONCE]
-                keys = [self._shard.key("ctx", bank, slot) for slot, _ in some]
-                done = int(self._call(_contexts, keys, bank, SCORES_AT_ONCE, *(at for _, at in some)))
+                some = places[:CLUSTER_BATCH]
+                call = scripts.decay_clusters(
+                    **self._held,
+                    clusters=[self._shard.key("cluster", bank, slot) for slot, _ in some],
+                    bank=bank,
+                    most=SCORE_BATCH,
+                    versions=[at for _, at in some],
+                )
+                done = int(self._run(call))
                 version, places = some[done - 1][1], places[done:]
                 yield
-            if len(found) < 2 * CONTEXTS_READ:
+            if len(found) < 2 * CLUSTERS_READ:
                 return
 
-    def _call(self, script: Script, keys: Any, *args: str | int) -> Any:
-        reply = self._db.run(script.call([self._shard.key("decay"), *keys], [self._token, LEASE_MS, *args]))
+    def _run(self, call: ScriptCall) -> Any:
+        reply = self._db.run(call)
         if reply is None:
-            raise _Lost
+            raise _LeaseLost
         return reply
 
 
 def monday(at_ms: int) -> datetime:
-    """The Monday, 00:00 UTC, of the ISO week of this moment."""
+    """Return the Monday, 00:00 UTC, of the ISO week of this moment."""
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
     return at.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=at.weekday())
 
 
 def week_name(at_ms: int) -> str:
-    """The ISO week of this moment, such as 2026-W47."""
+    """Return the ISO week of this moment, such as 2026-W47."""
     year, week, _ = datetime.fromtimestamp(at_ms / 1000, UTC).isocalendar()
     return f"{year}-W{week:02d}"
 
@@ -189,7 +214,7 @@ def _state(shard: Shard, flat: list[bytes]) -> DecayState:
 
 
 def int_or_none(value: bytes) -> int | None:
-    """The number that a field holds; None for text."""
+    """Return a field's number; None for text."""
     try:
         return int(value)
     except ValueError:

@@ -1,4 +1,8 @@
-"""Evaluations in Redis: loaded for a whole batch in one round trip, committed by compare-and-set, read by agents."""
+"""Evaluations in Redis: loaded for a whole batch in one round trip, committed by compare-and-set, read by agents.
+
+A commit names a fence and the version that it was built on. If another consumer, timer or agent was faster, it writes
+nothing and the caller loads again. A sorted set holds evaluations by their next timer; workers claim the due ones.
+"""
 
 from __future__ import annotations
 
@@ -13,107 +17,97 @@ import msgspec
 
 from tellback import clock
 from tellback.contracts.guidance import Feedback
-from tellback.guidance.cadence import forget_taken, next_look, period_ms
-from tellback.guidance.evaluation import Effects, EvaluationState
-from tellback.state.database import Arg, Command, Database
+from tellback.guidance.evaluation import (
+    BatchEffects,
+    EvaluationState,
+    next_timer,
+    restart_taken_slots,
+    trigger_period_ms,
+)
+from tellback.state.database import Command, Database, small_write
+from tellback.state.evaluation_codec import (
+    STATE_FIELDS,
+    EvaluationCache,
+    EvaluationId,
+    LoadedEvaluation,
+    decode_state,
+    encode_new_calls,
+    encode_state,
+    new_version,
+    state_size,
+)
 from tellback.state.guidance_stats import bucket
-from tellback.state.intake import Entry, Fenced, Lease, committed
+from tellback.state.intake import Fenced, IntakeEntry, Lease, committed
 from tellback.state.keys import FAMILIES, Layout, Shard
-from tellback.state.known import KnownEvaluations
-from tellback.state.script import Call, Script
-from tellback.state.stored import FIELDS, new_calls, new_version, restored, size_of, without_calls
+from tellback.state.readable import readable
+from tellback.state.script_calls import Arg, ScriptCall
+from tellback.state.scripts import common
+from tellback.state.scripts import guidance as scripts
+from tellback.state.steady import onward_now
 
-_MAIL_CAP: Final = FAMILIES["mail"].cap or 0
+_MAILBOX_CAP: Final = FAMILIES["mailbox"].cap or 0
 _HISTORY_CAP: Final = FAMILIES["hist"].cap or 0
 
-_commit = Script("commit_evaluation")
-_commit_look = Script("commit_look")
-_claim = Script("claim_looks")
-_take = Script("take_feedback")
 _decode_state = msgspec.json.Decoder(EvaluationState).decode
 _decode_feedback = msgspec.json.Decoder(Feedback).decode
 _encode = msgspec.json.Encoder().encode
 
 
-class EvaluationId(NamedTuple):
-    """What separates one evaluation from another: events of one never count in another."""
-
-    session: str
-    prompt: str
-    evaluation: str
-
-
 class _Keys(NamedTuple):
-    """The keys of one evaluation, in the order in which the commit takes them."""
+    """The keys of one evaluation."""
 
     eval: str
     seen: str
     seen_old: str
-    mail: str
+    mailbox: str
     hist: str
     due: str
 
 
 @lru_cache(maxsize=4096)
 def _keys(shard: Shard, id_: EvaluationId) -> _Keys:
-    """Built once for each evaluation that is at work: quoting names for each batch would cost more than a step."""
-    names = ("eval", "seen", "seen-old", "mail")
-    evaluation, seen, seen_old, mail = (shard.key(name, *id_) for name in names)
-    return _Keys(evaluation, seen, seen_old, mail, shard.key("hist", id_.session), shard.key("due-eval"))
+    """Return an evaluation's keys, cached: quoting its names for each batch costs more than applying an event."""
+    names = ("eval", "seen", "seen-old", "mailbox")
+    evaluation, seen, seen_old, mailbox = (shard.key(name, *id_) for name in names)
+    return _Keys(evaluation, seen, seen_old, mailbox, shard.key("hist", id_.session), shard.key("timers"))
 
 
-def due_member(shard: Shard, id_: EvaluationId) -> str:
-    """What stands for an evaluation in the due set: the parts of its key."""
+def timer_member(shard: Shard, id_: EvaluationId) -> str:
+    """Return the member of `timers` for an evaluation: the parts of its key."""
     return _keys(shard, id_).eval.partition("}:eval:")[2]
 
 
-def due_id(member: str) -> EvaluationId:
-    """The evaluation that this member of the due set stands for."""
+def timer_id(member: str) -> EvaluationId:
+    """Return the evaluation of a member of `timers`."""
     session, prompt, evaluation = map(unquote, member.split(":"))
     return EvaluationId(session, prompt, evaluation)
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """An evaluation as Redis has it, and which of the event ids asked for it has seen.
+class EvaluationChange:
+    """The effect of a batch on one evaluation: its entries, the ids that are new, the new state and its effects."""
 
-    `generation` counts how often its mailbox was emptied; up to call `kept` its newest calls stand beside its state.
-    Not `asked`: nobody has asked Redis for `seen`, the commit does.
-    """
-
-    version: bytes
-    state: EvaluationState | None
-    seen: frozenset[str]
-    generation: int = 0
-    kept: int = 0
-    asked: bool = True
+    id: EvaluationId
+    loaded: LoadedEvaluation
+    state: EvaluationState
+    entries: Sequence[IntakeEntry]
+    new_ids: Sequence[str]
+    effects: BatchEffects
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What a batch makes of one evaluation: every entry of it, the ids that are new, the state and its effects."""
+class TimedEvaluation:
+    """The effect of a timer on one evaluation, as it was loaded."""
 
     id: EvaluationId
-    loaded: Loaded
+    loaded: LoadedEvaluation
     state: EvaluationState
-    entries: Sequence[Entry]
-    fresh: Sequence[str]
-    effects: Effects
-
-
-@dataclass(frozen=True, slots=True)
-class Looked:
-    """What the passing of time makes of one evaluation, as it was loaded."""
-
-    id: EvaluationId
-    loaded: Loaded
-    state: EvaluationState
-    effects: Effects
+    effects: BatchEffects
     at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class EvaluationCounts:
     """An evaluation's exact counters; `errors` are the calls of status "error"."""
 
     calls: int
@@ -124,154 +118,166 @@ class Counts:
 
 
 class Evaluations:
-    """The evaluations of one shard."""
+    """The evaluations of one shard; after `idle` seconds without an event, an evaluation's timers stop."""
 
     def __init__(self, database: Database, shard: Shard, *, idle: float = 3_600.0) -> None:
-        """Take the Redis and the shard of their sessions.
-
-        `idle`: seconds after which time triggers nothing any more in an evaluation where nothing happens.
-        """
         self._db = database
         self._shard = shard
-        self._due = shard.key("due-eval")
+        self._due = shard.key("timers")
         self._idle_ms = round(idle * 1000)
 
-    def load(self, wanted: Mapping[EvaluationId, Sequence[str]]) -> dict[EvaluationId, Loaded]:
-        """Each evaluation with what it has seen of these event ids, all in one round trip."""
+    def load(self, wanted: Mapping[EvaluationId, Sequence[str]]) -> dict[EvaluationId, LoadedEvaluation]:
+        """Load evaluations, each with which of these event ids it has seen, all in one round trip."""
         return load_each(self._db, [(self, wanted)])[0]
 
     def load_commands(self, wanted: Mapping[EvaluationId, Sequence[str]]) -> list[Command]:
-        """What asks for these; three commands for each."""
+        """Return the commands that load these evaluations, three for each."""
         commands: list[Command] = []
         for id_, events in wanted.items():
             keys = _keys(self._shard, id_)
             commands += [
-                ("HMGET", keys.eval, *FIELDS),
+                ("HMGET", keys.eval, *STATE_FIELDS),
                 ("SMISMEMBER", keys.seen, *events),
                 ("SMISMEMBER", keys.seen_old, *events),
             ]
         return commands
 
-    def claim_due(self, limit: int, lease: float) -> list[tuple[EvaluationId, bool]]:
-        """Evaluations that are to be looked at, longest due first; nobody else gets them for `lease` seconds.
+    def claim_timers(self, limit: int, lease: float) -> list[tuple[EvaluationId, bool]]:
+        """Claim evaluations with a due timer, longest due first; nobody else gets them for `lease` seconds.
 
-        True beside one whose earlier look never committed: it may have killed its process.
+        Each comes with True if an earlier claim never committed: its providers may have killed the process.
         """
-        flat = self._db.run(_claim.call([self._due], [round(lease * 1000), limit]))
+        flat = self._db.run(scripts.claim_timers(timers=self._due, lease_ms=round(lease * 1000), limit=limit))
         pairs = zip(flat[::2], flat[1::2], strict=True)
-        return [(due_id(member.decode()), died == b"1") for member, died in pairs]
+        return readable("due evaluation", pairs, lambda pair: (timer_id(pair[0].decode()), pair[1] == b"1"))
 
-    def give_back(self, ids: Iterable[EvaluationId]) -> None:
-        """Let others look at evaluations that were claimed, at once."""
-        now = self._db.now_ms()
-        self._db.pipeline([("ZADD", self._due, "XX", now, due_member(self._shard, id_)) for id_ in ids])
+    def release_claims(self, ids: Iterable[EvaluationId]) -> None:
+        """Give claimed evaluations back; others may claim them at once."""
+        [now] = onward_now(self._db, [self._shard])
+        # race: one that was committed or claimed meanwhile is evaluated once more, and its version lets one commit
+        self._db.run_all([small_write("ZADD", self._due, "XX", now, timer_member(self._shard, id_)) for id_ in ids])
 
-    def forget_due(self, ids: Iterable[EvaluationId]) -> None:
-        """Take evaluations out of the due set that have gone after their lifetime."""
-        self._db.pipeline([("ZREM", self._due, due_member(self._shard, id_)) for id_ in ids])
+    def drop_timers(self, ids: Iterable[EvaluationId]) -> None:
+        """Remove evaluations from `timers` whose key has expired and was not written again."""
+        places = [(_keys(self._shard, id_).eval, timer_member(self._shard, id_)) for id_ in ids]
+        self._db.run_all([common.drop_gone(index=self._due, key=key, member=member) for key, member in places])
 
-    def load_due(self, ids: Sequence[EvaluationId]) -> list[Loaded]:
-        """Evaluations that are to be looked at."""
-        replies = self._db.pipeline([("HMGET", _keys(self._shard, id_).eval, *FIELDS) for id_ in ids])
+    def load_claimed(self, ids: Sequence[EvaluationId]) -> list[LoadedEvaluation]:
+        """Load claimed evaluations, without any seen ids."""
+        replies = self._db.pipeline([("HMGET", _keys(self._shard, id_).eval, *STATE_FIELDS) for id_ in ids])
         return [_loaded(reply, frozenset()) for reply in replies]
 
-    def commit(self, lease: Lease, changes: Sequence[Change]) -> list[Change]:
-        """Commit each change in a script of its own, all in one round trip; those that came too late are returned.
+    def commit(self, lease: Lease, changes: Sequence[EvaluationChange]) -> list[EvaluationChange]:
+        """Commit each change in a script of its own, all in one round trip; return the stale ones.
 
         Raises:
             Fenced: the lease has passed on; some of the changes may have been committed before.
         """
         late = commit_each(self._db, [(self, lease, changes)])[0]
         if late is None:
-            raise Fenced("the drainer's lease has passed on")
+            raise Fenced("the consumer's lease has passed on")
         return late
 
-    def commit_look(self, look: Looked) -> bool:
-        """Commit a look; False where an event, a taker or another look was faster, and nothing was written."""
-        return bool(self._db.run(self._look_call(look)) == b"ok")
+    def commit_timer(self, evaluation: TimedEvaluation) -> bool:
+        """Commit a timer; return False, with nothing written, if an event, an agent or another timer was faster."""
+        return bool(self._db.run(self._timer_call(evaluation)) == b"ok")
 
-    def counts(self, id_: EvaluationId) -> Counts:
-        """The counters; zeros for an evaluation that is not known."""
+    def counts(self, id_: EvaluationId) -> EvaluationCounts:
+        """Return the counters; zeros for an unknown evaluation."""
         return self.counts_of([id_])[0]
 
-    def counts_of(self, ids: Sequence[EvaluationId]) -> list[Counts]:
-        """The counters of each evaluation, all in one round trip."""
+    def counts_of(self, ids: Sequence[EvaluationId]) -> list[EvaluationCounts]:
+        """Return the counters of each evaluation, all in one round trip."""
         replies = self._db.pipeline(
             [("HMGET", _keys(self._shard, id_).eval, "state", "delivered", "expired") for id_ in ids]
         )
         return [_counts(*reply) for reply in replies]
 
     def take_feedback(self, id_: EvaluationId, operation: str) -> list[Feedback]:
-        """The feedback that waits, which nobody else will get; the same operation gets the same answer again."""
+        """Return and remove the waiting feedback; the same operation gets the same reply again."""
         keys = _keys(self._shard, id_)
-        call = _take.call(
-            [
-                self._shard.key("op", operation),
-                keys.mail,
-                keys.eval,
-                bucket(self._shard, int(clock.wall() * 1000)),
-                keys.due,
-            ],
-            [due_member(self._shard, id_)],
+        decision = scripts.take_feedback(
+            mailbox=keys.mailbox,
+            evaluation=keys.eval,
+            guidestats=bucket(self._shard, int(clock.wall() * 1000)),
+            timers=keys.due,
+            member=timer_member(self._shard, id_),
         )
-        reply = msgspec.json.decode(self._db.run(call))
+        reply = msgspec.json.decode(self._db.run(decision.named(self._shard.key("op", operation))))
         return [_decode_feedback(item) for item in reply["feedback"]]
 
     def mailbox(self, id_: EvaluationId) -> str:
-        """The list in which feedback waits."""
-        return _keys(self._shard, id_).mail
+        """Return the key of the list in which feedback waits."""
+        return _keys(self._shard, id_).mailbox
 
-    def commit_call(self, lease: Lease, change: Change) -> tuple[Call, Loaded, int]:
-        """What commits this, what it is committed as, and how many bytes that has."""
+    def commit_call(self, lease: Lease, change: EvaluationChange) -> tuple[ScriptCall, LoadedEvaluation, int]:
+        """Return the call that commits a change, the evaluation after it, and that one's size in bytes."""
         state, effects, loaded = change.state, change.effects, change.loaded
-        written, calls = without_calls(state), new_calls(state, loaded.kept)
-        after = Loaded(new_version(), state, frozenset(), loaded.generation, state.calls, asked=False)
-        feedback = [_encode(item) for item in effects.feedback[-_MAIL_CAP:]]
-        outdated = _encode(sorted(effects.outdated)) if effects.outdated else b""
-        sizes = (len(calls), len(change.fresh), len(feedback), len(effects.tallies))
-        call = _commit.call(
-            [*lease.keys, *_keys(self._shard, change.id), bucket(self._shard, change.entries[-1].at_ms)],
-            [
-                *lease.args(change.entries),
-                *(loaded.version, after.version, written, state.calls, int(not loaded.asked)),
-                *(*self._schedule(change.id, state), outdated, *sizes),
-                *calls,
-                *change.fresh,
-                *feedback,
-                *_flat(effects.tallies),
-                *effects.history[-_HISTORY_CAP:],
-            ],
+        written, calls = encode_state(state), encode_new_calls(state, loaded.stored_calls)
+        committed_as = LoadedEvaluation(
+            new_version(), state, frozenset(), loaded.generation, state.calls, checked_seen=False
         )
-        return call, after, size_of(written, state)
+        keys, (timer, next_timer) = _keys(self._shard, change.id), self._schedule(change.id, state)
+        call = scripts.commit_evaluation(
+            **lease.commit_of(change.entries),
+            evaluation=keys.eval,
+            seen=keys.seen,
+            seen_old=keys.seen_old,
+            mailbox=keys.mailbox,
+            hist=keys.hist,
+            timers=keys.due,
+            guidestats=bucket(self._shard, change.entries[-1].at_ms),
+            version=loaded.version,
+            new_version=committed_as.version,
+            state=written,
+            calls=state.calls,
+            check_seen=not loaded.checked_seen,
+            timer=timer,
+            next_timer=next_timer,
+            outdated=_encode(sorted(effects.outdated)) if effects.outdated else b"",
+            newest_calls=calls,
+            event_ids=change.new_ids,
+            feedback=[_encode(item) for item in effects.feedback[-_MAILBOX_CAP:]],
+            counts=_flatten(effects.tallies),
+            lines=effects.history[-_HISTORY_CAP:],
+        )
+        return call, committed_as, state_size(written, state)
 
-    def _look_call(self, look: Looked) -> Call:
-        keys, state, effects = _keys(self._shard, look.id), look.state, look.effects
-        mails = [_timed(state, place, feedback) for place, feedback in effects.timed.items()]
-        calls = new_calls(state, look.loaded.kept)
-        return _commit_look.call(
-            [keys.eval, keys.mail, keys.hist, keys.due, bucket(self._shard, look.at_ms)],
-            [
-                *(look.loaded.version, new_version(), look.loaded.generation, without_calls(state), state.calls),
-                *(*self._schedule(look.id, state), len(calls), len(mails), len(effects.tallies)),
-                *calls,
-                *mails,
-                *_flat(effects.tallies),
-                *effects.history[-_HISTORY_CAP:],
-            ],
+    def _timer_call(self, evaluation: TimedEvaluation) -> ScriptCall:
+        keys, state, effects = _keys(self._shard, evaluation.id), evaluation.state, evaluation.effects
+        timer, next_timer = self._schedule(evaluation.id, state)
+        return scripts.commit_timer(
+            evaluation=keys.eval,
+            mailbox=keys.mailbox,
+            hist=keys.hist,
+            timers=keys.due,
+            guidestats=bucket(self._shard, evaluation.at_ms),
+            version=evaluation.loaded.version,
+            new_version=new_version(),
+            generation=evaluation.loaded.generation,
+            state=encode_state(state),
+            calls=state.calls,
+            timer=timer,
+            next_timer=next_timer,
+            newest_calls=encode_new_calls(state, evaluation.loaded.stored_calls),
+            feedback=[_encode_timed(state, place, feedback) for place, feedback in effects.timed.items()],
+            counts=_flatten(effects.tallies),
+            lines=effects.history[-_HISTORY_CAP:],
         )
 
     def _schedule(self, id_: EvaluationId, state: EvaluationState) -> tuple[str, str]:
-        """Its member of the due set and when it is to be looked at, as lib/evaluation.lua takes them."""
+        """Return the member of `timers` and the time of the next timer, as lib/evaluation.lua takes them."""
         if all(slot.spec.trigger.every_n_seconds is None for slot in state.slots):
             return "", ""
-        at = next_look(state, self._idle_ms)
-        return due_member(self._shard, id_), "-" if at is None else str(at)
+        # '' and '-' differ: '-' removes the member, '' saves the write for evaluations that never had a timer
+        at = next_timer(state, self._idle_ms)
+        return timer_member(self._shard, id_), "-" if at is None else str(at)
 
 
 def load_each(
     database: Database, wanted: Sequence[tuple[Evaluations, Mapping[EvaluationId, Sequence[str]]]]
-) -> list[dict[EvaluationId, Loaded]]:
-    """What `load` gives, of several shards in one round trip; on a cluster they must share a slot."""
+) -> list[dict[EvaluationId, LoadedEvaluation]]:
+    """Load as `Evaluations.load`, for several shards in one round trip; on a cluster they must share a slot."""
     replies = iter(database.pipeline([command for store, ids in wanted for command in store.load_commands(ids)]))
     return [
         {id_: _loaded(next(replies), _seen(events, next(replies), next(replies))) for id_, events in ids.items()}
@@ -281,18 +287,20 @@ def load_each(
 
 def commit_each(
     database: Database,
-    batches: Sequence[tuple[Evaluations, Lease, Sequence[Change]]],
-    known: KnownEvaluations | None = None,
-) -> list[list[Change] | None]:
-    """What `commit` does, for several shards: what came too late, None where the lease has passed on.
+    batches: Sequence[tuple[Evaluations, Lease, Sequence[EvaluationChange]]],
+    cache: EvaluationCache | None = None,
+) -> list[list[EvaluationChange] | None]:
+    """Commit as `Evaluations.commit`, for several shards; return the stale changes, or None if a lease has passed on.
 
-    Feedback that was earned has a round trip before all else, since somebody may await it: Redis answers nobody before
-    it has done what one round trip brings. What was committed is `known` from then on. On a cluster the shards must
-    share a slot.
+    Changes that earned feedback get a round trip of their own before all others, because an agent may be waiting:
+    Redis answers nobody before it has run everything in a round trip. What was committed is put into `cache`. On a
+    cluster the shards must share a slot.
     """
-    left: list[list[Change] | None] = [[] for _ in batches]
-    for awaited in (True, False):
-        parts = [[change for change in changes if _awaited(change) is awaited] for _, _, changes in batches]
+    left: list[list[EvaluationChange] | None] = [[] for _ in batches]
+    for awaited in (True, False):  # changes with feedback first
+        parts = [
+            [change for change in changes if bool(change.effects.feedback) is awaited] for _, _, changes in batches
+        ]
         commits = [
             store.commit_call(lease, change)
             for (store, lease, _), part in zip(batches, parts, strict=True)
@@ -300,74 +308,70 @@ def commit_each(
         ]
         replies = zip(database.run_all([call for call, _, _ in commits]), commits, strict=True)
         for at, ((_, lease, _), part) in enumerate(zip(batches, parts, strict=True)):
-            late, before = _late(lease, part, list(islice(replies, len(part))), known), left[at]
+            late, before = _stale_changes(lease, part, list(islice(replies, len(part))), cache), left[at]
             left[at] = None if late is None or before is None else before + late
     return left
 
 
-def _awaited(change: Change) -> bool:
-    return bool(change.effects.feedback)
-
-
-def _late(
+def _stale_changes(
     lease: Lease,
-    changes: Sequence[Change],
-    replies: Sequence[tuple[Any, tuple[Call, Loaded, int]]],
-    known: KnownEvaluations | None,
-) -> list[Change] | None:
-    late: list[Change] = []
+    changes: Sequence[EvaluationChange],
+    replies: Sequence[tuple[Any, tuple[ScriptCall, LoadedEvaluation, int]]],
+    cache: EvaluationCache | None,
+) -> list[EvaluationChange] | None:
+    late: list[EvaluationChange] = []
     try:
         for change, (reply, (_, after, size)) in zip(changes, replies, strict=True):
             if not committed(reply):
                 late.append(change)
-            elif known is not None and all(slot.waits is None for slot in change.state.slots):
-                known.keep(lease, change.id, after, size)  # not what waits: loading tells whether it was taken
+            elif cache is not None and all(slot.waits is None for slot in change.state.slots):
+                # Only without waiting feedback: a load alone shows whether that was taken.
+                cache.put(lease, change.id, after, size)
     except Fenced:
         return None
     return late
 
 
 def _seen(events: Sequence[str], new: Sequence[int], old: Sequence[int]) -> frozenset[str]:
-    """The events that one of the two generations has."""
     if 1 not in new and 1 not in old:
         return frozenset()
     return frozenset(event for event, in_new, in_old in zip(events, new, old, strict=True) if in_new or in_old)
 
 
-def _loaded(fields: Sequence[Any], seen: frozenset[str]) -> Loaded:
-    """The reply for `FIELDS`; slots whose waiting feedback was taken know it."""
+def _loaded(fields: Sequence[Any], seen: frozenset[str]) -> LoadedEvaluation:
+    """Decode the reply for `STATE_FIELDS`, and restart slots whose waiting feedback was taken."""
     version, raw, takes, taken_at, *lines = fields
     generation = int(takes or 0)
     if raw is None:
-        return Loaded(version or b"0", None, seen, generation)
-    state, kept = restored(raw, lines)
+        return LoadedEvaluation(version or b"0", None, seen, generation)
+    state, kept = decode_state(raw, lines)
     if taken_at is not None:
-        forget_taken(state, generation, int(taken_at))
-    return Loaded(version, state, seen, generation, kept)
+        restart_taken_slots(state, generation, int(taken_at))
+    return LoadedEvaluation(version, state, seen, generation, kept)
 
 
-def _timed(state: EvaluationState, place: int, feedback: Feedback) -> bytes:
-    """A feedback that came without a tool call, as it waits: with its slot, and the period until it is due again."""
+def _encode_timed(state: EvaluationState, place: int, feedback: Feedback) -> bytes:
+    """Encode feedback of a timer for the mailbox: with its slot, and its period unless the deadline ended it."""
     slot = state.slots[place]
     spoke_last = state.deadline_at is not None and feedback.at >= state.deadline_at
-    every = "" if spoke_last else f',"every":{period_ms(slot)}'
+    every = "" if spoke_last else f',"every":{trigger_period_ms(slot)}'
     return _encode(feedback)[:-1] + f',"slot":{place}{every}}}'.encode()
 
 
-def _flat(tallies: Mapping[str, int]) -> list[Arg]:
+def _flatten(tallies: Mapping[str, int]) -> list[Arg]:
     return [part for pair in tallies.items() for part in pair]
 
 
-def due_shards(database: Database, layout: Layout) -> list[Shard]:
-    """The shards that have evaluations to look at."""
-    now = database.now_ms()
+def shards_with_due_timers(database: Database, layout: Layout) -> list[Shard]:
+    """Return the shards that have evaluations with a due timer."""
+    nows = zip(layout.all, onward_now(database, layout.all), strict=True)
     replies = database.pipeline(
-        [("ZRANGE", shard.key("due-eval"), "-inf", now, "BYSCORE", "LIMIT", 0, 1) for shard in layout.all]
+        [("ZRANGE", shard.key("timers"), "-inf", now, "BYSCORE", "LIMIT", 0, 1) for shard, now in nows]
     )
     return [shard for shard, found in zip(layout.all, replies, strict=True) if found]
 
 
-def _counts(state: bytes | None, delivered: bytes | None, expired: bytes | None) -> Counts:
-    known = None if state is None else _decode_state(state)
-    calls, fires, errors = (known.calls, known.fires, known.errors) if known else (0, 0, 0)
-    return Counts(calls, fires, int(delivered or 0), int(expired or 0), errors)
+def _counts(state: bytes | None, delivered: bytes | None, expired: bytes | None) -> EvaluationCounts:
+    decoded = None if state is None else _decode_state(state)
+    calls, fires, errors = (decoded.calls, decoded.fires, decoded.errors) if decoded else (0, 0, 0)
+    return EvaluationCounts(calls, fires, int(delivered or 0), int(expired or 0), errors)

@@ -1,7 +1,7 @@
-"""What guidance has counted, day by day: a hash in each shard, written by the scripts that commit and deliver.
+"""The daily counters of guidance: a hash in each shard, written by the scripts that commit and deliver.
 
-`tellback.guidance.measures` names the counters. A bucket lives 35 days from its first count, so that what is read is
-the sum of whole days, exact and bounded.
+`tellback.guidance.measures` names the counters. A bucket lives for 35 days from its first count, and statistics are
+sums of whole days, exact and bounded.
 """
 
 from __future__ import annotations
@@ -30,21 +30,25 @@ class Day:
 
 
 def bucket(shard: Shard, at_ms: int) -> str:
-    """The key of the counters for this moment."""
+    """Return the key of the counters for this moment."""
     return _bucket(shard, at_ms // DAY_MS)
 
 
 @lru_cache(maxsize=1024)
 def _bucket(shard: Shard, days: int) -> str:
-    """Built once a day: every commit asks for it."""
+    """Build the key once a day: every commit needs it."""
     return shard.key("guidestats", _day(days * DAY_MS).strftime("%Y%m%d"))
 
 
 def read_stats(database: Database, layout: Layout, days: int = DAYS) -> list[Day]:
-    """The newest `days` days that have counts, oldest first, each summed over the shards; one round trip."""
+    """Return those of the last `days` days that have counts, oldest first, summed over the shards; one round trip.
+
+    Tomorrow is read too. A count's day is that of its stream entry, and the ids of a stream stay where they are when
+    the server's clock steps back over midnight.
+    """
     now = database.now_ms()
     newest = _day(now)
-    wanted = [newest - timedelta(days=ago) for ago in range(days - 1, -1, -1)]
+    wanted = [newest - timedelta(days=ago) for ago in range(days - 1, -2, -1)]
     keys = [shard.key("guidestats", day.strftime("%Y%m%d")) for day in wanted for shard in layout.all]
     replies = iter(database.pipeline([("HGETALL", key) for key in keys]))
     found: list[Day] = []

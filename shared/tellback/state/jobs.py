@@ -1,10 +1,11 @@
 """Jobs: commands on their way from submission to record.
 
 queued ── lease_job ──▶ running ── finish_job ──▶ done
-   │                      └─ lease ran out: lose_job ──▶ done, and perhaps a linked attempt queued
+   │                      └─ lease expired: mark_job_lost ──▶ done, and perhaps a linked attempt queued
    └─ cancel_job ──▶ done (before the submission was applied: cancelled, a tombstone)
 
-Every transition is one script on the shard of the command's session.
+Every transition is one script on the shard of the command's session: a command ends in exactly one record, whichever
+worker, sweep or cancellation is first.
 """
 
 from __future__ import annotations
@@ -19,49 +20,39 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from tellback import clock
-from tellback.commands.record import Attempt, history_entry, record_without_run
+from tellback.backoff import Backoff, retry
+from tellback.commands.record import CommandAttempt, record_without_run
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
-from tellback.errors import Unavailable
-from tellback.names import Family, host_queue
-from tellback.state.database import Arg, Command, Database
-from tellback.state.decision import Decision
-from tellback.state.intake import Entry, Lease
+from tellback.log import get_logger
+from tellback.names import Family
+from tellback.state.audit import Author
+from tellback.state.database import Command, Database, decide, shorten_lifetime, small_write
+from tellback.state.intake import IntakeEntry, Lease
+from tellback.state.job_keys import enqueueing, outcome_of, pool_of, queue_keys, record_keys, stored_record
+from tellback.state.job_losses import Lost, losing
 from tellback.state.keys import Layout, Shard, stream_of
-from tellback.state.script import Call, Script
+from tellback.state.readable import UNREADABLE
+from tellback.state.script_calls import ScriptCall
+from tellback.state.scripts import commands as scripts
+from tellback.state.scripts import common
+from tellback.state.steady import GAP_MS, Observed, observe, steady_now
 
-ANY_POOL: Final = "*"  # no host has this name
-MAX_ATTEMPTS: Final = 3
 SWEEP_BATCH: Final = 100
-LATELY: Final = 0.1  # seconds
-APPLY_EVERY: Final = 0.02  # seconds
-CANDIDATES: Final = 4  # commands of a queue that a claim names, since others claim at the same time
-PAUSE: Final = 0.2  # seconds between attempts at a Redis that is away
-_PRIORITIES: Final = {"interactive": 0, "normal": 1, "batch": 2}
+POSTPONE_MS: Final = 60_000  # a lost command whose record could not be stored is retried after this time
+FRESH_SECONDS: Final = 0.1  # for how long a view of the queues is good enough to lease by
+APPLY_EVERY: Final = 0.02  # seconds between two attempts to apply the intake, which another worker may be applying
+CANDIDATES: Final = 4  # commands of a queue that a claim names, because other workers claim at the same time
+BACKOFF: Final = Backoff(0.2)  # while Redis is away
 _TURNS: Final = 1 << 40
 
-_enqueue = Script("enqueue_job")
-_lease = Script("lease_job")
-_renew = Script("renew_job")
-_finish = Script("finish_job")
-_lose = Script("lose_job")
-_cancel = Decision("cancel_job")
-
-
-def pool_of(submitted: CommandSubmitted) -> str:
-    """The pool that runs it: its host's, or any."""
-    return submitted.host or ANY_POOL
-
-
-def queue_of(pool: str) -> str:
-    """The Celery queue on which a pool is woken."""
-    return Family.COMMANDS.value if pool == ANY_POOL else host_queue(pool)
+_log = get_logger("tellback.jobs")
 
 
 @dataclass(frozen=True, slots=True)
 class JobLease:
     """The right to run one command.
 
-    `at_ms` is when it was given, by the server's clock, and `asked` shortly before that, by this host's monotonic one.
+    `at_ms` is when it was given, by the server's clock. `asked` is shortly before that, by `clock.since_boot`.
     """
 
     shard: Shard
@@ -73,11 +64,11 @@ class JobLease:
 
     @property
     def command_id(self) -> str:
-        """The command."""
+        """The id of the command."""
         return self.submitted.command_id
 
 
-class Head(NamedTuple):
+class QueueHead(NamedTuple):
     """The first commands of one shard's queue."""
 
     priority: int
@@ -86,130 +77,122 @@ class Head(NamedTuple):
 
 
 @dataclass(slots=True)
-class Claimant:
-    """Who leases commands of a pool, for how many seconds each, and what it saw last of the pool's queues.
+class JobClaimant:
+    """A worker that leases commands of a pool for `seconds` each, and its last view of the pool's queues.
 
-    `apply` takes shards in whose intake submissions wait, and queues them.
+    `retry_seconds` is the lease of commands with `on_lost="retry"`. `apply_intake` queues the submissions that wait in
+    the intake of the shards it gets.
     """
 
     pool: str
     _: KW_ONLY
     seconds: float
+    retry_seconds: float | None = None
     worker: str
     host: str
-    apply: Callable[[Sequence[Shard]], None] | None = None
+    apply_intake: Callable[[Sequence[Shard]], None] | None = None
     unapplied: list[Shard] = field(default_factory=list[Shard])
-    heads: list[Head] = field(default_factory=list[Head])
-    seen_at: float = -math.inf
+    heads: list[QueueHead] = field(default_factory=list[QueueHead])
+    heads_at: float = -math.inf
     applied_at: float = -math.inf
 
-    def saw(self, shards: Sequence[Shard], replies: Sequence[Any], at: float) -> None:
-        """Take the replies to a look at each shard."""
+    def update_heads(self, shards: Sequence[Shard], replies: Sequence[Any], at: float) -> None:
+        """Store a new view of the queues from the replies of each shard."""
         lengths, firsts = replies[: len(shards)], replies[len(shards) :]
         self.unapplied = [shard for shard, length in zip(shards, lengths, strict=True) if length]
         self.heads = [
-            Head(int(float(first[1])) // _TURNS, shard, [member.decode() for member in first[::2]])
+            QueueHead(int(float(first[1])) // _TURNS, shard, [member.decode() for member in first[::2]])
             for shard, first in zip(shards, firsts, strict=True)
             if first
         ]
-        self.seen_at = at
+        self.heads_at = at
 
-    def saw_lately(self) -> bool:
-        """Whether what it saw can be acted on; an urgent command that came since then waits for one other at most."""
-        return clock.monotonic() < self.seen_at + LATELY
+    def has_fresh_heads(self) -> bool:
+        """Check whether the view is recent. An urgent command that came since then waits for at most one other."""
+        return clock.monotonic() < self.heads_at + FRESH_SECONDS
 
-    def should_apply(self) -> bool:
-        """Whether to apply submissions before leasing: where nothing is queued, and every now and then.
+    def should_apply_intake(self) -> bool:
+        """Decide whether to apply submissions before leasing: if nothing is queued, and every `APPLY_EVERY` seconds.
 
-        Another may be applying them, and keep whoever tries before each command waiting for nothing.
+        Not before each command: while another worker applies them, the attempt waits for nothing.
         """
         due = not self.heads or clock.monotonic() >= self.applied_at + APPLY_EVERY
-        return self.apply is not None and bool(self.unapplied) and due
+        return self.apply_intake is not None and bool(self.unapplied) and due
 
 
 class Claim:
-    """One attempt at leasing one of the commands that a claimant saw first."""
+    """One attempt to lease one of the first commands in a claimant's view.
 
-    def __init__(self, claimant: Claimant) -> None:
-        """Choose the shard."""
+    Of the shards with equally urgent commands it picks one at random: no shard can keep the others waiting.
+    """
+
+    def __init__(self, claimant: JobClaimant) -> None:
         head = min(claimant.heads, key=lambda head: (head.priority, random.random()))  # noqa: S311 - not a secret
         self._shard, self._token = head.shard, secrets.token_hex(8)
         ids = [member.partition(":")[2] for member in head.members]
-        keys = [*queue_keys(head.shard, claimant.pool), head.shard.key("running")]
-        args: list[Arg] = [claimant.pool, self._token, _milliseconds(claimant.seconds), claimant.worker, claimant.host]
-        self.call = _lease.call([*keys, *(head.shard.key("job", id_) for id_ in ids)], [*args, *head.members])
+        self.call = scripts.lease_job(
+            **queue_keys(head.shard, claimant.pool),
+            running=head.shard.key("running"),
+            candidates=[head.shard.key("job", id_) for id_ in ids],
+            pool=claimant.pool,
+            token=self._token,
+            lease_ms=_milliseconds(claimant.seconds),
+            worker=claimant.worker,
+            host=claimant.host,
+            retry_lease_ms=_milliseconds(claimant.retry_seconds or claimant.seconds),
+            members=head.members,
+        )
 
     def lease(self, reply: Any, asked: float) -> JobLease | None:
-        """What the script's reply gives."""
+        """Decode the script's reply; an unreadable command is declared lost when its lease expires."""
         if reply is None:
             return None
-        submitted = msgspec.json.decode(reply[0], type=CommandSubmitted)
+        try:
+            submitted = msgspec.json.decode(reply[0], type=CommandSubmitted)
+        except UNREADABLE as error:  # perhaps a newer release queued it
+            _log.error("job.unreadable", shard=repr(self._shard), reason=str(error))
+            return None
         return JobLease(self._shard, submitted, int(reply[1]), self._token, int(reply[2]), asked)
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """A running command whose lease has run out."""
-
-    shard: Shard
-    submitted: CommandSubmitted
-    attempt: Attempt
-    cwd: str | None
 
 
 class Jobs:
     """The jobs of one team."""
 
     def __init__(self, database: Database, layout: Layout) -> None:
-        """Take the Redis and the team's shards."""
         self._db = database
         self._layout = layout
         self._known_views: dict[str, list[Command]] = {}
 
-    def enqueue(self, lease: Lease, entry: Entry, submitted: CommandSubmitted, refusal: str | None) -> Call:
-        """The call that applies a submission under the drainer's lease; `refusal` says why it is not to be run."""
-        shard, pool = lease.shard, pool_of(submitted)
-        refused = stored_record(record_without_run(submitted, refusal)) if refusal else ("", "")
-        cancelled = stored_record(record_without_run(submitted, "cancelled before it started"))
-        keys = [*lease.keys, shard.key("job", submitted.command_id), *queue_keys(shard, pool)]
-        keys += [*record_keys(shard, submitted), shard.key("cmdstats")]
-        spec = "" if refusal else msgspec.json.encode(submitted)
-        args: list[Arg] = [
-            *lease.args([entry]),
-            submitted.command_id,
-            submitted.session,
-            pool,
-            _PRIORITIES[submitted.priority],
-        ]
-        return _enqueue.call(keys, [*args, spec, *refused, *cancelled])
+    def enqueue(self, lease: Lease, entry: IntakeEntry, submitted: CommandSubmitted, refusal: str | None) -> ScriptCall:
+        """Build the call that applies a submission under the consumer's lease; a `refusal` is why it must not run."""
+        return enqueueing(lease, entry, submitted, refusal)
 
-    def lease(self, claimant: Claimant) -> JobLease | None:
-        """The next command of a pool: by priority, then in turn over its sessions; None when nothing is queued.
+    def lease(self, claimant: JobClaimant) -> JobLease | None:
+        """Lease the next command of a pool: by priority, then in turn over its sessions; None if nothing is queued.
 
-        Of several shards with equally urgent commands one is chosen by lot, so that none can keep the others waiting.
         Submissions that wait in an intake are applied first, if the claimant can.
         """
-        if not claimant.saw_lately():
-            self._look(claimant)
-        if claimant.apply is not None and claimant.should_apply():
-            claimant.apply(claimant.unapplied)
+        if not claimant.has_fresh_heads():
+            self._read_heads(claimant)
+        if claimant.apply_intake is not None and claimant.should_apply_intake():
+            claimant.apply_intake(claimant.unapplied)
             claimant.applied_at = clock.monotonic()
-            self._look(claimant)
+            self._read_heads(claimant)
         while claimant.heads:
             claim = Claim(claimant)
-            asked = clock.monotonic()
+            asked = clock.since_boot()
             lease = claim.lease(self._db.run(claim.call), asked)
             if lease is not None:
                 return lease
-            self._look(claimant)
+            self._read_heads(claimant)
         return None
 
-    def _look(self, claimant: Claimant) -> None:
+    def _read_heads(self, claimant: JobClaimant) -> None:
         asked = clock.monotonic()
-        claimant.saw(self._layout.all, self._db.pipeline(self._views(claimant.pool)), asked)
+        claimant.update_heads(self._layout.all, self._db.pipeline(self._head_commands(claimant.pool)), asked)
 
-    def _views(self, pool: str) -> list[Command]:
-        """What shows the submissions in each shard's intake, and the first commands of each shard's queue."""
+    def _head_commands(self, pool: str) -> list[Command]:
+        """Return the commands that read each shard's number of submissions and the first commands of its queue."""
         if pool not in self._known_views:
             shards = self._layout.all
             views: list[Command] = [("XLEN", stream_of(shard, Family.COMMANDS)) for shard in shards]
@@ -217,164 +200,192 @@ class Jobs:
             self._known_views[pool] = views
         return self._known_views[pool]
 
-    def starts_in(self, lease: JobLease, cwd: str) -> None:
-        """Note the directory, for the record of a loss."""
-        self._db.command("HSET", lease.shard.key("job", lease.command_id), "cwd", cwd)
+    def note_cwd(self, lease: JobLease, cwd: str) -> None:
+        """Store the command's directory, for the record of a possible loss."""
+        # race: if the lease has passed on, the next holder stores its own directory, and the record has one of the two
+        self._db.run(small_write("HSET", lease.shard.key("job", lease.command_id), "cwd", cwd))
 
     def renew(self, lease: JobLease, seconds: float) -> bool:
-        """Hold the lease for `seconds` from now, 0 to give it up; False when the command was declared lost."""
-        keys = [lease.shard.key("job", lease.command_id), lease.shard.key("running")]
-        return bool(self._db.run(_renew.call(keys, [lease.command_id, lease.token, _milliseconds(seconds)])))
+        """Renew the lease for `seconds` from now; return False if the command was declared lost."""
+        return bool(self._db.run(_renewing(lease, seconds)))
 
     def stop_requested(self, lease: JobLease, wait: float) -> bool:
-        """Whether the command was cancelled; waits for it, at most `wait` seconds."""
+        """Wait at most `wait` seconds for a cancellation; return True if there is one."""
         key = lease.shard.key("stop", lease.command_id)
-        return self._db.command("BLMOVE", key, key, "LEFT", "LEFT", f"{wait:.3f}") is not None
+        return self._db.first_of(key, wait) is not None
 
-    def finish(self, lease: JobLease, record: CommandRecord, *, patience: float = 0.0) -> bool:
-        """Store the record of the command; False when it came too late and is kept as superseded.
+    def finish(self, lease: JobLease, record: CommandRecord, *, retry_seconds: float = 0.0) -> bool:
+        """Store the record of the command; return False if it came too late and is kept as superseded.
 
         Raises:
-            Unavailable: Redis is away, after `patience` seconds in which it was tried again.
+            Unavailable: Redis is still away after `retry_seconds` of retries.
         """
-        return bool(self._insist([_finishing(lease, record)], (), patience)[0] == b"ok")
+        return bool(self._run_with_retries([_finish_call(lease, record)], (), retry_seconds)[0] == b"ok")
 
     def finish_and_lease(
-        self, lease: JobLease, record: CommandRecord, claimant: Claimant, *, patience: float = 0.0
+        self, lease: JobLease, record: CommandRecord, claimant: JobClaimant, *, retry_seconds: float = 0.0
     ) -> tuple[bool, JobLease | None]:
-        """As `finish`, then as `lease`; one round trip where the queues were seen a moment ago and hold commands.
+        """Run `finish`, then `lease`, in one round trip if the view of the queues is recent and has commands.
 
         Raises:
-            Unavailable: as `finish`. A lease whose reply was lost is asked for again, under the same token.
+            Unavailable: as `finish`. A retry after a lost reply uses the same token and gets the same lease.
         """
-        calls = [_finishing(lease, record)]
+        calls = [_finish_call(lease, record)]
         claim = None
-        if claimant.saw_lately() and claimant.heads and not claimant.should_apply():
+        if claimant.has_fresh_heads() and claimant.heads and not claimant.should_apply_intake():
             claim = Claim(claimant)
             calls.append(claim.call)
-        asked = clock.monotonic()
-        replies = self._insist(calls, self._views(claimant.pool), patience)
-        claimant.saw(self._layout.all, replies[len(calls) :], asked)
+        seen_at, asked = clock.monotonic(), clock.since_boot()
+        replies = self._run_with_retries(calls, self._head_commands(claimant.pool), retry_seconds)
+        claimant.update_heads(self._layout.all, replies[len(calls) :], seen_at)
         following = claim.lease(replies[1], asked) if claim is not None else None
         return bool(replies[0] == b"ok"), following or self.lease(claimant)
 
-    def _insist(self, calls: Sequence[Call], also: Sequence[Command], patience: float) -> list[Any]:
-        end = clock.monotonic() + patience
-        while True:
-            try:
-                return self._db.run_all(calls, also)
-            except Unavailable:
-                if clock.monotonic() >= end:
-                    raise
-                clock.sleep(PAUSE)
+    def _run_with_retries(
+        self, calls: Sequence[ScriptCall], also: Sequence[Command], retry_seconds: float
+    ) -> list[Any]:
+        return retry(lambda: self._db.run_all(calls, also), BACKOFF, end=clock.monotonic() + retry_seconds)
 
-    def overdue(self) -> list[Lost]:
-        """Commands whose lease has run out, a bounded number of each shard."""
-        return [lost for shard in self._layout.all for lost in self._overdue(shard)]
+    def overdue(self, lease: float = 0.0, gap_ms: int = GAP_MS, longest: float = 0.0) -> list[Lost]:
+        """Return some commands of each shard whose lease has expired; none within a `lease` after a step or a gap.
 
-    def _overdue(self, shard: Shard) -> Iterable[Lost]:
-        now = self._db.now_ms()
-        ids = self._db.command("ZRANGE", shard.key("running"), "-inf", now, "BYSCORE", "LIMIT", 0, SWEEP_BATCH)
+        No lease is longer than `longest`, by default `lease`. An unreadable command is postponed.
+        """
+        observed = observe(self._db, self._layout.all, gap_ms)
+        longest_ms = round(max(lease, longest) * 1000)
+        lost: list[Lost] = []
+        for shard, seen in zip(self._layout.all, observed, strict=True):
+            if longest_ms:
+                self._shorten(shard, seen.now + longest_ms)
+            if seen.watched >= lease * 1000:  # otherwise holders could not renew, or renewed by the old clock
+                lost += self._overdue(shard, seen)
+        return lost
+
+    def _overdue(self, shard: Shard, seen: Observed) -> Iterable[Lost]:
+        ids = self._db.command("ZRANGE", shard.key("running"), "-inf", seen.now, "BYSCORE", "LIMIT", 0, SWEEP_BATCH)
         fields = ("spec", "attempt", "worker", "host", "cwd")
         jobs = self._db.pipeline([("HMGET", shard.key("job", id_.decode()), *fields) for id_ in ids])
         for id_, (spec, attempt, worker, host, cwd) in zip(ids, jobs, strict=True):
-            if spec is None:  # its state is gone or it is done: nothing is running
-                self._db.command("ZREM", shard.key("running"), id_)
+            job, running = shard.key("job", id_.decode()), shard.key("running")
+            drop = common.drop_not_running(job=job, running=running, command_id=id_)
+            if spec is None and self._db.run(drop):  # its job key has expired, or it is done
                 continue
-            submitted = msgspec.json.decode(spec, type=CommandSubmitted)
-            yield Lost(shard, submitted, Attempt(int(attempt), _text(host), _text(worker)), _text(cwd))
+            try:
+                submitted = msgspec.json.decode(spec or b"", type=CommandSubmitted)
+                yield Lost(shard, submitted, CommandAttempt(int(attempt), _text(host), _text(worker)), _text(cwd))
+            except UNREADABLE as error:  # perhaps from a newer release; it must not block the others
+                _log.error("job.unreadable", command_id=id_.decode(), reason=str(error))
+                self.postpone_loss(shard, id_.decode())
 
-    def lose(self, lost: Lost) -> str | None:
-        """Record the loss; the pool to wake if another attempt was queued. Nothing happens if the lease was renewed."""
-        shard, submitted = lost.shard, lost.submitted
-        record = record_without_run(
-            submitted,
-            f"lost: the lease of worker {lost.attempt.worker} ran out; whether the command ended is not known",
-            lost.attempt,
-            cwd=lost.cwd,
-        )
-        again = _next_attempt(lost)
-        next_id = again.command_id if again else ""
-        keys = [shard.key("job", submitted.command_id), shard.key("running"), *record_keys(shard, submitted)]
-        keys += [shard.key("stop", submitted.command_id), shard.key("job", next_id)]
-        keys += [*queue_keys(shard, pool_of(submitted)), shard.key("cmdstats")]
-        args: list[Arg] = [submitted.command_id, *stored_record(record), next_id, submitted.session, pool_of(submitted)]
-        args += [str(_PRIORITIES[submitted.priority]), msgspec.json.encode(again), str(lost.attempt.number + 1)]
-        stored = self._db.run(_lose.call(keys, args)) == b"ok"
-        return pool_of(submitted) if stored and again else None
+    def postpone_loss(self, shard: Shard, command_id: str) -> None:
+        """Postpone a lost command for the next sweeps; one whose lease was renewed meanwhile keeps it."""
+        self._db.run(common.postpone(index=shard.key("running"), member=command_id, ms=POSTPONE_MS))
 
-    def idle_pools(self, quiet_seconds: float, ring_seconds: float) -> list[tuple[Shard, str, int]]:
-        """Pools with queued commands that nobody has touched for a while: their wake-ups may be lost.
+    def _shorten(self, shard: Shard, latest: int) -> None:
+        """Shorten leases that end later than a new one would: the clock stepped forward before they were given."""
+        key = shard.key("running")
+        ids = self._db.command("ZRANGE", key, f"({latest}", "+inf", "BYSCORE", "LIMIT", 0, SWEEP_BATCH)
+        # race: LT and XX only ever shorten an existing lease, to the length of a new one
+        self._db.pipeline([("ZADD", key, "XX", "LT", latest, id_) for id_ in ids])
 
-        Each is told once in `ring_seconds`, with the number of its queued commands.
+    def mark_lost(self, lost: Lost, watch: float = 0.0) -> bool:
+        """Record the loss and queue the next attempt, if any; return False if the lease was or may still be renewed.
+
+        A loss is decided at the earliest `watch` seconds after the first call: after an outage of Redis every lease
+        has expired, and live workers must be able to renew theirs first.
+        """
+        error = f"lost: the lease of worker {lost.attempt.worker} ran out; whether the command ended is not known"
+        record = record_without_run(lost.submitted, error, lost.attempt, cwd=lost.cwd)
+        return bool(self._db.run(losing(lost, record, watch)) == b"ok")
+
+    def give_up(self, lease: JobLease, record: CommandRecord, *, retry_seconds: float = 0.0) -> bool:
+        """End the lease and store this record as a loss; it is superseded if the command was declared lost before.
+
+        Raises:
+            Unavailable: as `finish`.
+        """
+        lost = Lost(lease.shard, lease.submitted, CommandAttempt(lease.attempt, record.host, record.worker), record.cwd)
+        stored = bool(self._run_with_retries([losing(lost, record, token=lease.token)], (), retry_seconds)[0] == b"ok")
+        if not stored:
+            self.finish(lease, record, retry_seconds=retry_seconds)
+        return stored
+
+    def idle_pools(self, quiet_seconds: float, wakeup_seconds: float) -> list[tuple[Shard, str, int]]:
+        """Return pools with queued commands that nobody has touched for a while: their wake-ups may be lost.
+
+        Each is returned once in `wakeup_seconds`, with the number of its queued commands.
         """
         found: list[tuple[Shard, str, int]] = []
-        for shard in self._layout.all:
-            until = self._db.now_ms() - _milliseconds(quiet_seconds)
-            for name in self._db.command(
-                "ZRANGE", shard.key("pools"), "-inf", until, "BYSCORE", "LIMIT", 0, SWEEP_BATCH
-            ):
-                pool = name.decode()
-                ring = ("SET", shard.key("jobring", pool), 1, "NX", "PX", _milliseconds(ring_seconds))
-                queued, rung = self._db.pipeline([("ZCARD", shard.key("jobs", pool)), ring])
+        for shard, now in zip(self._layout.all, steady_now(self._db, self._layout.all), strict=True):
+            until = now - _milliseconds(quiet_seconds)
+            quiet = self._db.command("ZRANGE", shard.key("pools"), "-inf", until, "BYSCORE", "LIMIT", 0, SWEEP_BATCH)
+            for pool in map(bytes.decode, quiet):
+                key, life = shard.key("jobwakeup", pool), _milliseconds(wakeup_seconds)
+                # race: a pool that was woken or emptied since it was found costs a wake-up that finds nothing
+                pending = small_write("SET", key, 1, "NX", "PX", life)
+                marked, queued, _ = self._db.run_all(
+                    [pending], [("ZCARD", shard.key("jobs", pool)), shorten_lifetime(key, life)]
+                )
                 if not queued:
-                    self._db.command("ZREM", shard.key("pools"), name)
-                elif rung is not None:
+                    self._db.run(common.drop_gone(index=shard.key("pools"), key=shard.key("jobs", pool), member=pool))
+                elif marked is not None:
                     found.append((shard, pool, int(queued)))
         return found
 
-    def cancel(self, submitted: CommandSubmitted) -> tuple[str, str | None]:
-        """Cancel it wherever it is. What it was (unknown, queued, running, done), and the id of its next attempt."""
+    def cancel(self, submitted: CommandSubmitted, author: Author) -> tuple[str, str | None]:
+        """Cancel a command in any state; return its former state and the id of its next attempt.
+
+        The state is unknown, queued, running or done.
+        """
         shard, id_ = self._layout.of(submitted.session), submitted.command_id
         pool = pool_of(submitted)
-        keys = [shard.key("job", id_), *queue_keys(shard, pool), *record_keys(shard, submitted)]
-        record = record_without_run(submitted, "cancelled before it started")
-        keys += [shard.key("stop", id_), shard.key("cmdstats")]
-        reply = _cancel.run(self._db, shard, keys, [id_, pool, *stored_record(record)])
+        decision = scripts.cancel_job(
+            **queue_keys(shard, pool),
+            **record_keys(shard, submitted),
+            **stored_record(record_without_run(submitted, "cancelled before it started")),
+            job=shard.key("job", id_),
+            stop=shard.key("stop", id_),
+            audit=shard.key("audit"),
+            pool=pool,
+            entry=author.entry("cancel", id_, submitted.session),
+        )
+        reply = decide(self._db, shard, decision)
         return reply["state"], reply["next"] or None
 
-    def cancel_attempt(self, submitted: CommandSubmitted, command_id: str) -> tuple[str, str | None]:
-        """Cancel a further attempt of it, or the attempt that came after that one."""
-        state, again = self.cancel(msgspec.structs.replace(submitted, command_id=command_id))
-        return (state, None) if again is None else self.cancel_attempt(submitted, again)
+    def cancel_attempt(self, submitted: CommandSubmitted, command_id: str, author: Author) -> tuple[str, str | None]:
+        """Cancel a further attempt of a command, or the latest attempt that followed it."""
+        state, again = self.cancel(msgspec.structs.replace(submitted, command_id=command_id), author)
+        return (state, None) if again is None else self.cancel_attempt(submitted, again, author)
 
     def next_attempt(self, submitted: CommandSubmitted, command_id: str) -> str | None:
-        """The id of the attempt that was queued when this one was lost."""
+        """Return the id of the attempt that was queued when this one was lost."""
         shard = self._layout.of(submitted.session)
         return _text(self._db.command("HGET", shard.key("job", command_id), "next"))
 
 
-def _next_attempt(lost: Lost) -> CommandSubmitted | None:
-    """What is queued after a loss: the same command under an id of its own, linked to the attempt before."""
-    submitted, number = lost.submitted, lost.attempt.number
-    if submitted.on_lost != "retry" or number >= MAX_ATTEMPTS:
-        return None
-    base = submitted.command_id.removesuffix(f".{number}") if number > 1 else submitted.command_id
-    return msgspec.structs.replace(submitted, command_id=f"{base}.{number + 1}", parent=submitted.command_id)
+def _renewing(lease: JobLease, seconds: float) -> ScriptCall:
+    return scripts.renew_job(
+        job=lease.shard.key("job", lease.command_id),
+        running=lease.shard.key("running"),
+        command_id=lease.command_id,
+        token=lease.token,
+        lease_ms=round(seconds * 1000),
+    )
 
 
-def _finishing(lease: JobLease, record: CommandRecord) -> Call:
+def _finish_call(lease: JobLease, record: CommandRecord) -> ScriptCall:
     shard, id_ = lease.shard, lease.command_id
-    keys = [shard.key("job", id_), shard.key("running"), *record_keys(shard, lease.submitted)]
-    keys += [shard.key("superseded", lease.submitted.session), shard.key("stop", id_), shard.key("cmdstats")]
-    return _finish.call(keys, [id_, lease.token, *stored_record(record)])
-
-
-def stored_record(record: CommandRecord) -> tuple[bytes, bytes]:
-    """The record and its history entry, as the scripts take them."""
-    return msgspec.json.encode(record), msgspec.json.encode(history_entry(record))[1:]
-
-
-def queue_keys(shard: Shard, pool: str) -> list[str]:
-    """What a script needs to touch a pool's queue."""
-    return [shard.key("jobs", pool), shard.key("joborder", pool), shard.key("pools")]
-
-
-def record_keys(shard: Shard, submitted: CommandSubmitted) -> list[str]:
-    """What a script needs to store the command's record."""
-    session = submitted.session
-    keys: Sequence[str] = (shard.key("records", session), shard.key("recorded", session))
-    return [*keys, shard.key("done", submitted.command_id), shard.key("hist", session)]
+    return scripts.finish_job(
+        **record_keys(shard, lease.submitted),
+        **stored_record(record),
+        job=shard.key("job", id_),
+        running=shard.key("running"),
+        superseded=shard.key("superseded", lease.submitted.session),
+        stop=shard.key("stop", id_),
+        command_id=id_,
+        token=lease.token,
+        outcome=outcome_of(record),
+    )
 
 
 def _milliseconds(seconds: float) -> int:

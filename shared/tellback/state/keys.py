@@ -1,8 +1,8 @@
 """Every key that Tellback writes, each with its owner, lifetime and cap.
 
-A key is `tb:{team.shard}:NAME[:PART...]`: the braces make the team and shard the hash slot, so that a script stays in
-one slot and an ACL pattern `~tb:{acme.*` covers exactly one team. Parts that users choose are percent-encoded, so that
-no part can imitate another.
+A key is `tb:{team.shard}:NAME[:PART...]`. The braces make the team and shard the hash slot: a script stays in one slot,
+and the ACL pattern `~tb:{acme.*` covers exactly one team. Parts that users choose are percent-encoded, and no part can
+imitate another.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ HOUR: Final = 3_600
 DAY: Final = 86_400
 
 
-class KeyFamily(NamedTuple):  # here no dataclasses: `tellback hook` builds keys, and cannot pay for their import
-    """One kind of key. `lifetime` is the longest time to live, in seconds; None: it stays, and `bound` says why."""
+class KeyFamily(NamedTuple):  # no dataclass here: `tellback hook` builds keys and must not pay for that import
+    """One kind of key. `lifetime` is its longest time to live in seconds, or None if it stays; `bound` says why."""
 
     name: str
     owner: str
@@ -32,12 +32,14 @@ FAMILIES: Final = {
     family.name: family
     for family in (
         KeyFamily("team", "connect", "hash", None, 8, "a few fields for each team"),
-        KeyFamily("worker", "presence", "string", 15, None, "one worker's last sign of life"),
+        KeyFamily("clock", "steady clock", "hash", None, 69, "steps of the server's clock; the newest 64 who saw it"),
+        KeyFamily("worker", "presence", "string", 15, None, "one worker's last heartbeat"),
         KeyFamily("workers", "presence", "zset", 3_600, None, "the workers of the last hour"),
         KeyFamily("beat", "presence", "string", 3_600, None, "when a worker last did what beat had sent"),
-        KeyFamily("in", "intake", "stream", None, None, "hosts spool above intake_max; entries leave when applied"),
-        KeyFamily("ring", "intake", "string", 10, None, "one wake-up pending"),
-        KeyFamily("lease", "intake", "string", 5 * MINUTE, None, "one drainer"),
+        KeyFamily("in", "intake", "stream", None, None, "above intake_max or intake_max_bytes hosts spool to disk"),
+        KeyFamily("writer", "intake", "string", 7 * DAY, None, "one process in one stream: 150 bytes"),
+        KeyFamily("wakeup", "intake", "string", 10, None, "pending marker: a wake-up is on its way"),
+        KeyFamily("lease", "intake", "string", 5 * MINUTE, None, "one consumer"),
         KeyFamily("fence", "intake", "string", None, None, "one counter for each stream"),
         KeyFamily(
             "dead",
@@ -47,23 +49,28 @@ FAMILIES: Final = {
             10_100,
             "10,000 entries (trimmed to a whole node), 64 MiB or 30 days",
         ),
+        KeyFamily("audit", "audit", "list", 90 * DAY, 10_000, "manual actions on one shard: the newest 10,000"),
         KeyFamily("op", "decisions", "string", 10 * MINUTE, None, "one reply for each operation id"),
         KeyFamily("hist", "history", "list", 7 * DAY, 1_000, "the newest 1,000 entries of a session"),
         KeyFamily("eval", "guidance", "hash", 7 * DAY, 40, "one evaluation's state, its newest 32 calls beside it"),
         KeyFamily("seen", "guidance", "set", 7 * DAY, 50_500, "event ids, two generations of 50,000"),
         KeyFamily("seen-old", "guidance", "set", 7 * DAY, 50_500, "the generation before"),
-        KeyFamily("mail", "guidance", "list", 7 * DAY, 100, "feedback not yet delivered"),
+        KeyFamily("mailbox", "guidance", "list", 7 * DAY, 100, "feedback not yet delivered"),
         KeyFamily("guidestats", "guidance", "hash", 35 * DAY, 5_300, "one day's counters; surplus names count as one"),
-        KeyFamily("health", "guidance", "hash", 2 * HOUR, 1_000, "tools that refused lately; the first to return goes"),
-        KeyFamily("due-eval", "guidance", "zset", 7 * DAY, None, "evaluations by when time makes a provider due"),
-        KeyFamily("changes", "guidance", "list", 7 * DAY, 100, "the newest changes told to a whole session"),
-        KeyFamily("asking", "guidance", "string", 10 * MINUTE, None, "the custom provider that a process asks now"),
+        KeyFamily(
+            "health", "guidance", "hash", 2 * HOUR, 1_000, "tools that refused lately; the first to return is evicted"
+        ),
+        KeyFamily("timers", "guidance", "zset", 7 * DAY, None, "evaluations by the time of their next timer"),
+        KeyFamily("changes", "guidance", "list", 7 * DAY, 100, "the newest changes shared with a whole session"),
+        KeyFamily(
+            "provider-call", "guidance", "string", 10 * MINUTE, None, "the custom provider that a process is calling"
+        ),
         KeyFamily("job", "commands", "hash", 7 * DAY, 32, "one command's state; a cancelled one's tombstone"),
         KeyFamily("jobs", "commands", "zset", 7 * DAY, None, "queued commands of a pool, by priority and turn"),
         KeyFamily("joborder", "commands", "hash", 7 * DAY, None, "turns of the sessions that a pool has commands of"),
         KeyFamily("pools", "commands", "zset", 7 * DAY, None, "pools that have queued commands, by last use"),
-        KeyFamily("jobring", "commands", "string", MINUTE, None, "a pool was woken again"),
-        KeyFamily("jobaway", "commands", "string", 5 * MINUTE, None, "since when no worker serves a pool's host"),
+        KeyFamily("jobwakeup", "commands", "string", MINUTE, None, "pending marker of a pool's repeated wake-up"),
+        KeyFamily("jobabsent", "commands", "string", 5 * MINUTE, None, "since when no worker serves a pool's host"),
         KeyFamily("running", "commands", "zset", 7 * DAY, None, "commands under a lease, by its end"),
         KeyFamily("stop", "commands", "list", DAY, 1, "a running command is to be stopped"),
         KeyFamily(
@@ -75,56 +82,72 @@ FAMILIES: Final = {
         KeyFamily("superseded", "commands", "list", 7 * DAY, 50, "records that came when the command had one"),
         KeyFamily("cmdstats", "commands", "hash", None, 8, "records stored, by outcome; counters that only grow"),
         KeyFamily("turn", "turns", "hash", 7 * DAY, 32, "one turn"),
-        KeyFamily("handed", "turns", "zset", 7 * DAY, 10_000, "turns handed over to a host; the longest there goes"),
+        KeyFamily("handover", "turns", "zset", 7 * DAY, 10_000, "turns handed over to a host; the oldest is dropped"),
         KeyFamily("due", "turns", "zset", 7 * DAY, None, "open turns by deadline"),
-        KeyFamily("swept", "turns", "string", 10 * MINUTE, None, "somebody swept a moment ago; none: beat is silent"),
+        KeyFamily("swept", "turns", "string", 10 * MINUTE, None, "claim of the last sweep; none: beat is silent"),
         KeyFamily("turns", "turns", "zset", 7 * DAY, 1_000, "the newest turns by time of opening, for listings"),
         KeyFamily("turnstats", "turns", "hash", None, 230, "counters that only grow; surplus channels count as one"),
         KeyFamily("out", "outbox", "zset", 7 * DAY, None, "conversations of a channel that have deliveries"),
         KeyFamily("outq", "outbox", "list", 7 * DAY, 1_000, "deliveries of one conversation, in order"),
-        KeyFamily("unsure", "outbox", "zset", 7 * DAY, None, "conversations to ask the platform about, by when"),
-        KeyFamily("served", "outbox", "zset", 7 * DAY, 1_000, "channels by when a transport last asked for deliveries"),
+        KeyFamily("ambiguous", "outbox", "zset", 7 * DAY, None, "conversations to ask the platform about, by when"),
+        KeyFamily("polled", "outbox", "zset", 7 * DAY, 1_000, "channels by the time a transport last polled"),
         KeyFamily("channels", "outbox", "zset", 7 * DAY, 1_000, "channels by last use; the longest unused goes"),
         KeyFamily("banks", "signals", "zset", None, None, "the team's banks by last signal"),
         KeyFamily("bank", "signals", "hash", None, 24, "a bank's model, threshold, version and counts"),
-        KeyFamily("facts", "signals", "hash", None, 100_000, "global scores; the least recently signalled goes"),
-        KeyFamily("recent", "signals", "zset", None, 100_000, "facts by last signal"),
-        KeyFamily("above", "signals", "zset", None, 100_000, "facts of 0.5 and more, in the order of their scores"),
-        KeyFamily("below", "signals", "zset", None, 100_000, "facts below 0.5, those farthest from it last"),
+        KeyFamily("factscore", "signals", "hash", None, 100_000, "global scores; the least recently signalled goes"),
+        KeyFamily("factrecent", "signals", "zset", None, 100_000, "facts by last signal"),
+        KeyFamily("factabove", "signals", "zset", None, 100_000, "facts of 0.5 and more, in the order of their scores"),
+        KeyFamily("factbelow", "signals", "zset", None, 100_000, "facts below 0.5, those farthest from it last"),
         KeyFamily("bankdays", "signals", "hash", None, 400, "a bank's days with their mean score; the oldest goes"),
         KeyFamily("sigstats", "signals", "hash", None, 8, "signals applied, by type; counters that only grow"),
         KeyFamily("decay", "signals", "hash", None, 16, "the weekly decay: the week done, where a pass stands"),
-        KeyFamily("ctxvec", "signals", "hash", None, 1_000_000, "contexts: vectors by slot"),
+        KeyFamily("clustervec", "signals", "hash", None, 1_000_000, "query clusters: vectors by slot"),
         KeyFamily(
-            "ctxtext", "signals", "hash", None, 1_000_000, "contexts: the query of each, cut to 2,048 characters"
+            "clustertext",
+            "signals",
+            "hash",
+            None,
+            1_000_000,
+            "query clusters: the query of each, truncated to 2,048 characters",
         ),
-        KeyFamily("ctxver", "signals", "zset", None, 1_000_000, "contexts: slot by version"),
-        KeyFamily("ctxrecent", "signals", "zset", None, 1_000_000, "contexts: slot by last signal; the lowest goes"),
+        KeyFamily("clusterver", "signals", "zset", None, 1_000_000, "query clusters: slot by version"),
+        KeyFamily(
+            "clusterrecent", "signals", "zset", None, 1_000_000, "query clusters: slot by last signal; the lowest goes"
+        ),
         KeyFamily("next", "signals", "hash", 7 * DAY, 8, "the model that a bank is to have, and how far that has come"),
-        KeyFamily("nextvec", "signals", "hash", 7 * DAY, 1_000_000, "contexts: vectors of that model, by slot"),
+        KeyFamily("nextvec", "signals", "hash", 7 * DAY, 1_000_000, "query clusters: vectors of that model, by slot"),
         KeyFamily(
             "lastvec", "signals", "hash", None, 1_000_000, "vectors of the model before, within the switch alone"
         ),
-        KeyFamily("ctx", "signals", "hash", None, 1_000, "one context's scores by fact; above, about the oldest go"),
+        KeyFamily(
+            "cluster",
+            "signals",
+            "hash",
+            None,
+            1_000,
+            "one query cluster's scores by fact; about the oldest are evicted",
+        ),
         KeyFamily("sigseen", "signals", "set", 7 * DAY, 50_500, "signal ids, two generations of 50,000"),
         KeyFamily("sigseen-old", "signals", "set", 7 * DAY, 50_500, "the generation before"),
         KeyFamily("siglog", "signals", "list", 7 * DAY, 1_000, "a bank's newest signals, as they came"),
         KeyFamily("reply", "recall", "list", MINUTE, 1, "one recall's reply"),
         KeyFamily("vec", "recall", "hash", DAY, 10_600, "embeddings of queries, two generations of 10,000"),
         KeyFamily("vec-old", "recall", "hash", DAY, 10_600, "the generation before"),
-        KeyFamily("mem", "memories", "hash", None, 8, "model, version and size of a bank's remembered facts"),
-        KeyFamily("memtext", "memories", "hash", None, 100_000, "remembered facts; the one told longest ago goes"),
-        KeyFamily("memver", "memories", "zset", None, 100_000, "remembered facts by version"),
-        KeyFamily("memset", "memories", "vectorset", None, 100_000, "their vectors, on a server of vector sets"),
-        KeyFamily("memvec", "memories", "hash", None, 100_000, "their vectors, on a server that has no vector sets"),
-        KeyFamily("memnext", "memories", "hash", 7 * DAY, 8, "the model that they are to have, how far that has come"),
-        KeyFamily("memnextvec", "memories", "hash", 7 * DAY, 100_000, "their vectors of that model, where in a hash"),
-        KeyFamily("memnextset", "memories", "vectorset", 7 * DAY, 100_000, "their vectors of that model, else"),
-        KeyFamily("membanks", "memories", "zset", None, None, "the team's banks that hold facts, by the last one told"),
-        KeyFamily("memgone", "memories", "zset", None, 10_000, "facts forgotten lately, by version"),
-        KeyFamily("memseen", "memories", "set", 7 * DAY, 50_500, "ids of what was told, two generations of 50,000"),
-        KeyFamily("memseen-old", "memories", "set", 7 * DAY, 50_500, "the generation before"),
-        KeyFamily("encoder", "signals", "hash", DAY, None, "what each worker host says of its model"),
+        KeyFamily("factinfo", "facts", "hash", None, 8, "model, version and size of a bank's stored facts"),
+        KeyFamily("facttext", "facts", "hash", None, 100_000, "stored facts; the least recently stored is evicted"),
+        KeyFamily("factver", "facts", "zset", None, 100_000, "stored facts by version"),
+        KeyFamily("factset", "facts", "vectorset", None, 100_000, "their vectors, on a server of vector sets"),
+        KeyFamily("factvec", "facts", "hash", None, 100_000, "their vectors, on a server that has no vector sets"),
+        KeyFamily("factnext", "facts", "hash", 7 * DAY, 8, "the model that they are to have, how far that has come"),
+        KeyFamily("factnextvec", "facts", "hash", 7 * DAY, 100_000, "their vectors of that model, where in a hash"),
+        KeyFamily("factnextset", "facts", "vectorset", 7 * DAY, 100_000, "their vectors of that model, else"),
+        KeyFamily(
+            "factbanks", "facts", "zset", None, None, "the team's banks that store facts, by the last one stored"
+        ),
+        KeyFamily("factdeleted", "facts", "zset", None, 10_000, "facts deleted lately, by version"),
+        KeyFamily("factseen", "facts", "set", 7 * DAY, 50_500, "event ids, two generations of 50,000"),
+        KeyFamily("factseen-old", "facts", "set", 7 * DAY, 50_500, "the generation before"),
+        KeyFamily("encoder", "signals", "hash", DAY, None, "the state of the model on each worker host"),
     )
 }
 
@@ -133,18 +156,17 @@ _PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ
 _CODES: Final = tuple(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in range(256))
 
 
-def _quoted(part: str) -> str:
-    """As `urllib.parse.quote(part, safe="")`, whose import costs more than a short-lived process has for it."""
+def _quote(part: str) -> str:
+    """Quote as `urllib.parse.quote(part, safe="")` does; importing that is too slow for a short-lived process."""
     return "".join([_CODES[byte] for byte in part.encode()])
 
 
 class Shard:
-    """One shard of one team: what builds every key."""
+    """One shard of one team; it builds every key."""
 
     __slots__ = ("index", "team")
 
     def __init__(self, team: str, index: int) -> None:
-        """Take the team and the number of the shard; both stay as they are."""
         self.team = team
         self.index = index
 
@@ -158,15 +180,15 @@ class Shard:
         return f"Shard({self.team!r}, {self.index})"
 
     def key(self, name: str, *parts: str) -> str:
-        """The key of family `name` for these parts.
+        """Return the key of family `name` for these parts.
 
         Raises:
             KeyError: no such family is declared.
-            InvalidInput: a part is not text that UTF-8 can hold.
+            InvalidInput: a part cannot be encoded as UTF-8.
         """
         family = FAMILIES[name]
         try:
-            suffix = "".join(f":{_quoted(part)}" for part in parts)
+            suffix = "".join(f":{_quote(part)}" for part in parts)
         except (AttributeError, UnicodeEncodeError):
             raise InvalidInput(f"{name} of {parts!r}: a name is not valid Unicode text") from None
         return f"tb:{{{self.team}.{self.index}}}:{family.name}{suffix}"
@@ -178,12 +200,12 @@ class _LayoutFields(NamedTuple):
 
 
 class Layout(_LayoutFields):
-    """A team's shards; a team name that could reach into another team's keys is refused."""
+    """A team and its number of shards. It refuses a team name that could match another team's keys."""
 
     __slots__ = ()
 
     def __new__(cls, team: str, shards: int) -> Self:
-        """Take the team and its number of shards.
+        """Check the team's name.
 
         Raises:
             InvalidInput: the team's name is not allowed.
@@ -191,7 +213,7 @@ class Layout(_LayoutFields):
         return super().__new__(cls, check_team(team), shards)
 
     def shard(self, index: int) -> Shard:
-        """The shard of this number."""
+        """Return the shard of this number."""
         return Shard(self.team, index)
 
     @property
@@ -200,10 +222,10 @@ class Layout(_LayoutFields):
         return tuple(Shard(self.team, index) for index in range(self.shards))
 
     def of(self, routing: str) -> Shard:
-        """The shard of a session or bank.
+        """Return the shard of a session or bank.
 
         Raises:
-            InvalidInput: not text that UTF-8 can hold.
+            InvalidInput: the name cannot be encoded as UTF-8.
         """
         try:
             return Shard(self.team, shard_of(routing, self.shards))
@@ -211,12 +233,12 @@ class Layout(_LayoutFields):
             raise InvalidInput(f"{routing!r} is not valid Unicode text") from None
 
     def of_turn(self, channel: str, conversation: str) -> Shard:
-        """The shard of a conversation."""
+        """Return the shard of a conversation."""
         return self.of(turn_routing(channel, conversation))
 
 
 def lifetime_ms(name: str) -> int:
-    """The declared lifetime of a family, in milliseconds, for PEXPIRE."""
+    """Return the declared lifetime of a family, in milliseconds, for PEXPIRE."""
     lifetime = FAMILIES[name].lifetime
     if lifetime is None:
         raise KeyError(f"{name} is declared without a lifetime")
@@ -224,5 +246,10 @@ def lifetime_ms(name: str) -> int:
 
 
 def stream_of(shard: Shard, family: Family) -> str:
-    """The intake stream of a family."""
+    """Return the key of a family's intake stream."""
     return shard.key("in", family)
+
+
+def mark_of(stream: str, writer: str) -> str:
+    """Return the key of a writer's mark in an intake stream: the number of its last event there."""
+    return f"{stream.replace('}:in:', '}:writer:', 1)}:{_quote(writer)}"

@@ -1,6 +1,8 @@
-"""The text of the Lua scripts: each lives in `lua/NAME.lua`, which opens with its keys, arguments and return.
+"""The text of the Lua scripts: each is a file `lua/NAME.lua` that opens with its keys, arguments and return value.
 
-A line `-- @include NAME` takes in `lua/lib/NAME.lua`, so that shared lines stand once.
+`lua_header` describes that comment. A line `-- @include NAME` inserts the shared `lua/lib/NAME.lua`, once in a script.
+A line `-- constants: NAME, NAME` declares constants of `lua_constants`. A first line `-- flags: FLAGS` becomes Redis'
+own `#!lua flags=FLAGS`, which must be the first line that Redis gets (Redis 7.0 and later, and Valkey).
 """
 
 from __future__ import annotations
@@ -9,12 +11,53 @@ import os
 import re
 from typing import Any, Final
 
-_INCLUDE: Final = re.compile(r"^-- @include (\w+)$", re.MULTILINE)
-_FOLDER: Final = os.path.join(os.path.dirname(__file__), "lua")  # noqa: PTH118, PTH120 - for the loader, and to start fast
+from tellback.state.lua_constants import CONSTANTS
+from tellback.state.lua_header import header_of
+
+FOLDER: Final = os.path.join(os.path.dirname(__file__), "lua")  # noqa: PTH118, PTH120 - for the loader, and to start fast
+
+_FLAGS: Final = re.compile(r"\A-- flags: (\S+)\n")
+INCLUDE: Final = re.compile(r"^-- @include (\w+)$", re.MULTILINE)
+_CONSTANTS: Final = re.compile(r"^-- constants: (.+)$", re.MULTILINE)
 
 
 def script_text(name: str) -> str:
-    """A script with its includes, read through the package's own loader, so that it may lie in an archive."""
+    """Return a script as Redis gets it: with its includes, its constants, and names for its keys and arguments."""
+    text = with_includes(name)
+    flags = _FLAGS.match(text)
+    return (f"#!lua flags={flags[1]}\n" if flags else "") + prelude(text) + text[flags.end() if flags else 0 :]
+
+
+def with_includes(name: str, included: set[str] | None = None) -> str:
+    """Return a script's own text with its includes, each once."""
+    known = set[str]() if included is None else included
+
+    def insert(match: re.Match[str]) -> str:
+        if match[1] in known:
+            return match[0]
+        known.add(match[1])
+        return with_includes(f"lib/{match[1]}", known)
+
+    return INCLUDE.sub(insert, read(name))
+
+
+def read(name: str) -> str:
+    """Read a file as the package's own loader does, which works in a zip archive too."""
     loader: Any = globals()["__loader__"]
-    raw: bytes = loader.get_data(os.path.join(_FOLDER, *f"{name}.lua".split("/")))  # noqa: PTH118 - as above
-    return _INCLUDE.sub(lambda match: script_text(f"lib/{match[1]}"), raw.decode())
+    raw: bytes = loader.get_data(os.path.join(FOLDER, *f"{name}.lua".split("/")))  # noqa: PTH118 - as above
+    return raw.decode()
+
+
+def prelude(text: str) -> str:
+    """Return the Lua that declares the constants, keys and arguments of a script."""
+    names = dict.fromkeys(name.strip() for line in _CONSTANTS.findall(text) for name in line.split(","))
+    constants = [f"local {name} = {_literal(CONSTANTS[name])}\n" for name in names]
+    return "".join(constants) + header_of(text).prelude()
+
+
+def _literal(value: float | str | tuple[str, ...]) -> str:
+    if isinstance(value, tuple):
+        return "{" + ", ".join(map(_literal, value)) + "}"
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return repr(value)

@@ -1,40 +1,53 @@
-"""The store of the outbox: what transports are to send, in order within a conversation.
+"""The store of the outbox: the deliveries that transports send, in order within a conversation.
 
-A delivery is taken under a lease and settled by its outcome; what nobody settles comes again when the lease ends.
+A delivery is taken under a lease and settled by its outcome; an unsettled one is due again when the lease ends. A full
+queue evicts a delivery for a new one, and reports that to the evicted delivery's turn. A script can only use the keys
+that its caller passes, and only the queue shows which delivery to evict. A script that finds the queue full therefore
+changes nothing and names that delivery, and its caller retries with the keys of that turn.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, TypedDict, cast
 
 import msgspec
+from redis import exceptions
 
 from tellback.contracts.turns import DeliveryKind, OutgoingResponse, RoutingOutcome, Settlement
-from tellback.state.database import Arg, Database
-from tellback.state.decision import Decision
+from tellback.errors import Unavailable
+from tellback.log import get_logger
+from tellback.state.database import Database, decide, small_write
 from tellback.state.keys import Layout, Shard, lifetime_ms
-from tellback.state.script import Script
+from tellback.state.readable import UNREADABLE, readable
+from tellback.state.script_calls import ScriptCall
+from tellback.state.scripts import common
+from tellback.state.scripts import turns as scripts
+from tellback.state.steady import GAP_MS, observe, skews
 
-RETRY_MAX_MS: Final = 300_000
-WAIT_MAX_MS: Final = 60_000
-ASK_MAX_MS: Final = 30_000
-REFUSED_MAX_MS: Final = 3_600_000  # longest pause that a platform may ask for
-SERVED_MAX: Final = 1_000
+RETRY_MAX_MS: Final = 300_000  # the cap of the doubling pause after a failed attempt
 
-_ready = Script("ready_deliveries")
-_claim = Script("claim_delivery")
-_ask = Script("ask_delivery")
-_settle = Decision("settle_delivery")
+WAIT_MAX_MS: Final = 60_000  # the same while the transport is down, which spends no attempt
+
+RECONCILE_MAX_MS: Final = 30_000  # the same between questions to the platform about an ambiguous one
+
+REFUSED_MAX_MS: Final = 3_600_000  # the longest pause granted to a platform that asks for one
+
+MAX_POLLED: Final = 1_000
+
+POSTPONE_MS: Final = 10_000  # for an unreadable delivery: a transport of a newer release gets it after this at most
+
+_log = get_logger("tellback.outbox")
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """One response on its way. `attempt` counts attempts, `waits` the times that the transport was down.
 
-    `key` is the idempotency key: it stays the same however often the delivery is taken. `reply_to` is the message that
-    a late answer refers to, where the host named none. `unsure`: an earlier taker never settled it. `final`: it is
-    ambiguous, and not sent again unless the platform, which was asked `asks` times, says that it was not sent.
+    `key` is the idempotency key, the same however often the delivery is taken. `reply_to` is the message that a late
+    answer refers to if the host named none. `ambiguous`: an earlier taker never settled it. `given_up`: it is ambiguous
+    and is sent again only if the platform, asked `reconciles` times so far, says that it was not sent.
     """
 
     key: str
@@ -46,14 +59,14 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     waits: int
     token: str | None = None
-    unsure: bool = False
-    final: bool = False
-    asks: int = 0
+    ambiguous: bool = False
+    given_up: bool = False
+    reconciles: int = 0
     reply_to: str | None = None
 
     @property
     def outgoing(self) -> OutgoingResponse:
-        """What to send."""
+        """The response to send."""
         response = msgspec.json.decode(self.response, type=OutgoingResponse)
         if response.reply_to is None and self.reply_to is not None:
             return msgspec.structs.replace(response, reply_to=self.reply_to)
@@ -61,15 +74,29 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> Literal["waiting", "taken", "ambiguous"]:
-        """Where it stands in its queue."""
-        if self.final:
+        """The state of the delivery in its queue."""
+        if self.given_up:
             return "ambiguous"
         return "waiting" if self.token is None else "taken"
 
 
+class DeliveryParts(TypedDict):
+    """The keys and arguments of the scripts that claim and settle a delivery."""
+
+    out: str
+    queue: str
+    turn: str
+    hist: str
+    ambiguous: str
+    turnstats: str
+    channel: str
+    conversation: str
+    expected: str
+
+
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a delivery stands: the first of a conversation."""
+class OutboxQueue:
+    """The queue of one conversation, of which only the first delivery can be taken."""
 
     shard: Shard
     channel: str
@@ -77,42 +104,45 @@ class Place:
 
     @property
     def out(self) -> str:
-        """The channel's conversations in this shard."""
+        """The key of the channel's conversations in this shard."""
         return self.shard.key("out", self.channel)
 
     @property
     def queue(self) -> str:
-        """The conversation's deliveries."""
+        """The key of the conversation's deliveries."""
         return self.shard.key("outq", self.channel, self.conversation)
 
     @property
-    def unsure(self) -> str:
-        """The channel's conversations in this shard whose first delivery is ambiguous."""
-        return self.shard.key("unsure", self.channel)
+    def ambiguous(self) -> str:
+        """The key of the channel's conversations in this shard whose first delivery is ambiguous."""
+        return self.shard.key("ambiguous", self.channel)
 
-    def keys(self, delivery: Delivery) -> list[str]:
-        """The keys of the scripts that take and settle it, in their order."""
-        return [
-            self.out,
-            self.queue,
-            self.shard.key("turn", delivery.turn),
-            self.shard.key("hist", delivery.session),
-            self.unsure,
-            self.shard.key("turnstats"),
-        ]
+    def parts(self, delivery: Delivery) -> DeliveryParts:
+        """Return what the scripts that claim and settle a delivery take in common."""
+        return {
+            "out": self.out,
+            "queue": self.queue,
+            "turn": self.shard.key("turn", delivery.turn),
+            "hist": self.shard.key("hist", delivery.session),
+            "ambiguous": self.ambiguous,
+            "turnstats": self.shard.key("turnstats"),
+            "channel": self.channel,
+            "conversation": self.conversation,
+            "expected": delivery.key,
+        }
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How a delivery is tried. Times are milliseconds."""
+class OutboxLimits:
+    """The limits of attempts to send a delivery. Times are milliseconds."""
 
     lease_ms: int
     attempts: int
     retry_ms: int
     hold_ms: int
 
-    def pause(self, delivery: Delivery, settlement: str, retry_after: float | None = None) -> int:
-        """How long a delivery rests after this settlement; no shorter than the platform asks for, up to an hour."""
+    def retry_pause(self, delivery: Delivery, settlement: str, retry_after: float | None = None) -> int:
+        """Return the pause after this settlement; not shorter than the platform asks for, up to an hour."""
         if settlement == "ambiguous":
             return self.hold_ms
         if settlement == "wait":
@@ -121,119 +151,232 @@ class Limits:
             own = min(RETRY_MAX_MS, self.retry_ms << min(max(delivery.attempt - 1, 0), 20))
         return max(own, min(REFUSED_MAX_MS, round((retry_after or 0) * 1000)))
 
-    def ask_pause(self, delivery: Delivery) -> int:
-        """How long to wait before the platform is asked (again) about an ambiguous one."""
-        return min(ASK_MAX_MS, self.retry_ms << min(delivery.asks, 20))
+    def reconcile_pause(self, delivery: Delivery) -> int:
+        """Return the pause before the platform is asked (again) about an ambiguous delivery."""
+        return min(RECONCILE_MAX_MS, self.retry_ms << min(delivery.reconciles, 20))
 
 
 class Outbox:
     """The outboxes of one team. Every method raises `Unavailable` while Redis is away."""
 
-    def __init__(self, database: Database, layout: Layout, limits: Limits) -> None:
-        """Take the Redis, the team's shards and how deliveries are tried."""
+    def __init__(self, database: Database, layout: Layout, limits: OutboxLimits, gap_ms: int = GAP_MS) -> None:
         self._db = database
         self._layout = layout
         self._limits = limits
+        self._gap_ms = gap_ms
 
-    def ready(self, channel: str, limit: int) -> list[tuple[Place, Delivery]]:
-        """First deliveries that may be taken now, longest waiting first; taking one may still find it gone."""
-        return self._firsts(self._due("out", channel, limit))
+    def ready(self, channel: str, limit: int) -> list[tuple[OutboxQueue, Delivery]]:
+        """Return first deliveries that may be taken now, longest waiting first; `claim` may still find one gone."""
+        return self._read_firsts("out", self._due_firsts("out", channel, limit))
 
-    def _due(self, family: str, channel: str, limit: int) -> list[Place]:
+    def _due_firsts(self, family: str, channel: str, limit: int) -> list[OutboxQueue]:
         shards = self._layout.all
-        replies = self._db.run_all([_ready.call([shard.key(family, channel)], [limit]) for shard in shards])
+        replies = self._ready(family, channel, limit)
         waiting = sorted(
             (float(at), shard.index, name.decode())
             for shard, flat in zip(shards, replies, strict=True)
             for name, at in zip(flat[::2], flat[1::2], strict=True)
         )
-        return [Place(self._layout.shard(index), channel, name) for _, index, name in waiting[:limit]]
+        return [OutboxQueue(self._layout.shard(index), channel, name) for _, index, name in waiting[:limit]]
+
+    def _ready(self, family: str, channel: str, limit: int) -> list[list[bytes]]:
+        """Ask each shard what may be taken; nothing may while it is not known how far its clock has stepped."""
+        calls = [self._ready_call(shard.key(family, channel), limit) for shard in self._layout.all]
+        replies = self._db.run_all(calls)
+        unobserved = [shard for shard, reply in zip(self._layout.all, replies, strict=True) if reply is None]
+        if unobserved:
+            self._observe(unobserved)
+            replies = self._db.run_all(calls)
+        return [reply or [] for reply in replies]
+
+    def _observe(self, shards: Sequence[Shard]) -> None:
+        observe(self._db, shards, self._gap_ms, stands_in=True)
+
+    def _ready_call(self, key: str, limit: int) -> ScriptCall:
+        return scripts.ready_deliveries(
+            out=key,
+            limit=limit,
+            longest_ms=max(REFUSED_MAX_MS, self._limits.lease_ms, self._limits.hold_ms),
+        )
 
     def has_ready(self, channel: str) -> bool:
-        """Whether any conversation of the channel has something to take now."""
-        return any(self._db.run_all([_ready.call([shard.key("out", channel)], [1]) for shard in self._layout.all]))
+        """Check whether any conversation of the channel has a delivery that may be taken now."""
+        return any(self._ready("out", channel, 1))
 
-    def _firsts(self, places: list[Place]) -> list[tuple[Place, Delivery]]:
-        heads = self._db.pipeline([("LINDEX", place.queue, 0) for place in places])
-        gone = [place for place, head in zip(places, heads, strict=True) if head is None]
-        self._db.pipeline([("ZREM", key, place.conversation) for place in gone for key in (place.out, place.unsure)])
-        return [(place, _decode(head)) for place, head in zip(places, heads, strict=True) if head is not None]
+    def _read_firsts(self, family: str, queues: list[OutboxQueue]) -> list[tuple[OutboxQueue, Delivery]]:
+        """Read the first delivery of each queue; drop empty queues from their indexes and postpone unreadable ones."""
+        heads = self._db.pipeline([("LINDEX", place.queue, 0) for place in queues])
+        found: list[tuple[OutboxQueue, Delivery]] = []
+        calls: list[ScriptCall] = []
+        for place, head in zip(queues, heads, strict=True):
+            if head is None:  # the queue has expired, or its last delivery was settled a moment ago
+                indexes = (place.out, place.ambiguous)
+                queue, name = place.queue, place.conversation
+                calls += [common.drop_gone(index=index, key=queue, member=name) for index in indexes]
+                continue
+            try:
+                found.append((place, _decode_delivery(head)))
+            except UNREADABLE as error:  # perhaps from a newer release: only its own conversation waits
+                _log.error("delivery.unreadable", conversation=place.conversation, channel=place.channel, error=error)
+                index = place.shard.key(family, place.channel)
+                calls.append(common.postpone(index=index, member=place.conversation, ms=POSTPONE_MS))
+        self._db.run_all(calls)
+        return found
 
-    def claim(self, place: Place, expected: Delivery) -> Delivery | None:
-        """Take the first delivery of a conversation; None if it is not `expected`, not ready, or at its end."""
-        token = secrets.token_hex(12)
-        args: list[Arg] = [
-            place.channel, place.conversation, expected.key, token, self._limits.lease_ms, self._limits.attempts,
-        ]  # fmt: skip
-        reply = msgspec.json.decode(self._db.run(_claim.call(place.keys(expected), args)))
+    def claim(self, queue: OutboxQueue, expected: Delivery) -> Delivery | None:
+        """Claim the first delivery of a conversation; None if it is not `expected`, not due, or out of attempts."""
+        call = scripts.claim_delivery(
+            **queue.parts(expected),
+            token=secrets.token_hex(12),
+            lease_ms=self._limits.lease_ms,
+            attempts=self._limits.attempts,
+        )
+        return self._taken(call, queue, queue.out)
+
+    def ambiguous(self, channel: str, limit: int) -> list[tuple[OutboxQueue, Delivery]]:
+        """Return ambiguous deliveries that the platform may be asked about now, longest waiting first."""
+        return self._read_firsts("ambiguous", self._due_firsts("ambiguous", channel, limit))
+
+    def claim_ambiguous(self, queue: OutboxQueue, expected: Delivery) -> Delivery | None:
+        """Claim an ambiguous delivery to ask the platform about it; return None if it is settled or taken already."""
+        call = scripts.claim_ambiguous(
+            queue=queue.queue,
+            ambiguous=queue.ambiguous,
+            conversation=queue.conversation,
+            expected=expected.key,
+            token=secrets.token_hex(12),
+            pause_ms=self._limits.reconcile_pause(expected),
+        )
+        return self._taken(call, queue, queue.ambiguous)
+
+    def _taken(self, call: ScriptCall, place: OutboxQueue, index: str) -> Delivery | None:
+        """Return the delivery that a script took; if the script fails, postpone this queue for the others' sake."""
+        try:
+            reply = msgspec.json.decode(self._db.run(call))
+            if reply["status"] == "unobserved":  # the deliveries before it in the list took long to send, or a step
+                self._observe([place.shard])
+                reply = msgspec.json.decode(self._db.run(call))
+        except exceptions.ResponseError as error:
+            _log.error("delivery.not_taken", conversation=place.conversation, channel=place.channel, error=error)
+            self._db.run(common.postpone(index=index, member=place.conversation, ms=POSTPONE_MS))
+            return None
         return msgspec.convert(reply["delivery"], Delivery) if reply["status"] == "taken" else None
 
-    def unsure(self, channel: str, limit: int) -> list[tuple[Place, Delivery]]:
-        """Ambiguous deliveries that the platform may be asked about now, longest waiting first."""
-        return self._firsts(self._due("unsure", channel, limit))
-
-    def ask(self, place: Place, expected: Delivery) -> Delivery | None:
-        """Take an ambiguous delivery to ask the platform about it; None if it is settled or another one asks."""
-        token = secrets.token_hex(12)
-        args: list[Arg] = [place.conversation, expected.key, token, self._limits.ask_pause(expected)]
-        reply = msgspec.json.decode(self._db.run(_ask.call([place.queue, place.unsure], args)))
-        return msgspec.convert(reply["delivery"], Delivery) if reply["status"] == "taken" else None
-
-    def settle(self, place: Place, delivery: Delivery, outcome: RoutingOutcome) -> Settlement | Literal["lost"]:
-        """Tell what became of a taken delivery; `lost` if its lease ended and another transport has it."""
+    def settle(self, queue: OutboxQueue, delivery: Delivery, outcome: RoutingOutcome) -> Settlement | Literal["lost"]:
+        """Settle a taken delivery; return `lost` if its lease expired and another transport has it."""
         settlement: str = outcome.settlement
         if settlement == "retry" and not outcome.attempted:
             settlement = "wait"
-        args: list[Arg] = [
-            place.channel, place.conversation, delivery.key, delivery.token or "", settlement,
-            self._limits.pause(delivery, settlement, outcome.retry_after), self._limits.attempts,
-            msgspec.json.encode(outcome), self._limits.ask_pause(delivery),
-        ]  # fmt: skip
-        reply = _settle.run(self._db, place.shard, place.keys(delivery), args)
+        decision = scripts.settle_delivery(
+            **queue.parts(delivery),
+            token=delivery.token or "",
+            settlement=settlement,
+            pause_ms=self._limits.retry_pause(delivery, settlement, outcome.retry_after),
+            attempts=self._limits.attempts,
+            outcome=msgspec.json.encode(outcome),
+            reconcile_ms=self._limits.reconcile_pause(delivery),
+        )
+        reply = decide(self._db, queue.shard, decision)
         return cast("Settlement | Literal['lost']", reply["result"])
 
-    def note_served(self, channel: str) -> None:
-        """Note that a transport asks for deliveries of this channel."""
-        key = self._layout.of(channel).key("served")
+    def note_polled(self, channel: str) -> None:
+        """Note that a transport polls this channel."""
+        key = self._layout.of(channel).key("polled")
         now = self._db.now_ms()
-        self._db.pipeline([
-            ("ZADD", key, now, channel),
-            ("ZREMRANGEBYRANK", key, 0, -SERVED_MAX - 1),
-            ("PEXPIRE", key, lifetime_ms("served")),
-        ])  # fmt: skip
+        # unconditional: the newest time counts, and the set is bounded. PEXPIRE is a script too: if the server has
+        # forgotten the scripts, a plain PEXPIRE would run before the ZADD
+        self._db.run_all(
+            [small_write("ZADD", key, now, channel), small_write("PEXPIRE", key, lifetime_ms("polled"))],
+            [("ZREMRANGEBYRANK", key, 0, -MAX_POLLED - 1)],
+        )
 
-    def served(self) -> dict[str, int]:
-        """When a transport last asked for deliveries, by channel, in milliseconds; the last seven days."""
-        keys = [shard.key("served") for shard in self._layout.all]
+    def last_polls(self) -> dict[str, int]:
+        """Return when a transport last polled, by channel, in milliseconds; the last seven days."""
+        keys = [shard.key("polled") for shard in self._layout.all]
         replies = self._db.pipeline([("ZRANGE", key, 0, -1, "WITHSCORES") for key in keys])
         return {
             name.decode(): int(float(at)) for flat in replies for name, at in zip(flat[::2], flat[1::2], strict=True)
         }
 
     def channels(self) -> list[str]:
-        """Channels that had a delivery in the last seven days, at most 1,000 a shard."""
+        """Return channels that had a delivery in the last seven days, at most 1,000 a shard."""
         replies = self._db.pipeline([("ZRANGE", shard.key("channels"), 0, -1) for shard in self._layout.all])
         return sorted({name.decode() for reply in replies for name in reply})
 
-    def pending(self, channel: str, limit: int) -> list[tuple[Place, int, Delivery]]:
-        """Deliveries of a channel, at most `limit`, with the time (ms) from which the first of each may be taken."""
+    def pending(self, channel: str, limit: int) -> list[tuple[OutboxQueue, int, Delivery]]:
+        """Return at most `limit` deliveries of a channel, each with the time (ms) when its queue's first is due."""
         replies = self._db.pipeline(
             [("ZRANGE", shard.key("out", channel), 0, limit - 1, "WITHSCORES") for shard in self._layout.all]
         )
+        ahead = skews(self._db, self._layout.all)
         places = sorted(
-            (int(float(at)), shard.index, name.decode())
+            (int(float(at)) + ahead[shard.index], shard.index, name.decode())
             for shard, flat in zip(self._layout.all, replies, strict=True)
             for name, at in zip(flat[::2], flat[1::2], strict=True)
         )
-        found: list[tuple[Place, int, Delivery]] = []
+        found: list[tuple[OutboxQueue, int, Delivery]] = []
         for at, index, conversation in places:
             if len(found) >= limit:
                 break
-            place = Place(self._layout.shard(index), channel, conversation)
+            place = OutboxQueue(self._layout.shard(index), channel, conversation)
             queue = self._db.command("LRANGE", place.queue, 0, limit - len(found) - 1)
-            found += [(place, at, _decode(raw)) for raw in queue]
+            found += [(place, at, delivery) for delivery in readable("delivery", queue, _decode_delivery)]
         return found
 
 
-def _decode(raw: Any) -> Delivery:
-    return msgspec.json.decode(raw, type=Delivery)
+def _decode_delivery(raw: Any) -> Delivery:
+    delivery = msgspec.json.decode(raw, type=Delivery)
+    _ = delivery.outgoing  # fail here for a response that cannot be sent: each claim would spend an attempt
+    return delivery
+
+
+MAX_TRIES: Final = 50  # each retry means that another caller evicted in between
+
+
+class EvictionParts(TypedDict):
+    """The delivery to evict and its keys, as the scripts that post take them."""
+
+    evicted: str
+    evicted_turn: str | None
+    evicted_hist: str | None
+
+
+class EvictionCandidate(msgspec.Struct, frozen=True):
+    """The delivery to evict for a new one; an empty `key` if there is none as far as the caller knows."""
+
+    key: str = ""
+    turn: str = ""
+    session: str = ""
+
+    def parts(self, shard: Shard) -> EvictionParts:
+        """Return what a script that posts takes: the delivery, and the keys of its turn and its session's history."""
+        if not self.key:
+            return {"evicted": "", "evicted_turn": None, "evicted_hist": None}
+        turn, history = shard.key("turn", self.turn), shard.key("hist", self.session)
+        return {"evicted": self.key, "evicted_turn": turn, "evicted_hist": history}
+
+
+NO_EVICTION: Final = EvictionCandidate()
+
+
+def eviction_candidate(reply: Any) -> EvictionCandidate | None:
+    """Return the delivery that a script asks its caller to evict; None if the script has done its work."""
+    if isinstance(reply, bytes) and reply.startswith(b"{"):
+        reply = msgspec.json.decode(reply)
+    is_full = isinstance(reply, dict) and cast("dict[str, Any]", reply).get("result") == "full"
+    return msgspec.convert(reply, EvictionCandidate) if is_full else None
+
+
+def with_eviction(run: Callable[[EvictionCandidate], Any], evicted: EvictionCandidate = NO_EVICTION) -> Any:
+    """Run a script that posts until it succeeds; `run` gets the delivery to evict.
+
+    Raises:
+        Unavailable: others kept posting to the same full conversation; nothing was done.
+    """
+    for _ in range(MAX_TRIES):
+        reply = run(evicted)
+        found = eviction_candidate(reply)
+        if found is None:
+            return reply
+        evicted = found
+    raise Unavailable("the outbox of this conversation is full, and others post to it at the same time; try again")

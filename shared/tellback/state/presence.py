@@ -1,4 +1,4 @@
-"""Who is at work for a team: workers say so every few seconds, and beat is heard in what it had a worker do."""
+"""The presence of a team's workers, by their heartbeats, and of beat, by the last task that a worker did for it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from typing import Final
 
 import msgspec
 
-from tellback.state.database import Command, Database
+from tellback.state.database import Database, shorten_lifetime, small_write
 from tellback.state.keys import Layout, lifetime_ms
+from tellback.state.readable import readable
 
-PERIOD: Final = 5.0
-"""Seconds between two signs of life of a worker."""
+HEARTBEAT_SECONDS: Final = 5.0
+"""Seconds between two heartbeats of a worker."""
 
 MODEL_MB: Final = 700
 """Memory of one copy of the packaged model."""
 
 MODEL_ADVICE: Final = "serve signals and recalls by a worker of their own: -Q signals,recalls --pool threads"
-"""What to do where a worker would hold several copies."""
+"""Advice for a worker that would load several copies."""
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,60 +30,72 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     seen: int = 0
     policy: str = ""
-    """What commands may do there: the policy's file, and how its limits are held; empty from older workers."""
+    """The policy for commands: its file, and how its limits are enforced; empty from older workers."""
     model_copies: int = 0
-    """Copies of the embedding model that it may come to hold; 0 where it takes no signals and recalls, or is older."""
+    """Copies of the embedding model that it may load; 0 if it serves no signals or recalls, or is older."""
+    rejected: int = 0
+    """Broker messages that it has rejected since its start."""
+
+
+_decode = msgspec.json.Decoder(Worker).decode
 
 
 class Presence:
-    """The presence keys of one team; they stand in its first shard."""
+    """The presence keys of one team, all in its first shard."""
 
     def __init__(self, database: Database, layout: Layout) -> None:
-        """Take the Redis and the team."""
         self._db = database
         self._shard = layout.shard(0)
 
-    def here(self, worker: Worker) -> None:
-        """Say that this worker takes tasks; holds until a few periods have gone by without it."""
+    def announce(self, worker: Worker) -> None:
+        """Report that this worker accepts tasks; the report expires after three missed heartbeats."""
         seen = msgspec.structs.replace(worker, seen=self._db.now_ms())
         index = self._shard.key("workers")
-        gone_before = seen.seen - lifetime_ms("workers")
-        self._run(
-            ("SET", self._key(worker.name), msgspec.json.encode(seen), "PX", lifetime_ms("worker")),
-            ("ZADD", index, seen.seen, worker.name),
-            ("ZREMRANGEBYSCORE", index, "-inf", gone_before),
-            ("PEXPIRE", index, lifetime_ms("workers")),
+        expired_before = seen.seen - lifetime_ms("workers")
+        # unconditional: this worker's own key, and members that have expired. PEXPIRE is a script too: if the server
+        # has forgotten the scripts, a plain PEXPIRE would run before the ZADD
+        self._db.run_all(
+            [  # even at `maxmemory`: commands of a host that seems to have no workers are abandoned
+                small_write("SET", self._key(worker.name), msgspec.json.encode(seen), "PX", lifetime_ms("worker")),
+                small_write("ZADD", index, seen.seen, worker.name),
+                small_write("PEXPIRE", index, lifetime_ms("workers")),
+            ],
+            [("ZREMRANGEBYSCORE", index, "-inf", expired_before)],
         )
 
-    def gone(self, name: str) -> None:
-        """Say that a worker has ended in good order."""
-        self._run(("DEL", self._key(name)), ("ZREM", self._shard.key("workers"), name))
+    def withdraw(self, name: str) -> None:
+        """Remove a worker that ended in good order."""
+        # unconditional: the worker itself reports its end
+        self._db.pipeline([("DEL", self._key(name)), ("ZREM", self._shard.key("workers"), name)])
 
     def workers(self) -> list[Worker]:
-        """The workers that are at work, by name."""
-        names = [name.decode() for name in self._db.command("ZRANGE", self._shard.key("workers"), 0, -1)]
-        values = self._db.pipeline([("GET", self._key(name)) for name in names])
-        found = [msgspec.json.decode(value, type=Worker) for value in values if value is not None]
-        return sorted(found, key=lambda worker: worker.name)
+        """Return the live workers by name, without unreadable ones."""
+        return self.roll()[0]
 
-    def silent(self) -> dict[str, int]:
-        """Workers that ended without saying so in the last hour, with when they were last seen (ms, server time)."""
+    def roll(self) -> tuple[list[Worker], int]:
+        """Return the live workers by name, and the number of unreadable ones beside them."""
+        names = [name.decode() for name in self._db.command("ZRANGE", self._shard.key("workers"), 0, -1)]
+        values = [raw for raw in self._db.pipeline([("GET", self._key(name)) for name in names]) if raw is not None]
+        self._db.pipeline([shorten_lifetime(self._key(name), lifetime_ms("worker")) for name in names])
+        found = readable("worker", values, _decode)
+        return sorted(found, key=lambda worker: worker.name), len(values) - len(found)
+
+    def expired_workers(self) -> dict[str, int]:
+        """Return workers that crashed in the last hour, and when each was last seen (ms, server time)."""
         flat = self._db.command("ZRANGE", self._shard.key("workers"), 0, -1, "WITHSCORES")
         seen = {name.decode(): int(score) for name, score in zip(flat[::2], flat[1::2], strict=True)}
         alive = {worker.name for worker in self.workers()}
         return {name: at for name, at in seen.items() if name not in alive}
 
-    def rung(self) -> None:
-        """A worker did what beat had sent."""
-        self._run(("SET", self._shard.key("beat"), self._db.now_ms(), "PX", lifetime_ms("beat")))
+    def note_beat(self) -> None:
+        """Note that a worker did a task of beat."""
+        # unconditional: the last one counts
+        self._db.run(small_write("SET", self._shard.key("beat"), self._db.now_ms(), "PX", lifetime_ms("beat")))
 
-    def last_rung(self) -> int | None:
-        """When a worker last did what beat had sent (ms, server time); None if not in the last hour."""
+    def last_beat(self) -> int | None:
+        """Return when a worker last did a task of beat (ms, server time); None if not in the last hour."""
         value = self._db.command("GET", self._shard.key("beat"))
         return None if value is None else int(value)
 
     def _key(self, name: str) -> str:
         return self._shard.key("worker", name)
-
-    def _run(self, *commands: Command) -> None:
-        self._db.pipeline(commands)

@@ -1,32 +1,41 @@
-"""A team's layout: the number of shards is fixed by whoever uses the team first."""
+"""A team's layout: the first process that uses a team fixes its number of shards and its id."""
 
 from __future__ import annotations
 
 import secrets
+from typing import Any
 
 from tellback.state.database import Database
 from tellback.state.keys import Layout
+from tellback.state.script_calls import Arg
 
 
 def open_layout(database: Database, team: str, shards: int) -> Layout:
-    """The team's layout; `shards` counts only for a team that is new.
+    """Return the team's layout; `shards` is used only for a new team.
 
     Raises:
         InvalidInput: the team's name is not allowed.
         Unavailable: Redis does not answer.
     """
     key = Layout(team, 1).shard(0).key("team")
-    _, stored = database.pipeline([("HSETNX", key, "shards", shards), ("HGET", key, "shards")])
-    return Layout(team, int(stored))
+    return Layout(team, int(_fixed(database, key, "shards", shards)))
 
 
 def team_id(database: Database, team: str) -> str:
-    """What names the team in this Redis and in no other: facts kept on a disk for one must not reach another.
+    """Return an id of the team that is unique to this Redis: events spooled for one Redis must not reach another.
 
     Raises:
         InvalidInput: the team's name is not allowed.
         Unavailable: Redis does not answer.
     """
     key = Layout(team, 1).shard(0).key("team")
-    _, stored = database.pipeline([("HSETNX", key, "id", secrets.token_hex(8)), ("HGET", key, "id")])
-    return str(stored.decode())
+    return str(_fixed(database, key, "id", secrets.token_hex(8)).decode())
+
+
+def _fixed(database: Database, key: str, field: str, value: Arg) -> Any:
+    """Return the first value that anyone stored. It reads first: an existing team opens even while Redis is full."""
+    stored = database.command("HGET", key, field)
+    if stored is None:
+        # race: HSETNX checks again; the first one decides, and HGET returns its value
+        _, stored = database.pipeline([("HSETNX", key, field, value), ("HGET", key, field)])
+    return stored

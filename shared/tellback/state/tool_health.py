@@ -1,40 +1,42 @@
-"""How a team's tools are, as the whole fleet found them: which of them refuse now, and for how long yet.
+"""The health of a team's tools, as the whole fleet observed it: which tools refuse calls now, and for how long.
 
-A tool's cool-down stands in the shard of its name. Workers write it, from what calls came to; agents read it, before
-they are told of another tool to try. It is advice: while Redis is away nothing is known, and nothing waits.
+A tool's cool-down is stored in the shard of its name. Workers write it from the outcomes of calls; agents read it
+before they suggest another tool. It is only advice: while Redis is away nothing is known, and no call waits for it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from tellback import clock
 from tellback.errors import InvalidInput, Unavailable
+from tellback.forks import run_in_child
 from tellback.log import get_logger
-from tellback.state.away import Away
-from tellback.state.database import Database
+from tellback.state.call_deadline import CircuitBreaker
+from tellback.state.database import Command, Database
 from tellback.state.keys import Layout, Shard
-from tellback.state.script import Script
+from tellback.state.readable import readable
+from tellback.state.scripts import guidance as scripts
+from tellback.state.steady import behind, clock_read
 
-BATCH: Final = 500  # sightings in one script: bounds what one call takes of the server
+MAX_SIGHTINGS: Final = 500  # in one script call, to keep it short
 CACHED_SECONDS: Final = 1.0
 CACHED_TOOLS: Final = 4_096
 
-_note = Script("note_tools")
 _log = get_logger("tellback.guidance")
 
 
-class Sighting(NamedTuple):
-    """What one call said of its tool; times in milliseconds, server time.
+class ToolSighting(NamedTuple):
+    """One call's observation of its tool; times in milliseconds, server time.
 
-    `refused`: the tool was rate limited or unavailable, and `wait_ms` is for how long, where it said so. Otherwise it
-    answered, whatever the answer was. With `doubted_by`, a session, this refusal may have been that call's own: it
-    counts when another session met one like it, a short while before.
+    `refused`: the tool was rate limited or unavailable, for `wait_ms` if it named a time. Otherwise it answered,
+    whatever the answer was. With `doubted_by`, a session, the refusal may concern that caller alone: it counts if
+    another session met one shortly before.
     """
 
     tool: str
@@ -46,7 +48,7 @@ class Sighting(NamedTuple):
 
 
 class CoolDown(msgspec.Struct, frozen=True, kw_only=True):
-    """A cool-down in force. `refusals` counts those in a row, a crowd that was refused at once as one."""
+    """A cool-down in force. `refusals` counts those in a row; agents refused at the same time count as one."""
 
     tool: str
     seconds_left: float
@@ -54,7 +56,7 @@ class CoolDown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _State(msgspec.Struct):
-    """What the script keeps of a tool."""
+    """The fields of a tool's stored state that are read here."""
 
     ends: float
     strikes: int = 0
@@ -67,30 +69,33 @@ class ToolHealth:
     """The tools of one team."""
 
     def __init__(self, database: Database, layout: Layout) -> None:
-        """Take the Redis and the team's shards."""
         self._db = database
         self._layout = layout
 
-    def note(self, sightings: Sequence[Sighting], cooldown: float) -> None:
-        """Merge what was seen, in order; what was noted before changes nothing.
+    def note(self, sightings: Sequence[ToolSighting], cooldown: float) -> None:
+        """Merge sightings, in order; one that was merged before changes nothing.
 
-        `cooldown`, in seconds, is for a refusal that names no time; it doubles with each further refusal.
+        `cooldown`, in seconds, is for a refusal that names no time; it doubles with each repeated refusal.
 
         Raises:
             Unavailable: Redis does not answer; some may have been noted.
         """
-        by_shard: dict[Shard, list[Sighting]] = {}
+        by_shard: dict[Shard, list[ToolSighting]] = {}
         for seen in sightings:
             by_shard.setdefault(self._layout.of(seen.tool), []).append(seen)
         calls = [
-            _note.call([shard.key("health")], [round(cooldown * 1000), _packed(group[start : start + BATCH])])
+            scripts.note_tools(
+                health=shard.key("health"),
+                cooldown_ms=round(cooldown * 1000),
+                sightings=_pack(group[start : start + MAX_SIGHTINGS]),
+            )
             for shard, group in by_shard.items()
-            for start in range(0, len(group), BATCH)
+            for start in range(0, len(group), MAX_SIGHTINGS)
         ]
         self._db.run_all(calls)
 
     def cooling(self, tools: Iterable[str]) -> dict[str, float]:
-        """Seconds left for those of these tools that are cooling down; one round trip.
+        """Return the seconds left for those of these tools that are cooling down; one round trip.
 
         Raises:
             Unavailable: Redis does not answer.
@@ -98,72 +103,90 @@ class ToolHealth:
         by_shard = self._by_shard(tools)
         if not by_shard:
             return {}
-        commands = [("HMGET", shard.key("health"), *names) for shard, names in by_shard.items()]
-        (seconds, micros), *replies = self._db.pipeline([("TIME",), *commands])
-        now = int(seconds) * 1000 + int(micros) // 1000
-        pairs = (
-            (name, _decode(raw))
-            for names, raws in zip(by_shard.values(), replies, strict=True)
+        nows, replies = self._read(
+            [("HMGET", shard.key("health"), *names) for shard, names in by_shard.items()], by_shard
+        )
+        raws = (
+            (name, raw, now)
+            for names, raws, now in zip(by_shard.values(), replies, nows, strict=True)
             for name, raw in zip(names, raws, strict=True)
             if raw is not None
         )
-        return {name: (state.ends - now) / 1000 for name, state in pairs if state.ends > now}
+        found = readable("tool", raws, lambda each: (each[0], _decode(each[1]).ends - each[2]))
+        return {name: left / 1000 for name, left in found if left > 0}
 
     def in_force(self) -> list[CoolDown]:
-        """Every cool-down of the team, the longest first; one round trip.
+        """Return every cool-down of the team, the longest first; one round trip.
 
         Raises:
             Unavailable: Redis does not answer.
         """
-        commands = [("HGETALL", shard.key("health")) for shard in self._layout.all]
-        (seconds, micros), *replies = self._db.pipeline([("TIME",), *commands])
-        now = int(seconds) * 1000 + int(micros) // 1000
+        shards = self._layout.all
+        nows, replies = self._read([("HGETALL", shard.key("health")) for shard in shards], shards)
         found = [
-            CoolDown(tool=name.decode(), seconds_left=(state.ends - now) / 1000, refusals=state.strikes)
-            for flat in replies
-            for name, state in zip(flat[::2], map(_decode, flat[1::2]), strict=True)
+            CoolDown(tool=name, seconds_left=(state.ends - now) / 1000, refusals=state.strikes)
+            for flat, now in zip(replies, nows, strict=True)
+            for name, state in readable(
+                "tool", zip(flat[::2], flat[1::2], strict=True), lambda pair: (pair[0].decode(), _decode(pair[1]))
+            )
             if state.ends > now
         ]
         return sorted(found, key=lambda each: (-each.seconds_left, each.tool))
+
+    def _read(self, commands: Sequence[Command], shards: Collection[Shard]) -> tuple[list[int], list[Any]]:
+        """Return each shard's time and the reply of its command, in one round trip.
+
+        Calls came at times that go on when the server's clock is set back, so cool-downs end by such a time, too.
+        """
+        clocks = [clock_read(shard) for shard in shards]
+        (seconds, micros), *replies = self._db.pipeline([("TIME",), *clocks, *commands])
+        now = int(seconds) * 1000 + int(micros) // 1000
+        return [now + behind(reply) for reply in replies[: len(clocks)]], replies[len(clocks) :]
 
     def _by_shard(self, tools: Iterable[str]) -> dict[Shard, list[str]]:
         groups: dict[Shard, list[str]] = {}
         for tool in dict.fromkeys(tools):
             try:
                 groups.setdefault(self._layout.of(tool), []).append(tool)
-            except InvalidInput:  # no tool call can name it, so nothing is known of it
+            except InvalidInput:  # no tool call can have this name, so nothing is known
                 continue
         return groups
 
 
-class Cooling:
-    """What `ToolHealth.cooling` says, asked at most once a second for each tool. Safe across threads; never raises."""
+class FleetHealth:
+    """A cache of `ToolHealth.cooling`, read at most once a second for each tool. Safe across threads; never raises.
 
-    def __init__(self, health: ToolHealth, away: Away | None = None) -> None:
-        """Take the tools; their Redis is one for callers that must not wait, and `away` is what they know of it."""
+    `health` needs a client with a call deadline; `breaker` is the circuit breaker that this client's callers share.
+    """
+
+    def __init__(self, health: ToolHealth, breaker: CircuitBreaker | None = None) -> None:
         self._health = health
+        self._unlock()
+        run_in_child(self._unlock)
+        self._known: dict[str, tuple[float, float]] = {}  # monotonic times: of the read, of the cool-down's end
+        self._breaker = breaker or CircuitBreaker()
+        self._refused = CircuitBreaker()  # for errors of this read alone, such as an access list's
+
+    def _unlock(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[float, float]] = {}  # when it was asked, when its cool-down ends: monotonic
-        self._away = away or Away()
-        self._refused = Away()  # what is wrong here alone, such as an access list
 
     def cooling(self, tools: Iterable[str]) -> dict[str, float]:
-        """Seconds left for those of these tools that are cooling down, as of at most a second ago.
+        """Return the seconds left for those of these tools that are cooling down, at most a second old.
 
-        While Redis is away it is what was known, as long as that lasts.
+        While Redis is away, known cool-downs run out.
         """
         names = list(dict.fromkeys(tools))
         now = clock.monotonic()
-        wanted = self._claim(names, now)
-        if wanted and not (self._away.lasts or self._refused.lasts):
-            self._ask(wanted)
+        wanted = self._claim_names(names, now)
+        if wanted and not (self._breaker.is_open or self._refused.is_open):
+            self._read(wanted)
             now = clock.monotonic()
         with self._lock:
             left = {name: self._known[name][1] - now for name in names if name in self._known}
         return {name: seconds for name, seconds in left.items() if seconds > 0}
 
-    def _claim(self, names: Sequence[str], now: float) -> list[str]:
-        """The names to ask for; another thread that wants them meanwhile makes do with what is known."""
+    def _claim_names(self, names: Sequence[str], now: float) -> list[str]:
+        """Return the names to read, and mark them as read: meanwhile other threads use the cached values."""
         with self._lock:
             wanted = [name for name in names if name not in self._known or now - self._known[name][0] > CACHED_SECONDS]
             for name in wanted:
@@ -171,13 +194,13 @@ class Cooling:
                     self._known[name] = (now, self._known[name][1])
         return wanted
 
-    def _ask(self, names: Sequence[str]) -> None:
+    def _read(self, names: Sequence[str]) -> None:
         try:
             found = self._health.cooling(names)
-        except Exception as error:  # noqa: BLE001 - no right to read, or not what we wrote: advice must not cost a call
-            trouble = self._away if isinstance(error, Unavailable) else self._refused
-            trouble.begin()  # an agent must not pay the patience for each call
-            _log.warning("tool_health.unknown", reason=f"{type(error).__name__}: {error}"[:500])
+        except Exception as error:  # noqa: BLE001 - forbidden, or not our data: advice must not fail a call
+            trouble = self._breaker if isinstance(error, Unavailable) else self._refused
+            trouble.trip()  # an agent must not pay the deadline for each call
+            _log.warning("tool_health.unavailable", reason=f"{type(error).__name__}: {error}"[:500])
             return
         now = clock.monotonic()
         with self._lock:
@@ -186,15 +209,22 @@ class Cooling:
             self._known.update({name: (now, now + found.get(name, 0.0)) for name in names})
 
 
-def _packed(sightings: Sequence[Sighting]) -> bytes:
+def _pack(sightings: Sequence[ToolSighting]) -> bytes:
     return msgspec.json.encode(
         [
-            (seen.tool, seen.at, seen.began, int(seen.refused), -1 if seen.wait_ms is None else seen.wait_ms, _by(seen))
+            (
+                seen.tool,
+                seen.at,
+                seen.began,
+                int(seen.refused),
+                -1 if seen.wait_ms is None else seen.wait_ms,
+                _pack_doubt(seen),
+            )
             for seen in sightings
         ]
     )
 
 
-def _by(seen: Sighting) -> str:
-    """Whose doubtful refusal it is, in a few bytes; "" where nobody doubts it."""
+def _pack_doubt(seen: ToolSighting) -> str:
+    """Hash the session of a doubtful refusal, to store it in a few bytes; "" if it is certain."""
     return hashlib.blake2b(seen.doubted_by.encode(), digest_size=8).hexdigest() if seen.doubted_by else ""

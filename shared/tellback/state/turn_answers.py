@@ -1,39 +1,48 @@
-"""What a host says at the end of a turn, as the scripts take it."""
+"""The end of a turn as a host reports it, in the form that the scripts take."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypedDict
 
 import msgspec
 
 from tellback.contracts.turns import OutgoingResponse, RoutingOutcome
-from tellback.state.database import Arg
+from tellback.truncation import truncate_bytes
 
 EXCERPT_BYTES: Final = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a host says: the response, for a failure its `code`, and `shown`, the redacted text for the history.
+class AnswerArgs(TypedDict):
+    """The arguments of the scripts that apply an answer."""
 
-    `late_ms` is how long after a fallback it is still sent. Without a response what the user is owed stays as it is.
+    response: bytes
+    code: str
+    excerpt: str
+    late_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnAnswer:
+    """A host's answer: the response, the `code` of a failure, and `excerpt`, the redacted text for the history.
+
+    `late_ms` is how long after a fallback it is still sent. Without a response the turn stays owed.
     """
 
     response: OutgoingResponse | None
     late_ms: int
     code: str = ""
-    shown: str = ""
+    excerpt: str = ""
 
     @property
-    def args(self) -> list[Arg]:
-        """As the scripts take them."""
+    def args(self) -> AnswerArgs:
+        """The arguments of the scripts that apply an answer."""
         response = b"" if self.response is None else msgspec.json.encode(self.response)
-        return [response, self.code, excerpt(self.shown), self.late_ms]
+        return {"response": response, "code": self.code, "excerpt": excerpt(self.excerpt), "late_ms": self.late_ms}
 
 
-class Routed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a pipeline did, for the history: the outcome, who failed, and why the response is no answer."""
+class RoutingReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The result of a pipeline, for the history: its outcome, what failed, and why the response is no answer."""
 
     outcome: RoutingOutcome
     code: str = ""
@@ -41,6 +50,5 @@ class Routed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def excerpt(text: str, limit: int = EXCERPT_BYTES) -> str:
-    """`text` cut to `limit` bytes as UTF-8, whole characters only."""
-    raw = text.encode()
-    return text if len(raw) <= limit else raw[: limit - 3].decode(errors="ignore") + "…"
+    """Truncate `text` to `limit` bytes of UTF-8, at a whole character."""
+    return truncate_bytes(text, limit, "…")

@@ -1,4 +1,8 @@
-"""The store of turns: what a user is owed, and until when."""
+"""The store of turns: each is an answer owed to a user by a deadline.
+
+Every change of a turn is one script on the shard of its conversation, which also stores the delivery and the history
+entry. If Redis lost a turn in a failover, the scripts that answer it recreate it from what its host knows.
+"""
 
 from __future__ import annotations
 
@@ -6,80 +10,63 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, TypedDict, cast
 
 import msgspec
 
-from tellback.contracts.turns import Answered, OutgoingResponse, TurnState
+from tellback.contracts.turns import AnswerResult, OutgoingResponse, TurnState
 from tellback.errors import InvalidInput, NotFound, StateConflict
 from tellback.names import turn_routing
-from tellback.state import due
-from tellback.state.database import Arg, Database
-from tellback.state.decision import Decision
-from tellback.state.intake import Entry, Lease, committed
+from tellback.state import turn_sweeps
+from tellback.state.database import Database, decide
+from tellback.state.intake import IntakeEntry, Lease, committed
 from tellback.state.keys import Layout, Shard
-from tellback.state.room import NOTHING, InTheWay, in_the_way, with_room
-from tellback.state.script import Call, Script
-from tellback.state.turn_answers import Answer, Routed, excerpt
+from tellback.state.outbox import NO_EVICTION, EvictionCandidate, eviction_candidate, with_eviction
+from tellback.state.readable import readable
+from tellback.state.script_calls import ScriptCall
+from tellback.state.scripts import common
+from tellback.state.scripts import turns as scripts
+from tellback.state.steady import GAP_MS, skews
+from tellback.state.turn_answers import RoutingReport, TurnAnswer, excerpt
+from tellback.state.turn_view import TurnRef, TurnView, view_of
 
 MAX_MERGED: Final = 100
-MAX_HANDED: Final = 10_000  # of one host in one shard
-
-_open = Decision("open_turn")
-_answer = Decision("answer_turn")
-_mark_finishing = Decision("mark_finishing")
-_progress = Decision("progress_turn")
-_close = Decision("close_turn")
-_defer = Decision("defer_turn")
-_hand_over = Decision("hand_over_turn")
-_merge = Decision("merge_turns")
-_forget_handed = Script("forget_handed")
-_forget_due = Script("forget_due_turn")
-_finish = Script("finish_turn")
-_fallback = Script("fallback_turn")
-
-
-@dataclass(frozen=True, slots=True)
-class TurnRef:
-    """Where a turn stands: all that its scripts need to find their keys."""
-
-    id: str
-    channel: str
-    conversation: str
-    session: str
-
-    def keys(self, shard: Shard) -> list[str]:
-        """The seven keys of `lua/lib/turn.lua`, in its order."""
-        return [
-            shard.key("turn", self.id),
-            shard.key("due"),
-            shard.key("out", self.channel),
-            shard.key("outq", self.channel, self.conversation),
-            shard.key("channels"),
-            shard.key("hist", self.session),
-            shard.key("turnstats"),
-        ]
+MAX_HANDED_OVER: Final = 10_000  # of one host in one shard: a host that never reads its list must not grow it
 
 
 @dataclass(frozen=True, slots=True)
 class NewTurn:
-    """A message that a user sent. Times are milliseconds; `text` is redacted and cut."""
+    """A message that a user sent. Times are milliseconds; `text` is redacted and truncated."""
 
     ref: TurnRef
     message_id: str
     text: str
     language: str
-    within_ms: int
+    deadline_ms: int
     limit_ms: int
     auto: bool
     host: str
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """What a host still knows of a turn that its Redis has lost; `opened_at` is in milliseconds, server time.
+class LostTurnArgs(TypedDict):
+    """The arguments of the scripts that restore a turn; without an id there is nothing to restore."""
 
-    `within_ms` is for how long a turn that is made again is owed, where no answer comes with it.
+    lost_id: str
+    lost_channel: str
+    lost_conversation: str
+    lost_session: str
+    lost_message_id: str
+    lost_language: str
+    lost_opened_at: int
+    lost_state: str
+    lost_within_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LostTurnOrigin:
+    """The data from which a host can recreate a turn that Redis lost; `opened_at` is in milliseconds, server time.
+
+    `within_ms` is the time to answer of a turn that is recreated without an answer.
     """
 
     message_id: str
@@ -88,20 +75,23 @@ class Origin:
     auto: bool
     within_ms: int = 30_000
 
-    def args(self, ref: TurnRef) -> list[Arg]:
-        """As `lua/lib/restore.lua` takes them."""
-        state = "auto" if self.auto else "open"
-        return [
-            ref.id, ref.channel, ref.conversation, ref.session, self.message_id, self.language, self.opened_at, state,
-            self.within_ms,
-        ]  # fmt: skip
+    def args(self, ref: TurnRef) -> LostTurnArgs:
+        """Return the arguments of `lua/lib/restore.lua`."""
+        return {
+            "lost_id": ref.id,
+            "lost_channel": ref.channel,
+            "lost_conversation": ref.conversation,
+            "lost_session": ref.session,
+            "lost_message_id": self.message_id,
+            "lost_language": self.language,
+            "lost_opened_at": self.opened_at,
+            "lost_state": "auto" if self.auto else "open",
+            "lost_within_ms": self.within_ms,
+        }
 
 
-NO_ORIGIN: Final = [""] * 9
-
-
-class Opened(msgspec.Struct, frozen=True):
-    """What `open` found or made; `new` is False where the message was opened before."""
+class OpenedTurn(msgspec.Struct, frozen=True):
+    """The turn that `open` found or created; `new` is False if the message already had one."""
 
     new: bool
     state: TurnState
@@ -110,51 +100,10 @@ class Opened(msgspec.Struct, frozen=True):
     opened_at: int
 
 
-class TurnView(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn as it stands. Times are milliseconds since the epoch, server time.
-
-    `delivery` is what is known of the first answer: waiting, sending (taken, or unknown), delivered, ambiguous, dead,
-    dropped: the outbox of its conversation was full. A late one is also dropped where it was stale. `host` is who is to
-    answer. `covers` counts turns merged into this one.
-    """
-
-    id: str
-    state: TurnState
-    channel: str
-    conversation: str
-    message_id: str
-    session: str
-    language: str = ""
-    text: str = ""
-    opened_at: int
-    deadline: int | None = None
-    closed_at: int | None = None
-    delivery: str | None = None
-    outcome: str | None = None
-    late_at: int | None = None
-    late_delivery: str | None = None
-    late_outcome: str | None = None
-    host: str = ""
-    handed_at: int | None = None
-    deferred_at: int | None = None
-    merged_into: str | None = None
-    covers: int = 0
-
-    @property
-    def ref(self) -> TurnRef:
-        """Where it stands."""
-        return TurnRef(self.id, self.channel, self.conversation, self.session)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the user still waits for a first answer."""
-        return self.state in {"open", "finishing"}
-
-
 def turn_id(layout: Layout, channel: str, conversation: str, message_id: str) -> str:
-    """The id of a message's turn: the same for the same message, and it names its shard.
+    """Return the id of a message's turn, which names its shard and is the same for the same message.
 
-    Message ids are unique within a conversation only, so all three parts count.
+    Message ids are unique only within a conversation, so the hash covers all three parts.
     """
     name = f"{turn_routing(channel, conversation)}\0{message_id}"
     digest = hashlib.blake2b(name.encode(), digest_size=12).hexdigest()
@@ -165,227 +114,272 @@ class Turns:
     """The turns of one team. Every method raises `Unavailable` while Redis is away."""
 
     def __init__(self, database: Database, layout: Layout) -> None:
-        """Take the Redis and the team's shards."""
         self._db = database
         self._layout = layout
 
     def shard(self, turn: str) -> Shard:
-        """The shard that an id names.
+        """Return the shard that a turn's id names.
 
         Raises:
-            InvalidInput: not the id of a turn of this team.
+            InvalidInput: this is not the id of a turn of this team.
         """
-        if not self.has_form(turn):
+        if not self.is_turn_id(turn):
             raise InvalidInput(f"turn {turn!r}: not the id of a turn")
         return self._layout.shard(int(turn[1:].partition("-")[0]))
 
-    def has_form(self, turn: str) -> bool:
-        """Whether this could be the id of a turn of this team."""
-        shard = due.shard_of(turn)
+    def is_turn_id(self, turn: str) -> bool:
+        """Check whether this can be the id of a turn of this team."""
+        shard = turn_sweeps.shard_of_turn(turn)
         return shard is not None and shard < self._layout.shards
 
-    def open(self, turn: NewTurn) -> Opened:
-        """Open a turn, or find the one that this message opened before."""
+    def open(self, turn: NewTurn) -> OpenedTurn:
+        """Open a turn, or return the one that this message opened before."""
         ref, shard = turn.ref, self.shard(turn.ref.id)
-        args: list[Arg] = [
-            ref.id, ref.channel, ref.conversation, turn.message_id, ref.session, turn.language, turn.text,
-            excerpt(turn.text), turn.within_ms, turn.limit_ms, int(turn.auto), turn.host,
-        ]  # fmt: skip
-        reply = _open.run(self._db, shard, [*ref.keys(shard), shard.key("turns")], args)
-        return msgspec.convert(reply, Opened)
+        decision = scripts.open_turn(
+            **ref.keys(shard),
+            turns=shard.key("turns"),
+            turn_id=ref.id,
+            channel=ref.channel,
+            conversation=ref.conversation,
+            message_id=turn.message_id,
+            session=ref.session,
+            language=turn.language,
+            text=turn.text,
+            excerpt=excerpt(turn.text),
+            within_ms=turn.deadline_ms,
+            limit_ms=turn.limit_ms,
+            auto=turn.auto,
+            host=turn.host,
+        )
+        reply = decide(self._db, shard, decision)
+        return msgspec.convert(reply, OpenedTurn)
 
-    def answer(self, ref: TurnRef, given: Answer, origin: Origin) -> Answered:
-        """The answer of a turn. One that Redis has lost is made again from its origin.
+    def answer(self, ref: TurnRef, given: TurnAnswer, origin: LostTurnOrigin) -> AnswerResult:
+        """Answer a turn; one that Redis lost is first recreated from its origin.
 
         Raises:
-            NotFound: its seven days are over.
+            NotFound: the turn is older than seven days.
         """
         shard = self.shard(ref.id)
 
-        def run(crowd: InTheWay) -> Any:
-            keys = [*ref.keys(shard), shard.key("turns"), *crowd.keys(shard)]
-            return _answer.run(self._db, shard, keys, [*given.args, crowd.key, *origin.args(ref)])
+        def run(crowd: EvictionCandidate) -> Any:
+            parts, turns = crowd.parts(shard), shard.key("turns")
+            decision = scripts.answer_turn(**ref.keys(shard), turns=turns, **parts, **given.args, **origin.args(ref))
+            return decide(self._db, shard, decision)
 
-        return cast("Answered", _known(ref, with_room(run)["result"]))
+        return cast("AnswerResult", _checked_state(ref, with_eviction(run)["result"]))
 
-    def mark_finishing(self, ref: TurnRef, grace_ms: int, origin: Origin | None = None) -> TurnState:
-        """Note that an answer is about to enter the intake; the sweep leaves the turn alone for the grace.
+    def mark_finishing(self, ref: TurnRef, grace_ms: int, origin: LostTurnOrigin | None = None) -> TurnState:
+        """Mark that an answer is about to enter the intake; no fallback is sent during the grace.
 
-        A turn that Redis has lost is made again from its origin.
+        A turn that Redis lost is first recreated from its origin.
 
         Raises:
-            NotFound: there is no such turn (any more).
+            NotFound: there is no such turn, or it has expired.
         """
         shard = self.shard(ref.id)
-        args = [grace_ms, *_origin_args(ref, origin)]
-        reply = _mark_finishing.run(self._db, shard, [*ref.keys(shard), shard.key("turns")], args)
-        return cast("TurnState", _known(ref, reply["state"]))
+        restored, turns = _origin_args(ref, origin), shard.key("turns")
+        decision = scripts.mark_finishing(**ref.keys(shard), turns=turns, grace_ms=grace_ms, **restored)
+        reply = decide(self._db, shard, decision)
+        return cast("TurnState", _checked_state(ref, reply["state"]))
 
     def progress(self, ref: TurnRef) -> int:
-        """Extend the deadline up to the hard limit; milliseconds left, 0 where the turn is not open.
+        """Extend the deadline up to the hard limit; return the milliseconds left, 0 if the turn is not open.
 
         Raises:
-            NotFound: there is no such turn (any more).
+            NotFound: there is no such turn, or it has expired.
         """
         shard = self.shard(ref.id)
-        reply = _progress.run(self._db, shard, ref.keys(shard))
-        _known(ref, reply["state"])
+        reply = decide(self._db, shard, scripts.progress_turn(**ref.keys(shard)))
+        _checked_state(ref, reply["state"])
         return int(reply["left"])
 
     def defer(self, ref: TurnRef, ms: int) -> int:
-        """Set the deadline anew, up to the hard limit; milliseconds left, 0 where the turn is not open.
+        """Set a new deadline, at most the hard limit; return the milliseconds left, 0 if the turn is not open.
 
         Raises:
-            NotFound: there is no such turn (any more).
+            NotFound: there is no such turn, or it has expired.
         """
         shard = self.shard(ref.id)
-        reply = _defer.run(self._db, shard, ref.keys(shard), [ms])
-        _known(ref, reply["state"])
+        reply = decide(self._db, shard, scripts.defer_turn(**ref.keys(shard), ms=ms))
+        _checked_state(ref, reply["state"])
         return int(reply["left"])
 
     def hand_over(self, ref: TurnRef, host: str) -> tuple[bool, TurnState]:
-        """Give an open turn to another host; whether it has it now, and the turn's state.
+        """Hand an open turn over to another host; return True if that host has it now, and the turn's state.
 
         Raises:
-            NotFound: there is no such turn (any more).
+            NotFound: there is no such turn, or it has expired.
         """
         shard = self.shard(ref.id)
-        keys = [*ref.keys(shard), shard.key("handed", host)]
-        reply = _hand_over.run(self._db, shard, keys, [host, MAX_HANDED])
-        return bool(reply["handed"]), cast("TurnState", _known(ref, reply["state"]))
+        handover = shard.key("handover", host)
+        decision = scripts.hand_over_turn(**ref.keys(shard), handover=handover, host=host, limit=MAX_HANDED_OVER)
+        reply = decide(self._db, shard, decision)
+        return bool(reply["handed_over"]), cast("TurnState", _checked_state(ref, reply["state"]))
 
     def merge(self, turns: Sequence[TurnRef], into: TurnRef) -> None:
-        """Let one open turn cover others of its conversation: all of them, or none.
+        """Merge open turns of a conversation into one: all of them, or none.
 
         Raises:
-            NotFound: one of them is not there (any more).
+            NotFound: one of them does not exist or has expired.
             StateConflict: one of them is not open.
         """
         shard = self.shard(into.id)
-        keys = into.keys(shard)
-        for turn in turns:
-            keys += [shard.key("turn", turn.id), shard.key("hist", turn.session)]
-        reply = _merge.run(self._db, shard, keys, [into.id, *(turn.id for turn in turns)])
-        if reply["result"] == "gone":
+        decision = scripts.merge_turns(
+            **into.keys(shard),
+            turn_id=into.id,
+            covered_turns=[shard.key("turn", turn.id) for turn in turns],
+            covered_hists=[shard.key("hist", turn.session) for turn in turns],
+            covered_ids=[turn.id for turn in turns],
+        )
+        reply = decide(self._db, shard, decision)
+        if reply["result"] == "not_found":
             raise NotFound(f"turn {reply['turn']}: no such turn; turns are kept for seven days; nothing was merged")
         if reply["result"] == "refused":
             where = f" into {reply['into']}" if reply.get("into") else ""
             raise StateConflict(f"turn {reply['turn']} is {reply['state']}{where}, not open: nothing was merged")
 
-    def handed_to(self, host: str, limit: int) -> list[TurnView]:
-        """Open turns that were handed over to this host and are with it still, the longest there first."""
-        commands = [("ZRANGE", shard.key("handed", host), 0, limit - 1) for shard in self._layout.all]
+    def handed_over_to(self, host: str, limit: int) -> list[TurnView]:
+        """Return open turns that were handed over to this host and that it still owes, oldest handover first."""
+        commands = [("ZRANGE", shard.key("handover", host), 0, limit - 1) for shard in self._layout.all]
+        known = set[str]()
+        # Closed turns hide open ones behind the limit: remove them and read again until no removal helps.
         while True:
             ids = [turn.decode() for reply in self._db.pipeline(commands) for turn in reply]
-            found = [turn for turn in self.load(ids) if turn is not None and turn.is_open and turn.host == host]
+            found = [turn for turn in self._readable(ids) if turn.is_open and turn.host == host]
             past = set(ids) - {turn.id for turn in found}
-            if not past:
+            if past <= known:  # ids that stay after their removal are unreadable turns
                 waiting = [turn for turn in found if turn.state == "open"]
                 return sorted(waiting, key=lambda turn: turn.handed_at or 0)[:limit]
-            self._db.run_all([self._forget_call(turn, host) for turn in sorted(past)])
+            self._db.run_all([self._drop_handover_call(turn, host) for turn in sorted(past)])
+            known = past
 
-    def _forget_call(self, turn: str, host: str) -> Call:
+    def _drop_handover_call(self, turn: str, host: str) -> ScriptCall:
         shard = self.shard(turn)
-        return _forget_handed.call([shard.key("handed", host), shard.key("turn", turn)], [turn, host])
+        keys = shard.key("handover", host), shard.key("turn", turn)
+        return scripts.drop_handover(handover=keys[0], turn=keys[1], turn_id=turn, host=host)
 
     def close(self, ref: TurnRef, reason: str) -> tuple[bool, TurnState]:
-        """Close a turn without a reply; whether it is so now, and its state.
+        """Close a turn without a reply; return True if it is closed that way now, and its state.
 
         Raises:
-            NotFound: there is no such turn (any more).
+            NotFound: there is no such turn, or it has expired.
         """
         shard = self.shard(ref.id)
-        reply = _close.run(self._db, shard, ref.keys(shard), [excerpt(reason)])
-        return bool(reply["closed"]), cast("TurnState", _known(ref, reply["state"]))
+        reply = decide(self._db, shard, scripts.close_turn(**ref.keys(shard), reason=excerpt(reason)))
+        return bool(reply["closed"]), cast("TurnState", _checked_state(ref, reply["state"]))
 
     def apply_finished(
         self,
         lease: Lease,
-        entry: Entry,
+        entry: IntakeEntry,
         ref: TurnRef,
-        given: Answer,
+        given: TurnAnswer,
         *,
-        routed: Routed | None = None,
-        origin: Origin | None = None,
+        routed: RoutingReport | None = None,
+        origin: LostTurnOrigin | None = None,
     ) -> bool:
-        """Apply the answer of an intake entry and acknowledge it. False, and nothing done, if there is no such turn.
+        """Apply the answer of an intake entry and acknowledge it; return False, with nothing done, if there is no turn.
 
-        `routed` is what the pipeline tells the history. A turn that Redis has lost is made again from its origin.
+        `routed` goes into the history. A turn that Redis lost is first recreated from its origin.
 
         Raises:
             Fenced: the lease has passed on.
         """
         story = b"" if routed is None else msgspec.json.encode(routed)
-        known = [*lease.keys, *ref.keys(lease.shard), lease.shard.key("turns")]
 
-        def run(crowd: InTheWay) -> Any:
-            args = [*lease.args([entry]), *given.args, story, crowd.key, *_origin_args(ref, origin)]
-            return self._db.run(_finish.call([*known, *crowd.keys(lease.shard)], args))
+        def run(crowd: EvictionCandidate) -> Any:
+            call = scripts.finish_turn(
+                **lease.commit_of([entry]),
+                **ref.keys(lease.shard),
+                **crowd.parts(lease.shard),
+                **given.args,
+                **_origin_args(ref, origin),
+                turns=lease.shard.key("turns"),
+                routed=story,
+            )
+            return self._db.run(call)
 
-        reply = with_room(run)
-        return reply != b"gone" and committed(reply)
+        reply = with_eviction(run)
+        return reply != b"not_found" and committed(reply)
 
-    def overdue(self, limit: int) -> list[str]:
-        """Ids of turns whose deadline has passed, longest overdue first, at most `limit`."""
-        return due.overdue(self._db, self._layout, limit)
+    def overdue(self, limit: int, gap_ms: int = GAP_MS) -> list[str]:
+        """Return ids of turns whose deadline has passed, longest overdue first, at most `limit`."""
+        return turn_sweeps.overdue(self._db, self._layout, limit, gap_ms)
 
     def fall_back(self, answers: Sequence[tuple[TurnRef, OutgoingResponse]]) -> list[bool | Exception]:
-        """Give each turn that is overdue and open at that moment its fallback: whether it got one, or what failed."""
-        replies = self._db.run_each([self._fallback_call(ref, response, NOTHING) for ref, response in answers])
+        """Send its fallback to each turn that is still overdue and open.
+
+        Returns True for each turn that got one, or its error: one failing turn does not stop the others.
+        """
+        replies = self._db.run_each([self._fallback_call(ref, response, NO_EVICTION) for ref, response in answers])
         for index, (ref, response) in enumerate(answers):
-            crowd = in_the_way(replies[index])
+            crowd = eviction_candidate(replies[index])
             if crowd is not None:
-                replies[index] = with_room(partial(self._fall_back_alone, ref, response), crowd)
+                replies[index] = with_eviction(partial(self._fall_back_alone, ref, response), crowd)
         return [reply if isinstance(reply, Exception) else reply == b"fallback" for reply in replies]
 
-    def _fall_back_alone(self, ref: TurnRef, response: OutgoingResponse, crowd: InTheWay) -> Any:
-        return self._db.run_each([self._fallback_call(ref, response, crowd)])[0]
+    def _fall_back_alone(self, ref: TurnRef, response: OutgoingResponse, evicted: EvictionCandidate) -> Any:
+        return self._db.run_each([self._fallback_call(ref, response, evicted)])[0]
 
-    def _fallback_call(self, ref: TurnRef, response: OutgoingResponse, crowd: InTheWay) -> Call:
+    def _fallback_call(self, ref: TurnRef, response: OutgoingResponse, evicted: EvictionCandidate) -> ScriptCall:
         shard = self.shard(ref.id)
-        keys = [*ref.keys(shard), *crowd.keys(shard)]
-        return _fallback.call(keys, [ref.id, msgspec.json.encode(response), crowd.key])
+        answer = msgspec.json.encode(response)
+        return scripts.fallback_turn(**ref.keys(shard), **evicted.parts(shard), turn_id=ref.id, response=answer)
 
-    def forget_due(self, turns: Iterable[str]) -> None:
-        """Take ids out of the due set whose turn has gone after its lifetime."""
+    def drop_due(self, turns: Iterable[str]) -> None:
+        """Remove ids from the due set whose turn has expired."""
         places = [(turn, self.shard(turn)) for turn in turns]
-        self._db.run_all([_forget_due.call([at.key("due"), at.key("turn", turn)], [turn]) for turn, at in places])
+        drops = [common.drop_gone(index=at.key("due"), key=at.key("turn", turn), member=turn) for turn, at in places]
+        self._db.run_all(drops)
 
     def postpone(self, turn: str, ms: int) -> None:
-        """Let the sweep look at a turn again in so long; its deadline stays as it was."""
-        self._db.command("ZADD", self.shard(turn).key("due"), "XX", self._db.now_ms() + ms, turn)
+        """Hide a turn from the sweep for `ms`; its deadline stays."""
+        self._db.run(common.postpone(index=self.shard(turn).key("due"), member=turn, ms=ms))
 
     def load(self, turns: Sequence[str], *, text: bool = False) -> list[TurnView | None]:
-        """The turns of these ids; None where there is none (any more). Their texts, up to 64 KB each, only if asked."""
+        """Load turns; None for one that does not exist. Their texts, up to 64 KB each, are read only with `text`."""
         names = [name for name in TurnView.__struct_fields__ if text or name != "text"]
-        replies = self._db.pipeline([("HMGET", self.shard(turn).key("turn", turn), *names) for turn in turns])
-        return [_view(names, values) for values in replies]
+        return [view_of(names, stored) for stored in self._stored(turns, names)]
+
+    def _stored(self, turns: Sequence[str], names: Sequence[str]) -> list[tuple[list[bytes | None], int]]:
+        """Return these fields of each turn, and how far the server's clock is ahead of its shard's steady one."""
+        shards = [self.shard(turn) for turn in turns]
+        places = zip(shards, turns, strict=True)
+        replies = self._db.pipeline([("HMGET", shard.key("turn", turn), *names) for shard, turn in places])
+        some = sorted(set(shards), key=lambda shard: shard.index)
+        ahead = dict(zip(some, skews(self._db, some), strict=True))
+        return [(values, ahead[shard]) for shard, values in zip(shards, replies, strict=True)]
 
     def newest(self, limit: int) -> list[TurnView]:
-        """The turns opened last, oldest of them first."""
+        """Return the turns opened last, oldest first."""
         found = self._listed([("ZRANGE", shard.key("turns"), -limit, -1) for shard in self._layout.all])
         return sorted(found, key=lambda turn: turn.opened_at)[-limit:]
 
     def open_now(self, limit: int) -> list[TurnView]:
-        """Open turns, the nearest deadline first."""
+        """Return open turns, the nearest deadline first."""
         found = self._listed([("ZRANGE", shard.key("due"), 0, limit - 1) for shard in self._layout.all])
         return sorted((turn for turn in found if turn.is_open), key=lambda turn: turn.deadline or 0)[:limit]
 
     def _listed(self, commands: list[tuple[str, str, int, int]]) -> list[TurnView]:
         ids = [turn.decode(errors="replace") for reply in self._db.pipeline(commands) for turn in reply]
-        return [turn for turn in self.load([turn for turn in ids if self.has_form(turn)]) if turn is not None]
+        return self._readable([turn for turn in ids if self.is_turn_id(turn)])
+
+    def _readable(self, turns: Sequence[str]) -> list[TurnView]:
+        """Load those of these turns that exist, without unreadable ones, which a newer release may have written."""
+        names = [name for name in TurnView.__struct_fields__ if name != "text"]
+        found = readable("turn", self._stored(turns, names), partial(view_of, names))
+        return [turn for turn in found if turn is not None]
 
 
-def _origin_args(ref: TurnRef, origin: Origin | None) -> list[Arg]:
-    return [*NO_ORIGIN] if origin is None else origin.args(ref)
+def _origin_args(ref: TurnRef, origin: LostTurnOrigin | None) -> LostTurnArgs:
+    if origin is not None:
+        return origin.args(ref)
+    nothing = LostTurnOrigin(message_id="", language="", opened_at=0, auto=False)
+    return nothing.args(TurnRef(id="", channel="", conversation="", session=""))
 
 
-def _known(ref: TurnRef, state: str) -> str:
-    if state == "gone":
+def _checked_state(ref: TurnRef, state: str) -> str:
+    if state == "not_found":
         raise NotFound(f"turn {ref.id}: no such turn; turns are kept for seven days")
     return state
-
-
-def _view(names: list[str], values: list[bytes | None]) -> TurnView | None:
-    fields = {name: value.decode() for name, value in zip(names, values, strict=True) if value is not None}
-    return msgspec.convert(fields, TurnView, strict=False) if fields else None

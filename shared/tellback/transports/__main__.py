@@ -1,6 +1,6 @@
-"""`python -m tellback.transports print | webhook | telegram --channel NAME`: a reference transport as a process.
+"""Run a reference transport: `python -m tellback.transports print | webhook | telegram --channel NAME`.
 
-SIGTERM and SIGINT end it cleanly: the delivery in hand is finished and settled, and no other one is taken.
+SIGTERM and SIGINT stop it cleanly: it finishes and settles the current delivery and takes no other.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Final
 
 from tellback.client.connection import Tellback, connect
 from tellback.errors import ConfigurationError, InvalidInput, TellbackError
-from tellback.transports.printing import PrintTransport
-from tellback.transports.serving import Transport, serve
+from tellback.transports.serving import PrintTransport, Transport, serve
 from tellback.transports.telegram import API, TelegramTransport
 from tellback.transports.webhook import WebhookTransport
 
@@ -25,17 +24,17 @@ TOKEN: Final = "TELLBACK_TELEGRAM_TOKEN"  # noqa: S105 - the name of a variable
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run until told to stop; the exit code: 2 for wrong arguments or settings, 1 for another error of ours, else 0."""
+    """Run until a signal; return 0, or 2 for invalid arguments or settings, or 1 for another Tellback error."""
     given = _parser().parse_args(arguments)
     stop = threading.Event()
 
-    def end(_number: int, _frame: FrameType | None) -> None:
+    def stop_serving(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+        signal.signal(number, stop_serving)
     try:
-        transport = _transport(given)
+        transport = _build_transport(given)
         with connect(given.redis_url, team=given.team) as tb:
             _serve_all(tb, given.channel, transport, stop, given.threads)
     except TellbackError as error:
@@ -47,33 +46,34 @@ def main(arguments: list[str] | None = None) -> int:
 def _serve_all(tb: Tellback, channel: str, transport: Transport, stop: threading.Event, threads: int) -> None:
     failures: list[Exception] = []
 
-    def one() -> None:
+    def serve_one() -> None:
         try:
             serve(tb, channel, transport, stop=stop)
-        except Exception as error:  # noqa: BLE001 - a thread's end must be the process's, so that somebody starts it again
+        except Exception as error:  # noqa: BLE001 - ends the process, which its supervisor restarts
             failures.append(error)
             stop.set()
 
-    running = [threading.Thread(target=one, name=f"transport-{number}") for number in range(threads)]
+    # A delivery blocks its thread until the platform replies; further threads serve other conversations meanwhile.
+    running = [threading.Thread(target=serve_one, name=f"transport-{number}") for number in range(threads)]
     for thread in running:
         thread.start()
     while any(thread.is_alive() for thread in running):
         for thread in running:
-            thread.join(0.2)  # a signal's handler runs between two waits
+            thread.join(0.2)  # short waits, so that a signal's handler runs between two of them
     if failures:
         raise failures[0]
 
 
-def _transport(given: argparse.Namespace) -> Transport:
+def _build_transport(given: argparse.Namespace) -> Transport:
     if given.transport == "webhook":
-        secret = _secret(SECRET)
+        secret = _read_secret(SECRET)
         return WebhookTransport(given.url, secret, timeout=given.timeout, deduplicates=given.deduplicates)
     if given.transport == "telegram":
-        return TelegramTransport(_secret(TOKEN), api=given.api, timeout=given.timeout)
+        return TelegramTransport(_read_secret(TOKEN), api=given.api, timeout=given.timeout)
     return PrintTransport()
 
 
-def _secret(name: str) -> str:
+def _read_secret(name: str) -> str:
     value = os.environ.get(name, "").strip()
     if not value:
         raise ConfigurationError(f"{name}: set it in the environment; a command line can be read by others")
@@ -93,13 +93,13 @@ def _parser() -> argparse.ArgumentParser:
     for kind in (kinds.add_parser("print", help="print to standard output"), webhook, telegram):
         kind.add_argument("--channel", required=True, help="the channel whose deliveries it sends")
         kind.add_argument("--timeout", type=float, default=10.0, help="seconds for one request (default: %(default)s)")
-        kind.add_argument("--threads", type=_threads, default=1, help="conversations served at once (default: 1)")
+        kind.add_argument("--threads", type=_thread_count, default=1, help="conversations served at once (default: 1)")
         kind.add_argument("--redis-url", help="Redis of the state; default: TELLBACK_REDIS_URL")
         kind.add_argument("--team", help="the team; default: TELLBACK_TEAM")
     return parser
 
 
-def _threads(text: str) -> int:
+def _thread_count(text: str) -> int:
     number = int(text)
     if not 1 <= number <= 64:
         raise argparse.ArgumentTypeError("1 to 64")

@@ -1,48 +1,58 @@
-"""The loop of a transport: take, send, settle; until it is told to stop."""
+"""The loop of a transport: take a delivery, send it, settle it; and the printing transport, the shortest example.
+
+The loop outlives a failing transport and an absent Redis. It never sends a delivery twice by itself: when it can't
+settle an outcome, the lease expires and the outbox decides.
+"""
 
 from __future__ import annotations
 
+import sys
 import threading
-from typing import Final, Protocol, cast
+from contextlib import suppress
+from functools import partial
+from typing import Final, Protocol, TextIO, cast
 
 from tellback import clock
+from tellback.backoff import Backoff, retry
 from tellback.client.connection import Tellback
 from tellback.client.outbox import OutboxDelivery, Reconcile
 from tellback.contracts.turns import RoutingOutcome
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.log import get_logger
+from tellback.sanitize import terminal_text
 
-IDLE: Final = 0.5  # seconds after which a loop with nothing to do looks whether it is to stop
-PAUSE: Final = 0.5
-LONGEST_PAUSE: Final = 5.0
-SETTLE_PATIENCE: Final = 60.0  # seconds that an outcome is kept while Redis is away
+IDLE_WAIT: Final = 0.5  # seconds; bounds how long an idle loop takes to notice `stop`
+
+BACKOFF: Final = Backoff(first=0.5, longest=5.0)
+
+SETTLE_TIMEOUT: Final = 60.0  # seconds to keep trying to settle while Redis is unavailable
 
 _log = get_logger("tellback.transports")
 
 
 class Transport(Protocol):
-    """Sends one delivery and says what became of it."""
+    """Sends deliveries, one at a time, and returns their outcomes."""
 
     @property
     def longest(self) -> float:
-        """The longest time that one delivery takes, in seconds; shorter than the lease."""
+        """The longest time that one delivery takes, in seconds; it must be shorter than the lease."""
         ...
 
     def send(self, delivery: OutboxDelivery) -> RoutingOutcome:
-        """Send one delivery; what is raised, or returned and no outcome, counts as ambiguous."""
+        """Send one delivery; an exception or a result of another type counts as ambiguous."""
         ...
 
 
 def serve(
     tb: Tellback, channel: str, transport: Transport, *, stop: threading.Event, reconcile: Reconcile | None = None
 ) -> None:
-    """Send what comes due on a channel until `stop` is set; the delivery in hand is finished and settled.
+    """Send a channel's due deliveries until `stop` is set; the current delivery is still finished and settled.
 
-    While Redis is away it waits. An outcome is kept until Redis takes it, for up to a minute.
+    While Redis is unavailable it waits, and retries to settle an outcome for up to a minute.
 
     Raises:
-        ConfigurationError: a delivery may take longer than its lease, so that another transport would send it too.
-        InvalidInput: the channel is no name.
+        ConfigurationError: a delivery may take longer than its lease, and another transport would send it, too.
+        InvalidInput: the channel isn't a valid name.
     """
     lease = tb.context.settings.outbox_lease
     if transport.longest >= lease:
@@ -50,56 +60,74 @@ def serve(
             f"TELLBACK_OUTBOX_LEASE is {lease:g} s, and one delivery may take {transport.longest:g} s: "
             "raise the one or lower the other"
         )
-    pause = PAUSE
+
+    def report(away: BaseException) -> None:
+        _log.warning("transport.retry", reason=str(away), channel=channel)
+
     while not stop.is_set():
-        try:
-            _send_due(tb, channel, transport, stop, reconcile)
-            pause = PAUSE
-        except Unavailable as away:
-            _log.warning("transport.waits", reason=str(away), channel=channel)
-            stop.wait(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+        with suppress(Unavailable):  # it was stopped meanwhile
+            retry(partial(_send_due, tb, channel, transport, stop, reconcile), BACKOFF, stop=stop, report=report)
 
 
 def _send_due(
     tb: Tellback, channel: str, transport: Transport, stop: threading.Event, reconcile: Reconcile | None
 ) -> None:
-    deliveries = tb.outbox(channel, wait=IDLE, reconcile=reconcile)
-    while not stop.is_set():  # asked before the next one is taken
+    deliveries = tb.outbox(channel, wait=IDLE_WAIT, reconcile=reconcile)
+    while not stop.is_set():  # checked before taking the next one, which would wait for its lease to expire
         delivery = next(deliveries, None)
         if delivery is None:
             return
-        _settle(delivery, _sent(transport, delivery), stop)
+        _settle_delivery(delivery, _send_delivery(transport, delivery), stop)
 
 
-def _sent(transport: Transport, delivery: OutboxDelivery) -> RoutingOutcome:
+def _send_delivery(transport: Transport, delivery: OutboxDelivery) -> RoutingOutcome:
     try:
         outcome = cast("object", transport.send(delivery))
         if isinstance(outcome, RoutingOutcome):
             return outcome
-        raise TypeError(f"it returned {type(outcome).__name__}, not RoutingOutcome")  # noqa: TRY301 - it may have sent
-    except Exception as error:  # noqa: BLE001 - whatever a transport raises, its channel goes on
+        raise TypeError(f"it returned {type(outcome).__name__}, not RoutingOutcome")  # noqa: TRY301 - handled below like a crash: it may have sent
+    except Exception as error:  # noqa: BLE001 - one failing delivery must not stop the channel
         _log.error("transport.failed", turn=delivery.turn_id, error=type(error).__name__, channel=delivery.channel)
         return RoutingOutcome(attempted=True, ambiguous=True, error=f"the transport failed: {type(error).__name__}")
 
 
-def _settle(delivery: OutboxDelivery, outcome: RoutingOutcome, stop: threading.Event) -> None:
-    end, pause = clock.monotonic() + SETTLE_PATIENCE, PAUSE
-    while True:
+def _settle_delivery(delivery: OutboxDelivery, outcome: RoutingOutcome, stop: threading.Event) -> None:
+    end = clock.monotonic() + SETTLE_TIMEOUT
+    settled = retry(lambda: delivery.settle(outcome), BACKOFF, end=end, stop=stop)
+    if settled != "delivered":
+        _log.warning(
+            f"delivery.{settled}",
+            turn=delivery.turn_id,
+            attempt=delivery.attempt,
+            error=outcome.error,
+            channel=delivery.channel,
+        )
+
+
+class PrintTransport:
+    """Writes each delivery as lines of text to `out` or standard output; control characters are escaped."""
+
+    longest = 0.0
+    """The longest time that one delivery takes, in seconds."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out
+
+    def send(self, delivery: OutboxDelivery) -> RoutingOutcome:
+        """Write one delivery."""
+        response = delivery.response
+        lines = [f"{delivery.channel} {delivery.conversation} {delivery.kind}: {response.text or ''}".rstrip()]
+        lines += [f"  voice: {response.voice}"] if response.voice else []
+        lines += [f"  attachment: {reference}" for reference in response.attachments]
+        out = self._out or sys.stdout
         try:
-            settled = delivery.settle(outcome)
-        except Unavailable:
-            if clock.monotonic() >= end or stop.is_set():
-                raise
-            stop.wait(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
-            continue
-        if settled != "delivered":
-            _log.warning(
-                f"delivery.{settled}",
-                turn=delivery.turn_id,
-                attempt=delivery.attempt,
-                error=outcome.error,
-                channel=delivery.channel,
-            )
-        return
+            out.write("".join(f"{terminal_text(line)}\n" for line in lines))
+            out.flush()
+        except (OSError, ValueError) as error:  # ValueError: the stream is closed
+            return RoutingOutcome(attempted=False, error=f"cannot write: {type(error).__name__}")
+        return RoutingOutcome(
+            attempted=True,
+            sent_text=response.text is not None,
+            sent_voice=response.voice is not None,
+            sent_attachments=len(response.attachments),
+        )

@@ -1,37 +1,124 @@
-"""A transport that posts each delivery to a URL, signed."""
+"""A transport that posts each delivery to a URL, signed, and the check that its receiver makes.
+
+The signature is HMAC-SHA256 over the time and the body. The time is signed so that nobody can replay an old request
+with a new date; within `MAX_AGE_SECONDS` only the idempotency key tells a replay. Requirement T-66.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import ssl
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from tellback import clock
 from tellback.client.outbox import OutboxDelivery
-from tellback.contracts.turns import OutgoingResponse, RoutingOutcome
-from tellback.transports.posting import OK, REDIRECTS, NoReply, NotSent, Reply, check_url, post
-from tellback.transports.signature import (
-    IDEMPOTENCY_KEY,
-    SIGNATURE,
-    TIMESTAMP,
-    WebhookMessage,
-    check_secret,
-    sign,
-)
+from tellback.contracts.turns import DeliveryKind, OutgoingResponse, RoutingOutcome
+from tellback.errors import InvalidInput
+from tellback.transports.http_post import OK, REDIRECTS, NoReply, NotSent, Reply, check_url, post_request
 
-NOT_THERE: Final = frozenset({401, 403, 404, 407, 421, 429, 503})
-"""The receiver took nothing and may later: it is not set up, or asks to wait. No attempt is spent."""
-AGAIN: Final = frozenset({408, 409, 425})
-GATEWAY: Final = frozenset({502, 504})
-"""Somebody before the receiver speaks, who may have passed the request on."""
+SIGNATURE: Final = "Tellback-Signature"
+
+TIMESTAMP: Final = "Tellback-Timestamp"
+
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+
+MAX_AGE_SECONDS: Final = 300.0  # how far the clocks of both sides may differ, transit included
+
+MIN_SECRET: Final = 16  # bytes; a shorter secret could be guessed offline from one captured request
+
+MAX_BODY: Final = 1 << 20  # bytes; `verify` refuses a larger body before it computes a digest
+
+
+class WebhookMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of a webhook. Store `idempotency_key` with the message: the same key is the same message."""
+
+    idempotency_key: str
+    turn: str
+    channel: str
+    conversation: str
+    kind: DeliveryKind
+    attempt: int
+    at: int
+    """The time at which it entered the outbox, in milliseconds since the epoch."""
+    response: OutgoingResponse
+
+
+def check_secret(name: str, secret: str) -> str:
+    """Check a secret and return it.
+
+    Raises:
+        InvalidInput: the secret is shorter than 16 bytes.
+    """
+    if len(secret.encode()) < MIN_SECRET:
+        raise InvalidInput(f"{name}: at least {MIN_SECRET} bytes; `openssl rand -hex 32` makes one")
+    return secret
+
+
+def sign(body: bytes, secret: str, *, at: int) -> str:
+    """Return the value of `Tellback-Signature` for a body sent at `at`, in seconds since the epoch."""
+    return f"v1={_hmac_digest(body, secret, str(at))}"
+
+
+def verify(
+    body: bytes, headers: Mapping[str, str], secret: str | Sequence[str], *, window: float = MAX_AGE_SECONDS
+) -> WebhookMessage:
+    """Verify a request and return its message; call this first, with the raw body as received.
+
+    Any one of several secrets may have signed it, so that you can change the secret without losing requests. Within
+    `window` seconds the same request may come again: if you already have its `idempotency_key`, answer 2xx and do
+    nothing.
+
+    Raises:
+        InvalidInput: the signature is missing or wrong, the time is outside the window, or the body isn't a message.
+            Answer 401.
+    """
+    given = {name.lower(): value for name, value in headers.items()}
+    secrets = [secret] if isinstance(secret, str) else list(secret)
+    stamp, signatures = given.get(TIMESTAMP.lower(), ""), given.get(SIGNATURE.lower(), "")
+    if not (stamp.isascii() and stamp.isdigit() and len(stamp) <= 12):
+        raise InvalidInput(f"{TIMESTAMP}: missing, or not seconds since the epoch")
+    if len(body) > MAX_BODY:
+        raise InvalidInput(f"body: above {MAX_BODY} bytes")
+    digests = [_hmac_digest(body, check_secret("secret", each), stamp).encode() for each in secrets]
+    # Eight signatures at most: a header full of them must not make the comparison expensive.
+    offered = [part.strip().removeprefix("v1=").encode() for part in signatures.split(",")[:8]]
+    if not any(hmac.compare_digest(digest, each) for digest in digests for each in offered):
+        raise InvalidInput(f"{SIGNATURE}: missing, or not made with this secret")
+    if not abs(clock.wall() - int(stamp)) <= window:
+        raise InvalidInput(f"{TIMESTAMP}: more than {window:g} s from now; replayed, or a clock is wrong")
+    try:
+        message = msgspec.json.decode(body, type=WebhookMessage)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"body: not a message of Tellback ({error})") from error
+    if given.get(IDEMPOTENCY_KEY.lower(), message.idempotency_key) != message.idempotency_key:
+        raise InvalidInput(f"{IDEMPOTENCY_KEY}: not that of the body")
+    return message
+
+
+def _hmac_digest(body: bytes, secret: str, stamp: str) -> str:
+    return hmac.new(secret.encode(), stamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+
+
+UNREACHABLE_STATUSES: Final = frozenset({401, 403, 404, 407, 421, 429, 503})
+
+"""The receiver accepted nothing but may do so later: it isn't set up yet or asks to wait. No attempt is spent."""
+
+RETRY_STATUSES: Final = frozenset({408, 409, 425})
+
+GATEWAY_STATUSES: Final = frozenset({502, 504})
+
+"""A gateway in front of the receiver answered; it may have passed the request on, so the delivery is ambiguous."""
 
 
 class WebhookTransport:
     """Posts deliveries as JSON, signed with a secret that both sides know.
 
-    The body is a `WebhookMessage`. `deduplicates` says that the receiver does nothing when an idempotency key comes
-    again: then a delivery of which nobody knows is sent again, which is otherwise never done.
+    The body is a `WebhookMessage`. Set `deduplicates` if the receiver ignores an idempotency key that it has seen: only
+    then is an ambiguous delivery sent again.
     """
 
     def __init__(
@@ -43,10 +130,10 @@ class WebhookTransport:
         deduplicates: bool = False,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Take where to post and how to sign; `timeout` bounds the whole exchange; `tls` trusts other authorities.
+        """Check the URL and the secret; `timeout` bounds the whole exchange in seconds.
 
         Raises:
-            ConfigurationError: the URL is not https, or not on this host, or has a password in it.
+            ConfigurationError: the URL is plain http to another host, isn't absolute, or has a user or password.
             InvalidInput: the secret is shorter than 16 bytes.
         """
         self._url = check_url("url", url)
@@ -81,17 +168,17 @@ class WebhookTransport:
             SIGNATURE: sign(body, self._secret, at=now),
         }
         try:
-            reply = post(self._url, body, headers, timeout=self._timeout, tls=self._tls)
+            reply = post_request(self._url, body, headers, timeout=self._timeout, tls=self._tls)
         except NotSent as error:
             return RoutingOutcome(attempted=False, error=str(error))
         except NoReply as error:
-            return self._unknown(str(error))
-        return self._outcome(reply, delivery.response)
+            return self._unknown_outcome(str(error))
+        return self._outcome_of_reply(reply, delivery.response)
 
-    def _unknown(self, error: str) -> RoutingOutcome:
+    def _unknown_outcome(self, error: str) -> RoutingOutcome:
         return RoutingOutcome(attempted=True, ambiguous=not self._deduplicates, error=error)
 
-    def _outcome(self, reply: Reply, response: OutgoingResponse) -> RoutingOutcome:
+    def _outcome_of_reply(self, reply: Reply, response: OutgoingResponse) -> RoutingOutcome:
         status, error = reply.status, f"HTTP {reply.status}"
         if status in OK:
             return RoutingOutcome(
@@ -102,9 +189,9 @@ class WebhookTransport:
             )
         if status in REDIRECTS:
             return RoutingOutcome(attempted=False, error=f"{error}: redirects are not followed; set the final URL")
-        if status in NOT_THERE:
+        if status in UNREACHABLE_STATUSES:
             return RoutingOutcome(attempted=False, error=error, retry_after=reply.retry_after)
-        if status in GATEWAY:
-            return self._unknown(error)
-        permanent = status in range(400, 500) and status not in AGAIN
+        if status in GATEWAY_STATUSES:
+            return self._unknown_outcome(error)
+        permanent = status in range(400, 500) and status not in RETRY_STATUSES
         return RoutingOutcome(attempted=True, error=error, permanent=permanent, retry_after=reply.retry_after)

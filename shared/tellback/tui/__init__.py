@@ -1,5 +1,5 @@
-"""`tellback watch`: the records of commands, in a terminal.
+"""`tellback watch`: the records of commands, live in a terminal.
 
-sources.py where records come from · review.py what is known of them, filters.py which of them are shown, words.py and
-page.py how they are told: none of these knows the terminal · rows.py the list, app.py the screens
+`sources` reads records, `review` keeps them with their retry chains and applies the filters, `record_text` and `page`
+turn a record into styled lines, and `rows`, `screens` and `app` are the Textual widgets and screens.
 """

@@ -1,4 +1,7 @@
-"""The terminal view of records: the list, the record under the cursor, filters, and keys."""
+"""The Textual app of `tellback watch`: the list, the record under the cursor, the filters, and the keys.
+
+A thread reads the source and posts records as messages, because widgets may change only in the app's own thread.
+"""
 
 from __future__ import annotations
 
@@ -14,38 +17,37 @@ from textual.widgets import Footer, Input, Static
 
 from tellback.contracts.commands import CommandRecord
 from tellback.errors import TellbackError
-from tellback.tui.bars import NAMES, Filters, KindChoice
-from tellback.tui.filters import Kind
-from tellback.tui.page import latest_failure, page
-from tellback.tui.paint import painted
-from tellback.tui.review import Review
-from tellback.tui.rows import Rows
-from tellback.tui.screens import HelpScreen, RecordScreen
-from tellback.tui.sources import Source
-from tellback.tui.table import heading
-from tellback.tui.words import Line, one_line
+from tellback.sanitize import terminal_line
+from tellback.tui.filters import KIND_NAMES, FilterBar, Kind, KindChoice
+from tellback.tui.page import HelpScreen, RecordScreen, latest_failure_line, record_page, styled_content
+from tellback.tui.record_text import StyledLine
+from tellback.tui.review import RecordReview
+from tellback.tui.rows import RecordList, header_line
+from tellback.tui.sources import RecordSource
 
-WIDE: Final = 120  # columns from which the record stands beside the list
-LONGEST: Final = 400  # characters of a line of output beside the list: a record may have 143 KB, and keys do not wait
-AHEAD: Final = 2  # deliveries that may wait, so that keys are answered between them
-_OF_THE_LIST: Final = {"latest", "attempt", "filter", "clear", "kind", "help", "list", "quit"}
+WIDE: Final = 120  # columns from which the record is shown beside the list
+# Characters of an output line beside the list. The page is laid out again with each move of the cursor, and a record
+# may have 143 KB, which would delay the next key.
+LONGEST: Final = 400
+READ_AHEAD: Final = 2  # batches that the reader may have in the message queue, since keys wait in the same queue
+_LIST_ACTIONS: Final = {"latest", "attempt", "filter", "clear", "kind", "help", "list", "quit"}
 
 W = TypeVar("W", bound=Widget)
 
 
-class Latest(Static):
-    """The latest non-zero exit; a click goes to it."""
+class LatestFailure(Static):
+    """The line with the latest non-zero exit; a click goes to its record."""
 
-    class Asked(Message):
-        """The reader wants to see it."""
+    class JumpRequested(Message):
+        """The user wants to see the latest failure."""
 
     def on_click(self) -> None:
-        """Go to it."""
-        self.post_message(self.Asked())
+        """Request to go to the latest failure."""
+        self.post_message(self.JumpRequested())
 
 
 class WatchApp(App[None]):
-    """`tellback watch`."""
+    """The app of `tellback watch`; commands that took at least `slow` seconds count as slow."""
 
     CSS_PATH = "watch.tcss"
     TITLE = "tellback watch"
@@ -61,202 +63,208 @@ class WatchApp(App[None]):
         Binding("question_mark", "help", "Help", key_display="?"),
         Binding("q", "quit", "Quit"),
         Binding("escape", "list", "Back to the list", show=False),
-        *(Binding(str(number), f"kind({number})", name, show=False) for number, name in enumerate(NAMES.values(), 1)),
+        *(
+            Binding(str(number), f"kind({number})", name, show=False)
+            for number, name in enumerate(KIND_NAMES.values(), 1)
+        ),
     ]
 
-    class Came(Message):
-        """Records came, or the source has something to say."""
+    class RecordsArrived(Message):
+        """Records arrived, or the source's status changed."""
 
         def __init__(self, records: list[CommandRecord], said: str) -> None:
             super().__init__()
             self.records, self.said = records, said
 
-    class Broke(Message):
-        """The source cannot be read."""
+    class SourceFailed(Message):
+        """The source can't be read."""
 
         def __init__(self, error: TellbackError) -> None:
             super().__init__()
             self.error = error
 
-    def __init__(self, source: Source, *, slow: float) -> None:
-        """Take where records come from, and the seconds from which a command is slow."""
+    def __init__(self, source: RecordSource, *, slow: float) -> None:
         super().__init__()
-        self.animation_level = "none"  # a key's effect is there at once
+        self.animation_level = "none"  # the effect of a key shows at once
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]
-        self.review = Review(slow=slow)
-        self.error: TellbackError | None = None  # of the source, after the end
+        self.review = RecordReview(slow=slow)
+        self.error: TellbackError | None = None  # why the source failed; the command line prints it after the exit
         self._source = source
         self._said = ""
         self._kind = Kind.ALL
-        self._stopped, self._ahead = Event(), Semaphore(AHEAD)
+        self._stopped, self._ahead = Event(), Semaphore(READ_AHEAD)
 
     def compose(self) -> ComposeResult:
-        """The lines above, the list, the record under the cursor, the keys."""
+        """Compose the lines at the top, the list, the page of one record, and the footer."""
         yield Static(id="title")
         with Horizontal(id="kinds"):
-            for kind in NAMES:
+            for kind in KIND_NAMES:
                 yield KindChoice(kind)
-        yield Filters(id="filters")
-        yield Latest(id="latest")
+        yield FilterBar(id="filters")
+        yield LatestFailure(id="latest")
         with Container(id="body"):
             with Container(id="list"):
                 yield Static(id="heading")
-                yield Rows(self.review, id="rows")
+                yield RecordList(self.review, id="rows")
             with VerticalScroll(id="window", can_focus=True):
                 yield Static(id="page")
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to read."""
+        """Show the empty list and start to read the source."""
         self._rows.focus()
-        self._renew()
-        Thread(target=self._read, name="source", daemon=True).start()
+        self._refresh_list()
+        Thread(target=self._read_source, name="source", daemon=True).start()
 
     def on_unmount(self) -> None:
-        """End reading."""
+        """Stop reading."""
         self._stopped.set()
 
-    def on_resize(self) -> None:
-        """The columns change with the width."""
-        self.call_after_refresh(self._tell_heading)
+    def on_record_list_resized(self) -> None:
+        """Update the heading. The app's own resize comes too early: a wide layout gives the list another width."""
+        self._update_heading()
 
-    def on_watch_app_came(self, event: Came) -> None:
-        """Take what came."""
+    def on_watch_app_records_arrived(self, event: RecordsArrived) -> None:
+        """Add the records, and keep the cursor on its record."""
         self._ahead.release()
         self._said = event.said
         selected = self._rows.selected
         if self.review.add(event.records):
-            self._renew(selected.place if selected else None, still=True)
+            self._refresh_list(selected.index if selected else None, still=True)
             if isinstance(self.screen, RecordScreen):
-                self.screen.renew()
-        self._tell_title()
+                self.screen.refresh_record()
+        self._update_title()
 
-    def on_watch_app_broke(self, event: Broke) -> None:
-        """End, for the command line to say why."""
+    def on_watch_app_source_failed(self, event: SourceFailed) -> None:
+        """Exit and keep the error for the command line."""
         self.error = event.error
         self.exit(return_code=1)
 
-    def on_rows_moved(self) -> None:
+    def on_record_list_cursor_moved(self) -> None:
         """Show the record under the cursor."""
-        self._tell_title()
-        self._tell_page()
+        self._update_title()
+        self._update_page()
 
-    def on_rows_opened(self) -> None:
-        """Show all of it."""
+    def on_record_list_row_opened(self) -> None:
+        """Show the whole record on a screen of its own."""
         selected = self._rows.selected
         if selected is not None:
-            self.push_screen(RecordScreen(self.review, selected.place))
+            self.push_screen(RecordScreen(self.review, selected.index))
 
-    def on_kind_choice_chosen(self, event: KindChoice.Chosen) -> None:
-        """Show this kind alone."""
-        self._show(event.kind)
+    def on_kind_choice_kind_chosen(self, event: KindChoice.KindChosen) -> None:
+        """Show only records of this kind."""
+        self._show_kind(event.kind)
 
-    def on_filters_changed(self) -> None:
-        """Show what the filters let pass."""
-        self._show(self._kind)
+    def on_filter_bar_edited(self) -> None:
+        """Apply the edited filters."""
+        self._show_kind(self._kind)
 
     def on_input_submitted(self) -> None:
-        """Go on with the list."""
+        """Return to the list."""
         self._rows.focus()
 
-    def on_latest_asked(self) -> None:
-        """Go to the latest failure."""
+    def on_latest_failure_jump_requested(self) -> None:
+        """Show the latest failure."""
         self.action_latest()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002  # Textual's signature
-        """What belongs to the list does nothing while another screen is above it."""
-        return action not in _OF_THE_LIST or len(self.screen_stack) == 1
+        """Disable the list's actions while another screen covers it."""
+        return action not in _LIST_ACTIONS or len(self.screen_stack) == 1
 
     def action_latest(self) -> None:
-        """Go to the latest non-zero exit, over the filters if they hide it."""
+        """Go to the latest non-zero exit; clear the filters if they hide it."""
         if self.review.latest_failure is not None:
-            self._go(self.review.latest_failure)
+            self._go_to(self.review.latest_failure)
 
     def action_attempt(self, step: int) -> None:
-        """Go along the chain of the record under the cursor."""
+        """Go to another attempt in the chain of the record under the cursor."""
         selected = self._rows.selected
-        place = self.review.attempt(selected.place, step) if selected else None
+        place = self.review.neighbour_attempt(selected.index, step) if selected else None
         if place is not None:
-            self._go(place)
+            self._go_to(place)
 
     def action_kind(self, number: int) -> None:
-        """Show one kind."""
-        self._show(list(NAMES)[number - 1])
+        """Show only the kind with this number."""
+        self._show_kind(list(KIND_NAMES)[number - 1])
 
     def action_filter(self, name: str) -> None:
-        """Write a filter."""
-        self._at(f"#{name}", Input).focus()
+        """Focus the input of one filter."""
+        self._first_screen_widget(f"#{name}", Input).focus()
 
     def action_clear(self) -> None:
-        """Show all."""
-        self._at("#filters", Filters).clear()
-        self._show(Kind.ALL)
+        """Clear the filters and show all records."""
+        self._first_screen_widget("#filters", FilterBar).reset()
+        self._show_kind(Kind.ALL)
 
     def action_list(self) -> None:
-        """Go back to the list."""
+        """Focus the list."""
         self._rows.focus()
 
     def action_help(self) -> None:
-        """Explain signs and keys."""
+        """Show the help."""
         self.push_screen(HelpScreen())
 
     @property
-    def _rows(self) -> Rows:
-        return self._at("#rows", Rows)
+    def _rows(self) -> RecordList:
+        return self._first_screen_widget("#rows", RecordList)
 
-    def _at(self, selector: str, kind: type[W]) -> W:
-        """A widget of the first screen, whichever screen is above it."""
+    def _first_screen_widget(self, selector: str, kind: type[W]) -> W:
+        """Return a widget of the first screen, even while another screen covers it."""
         return self.screen_stack[0].query_one(selector, kind)
 
-    def _show(self, kind: Kind) -> None:
+    def _show_kind(self, kind: Kind) -> None:
         self._kind = kind
         selected = self._rows.selected
-        self.review.show(self._at("#filters", Filters).chosen(kind))
-        self._renew(selected.place if selected else None)
+        self.review.apply_filter(self._first_screen_widget("#filters", FilterBar).current_filter(kind))
+        self._refresh_list(selected.index if selected else None)
 
-    def _go(self, place: int) -> None:
+    def _go_to(self, place: int) -> None:
         index = self.review.index_of(place)
-        if self.review.visible[index : index + 1] != [place]:
+        if self.review.visible[index : index + 1] != [place]:  # the filters hide it
             self.action_clear()
         self._rows.go_to(place)
         self._rows.focus()
 
-    def _renew(self, place: int | None = None, *, still: bool = False) -> None:
-        for choice, kind in zip(self.screen_stack[0].query(KindChoice), NAMES, strict=True):
-            choice.tell(self.review.counts[kind], chosen=kind is self._kind)
-        latest, at = self._at("#latest", Latest), self.review.latest_failure
-        latest.update(painted([latest_failure(self.review)]))
-        latest.set_class(at is not None and not self.review.rows[at].settled, "-open")
-        self._rows.renew(place, still=still)
+    def _refresh_list(self, place: int | None = None, *, still: bool = False) -> None:
+        for choice, kind in zip(self.screen_stack[0].query(KindChoice), KIND_NAMES, strict=True):
+            choice.update_count(self.review.counts[kind], chosen=kind is self._kind)
+        latest, at = self._first_screen_widget("#latest", LatestFailure), self.review.latest_failure
+        latest.update(styled_content([latest_failure_line(self.review)]))
+        latest.set_class(at is not None and not self.review.rows[at].is_resolved, "-open")
+        self._rows.refresh_rows(place, still=still)
 
-    def _tell_title(self) -> None:
+    def _update_title(self) -> None:
         all_, shown, rows = len(self.review.rows), len(self.review.visible), self._rows
-        said = [one_line(self._source.title), f"{shown:,} of {all_:,}" if shown != all_ else f"{all_:,} records"]
+        said = [terminal_line(self._source.title), f"{shown:,} of {all_:,}" if shown != all_ else f"{all_:,} records"]
         said.append("following" if rows.following else f"at {rows.cursor + 1:,}")
         said += [self._said] if self._said else []
-        self._at("#title", Static).update(painted([[("tellback watch", "title"), (f" · {' · '.join(said)}", "plain")]]))
-
-    def _tell_heading(self) -> None:
-        self._at("#heading", Static).update(painted([[(heading(self._rows.size.width), "dim")]]))
-
-    def _tell_page(self) -> None:
-        selected = self._rows.selected
-        lines: list[Line] = (
-            page(self.review, selected, longest=LONGEST) if selected else [[("No record is shown.", "dim")]]
+        self._first_screen_widget("#title", Static).update(
+            styled_content([[("tellback watch", "title"), (f" · {' · '.join(said)}", "plain")]])
         )
-        self._at("#page", Static).update(painted(lines))
 
-    def _read(self) -> None:
-        """In a thread of its own: read the source to its end."""
+    def _update_heading(self) -> None:
+        self._first_screen_widget("#heading", Static).update(
+            styled_content([[(header_line(self._rows.size.width), "dim")]])
+        )
+
+    def _update_page(self) -> None:
+        selected = self._rows.selected
+        lines: list[StyledLine] = (
+            record_page(self.review, selected, longest=LONGEST) if selected else [[("No record is shown.", "dim")]]
+        )
+        self._first_screen_widget("#page", Static).update(styled_content(lines))
+
+    def _read_source(self) -> None:
+        """Read the source to its end; runs in a thread of its own."""
         try:
             self._source.run(self._deliver, self._stopped)
         except TellbackError as error:
             if not self._stopped.is_set():
-                self.post_message(self.Broke(error))
+                self.post_message(self.SourceFailed(error))
 
     def _deliver(self, records: list[CommandRecord], said: str) -> None:
         while not self._ahead.acquire(timeout=0.1):
             if self._stopped.is_set():
                 return
         if not self._stopped.is_set():
-            self.post_message(self.Came(records, said))
+            self.post_message(self.RecordsArrived(records, said))

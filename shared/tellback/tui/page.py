@@ -1,92 +1,116 @@
-"""The page of one record: what was expected and what came of it, its attempts, and the head and tail of its output."""
+"""The screens that cover the list: one whole record, and the help.
+
+A record's page is styled lines: its expectation and outcome, its attempts, its output and its origin.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterable
+from typing import ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Footer, Static
 
 from tellback.contracts.commands import CommandRecord, StreamFlags
-from tellback.tui.review import Review, Row
-from tellback.tui.words import Line, exit_of, one_line, outcome_of, printable, role_of, took
+from tellback.sanitize import terminal_line, terminal_output
+from tellback.truncation import truncate_chars
+from tellback.tui.record_text import (
+    Role,
+    StyledLine,
+    duration_text,
+    exit_text,
+    outcome_role,
+    outcome_text,
+)
+from tellback.tui.review import RecordReview, RecordRow
 
-SHOWN_ATTEMPTS: Final = 9  # of a longer chain those around this record
+SHOWN_ATTEMPTS: Final = 9  # of a longer chain, those around this record
+
 MAX_PROBLEM_CHARS: Final = 300
+
+# The notes that truncation and redaction leave in the output. They are highlighted, and never shortened away.
 _MARKER: Final = re.compile(r"\.\.\.truncated \d+ (?:lines|bytes)\.\.\.$|^\[redacted: [^\]]*\]$")
 
 
-def page(review: Review, row: Row, *, longest: int | None = None) -> list[Line]:
-    """All that is known of one record; lines of output are cut after `longest` characters, if that is given."""
+def record_page(review: RecordReview, row: RecordRow, *, longest: int | None = None) -> list[StyledLine]:
+    """Return the whole page of one record; output lines are truncated to `longest` characters if it is given."""
     record = row.record
-    lines: list[Line] = [[(row.command, "title")], _outcome(row)]
-    lines.append(_field("Expected", one_line(record.agent_note) if record.agent_note else "nothing was said"))
-    lines += _attempts(review, row)
-    lines.append(_field("Directory", one_line(record.cwd) if record.cwd else "it did not run anywhere"))
-    if cut := _cut(record):
-        lines.append([*_field("Not shown", ""), (cut, "mark")])
-    lines += _stream("stdout", record.stdout_tail, longest)
-    lines += _stream("stderr", record.stderr_tail, longest)
-    return lines + _origin(record)
+    lines: list[StyledLine] = [[(row.command, "title")], _outcome_line(row)]
+    lines.append(_field_line("Expected", terminal_line(record.agent_note) if record.agent_note else "nothing was said"))
+    lines += _attempt_lines(review, row)
+    lines.append(_field_line("Directory", terminal_line(record.cwd) if record.cwd else "it did not run anywhere"))
+    if cut := _omitted_text(record):
+        lines.append([*_field_line("Not shown", ""), (cut, "mark")])
+    lines += _stream_lines("stdout", record.stdout_tail, longest)
+    lines += _stream_lines("stderr", record.stderr_tail, longest)
+    return lines + _origin_lines(record)
 
 
-def latest_failure(review: Review) -> Line:
-    """One line on the latest non-zero exit."""
+def latest_failure_line(review: RecordReview) -> StyledLine:
+    """Return one line about the latest non-zero exit."""
     if review.latest_failure is None:
         return [("No command has failed.", "dim")]
     row = review.rows[review.latest_failure]
-    settled: Line = [("settled by a retry ", "good"), ("·", "dim")] if row.settled else []
+    resolved: StyledLine = [("resolved by a retry ", "good"), ("·", "dim")] if row.is_resolved else []
     note = row.record.agent_note
-    expected = f" · expected: {one_line(note)}" if note else ""
+    expected = f" · expected: {terminal_line(note)}" if note else ""
     return [
-        (" Latest failure ", "dim" if row.settled else "bad"),
-        *settled,
-        (f" {outcome_of(row.record)} · {row.command}{expected}", "plain"),
+        (" Latest failure ", "dim" if row.is_resolved else "bad"),
+        *resolved,
+        (f" {outcome_text(row.record)} · {row.command}{expected}", "plain"),
     ]
 
 
-def _field(name: str, text: str) -> Line:
+def _field_line(name: str, text: str) -> StyledLine:
     return [(f"{name:<11}", "label"), (text, "plain")]
 
 
-def _outcome(row: Row) -> Line:
+def _outcome_line(row: RecordRow) -> StyledLine:
     record = row.record
-    line = _field("Outcome", "")
-    line.append((outcome_of(record), role_of(record, settled=row.settled)))
+    line = _field_line("Outcome", "")
+    line.append((outcome_text(record), outcome_role(record, resolved=row.is_resolved)))
     if record.exit_code is not None and record.error:
-        line.append((f" · {one_line(record.error)}", "plain"))
-    line.append((f" · {took(record.duration_ms)}", "plain"))
-    if row.slow:
+        line.append((f" · {terminal_line(record.error)}", "plain"))
+    line.append((f" · {duration_text(record.duration_ms)}", "plain"))
+    if row.is_slow:
         line.append((" slow", "mark"))
     if row.resolved_by:
-        line.append((f" · settled by {one_line(row.resolved_by)}", "good"))
+        line.append((f" · resolved by {terminal_line(row.resolved_by)}", "good"))
     return line
 
 
-def _attempts(review: Review, row: Row) -> list[Line]:
-    """The chain, this record in brackets."""
-    story = row.story
+def _attempt_lines(review: RecordReview, row: RecordRow) -> list[StyledLine]:
+    """Return the chain of attempts, with this record in brackets, and problems with its links."""
+    story = row.attempt_chain
     assert story is not None
-    lines: list[Line] = []
-    if len(story.places) > 1:
-        at = story.step(row.place)
-        first = max(0, min(at - SHOWN_ATTEMPTS // 2, len(story.places) - SHOWN_ATTEMPTS))
-        line = _field("Attempts", f"{at + 1} of {len(story.places)}: {'… → ' if first else ''}")
-        for step, place in enumerate(story.places[first : first + SHOWN_ATTEMPTS], first):
+    lines: list[StyledLine] = []
+    if len(story.row_indexes) > 1:
+        at = story.attempt_index(row.index)
+        # A window around this record that doesn't run past either end of the chain.
+        first = max(0, min(at - SHOWN_ATTEMPTS // 2, len(story.row_indexes) - SHOWN_ATTEMPTS))
+        line = _field_line("Attempts", f"{at + 1} of {len(story.row_indexes)}: {'… → ' if first else ''}")
+        for step, place in enumerate(story.row_indexes[first : first + SHOWN_ATTEMPTS], first):
             other = review.rows[place]
-            shown = exit_of(other.record)
+            shown = exit_text(other.record)
             if step > first:
                 line.append((" → ", "dim"))
-            line.append((f"[{shown}]" if step == at else shown, role_of(other.record, settled=other.settled)))
-        if first + SHOWN_ATTEMPTS < len(story.places):
+            line.append((f"[{shown}]" if step == at else shown, outcome_role(other.record, resolved=other.is_resolved)))
+        if first + SHOWN_ATTEMPTS < len(story.row_indexes):
             line.append((" → …", "dim"))
         lines.append(line)
     if story.chain.orphans or story.chain.cycle:
-        problems = one_line("; ".join(story.chain.problems))[:MAX_PROBLEM_CHARS]
-        lines.append([*_field("Links", ""), (problems, "mark")])
+        problems = terminal_line("; ".join(story.chain.link_problems))[:MAX_PROBLEM_CHARS]
+        lines.append([*_field_line("Links", ""), (problems, "mark")])
     return lines
 
 
-def _origin(record: CommandRecord) -> list[Line]:
-    """Who ran it, when, and after what."""
+def _origin_lines(record: CommandRecord) -> list[StyledLine]:
+    """Return when and where the command ran, and the ids that it refers to."""
     where = [f"session {record.session}"]
     where += [f"{name} {value}" for name, value in (("host", record.host), ("worker", record.worker)) if value]
     if record.attempt > 1:
@@ -95,38 +119,160 @@ def _origin(record: CommandRecord) -> list[Line]:
     ids = record.command_id
     if record.parent_command_id:
         ids += f" after {record.parent_command_id}"
-    lines: list[Line] = [_heading("origin")]
-    lines += [_field("Started", one_line(started)), _field("Where", one_line(" · ".join(where)))]
-    lines.append(_field("Id", one_line(ids)))
+    lines: list[StyledLine] = [_section_heading("origin")]
+    lines += [_field_line("Started", terminal_line(started)), _field_line("Where", terminal_line(" · ".join(where)))]
+    lines.append(_field_line("Id", terminal_line(ids)))
+    if record.waiver is not None:
+        lines.append(_field_line("Waived", terminal_line(f"by {record.waiver.by}: {record.waiver.reason}")))
     if record.input_command_ids:
-        lines.append(_field("Used", one_line(", ".join(record.input_command_ids))))
+        lines.append(_field_line("Used", terminal_line(", ".join(record.input_command_ids))))
     return lines
 
 
-def _cut(record: CommandRecord) -> str:
-    """What the tails do not show."""
-    said = [f"{_streams(record.truncated)} truncated"] if _streams(record.truncated) else []
-    said += [f"{_streams(record.redacted)} redacted"] if _streams(record.redacted) else []
+def _omitted_text(record: CommandRecord) -> str:
+    """Return a note about truncated or redacted output, "" if the tails are complete."""
+    said = [f"{_stream_names(record.truncated)} truncated"] if _stream_names(record.truncated) else []
+    said += [f"{_stream_names(record.redacted)} redacted"] if _stream_names(record.redacted) else []
     return f"{', '.join(said)}; {record.output_bytes:,} bytes were written" if said else ""
 
 
-def _streams(flags: StreamFlags) -> str:
+def _stream_names(flags: StreamFlags) -> str:
     return " and ".join(name for name, is_set in (("stdout", flags.stdout), ("stderr", flags.stderr)) if is_set)
 
 
-def _stream(name: str, text: str, longest: int | None) -> list[Line]:
+def _stream_lines(name: str, text: str, longest: int | None) -> list[StyledLine]:
     if not text:
-        return [_heading(f"{name}: nothing")]
-    lines = [_heading(name)]
-    for line in printable(text).removesuffix("\n").split("\n"):
+        return [_section_heading(f"{name}: nothing")]
+    lines = [_section_heading(name)]
+    for line in terminal_output(text).removesuffix("\n").split("\n"):
+        # A marker at the end of a long line tells that output is missing, so only the text before it is shortened.
         found = _MARKER.search(line)
         said = line[: found.start()] if found else line
-        if longest is not None and len(said) > longest:
-            said = f"{said[:longest]}…"
-        pieces: Line = [(said, "plain"), (found[0] if found else "", "mark")]
+        if longest is not None:
+            said = truncate_chars(said, longest)
+        pieces: StyledLine = [(said, "plain"), (found[0] if found else "", "mark")]
         lines.append([piece for piece in pieces if piece[0]])
     return lines
 
 
-def _heading(name: str) -> Line:
+def _section_heading(name: str) -> StyledLine:
     return [(f"── {name} ".ljust(30, "─"), "rule")]
+
+
+STYLES: Final[dict[Role, str]] = {
+    "plain": "",
+    "dim": "$foreground-muted",
+    "good": "$text-success",
+    "bad": "bold $text on $error",
+    "resolved": "$foreground-muted",
+    "null": "bold $text-warning",
+    "label": "$foreground-muted",
+    "title": "bold",
+    "mark": "$text-warning",
+    "rule": "$text-primary",
+}
+
+
+def styled_content(lines: Iterable[StyledLine]) -> Content:
+    """Return the lines with their colours; brackets in them are text, not Textual markup."""
+    return Content("\n").join(
+        Content.assemble(*((text, STYLES[role]) for text, role in line)) if line else Content("") for line in lines
+    )
+
+
+HELP: Final = """\
+One line is one command: exit, start (UTC), duration, attempt, marks,
+the command, and what its agent had expected. The newest is at the bottom.
+
+  ✓ 0     success         ✗ 1  a non-zero exit      ✗ KILL  by a signal
+  ∅ null  no exit: nobody may go on from it as if it had succeeded
+  2/3     second of three attempts      ?/?  a link that leads nowhere
+  S slow  T truncated  R redacted
+
+Move     ↑ ↓ or j k, Page up and down, Home; End stays with the newest
+Record   Enter or a double click shows all of it; Esc leads back
+Attempt  [ and ] go to the one before and after
+Failure  l, or a click on that line, goes to the latest non-zero exit
+
+Kinds    1 all  2 failed  3 null exit  4 open: no linked success followed
+         5 retries and what they retried  6 slow  7 truncated or redacted
+Filters  d directory, a part of it      c command, words of it
+         e exit: 1  !0  >1  null  KILL, several with commas
+         x clears all; Enter or Esc leads back to the list
+"""
+
+
+class RecordScreen(Screen[None]):
+    """One whole record; keys lead to other attempts and to its neighbours in the list."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "app.pop_screen", "Back", key_display="Esc"),
+        Binding("left_square_bracket", "attempt(-1)", "Attempt before", key_display="["),
+        Binding("right_square_bracket", "attempt(1)", "after", key_display="]"),
+        Binding("p", "neighbour(-1)", "Record before"),
+        Binding("n", "neighbour(1)", "after"),
+        Binding("up,k", "scroll(-1)", "Scroll", key_display="↑↓"),
+        Binding("down,j", "scroll(1)", "Down", show=False),
+    ]
+
+    def __init__(self, review: RecordReview, place: int) -> None:
+        super().__init__()
+        self._review = review
+        self.place = place
+
+    def compose(self) -> ComposeResult:
+        """Compose the title, the page and the footer."""
+        yield Static(id="record-title")
+        with VerticalScroll(id="record-window"):
+            yield Static(id="record")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Show the record and let keys scroll it."""
+        self.refresh_record()
+        self.query_one("#record-window").focus()
+
+    def refresh_record(self) -> None:
+        """Show the record again, since a retry that arrived meanwhile may have resolved its failure."""
+        row = self._review.rows[self.place]
+        where = f" · record {self.place + 1:,} of {len(self._review.rows):,} · "
+        title: StyledLine = [("tellback watch", "title"), (where, "plain"), (exit_text(row.record), "title")]
+        self.query_one("#record-title", Static).update(styled_content([title]))
+        self.query_one("#record", Static).update(styled_content(record_page(self._review, row)))
+
+    def action_attempt(self, step: int) -> None:
+        """Go to another attempt in the chain."""
+        self._show_row(self._review.neighbour_attempt(self.place, step))
+
+    def action_neighbour(self, step: int) -> None:
+        """Go to the record before or after this one in the list."""
+        visible = self._review.visible
+        index = self._review.index_of(self.place)
+        if step > 0 and (index >= len(visible) or visible[index] != self.place):
+            step = 0  # the filters hide this record, so the next one has its index
+        if 0 <= index + step < len(visible):
+            self._show_row(visible[index + step])
+
+    def action_scroll(self, step: int) -> None:
+        """Scroll the page."""
+        self.query_one("#record-window").scroll_relative(y=step, animate=False)
+
+    def _show_row(self, place: int | None) -> None:
+        if place is not None:
+            self.place = place
+            self.refresh_record()
+            self.query_one("#record-window").scroll_home(animate=False)  # another record starts at its top
+
+
+class HelpScreen(Screen[None]):
+    """The meaning of the signs and the keys."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark,enter", "app.pop_screen", "Back", key_display="Esc")
+    ]
+
+    def compose(self) -> ComposeResult:
+        """Compose the help text and the footer."""
+        with VerticalScroll():
+            yield Static(HELP, markup=False, id="help")
+        yield Footer()

@@ -1,4 +1,7 @@
-"""What is known of the records that came so far: their kinds, their chains, and which of them are shown."""
+"""The model behind the list: the records so far with their kinds and retry chains, and which of them are shown.
+
+A new record rebuilds only the chains that it links to, so its cost doesn't grow with the number of records.
+"""
 
 from __future__ import annotations
 
@@ -7,123 +10,128 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from tellback.commands.chains import Chain, chains, resolved
+from tellback.commands.gate import RetryChain, build_chains, resolutions
 from tellback.contracts.commands import CommandRecord
-from tellback.tui.filters import Filter, Kind
-from tellback.tui.words import command_of
+from tellback.tui.filters import Kind, RecordFilter
+from tellback.tui.record_text import command_text
 
-_BITS: Final = {kind: int(kind) for kind in Kind}
-
-
-@dataclass(slots=True)
-class Story:
-    """A chain of attempts, and where its records stand."""
-
-    chain: Chain
-    places: list[int] = field(default_factory=list[int])
-
-    def step(self, place: int) -> int:
-        """Which attempt the record at `place` is, from 0."""
-        return bisect_left(self.places, place)
+_BITS: Final = {kind: int(kind) for kind in Kind}  # plain integers: `&` on an IntFlag takes 40 times as long
 
 
 @dataclass(slots=True)
-class Row:
-    """One record, and what the others make of it."""
+class AttemptChain:
+    """A chain of attempts and the row indexes of its records."""
 
-    place: int
+    chain: RetryChain
+    row_indexes: list[int] = field(default_factory=list[int])
+
+    def attempt_index(self, place: int) -> int:
+        """Return the position in the chain of the record at `place`, from 0."""
+        return bisect_left(self.row_indexes, place)
+
+
+@dataclass(slots=True)
+class RecordRow:
+    """One record with what other records say about it: its chain and its resolution."""
+
+    index: int
     record: CommandRecord
     command: str
-    searched: str  # the command, in small letters
-    directory: str  # likewise
+    search_text: str  # the command in lower case, made once and not with each filter
+    directory: str  # in lower case, too
     kinds: int = 0
-    story: Story | None = None
+    attempt_chain: AttemptChain | None = None
     resolved_by: str | None = None
 
     @property
-    def settled(self) -> bool:
-        """Whether a linked success of the same thing followed."""
+    def is_resolved(self) -> bool:
+        """Return True if a linked success of the same command followed."""
         return self.resolved_by is not None
 
     @property
-    def slow(self) -> bool:
-        """Whether it took longer than the reader has patience for."""
+    def is_slow(self) -> bool:
+        """Return True if it took at least as long as the limit for slow commands."""
         return bool(self.kinds & _BITS[Kind.SLOW])
 
 
-class Review:
-    """Records in the order in which they came. What one more costs depends on its chain, not on how many there are."""
+class RecordReview:
+    """The records in order of arrival; those that took at least `slow` seconds count as slow.
+
+    A `place` is an index into `rows`, which never changes; an index into `visible` changes with the filter.
+    """
 
     def __init__(self, *, slow: float) -> None:
-        """Records that took at least `slow` seconds are slow."""
-        self.rows: list[Row] = []
-        self.visible: list[int] = []  # places of what the filter shows
+        self.rows: list[RecordRow] = []
+        self.visible: list[int] = []  # places of the rows that the filter shows
         self.latest_failure: int | None = None  # place of the latest non-zero exit
         self.counts = dict.fromkeys(Kind, 0)
-        self.filter = Filter()
+        self.filter = RecordFilter()
         self._slow_ms = slow * 1_000
         self._place_of: dict[str, int] = {}
-        self._awaited: dict[str, list[int]] = {}  # by a parent's id that has not come: where its children stand
+        self._awaited: dict[str, list[int]] = {}  # id of a missing parent -> places of its children
 
     def add(self, records: Iterable[CommandRecord]) -> int:
-        """Take more records; the same one twice is one. Returns how many were new."""
-        first, joined = len(self.rows), dict[int, Story]()
+        """Add records, skip exact repeats, and return the number of new ones."""
+        first, joined = len(self.rows), dict[int, AttemptChain]()
         for record in records:
             known = self._place_of.get(record.command_id)
             if known is not None and self.rows[known].record == record:
                 continue
-            joined |= {id(story): story for place in self._linked(record) if (story := self.rows[place].story)}
-            self._append(record)
+            joined |= {
+                id(story): story for place in self._linked_indexes(record) if (story := self.rows[place].attempt_chain)
+            }
+            self._append_record(record)
         if first == len(self.rows):
             return 0
-        before = sorted(place for story in joined.values() for place in story.places)
-        self._tell_stories([*before, *range(first, len(self.rows))])
+        before = sorted(place for story in joined.values() for place in story.row_indexes)
+        self._rebuild_chains([*before, *range(first, len(self.rows))])
+        # A new record changes the kinds of older ones only in these two; otherwise appending is enough.
         if before and self.filter.kind in (Kind.OPEN, Kind.RETRIES):
-            self._show()
+            self._refresh_visible()
         else:
-            self.visible += self._passing(self.rows[first:])
+            self.visible += self._matching_indexes(self.rows[first:])
         return len(self.rows) - first
 
-    def show(self, chosen: Filter) -> None:
-        """Show what a filter lets pass."""
+    def apply_filter(self, chosen: RecordFilter) -> None:
+        """Show only the records that match a filter."""
         self.filter = chosen
-        self._show()
+        self._refresh_visible()
 
     def index_of(self, place: int) -> int:
-        """Where among the visible the record at `place` stands, else the next one after it."""
+        """Return the index among the visible rows of the record at `place`, or of the next one if it is hidden."""
         return bisect_left(self.visible, place)
 
-    def attempt(self, place: int, step: int) -> int | None:
-        """The place of the attempt that comes `step` after (before, if negative) the one at `place`."""
-        story = self.rows[place].story
+    def neighbour_attempt(self, place: int, step: int) -> int | None:
+        """Return the place of the attempt `step` after the one at `place` (before, if negative), or None."""
+        story = self.rows[place].attempt_chain
         assert story is not None
-        wanted = story.step(place) + step
-        return story.places[wanted] if 0 <= wanted < len(story.places) else None
+        wanted = story.attempt_index(place) + step
+        return story.row_indexes[wanted] if 0 <= wanted < len(story.row_indexes) else None
 
-    def _show(self) -> None:
-        self.visible = self._passing(self.rows)
+    def _refresh_visible(self) -> None:
+        self.visible = self._matching_indexes(self.rows)
 
-    def _passing(self, rows: list[Row]) -> list[int]:
-        """Places of those that the filter lets pass; one plain loop for each condition, since there may be many."""
+    def _matching_indexes(self, rows: list[RecordRow]) -> list[int]:
+        """Return the places of matching rows; one list comprehension for each condition is fast for many rows."""
         kind, directory, exits = int(self.filter.kind), self.filter.directory.strip().lower(), self.filter.exits
         rows = [row for row in rows if row.kinds & kind]
         if directory:
             rows = [row for row in rows if directory in row.directory]
         for word in self.filter.command.lower().split():
-            rows = [row for row in rows if word in row.searched]
+            rows = [row for row in rows if word in row.search_text]
         if exits.tests:
-            rows = [row for row in rows if exits.match(row.record)]
-        return [row.place for row in rows]
+            rows = [row for row in rows if exits.matches(row.record)]
+        return [row.index for row in rows]
 
-    def _append(self, record: CommandRecord) -> None:
-        place, command = len(self.rows), command_of(record)
-        self.rows.append(Row(place, record, command, command.lower(), (record.cwd or "").lower()))
+    def _append_record(self, record: CommandRecord) -> None:
+        place, command = len(self.rows), command_text(record)
+        self.rows.append(RecordRow(place, record, command, command.lower(), (record.cwd or "").lower()))
         self._place_of[record.command_id] = place
         if record.exit_code:
             self.latest_failure = place
 
-    def _linked(self, record: CommandRecord) -> list[int]:
-        """Places of earlier records that this one names, or that name it."""
+    def _linked_indexes(self, record: CommandRecord) -> list[int]:
+        """Return the places of earlier records that this one names as its parent, or that name it."""
         parent = record.parent_command_id
         places = self._awaited.pop(record.command_id, [])
         if record.command_id in self._place_of:
@@ -134,45 +142,45 @@ class Review:
             self._awaited.setdefault(parent, []).append(len(self.rows))
         return places
 
-    def _tell_stories(self, places: list[int]) -> None:
-        """Tell the stories of these records anew; they hold all records of each of their chains."""
+    def _rebuild_chains(self, places: list[int]) -> None:
+        """Rebuild the chains of these records, which must include every record of each chain."""
         records = [self.rows[place].record for place in places]
-        by = resolved(records)
-        stories: dict[str, Story] = {}
-        for chain in chains(records):
-            story = Story(chain)
+        by = resolutions(records)
+        stories: dict[str, AttemptChain] = {}
+        for chain in build_chains(records):
+            story = AttemptChain(chain)
             stories.update((record.command_id, story) for record in chain.records)
         for index, place in enumerate(places):
             row = self.rows[place]
-            row.story = stories[row.record.command_id]
-            row.story.places.append(place)
+            row.attempt_chain = stories[row.record.command_id]
+            row.attempt_chain.row_indexes.append(place)
             row.resolved_by = by.get(index)
         for place in places:
-            self._count(self.rows[place])
+            self._count_kinds(self.rows[place])
 
-    def _count(self, row: Row) -> None:
-        kinds = self._kinds(row)
+    def _count_kinds(self, row: RecordRow) -> None:
+        kinds = self._kinds_of(row)
         if changed := kinds ^ row.kinds:
             for kind, bit in _BITS.items():
                 if changed & bit:
                     self.counts[kind] += 1 if kinds & bit else -1
             row.kinds = kinds
 
-    def _kinds(self, row: Row) -> int:
+    def _kinds_of(self, row: RecordRow) -> int:
         record = row.record
-        assert row.story is not None
+        assert row.attempt_chain is not None
         is_of = {
             Kind.ALL: True,
             Kind.FAILED: bool(record.exit_code),
             Kind.NULL: record.exit_code is None,
-            Kind.OPEN: not record.succeeded and not row.settled,
-            Kind.RETRIES: len(row.story.places) > 1 or record.parent_command_id is not None,
+            Kind.OPEN: not record.succeeded and not row.is_resolved,
+            Kind.RETRIES: len(row.attempt_chain.row_indexes) > 1 or record.parent_command_id is not None,
             Kind.SLOW: record.duration_ms >= self._slow_ms,
-            Kind.CUT: _is_cut(record),
+            Kind.CUT: _is_truncated(record),
         }
         return sum(_BITS[kind] for kind, is_so in is_of.items() if is_so)
 
 
-def _is_cut(record: CommandRecord) -> bool:
+def _is_truncated(record: CommandRecord) -> bool:
     cut, hidden = record.truncated, record.redacted
     return cut.stdout or cut.stderr or hidden.stdout or hidden.stderr

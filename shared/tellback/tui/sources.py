@@ -1,4 +1,8 @@
-"""Where the records come from: a session in Redis, a file with its rotated set, or lines on standard input."""
+"""The sources of records: a session in Redis, a file with its rotated files, or JSON lines on standard input.
+
+A source runs in a thread and delivers first what exists and then what arrives. Repeats are allowed, since the review
+skips them; a gap isn't, so a follower starts before the existing records are loaded.
+"""
 
 from __future__ import annotations
 
@@ -9,34 +13,36 @@ from pathlib import Path
 from threading import Event
 from typing import Final, Protocol
 
-from tellback.commands.recordfile import Loaded, RecordFile, decode
+from tellback.commands.record import LoadedRecords, RecordFile, decode_record
 from tellback.contracts.commands import CommandRecord
 from tellback.errors import InvalidInput, Unavailable
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.records import Records
 
-POLL: Final = 0.3  # seconds between looks
-CHUNK: Final = 2_000  # records given at a time, so that keys are answered in between
+POLL: Final = 0.3  # seconds between polls
+CHUNK: Final = 2_000  # records in one batch; the app handles keys between batches
 READ_BYTES: Final = 1 << 20
-MAX_LINE_BYTES: Final = 16 << 20  # far above any record
+MAX_LINE_BYTES: Final = 16 << 20  # far above any record; bounds memory when the input has no line ends
 
-Deliver = Callable[[list[CommandRecord], str], None]  # records, oldest first, and what is to be said of the source now
+DeliverRecords = Callable[
+    [list[CommandRecord], str], None
+]  # the records, oldest first, and the source's current status
 
 
-class Source(Protocol):
-    """Gives what is there, then what comes."""
+class RecordSource(Protocol):
+    """A source that delivers the existing records, then new ones."""
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """The name that the title line shows."""
         ...
 
-    def run(self, deliver: Deliver, stopped: Event) -> None:
-        """Deliver until `stopped` is set, or nothing can come any more.
+    def run(self, deliver: DeliverRecords, stopped: Event) -> None:
+        """Deliver records until `stopped` is set or the source ends.
 
         Raises:
-            TellbackError: the source cannot be read.
+            TellbackError: the source can't be read.
         """
         ...
 
@@ -45,21 +51,20 @@ class SessionSource:
     """The records of a session in Redis."""
 
     def __init__(self, database: Database, layout: Layout, session: str) -> None:
-        """Take the Redis, the team's shards and the session."""
         self.title = f"session {session}"
         self._database, self._session = database, session
         self._records = Records(database, layout)
 
-    def run(self, deliver: Deliver, stopped: Event) -> None:
-        """See `Source`; a Redis that goes away later is asked again."""
+    def run(self, deliver: DeliverRecords, stopped: Event) -> None:
+        """Deliver the session's records; once it has begun, it keeps retrying while Redis is unavailable."""
         kept, gone = self._records.all(self._session)
-        said = _older_are_gone(gone)
-        _in_chunks(kept, deliver, said)
-        looks = _Looks(deliver, stopped, lambda: self._state() or said)
-        for record in self._records.follow(self._session, len(kept) + gone, looks):
-            looks.batch.append(record)
+        said = _evicted_note(gone)
+        _deliver_in_chunks(kept, deliver, said)
+        pacer = _PollPacer(deliver, stopped, lambda: self._status_text() or said)
+        for record in self._records.follow(self._session, len(kept) + gone, pacer):
+            pacer.batch.append(record)
 
-    def _state(self) -> str:
+    def _status_text(self) -> str:
         try:
             self._database.command("PING")
         except Unavailable:
@@ -68,53 +73,56 @@ class SessionSource:
 
 
 class FileSource:
-    """A `feedback_record.jsonl` and the rotated files beside it."""
+    """A `feedback_record.jsonl` and its rotated files; the current file need not exist yet.
+
+    With `session` it delivers only the records of that session.
+    """
 
     def __init__(self, path: Path, session: str | None = None) -> None:
-        """Take the path of the current file, which need not exist yet; `session` leaves out others."""
         self.title = str(path) if session is None else f"{path} · session {session}"
         self._file, self._session = RecordFile(path), session
 
-    def run(self, deliver: Deliver, stopped: Event) -> None:
-        """See `Source`. What comes while the file is loaded may be delivered twice."""
+    def run(self, deliver: DeliverRecords, stopped: Event) -> None:
+        """Deliver the file's records; those written while it is loaded may be delivered twice."""
         while not stopped.is_set():
             try:
                 self._follow(deliver, stopped)
-            except TimeoutError:  # a writer that was stopped holds the lock
+            except TimeoutError:  # a suspended writer holds the lock
                 deliver([], "the file is locked; asked again")
             except OSError as error:
                 raise InvalidInput(f"{self._file.path} cannot be read: {error}") from error
 
-    def _follow(self, deliver: Deliver, stopped: Event) -> None:
+    def _follow(self, deliver: DeliverRecords, stopped: Event) -> None:
         said = ""
-        looks = _Looks(deliver, stopped, lambda: said)
+        pacer = _PollPacer(deliver, stopped, lambda: said)
 
         def load_first() -> Iterator[None]:
             nonlocal said
-            loaded = self._file.load(rotated=True, session=self._session)  # the follower has its place by now
-            said = _notes(loaded)
-            _in_chunks(loaded.records, deliver, said)
-            yield from looks
+            # The follower has its position by now, so nothing is missed.
+            loaded = self._file.load(rotated=True, session=self._session)
+            said = _load_notes(loaded)
+            _deliver_in_chunks(loaded.records, deliver, said)
+            yield from pacer
 
         for record in self._file.follow(load_first()):
             if self._session in (None, record.session):
-                looks.batch.append(record)
+                pacer.batch.append(record)
 
 
 class LineSource:
-    """JSON lines from a descriptor, such as a pipe that may go on."""
+    """JSON lines from a file descriptor, such as a pipe; the caller closes it."""
 
     title = "standard input"
 
     def __init__(self, descriptor: int) -> None:
-        """Take the descriptor, which stays the caller's."""
         self._descriptor = descriptor
         self._unreadable = 0
         self._rest = b""
 
-    def run(self, deliver: Deliver, stopped: Event) -> None:
-        """See `Source`."""
+    def run(self, deliver: DeliverRecords, stopped: Event) -> None:
+        """Deliver a record for each line until the input ends; count the lines that hold none."""
         while not stopped.is_set():
+            # Wait with a limit: a read of a silent pipe would never notice `stopped`.
             if not select.select([self._descriptor], [], [], POLL)[0]:
                 continue
             data = os.read(self._descriptor, READ_BYTES)
@@ -123,27 +131,27 @@ class LineSource:
                 lines.append(self._rest)
                 self._rest = b""
             records = list(self._decoded(lines))
-            _in_chunks(records, deliver, self._said(ended=not data))
+            _deliver_in_chunks(records, deliver, self._status_text(ended=not data))
             if not data:
                 return
 
     def _decoded(self, lines: Iterable[bytes]) -> Iterator[CommandRecord]:
         for line in lines:
-            record = decode(line)
+            record = decode_record(line)
             if record is not None:
                 yield record
             elif line.strip():
                 self._unreadable += 1
 
-    def _said(self, *, ended: bool) -> str:
+    def _status_text(self, *, ended: bool) -> str:
         said = ["ended"] if ended else []
-        return " · ".join(said + ([f"{self._unreadable} lines are no records"] if self._unreadable else []))
+        return " · ".join(said + ([f"{self._unreadable} lines are not records"] if self._unreadable else []))
 
 
-class _Looks:
-    """Paces a follower: each step delivers what the look before has found."""
+class _PollPacer:
+    """Paces a follower: each step delivers what the previous poll found."""
 
-    def __init__(self, deliver: Deliver, stopped: Event, said: Callable[[], str]) -> None:
+    def __init__(self, deliver: DeliverRecords, stopped: Event, said: Callable[[], str]) -> None:
         self.batch: list[CommandRecord] = []
         self._deliver, self._stopped, self._said = deliver, stopped, said
         self._last = ""
@@ -158,15 +166,15 @@ class _Looks:
             self._stopped.wait(POLL)
 
 
-def _in_chunks(records: list[CommandRecord], deliver: Deliver, said: str) -> None:
+def _deliver_in_chunks(records: list[CommandRecord], deliver: DeliverRecords, said: str) -> None:
     for start in range(0, len(records), CHUNK) or (0,):
         deliver(records[start : start + CHUNK], said)
 
 
-def _older_are_gone(number: int) -> str:
+def _evicted_note(number: int) -> str:
     return f"{number} older are gone" if number else ""
 
 
-def _notes(loaded: Loaded) -> str:
-    unreadable = f"{len(loaded.unreadable)} lines are no records" if loaded.unreadable else ""
-    return " · ".join(filter(None, (_older_are_gone(loaded.dropped), unreadable)))
+def _load_notes(loaded: LoadedRecords) -> str:
+    unreadable = f"{len(loaded.unreadable)} lines are not records" if loaded.unreadable else ""
+    return " · ".join(filter(None, (_evicted_note(loaded.dropped), unreadable)))

@@ -1,1 +1,1 @@
-"""The turns loop's pure parts: what a user is told when nothing better is at hand."""
+"""The pure parts of the turns loop: fallback texts, late policies and the pipeline; nothing here calls Redis."""

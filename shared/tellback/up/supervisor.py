@@ -1,4 +1,8 @@
-"""The supervisor: starts the system, waits until all of it answers, keeps it running, stops it in good order."""
+"""The supervisor: start the system, wait until all services are ready, restart what crashes, and stop it in order.
+
+Redis starts first and stops last. Everything runs in one loop in the main thread: signals, the guard's socket and the
+children are polled every `TICK_SECONDS`, so no locks are needed.
+"""
 
 from __future__ import annotations
 
@@ -13,56 +17,55 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tellback import clock
-from tellback.connection_file import RunningSystem, announce, find_running, withdraw
+from tellback.connection_file import RunningSystem, find_running, remove_connection_file, write_connection_file
 from tellback.errors import ConfigurationError, Timeout, Unavailable
 from tellback.settings import load
-from tellback.up.answers import Roll, http_answers, redis_answers
-from tellback.up.child import Child
+from tellback.up.child import ChildProcess
 from tellback.up.guard import STOP_SIGNALS, kill_descendants
-from tellback.up.system import System
+from tellback.up.health import RollCall, flower_is_healthy, redis_answers
+from tellback.up.system import SystemPlan
 
 START_SECONDS: Final = 120.0
-STOP_SECONDS: Final = 7.0
+STOP_SECONDS: Final = 7.0  # with the time for Redis, within the ten seconds that `_stop` promises
 REDIS_STOP_SECONDS: Final = 1.5
-ORPHANED_STOP_SECONDS: Final = 1.0
+ORPHANED_STOP_SECONDS: Final = 1.0  # without a guard nobody would clean up after this process
 DEATHS_AT_START: Final = 3
-LOOK_EVERY: Final = 0.1
-TIDY_EVERY: Final = 10.0
+TICK_SECONDS: Final = 0.1
+LOG_TRIM_SECONDS: Final = 10.0
 
 
-class Reporter(Protocol):
-    """Hears how the system is doing."""
+class UpReporter(Protocol):
+    """Receives the system's progress."""
 
     def waiting(self, names: list[str]) -> None:
-        """These parts were started and have not answered yet."""
+        """Report services that were started and are not ready yet."""
         ...
 
     def ready(self, pids: dict[str, int]) -> None:
-        """Everything answers."""
+        """Report that all services are ready."""
         ...
 
     def trouble(self, text: str) -> None:
-        """A part has died and is started again."""
+        """Report that a service crashed and is restarted."""
         ...
 
     def stopping(self) -> None:
-        """The user asked for the end; what runs may finish."""
+        """Report that the user asked to stop; running tasks may finish."""
         ...
 
 
-class _Stop(Exception):
-    """Leave whatever is going on: a signal has come, or the guard has died."""
+class _StopRequested(Exception):
+    """Raised to leave the loop after a signal, or after the guard's death."""
 
 
-class Supervisor:
-    """Runs one system, in the main thread of a process of its own. See `guard.run_guarded` for `guard`."""
+class SystemSupervisor:
+    """Runs one system in the main thread of its own process. For `guard`, see `guard.run_guarded`."""
 
-    def __init__(self, system: System, guard: socket.socket, reporter: Reporter) -> None:
-        """Take what to run."""
+    def __init__(self, system: SystemPlan, guard: socket.socket, reporter: UpReporter) -> None:
         self._system = system
         self._guard = guard
         self._reporter = reporter
-        self._children: dict[str, Child] = {}
+        self._children: dict[str, ChildProcess] = {}
         self._announced: list[Path] = []
         self._signals = 0
         self._guard_died = False
@@ -76,11 +79,12 @@ class Supervisor:
         )
 
     def run(self) -> None:
-        """Return when the system was asked to stop and has stopped.
+        """Run the system until it is asked to stop; return once it has stopped.
 
         Raises:
-            ConfigurationError: Redis cannot run as it was asked to.
-            Unavailable, Timeout: a part keeps dying at the start, or does not answer in two minutes.
+            ConfigurationError: Redis can't run with its configuration.
+            Unavailable: a service keeps crashing at the start.
+            Timeout: a service is not ready after two minutes.
         """
         for number in STOP_SIGNALS:
             signal.signal(number, self._on_signal)
@@ -88,8 +92,8 @@ class Supervisor:
         try:
             self._start()
             while True:
-                self._look()
-        except _Stop:
+                self._tick()
+        except _StopRequested:
             pass
         finally:
             self._stop()
@@ -99,95 +103,95 @@ class Supervisor:
         if self._system.redis is not None:
             self._spawn("redis")
             url = self._system.settings.redis_url
-            self._wait({"redis": lambda: redis_answers(url)}, deadline)
-        self._announce()
-        roll = Roll(self._system.settings)
+            self._wait_until_ready({"redis": lambda: redis_answers(url)}, deadline)
+        self._write_connection_file()
+        roll = RollCall(self._system.settings)
         with contextlib.closing(roll):
             for program in self._system.after_redis:
                 self._spawn(program.name)
-            self._wait(self._questions(roll), deadline)
+            self._wait_until_ready(self._readiness_checks(roll), deadline)
         self._ready = True
         self._reporter.ready({name: child.pid for name, child in self._children.items() if child.pid is not None})
 
     def _spawn(self, name: str) -> None:
         system = self._system
         programs = {program.name: program for program in (system.redis, *system.after_redis) if program is not None}
-        self._children[name] = Child(programs[name], tell=self._tell)
+        self._children[name] = ChildProcess(programs[name], report=self._report_to_guard)
         self._children[name].start()
 
-    def _questions(self, roll: Roll) -> dict[str, Callable[[], bool]]:
-        """By name of the part, what tells that it answers."""
+    def _readiness_checks(self, roll: RollCall) -> dict[str, Callable[[], bool]]:
+        """Return, by service name, the function that tells if the service is ready."""
 
-        def worker(node: str, name: str) -> Callable[[], bool]:
-            return lambda: (node, self._children[name].pid or 0) in roll.workers()
+        def worker_is_ready(node: str, name: str) -> Callable[[], bool]:
+            return lambda: (node, self._children[name].pid or 0) in roll.answered_workers()
 
         system = self._system
-        questions = {program.name: worker(node, program.name) for node, program in system.workers.items()}
+        questions = {program.name: worker_is_ready(node, program.name) for node, program in system.workers.items()}
         if system.flower_url is not None:
             url = system.flower_url
-            questions["flower"] = lambda: http_answers(url)
+            questions["flower"] = lambda: flower_is_healthy(url)
         questions["beat"] = roll.beat_heard
         return questions
 
-    def _wait(self, questions: dict[str, Callable[[], bool]], deadline: float) -> None:
+    def _wait_until_ready(self, questions: dict[str, Callable[[], bool]], deadline: float) -> None:
         silent = dict(questions)
         while silent:
             self._reporter.waiting(list(silent))
-            self._look()
+            self._tick()
             for name in list(silent):
                 if self._children[name].process is not None and silent[name]():
                     del silent[name]
             if silent and clock.monotonic() > deadline:
                 name = next(iter(silent))
                 child = self._children[name]
-                raise Timeout(f"{name} does not answer after {START_SECONDS:.0f} s; its log is {child.program.log}")
+                raise Timeout(f"{name} is not ready after {START_SECONDS:.0f} s; see its log {child.program.log}")
 
-    def _look(self) -> None:
-        """Wait a moment, then see to what has happened."""
+    def _tick(self) -> None:
+        """Wait for one tick, then restart children that ended, reap orphans and trim logs."""
         if self._signals:
-            raise _Stop
-        if select.select([self._guard], [], [], LOOK_EVERY)[0]:
+            raise _StopRequested
+        if select.select([self._guard], [], [], TICK_SECONDS)[0]:
             self._guard_died = True
-            raise _Stop
+            raise _StopRequested
         if self._signals:
-            raise _Stop
+            raise _StopRequested
         for child in self._children.values():
-            self._see_to(child)
-        self._reap_strangers()
+            self._restart_if_ended(child)
+        self._reap_orphans()
         if clock.monotonic() >= self._next_tidying:
-            self._next_tidying = clock.monotonic() + TIDY_EVERY
-            self._tidy()
+            self._next_tidying = clock.monotonic() + LOG_TRIM_SECONDS
+            self._trim_logs()
 
-    def _tidy(self) -> None:
+    def _trim_logs(self) -> None:
         for child in self._children.values():
             child.trim_log()
         for folder in self._announced:
-            if find_running(folder) is None:  # a cleaner of old files, say; workers that start need it
+            if find_running(folder) is None:  # something deleted it, such as a temp cleaner; restarted workers need it
                 with contextlib.suppress(OSError):
-                    announce(folder, self._running)
+                    write_connection_file(folder, self._running)
 
-    def _see_to(self, child: Child) -> None:
-        code = child.ended()
+    def _restart_if_ended(self, child: ChildProcess) -> None:
+        code = child.exit_code()
         if code is not None:
             if not self._ready:
-                self._check_start(child)
-            pause = child.put_off()
+                self._give_up_if_unstartable(child)
+            pause = child.pause
             name, log = child.program.name, child.program.log
-            self._reporter.trouble(f"{name} {_ending(code)}; starting it again in {pause:g} s; its log is {log}")
+            self._reporter.trouble(f"{name} {_exit_text(code)}; restarting it in {pause:g} s; see its log {log}")
         elif child.process is None and clock.monotonic() >= child.next_start:
             child.start()
 
-    def _check_start(self, child: Child) -> None:
-        """Give up on a part that cannot start: its last line says why."""
-        words = f"{child.last_words()} (log: {child.program.log})"
+    def _give_up_if_unstartable(self, child: ChildProcess) -> None:
+        """Raise if a service can't start, with the last line of its log as the reason."""
+        words = f"{child.last_log_line()} (log: {child.program.log})"
         if child.program is self._system.redis:
-            raise ConfigurationError(f"Redis ended at its start: {words}")
+            raise ConfigurationError(f"Redis failed to start: {words}")
         if child.starts >= DEATHS_AT_START:
-            raise Unavailable(f"{child.program.name} ended {child.starts} times at its start: {words}")
+            raise Unavailable(f"{child.program.name} failed to start {child.starts} times: {words}")
 
-    def _reap_strangers(self) -> None:
-        """Reap orphans of dead children, which come to this process as the subreaper; Popen reaps its own."""
-        if sys.platform != "linux":  # there orphans go to init
+    def _reap_orphans(self) -> None:
+        """Reap orphans of dead children, which this subreaper adopts; Popen reaps the children themselves."""
+        if sys.platform != "linux":  # elsewhere, init adopts orphans
             return
         ours = {child.pid for child in self._children.values()}
         with contextlib.suppress(ChildProcessError):
@@ -196,44 +200,44 @@ class Supervisor:
                     return
                 os.waitpid(found.si_pid, 0)
 
-    def _announce(self) -> None:
-        """Write the connection file: in the data directory, for the children, and where the user's clients look."""
+    def _write_connection_file(self) -> None:
+        """Write the connection file to the data directory (for children) and where the user's clients look for it."""
         own = self._system.data_dir.path
         folders = [own]
         usual = load().data_path.absolute()
-        if usual not in folders and find_running(usual) is None:  # another system keeps its place
+        if usual not in folders and find_running(usual) is None:  # don't replace the file of another running system
             folders.append(usual)
         for folder in folders:
             try:
-                announce(folder, self._running)
+                write_connection_file(folder, self._running)
             except OSError as error:
                 if folder == own:
-                    raise ConfigurationError(f"cannot write {folder}: {error.strerror}") from error
+                    raise ConfigurationError(f"can't write {folder}: {error.strerror}") from error
             else:
                 self._announced.append(folder)
 
     def _stop(self) -> None:
-        """End all within ten seconds: first what uses Redis, finishing what runs, then Redis."""
+        """Stop everything within ten seconds: first what uses Redis, so that running tasks can finish, then Redis."""
         seconds = ORPHANED_STOP_SECONDS if self._guard_died else STOP_SECONDS
         if self._signals:
             self._reporter.stopping()
         redis = self._children.pop("redis", None)
-        self._end(list(self._children.values()), seconds)
+        self._end_children(list(self._children.values()), seconds)
         if redis is not None:
-            self._end([redis], REDIS_STOP_SECONDS)
+            self._end_children([redis], REDIS_STOP_SECONDS)
         for folder in self._announced:
             with contextlib.suppress(OSError):
-                withdraw(folder, os.getpid())
+                remove_connection_file(folder, os.getpid())
         kill_descendants()
         self._system.data_dir.close()
 
-    def _end(self, children: list[Child], seconds: float) -> None:
-        """Ask, wait, kill; a second signal of the user skips the waiting."""
+    def _end_children(self, children: list[ChildProcess], seconds: float) -> None:
+        """Terminate children, wait, then kill them; a second signal from the user skips the wait."""
         asked, deadline = self._signals, clock.monotonic() + seconds
         for child in children:
             child.terminate()
         while clock.monotonic() < deadline and self._signals < max(asked + 1, 2):
-            running = [child for child in children if child.process is not None and child.ended() is None]
+            running = [child for child in children if child.process is not None and child.exit_code() is None]
             if not running:
                 return
             clock.sleep(0.05)
@@ -243,14 +247,13 @@ class Supervisor:
     def _on_signal(self, _number: int, _frame: object) -> None:
         self._signals += 1
 
-    def _tell(self, line: str) -> None:
-        with contextlib.suppress(OSError):  # a guard that is gone, or has more unread than it will need
+    def _report_to_guard(self, line: str) -> None:
+        with contextlib.suppress(OSError):  # the guard is gone, or its buffer is full; it reads only if we are killed
             self._guard.send(line.encode())
 
 
-def _ending(code: int) -> str:
-    """An exit code in words."""
+def _exit_text(code: int) -> str:
     if code < 0:
         with contextlib.suppress(ValueError):
-            return f"was ended by {signal.Signals(-code).name}"
-    return f"ended with exit code {code}"
+            return f"was killed by {signal.Signals(-code).name}"
+    return f"exited with code {code}"

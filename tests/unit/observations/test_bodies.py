@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from tellback.contracts.guidance import Code
-from tellback.guidance.observations.observer import Observer
+from tellback.contracts.guidance import OutcomeCode
+from tellback.guidance.observations.observer import ToolObserver
 
 
-def code(result: object = None, **given: Any) -> Code:
-    seen = Observer().observe("web_search", params={"query": "x"}, result=result, **given)
+def code(result: object = None, **given: Any) -> OutcomeCode:
+    seen = ToolObserver().observe("web_search", params={"query": "x"}, result=result, **given)
     assert seen.envelope is not None
     return seen.envelope.code
 
 
-BODIES: list[tuple[dict[str, Any], Code]] = [
+BODIES: list[tuple[dict[str, Any], OutcomeCode]] = [
     (
         {"object": "error", "message": "Requests rate limit exceeded", "type": "rate_limited", "code": "1300"},
         "rate_limited",
@@ -52,7 +52,7 @@ BODIES: list[tuple[dict[str, Any], Code]] = [
 
 
 @pytest.mark.parametrize(("body", "expected"), BODIES)
-def test_bodies_of_services(body: dict[str, Any], expected: Code) -> None:
+def test_bodies_of_services(body: dict[str, Any], expected: OutcomeCode) -> None:
     assert code(body) == expected
 
 
@@ -86,7 +86,7 @@ def test_records_that_look_alike(record: dict[str, Any]) -> None:
         ("web_search is not available. Use one of: wiki", "unknown_tool"),
     ],
 )
-def test_errors_that_hosts_pass_on(error: object, expected: Code) -> None:
+def test_errors_that_hosts_pass_on(error: object, expected: OutcomeCode) -> None:
     assert code(error=error) == expected
 
 
@@ -109,14 +109,14 @@ def test_challenges_in_a_few_words(page: str) -> None:
     ],
 )
 def test_a_body_says_when_to_come_back(body: dict[str, Any], seconds: float) -> None:
-    seen = Observer().observe("web_search", params={"query": "x"}, result=body)
+    seen = ToolObserver().observe("web_search", params={"query": "x"}, result=body)
     assert seen.envelope is not None
     assert (seen.envelope.code, seen.envelope.retry_after) == ("rate_limited", seconds)
 
 
 @pytest.mark.parametrize("message", ["Access denied", "Too many requests", "No results found for that"])
 def test_a_tool_that_acts_may_return_its_message(message: str) -> None:
-    seen = Observer().observe("send_message", params={"to": "x"}, result={"message": message})
+    seen = ToolObserver().observe("send_message", params={"to": "x"}, result={"message": message})
     assert seen.envelope is not None
     assert seen.envelope.code == "ok"
 

@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tellback import Evidence
-from tellback.guidance.observations import gathering, trimming
-from tellback.guidance.observations.observer import Observer
-from tellback.guidance.observations.trimming import BUDGET, readable, trimmed
-from tellback.guidance.observations.values import SHOWN_BYTES, shown
+from tellback.guidance.observations import evidence_builder, values
+from tellback.guidance.observations.classify import classify
+from tellback.guidance.observations.observer import ToolObserver
+from tellback.guidance.observations.values import BUDGET, SHOWN_BYTES, display_text, trim_and_redact, trim_value
 from tellback.redaction import redact_value
+from tests.support.examples import examples
 from tests.support.waiting import wait_until
 
 LONGEST = SHOWN_BYTES + 8_000
@@ -77,7 +78,7 @@ WEIRD: list[Any] = [
 
 @pytest.mark.parametrize("number", range(len(WEIRD)))
 def test_weird_objects(number: int) -> None:
-    observer = Observer(tools=["search", "other_search"], question="What is the street address?")
+    observer = ToolObserver(tools=["search", "other_search"], question="What is the street address?")
     weird = WEIRD[number]
     ways: list[dict[str, Any]] = [
         {"result": weird}, {"error": weird}, {"params": {"query": weird}}, {"metadata": {"headers": weird}}
@@ -91,6 +92,14 @@ def test_weird_objects(number: int) -> None:
     hostile: Any = weird
     observer.observe(hostile, params=hostile, status=hostile, http_status=hostile, headers=hostile, metadata=hostile)
     observer.check_answer(weird)
+
+
+def test_hostile_texts_of_programs_and_editors() -> None:
+    texts = [weird for weird in WEIRD if isinstance(weird, str)]
+    texts += ["Traceback (most recent call last):\n" * 2_000, "a.go:1:" * 9_000, "\n" * 60_000, "FAIL\t" * 9_000]
+    for text in texts:
+        for tool, params in (("Bash", {"command": "make"}), ("Bash", {"command": text}), ("Edit", {"path": "a"})):
+            assert classify(Evidence(tool=tool, params=params, result=text, text=text), {}).code
 
 
 FIELDS = ("error", "results", "isError", "content", "code", "status", "detail", "data")
@@ -110,12 +119,12 @@ _json: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(st.text(max_size=20), _json, _json, _json, st.integers() | st.none(), st.text(max_size=30))
 def test_no_input_raises_or_prints_an_unbounded_text(
     tool: str, params: Any, result: Any, error: Any, status: int | None, header: str
 ) -> None:
-    observer = Observer(tools=["search", "wiki_search", "final_answer"], question="Where is the street?")
+    observer = ToolObserver(tools=["search", "wiki_search", "final_answer"], question="Where is the street?")
     headers = {"Retry-After": header, header: header}
     seen = observer.observe(tool, params=params, result=result, error=error, http_status=status, headers=headers)
     text = seen.to_observation()
@@ -124,19 +133,19 @@ def test_no_input_raises_or_prints_an_unbounded_text(
     assert seen.envelope is not None
     assert seen.envelope.outcome.code
     assert (
-        Observer().observe("t", result=result).to_observation()
-        == Observer().observe("t", result=result).to_observation()
+        ToolObserver().observe("t", result=result).to_observation()
+        == ToolObserver().observe("t", result=result).to_observation()
     )
 
 
 def test_ten_megabytes_keep_head_and_tail_with_a_marker() -> None:
     big = "HEAD " + "word " * 2_000_000 + " TAIL"
-    text = Observer().observe("read", result=big).to_observation()
+    text = ToolObserver().observe("read", result=big).to_observation()
     assert len(text.encode()) <= LONGEST
     assert text.split("\n\n")[1].startswith("HEAD word")
     assert "bytes left out]…" in text
     assert "TAIL" in text
-    same = Observer().observe("read", result=big).to_observation()
+    same = ToolObserver().observe("read", result=big).to_observation()
     assert same == text
 
 
@@ -151,7 +160,7 @@ def test_ten_megabytes_of_anything_cost_little_more_than_the_part_that_is_kept(p
 
     def work() -> None:
         texts.append(
-            Observer(question="Where is it?").observe("read", params={"query": "x"}, result=big).to_observation()
+            ToolObserver(question="Where is it?").observe("read", params={"query": "x"}, result=big).to_observation()
         )
         done.set()
 
@@ -180,18 +189,18 @@ def test_ten_megabytes_of_data_are_trimmed_before_they_are_searched_for_secrets(
         searched.append(len(json.dumps(value)))
         return whole(value)
 
-    monkeypatch.setattr(gathering, "redact_value", counted)
-    monkeypatch.setattr(trimming, "redact_value", counted)
-    text = Observer().observe("read", params={"query": BIG[kind]}, result=BIG[kind]).to_observation()
+    monkeypatch.setattr(evidence_builder, "redact_value", counted)
+    monkeypatch.setattr(values, "redact_value", counted)
+    text = ToolObserver().observe("read", params={"query": BIG[kind]}, result=BIG[kind]).to_observation()
     assert len(text.encode()) <= LONGEST
     assert "left out" in text
-    assert len(searched) == 2
+    assert len(searched) == 3
     assert max(searched) < 4 * BUDGET
 
 
 def test_of_a_long_list_head_tail_and_number_are_kept() -> None:
     results = [{"title": f"title {n}", "text": "some words in a row " * 5} for n in range(80_000)]
-    seen = Observer().observe("search", params={"query": "x"}, result=results)
+    seen = ToolObserver().observe("search", params={"query": "x"}, result=results)
     text = seen.to_observation()
     assert text.startswith('✓ search found 80000 results for "x"\n\n## title 0\n')
     assert "## title 79999" in text
@@ -199,39 +208,39 @@ def test_of_a_long_list_head_tail_and_number_are_kept() -> None:
 
 @given(_json)
 def test_what_is_small_is_not_trimmed(value: Any) -> None:
-    assert json.dumps(trimmed(value), default=repr) == json.dumps(value, default=repr)
+    assert json.dumps(trim_value(value), default=repr) == json.dumps(value, default=repr)
 
 
 def test_a_secret_in_a_title_is_not_shown() -> None:
     results = [{"title": f"token={TOKEN}", "text": "words"}, {"title": TOKEN, "text": "words"}]
-    seen = Observer(tools=["search"], question="What now?").observe("search", params={"query": "x"}, result=results)
+    seen = ToolObserver(tools=["search"], question="What now?").observe("search", params={"query": "x"}, result=results)
     assert TOKEN not in seen.to_observation()
 
 
 def test_a_secret_at_an_edge_of_what_is_kept_is_not_shown_in_part() -> None:
     """Cut in two, such a key is no longer known for one: the cut must not fall where it would be shown."""
     for offset in (0, 31, 62, 93):
-        lines = "\n".join(f"z {KEY}" if n % 2 else "z" * (3 + offset) for n in range(20_000))
-        words = " ".join(f"{KEY}," if n == 400 + offset else "z" * 90 for n in range(20_000))
+        lines = "\n".join(f"z {KEY}" if n % 2 else "z" * (3 + offset) for n in range(4_000))
+        words = " ".join(f"{KEY}," if n == 400 + offset else "z" * 90 for n in range(4_000))
         for text in (
-            shown(lines),
-            shown(words),
-            shown({"a": lines}),
-            shown({"a": {"b": [words, lines]}}),
-            shown([lines]),
+            display_text(lines),
+            display_text(words),
+            display_text({"a": lines}),
+            display_text({"a": {"b": [words, lines]}}),
+            display_text([lines]),
         ):
             assert KEY[:20] not in text
             assert KEY[-20:] not in text
             assert len(text.encode()) <= SHOWN_BYTES
-        data = readable({"text": lines, "more": [words, "x"]})
+        data = trim_and_redact({"text": lines, "more": [words, "x"]})
         assert KEY[:20] not in str(data)
         assert KEY[-20:] not in str(data)
 
 
 def test_a_text_of_exactly_the_limit_is_whole() -> None:
     text = "a b\n" * (SHOWN_BYTES // 4)
-    assert shown(text) == text
-    assert "left out" in shown(text + "more")
+    assert display_text(text) == text
+    assert "left out" in display_text(text + "more")
 
 
 def test_threads_share_an_observer_one_at_a_time() -> None:
@@ -243,7 +252,7 @@ def test_threads_share_an_observer_one_at_a_time() -> None:
         most.append(sum(1 for _ in range(200) if within) and len(within))
         within.pop()
 
-    observer = Observer(tools=["search", "other_search"], question="Where is it?", classifiers=[dwells])
+    observer = ToolObserver(tools=["search", "other_search"], question="Where is it?", classifiers=[dwells])
 
     def work(number: int) -> None:
         for step in range(50):

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tellback import ConfigurationError
-from tellback.guidance.observations.catalog import LANGUAGES, catalog_of, load_catalog
-from tellback.guidance.observations.observer import Observer
+from tellback.guidance.observations.catalog import LANGUAGES, catalog_for, load_catalog
+from tellback.guidance.observations.observer import ToolObserver
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -23,7 +23,7 @@ def test_every_language_has_every_template(language: str) -> None:
 
 
 def test_german() -> None:
-    seen = Observer(tools=["wikipedia", "suche_web", "final_answer"], catalog=catalog_of("de-AT")).observe(
+    seen = ToolObserver(tools=["wikipedia", "suche_web", "final_answer"], catalog=catalog_for("de-AT")).observe(
         "wikipedia", params={"query": "Xyzzyville"}, result=[]
     )
     assert seen.to_observation() == (
@@ -37,7 +37,7 @@ def test_german() -> None:
 
 
 def test_russian() -> None:
-    seen = Observer(tools=["wikipedia"], catalog=catalog_of("ru")).observe(
+    seen = ToolObserver(tools=["wikipedia"], catalog=catalog_for("ru")).observe(
         "wikipedia", params={"query": "x"}, http_status=429, headers={"Retry-After": "5"}
     )
     assert seen.to_observation() == (
@@ -52,7 +52,9 @@ def test_templates_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('[headline]\nrate_limited = "{tool}: slow down!"\n[purpose]\nlaw_search = "the law"\n', "utf-8")
     catalog = load_catalog(path)
-    seen = Observer(tools=["law_search"], catalog=catalog).observe("law_search", params={"query": "x"}, http_status=429)
+    seen = ToolObserver(tools=["law_search"], catalog=catalog).observe(
+        "law_search", params={"query": "x"}, http_status=429
+    )
     assert seen.status_line == "✗ law_search: slow down!"
     assert seen.heading == "ALTERNATIVES:"
     path.write_text('base = "de"\n[headline]\nok = "gut: {tool}"\n', "utf-8")
@@ -74,7 +76,7 @@ def test_templates_of_ones_own(tmp_path: Path) -> None:
         ("[headline]\nok = '{tool!r}'", "more than a name in braces"),
         ("[headline]\nok = '{'", "headline.ok"),
         ("base = 'xx'", "no observations in 'xx'"),
-        ("base = 3", "base is no language"),
+        ("base = 3", "base is not a language"),
         ("[headline]\nok = '" + "x" * 501 + "'", "not one line of at most 500"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Raw results and errors of any library fall into the states of the source document."""
+"""Raw results and errors of any library fall into the outcomes that guidance knows. Requirement G-54."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from typing import Any
 import pytest
 
 from tellback import Evidence, Finding
-from tellback.contracts.guidance import Code
-from tellback.guidance.observations.observer import Observer
+from tellback.contracts.guidance import OutcomeCode
+from tellback.guidance.observations.observer import ToolObserver
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
 
-def code(result: object = None, error: object = None, tool: str = "wikipedia", **more: Any) -> Code:
-    seen = Observer().observe(tool, params={"query": "x"}, result=result, error=error, now=NOW, **more)
+def code(result: object = None, error: object = None, tool: str = "wikipedia", **more: Any) -> OutcomeCode:
+    seen = ToolObserver().observe(tool, params={"query": "x"}, result=result, error=error, now=NOW, **more)
     assert seen.envelope is not None
     assert seen.to_observation()
     return seen.envelope.code
 
 
 def wait(result: object = None, error: object = None, **more: Any) -> float | None:
-    seen = Observer().observe("t", params={"query": "x"}, result=result, error=error, now=NOW, **more)
+    seen = ToolObserver().observe("t", params={"query": "x"}, result=result, error=error, now=NOW, **more)
     assert seen.envelope is not None
     return seen.envelope.retry_after
 
@@ -57,7 +57,7 @@ def wait(result: object = None, error: object = None, **more: Any) -> float | No
         (529, "unavailable"),
     ],
 )
-def test_http_statuses(status: int, expected: Code) -> None:
+def test_http_statuses(status: int, expected: OutcomeCode) -> None:
     assert code("a body of some words", http_status=status) == expected
     assert code("a body of some words", metadata={"http_status": status}) == expected
 
@@ -101,6 +101,7 @@ def test_retry_after_is_seconds_or_a_date(status: int, headers: dict[Any, Any], 
     [
         ("Rate limit exceeded. Try again in 20s.", 20.0),
         ("429 Too Many Requests: retry after 2 minutes", 120.0),
+        ("Rate limited: retry after 250 milliseconds", 0.25),
         ("Rate limit reached. Please try again in 250ms", 0.25),
         ({"error": {"code": 429, "message": "slow down"}, "retry_after": 3}, 3.0),
         ("Too many requests", None),
@@ -184,7 +185,7 @@ def _response(status: int, **headers: str) -> SimpleNamespace:
         (_named("McpError", error=SimpleNamespace(code=-32601, message="no")), "unknown_tool"),
     ],
 )
-def test_exceptions_by_the_names_of_their_classes(error: BaseException, expected: Code) -> None:
+def test_exceptions_by_the_names_of_their_classes(error: BaseException, expected: OutcomeCode) -> None:
     assert code(error=error) == expected
 
 
@@ -242,7 +243,7 @@ def test_an_exceptions_response_says_how_long_to_wait() -> None:
         ({"data": {"user": {"name": "x"}}, "errors": [{"message": "one field failed"}]}, "partial"),
     ],
 )
-def test_the_forms_of_protocols_and_providers(result: dict[str, Any], expected: Code) -> None:
+def test_the_forms_of_protocols_and_providers(result: dict[str, Any], expected: OutcomeCode) -> None:
     assert code(result) == expected
     assert code(json.dumps(result)) == code(result)
 
@@ -251,7 +252,7 @@ def test_an_object_with_is_error_is_read_as_mcp_has_it() -> None:
     failed = SimpleNamespace(isError=True, content=[SimpleNamespace(type="text", text="503 Service Unavailable")])
     assert code(failed) == "unavailable"
     fine = SimpleNamespace(isError=False, content=[SimpleNamespace(type="text", text="Ruby was made by Matz")])
-    seen = Observer().observe("wiki", params={"query": "x"}, result=fine)
+    seen = ToolObserver().observe("wiki", params={"query": "x"}, result=fine)
     assert "Ruby was made by Matz" in seen.to_observation()
 
 
@@ -294,7 +295,7 @@ def test_a_response_object_as_the_result() -> None:
         ),
         ("Permission denied", "denied"),
         ("Error: 401 Unauthorized", "denied"),
-        ("The user doesn't want to proceed with this tool use. The tool use was rejected", "denied"),
+        ("The user doesn't want to proceed with this tool use. The tool use was rejected", "cancelled"),
         ("bash: foo: command not found", "error"),
         ("cat: /x: No such file or directory", "error"),
         ("fatal: not a git repository", "error"),
@@ -317,7 +318,7 @@ def test_a_response_object_as_the_result() -> None:
         ('"Error: user not found"', "error"),
     ],
 )
-def test_plain_text(text: str, expected: Code) -> None:
+def test_plain_text(text: str, expected: OutcomeCode) -> None:
     assert code(text) == expected
     failed = code(error=text)
     assert failed == expected or (expected == "error" and failed == "error")
@@ -397,7 +398,7 @@ def test_something_found(result: object) -> None:
 @pytest.mark.parametrize("tool", ["think", "send_email", "write_file", "delete_user", "bash", "cancelOrder"])
 @pytest.mark.parametrize("result", ["", None, {}, "null"])
 def test_a_tool_that_acts_may_say_nothing_when_all_is_well(tool: str, result: object) -> None:
-    seen = Observer().observe(tool, params={"id": 1}, result=result)
+    seen = ToolObserver().observe(tool, params={"id": 1}, result=result)
     assert (seen.status, seen.status_line) == ("success", f"✓ {tool} succeeded")
 
 
@@ -409,7 +410,7 @@ def test_an_error_without_words_is_none_and_a_flag_is_one() -> None:
 
 
 def test_a_tool_that_works_on_a_text_is_no_search() -> None:
-    seen = Observer(question="What is the street address?").observe(
+    seen = ToolObserver(question="What is the street address?").observe(
         "translate", params={"text": "hello"}, result="Guten Tag und hallo allerseits"
     )
     assert seen.status_line == "✓ translate succeeded"
@@ -432,10 +433,10 @@ def test_a_classifier_of_ones_own_comes_first_and_may_break() -> None:
     def nonsense(_evidence: Evidence) -> Any:
         return 3
 
-    def by_code(evidence: Evidence) -> Code | None:
+    def by_code(evidence: Evidence) -> OutcomeCode | None:
         return "denied" if "NOPE" in evidence.text else None
 
-    observer = Observer(classifiers=[broken, nonsense, mine, by_code])
+    observer = ToolObserver(classifiers=[broken, nonsense, mine, by_code])
     for text, expected in (("BUSY", "rate_limited"), ("NOPE", "denied"), ("a good long text", "ok")):
         seen = observer.observe("t", result=text)
         assert seen.envelope is not None
@@ -443,7 +444,7 @@ def test_a_classifier_of_ones_own_comes_first_and_may_break() -> None:
 
 
 def test_a_tool_that_was_not_declared_and_is_not_there_is_unknown() -> None:
-    observer = Observer(tools=["wikipedia"])
+    observer = ToolObserver(tools=["wikipedia"])
     seen = observer.observe("wikipedja", params={"query": "x"}, error="wikipedja does not exist")
     assert seen.envelope is not None
     assert seen.envelope.code == "unknown_tool"
@@ -453,7 +454,7 @@ def test_a_spent_quota_is_not_worth_waiting_for() -> None:
     error = {
         "error": {"type": "insufficient_quota", "code": "insufficient_quota", "message": "You exceeded your quota"}
     }
-    seen = Observer(tools=["chat"]).observe("chat", params={"query": "x"}, error=error)
+    seen = ToolObserver(tools=["chat"]).observe("chat", params={"query": "x"}, error=error)
     assert seen.envelope is not None
     assert (seen.envelope.code, seen.envelope.retryable) == ("rate_limited", False)
     assert "retry" not in seen.to_observation()

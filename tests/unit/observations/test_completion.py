@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tellback.guidance.observations.observer import Observer
+from tellback.guidance.observations.observer import ToolObserver
 
 QUESTION = "What is the street address of the New York Times?"
 
 
-def _observer(**more: str) -> Observer:
-    observer = Observer(tools=["wikipedia", "book_flight", "final_answer"], question=more.get("question", QUESTION))
+def _observer(**more: str) -> ToolObserver:
+    observer = ToolObserver(tools=["wikipedia", "book_flight", "final_answer"], question=more.get("question", QUESTION))
     observer.observe(
         "wikipedia", params={"query": "New York Times"}, result="The New York Times is headquartered in Manhattan"
     )
@@ -46,7 +46,7 @@ def test_open_items_are_listed() -> None:
 
 
 def test_required_tools_must_have_succeeded_last() -> None:
-    observer = Observer(required_tools=["run_tests"])
+    observer = ToolObserver(required_tools=["run_tests"])
     assert [item.name for item in observer.check_answer("done").missing] == ["run_tests"]
     observer.observe("run_tests", result="3 passed and none failed")
     assert observer.check_answer("done").passed
@@ -92,7 +92,7 @@ def test_what_is_listed_is_bounded() -> None:
 def test_the_verification_prompt() -> None:
     observer = _observer()
     observer.observe("book_flight", params={"id": 1}, error="not enough seats")
-    assert observer.verification(todo=["tell the price"]) == (
+    assert observer.verification_text(todo=["tell the price"]) == (
         "Before you give your final answer:\n\n"
         f"- The question was: {QUESTION}\n"
         '- You have results from: wikipedia "New York Times"\n'

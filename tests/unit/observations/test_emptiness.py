@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tellback.guidance.observations.observer import Observer
+from tellback.guidance.observations.observer import ToolObserver
 
 
 def code(result: object, tool: str = "web_search") -> str:
-    seen = Observer().observe(tool, params={"query": "x"}, result=result)
+    seen = ToolObserver().observe(tool, params={"query": "x"}, result=result)
     assert seen.envelope is not None
     return seen.envelope.code
 
@@ -60,5 +60,5 @@ def test_something_was_found(result: object) -> None:
 
 
 def test_a_tool_that_acts_answers_with_no_results() -> None:
-    seen = Observer().observe("send_email", params={"to": "a"}, result={"status": "sent", "result": None})
+    seen = ToolObserver().observe("send_email", params={"to": "a"}, result={"status": "sent", "result": None})
     assert seen.status == "success"

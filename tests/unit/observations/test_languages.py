@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tellback.contracts.guidance import Code
-from tellback.guidance.observations.observer import Observer
+from tellback.contracts.guidance import OutcomeCode
+from tellback.guidance.observations.observer import ToolObserver
 
 
-def code(result: object = None, error: object = None) -> Code:
-    seen = Observer().observe("web_search", params={"query": "x"}, result=result, error=error)
+def code(result: object = None, error: object = None) -> OutcomeCode:
+    seen = ToolObserver().observe("web_search", params={"query": "x"}, result=result, error=error)
     assert seen.envelope is not None
     return seen.envelope.code
 
 
-SAID: list[tuple[str, Code]] = [
+SAID: list[tuple[str, OutcomeCode]] = [
     ("Zu viele Anfragen. Bitte versuchen Sie es später erneut.", "rate_limited"),
     ("Demasiadas solicitudes. Inténtelo de nuevo más tarde.", "rate_limited"),
     ("Trop de requêtes", "rate_limited"),
@@ -40,7 +40,7 @@ SAID: list[tuple[str, Code]] = [
 
 
 @pytest.mark.parametrize(("said", "expected"), SAID)
-def test_what_a_tool_reports(said: str, expected: Code) -> None:
+def test_what_a_tool_reports(said: str, expected: OutcomeCode) -> None:
     assert code(error=said) == expected
     assert code(said) == expected, "also as a result that is nothing else"
 

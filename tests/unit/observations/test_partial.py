@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tellback.guidance.observations.observer import Observer
+from tellback.guidance.observations.observer import ToolObserver
 
 TIMES = "The New York Times is headquartered at The New York Times Building in Midtown Manhattan."
 
 
 def missing(question: str, query: str, result: object, tool: str = "wikipedia", *before: str) -> tuple[str, ...]:
-    observer = Observer(question=question)
+    observer = ToolObserver(question=question)
     for number, earlier in enumerate(before):
         observer.observe("search", params={"query": f"{query} {number}"}, result=earlier)
     seen = observer.observe(tool, params={"query": query}, result=result)
@@ -95,7 +95,7 @@ def test_what_an_earlier_result_mentions_is_not_missing() -> None:
     ],
 )
 def test_records_and_actions_are_not_judged_by_words(tool: str, result: object) -> None:
-    observer = Observer(question="What is the street address of the New York Times?")
+    observer = ToolObserver(question="What is the street address of the New York Times?")
     assert observer.observe(tool, params={"id": 1}, result=result).status == "success"
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tellback.contracts.guidance import Code
-from tellback.guidance.observations.observer import Observer
+from tellback.contracts.guidance import OutcomeCode
+from tellback.guidance.observations.observer import ToolObserver
 
 
-def code(tool: str = "run", **given: Any) -> Code:
-    envelope = Observer(tools=["run", "get_door"]).observe(tool, params={"command": "x"}, **given).envelope
+def code(tool: str = "run", **given: Any) -> OutcomeCode:
+    envelope = ToolObserver(tools=["run", "get_door"]).observe(tool, params={"command": "x"}, **given).envelope
     assert envelope is not None
     return envelope.code
 
@@ -65,7 +65,7 @@ def test_a_program_that_succeeded_or_another_record_is_none(result: object) -> N
         ("connect ETIMEDOUT 10.0.0.1:443", "unavailable"),
     ],
 )
-def test_short_words_of_a_connection(said: str, expected: Code) -> None:
+def test_short_words_of_a_connection(said: str, expected: OutcomeCode) -> None:
     assert code(result=said) == code(error=said) == expected
 
 
@@ -86,14 +86,14 @@ def test_short_words_of_a_connection(said: str, expected: Code) -> None:
         ("recursion limit exceeded", "error"),
     ],
 )
-def test_what_services_say_of_limits_keys_and_values(said: str, expected: Code) -> None:
+def test_what_services_say_of_limits_keys_and_values(said: str, expected: OutcomeCode) -> None:
     assert code(error=said) == expected
 
 
 @pytest.mark.parametrize(
     "said", ["KeyError: 'serch'", "AttributeError: no method 'serch'", "Function serch is not defined"]
 )
-def test_what_a_host_raises_that_looks_a_tool_up_in_vain(said: str) -> None:
+def test_what_a_host_raises_that_finds_no_such_tool(said: str) -> None:
     assert code("serch", error=said) == "unknown_tool"
     assert code("run", error=said.replace("serch", "run")) == "error", "this one is declared"
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tellback.contracts.guidance import Code
-from tellback.guidance.observations.observer import Observer
+from tellback.contracts.guidance import OutcomeCode
+from tellback.guidance.observations.observer import ToolObserver
 
 TOOL = "web_search"
 
 
-def code(result: object = None, error: object = None, tool: str = TOOL) -> Code:
-    seen = Observer().observe(tool, params={"query": "x"}, result=result, error=error)
+def code(result: object = None, error: object = None, tool: str = TOOL) -> OutcomeCode:
+    seen = ToolObserver().observe(tool, params={"query": "x"}, result=result, error=error)
     assert seen.envelope is not None
     return seen.envelope.code
 
@@ -172,7 +172,7 @@ def test_failures_of_what_a_tool_was_given_to_run_are_not_the_tools(error: objec
         ("The lost city was not found until 1911, by Hiram Bingham.", "ok"),
     ],
 )
-def test_results_that_are_reports_and_others_that_begin_alike(result: object, expected: Code) -> None:
+def test_results_that_are_reports_and_others_that_begin_alike(result: object, expected: OutcomeCode) -> None:
     assert code(result) == expected
 
 
@@ -186,7 +186,7 @@ def test_results_that_are_reports_and_others_that_begin_alike(result: object, ex
         ("url_not_allowed", "denied"),
     ],
 )
-def test_errors_of_the_tools_that_anthropics_servers_run(said: str, expected: Code) -> None:
+def test_errors_of_the_tools_that_anthropics_servers_run(said: str, expected: OutcomeCode) -> None:
     content = {"type": "web_search_tool_result_error", "error_code": said}
     assert code({"type": "web_search_tool_result", "tool_use_id": "t", "content": content}) == expected
 
@@ -201,12 +201,12 @@ def test_a_program_that_anthropics_servers_ran_has_its_exit() -> None:
     ("said", "expected"),
     [("Rate limit exceeded", "rate_limited"), ("Unknown tool: web_search", "unknown_tool"), ("boom", "error")],
 )
-def test_an_mcp_result_within_its_reply(said: str, expected: Code) -> None:
+def test_an_mcp_result_within_its_reply(said: str, expected: OutcomeCode) -> None:
     result: dict[str, Any] = {"content": [{"type": "text", "text": said}], "isError": True}
     assert code({"jsonrpc": "2.0", "id": 3, "result": result}) == expected
 
 
 def test_an_mcp_result_that_is_none_of_an_error_is_read_through_its_reply() -> None:
     result = {"content": [{"type": "text", "text": "Paris is the capital."}]}
-    seen = Observer().observe(TOOL, params={"query": "x"}, result={"jsonrpc": "2.0", "id": 3, "result": result})
+    seen = ToolObserver().observe(TOOL, params={"query": "x"}, result={"jsonrpc": "2.0", "id": 3, "result": result})
     assert seen.result == "Paris is the capital."

@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 CALLS = """
-from tellback.guidance.observations.observer import Observer
+from tellback.guidance.observations.observer import ToolObserver
 class Thing: pass
-observer = Observer(tools=["search", "wiki", "news", "papers"], question="Who made Ruby, and where?", seed="e1")
+observer = ToolObserver(tools=["search", "wiki", "news", "papers"], question="Who made Ruby, and where?", seed="e1")
 params = {"query": "Ruby", "tags": {"d", "a", "c", "b"}}
 said = [observer.observe("search", params=params, **given).to_observation() for given in (
     {"result": {"ruby", "perl", "python", "lua"}},
@@ -21,7 +21,7 @@ said = [observer.observe("search", params=params, **given).to_observation() for 
     {"http_status": 429},
     {"result": []},
 )]
-print(said, observer.snapshot())
+print(said, observer.memory_snapshot())
 """
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellback.guidance.observations.schemas import Problem, problems, type_words
+from tellback.guidance.observations.schemas import SchemaProblem, schema_problems, type_description
+from tests.support.examples import examples
 
 _names = st.sampled_from(["a", "b", "query"])
 _scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-3, 3) | st.sampled_from(["", "a", "ab", "1"])
@@ -63,11 +64,11 @@ def _uses(schema: Any, keys: set[str]) -> bool:
     return any(f'"{key}":' in json.dumps(schema) for key in keys)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600))
 @given(_schemas, st.dictionaries(_names, _values, max_size=3))
 def test_what_is_accepted_here_a_full_validator_accepts(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
     whole = {**schema, "$defs": {"text": {"type": "string"}}}
-    ours = not problems(whole, arguments)
+    ours = not schema_problems(whole, arguments)
     validator: Any = jsonschema.Draft202012Validator(whole)
     theirs = bool(validator.is_valid(arguments))
     assert theirs or not ours
@@ -78,23 +79,25 @@ def test_what_is_accepted_here_a_full_validator_accepts(schema: dict[str, Any], 
 @pytest.mark.parametrize(
     ("schema", "arguments", "expected"),
     [
-        ({"required": ["q"], "properties": {"q": {"type": "string"}}}, {}, [Problem("missing", "q", "string")]),
-        ({"properties": {"n": {"type": "integer"}}}, {"n": "1"}, [Problem("type", "n", "integer")]),
-        ({"properties": {"n": {"enum": ["a", 1]}}}, {"n": "b"}, [Problem("value", "n", 'one of "a", 1')]),
-        ({"properties": {}, "additionalProperties": False}, {"x": 1}, [Problem("unknown", "x")]),
-        ({"properties": {"o": {"required": ["x"]}}}, {"o": {}}, [Problem("missing", "o.x")]),
-        ({"$ref": "http://example.org/other"}, {}, [Problem("unchecked", "", "$ref")]),
-        ({"patternProperties": {}}, {}, [Problem("unchecked", "", "patternProperties")]),
+        ({"required": ["q"], "properties": {"q": {"type": "string"}}}, {}, [SchemaProblem("missing", "q", "string")]),
+        ({"properties": {"n": {"type": "integer"}}}, {"n": "1"}, [SchemaProblem("type", "n", "integer")]),
+        ({"properties": {"n": {"enum": ["a", 1]}}}, {"n": "b"}, [SchemaProblem("value", "n", 'one of "a", 1')]),
+        ({"properties": {}, "additionalProperties": False}, {"x": 1}, [SchemaProblem("unknown", "x")]),
+        ({"properties": {"o": {"required": ["x"]}}}, {"o": {}}, [SchemaProblem("missing", "o.x")]),
+        ({"$ref": "http://example.org/other"}, {}, [SchemaProblem("unchecked", "", "$ref")]),
+        ({"patternProperties": {}}, {}, [SchemaProblem("unchecked", "", "patternProperties")]),
     ],
 )
-def test_what_is_wrong_is_named(schema: dict[str, Any], arguments: dict[str, Any], expected: list[Problem]) -> None:
-    assert problems(schema, arguments) == expected
+def test_what_is_wrong_is_named(
+    schema: dict[str, Any], arguments: dict[str, Any], expected: list[SchemaProblem]
+) -> None:
+    assert schema_problems(schema, arguments) == expected
 
 
 def test_no_schema_takes_anything_and_one_without_end_is_refused() -> None:
-    assert problems(None, {"x": object()}) == []
+    assert schema_problems(None, {"x": object()}) == []
     endless = {"$ref": "#"}
-    assert problems(endless, {})
-    assert problems({"properties": {"x": False}}, {"x": 1})
-    assert type_words({"type": ["string", "null"]}) == "string or null"
-    assert type_words({"enum": list(range(20))}).endswith(", …")
+    assert schema_problems(endless, {})
+    assert schema_problems({"properties": {"x": False}}, {"x": 1})
+    assert type_description({"type": ["string", "null"]}) == "string or null"
+    assert type_description({"enum": list(range(20))}).endswith(", …")

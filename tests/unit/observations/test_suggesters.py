@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tellback import InvalidInput, Tool, suggester
-from tellback.guidance.observations.observer import Observer
+from tellback.guidance.observations.observer import ToolObserver
 
 TOOLS = ["wikipedia", "duckduckgo_search", "final_answer"]
 DEFAULT = ('If this answers your question → final_answer(answer: "extracted answer")',)
@@ -26,7 +26,7 @@ def says(*lines: str) -> Any:
 
 
 class Wikipedia:
-    """The document's example."""
+    """A suggester as an object: requirement G-71."""
 
     def suggest_next_steps(self, *, query: str, results: Sequence[Any], original_question: str) -> list[str]:
         if not results:
@@ -35,7 +35,7 @@ class Wikipedia:
 
 
 def test_an_object_is_asked_with_query_results_and_question() -> None:
-    observer = Observer(tools=TOOLS, question="Who?", suggesters={"wikipedia": Wikipedia()})
+    observer = ToolObserver(tools=TOOLS, question="Who?", suggesters={"wikipedia": Wikipedia()})
     found = observer.observe("wikipedia", params={"query": "Ruby"}, result=[{"title": "a"}, {"title": "b"}])
     assert found.suggestions == ("Extract the answer to Who?", "2 results")
     empty = observer.observe("wikipedia", params={"query": "Rubyy"}, result=[])
@@ -52,9 +52,9 @@ def test_one_is_registered_for_the_whole_process() -> None:
         return [f"{query}/{len(results)}/{original_question}"]
 
     assert steps(query="q", results=[], original_question="o") == ["q/0/o"]
-    seen = Observer(question="o?").observe(name, params={"query": "q"}, result="a text that was found")
+    seen = ToolObserver(question="o?").observe(name, params={"query": "q"}, result="a text that was found")
     assert seen.suggestions == ("q/1/o?",)
-    own = Observer(suggesters={name: says("mine")}).observe(name, params={"query": "q"}, result="a text of words")
+    own = ToolObserver(suggesters={name: says("mine")}).observe(name, params={"query": "q"}, result="a text of words")
     assert own.suggestions == ("mine",)
 
 
@@ -91,7 +91,7 @@ def _positional(query: str) -> list[str]:
 def test_one_that_fails_costs_its_own_lines_and_is_logged(
     broken: Any, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    observer = Observer(tools=TOOLS, suggesters={"wikipedia": broken})
+    observer = ToolObserver(tools=TOOLS, suggesters={"wikipedia": broken})
     with caplog.at_level(logging.WARNING, "tellback.guidance"):
         seen = observer.observe("wikipedia", params={"query": "x"}, result="words that were found here")
     assert seen.suggestions == DEFAULT
@@ -109,7 +109,7 @@ def test_one_that_hangs_is_left_behind_and_not_asked_again(caplog: pytest.LogCap
         release.wait(60)
         return ["late"]
 
-    observer = Observer(tools=TOOLS, suggesters={"wikipedia": hangs}, suggester_patience=0.05)
+    observer = ToolObserver(tools=TOOLS, suggesters={"wikipedia": hangs}, suggester_timeout=0.05)
     try:
         for number in range(3):
             seen = observer.observe("wikipedia", params={"query": f"x{number}"}, result="words that were found here")
@@ -130,14 +130,16 @@ def test_its_lines_name_only_tools_that_exist_and_calls_that_parse_and_did_not_f
         "Look at the section (if any) on history",
     ]
     schema = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
-    observer = Observer(tools=[Tool("wikipedia", schema)], suggesters={"wikipedia": says(*lines)})
+    observer = ToolObserver(tools=[Tool("wikipedia", schema)], suggesters={"wikipedia": says(*lines)})
     observer.observe("wikipedia", params={"query": "failed once"}, error="it broke")
     seen = observer.observe("wikipedia", params={"query": "x"}, result=[])
     assert seen.suggestions == ('Try wikipedia(query: "fresh")', "Look at the section (if any) on history")
 
 
 def test_its_lines_are_bounded_and_one_line_each() -> None:
-    observer = Observer(tools=TOOLS, suggesters={"wikipedia": says(*["a\n\nNEXT STEPS:\n- b" * 900] * 50, "\ud800")})
+    observer = ToolObserver(
+        tools=TOOLS, suggesters={"wikipedia": says(*["a\n\nNEXT STEPS:\n- b" * 900] * 50, "\ud800")}
+    )
     seen = observer.observe("wikipedia", params={"query": "x"}, result=[])
     assert len(seen.suggestions) <= 4
     assert len(seen.to_observation()) < 4_000
@@ -147,4 +149,4 @@ def test_its_lines_are_bounded_and_one_line_each() -> None:
 def test_what_is_no_suggester_is_refused() -> None:
     wrong: Any = {"wikipedia": 3}
     with pytest.raises(InvalidInput, match="suggest_next_steps"):
-        Observer(suggesters=wrong)
+        ToolObserver(suggesters=wrong)

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tellback import Suggestion, Tool, ToolFeedback
-from tellback.guidance.attempts import attempt_of
-from tellback.guidance.observations.calls import calls_in
+from tellback.guidance.observations.calls import parse_calls
 from tellback.guidance.observations.memory import ObservationMemory
-from tellback.guidance.observations.observer import Observer
+from tellback.guidance.observations.observer import ToolObserver
+from tellback.guidance.repeats import attempt_fingerprint
+from tests.support.examples import examples
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SEARCH = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
@@ -28,27 +29,27 @@ def steps(seen: ToolFeedback) -> tuple[Suggestion, ...]:
 
 def named(seen: ToolFeedback) -> list[str]:
     """The tools that the lines of an observation call."""
-    return [tool for line in seen.suggestions for tool, _ in calls_in(line)]
+    return [tool for line in seen.suggestions for tool, _ in parse_calls(line)]
 
 
-def limited(observer: Observer, tool: str, **params: Any) -> ToolFeedback:
+def limited(observer: ToolObserver, tool: str, **params: Any) -> ToolFeedback:
     return observer.observe(tool, params=params, http_status=429, now=NOW)
 
 
 def test_only_tools_that_were_declared_are_named() -> None:
-    seen = limited(Observer(tools=["search_web", "search_news"]), "search_web", query="x")
+    seen = limited(ToolObserver(tools=["search_web", "search_news"]), "search_web", query="x")
     assert set(named(seen)) == {"search_web", "search_news"}
-    assert named(limited(Observer(tools=["search_news"]), "search_web", query="x")) == ["search_news"]
+    assert named(limited(ToolObserver(tools=["search_news"]), "search_web", query="x")) == ["search_news"]
 
 
 def test_a_denied_tool_that_was_not_declared_is_not_named_in_a_suggestion() -> None:
-    seen = Observer(tools=["search_news"]).observe("shell", params={"command": "ls"}, status="denied")
+    seen = ToolObserver(tools=["search_news"]).observe("shell", params={"command": "ls"}, status="denied")
     assert "shell" not in "".join(seen.suggestions)
     assert seen.suggestions[0] == "Ask the user for permission, or do without it"
 
 
 def test_without_a_declaration_only_tools_that_have_worked_here_are_named() -> None:
-    observer = Observer()
+    observer = ToolObserver()
     assert named(limited(observer, "search_web", query="x")) == ["search_web"]
     observer.observe("search_news", params={"query": "y"}, result="news about many things")
     observer.observe("search_maps", params={"query": "y"}, error="Unknown tool: search_maps")
@@ -58,7 +59,7 @@ def test_without_a_declaration_only_tools_that_have_worked_here_are_named() -> N
 
 
 def test_a_failed_attempt_is_not_suggested_again_but_the_tool_with_other_arguments_is() -> None:
-    observer = Observer(tools=["search_web", "search_news"])
+    observer = ToolObserver(tools=["search_web", "search_news"])
     observer.observe("search_news", params={"query": "Blue  Whale size"}, result=[])
     seen = limited(observer, "search_web", query="blue whale SIZE")
     assert 'search_news(query: "blue whale SIZE")' not in seen.to_observation()
@@ -66,7 +67,7 @@ def test_a_failed_attempt_is_not_suggested_again_but_the_tool_with_other_argumen
 
 
 def test_a_call_whose_result_is_in_hand_is_not_suggested_again() -> None:
-    observer = Observer(tools=["search_web", "search_news"])
+    observer = ToolObserver(tools=["search_web", "search_news"])
     observer.observe("search_news", params={"query": "whale"}, result="The blue whale is the largest animal")
     seen = limited(observer, "search_web", query="whale")
     assert 'search_news(query: "whale")' not in seen.to_observation()
@@ -74,14 +75,14 @@ def test_a_call_whose_result_is_in_hand_is_not_suggested_again() -> None:
 
 
 def test_waiting_for_the_same_call_comes_last_and_not_for_ever() -> None:
-    observer = Observer(tools=["search_web"])
+    observer = ToolObserver(tools=["search_web"])
     kinds = [[step.kind for step in steps(limited(observer, "search_web", query="x"))] for _ in range(4)]
     assert kinds[0][-1] == "retry"
     assert "retry" not in kinds[-1]
 
 
 def test_a_tool_that_cools_down_here_is_no_alternative() -> None:
-    observer = Observer(tools=["search_web", "search_news", "search_wiki"])
+    observer = ToolObserver(tools=["search_web", "search_news", "search_wiki"])
     observer.observe("search_news", params={"query": "a"}, http_status=429, headers={"Retry-After": "60"}, now=NOW)
     seen = limited(observer, "search_web", query="b")
     assert named(seen)[0] == "search_wiki"
@@ -94,20 +95,20 @@ def test_a_tool_that_cools_down_here_is_no_alternative() -> None:
     "query", ["SELECT id FROM users WHERE id = 3", "select * from t where x", "https://a.b/c d", "a | b c"]
 )
 def test_a_query_in_a_language_is_not_broken_into_fewer_words(query: str) -> None:
-    seen = Observer(tools=["query_database"]).observe("query_database", params={"query": query}, result=[])
+    seen = ToolObserver(tools=["query_database"]).observe("query_database", params={"query": query}, result=[])
     assert named(seen) == []
 
 
 def test_arguments_may_come_as_the_text_that_a_model_wrote() -> None:
     text: Any = '{"query": "Ruby creator"}'
-    seen = Observer(tools=["search_web", "search_b"]).observe("search_web", params=text, http_status=429)
+    seen = ToolObserver(tools=["search_web", "search_b"]).observe("search_web", params=text, http_status=429)
     assert seen.suggestions[0] == 'Try search_b instead → search_b(query: "Ruby creator")'
     broken: Any = '{"query": "Rub'
-    assert Observer().observe("search_web", params=broken, error="it broke").status == "error"
+    assert ToolObserver().observe("search_web", params=broken, error="it broke").status == "error"
 
 
 def test_a_tool_that_answered_again_does_not_cool_down_any_more() -> None:
-    observer = Observer(tools=["search_web", "search_news"])
+    observer = ToolObserver(tools=["search_web", "search_news"])
     limited(observer, "search_news", query="a")
     assert "search_news" not in named(limited(observer, "search_web", query="b"))
     observer.observe("search_news", params={"query": "c"}, result="news of many things at last")
@@ -129,18 +130,18 @@ class _BrokenFleet:
 
 def test_a_tool_that_cools_down_fleet_wide_is_no_alternative() -> None:
     tools = ["search_web", "search_news", "search_wiki"]
-    seen = limited(Observer(tools=tools, health=_Fleet({"search_news": 12.0})), "search_web", query="b")
+    seen = limited(ToolObserver(tools=tools, health=_Fleet({"search_news": 12.0})), "search_web", query="b")
     assert "search_news" not in named(seen)
-    own = limited(Observer(tools=tools, health=_Fleet({"search_web": 41.2})), "search_web", query="b")
+    own = limited(ToolObserver(tools=tools, health=_Fleet({"search_web": 41.2})), "search_web", query="b")
     assert 'Wait 42 seconds and retry → search_web(query: "b")' in own.suggestions
-    assert "search_news" in named(limited(Observer(tools=tools, health=_BrokenFleet()), "search_web", query="b"))
+    assert "search_news" in named(limited(ToolObserver(tools=tools, health=_BrokenFleet()), "search_web", query="b"))
 
 
 def test_agents_of_a_fleet_choose_differently_and_each_the_same_again() -> None:
     tools = ["search_web", "search_a", "search_b", "search_c", "search_d"]
 
     def first(seed: str) -> str:
-        return named(limited(Observer(tools=tools, seed=seed), "search_web", query="x"))[0]
+        return named(limited(ToolObserver(tools=tools, seed=seed), "search_web", query="x"))[0]
 
     chosen = [first(f"evaluation-{number}") for number in range(400)]
     assert chosen == [first(f"evaluation-{number}") for number in range(400)]
@@ -149,8 +150,9 @@ def test_agents_of_a_fleet_choose_differently_and_each_the_same_again() -> None:
 
 
 def test_a_tool_that_changes_things_is_no_alternative() -> None:
-    tools = ["search_web", "delete_page", "send_mail", "calculator", "final_answer"]
-    assert set(named(limited(Observer(tools=tools), "search_web", query="x"))) <= {"search_web", "final_answer"}
+    declared = Tool("search_and_book", effect="writes")
+    tools = ["search_web", "delete_page", "send_mail", "calculator", declared, "final_answer"]
+    assert set(named(limited(ToolObserver(tools=tools), "search_web", query="x"))) <= {"search_web", "final_answer"}
 
 
 def test_another_tool_with_the_same_arguments_gets_them() -> None:
@@ -161,7 +163,7 @@ def test_another_tool_with_the_same_arguments_gets_them() -> None:
     }
     tools = [Tool("search_direct_flight", flight), Tool("search_onestop_flight", flight), Tool("get_user", SEARCH)]
     params = {"origin": "JFK", "destination": "SEA", "date": "2024-05-20"}
-    seen = Observer(tools=tools).observe("search_direct_flight", params=params, result="[]")
+    seen = ToolObserver(tools=tools).observe("search_direct_flight", params=params, result="[]")
     assert [(step.tool, step.args) for step in steps(seen) if step.tool] == [("search_onestop_flight", params)]
 
 
@@ -181,7 +183,9 @@ def test_another_tool_with_the_same_arguments_gets_them() -> None:
 def test_an_alternative_is_offered_only_with_arguments_that_parse(
     schema: dict[str, Any], args: dict[str, Any] | None
 ) -> None:
-    seen = limited(Observer(tools=[Tool("search_web", SEARCH), Tool("search_b", schema)]), "search_web", query="x y")
+    seen = limited(
+        ToolObserver(tools=[Tool("search_web", SEARCH), Tool("search_b", schema)]), "search_web", query="x y"
+    )
     found = [step.args for step in steps(seen) if step.tool == "search_b"]
     assert found == ([] if args is None else [args])
     for given_args in found:
@@ -189,33 +193,35 @@ def test_an_alternative_is_offered_only_with_arguments_that_parse(
 
 
 def test_a_suggestion_ignored_twice_is_not_repeated_and_one_taken_up_counts_anew() -> None:
-    observer = Observer(tools=["read", "final_answer"])
+    observer = ToolObserver(tools=["read", "final_answer"])
     lines = [observer.observe("read", params={"page": page}, result="words " * 9).suggestions for page in range(4)]
     assert [len(each) for each in lines] == [1, 1, 0, 0]
-    other = Observer(tools=["read", "final_answer"])
+    other = ToolObserver(tools=["read", "final_answer"])
     other.observe("read", params={"page": 1}, result="words " * 9)
     other.observe("final_answer", params={"answer": "a"}, result="a")
     assert other.memory.ignored == {}
 
 
 def test_an_error_never_ends_without_a_next_step() -> None:
-    observer = Observer(tools=["read"])
+    observer = ToolObserver(tools=["read"])
     last = [observer.observe("read", params={"page": 1}, error="it broke") for _ in range(6)][-1]
     assert last.suggestions == ("If nothing else is left → tell the user what you tried and what failed",)
 
 
 def test_lines_are_capped_in_number_and_length_by_the_documents_priorities() -> None:
     tools = [f"search_{letter}" for letter in "abcdefghij"]
-    seen = limited(Observer(tools=tools), "search_a", query="long words " * 500)
+    seen = limited(ToolObserver(tools=tools), "search_a", query="long words " * 500)
     assert len(seen.suggestions) <= 4
     assert all(len(line) <= 480 for line in seen.suggestions)
-    seen = limited(Observer(tools=tools), "search_a", query="x")
+    seen = limited(ToolObserver(tools=tools), "search_a", query="x")
     assert [step.kind for step in steps(seen)] == ["alternative", "alternative", "use_results", "retry"]
 
 
 def test_the_same_input_gives_the_same_bytes() -> None:
     def run() -> list[str]:
-        observer = Observer(tools=["search_web", "search_news", "final_answer"], question="How tall is K2?", seed="e")
+        observer = ToolObserver(
+            tools=["search_web", "search_news", "final_answer"], question="How tall is K2?", seed="e"
+        )
         calls: list[tuple[str, Any]] = [
             ("search_web", []),
             ("search_news", "K2 is a mountain of Asia, in the Karakoram"),
@@ -228,44 +234,52 @@ def test_the_same_input_gives_the_same_bytes() -> None:
 
 def test_secrets_are_neither_shown_nor_proposed() -> None:
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    observer = Observer(tools=["search_web", "search_news"])
+    observer = ToolObserver(tools=["search_web", "search_news"])
     seen = limited(observer, "search_web", query=f"token {token}", key=token)
     failed = observer.observe("search_web", params={"query": "x"}, error=RuntimeError(f"bad token {token}"))
     good = observer.observe("search_web", params={"query": "y"}, result={"user": "ada", "api_key": token})
-    for text in (seen.to_observation(), failed.to_observation(), good.to_observation(), observer.snapshot().decode()):
+    for text in (
+        seen.to_observation(),
+        failed.to_observation(),
+        good.to_observation(),
+        observer.memory_snapshot().decode(),
+    ):
         assert token not in text
     assert "ada" in good.to_observation(), "what is no secret of a record stays"
     assert "[redacted" not in "".join(line for line in seen.suggestions)
 
 
 def test_what_travels_is_what_was_offered() -> None:
-    seen = limited(Observer(tools=["search_web", "search_news"]), "search_web", query="x")
+    seen = limited(ToolObserver(tools=["search_web", "search_news"]), "search_web", query="x")
     assert seen.envelope is not None
     outcome = seen.envelope.outcome
     assert (outcome.status, outcome.code, outcome.retryable) == ("error", "rate_limited", True)
     offered = [(offer.kind, offer.tool, offer.arguments) for offer in outcome.offered]
     assert offered == [
-        ("alternative", "search_news", attempt_of("search_news", {"query": "x"})),
+        ("alternative", "search_news", attempt_fingerprint("search_news", {"query": "x"})),
         ("use_results", None, None),
-        ("retry", "search_web", attempt_of("search_web", {"query": "x"})),
+        ("retry", "search_web", attempt_fingerprint("search_web", {"query": "x"})),
     ]
 
 
 def test_the_memory_goes_on_elsewhere() -> None:
-    first = Observer(tools=["search_web", "search_news"])
+    first = ToolObserver(tools=["search_web", "search_news"])
     first.observe("search_news", params={"query": "x"}, result=[])
-    second = Observer(tools=["search_web", "search_news"], memory=ObservationMemory.from_bytes(first.snapshot()))
+    second = ToolObserver(
+        tools=["search_web", "search_news"], memory=ObservationMemory.from_bytes(first.memory_snapshot())
+    )
     assert 'search_news(query: "x")' not in limited(second, "search_web", query="x").to_observation()
     assert ObservationMemory.from_bytes(b"no JSON") == ObservationMemory()
     assert ObservationMemory.from_bytes(b'{"calls": "many"}') == ObservationMemory()
 
 
+@pytest.mark.slow
 def test_the_memory_is_bounded() -> None:
-    observer = Observer(question="What is the height of K2?")
+    observer = ToolObserver(question="What is the height of K2?")
     for number in range(1_500):
         result = f"text about height {number} of it" if number % 2 else "[]"
         observer.observe(f"search_{number % 300}", params={"query": f"{number} " + "x" * 900}, result=result)
-    assert len(observer.snapshot()) < 64_000
+    assert len(observer.memory_snapshot()) < 64_000
 
 
 _calls = st.tuples(
@@ -277,20 +291,20 @@ _calls = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(calls=st.lists(_calls, max_size=12), declared=st.booleans())
 def test_whatever_happened_no_line_names_a_missing_tool_or_repeats_a_failure(
     *, calls: list[tuple[str, str, str]], declared: bool
 ) -> None:
     tools = [Tool(name, SEARCH) for name in ("search_web", "search_news", "get_user", "book_flight", "final_answer")]
-    observer = Observer(tools=tools if declared else (), question="How large is the blue whale?")
+    observer = ToolObserver(tools=tools if declared else (), question="How large is the blue whale?")
     failed: set[str] = set()
     used: set[str] = set()
     for tool, query, result in calls:
         used.add(tool)
         seen = observer.observe(tool, params={"query": query}, result=result, now=NOW)
         assert seen.envelope is not None
-        attempt = attempt_of(tool, {"query": query})
+        attempt = attempt_fingerprint(tool, {"query": query})
         if seen.envelope.code in ("ok", "partial"):
             failed.discard(attempt)
         else:
@@ -299,6 +313,6 @@ def test_whatever_happened_no_line_names_a_missing_tool_or_repeats_a_failure(
             if step.tool is not None and step.args is not None:
                 assert step.tool in (used if not declared else {each.name for each in tools})
                 jsonschema.validate(step.args, SEARCH)
-                assert step.kind == "retry" or attempt_of(step.tool, step.args) not in failed
+                assert step.kind == "retry" or attempt_fingerprint(step.tool, step.args) not in failed
         exist = used if not declared else {each.name for each in tools}
         assert set(named(seen)) <= exist

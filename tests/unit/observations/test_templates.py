@@ -1,4 +1,4 @@
-"""Each template of the source document, word for word where it gives the words."""
+"""Each template, word for word. Requirements G-52 and G-53."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from tellback import ToolFeedback
-from tellback.contracts.guidance import Status
-from tellback.guidance.observations.observer import Observer
+from tellback.contracts.guidance import CallStatus
+from tellback.guidance.observations.observer import ToolObserver
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TOOLS = ("duckduckgo_search", "wikipedia", "final_answer")
@@ -16,8 +16,8 @@ MATZ = "Yukihiro Matsumoto is a Japanese computer scientist... born April 14, 19
 TIMES = "The New York Times is headquartered at The New York Times Building in Midtown Manhattan..."
 
 
-def observer(question: str | None = None, tools: tuple[str, ...] = TOOLS) -> Observer:
-    return Observer(tools=tools, question=question)
+def observer(question: str | None = None, tools: tuple[str, ...] = TOOLS) -> ToolObserver:
+    return ToolObserver(tools=tools, question=question)
 
 
 def test_success_got_good_results() -> None:
@@ -138,7 +138,7 @@ def test_invalid_arguments() -> None:
             "additionalProperties": False,
         },
     }
-    seen = Observer(tools=[wikipedia]).observe(
+    seen = ToolObserver(tools=[wikipedia]).observe(
         "wikipedia", params={"q": "Ruby", "limit": "3"}, error="Invalid arguments: query is a required property"
     )
     assert seen.to_observation() == (
@@ -180,7 +180,7 @@ def test_a_success_adds_at_most_two_lines() -> None:
         assert seen.status == "success"
 
 
-def test_an_action_that_succeeded_is_told_as_such() -> None:
+def test_an_action_that_succeeded_is_reported_as_such() -> None:
     seen = observer().observe("book_flight", params={"id": 1}, result='{"id": 1, "state": "booked"}')
     assert seen.to_observation() == (
         '✓ book_flight succeeded\n\n{"id": 1, "state": "booked"}\n\n'
@@ -197,7 +197,7 @@ def test_the_final_tool_itself_needs_no_next_step() -> None:
     ("status", "line"),
     [("success", "✓ news succeeded"), ("partial", "⚠ news returned partial results"), ("error", "✗ news failed")],
 )
-def test_the_wrapper_of_the_document(status: Status, line: str) -> None:
+def test_the_wrapper_of_the_document(status: CallStatus, line: str) -> None:
     seen = ToolFeedback(tool_name="news", status=status, result="body", suggestions=["one", "two"])
     assert seen.status_line == line
     assert seen.to_observation() == f"{line}\n\nbody\n\nNEXT STEPS:\n- one\n- two"
@@ -215,7 +215,7 @@ def test_one_result_and_unknown_numbers_of_them() -> None:
 
 
 def test_nothing_found_without_a_query() -> None:
-    seen = Observer(tools=["search_direct_flight", "search_onestop_flight"]).observe(
+    seen = ToolObserver(tools=["search_direct_flight", "search_onestop_flight"]).observe(
         "search_direct_flight", params={"origin": "JFK", "date": "2024-05-20"}, result="[]"
     )
     assert seen.to_observation() == (

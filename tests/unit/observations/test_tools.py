@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from tellback import InvalidInput, Tool
-from tellback.guidance.observations.tools import ANNOUNCED_BYTES, announced, answer_argument, final_tool, tools_of
+from tellback.contracts.limits import MAX_ANNOUNCED_BYTES
+from tellback.guidance.observations.tools import (
+    announced_effects,
+    announced_names,
+    answer_argument,
+    final_tool,
+    parse_tools,
+)
 
 SCHEMA = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 
@@ -35,12 +42,12 @@ class _Model:
     ids=["tool", "chat", "responses", "anthropic", "mcp", "mcp-object", "anthropic-object", "agents-sdk", "langchain"],
 )
 def test_every_form_gives_the_name_and_the_schema(declaration: object) -> None:
-    (tool,) = tools_of([declaration]).values()
+    (tool,) = parse_tools([declaration]).values()
     assert (tool.name, tool.parameters, tool.required) == ("search", SCHEMA, ("query",))
 
 
 def test_a_name_alone_and_a_providers_own_tool() -> None:
-    tools = tools_of(["search", {"type": "web_search"}, {"type": "bash_20250124", "name": "bash"}, "search"])
+    tools = parse_tools(["search", {"type": "web_search"}, {"type": "bash_20250124", "name": "bash"}, "search"])
     assert list(tools) == ["search", "web_search", "bash"]
     assert all(tool.parameters is None for tool in tools.values())
 
@@ -50,13 +57,40 @@ def test_a_name_alone_and_a_providers_own_tool() -> None:
 )
 def test_what_is_no_tool_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidInput, match="tools"):
-        tools_of(wrong)
+        parse_tools(wrong)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "effect"),
+    [
+        ({"readOnlyHint": True}, "reads"),
+        (SimpleNamespace(readOnlyHint=True, destructiveHint=True), "reads"),
+        (SimpleNamespace(title="Deletes", readOnlyHint=False, destructiveHint=None), "writes"),
+        ({"destructiveHint": True}, "writes"),
+        ({"idempotentHint": True}, "writes"),
+        ({"title": "Pages", "destructiveHint": False}, None),
+        ({"readOnlyHint": "yes"}, None),
+        (None, None),
+    ],
+)
+def test_the_annotations_of_mcp_say_what_a_tool_does(annotations: object, effect: str | None) -> None:
+    given = {"name": "pages", "inputSchema": SCHEMA, "annotations": annotations}
+    for declaration in (given, SimpleNamespace(**given)):
+        assert parse_tools([declaration])["pages"].effect == effect
+
+
+def test_the_effects_of_the_names_that_are_sent_are_a_letter_each() -> None:
+    tools = parse_tools(["a", Tool("b", effect="reads"), "c", Tool("d", effect="writes"), "e"])
+    assert announced_effects(tools, [*tools]) == "-r-w"
+    assert announced_effects(tools, ["a", "b", "c"]) == "-r"
+    with pytest.raises(InvalidInput, match="the effect 'read'; use 'reads'"):
+        parse_tools([Tool("b", effect="read")])  # type: ignore[arg-type]  # as a host without a type checker
 
 
 def test_what_travels_is_bounded() -> None:
-    names = announced(tools_of([f"tool_{number}_" + "x" * 200 for number in range(2_000)]))
+    names = announced_names(parse_tools([f"tool_{number}_" + "x" * 200 for number in range(2_000)]))
     assert 50 < len(names) < 100
-    assert sum(map(len, names)) <= ANNOUNCED_BYTES
+    assert sum(map(len, names)) <= MAX_ANNOUNCED_BYTES
 
 
 @pytest.mark.parametrize(
@@ -70,8 +104,8 @@ def test_what_travels_is_bounded() -> None:
     ],
 )
 def test_the_final_tool_and_its_argument(properties: dict[str, Any], required: list[str], argument: str | None) -> None:
-    tools = tools_of(["search", Tool("finalAnswer", {"properties": properties, "required": required})])
+    tools = parse_tools(["search", Tool("finalAnswer", {"properties": properties, "required": required})])
     final = final_tool(tools)
     assert final is not None
     assert answer_argument(final) == argument
-    assert final_tool(tools_of(["search"])) is None
+    assert final_tool(parse_tools(["search"])) is None

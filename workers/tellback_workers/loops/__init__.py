@@ -1,14 +1,18 @@
-"""The loops by family. A loop's module is imported with its first entry: a worker pays for what it does."""
+"""The loops by family, and their consumers.
+
+A loop's module is imported with its first entry, so a worker pays only for what it uses.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from threading import Lock
 from typing import Final, cast
 
 from tellback.names import Family
-from tellback_workers.loop import Loop
+from tellback_workers.consumer import Consumer, Loop
 from tellback_workers.runtime import Runtime
 
 # Family -> module and factory `(Runtime, team) -> Loop`.
@@ -20,10 +24,29 @@ _FACTORIES: Final = {
     Family.RECALLS: ("tellback_workers.loops.recalls", "RecallsLoop"),
 }
 
+# For families that use the model, which all threads of a process share. It cannot be held across a fork, because the
+# parent of a pool does not consume them.
+_recovery_lock = Lock()
+
 
 @cache
 def loop_of(runtime: Runtime, team: str, family: Family) -> Loop:
-    """The loop of a family, one for each process and team."""
+    """Return the loop of a family; each process has one for each team."""
     module, name = _FACTORIES[family]
     factory = cast("Callable[[Runtime, str], Loop]", getattr(import_module(module), name))
     return factory(runtime, team)
+
+
+def consumer_of(process: Runtime, team: str, family: Family) -> Consumer:
+    """Return the consumer of a family; leases are longer if a model computes between reading and applying."""
+    settings = process.settings
+    embeds = family in (Family.SIGNALS, Family.RECALLS)
+    return Consumer(
+        process.intake(team),
+        process.dead(team),
+        loop_of(process, team, family),
+        lease_seconds=settings.embed_lease if embeds else settings.consumer_lease,
+        batch=settings.consume_batch,
+        recovery_lock=_recovery_lock if embeds else None,
+        model_wait=settings.model_wait,
+    )

@@ -1,206 +1,322 @@
-"""The guidance loop: steps each evaluation's events in memory and commits it in one script.
+"""The guidance loop: it applies each evaluation's events in memory and commits the result in one script.
 
-entries ── by evaluation ── one load ── step, event by event ── one commit each ──▶ counts, mailbox, history
+entries ── by evaluation ── one load ── apply, event by event ── one commit each ──▶ counts, mailbox, history
+
+Tool calls that `tellback hook` published are classified here, because the hook's process must cost an agent almost
+nothing. If an evaluation changed between load and commit, it is loaded and applied again.
+
+A batch's tool outcomes are reported to the whole team before it is committed. A report may be repeated, so a worker
+that dies between report and commit loses nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Final, cast
 
-from tellback.contracts.guidance import ContextChanged, EvaluationBegun, ProviderSpec
+import msgspec
+import structlog
+
+from tellback.contracts.guidance import ContextChanged, EvaluationBegun, ProviderSpec, ToolInvoked
+from tellback.contracts.limits import HOOK_ID
 from tellback.errors import TellbackError
-from tellback.guidance.evaluation import Effects, EvaluationState, begin, note_change, step
+from tellback.guidance.evaluation import BatchEffects, EvaluationState, apply_event, new_evaluation, record_change
+from tellback.guidance.observations.classify import classify_published_call
 from tellback.guidance.registry import load_registry
-from tellback.state.changes import Changes, SharedChange
-from tellback.state.evaluations import Change, EvaluationId, Evaluations, Loaded, commit_each, load_each
-from tellback.state.intake import Entry, Fenced, Lease
-from tellback.state.known import KnownEvaluations
-from tellback_workers.isolation import Asking, IsolatedPanel
-from tellback_workers.loop import Left
-from tellback_workers.outcomes import with_outcomes
+from tellback.state.evaluation_codec import EvaluationCache, EvaluationId, LoadedEvaluation
+from tellback.state.evaluations import EvaluationChange, Evaluations, commit_each, load_each
+from tellback.state.intake import Fenced, IntakeEntry, Lease
+from tellback.state.shared_changes import SharedChange, SharedChanges
+from tellback.state.tool_health import FleetHealth, ToolHealth, ToolSighting
+from tellback_workers.consumer import Deferred
+from tellback_workers.isolation import IsolatedInvoker, ProviderCallMarker
 from tellback_workers.runtime import Runtime
-from tellback_workers.tool_health import HealthReport
 
-TRIES: Final = 5
-CUSTOM_SHARE: Final = 0.25  # of a lease, for the custom providers of one batch
+REFUSAL_CODES: Final = frozenset({"rate_limited", "unavailable"})
 
-Shared = Mapping[str, Sequence[SharedChange]]
+ANSWER_CODES: Final = frozenset({"ok", "partial", "no_results"})  # the tool worked, whether or not it found something
+
+ANSWERED_TOOLS: Final = 4_096  # bounds the memory of a process; when it is full, the process forgets all of them
+
+AT_ONCE_MS: Final = 5_000  # the assumed duration of a call that reports none
+
+_log = structlog.get_logger("tellback.guidance")
+
+
+class HealthReport:
+    """Reports the health of one team's tools."""
+
+    def __init__(self, runtime: Runtime, team: str) -> None:
+        self._runtime = runtime
+        self._team = team
+        self._answered: dict[str, int] = {}  # when each tool answered last, in milliseconds, server time
+
+    @cached_property
+    def _health(self) -> ToolHealth:
+        return ToolHealth(self._runtime.database, self._runtime.layout(self._team))
+
+    @cached_property
+    def _cooling(self) -> FleetHealth:
+        return FleetHealth(self._health)
+
+    def report(self, changes: Iterable[EvaluationChange]) -> None:
+        """Note refusals, and answers of tools that are cooling down; calls without an outcome cost nothing.
+
+        Health is advice, so if its shard cannot be reached or read, the report is skipped and the batch goes on.
+        """
+        seen = self._without_doubtful(sighting for change in changes for sighting in _sightings(change))
+        if not seen:
+            return
+        refused = {sighting.tool for sighting in seen if sighting.refused}
+        answered = {sighting.tool for sighting in seen} - refused
+        matter = refused | self._cooling.cooling(answered).keys()
+        wanted = [sighting for sighting in seen if sighting.tool in matter]
+        if not wanted:
+            return
+        try:
+            self._health.note(wanted, self._runtime.settings.tool_cooldown)
+        except Exception as error:  # noqa: BLE001 - health is advice
+            _log.warning("tool_health.skipped", tools=len(matter), reason=f"{type(error).__name__}: {error}"[:500])
+
+    def _without_doubtful(self, sightings: Iterable[ToolSighting]) -> list[ToolSighting]:
+        """Drop the doubtful refusals during which this process saw the tool answer another call."""
+        # One session's time-out may be its own network's fault; an answer meanwhile suggests that it was.
+        seen = list(sightings)
+        for sighting in seen:
+            if not sighting.refused:
+                self._answered[sighting.tool] = max(sighting.at, self._answered.get(sighting.tool, 0))
+        if len(self._answered) > ANSWERED_TOOLS:
+            self._answered.clear()
+        return [one for one in seen if not (one.doubted_by and self._answered.get(one.tool, 0) >= _since(one))]
+
+
+def _since(sighting: ToolSighting) -> int:
+    return min(sighting.began, sighting.at - AT_ONCE_MS)
+
+
+def _sightings(change: EvaluationChange) -> Iterator[ToolSighting]:
+    observed = [entry for entry in change.entries if getattr(entry.message, "outcome", None) is not None]
+    if not observed:
+        return
+    fresh = set(change.new_ids)
+    for entry in observed:
+        event = entry.message
+        if not isinstance(event, ToolInvoked) or event.outcome is None or event.event_id not in fresh:
+            continue
+        outcome, at = event.outcome, entry.at_ms
+        began = at - (event.duration_ms or 0)
+        if outcome.code in REFUSAL_CODES:
+            wait = None if outcome.retry_after is None else round(outcome.retry_after * 1000)
+            by = event.session if outcome.doubtful and wait is None else ""
+            yield ToolSighting(event.tool, at, began, refused=True, wait_ms=wait, doubted_by=by)
+        elif outcome.code in ANSWER_CODES:
+            yield ToolSighting(event.tool, at, began, refused=False)
+
+
+def classify_outcomes(entries: Sequence[IntakeEntry]) -> Sequence[IntakeEntry]:
+    """Return the entries with the outcome of each hook's call added."""
+    if not any(_is_from_hook(entry) for entry in entries):
+        return entries
+    return [_classified(entry) if _is_from_hook(entry) else entry for entry in entries]
+
+
+def _is_from_hook(entry: IntakeEntry) -> bool:
+    message = entry.message
+    return isinstance(message, ToolInvoked) and message.outcome is None and message.event_id.startswith(HOOK_ID)
+
+
+def _classified(entry: IntakeEntry) -> IntakeEntry:
+    event = entry.message
+    assert isinstance(event, ToolInvoked)  # `_is_from_hook` said so
+    outcome = classify_published_call(event, datetime.fromtimestamp(entry.at_ms / 1000, UTC))
+    return msgspec.structs.replace(entry, message=msgspec.structs.replace(event, outcome=outcome))
+
+
+TRIES: Final = 5  # a timer, or a reader of feedback, may change an evaluation between load and commit
+
+CUSTOM_SHARE: Final = 0.25  # of a lease, for one batch's custom providers: it must commit before its lease ends
+
+SharedBySession = Mapping[str, Sequence[SharedChange]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What came in one stream, by evaluation, with what it takes to apply it."""
+    """The entries of one stream, by evaluation, with everything needed to apply them."""
 
     lease: Lease
     store: Evaluations
-    changes: Changes
-    panel: IsolatedPanel
-    waiting: Mapping[EvaluationId, Sequence[Entry]]
+    changes: SharedChanges
+    invoker: IsolatedInvoker
+    pending: Mapping[EvaluationId, Sequence[IntakeEntry]]
 
     def event_ids(self, without: Container[EvaluationId] = ()) -> dict[EvaluationId, list[str]]:
         return {
             id_: [entry.message.event_id for entry in group]
-            for id_, group in self.waiting.items()
+            for id_, group in self.pending.items()
             if id_ not in without
         }
 
-    def entries(self) -> list[Entry]:
-        return [entry for group in self.waiting.values() for entry in group]
+    def entries(self) -> list[IntakeEntry]:
+        return [entry for group in self.pending.values() for entry in group]
 
-    def of(self, late: Sequence[Change]) -> _Batch:
-        """What of it is to be done again."""
-        return replace(self, waiting={change.id: change.entries for change in late})
+    def retrying(self, late: Sequence[EvaluationChange]) -> _Batch:
+        return replace(self, pending={change.id: change.entries for change in late})
 
 
 class GuidanceLoop:
-    """Applies tool calls and prompts of one team."""
+    """Applies the tool calls and prompts of one team."""
 
     def __init__(self, runtime: Runtime, team: str) -> None:
-        """Take the process's connections and providers.
+        """Load the providers.
 
         Raises:
-            ConfigurationError: the setting `providers` names what cannot be used.
+            ConfigurationError: the setting `providers` names one that cannot be used.
         """
         self._runtime = runtime
         self._team = team
         self.registry = load_registry(runtime.settings.providers)
         self._health = HealthReport(runtime, team)
-        self._known = KnownEvaluations()
+        self._cache = EvaluationCache()
 
     def ready(self) -> None:
-        """Always: providers need nothing but this process."""
+        """Return at once: providers need only this process."""
 
-    def apply(self, lease: Lease, entries: Sequence[Entry]) -> None:
+    def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
         """Apply and acknowledge every entry, in order; an event id that was seen before has no effect.
 
         Raises:
-            Fenced: the lease has passed on.
+            Fenced: another consumer has the lease.
         """
-        if self._settle([self._batch(lease, entries)]):
-            raise Fenced("the drainer's lease has passed on")
+        if self._evaluate_and_commit([self._batch(lease, entries)]):
+            raise Fenced("the consumer's lease has passed on")
 
-    def apply_together(self, batches: Mapping[Lease, Sequence[Entry]]) -> Left:
-        """The same for new entries of several streams, in the round trips of one.
+    def apply_together(self, batches: Mapping[Lease, Sequence[IntakeEntry]]) -> Deferred:
+        """Apply new entries of several streams in the round trips of one; return the rest.
 
-        A batch in which a custom provider may be asked is left: the others' feedback does not wait for code of others.
+        A batch that may call a custom provider is returned, because the feedback of the other streams should not wait
+        for custom code.
         """
-        left = Left()
+        deferred = Deferred()
         taken: list[_Batch] = []
         for lease, entries in batches.items():
             try:
                 taken.append(self._batch(lease, entries))
             except Fenced:
-                left.fenced.add(lease)
-        left.fenced.update(self._settle(taken, left.alone))
-        return left
+                deferred.fenced.add(lease)
+        deferred.fenced.update(self._evaluate_and_commit(taken, deferred.separate))
+        return deferred
 
-    def _batch(self, lease: Lease, entries: Sequence[Entry]) -> _Batch:
+    def _batch(self, lease: Lease, entries: Sequence[IntakeEntry]) -> _Batch:
         database = self._runtime.database
-        changes = Changes(database, lease.shard)
+        changes = SharedChanges(database, lease.shard)
         return _Batch(
             lease,
             Evaluations(database, lease.shard, idle=self._runtime.settings.guidance_idle),
             changes,
-            self._panel(lease, entries),
-            _by_evaluation(_share(changes, lease, with_outcomes(entries))),
+            self._invoker_for(lease, entries),
+            _by_evaluation(_store_shared(changes, lease, classify_outcomes(entries))),
         )
 
-    def _settle(self, batches: Sequence[_Batch], alone: dict[Lease, Sequence[Entry]] | None = None) -> set[Lease]:
-        """Evaluate and commit; the leases that have passed on. With `alone`, what is to be applied so goes there."""
+    def _evaluate_and_commit(
+        self, batches: Sequence[_Batch], separate: dict[Lease, Sequence[IntakeEntry]] | None = None
+    ) -> set[Lease]:
+        """Evaluate and commit the batches; return the fenced leases. Batches to apply alone are put into `separate`."""
         fenced: set[Lease] = set()
-        known = self._known if alone is not None else KnownEvaluations()
+        # Only the joint path of a lingering consumer (`separate` is given) caches. A commit compares versions, so an
+        # evaluation that changed meanwhile is loaded again.
+        cache = self._cache if separate is not None else EvaluationCache()
         for _ in range(TRIES):
-            loaded = self._loaded(batches, known)
-            made: list[tuple[_Batch, list[Change]]] = []
+            loaded = self._load(batches, cache)
+            evaluated: list[tuple[_Batch, list[EvaluationChange]]] = []
             for batch, found in zip(batches, loaded, strict=True):
-                if alone is not None and self.registry.has_custom and self._asks_custom(batch, found):
-                    alone[batch.lease] = batch.entries()
+                if separate is not None and self.registry.has_custom and self._needs_custom(batch, found):
+                    separate[batch.lease] = batch.entries()
                 else:
-                    made.append((batch, self._evaluated(batch, found)))
-            self._health.tell([change for _, changes in made for change in changes])
-            commits = [(batch.store, batch.lease, changes) for batch, changes in made]
-            late = commit_each(self._runtime.database, commits, known)
-            fenced.update(batch.lease for (batch, _), rest in zip(made, late, strict=True) if rest is None)
-            batches = [batch.of(rest) for (batch, _), rest in zip(made, late, strict=True) if rest]
+                    evaluated.append((batch, self._evaluate_batch(batch, found)))
+            self._health.report([change for _, changes in evaluated for change in changes])
+            commits = [(batch.store, batch.lease, changes) for batch, changes in evaluated]
+            late = commit_each(self._runtime.database, commits, cache)
+            fenced.update(batch.lease for (batch, _), rest in zip(evaluated, late, strict=True) if rest is None)
+            batches = [batch.retrying(rest) for (batch, _), rest in zip(evaluated, late, strict=True) if rest]
             if not batches:
                 return fenced
-        waiting = sum(len(batch.waiting) for batch in batches)
+        waiting = sum(len(batch.pending) for batch in batches)
         raise TellbackError(f"{waiting} evaluations changed under each of {TRIES} attempts")
 
-    def _loaded(self, batches: Sequence[_Batch], known: KnownEvaluations) -> list[Mapping[EvaluationId, Loaded]]:
-        """The evaluations of each batch, from Redis where they are not known."""
+    def _load(self, batches: Sequence[_Batch], cache: EvaluationCache) -> list[Mapping[EvaluationId, LoadedEvaluation]]:
+        """Load the evaluations of each batch, from the cache or from Redis."""
         found = [
-            {id_: one for id_ in batch.waiting if (one := known.take(batch.lease, id_)) is not None}
+            {id_: one for id_ in batch.pending if (one := cache.take(batch.lease, id_)) is not None}
             for batch in batches
         ]
         wanted = [(batch.store, batch.event_ids(without)) for batch, without in zip(batches, found, strict=True)]
         loaded = load_each(self._runtime.database, wanted)
         return [{**known_before, **rest} for known_before, rest in zip(found, loaded, strict=True)]
 
-    def _evaluated(self, batch: _Batch, loaded: Mapping[EvaluationId, Loaded]) -> list[Change]:
-        """What the batch makes of its evaluations."""
-        asking = {
+    def _evaluate_batch(self, batch: _Batch, loaded: Mapping[EvaluationId, LoadedEvaluation]) -> list[EvaluationChange]:
+        wanting_changes = {
             id_.session
-            for id_, group in batch.waiting.items()
-            if any(self.registry.asks_changes(spec.name) for spec in _specs(loaded[id_].state, group))
+            for id_, group in batch.pending.items()
+            if any(self.registry.reads_changes(spec.name) for spec in _specs(loaded[id_].state, group))
         }
-        shared = batch.changes.read(asking)
-        return [_evaluate(id_, group, loaded[id_], batch.panel, shared) for id_, group in batch.waiting.items()]
+        shared = batch.changes.read(wanting_changes)
+        return [_evaluate(id_, group, loaded[id_], batch.invoker, shared) for id_, group in batch.pending.items()]
 
-    def _asks_custom(self, batch: _Batch, loaded: Mapping[EvaluationId, Loaded]) -> bool:
+    def _needs_custom(self, batch: _Batch, loaded: Mapping[EvaluationId, LoadedEvaluation]) -> bool:
         return any(
             self.registry.is_custom(spec.name)
-            for id_, group in batch.waiting.items()
+            for id_, group in batch.pending.items()
             for spec in _specs(loaded[id_].state, group)
         )
 
-    def _panel(self, lease: Lease, entries: Sequence[Entry]) -> IsolatedPanel:
-        """Whoever asks the providers; one that may have killed a worker is not asked about the same call again."""
+    def _invoker_for(self, lease: Lease, entries: Sequence[IntakeEntry]) -> IsolatedInvoker:
+        """Return the batch's invoker; a provider that may have killed a worker is not called about that event again."""
         again = any(entry.deliveries > 1 for entry in entries)
-        asking = Asking(self._runtime.database, lease.shard.key("asking", lease.family))
-        return self.panel(asking, fallen=entries[0].message.event_id if again else None)
+        marker = ProviderCallMarker(self._runtime.database, lease.shard.key("provider-call", lease.family))
+        return self.invoker(marker, crashed=entries[0].message.event_id if again else None)
 
-    def panel(self, asking: Asking, *, fallen: str | None) -> IsolatedPanel:
-        """A panel of this process's providers.
+    def invoker(self, marker: ProviderCallMarker, *, crashed: str | None) -> IsolatedInvoker:
+        """Return an invoker for this process's providers.
 
-        `fallen`: what an earlier process was at when it died, or failed. Then no custom provider is asked, and the one
-        that was being asked has failed.
+        `crashed` is what an earlier process was applying when it died or failed. Then no custom provider is called, and
+        the one that was being called counts as failed.
         """
         settings = self._runtime.settings
-        budget = settings.drain_lease * CUSTOM_SHARE if fallen is None else 0.0
+        budget = settings.consumer_lease * CUSTOM_SHARE if crashed is None else 0.0
         timeout = settings.provider_timeout
-        return IsolatedPanel(self.registry, timeout=timeout, budget=budget, asking=asking, fallen=fallen)
+        return IsolatedInvoker(self.registry, timeout=timeout, budget=budget, marker=marker, crashed=crashed)
 
 
-def absorb(state: EvaluationState, shared: Sequence[SharedChange], order: int) -> None:
-    """Take what was told to the whole session up to this entry's order, and not by this evaluation itself."""
+def apply_shared_changes(state: EvaluationState, shared: Sequence[SharedChange], order: int) -> None:
+    """Record the changes published to the whole session before this entry, except this evaluation's own."""
     for change in shared:
         if state.changes_read < change.n <= order:
             state.changes_read = change.n
             if change.by != state.evaluation:
-                note_change(
+                record_change(
                     state, at=change.at_ms, kind=change.kind, name=change.name, detail=change.detail, by=change.by
                 )
 
 
-def _share(changes: Changes, lease: Lease, entries: Sequence[Entry]) -> list[Entry]:
-    """Keep what is told to whole sessions; the other entries."""
-    told: dict[str, list[Entry]] = {}
-    rest: list[Entry] = []
+def _store_shared(changes: SharedChanges, lease: Lease, entries: Sequence[IntakeEntry]) -> list[IntakeEntry]:
+    """Store the changes that concern whole sessions, and return the other entries."""
+    by_session: dict[str, list[IntakeEntry]] = {}
+    rest: list[IntakeEntry] = []
     for entry in entries:
         if isinstance(entry.message, ContextChanged) and not entry.message.evaluation:
-            told.setdefault(entry.message.session, []).append(entry)
+            by_session.setdefault(entry.message.session, []).append(entry)
         else:
             rest.append(entry)
-    for session, group in told.items():
+    for session, group in by_session.items():
         changes.share(lease, session, group, [cast("ContextChanged", entry.message) for entry in group])
     return rest
 
 
-def _specs(state: EvaluationState | None, entries: Sequence[Entry]) -> list[ProviderSpec]:
-    """Every provider that may be asked while these are applied."""
+def _specs(state: EvaluationState | None, entries: Sequence[IntakeEntry]) -> list[ProviderSpec]:
+    """Return every provider that may be called while these entries are applied."""
     specs = [slot.spec for slot in state.slots] if state else []
     for entry in entries:
         if isinstance(entry.message, EvaluationBegun):
@@ -208,8 +324,8 @@ def _specs(state: EvaluationState | None, entries: Sequence[Entry]) -> list[Prov
     return specs
 
 
-def _by_evaluation(entries: Iterable[Entry]) -> dict[EvaluationId, list[Entry]]:
-    groups: dict[tuple[str, str, str], list[Entry]] = {}
+def _by_evaluation(entries: Iterable[IntakeEntry]) -> dict[EvaluationId, list[IntakeEntry]]:
+    groups: dict[tuple[str, str, str], list[IntakeEntry]] = {}
     for entry in entries:
         event: Any = entry.message  # an Event: the decoder lets no other into this family
         names = (event.session, event.prompt, event.evaluation)
@@ -221,22 +337,26 @@ def _by_evaluation(entries: Iterable[Entry]) -> dict[EvaluationId, list[Entry]]:
 
 
 def _evaluate(
-    id_: EvaluationId, entries: Sequence[Entry], loaded: Loaded, panel: IsolatedPanel, shared: Shared
-) -> Change:
+    id_: EvaluationId,
+    entries: Sequence[IntakeEntry],
+    loaded: LoadedEvaluation,
+    invoker: IsolatedInvoker,
+    shared: SharedBySession,
+) -> EvaluationChange:
     state, seen = loaded.state, loaded.seen
     if state is None:
-        state = begin(*id_, entries[0].at_ms)
+        state = new_evaluation(*id_, entries[0].at_ms)
         state.changes_read = entries[0].order
-    effects = Effects()
-    told = shared.get(id_.session, ())
-    fresh: dict[str, None] = {}  # in order; a batch may hold the same event twice
+    effects = BatchEffects()
+    changes = shared.get(id_.session, ())
+    new_ids: dict[str, None] = {}  # in order; a batch may hold the same event twice
     for entry in entries:
         event: Any = entry.message  # an Event, as above
         event_id: str = event.event_id
-        if event_id not in seen and event_id not in fresh:
-            fresh[event_id] = None
-            panel.about = event_id
-            if told:
-                absorb(state, told, entry.order)
-            step(state, event, entry.at_ms, panel, effects)
-    return Change(id_, loaded, state, entries, list(fresh), effects)
+        if event_id not in seen and event_id not in new_ids:
+            new_ids[event_id] = None
+            invoker.about = event_id
+            if changes:
+                apply_shared_changes(state, changes, entry.order)
+            apply_event(state, event, entry.at_ms, invoker, effects)
+    return EvaluationChange(id_, loaded, state, entries, list(new_ids), effects)

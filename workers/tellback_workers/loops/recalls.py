@@ -1,4 +1,4 @@
-"""The recalls loop: what a bank remembers, or a host's candidates, ranked by what signals say for such a query."""
+"""The recalls loop: it ranks a bank's stored facts, or a host's candidates, by the scores for similar queries."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from functools import partial
 from typing import Final
 
 from tellback.contracts.signals import RecallRequested
-from tellback.embedding.answering import Answering
-from tellback.embedding.contexts import Contexts
-from tellback.state.intake import Entry, Lease
+from tellback.embedding.clusters import ClusterCache
+from tellback.embedding.recall import RecallAnswerer
+from tellback.state.intake import IntakeEntry, Lease
 from tellback.state.recalls import Recalls
-from tellback_workers.contexts import contexts_of
+from tellback_workers.loops.clusters import clusters_of
 from tellback_workers.runtime import Runtime
 
-ANSWERED_AT_ONCE: Final = 32
+BATCH: Final = 32  # requests in one call of the model
 
 
 class RecallsLoop:
-    """Answers requests that still want an answer; the model is called once for all of them."""
+    """Answers the requests whose deadline has not passed, with one call of the model for a batch.
 
-    def __init__(self, runtime: Runtime, team: str, contexts: Contexts | None = None) -> None:
-        """Take the connections and the team; `contexts` other than the process's own brings another model."""
-        self._contexts = contexts or contexts_of(runtime, team)
-        self._answering = Answering(self._contexts)
+    `clusters` may bring another model than the process's own.
+    """
+
+    def __init__(self, runtime: Runtime, team: str, clusters: ClusterCache | None = None) -> None:
+        self._clusters = clusters or clusters_of(runtime, team)
+        self._answering = RecallAnswerer(self._clusters)
         self._intake = runtime.intake(team)
         self._recalls = Recalls(runtime.database, runtime.layout(team))
 
@@ -31,31 +33,32 @@ class RecallsLoop:
         """Return if the model is loaded.
 
         Raises:
-            Unavailable: it does not load; hosts fall back to global scores.
+            Unavailable: the model does not load; hosts fall back to global scores.
         """
-        self._contexts.ready()
+        self._clusters.ready()
 
-    def apply(self, lease: Lease, entries: Sequence[Entry]) -> None:
-        """Answer every request, the oldest first; those past their deadline are dropped."""
-        for start in range(0, len(entries), ANSWERED_AT_ONCE):
-            part = entries[start : start + ANSWERED_AT_ONCE]
-            now = self._contexts.database.now_ms()
-            wanted = [request for entry in part if (request := _wanted(entry, now))]
-            vectors, failures = self._contexts.embedder.embed_each(
-                (request.query for request in wanted), lease.shard, urgent=True, keep=partial(self._keep, lease)
+    def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
+        """Answer every request, oldest first; drop those past their deadline, since nobody waits for them."""
+        for start in range(0, len(entries), BATCH):
+            part = entries[start : start + BATCH]
+            now = self._clusters.database.now_ms()
+            wanted = [request for entry in part if (request := _is_wanted(entry, now))]
+            # Urgent: an agent waits for the answer, and must not wait behind batches of signals.
+            vectors, failures = self._clusters.embedder.embed_each(
+                (request.query for request in wanted), lease.shard, urgent=True, keep=partial(self._renew_lease, lease)
             )
             replies = {
-                request.event_id: self._answering.without(lease.shard, request, failure)
+                request.event_id: self._answering.answer_without_vector(lease.shard, request, failure)
                 if (failure := failures.get(request.query))
-                else self._answering.reply(lease.shard, request, vectors[request.query])
+                else self._answering.answer(lease.shard, request, vectors[request.query])
                 for request in wanted
             }
             self._recalls.answer(lease, part, replies)
 
-    def _keep(self, lease: Lease) -> None:
-        self._intake.renew(lease, self._contexts.settings.embed_lease)
+    def _renew_lease(self, lease: Lease) -> None:
+        self._intake.renew(lease, self._clusters.settings.embed_lease)
 
 
-def _wanted(entry: Entry, now: int) -> RecallRequested | None:
+def _is_wanted(entry: IntakeEntry, now: int) -> RecallRequested | None:
     assert isinstance(entry.message, RecallRequested), entry.message
     return entry.message if now < entry.at_ms + entry.message.deadline_in * 1000 else None

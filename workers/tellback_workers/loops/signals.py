@@ -1,4 +1,7 @@
-"""The signals loop: embed what no cache has, place it into contexts, apply whole batches."""
+"""The signals loop: it embeds queries that no cache has, assigns them to query clusters, and applies whole batches.
+
+Facts to remember or forget come in the same family and go to `FactWriter`. A bank that fails does not hold up others.
+"""
 
 from __future__ import annotations
 
@@ -10,29 +13,31 @@ from typing import Final
 import msgspec
 import structlog
 
-from tellback.contracts.signals import MAX_BATCH, SignalBatch, SignalItem
-from tellback.embedding.contexts import BankContexts, Contexts
+from tellback.contracts.limits import MAX_BATCH_SIGNALS
+from tellback.contracts.signal_types import KINDS
+from tellback.contracts.signals import SignalBatch, SignalItem
+from tellback.embedding.clusters import BankClusters, ClusterCache
 from tellback.errors import Unavailable
 from tellback.signals.matching import Vectors, as_bytes
-from tellback.signals.models import OtherModel, default_threshold
-from tellback.signals.placing import Placement, place
-from tellback.signals.scoring import delta
-from tellback.state.banks import KINDS, Plan, PlannedPlace, PlannedSignal
-from tellback.state.intake import Entry, Fenced, Lease
-from tellback_workers.contexts import contexts_of
-from tellback_workers.loops.memories import Memories
-from tellback_workers.loops.refusals import Refusals
+from tellback.signals.models import ModelMismatch, default_threshold
+from tellback.signals.placing import ClusterAssignment, assign_clusters
+from tellback.signals.ranking import score_delta
+from tellback.state.banks import PlannedCluster, PlannedSignal, SignalPlan
+from tellback.state.intake import Fenced, IntakeEntry, Lease
+from tellback_workers.loops.clusters import ModelMismatches, clusters_of
+from tellback_workers.loops.fact_writer import FactWriter
 from tellback_workers.runtime import Runtime
 
-TRIES: Final = 5
-APPLIED_AT_ONCE: Final = 250  # signals of several batches; one of 500 takes Redis 5 to 10 ms where contexts are full
-KEPT_TEXT: Final = 2_048  # characters of a query or remark in the history and beside a context
+TRIES: Final = 5  # another process may change a bank between reading its clusters and applying the plan
+# Signals of several batches in one script: 500 of them block Redis for 5 to 10 ms if the clusters are full.
+BATCH: Final = 250
+MAX_LOGGED_TEXT: Final = 2_048  # characters of a query or remark in the history and beside a cluster
 
 _log = structlog.get_logger("tellback.signals")
 
 
-class _Logged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A signal as history and log show it, after its kind and time."""
+class _LoggedSignal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A signal's entry in the history, less its kind and time."""
 
     bank: str
     fact_id: str
@@ -43,65 +48,75 @@ class _Logged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SignalsLoop:
-    """Applies batches of signals, at most 500 signals at a time; what they need of the model, others wait for too."""
+    """Applies the signals and facts of one team, at most 500 signals for one call of the model.
 
-    def __init__(self, runtime: Runtime, team: str, contexts: Contexts | None = None) -> None:
-        """Take the connections and the team; `contexts` other than the process's own brings another model."""
-        self._contexts = contexts or contexts_of(runtime, team)
+    `clusters` may bring another model than the process's own.
+    """
+
+    def __init__(self, runtime: Runtime, team: str, clusters: ClusterCache | None = None) -> None:
+        self._clusters = clusters or clusters_of(runtime, team)
         self._intake = runtime.intake(team)
-        self._memories = Memories(self._contexts)
-        self._refusals = Refusals()
+        self._fact_writer = FactWriter(self._clusters)
+        self._mismatches = ModelMismatches()
 
     def ready(self) -> None:
         """Return if the model is loaded.
 
         Raises:
-            Unavailable: it does not load; signals wait in their stream.
+            Unavailable: the model does not load; signals stay in their stream.
         """
-        self._contexts.ready()
+        self._clusters.ready()
 
-    def apply(self, lease: Lease, entries: Sequence[Entry]) -> None:
+    def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
         """Apply every batch of every bank, in order within a bank; a bank that fails does not hold up the others."""
-        facts = [entry for entry in entries if not isinstance(entry.message, SignalBatch)]
-        failures = self._memories.apply(lease, facts, partial(self._keep, lease)) if facts else []
-        batches, refused = self._served(lease, [each for each in entries if isinstance(each.message, SignalBatch)])
+        fact_entries = [entry for entry in entries if not isinstance(entry.message, SignalBatch)]
+        failures = (
+            self._fact_writer.apply(lease, fact_entries, partial(self._renew_lease, lease)) if fact_entries else []
+        )
+        batches, refused = self._with_our_model(
+            lease, [each for each in entries if isinstance(each.message, SignalBatch)]
+        )
         failures += refused
-        for part in _parts(batches, MAX_BATCH):
+        for part in _parts(batches, MAX_BATCH_SIGNALS):
             vectors, unfit = self._vectors(lease, part)
             failures += unfit.values()
             for bank, of_bank in _by_bank([entry for entry in part if entry.id not in unfit]).items():
                 try:
-                    for some in _parts(of_bank, APPLIED_AT_ONCE):
+                    for some in _parts(of_bank, BATCH):
                         self._apply_bank(lease, bank, some, vectors)
                 except (Fenced, Unavailable):
                     raise
-                except OtherModel as error:
-                    self._refusals.note(lease.shard, bank, error)
-                    self._contexts.refused(error)
+                except ModelMismatch as error:
+                    self._mismatches.note(lease.shard, bank, error)
+                    self._clusters.report_model_mismatch(error)
                     failures.append(error)
-                except Exception as error:  # noqa: BLE001 - raised below, when the other banks have had theirs
+                except Exception as error:  # noqa: BLE001 - raised below, after the other banks were applied
                     failures.append(error)
                     if len(entries) > 1:
                         _log.warning("signals.bank_failed", bank=bank, reason=str(error))
         if failures:
-            # What another worker can apply is no fault: one that is comes first.
-            raise min(failures, key=lambda failure: isinstance(failure, OtherModel))
+            # A mismatch only defers entries to another worker, so any other error is the one to raise.
+            raise min(failures, key=lambda failure: isinstance(failure, ModelMismatch))
 
-    def _served(self, lease: Lease, entries: Sequence[Entry]) -> tuple[list[Entry], list[Exception]]:
-        """The entries of banks that are not known to have another model, and why the others are left out."""
-        refused = {bank: self._refusals.of(lease.shard, bank) for bank in {_batch(entry).bank for entry in entries}}
+    def _with_our_model(
+        self, lease: Lease, entries: Sequence[IntakeEntry]
+    ) -> tuple[list[IntakeEntry], list[Exception]]:
+        """Split off the entries of banks known to have another model; return the others and the mismatches."""
+        refused = {
+            bank: self._mismatches.recent(lease.shard, bank) for bank in {_batch(entry).bank for entry in entries}
+        }
         served = [entry for entry in entries if refused[_batch(entry).bank] is None]
         return served, [error for error in refused.values() if error]
 
-    def _keep(self, lease: Lease) -> None:
-        self._intake.renew(lease, self._contexts.settings.embed_lease)
+    def _renew_lease(self, lease: Lease) -> None:
+        self._intake.renew(lease, self._clusters.settings.embed_lease)
 
-    def _vectors(self, lease: Lease, part: Sequence[Entry]) -> tuple[dict[str, Vectors], dict[str, Exception]]:
-        """The vector of each query, and by id the entries that have a query which the model fails at."""
+    def _vectors(self, lease: Lease, part: Sequence[IntakeEntry]) -> tuple[dict[str, Vectors], dict[str, Exception]]:
+        """Embed the queries; return the vectors, and the errors by id of the entries with a query that failed."""
         texts = (item.query for entry in part for item in _batch(entry).items)
-        alone = any(entry.deliveries > 1 for entry in part)  # it may have ended the process that tried it
-        keep = partial(self._keep, lease)
-        vectors, failures = self._contexts.embedder.embed_each(texts, lease.shard, alone=alone, keep=keep)
+        alone = any(entry.deliveries > 1 for entry in part)  # it may have killed the process that embedded it
+        keep = partial(self._renew_lease, lease)
+        vectors, failures = self._clusters.embedder.embed_each(texts, lease.shard, alone=alone, keep=keep)
         unfit: dict[str, Exception] = {}
         for entry in part if failures else ():
             failed = (failures[item.query] for item in _batch(entry).items if item.query in failures)
@@ -109,94 +124,99 @@ class SignalsLoop:
                 unfit[entry.id] = failure
         return vectors, unfit
 
-    def _apply_bank(self, lease: Lease, bank: str, entries: Sequence[Entry], vectors: Mapping[str, Vectors]) -> None:
-        contexts = self._contexts.of(lease.shard, bank)
+    def _apply_bank(
+        self, lease: Lease, bank: str, entries: Sequence[IntakeEntry], vectors: Mapping[str, Vectors]
+    ) -> None:
+        clusters = self._clusters.bank_clusters(lease.shard, bank)
         signals = _signals(entries)
-        with contexts.lock:
+        with clusters.lock:
             for _ in range(TRIES):
-                if self._attempt(lease, contexts, entries, signals, vectors):
+                if self._attempt(lease, clusters, entries, signals, vectors):
                     return
         raise Unavailable(f"bank {bank!r} was changed {TRIES} times while signals were placed; they are tried again")
 
     def _attempt(
         self,
         lease: Lease,
-        contexts: BankContexts,
-        entries: Sequence[Entry],
+        clusters: BankClusters,
+        entries: Sequence[IntakeEntry],
         signals: Mapping[str, tuple[SignalItem, str | None]],
         vectors: Mapping[str, Vectors],
     ) -> bool:
         ids = list(signals)
-        seen, oldest = self._load(contexts, ids)
+        seen, oldest = self._load(clusters, ids)
         fresh = {signal_id: signals[signal_id] for signal_id in ids if signal_id not in seen}
         queries = [item.query for item, _ in fresh.values()]
-        placement = Placement((), ())
+        placement = ClusterAssignment((), ())
         if fresh:
-            cap = self._contexts.settings.bank_contexts
-            placement = place(queries, vectors, contexts.matrix, threshold=contexts.threshold, cap=cap, oldest=oldest)
-        plan, sessions = self._plan(contexts, fresh, placement)
-        begun = [as_bytes(spot.vector) for spot in placement.places if spot.vector is not None]
-        applied = contexts.store.apply(lease, entries, plan, begun, sessions)
+            cap = self._clusters.settings.bank_clusters
+            placement = assign_clusters(
+                queries, vectors, clusters.matrix, threshold=clusters.threshold, cap=cap, oldest=oldest
+            )
+        plan, sessions = self._plan(clusters, fresh, placement)
+        begun = [as_bytes(spot.vector) for spot in placement.targets if spot.vector is not None]
+        applied = clusters.store.apply(lease, entries, plan, begun, sessions)
         if applied and fresh:
-            contexts.begun(placement, plan.known or plan.id)
+            clusters.add_begun(placement, plan.bank_id or plan.new_bank_id)
         return applied
 
-    def _load(self, contexts: BankContexts, ids: list[str]) -> tuple[set[str], tuple[int, ...]]:
-        """Which of the signals were applied before, and, near the cap, the contexts that may make room."""
-        loaded = contexts.sync(signal_ids=ids)
-        if contexts.matrix.count + len(ids) > self._contexts.settings.bank_contexts:
-            # As many as the batch may begin, beside as many as it may match.
-            loaded = contexts.sync(oldest=2 * len(ids), signal_ids=ids)
-        return {signal_id for signal_id, seen in zip(ids, loaded.seen, strict=True) if seen}, loaded.oldest
+    def _load(self, clusters: BankClusters, ids: list[str]) -> tuple[set[str], tuple[int, ...]]:
+        """Return the ids of signals applied before and, near the cap, the oldest slots that may be evicted."""
+        loaded = clusters.sync(signal_ids=ids)
+        if clusters.matrix.count + len(ids) > self._clusters.settings.bank_clusters:
+            # The batch may begin a cluster for each signal, and the ones it matches are not to be evicted.
+            loaded = clusters.sync(oldest=2 * len(ids), signal_ids=ids)
+        return {signal_id for signal_id, seen in zip(ids, loaded.applied_ids, strict=True) if seen}, loaded.oldest_slots
 
     def _plan(
         self,
-        contexts: BankContexts,
+        clusters: BankClusters,
         fresh: Mapping[str, tuple[SignalItem, str | None]],
-        placement: Placement,
-    ) -> tuple[Plan, list[str]]:
-        encoder, settings = self._contexts.embedder.encoder, self._contexts.settings
+        placement: ClusterAssignment,
+    ) -> tuple[SignalPlan, list[str]]:
+        encoder, settings = self._clusters.embedder.encoder, self._clusters.settings
         sessions = list(dict.fromkeys(session for _, session in fresh.values() if session))
-        bank = contexts.store.bank
+        bank = clusters.store.bank
         items = [
             PlannedSignal(
                 signal_id,
                 item.fact_id,
                 KINDS.index(item.signal_type) + 1,
-                delta(item.signal_type, item.confidence),
+                score_delta(item.signal_type, item.confidence),
                 index + 1,
                 sessions.index(session) + 1 if session else 0,
                 _log_text(bank, item),
             )
-            for (signal_id, (item, session)), index in zip(fresh.items(), placement.of, strict=True)
+            for (signal_id, (item, session)), index in zip(fresh.items(), placement.target_indexes, strict=True)
         ]
-        plan = Plan(
+        plan = SignalPlan(
             bank=bank,
-            known=contexts.matrix.bank_id,
-            version=contexts.matrix.version,
-            id=secrets.token_hex(8),
+            bank_id=clusters.matrix.bank_id,
+            version=clusters.matrix.version,
+            new_bank_id=secrets.token_hex(8),
             model=encoder.model,
             dimension=encoder.dimension,
             threshold=default_threshold(encoder.model),
             weights=encoder.weights,
             lease_ms=int(settings.embed_lease * 1000),
             facts_cap=settings.bank_facts,
-            places=[
-                PlannedPlace(spot.slot, spot.vector is not None, spot.query[:KEPT_TEXT]) for spot in placement.places
+            clusters=[
+                PlannedCluster(spot.slot, spot.vector is not None, spot.query[:MAX_LOGGED_TEXT])
+                for spot in placement.targets
             ],
             items=items,
         )
         return plan, sessions
 
 
-def _batch(entry: Entry) -> SignalBatch:
+def _batch(entry: IntakeEntry) -> SignalBatch:
     assert isinstance(entry.message, SignalBatch), entry.message
     return entry.message
 
 
-def _parts(entries: Sequence[Entry], most: int) -> Iterator[list[Entry]]:
-    """Entries in order, cut so that each part has at most so many signals, or is one entry."""
-    part: list[Entry] = []
+def _parts(entries: Sequence[IntakeEntry], most: int) -> Iterator[list[IntakeEntry]]:
+    """Split entries in order into parts of at most `most` signals; a larger single entry is a part of its own."""
+    part: list[IntakeEntry] = []
     count = 0
     for entry in entries:
         size = len(_batch(entry).items)
@@ -209,15 +229,15 @@ def _parts(entries: Sequence[Entry], most: int) -> Iterator[list[Entry]]:
         yield part
 
 
-def _by_bank(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
-    banks: dict[str, list[Entry]] = {}
+def _by_bank(entries: Sequence[IntakeEntry]) -> dict[str, list[IntakeEntry]]:
+    banks: dict[str, list[IntakeEntry]] = {}
     for entry in entries:
         banks.setdefault(_batch(entry).bank, []).append(entry)
     return banks
 
 
-def _signals(entries: Sequence[Entry]) -> dict[str, tuple[SignalItem, str | None]]:
-    """The signals in order with their sessions, each id once: the first counts."""
+def _signals(entries: Sequence[IntakeEntry]) -> dict[str, tuple[SignalItem, str | None]]:
+    """Return the signals in order with their sessions; of several with one id the first counts."""
     signals: dict[str, tuple[SignalItem, str | None]] = {}
     for entry in entries:
         batch = _batch(entry)
@@ -227,12 +247,12 @@ def _signals(entries: Sequence[Entry]) -> dict[str, tuple[SignalItem, str | None
 
 
 def _log_text(bank: str, item: SignalItem) -> str:
-    logged = _Logged(
+    logged = _LoggedSignal(
         bank=bank,
         fact_id=item.fact_id,
         signal_type=item.signal_type,
         confidence=item.confidence,
-        query=item.query[:KEPT_TEXT],
-        context=item.context[:KEPT_TEXT] if item.context else None,
+        query=item.query[:MAX_LOGGED_TEXT],
+        context=item.context[:MAX_LOGGED_TEXT] if item.context else None,
     )
     return msgspec.json.encode(logged).decode()[1:]

@@ -1,6 +1,6 @@
-"""The turns loop in the workers: makes of each `TurnFinished` what the user receives, and applies it.
+"""The turns loop: it runs the turns' pipeline for each `TurnFinished` and commits what the user receives.
 
-TurnFinished ─▶ TurnContext ─▶ the pipeline's systems ─▶ one script: state, outbox, history, and out of the intake
+TurnFinished ─▶ TurnContext ─▶ the pipeline's systems ─▶ one script: state, outbox, history, acknowledgement
 """
 
 from __future__ import annotations
@@ -12,22 +12,32 @@ import msgspec
 import structlog
 
 from tellback.contracts.codec import encode
-from tellback.contracts.llm import AUTO_MODE, MAX_CODE, MAX_FAILURES, LlmError, SystemFailure, TurnMessage
-from tellback.contracts.turns import MAX_REFERENCE_BYTES, OutgoingResponse, RoutingOutcome, TurnFinished, TurnOrigin
+from tellback.contracts.limits import MAX_CODE_CHARS, MAX_FAILURES, MAX_REFERENCE_BYTES
+from tellback.contracts.turns import (
+    AUTO_MODE,
+    LlmError,
+    OutgoingResponse,
+    RoutingOutcome,
+    SystemFailure,
+    TurnFinished,
+    TurnMessage,
+    TurnOrigin,
+)
 from tellback.errors import InvalidInput
 from tellback.redaction import redact_text
-from tellback.state.intake import Entry, Lease, RawEntry
+from tellback.state.intake import IntakeEntry, Lease, RawEntry
 from tellback.state.keys import Layout
-from tellback.state.turn_answers import Answer, Routed
-from tellback.state.turns import Origin, Turns, TurnView, turn_id
+from tellback.state.turn_answers import RoutingReport, TurnAnswer
+from tellback.state.turn_view import TurnView
+from tellback.state.turns import LostTurnOrigin, Turns, turn_id
+from tellback.turns.pipeline.checks import clean_error, clean_failures, error_line
 from tellback.turns.pipeline.context import TurnAbout, TurnContext
-from tellback.turns.pipeline.failures import cleaned_error, cleaned_failures, note
+from tellback_workers.isolation import SystemTimeLimit, pipeline_of
 from tellback_workers.runtime import Runtime
-from tellback_workers.turn_systems import SystemGuard, pipeline_of
 
-SILENT: Final = "auto.nothing_to_say"
-CUSTOM_SHARE: Final = 0.25  # of a lease, for the custom systems of one batch
-DIED: Final = SystemFailure(
+NO_ANSWER: Final = "auto.nothing_to_say"
+CUSTOM_SHARE: Final = 0.25  # of a lease, for one batch's custom systems: it must commit before its lease ends
+CRASHED_SYSTEM: Final = SystemFailure(
     system="custom systems",
     error="NotRun",
     message="a worker died, failed or was stopped while it processed this turn: only built-in systems ran",
@@ -37,10 +47,9 @@ _log = structlog.get_logger("tellback.turns")
 
 
 class TurnsLoop:
-    """Applies the turns of one team."""
+    """Applies the finished turns of one team."""
 
     def __init__(self, runtime: Runtime, team: str) -> None:
-        """Take the process's connections and the team."""
         self._layout = runtime.layout(team)
         self._turns = Turns(runtime.database, self._layout)
         self._dead = runtime.dead(team)
@@ -49,92 +58,95 @@ class TurnsLoop:
         self._built_in = pipeline_of(runtime.settings, custom=False)
 
     def ready(self) -> None:
-        """Nothing is needed but Redis."""
+        """Return at once: this loop needs only Redis."""
 
-    def apply(self, lease: Lease, entries: Sequence[Entry]) -> None:
-        """Apply each answer in order; what answers no turn, or cannot be sent, goes to the dead letters.
+    def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
+        """Apply each answer in order; one that has no turn, or cannot be sent, becomes a dead letter.
 
         Raises:
-            Fenced: the lease has passed on.
+            Fenced: another consumer has the lease.
         """
-        facts = [(entry, entry.message) for entry in entries if isinstance(entry.message, TurnFinished)]
-        known = self._load([fact.turn for _, fact in facts])
+        finished = [(entry, entry.message) for entry in entries if isinstance(entry.message, TurnFinished)]
+        turns = self._load([event.turn for _, event in finished])
         settings = self._settings
-        guard = SystemGuard(timeout=settings.system_timeout, budget=settings.drain_lease * CUSTOM_SHARE)
-        for entry, fact in facts:
-            problem = self._apply(lease, entry, fact, known.get(fact.turn), guard)
+        guard = SystemTimeLimit(timeout=settings.system_timeout, budget=settings.consumer_lease * CUSTOM_SHARE)
+        for entry, event in finished:
+            problem = self._apply(lease, entry, event, turns.get(event.turn), guard)
             if problem:
-                _log.warning("turn.answer_refused", turn=fact.turn, reason=problem)
-                self._dead.bury(lease, RawEntry(entry.id, encode(fact), entry.deliveries), problem)
+                _log.warning("turn.answer_refused", turn=event.turn, reason=problem)
+                self._dead.add(lease, RawEntry(entry.id, encode(event), entry.deliveries), problem)
 
     def _load(self, ids: list[str]) -> dict[str, TurnView]:
-        valid = [turn for turn in dict.fromkeys(ids) if self._turns.has_form(turn)]
+        valid = [turn for turn in dict.fromkeys(ids) if self._turns.is_turn_id(turn)]
         return {turn.id: turn for turn in self._turns.load(valid) if turn is not None}
 
     def _apply(
-        self, lease: Lease, entry: Entry, fact: TurnFinished, turn: TurnView | None, guard: SystemGuard
+        self, lease: Lease, entry: IntakeEntry, finished: TurnFinished, turn: TurnView | None, guard: SystemTimeLimit
     ) -> str | None:
-        """What is wrong with the fact, or None when it was applied."""
-        origin = fact.origin
+        """Apply one event; return why it cannot be applied, or None."""
+        origin = finished.origin
         if turn is None:
             if origin is None:
                 return "no such turn: it was never opened, or its seven days are over"
-            problem = lost_problem(fact, origin, self._layout)
+            problem = restore_problem(finished, origin, self._layout)
             if problem:
                 return problem
-            turn = lost_turn(fact, origin)
-        if (turn.channel, turn.conversation) != (fact.channel, fact.conversation):
+            turn = restored_turn(finished, origin)
+        # A mistaken event must not answer another user's turn.
+        if (turn.channel, turn.conversation) != (finished.channel, finished.conversation):
             return "the turn belongs to another conversation"
         try:
-            context = context_of(fact, turn)
+            context = pipeline_context(finished, turn)
         except InvalidInput as error:
             return str(error)
         if entry.deliveries > 1:
             self._without_custom(context)
         else:
-            self._pipeline.run(context, _queue, guard=guard)
-        late = self._settings.late_of(fact.channel) if fact.late_within is None else fact.late_within
+            self._pipeline.run(context, _accept_for_outbox, guard=guard)
+        late = self._settings.late_within_of(finished.channel) if finished.late_within is None else finished.late_within
         given = answer_of(context, turn, late)
-        known = None if origin is None or lost_problem(fact, origin, self._layout) else self._origin(origin)
-        routed = routed_of(context, fact)
+        # An origin that does not match is ignored, because the turn exists and need not be restored.
+        known = None if origin is None or restore_problem(finished, origin, self._layout) else self._origin(origin)
+        routed = routed_of(context, finished)
         if not self._turns.apply_finished(lease, entry, turn.ref, given, routed=routed, origin=known):
             return "no such turn: its seven days are over"
         return None
 
-    def _origin(self, origin: TurnOrigin) -> Origin:
+    def _origin(self, origin: TurnOrigin) -> LostTurnOrigin:
         grace = round(self._settings.finish_grace * 1000)
-        return Origin(origin.message_id, origin.language, origin.opened_at, origin.auto, grace)
+        return LostTurnOrigin(origin.message_id, origin.language, origin.opened_at, origin.auto, grace)
 
     def _without_custom(self, context: TurnContext) -> None:
-        """An entry that is delivered again may have killed its worker by a custom system: none is asked."""
+        """Run built-in systems only, because a custom system may have killed the worker at the first delivery."""
         if self._pipeline.names != self._built_in.names:
-            context.system_errors.append(DIED)
-        self._built_in.run(context, _queue)
+            context.system_errors.append(CRASHED_SYSTEM)
+        self._built_in.run(context, _accept_for_outbox)
 
 
-def _queue(response: OutgoingResponse) -> RoutingOutcome:
-    """The outbox gets it in the script that takes the entry out of the intake."""
+def _accept_for_outbox(response: OutgoingResponse) -> RoutingOutcome:
+    """Report the response as queued; the script that acknowledges the entry puts it into the outbox."""
     del response
     return RoutingOutcome(attempted=False, queued=True)
 
 
-def lost_problem(fact: TurnFinished, origin: TurnOrigin, layout: Layout) -> str | None:
-    """Why the turn of a fact cannot be made again from its origin, or None: its id is made of the message's."""
+def restore_problem(finished: TurnFinished, origin: TurnOrigin, layout: Layout) -> str | None:
+    """Return why an event's turn cannot be restored from its origin, or None."""
+    # A turn's id is derived from its message's, so a wrong origin cannot restore somebody else's turn.
     for name, value in (("session", origin.session), ("message_id", origin.message_id)):
         if len(value.encode()) > MAX_REFERENCE_BYTES:
             return f"origin.{name}: at most {MAX_REFERENCE_BYTES} bytes as UTF-8"
-    if turn_id(layout, fact.channel, fact.conversation, origin.message_id) != fact.turn:
+    if turn_id(layout, finished.channel, finished.conversation, origin.message_id) != finished.turn:
         return "no such turn: its id is not that of the message which origin names"
     return None
 
 
-def lost_turn(fact: TurnFinished, origin: TurnOrigin) -> TurnView:
-    """A turn that Redis has lost, for the pipeline."""
+def restored_turn(finished: TurnFinished, origin: TurnOrigin) -> TurnView:
+    """Restore a turn that Redis has lost, from what its event says of it."""
     return TurnView(
-        id=fact.turn,
+        id=finished.turn,
         state="auto" if origin.auto else "open",
-        channel=fact.channel,
-        conversation=fact.conversation,
+        channel=finished.channel,
+        conversation=finished.conversation,
         message_id=origin.message_id,
         session=origin.session,
         language=origin.language,
@@ -142,50 +154,50 @@ def lost_turn(fact: TurnFinished, origin: TurnOrigin) -> TurnView:
     )
 
 
-def context_of(fact: TurnFinished, turn: TurnView) -> TurnContext:
-    """What the systems begin with.
+def pipeline_context(finished: TurnFinished, turn: TurnView) -> TurnContext:
+    """Build the context with which the pipeline's systems begin.
 
     Raises:
-        InvalidInput: the response is above the limits of the outbox.
+        InvalidInput: the response exceeds the limits of the outbox.
     """
-    response, error = fact.response, fact.llm_error
+    response, error = finished.response, finished.llm_error
     if response is not None:
         response.check()
-    if fact.error_code is not None:
-        error = LlmError(code=fact.error_code)
-    blank = response is not None and response.blank
+    if finished.error_code is not None:
+        error = LlmError(code=finished.error_code)
+    blank = response is not None and response.is_blank
     auto = TurnMessage(metadata={AUTO_MODE: True} if turn.state == "auto" else {})
     return TurnContext(
-        messages=fact.messages or (auto,),
-        llm_response=fact.llm_response,
-        llm_error=None if error is None else cleaned_error(error),
-        system_errors=list(cleaned_failures(fact.system_errors)),
+        messages=finished.messages or (auto,),
+        llm_response=finished.llm_response,
+        llm_error=None if error is None else clean_error(error),
+        system_errors=list(clean_failures(finished.system_errors)),
         outgoing_response=None if blank else response,
-        final_answer_ready=fact.final_answer_ready or blank,
+        final_answer_ready=finished.final_answer_ready or blank,
         turn=TurnAbout(turn.id, turn.channel, turn.conversation, turn.language or None),
     )
 
 
-def answer_of(context: TurnContext, turn: TurnView, late_within: float) -> Answer:
-    """What the store takes. Where nobody waits and nothing was prepared, the turn is closed without a reply."""
-    response, code = context.outgoing_response, note(context.failure_code, MAX_CODE)
+def answer_of(context: TurnContext, turn: TurnView, late_within: float) -> TurnAnswer:
+    """Build the answer to store; if nobody waits and the pipeline prepared nothing, close the turn without a reply."""
+    response, code = context.outgoing_response, error_line(context.failure_code, MAX_CODE_CHARS)
     if response is not None and context.llm_error is not None:
         code = code or context.llm_error.code or "unknown"
     if response is None and turn.state == "auto":
-        response, code = OutgoingResponse(), SILENT
+        response, code = OutgoingResponse(), NO_ANSWER
     shown = "" if response is None else redact_text(response.text or response.voice or "")
-    return Answer(response, round(late_within * 1000), code=code, shown=shown)
+    return TurnAnswer(response, round(late_within * 1000), code=code, excerpt=shown)
 
 
-def routed_of(context: TurnContext, fact: TurnFinished) -> Routed | None:
-    """What the history tells of the pipeline; nothing where a host's own answer went through untouched."""
-    if fact.response is not None and fact.response is context.outgoing_response and not context.system_errors:
+def routed_of(context: TurnContext, finished: TurnFinished) -> RoutingReport | None:
+    """Build the pipeline's entry in the history, or None if a host's own answer passed through unchanged."""
+    if finished.response is not None and finished.response is context.outgoing_response and not context.system_errors:
         return None
     failures = [
-        ": ".join(filter(None, msgspec.structs.astuple(each))) for each in cleaned_failures(context.system_errors)
+        ": ".join(filter(None, msgspec.structs.astuple(each))) for each in clean_failures(context.system_errors)
     ]
-    return Routed(
+    return RoutingReport(
         outcome=context.routing_outcome or RoutingOutcome(attempted=False, error="no system routed it"),
-        code=note(context.failure_code, MAX_CODE),
+        code=error_line(context.failure_code, MAX_CODE_CHARS),
         errors=tuple(failures[-MAX_FAILURES:]),
     )

@@ -1,1 +1,1 @@
-"""What `tellback init-runner` writes into a project: a runner that needs nothing of Tellback, and a page for agents."""
+"""The templates of `tellback init-runner`: a runner that needs no Tellback at run time, and a page for agents."""

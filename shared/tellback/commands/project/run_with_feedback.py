@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Run a command and append one record of fact: exact argv, what both streams said, exit code, time.
+"""Run a command and append one record of what it did: exact argv, output of both streams, exit code, time.
 
     python run_with_feedback.py --note "expect two failures" -- pytest -q
     python run_with_feedback.py --last 3
 
-The first form exits as the command does, with 1 where there is no exit code. The second prints the newest records of
-the current file, which is what an agent reads at each turn; `load()` is the same for a program. The file is rotated at
-1 MB to .1 ... .5. Written by `tellback init-runner`, which reads the same records: `tellback records --file`,
-`tellback gate --file`. Needs Python 3.11 or newer on Linux or macOS, and nothing else.
+The first form exits with the command's exit code, or with 1 if there was none. The second prints the newest records of
+the current file, which an agent reads at each turn; a program calls `load()`. The file is rotated at 1 MB to .1 ... .5.
+`tellback init-runner` wrote this script, and `tellback records --file` and `tellback gate --file` read its records. It
+needs Python 3.11 or newer on Linux or macOS, and nothing else.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tellback.commands.failures import describe, invalid
-from tellback.commands.journal import Journal
+from tellback.commands.journal import RotatingJournal
+from tellback.commands.start_errors import command_error, start_error
 
-# What this project chooses. Of each stream the first and the last lines are kept, and of each line its beginning.
+# Your project's choices. Of each stream the first and last lines are kept, and of each line its beginning.
 HEAD_LINES = 5
 TAIL_LINES = 30
 LINE_BYTES = 2_048
-TIMEOUT = 30.0  # seconds, where --timeout says nothing else
-GRACE = 5.0  # seconds between TERM and KILL, and for what a command left in the background
+TIMEOUT = 30.0  # seconds, without --timeout
+GRACE = 5.0  # seconds between TERM and KILL, and for processes that a command left in the background
 SESSION = "local"
 RECORDS = Path(__file__).resolve().parent / "feedback_record.jsonl"
-# A line that one of these matches is replaced by `[redacted: name]` before anything is cut or kept: in output, argv,
-# note and error. Add what your services' secrets look like; keep each pattern within one line.
+# Each line that matches one of these patterns is replaced by `[redacted: name]` before it is truncated or stored, in
+# output, argv, note and error. Add patterns for your services' secrets; each one sees a single line.
 REDACTION = (
     ("bearer", r"^Bearer |[Aa]uthorization[\"']?\s{0,8}[:=]\s{0,8}[\"']?Bearer "),
     ("password", r"(?i)password="),
@@ -53,13 +53,13 @@ REDACTION = (
 )
 
 _RULES = [(name, re.compile(pattern)) for name, pattern in REDACTION]
-_HELD = LINE_BYTES + 1_024  # of a line, so that a secret that begins before the cut is seen whole
+_HELD = LINE_BYTES + 1_024  # bytes of a line to search, so that a secret that begins before the cut is recognized
 _TICK = 0.05  # seconds
 _OVERDUE = "overdue"
 
 
 def redact(text: str) -> str:
-    """`text` with a marker in place of each line that a rule matches."""
+    """Replace each line that a rule matches by a marker."""
     return "\n".join(f"[redacted: {rule}]" if (rule := _rule(line)) else line for line in text.split("\n"))
 
 
@@ -68,19 +68,18 @@ def _rule(line: str) -> str | None:
 
 
 class Capture:
-    """What is kept of one stream: of the same bytes the same, however they arrive; the middle is only counted."""
+    """The kept lines of one stream. The result does not depend on how the bytes arrive; the middle is only counted."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.size = 0
-        self._head: list[tuple[bytes, int]] = []  # the beginning of a line, and how long it was
+        self._head: list[tuple[bytes, int]] = []  # the beginning of a line, and its whole size
         self._tail: deque[tuple[bytes, int]] = deque(maxlen=TAIL_LINES)
         self._dropped = 0
         self._line = self._shown = (b"", 0)  # what came after the last carriage return, and the state before it
         self._pending = False
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next bytes."""
+        """Add the next bytes."""
         self.size += len(chunk)
         *ended, rest = chunk.split(b"\n")
         for part in ended:
@@ -89,7 +88,7 @@ class Capture:
         self._extend(rest)
 
     def finish(self) -> tuple[str, bool, bool]:
-        """The text, whether anything was cut, and whether a marker replaced anything."""
+        """Return the text, and whether anything was truncated and redacted."""
         if self._pending:
             self._end_line()
         shown = [_render(*line) for line in (*self._head, *self._tail)]
@@ -101,7 +100,7 @@ class Capture:
 
     def _extend(self, part: bytes) -> None:
         for number, state in enumerate(part.split(b"\r")):
-            if number:  # progress rewrites its line: the last state counts
+            if number:  # a progress bar rewrites its line, and only the last state counts
                 self._shown = self._line if self._line[1] else self._shown
                 self._line = (b"", 0)
             start, size = self._line
@@ -173,15 +172,18 @@ def run(
         "truncated": {"stdout": stdout_cut, "stderr": stderr_cut},
         "redacted": {"stdout": stdout_redacted, "stderr": stderr_redacted},
         "output_bytes": captures[0].size + captures[1].size,
+        "waiver": None,
     }
-    Journal(Path(file)).append(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode(errors="replace"))
+    RotatingJournal(Path(file)).append(
+        json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+    )
     return record
 
 
 def load(file: str | os.PathLike[str] = RECORDS, *, rotated: bool = False) -> list[dict[str, Any]]:
-    """The records of the current file, oldest first; with `rotated` those of the whole set. What is none is skipped."""
+    """Load the records of the current file, or with `rotated` of the whole set, oldest first; skip unreadable lines."""
     found: list[dict[str, Any]] = []
-    for _, data in Journal(Path(file)).read(rotated=rotated):
+    for _, data in RotatingJournal(Path(file)).read(rotated=rotated):
         for line in data.split(b"\n"):
             with suppress(ValueError, KeyError, TypeError, RecursionError):
                 record: Any = json.loads(line)
@@ -193,12 +195,12 @@ def load(file: str | os.PathLike[str] = RECORDS, *, rotated: bool = False) -> li
 def _execute(
     argv: Sequence[str], cwd: str, timeout: float, captures: tuple[Capture, Capture]
 ) -> tuple[int | None, str | None, int | None]:
-    """The exit code, why there is none to be believed, and how long it took in milliseconds if it was started."""
-    if problem := invalid(argv):
+    """Return the exit code, the error if the code does not count, and the milliseconds if the command was started."""
+    if problem := command_error(argv):
         return None, problem, None
     began = time.monotonic()
     try:
-        process = subprocess.Popen(  # noqa: S603 - running what it is told is its purpose
+        process = subprocess.Popen(  # noqa: S603 - running the given command is its purpose
             argv,
             cwd=cwd,
             stdin=subprocess.DEVNULL,
@@ -208,7 +210,7 @@ def _execute(
         )
     except (OSError, ValueError) as error:
         number = getattr(error, "errno", None)
-        return None, describe(number, str(error), argv=argv, cwd=cwd, env=os.environ), None
+        return None, start_error(number, str(error), argv=argv, cwd=cwd, env=os.environ), None
     assert process.stdout is not None
     assert process.stderr is not None
     with process.stdout, process.stderr, selectors.DefaultSelector() as selector:
@@ -222,9 +224,9 @@ def _execute(
 def _watch(
     process: subprocess.Popen[bytes], selector: selectors.BaseSelector, deadline: float
 ) -> tuple[str | None, float]:
-    """Read until the command and both streams have ended, or have had their time; none of its group is alive then.
+    """Read until the command and both streams end or their time is over, then kill the command's process group.
 
-    What left the group (setsid) is not found; `tellback run` ends that too.
+    A process that left the group (setsid) is not found; `tellback run` ends that too.
     """
     reason, ended = None, None
     steps = iter((signal.SIGTERM,))
@@ -237,7 +239,7 @@ def _watch(
             if now < deadline:
                 continue
             if ended is not None:
-                break  # something in the background holds a pipe
+                break  # a background process keeps a pipe open
             reason, deadline = _OVERDUE, now + GRACE
             _signal(process, next(steps, signal.SIGKILL))
     except KeyboardInterrupt:
@@ -249,7 +251,7 @@ def _watch(
 
 
 def _read(process: subprocess.Popen[bytes], selector: selectors.BaseSelector) -> None:
-    """What has come, or a moment without anything."""
+    """Read the available output, or wait a moment."""
     if not selector.get_map():
         with suppress(subprocess.TimeoutExpired):
             process.wait(_TICK)
@@ -263,7 +265,7 @@ def _read(process: subprocess.Popen[bytes], selector: selectors.BaseSelector) ->
 
 
 def _signal(process: subprocess.Popen[bytes], number: int) -> None:
-    with suppress(OSError):  # nobody may be left in the group
+    with suppress(OSError):  # the group may be empty
         os.killpg(process.pid, number)
 
 
@@ -278,8 +280,8 @@ def _summary(record: Mapping[str, Any]) -> str:
 
 
 def main() -> int:
-    """Run a command or show records; the exit code."""
-    parser = argparse.ArgumentParser(description="Run a command and append one record of fact.")
+    """Run a command or show records, and return the exit code."""
+    parser = argparse.ArgumentParser(description="Run a command and append its record.")
     parser.add_argument("--note", help="one line on what is expected")
     parser.add_argument("--parent", metavar="ID", help="the attempt that this one retries")
     parser.add_argument("--input", metavar="ID", action="append", default=[], help="a command whose output is used")

@@ -1,4 +1,7 @@
-"""A project's own runner and its page for agents, made of the files beside this one and of the modules they share."""
+"""The generator of a project's own runner and its page for agents, from the templates beside this module.
+
+The runner must not import Tellback, so the modules that it shares with us are copied into it.
+"""
 
 from __future__ import annotations
 
@@ -14,34 +17,34 @@ from tellback.errors import InvalidInput
 
 RUNNER: Final = "run_with_feedback.py"
 SKILL: Final = "skill-feedback-runner.md"
-_SHARED: Final = ("failures", "journal")  # modules of the standard library alone, which the runner takes whole
+_SHARED: Final = ("start_errors", "journal")  # modules to copy, which use only the standard library
 MAX_LINES: Final = 1_000  # of a head or a tail
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
-    """What a project decides when its runner is written; the rest it edits."""
+class RunnerOptions:
+    """The values that you choose when the runner is written; edit the others in the script."""
 
     head: int = 5
     tail: int = 30
     timeout: float = 30.0
 
 
-def project_files(choices: Choices) -> dict[str, str]:
-    """The text of each file by its name.
+def render_project_files(choices: RunnerOptions) -> dict[str, str]:
+    """Return the text of each file by its name.
 
     Raises:
-        InvalidInput: a choice is out of its range.
+        InvalidInput: a choice is out of range.
     """
     if not (1 <= choices.head <= MAX_LINES and 1 <= choices.tail <= MAX_LINES):
         raise InvalidInput(f"head and tail are 1 to {MAX_LINES} lines")
     if not 0 < choices.timeout < float("inf"):
         raise InvalidInput(f"timeout is {choices.timeout:g} s; use more than 0")
-    return {RUNNER: _runner(choices), SKILL: _skill(choices)}
+    return {RUNNER: _render_runner(choices), SKILL: _render_skill(choices)}
 
 
-def write(folder: Path, texts: dict[str, str], *, force: bool) -> None:
-    """Write the files, all or none where one exists already.
+def write_files(folder: Path, texts: dict[str, str], *, force: bool) -> None:
+    """Write the files; without `force` write none if one of them exists.
 
     Raises:
         InvalidInput: a file exists and `force` is not given, or a file cannot be written.
@@ -51,7 +54,7 @@ def write(folder: Path, texts: dict[str, str], *, force: bool) -> None:
         raise InvalidInput(f"{', '.join(present)} in {folder} would be overwritten; say --force if you mean it")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
+        for name, text in texts.items():  # each by a rename: an agent may be running the old script
             fresh = folder / f".{name}.new"
             fresh.write_text(text, "utf-8")
             fresh.chmod(0o755 if name == RUNNER else 0o644)
@@ -60,25 +63,29 @@ def write(folder: Path, texts: dict[str, str], *, force: bool) -> None:
         raise InvalidInput(f"{folder} cannot be written: {error}") from error
 
 
-def _runner(choices: Choices) -> str:
-    """The runner with what it imports of ours put in place of the imports."""
-    imports, own = _parted(_template(RUNNER))
+def _render_runner(choices: RunnerOptions) -> str:
+    """Render the runner with our modules in place of their imports."""
+    imports, own = _split_imports(_template(RUNNER))
     shared: list[str] = []
     for module in _SHARED:
-        needed, body = _parted((files("tellback.commands") / f"{module}.py").read_text("utf-8"))
+        needed, body = _split_imports((files("tellback.commands") / f"{module}.py").read_text("utf-8"))
         imports |= needed
         shared.append(body)
-    # What the project chooses stays at the top, before all that uses it.
+    # The project's choices stay at the top, where you edit them; everything that uses them comes after.
     chosen, mark, rest = own.partition("_RULES = ")
     opening = _template(RUNNER).partition("from __future__")[0].rstrip()
-    parts = [f"{opening}\n\nfrom __future__ import annotations\n\n{_merged(imports)}\n{chosen}", *shared, mark + rest]
+    parts = [
+        f"{opening}\n\nfrom __future__ import annotations\n\n{_merged_imports(imports)}\n{chosen}",
+        *shared,
+        mark + rest,
+    ]
     text = "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
     for name, value in (("HEAD_LINES", choices.head), ("TAIL_LINES", choices.tail), ("TIMEOUT", choices.timeout)):
         text = re.sub(rf"(?m)^{name} = [\d.]+", f"{name} = {value}", text)
     return text
 
 
-def _skill(choices: Choices) -> str:
+def _render_skill(choices: RunnerOptions) -> str:
     return _template("skill.md").replace("{{head}}", str(choices.head)).replace("{{tail}}", str(choices.tail))
 
 
@@ -86,8 +93,8 @@ def _template(name: str) -> str:
     return (files("tellback.commands") / "project" / name).read_text("utf-8")
 
 
-def _parted(source: str) -> tuple[set[str], str]:
-    """What a module imports, less what is ours, and its text after that."""
+def _split_imports(source: str) -> tuple[set[str], str]:
+    """Return a module's imports without ours, and its text after them."""
     nodes = [node for node in ast.parse(source).body if isinstance(node, ast.Import | ast.ImportFrom)]
     imports = {ast.unparse(node) for node in nodes}
     last = nodes[-1].end_lineno or 0
@@ -97,18 +104,18 @@ def _parted(source: str) -> tuple[set[str], str]:
     )
 
 
-def _merged(imports: set[str]) -> str:
-    """One line for each module, with all the names that are taken from it, in the order that linters ask for."""
+def _merged_imports(imports: set[str]) -> str:
+    """Return one import for each module, in the order that linters expect, because projects lint the runner too."""
     names: dict[str, set[str]] = {}
     for line in imports:
         module, _, taken = line.partition(" import ")
         names.setdefault(module, set()).update(taken.split(", ") if taken else ())
     lines = [
-        f"{module} import {', '.join(sorted(found, key=_name_order))}" if found else module
+        f"{module} import {', '.join(sorted(found, key=_import_sort_key))}" if found else module
         for module, found in sorted(names.items(), key=lambda item: (bool(item[1]), item[0]))
     ]
     return "\n".join(lines) + "\n"
 
 
-def _name_order(name: str) -> tuple[bool, bool, str]:
+def _import_sort_key(name: str) -> tuple[bool, bool, str]:
     return not name.isupper(), not name[0].isupper(), name

@@ -1,8 +1,8 @@
-"""Actionable observations: what a tool call came to, what there is, and what to do next.
+"""Turn a tool's result into an observation: what happened, what you have, and what to do next.
 
     evidence ── classify ──▶ finding ── situation ──▶ next steps ──▶ envelope ──▶ ToolFeedback (text)
                                            ▲
                          memory (what was tried), health (what cools down)
 
-Pure: neither Redis nor Celery is known here. `Observer` ties it together. Source: actionable-feedback.
+`ToolObserver` connects these steps. Nothing here imports Redis or Celery. Requirements G-51 and G-61.
 """

@@ -1,7 +1,8 @@
-"""Bodies that are nothing but an error: of providers, web services, gateways and frameworks.
+"""Classify bodies that are nothing but an error, of model providers, web services, gateways and frameworks.
 
-OpenAI: `{"error": {"type", "code", "message"}}`. Anthropic: `{"type": "error", "error": {...}}`. JSON-RPC errors.
-Beside them `error`, `errors`, `detail`, `fault`, `success: false`, RFC 9457 problems, and codes of services.
+The forms are those of OpenAI (`{"error": {"type", "code", "message"}}`), Anthropic (`{"type": "error", "error":
+{...}}`), JSON-RPC, RFC 9457 problems, and fields such as `error`, `errors`, `detail`, `fault` and `success: false`. A
+record that only has an `error` field among others is a good result, such as a job that failed.
 """
 
 from __future__ import annotations
@@ -9,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tellback.contracts.guidance import Code
-from tellback.guidance.observations.emptiness import acts
+from tellback.contracts.guidance import OutcomeCode
+from tellback.guidance.observations.emptiness import is_action_tool
 from tellback.guidance.observations.evidence import Evidence, Finding
-from tellback.guidance.observations.exceptions import named, rpc_code
-from tellback.guidance.observations.http import from_status
-from tellback.guidance.observations.lexicon import lexicon
-from tellback.guidance.observations.phrases import INVALID
-from tellback.guidance.observations.statuses import code_of
-from tellback.guidance.observations.texts import code_of_error, said_wait
-from tellback.guidance.observations.values import fields_of, is_dict, is_list, items_of, text_of
+from tellback.guidance.observations.exceptions import code_for_exception_name, code_for_rpc_error
+from tellback.guidance.observations.http import finding_from_status
+from tellback.guidance.observations.phrases import INVALID_ARGUMENTS
+from tellback.guidance.observations.statuses import code_for_status
+from tellback.guidance.observations.texts import code_for_error_text, retry_after_in
+from tellback.guidance.observations.values import as_list, as_mapping, is_dict, is_list, value_text
+from tellback.guidance.observations.words import load_lexicon
 
-_TYPES: Final[Mapping[str, Code]] = {
+# Values of `type`, `code`, `status` and the like, in lower case, by service.
+_TYPES: Final[Mapping[str, OutcomeCode]] = {
+    # OpenAI ("tokens" and "requests" are the types of its rate limits) and Anthropic.
     "rate_limit_error": "rate_limited",
     "rate_limit_exceeded": "rate_limited",
     "too_many_requests": "rate_limited",
@@ -44,12 +47,14 @@ _TYPES: Final[Mapping[str, Code]] = {
     "request_too_large": "invalid_arguments",
     "tool_not_found": "unknown_tool",
     "unknown_tool": "unknown_tool",
+    # The status names of Google's APIs.
     "resource_exhausted": "rate_limited",
     "unavailable": "unavailable",
     "deadline_exceeded": "unavailable",
     "permission_denied": "denied",
     "unauthenticated": "denied",
     "not_found": "no_results",
+    # The tools that Anthropic's servers run.
     "max_uses_exceeded": "rate_limited",
     "invalid_input": "invalid_arguments",
     "invalid_tool_input": "invalid_arguments",
@@ -58,6 +63,7 @@ _TYPES: Final[Mapping[str, Code]] = {
     "url_not_allowed": "denied",
     "url_not_accessible": "unavailable",
     "execution_time_exceeded": "error",
+    # Web services: Slack ("ratelimited"), Google Maps ("over_query_limit"), GraphQL servers.
     "internal_error": "unavailable",
     "timeout": "unavailable",
     "ratelimited": "rate_limited",
@@ -74,65 +80,74 @@ _TYPES: Final[Mapping[str, Code]] = {
     "graphql_validation_failed": "invalid_arguments",
     "graphql_parse_failed": "invalid_arguments",
 }
-_SMALL: Final = 1
+# Fields with content, beside those that belong to errors, that an error body may have; with more it is a record.
+_MAX_MESSAGE_FIELDS: Final = 1
+# Some services answer 200 and name their limit in `Note` or `Information`.
 _MESSAGES: Final = ("message", "note", "information")
 _BESIDE_MESSAGE: Final = frozenset({*_MESSAGES, "documentation_url", "requestid", "request_id", "x-amzn-requestid"})
+# A longer message is content, not the report of a gateway.
 _MESSAGE_MAX: Final = 200
 
 
-def by_body(evidence: Evidence) -> Finding | None:
-    """A body that is nothing but an error, as the result or as the error."""
+def classify_body(evidence: Evidence) -> Finding | None:
+    """Classify a body that is nothing but an error, passed as the error or as the result."""
     for data in (evidence.error_data, evidence.data):
-        found = from_body(fields_of(data), evidence)
+        found = finding_from_body(as_mapping(data), evidence)
         if found is not None:
             return found
     return None
 
 
-def from_body(fields: Mapping[str, Any], evidence: Evidence) -> Finding | None:
-    """What an error body says; None for a record, also for one with a field `error`."""
-    if not _reports(fields, failed=bool(evidence.failed)):
-        return _of_message(fields, evidence) or _of_fields(fields)
-    inner = _inner(fields)
-    message = _message(inner) or _message(fields) or evidence.message
-    code = _code(inner, message, evidence.tool) or _code(fields, message, evidence.tool)
-    status = _status(inner) or _status(fields) or _status(fields_of(fields.get("response")))
-    wait = _wait(inner) or _wait(fields) or said_wait(message)
+def finding_from_body(fields: Mapping[str, Any], evidence: Evidence) -> Finding | None:
+    """Return the finding of an error body; None for a record, even one with an `error` field."""
+    if not _reports_failure(fields, failed=bool(evidence.failed)):
+        return _finding_from_message(fields, evidence) or _finding_from_fields(fields)
+    inner = _inner_error(fields)
+    message = _error_message(inner) or _error_message(fields) or evidence.message
+    code = _error_code(inner, message, evidence.tool) or _error_code(fields, message, evidence.tool)
+    status = _http_status(inner) or _http_status(fields) or _http_status(as_mapping(fields.get("response")))
+    wait = _retry_after(inner) or _retry_after(fields) or retry_after_in(message)
     if code is None and status is not None:
-        found = from_status(status, evidence)
+        found = finding_from_status(status, evidence)
         return None if found is None else Finding(found.code, message, found.retry_after or wait, found.retryable)
-    code = code or code_of_error(message, evidence.tool)
+    code = code or code_for_error_text(message, evidence.tool)
     spent = code == "rate_limited" and "insufficient_quota" in (inner.get("type"), inner.get("code"))
     return Finding(code, message, wait, retryable=False if spent else None)
 
 
-def _of_message(fields: Mapping[str, Any], evidence: Evidence) -> Finding | None:
-    """A body that has nothing but a message, as gateways answer with, if the message reports a failure."""
+def _finding_from_message(fields: Mapping[str, Any], evidence: Evidence) -> Finding | None:
+    """Classify a body of only a message, as gateways send it, if the message reports a failure.
+
+    A tool that acts may well return its message: `send_message` returns `{"message": "Access denied"}` on success.
+    """
     names = {name.lower() for name in fields}
     message = next((value for name, value in fields.items() if name.lower() in _MESSAGES), None)
-    if not isinstance(message, str) or not names <= _BESIDE_MESSAGE or acts(evidence.tool):
+    if not isinstance(message, str) or not names <= _BESIDE_MESSAGE or is_action_tool(evidence.tool):
         return None
-    code = code_of_error(message, evidence.tool) if len(message) <= _MESSAGE_MAX else "error"
-    return None if code == "error" else Finding(code, message, said_wait(message))
+    code = code_for_error_text(message, evidence.tool) if len(message) <= _MESSAGE_MAX else "error"
+    return None if code == "error" else Finding(code, message, retry_after_in(message))
 
 
-def _of_fields(fields: Mapping[str, Any]) -> Finding | None:
-    """What is wrong with each argument, by its name, as web frameworks answer with."""
-    said = [items_of(value)[0] if items_of(value) else None for value in fields.values()]
-    texts = [text for text in said if isinstance(text, str) and len(text) <= _MESSAGE_MAX and INVALID.search(text)]
+def _finding_from_fields(fields: Mapping[str, Any]) -> Finding | None:
+    """Classify a body that lists what is wrong with each argument, such as `{"q": ["This field is required."]}`."""
+    said = [as_list(value)[0] if as_list(value) else None for value in fields.values()]
+    texts = [
+        text for text in said if isinstance(text, str) and len(text) <= _MESSAGE_MAX and INVALID_ARGUMENTS.search(text)
+    ]
     if not texts or len(texts) < len(said):
         return None
     return Finding("invalid_arguments", "; ".join(f"{name}: {text}" for name, text in zip(fields, texts, strict=True)))
 
 
-def _reports(fields: Mapping[str, Any], *, failed: bool) -> bool:
+def _reports_failure(fields: Mapping[str, Any], *, failed: bool) -> bool:
     names = {name.lower(): value for name, value in fields.items()}
-    others = sum(name not in lexicon().beside_error and _holds(value) for name, value in names.items())
-    results = any(_holds(names.get(name)) for name in ("data", "result", "results"))
-    if others > _SMALL or (results and not failed):
+    others = sum(name not in load_lexicon().beside_error and _has_content(value) for name, value in names.items())
+    results = any(_has_content(names.get(name)) for name in ("data", "result", "results"))
+    if others > _MAX_MESSAGE_FIELDS or (results and not failed):
         return False
+    # True is only a flag, and a number may be a count or a rate: `{"errors": 3}` is a result.
     for name in ("error", "errors", "error_message", "errormessage", "error_description", "error_code", "fault"):
-        if _holds(names.get(name)) and names[name] is not True and not isinstance(names[name], int | float):
+        if _has_content(names.get(name)) and names[name] is not True and not isinstance(names[name], int | float):
             return True
     said = any(
         isinstance(names.get(name), str) and names[name] for name in ("message", "detail", "msg", "title", "reason")
@@ -142,27 +157,27 @@ def _reports(fields: Mapping[str, Any], *, failed: bool) -> bool:
     denied = denied or ({"type", "title", "detail"} <= names.keys() and _is_problem(names["type"]))
     wrong = (
         str(names.get("status", "")).lower() in ("error", "failed", "failure", "fail")
-        or (_status(fields) or _status(fields_of(fields.get("response")))) is not None
+        or (_http_status(fields) or _http_status(as_mapping(fields.get("response")))) is not None
     )
     return denied or (wrong and (said or failed)) or (failed and said) or (_only_detail(names))
 
 
 def _names_error(names: Mapping[str, Any]) -> bool:
-    """Whether a field that is for codes of errors holds a known one; `status` only in capitals, as Google's maps do."""
+    """Check fields for a known error code; `status` only in capitals, as Google Maps writes it, since it is common."""
     status = names.get("status")
     if isinstance(status, str) and status.isupper() and "_" in status and status.lower() in _TYPES:
         return True
     codes = (names.get(name) for name in ("code", "__type", "errorcode", "errortype"))
-    return any(isinstance(code, str) and (code.lower() in _TYPES or named(code)) for code in codes)
+    return any(isinstance(code, str) and (code.lower() in _TYPES or code_for_exception_name(code)) for code in codes)
 
 
 def _is_problem(kind: object) -> bool:
-    """Whether a type is that of a problem as RFC 9457 has it."""
+    """Check whether a type is a URI, as in RFC 9457 problems."""
     return isinstance(kind, str) and kind.startswith(("http://", "https://", "about:", "urn:", "tag:"))
 
 
 def _only_detail(names: Mapping[str, Any]) -> bool:
-    """`{"detail": ...}` alone is how the common Python web frameworks report an error."""
+    """Check for `{"detail": ...}` alone, the error form of FastAPI and Django REST framework."""
     return (
         set(names) <= {"detail", "code", "type"}
         and isinstance(names.get("detail"), str | list)
@@ -170,19 +185,19 @@ def _only_detail(names: Mapping[str, Any]) -> bool:
     )
 
 
-def _holds(value: object) -> bool:
+def _has_content(value: object) -> bool:
     return bool(value) or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-def _inner(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+def _inner_error(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     for name in ("error", "fault"):
         if is_dict(fields.get(name)):
-            return fields_of(fields[name])
-    errors = items_of(fields.get("errors")) or items_of(fields.get("detail"))
-    return fields_of(errors[0]) if errors else {}
+            return as_mapping(fields[name])
+    errors = as_list(fields.get("errors")) or as_list(fields.get("detail"))
+    return as_mapping(errors[0]) if errors else {}
 
 
-def _message(fields: Mapping[str, Any]) -> str:
+def _error_message(fields: Mapping[str, Any]) -> str:
     for name in (
         "message",
         "faultstring",
@@ -200,13 +215,13 @@ def _message(fields: Mapping[str, Any]) -> str:
         if isinstance(value, str) and value.strip():
             return value
         if is_list(value) and value:
-            return "; ".join(_message(fields_of(item)) or text_of(item) for item in items_of(value)[:5])
+            return "; ".join(_error_message(as_mapping(item)) or value_text(item) for item in as_list(value)[:5])
         if is_dict(value) and value:
-            return _message(fields_of(value)) or text_of(value)
+            return _error_message(as_mapping(value)) or value_text(value)
     return ""
 
 
-def _code(fields: Mapping[str, Any], message: str, tool: str) -> Code | None:
+def _error_code(fields: Mapping[str, Any], message: str, tool: str) -> OutcomeCode | None:
     for name in (
         "code",
         "type",
@@ -222,33 +237,34 @@ def _code(fields: Mapping[str, Any], message: str, tool: str) -> Code | None:
     ):
         value = fields.get(name)
         if isinstance(value, str) and len(value) < 100:
-            found = _TYPES.get(value.lower().rstrip(".").replace(" ", "_")) or named(value)
-            if found == "unavailable" and code_of_error(message) == "rate_limited":
+            found = _TYPES.get(value.lower().rstrip(".").replace(" ", "_")) or code_for_exception_name(value)
+            # The words outrank a vague code: services report limits and unknown tools under general ones.
+            if found == "unavailable" and code_for_error_text(message) == "rate_limited":
                 return "rate_limited"
-            if found == "invalid_arguments" and code_of_error(message, tool) in ("unknown_tool", "rate_limited"):
-                return code_of_error(message, tool)
+            if found == "invalid_arguments" and code_for_error_text(message, tool) in ("unknown_tool", "rate_limited"):
+                return code_for_error_text(message, tool)
             if found is not None:
                 return found
-        if name == "code" and isinstance(value, int) and value < 0:
-            said = code_of_error(message, tool)
-            return said if said != "error" else rpc_code(value)
-    inner = fields_of(fields.get("extensions")).get("code")  # GraphQL
+        if name == "code" and isinstance(value, int) and value < 0:  # JSON-RPC
+            said = code_for_error_text(message, tool)
+            return said if said != "error" else code_for_rpc_error(value)
+    inner = as_mapping(fields.get("extensions")).get("code")  # GraphQL
     if isinstance(inner, str) and inner.lower() in _TYPES:
         return _TYPES[inner.lower()]
     return "invalid_arguments" if fields.get("loc") is not None and fields.get("msg") else None
 
 
-def _status(fields: Mapping[str, Any]) -> int | None:
+def _http_status(fields: Mapping[str, Any]) -> int | None:
     for name in ("status", "statusCode", "status_code", "code", "http_status", "httpCode", "cod"):
         value = fields.get(name)
         if isinstance(value, str) and value.isdigit() and len(value) == 3:
             value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599 and code_of(value):
+        if isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599 and code_for_status(value):
             return value
     return None
 
 
-def _wait(fields: Mapping[str, Any]) -> float | None:
+def _retry_after(fields: Mapping[str, Any]) -> float | None:
     for name in ("retry_after", "retryAfter", "retry_after_seconds", "retry-after"):
         value = fields.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -259,8 +275,8 @@ def _wait(fields: Mapping[str, Any]) -> float | None:
 
 
 def is_partial(data: object) -> bool:
-    """Whether a body has both results and errors, or says that there would be more than it had time for."""
-    fields = {name.lower(): value for name, value in fields_of(data).items()}
-    found = any(_holds(fields.get(name)) for name in ("data", *lexicon().found))
+    """Check whether a body has results beside errors, or reports that its search was cut short."""
+    fields = {name.lower(): value for name, value in as_mapping(data).items()}
+    found = any(_has_content(fields.get(name)) for name in ("data", *load_lexicon().found))
     cut = any(fields.get(name) is True for name in ("partial", "timed_out", "incomplete_results"))
-    return found and (cut or bool(items_of(fields.get("errors"))))
+    return found and (cut or bool(as_list(fields.get("errors"))))

@@ -1,7 +1,7 @@
-"""The words of observations: templates as data, in several languages, checked when they are loaded.
+"""Load the templates of observations, in several languages, and check them.
 
-A catalog is a TOML file with the tables of `catalogs/en.toml`. It may hold any part of them; what it leaves out comes
-from its `base`, a language of ours (English unless it says otherwise).
+A catalog is a TOML file with any part of the tables of `catalogs/en.toml`; the rest comes from its `base`, one of the
+shipped languages (English by default). Errors surface when a prompt begins, with the key, not in a tool call.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ class Catalog(msgspec.Struct, frozen=True):
     tables: dict[str, dict[str, str]]
 
     def text(self, table: str, key: str, /, **values: object) -> str:
-        """A template with its values filled in; each was made one line before."""
+        """Fill in a template; the caller has made each value a single line."""
         return self.tables[table][key].format_map({name: str(value) for name, value in values.items()})
 
     def has(self, table: str, key: str) -> bool:
-        """Whether there is such a template."""
+        """Check whether a template exists."""
         return key in self.tables[table]
 
     @property
     def headings(self) -> tuple[str, ...]:
-        """What begins a section of ours, so that no tool's text may."""
+        """The beginnings of our sections and notes, which no tool's text may imitate."""
         return (*self.tables["section"].values(), self.tables["note"]["missing"].partition("{")[0].strip(" ("))
 
 
 @cache
-def catalog_of(language: str) -> Catalog:
-    """The catalog of a language of ours; a region takes that of its language.
+def catalog_for(language: str) -> Catalog:
+    """Return the catalog of a shipped language; a region such as `de-AT` uses that of its language.
 
     Raises:
-        ConfigurationError: we have none.
+        ConfigurationError: The language is not shipped.
     """
     tag = language.replace("_", "-").partition("-")[0].lower()
     if tag not in LANGUAGES:
@@ -59,20 +59,14 @@ def catalog_of(language: str) -> Catalog:
         )
     raw = (files("tellback.guidance.observations") / "catalogs" / f"{tag}.toml").read_text("utf-8")
     tables = cast("dict[str, dict[str, str]]", tomllib.loads(raw))
-    return Catalog(tables) if tag == "en" else merged(tables, catalog_of("en"), f"the catalog {tag}")
-
-
-@cache
-def our_headings() -> tuple[str, ...]:
-    """How sections and notes begin in every language of ours."""
-    return tuple(heading for language in LANGUAGES for heading in catalog_of(language).headings)
+    return Catalog(tables) if tag == "en" else merge_templates(tables, catalog_for("en"), f"the catalog {tag}")
 
 
 def load_catalog(path: str | Path) -> Catalog:
-    """A catalog of the user's own.
+    """Load a catalog of your own.
 
     Raises:
-        ConfigurationError: it cannot be read, or holds what is no template of observations; the message names the key.
+        ConfigurationError: It cannot be read, or has an invalid template, which the message names.
     """
     try:
         raw = Path(path).read_bytes()[: _FILE_MAX + 1]
@@ -83,48 +77,50 @@ def load_catalog(path: str | Path) -> Catalog:
         raise ConfigurationError(f"observation templates {path}: over {_FILE_MAX} bytes")
     base = tables.pop("base", "en")
     if not isinstance(base, str):
-        raise ConfigurationError(f"observation templates {path}: base is no language")
-    return merged(tables, catalog_of(base), f"observation templates {path}")
+        raise ConfigurationError(f"observation templates {path}: base is not a language")
+    return merge_templates(tables, catalog_for(base), f"observation templates {path}")
 
 
-def merged(tables: Mapping[str, Any], base: Catalog, what: str) -> Catalog:
-    """The base with these templates in place of its own.
+def merge_templates(tables: Mapping[str, Any], base: Catalog, what: str) -> Catalog:
+    """Replace templates of the base by the given ones.
 
     Raises:
-        ConfigurationError: a table or key is not one of the base's, or a text uses what is not filled in there.
+        ConfigurationError: A table or key is unknown, or a text has a placeholder that is not filled in there.
     """
     whole = {table: dict(texts) for table, texts in base.tables.items()}
-    english = base if base.tables is _english().tables else _english()
+    # Which placeholders a template may use is defined by English, whatever the base leaves out of its own.
+    english = base if base.tables is _english_catalog().tables else _english_catalog()
     for table, texts in tables.items():
         if table not in whole or not is_dict(texts):
             raise ConfigurationError(f"{what}: no table [{table}]; there are {', '.join(whole)}")
         for key, text in texts.items():
-            whole[table][key] = _checked(text, english.tables[table].get(key), table, key, what)
+            whole[table][key] = _checked_template(text, english.tables[table].get(key), table, key, what)
     return Catalog(whole)
 
 
-def _english() -> Catalog:
-    return catalog_of("en")
+def _english_catalog() -> Catalog:
+    return catalog_for("en")
 
 
-def _checked(text: object, english: str | None, table: str, key: str, what: str) -> str:
+def _checked_template(text: object, english: str | None, table: str, key: str, what: str) -> str:
     place = f"{what}: {table}.{key}"
     if english is None and table not in _OPEN:
         raise ConfigurationError(f"{place} is not known")
     if not isinstance(text, str) or not text.strip() or len(text) > _TEXT_MAX or len(text.splitlines()) != 1:
         raise ConfigurationError(f"{place} is not one line of at most {_TEXT_MAX} characters")
-    unknown = _fields(text, place) - _fields(english or "", place)
+    unknown = _template_fields(text, place) - _template_fields(english or "", place)
     if unknown:
-        allowed = ", ".join(sorted(_fields(english or "", place))) or "nothing"
+        allowed = ", ".join(sorted(_template_fields(english or "", place))) or "nothing"
         raise ConfigurationError(f"{place} has {{{min(unknown)}}}; what is filled in there: {allowed}")
     return text
 
 
-def _fields(text: str, place: str) -> set[str]:
+def _template_fields(text: str, place: str) -> set[str]:
     try:
         parts = list(_parse(text))
     except ValueError as error:
         raise ConfigurationError(f"{place}: {error}") from error
+    # Formats and conversions such as `{count:>9999}` could grow or distort a line; `{tool.x}` is an unknown name.
     if any(form or conversion for _, name, form, conversion in parts if name is not None):
         raise ConfigurationError(f"{place} has more than a name in braces")
     return {name for _, name, _, _ in parts if name is not None}

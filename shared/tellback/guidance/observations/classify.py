@@ -1,167 +1,194 @@
-"""What a tool call came to: classifiers asked in order, the host's first.
+"""Classify a tool call: the first classifier with a finding decides, and the host's own come first.
 
-Source: actionable-feedback, "Error Feedback Enhancement".
+Calls that `tellback hook` publishes are classified on a worker (`classify_published_call`), because the hook's time is
+too short for it. Requirements G-54 and G-55.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, cast, get_args
 
 import msgspec
 
-from tellback.contracts.guidance import Code
-from tellback.guidance.observations.bodies import by_body, is_partial
-from tellback.guidance.observations.emptiness import found_nothing
+from tellback.contracts.guidance import Outcome, OutcomeCode, ToolInvoked
+from tellback.guidance.observations.bodies import classify_body, is_partial
+from tellback.guidance.observations.emptiness import is_empty_result
 from tellback.guidance.observations.evidence import Classifier, Evidence, Finding
-from tellback.guidance.observations.exceptions import by_exception, named
-from tellback.guidance.observations.http import by_http, status_of
-from tellback.guidance.observations.pages import is_challenge
-from tellback.guidance.observations.phrases import AWAY, ONE_CALLS
-from tellback.guidance.observations.programs import by_exit
-from tellback.guidance.observations.statuses import wait_of
+from tellback.guidance.observations.evidence_builder import build_evidence
+from tellback.guidance.observations.exceptions import classify_exception, code_for_exception_name
+from tellback.guidance.observations.files import classify_file_tool
+from tellback.guidance.observations.http import classify_http_status, http_status_of
+from tellback.guidance.observations.phrases import SERVICE_DOWN, SINGLE_CALL_FAILED, is_challenge_page
+from tellback.guidance.observations.programs import classify_program
+from tellback.guidance.observations.refusals import classify_cancelled
+from tellback.guidance.observations.statuses import retry_after_from_headers
 from tellback.guidance.observations.texts import (
-    code_of_error,
+    code_for_error_text,
+    code_for_report,
+    http_status_in,
+    is_tool_name_only,
     last_error,
-    misses_tool,
-    only_names,
-    report_in,
-    said_wait,
-    status_in,
+    reports_tool_missing,
+    retry_after_in,
 )
-from tellback.guidance.observations.values import TEXT_MAX, json_of
+from tellback.guidance.observations.values import TEXT_MAX, parse_json
 from tellback.log import get_logger
 
-CODES: Final[frozenset[str]] = frozenset(get_args(Code))
-_DENIED: Final = frozenset({"denied", "rejected", "blocked", "forbidden", "cancelled"})
+CODES: Final[frozenset[str]] = frozenset(get_args(OutcomeCode))
+
+_DENIED: Final = frozenset({"denied", "rejected", "blocked", "forbidden"})
+
+_CANCELLED: Final = frozenset({"cancelled", "canceled", "interrupted", "aborted"})
 
 _SERVER_ERRORS: Final = 500
+
+# Unlike other 5xx, a gateway's time-out may be due to the work that this one call asked for.
 _GATEWAY_TIMEOUT: Final = 504
 
 _log = get_logger("tellback.guidance")
 
 
-def by_host(evidence: Evidence) -> Finding | None:
-    """The host says that the call was denied, or names a code of ours."""
+def classify_host_report(evidence: Evidence) -> Finding | None:
+    """Classify by the host's `status`: a denial, or one of our codes."""
     status = (evidence.status or "").lower()
     if status in _DENIED:
-        return Finding("denied", evidence.message)
+        return classify_cancelled(evidence) or Finding("denied", evidence.message)
+    if status in _CANCELLED:
+        return Finding("cancelled", evidence.message)
     if status in CODES - {"ok", "error", "partial"}:
-        return Finding(_as_code(status), evidence.message, said_wait(evidence.message))
+        return Finding(_as_code(status), evidence.message, retry_after_in(evidence.message))
     return None
 
 
-def by_error_text(evidence: Evidence) -> Finding | None:
-    """The host says that the call failed, in words."""
+def classify_error_text(evidence: Evidence) -> Finding | None:
+    """Classify the words of a call that the host reports as failed."""
     if not evidence.failed:
         return None
     message = evidence.message
     trace = last_error(message)
-    code = code_of_error(trace[1] if trace else message, evidence.tool)
+    code = code_for_error_text(trace[1] if trace else message, evidence.tool)
     if code == "error":
         name = trace[0] if trace else message.partition(":")[0].strip()
-        code = (named(name) if len(name) < 80 else None) or code
-    return Finding(code, message, said_wait(message))
+        # What stands before the colon is a class name only if it is short; a sentence must not be searched for one.
+        code = (code_for_exception_name(name) if len(name) < 80 else None) or code
+    return Finding(code, message, retry_after_in(message))
 
 
-def by_result_text(evidence: Evidence) -> Finding | None:
-    """A result that is nothing but the report of a failure, a challenge page, or "no results"."""
+def classify_result_text(evidence: Evidence) -> Finding | None:
+    """Classify a result that is nothing but a report of failure, a challenge page, or "no results"."""
     data = evidence.data
     text = data if isinstance(data, str) else evidence.text
-    if is_challenge(text):
-        return Finding("rate_limited", text, said_wait(text))
+    if is_challenge_page(text):
+        return Finding("rate_limited", text, retry_after_in(text))
     if data is not None and not isinstance(data, str):
         return None
-    code = report_in(text, evidence.tool)
+    code = code_for_report(text, evidence.tool)
     if code is None:
         return None
     trace = last_error(text)
     if trace is not None:
-        code = code_of_error(trace[1], evidence.tool)
-        code = (named(trace[0]) or code) if code == "error" else code
+        code = code_for_error_text(trace[1], evidence.tool)
+        code = (code_for_exception_name(trace[0]) or code) if code == "error" else code
     elif code == "error":
-        code = named(text.lstrip().partition(":")[0].strip()[:80]) or code
-    return Finding(code, text, said_wait(text) if code in ("rate_limited", "unavailable") else None)
+        code = code_for_exception_name(text.lstrip().partition(":")[0].strip()[:80]) or code
+    return Finding(code, text, retry_after_in(text) if code in ("rate_limited", "unavailable") else None)
 
 
-def by_emptiness(evidence: Evidence) -> Finding | None:
-    """Nothing came back."""
-    empty = found_nothing(evidence.tool, evidence.params, evidence.text, evidence.data, evidence.result)
+def classify_empty_result(evidence: Evidence) -> Finding | None:
+    """Classify a call that returned nothing."""
+    empty = is_empty_result(evidence.tool, evidence.params, evidence.text, evidence.data, evidence.result)
     return Finding("no_results") if empty else None
 
 
-def by_parts(evidence: Evidence) -> Finding | None:
-    """The host says that the result is partial, or the body has results beside errors."""
+def classify_partial_result(evidence: Evidence) -> Finding | None:
+    """Classify a result that the host calls partial, or a body with results beside errors."""
     said = (evidence.status or "").lower() == "partial"
     return Finding("partial") if said or is_partial(evidence.data) else None
 
 
+# From explicit to inferred: what the host, an exit code or a status says outweighs what words suggest. Emptiness comes
+# last because an error body, too, has no results.
 BUILT_IN: Final[tuple[Classifier, ...]] = (
-    by_host,
-    by_exit,
-    by_http,
-    by_exception,
-    by_body,
-    by_error_text,
-    by_result_text,
-    by_parts,
-    by_emptiness,
+    classify_host_report,
+    classify_cancelled,
+    classify_program,
+    classify_file_tool,
+    classify_http_status,
+    classify_exception,
+    classify_body,
+    classify_error_text,
+    classify_result_text,
+    classify_partial_result,
+    classify_empty_result,
 )
 
 
 def classify(evidence: Evidence, tools: Mapping[str, Any], classifiers: Sequence[Classifier] = ()) -> Finding:
-    """What the call came to; "ok" where no classifier finds anything. A classifier that raises is passed over."""
+    """Return the first finding, or "ok" without any. A classifier that raises is logged and skipped."""
     for classifier in (*classifiers, *BUILT_IN):
         try:
-            found = _finding(classifier(evidence), evidence)
+            found = _as_finding(classifier(evidence), evidence)
         except Exception as error:  # noqa: BLE001 - the code of others, and the objects of others in ours
             name = getattr(classifier, "__name__", type(classifier).__name__)
             _log.warning("classifier.failed", classifier=name, reason=f"{type(error).__name__}")
             continue
         if found is not None:
-            said = _waiting(_checked(found, evidence, tools), evidence)
-            return said if classifier in (*classifiers, by_host) else _weighed(said, evidence)
+            said = _with_retry_after(_check_tool_exists(found, evidence, tools), evidence)
+            return said if classifier in (*classifiers, classify_host_report) else _mark_doubtful(said, evidence)
     return Finding("ok") if not evidence.failed else Finding("error", evidence.message)
 
 
-def _finding(answer: object, evidence: Evidence) -> Finding | None:
+def _as_finding(answer: object, evidence: Evidence) -> Finding | None:
     if isinstance(answer, str) and answer in CODES:
         return Finding(_as_code(answer), evidence.message)
     return answer if isinstance(answer, Finding) and answer.code in CODES else None
 
 
-def _as_code(text: str) -> Code:
-    return cast("Code", text)
+def _as_code(text: str) -> OutcomeCode:
+    return cast("OutcomeCode", text)
 
 
-def _checked(found: Finding, evidence: Evidence, tools: Mapping[str, Any]) -> Finding:
-    """A tool that is not among the declared ones and says that it is not there does not exist.
+def _check_tool_exists(found: Finding, evidence: Evidence, tools: Mapping[str, Any]) -> Finding:
+    """Change the finding to "unknown_tool" if an undeclared tool is reported as missing.
 
-    Where none are declared, the error must say nothing else than its name, as that of `tools[name]` does.
+    Without declared tools any name may exist, so the error must be only the tool's name, as the `KeyError` of
+    `tools[name]` is.
     """
     if found.code in ("error", "no_results", "invalid_arguments") and evidence.tool not in tools:
         message = found.message or evidence.message
-        data = json_of(message)
+        data = parse_json(message)
         said = data if isinstance(data, str) else message
-        if misses_tool(said, evidence.tool) if tools else only_names(said, evidence.tool):
+        if reports_tool_missing(said, evidence.tool) if tools else is_tool_name_only(said, evidence.tool):
             return Finding("unknown_tool", message)
     return found
 
 
-def _weighed(found: Finding, evidence: Evidence) -> Finding:
-    """Time-outs and failed connections are doubted, unless a service itself answered that it is away."""
+def _mark_doubtful(found: Finding, evidence: Evidence) -> Finding:
+    """Mark time-outs and failed connections as doubtful, unless the service itself answered that it is unavailable.
+
+    One call's own target may be at fault: without this mark, a single failed fetch turns the whole fleet away from a
+    tool.
+    """
     if found.code != "unavailable" or found.doubtful or found.retry_after is not None:
         return found
     message = found.message or evidence.message
-    status = evidence.http_status or status_of(evidence.error) or status_in(message)
+    status = evidence.http_status or http_status_of(evidence.error) or http_status_in(message)
     answered = (status or 0) >= _SERVER_ERRORS and status != _GATEWAY_TIMEOUT
-    if answered or not ONE_CALLS.search(message[:TEXT_MAX]) or AWAY.search(message[:TEXT_MAX]):
+    if answered or not SINGLE_CALL_FAILED.search(message[:TEXT_MAX]) or SERVICE_DOWN.search(message[:TEXT_MAX]):
         return found
     return msgspec.structs.replace(found, doubtful=True)
 
 
-def _waiting(found: Finding, evidence: Evidence) -> Finding:
-    """With the time that the headers ask to wait, where nothing more exact is known."""
+def _with_retry_after(found: Finding, evidence: Evidence) -> Finding:
+    """Add the wait that the headers ask for, unless the finding has one."""
     if found.retry_after is not None or found.code not in ("rate_limited", "unavailable") or not evidence.headers:
         return found
-    return msgspec.structs.replace(found, retry_after=wait_of(evidence.headers, evidence.now))
+    return msgspec.structs.replace(found, retry_after=retry_after_from_headers(evidence.headers, evidence.now))
+
+
+def classify_published_call(event: ToolInvoked, at: datetime) -> Outcome:
+    """Classify a published call that was made at `at`; never raises."""
+    evidence = build_evidence(event.tool, event.params, event.result, event.error, status=event.status, now=at)
+    return classify(evidence, {}).outcome()

@@ -1,17 +1,22 @@
-"""What a classifier sees of a tool call, and what it may say."""
+"""The data of an observation: evidence in, finding out, and the envelope from which the text is rendered.
+
+`Evidence` and `Finding` are the interface for classifiers of your own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
-from tellback.contracts.guidance import LONGEST_WAIT, Code, Outcome, Status
+from tellback.contracts.guidance import MAX_RETRY_AFTER, CallStatus, Offer, Outcome, OutcomeCode
+from tellback.guidance.repeats import attempt_fingerprint
 
-STATUS_OF: Final[Mapping[Code, Status]] = {
+# "no_results" is partial and not an error: the tool did its work.
+STATUS_OF: Final[Mapping[OutcomeCode, CallStatus]] = {
     "ok": "success",
     "partial": "partial",
     "no_results": "partial",
@@ -20,9 +25,23 @@ STATUS_OF: Final[Mapping[Code, Status]] = {
     "unknown_tool": "error",
     "invalid_arguments": "error",
     "denied": "error",
+    "cancelled": "partial",  # neither a success nor a failure, see `verdict_of`
     "error": "error",
 }
+
+Verdict = Literal["success", "neutral", "failure"]
+
+
+def verdict_of(code: OutcomeCode) -> Verdict:
+    """Return what an outcome counts as: a call that was cancelled is no success and must not be held against anyone."""
+    if code == "cancelled":
+        return "neutral"
+    return "failure" if STATUS_OF[code] == "error" else "success"
+
+
+# Only these pass without any change to the call.
 _RETRYABLE: Final = frozenset({"rate_limited", "unavailable"})
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -30,9 +49,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class Evidence:
     """A tool call as its host reports it.
 
-    `result` and `error` are what the host passed, without a protocol's wrapper. `text` and `error_text` are the same as
-    text, `data` and `error_data` as JSON-like data where they are such: all bounded, and without known secrets.
-    `headers` have names in small letters. `status` is the host's own word for it. An HTTP-date is compared with `now`.
+    `result` and `error` are what the host passed, without a protocol's wrapper; they are neither bounded nor redacted.
+    `text` and `error_text` are the same as text, `data` and `error_data` as JSON-like data if they are any; these four
+    are bounded and redacted. Names in `headers` are lower case. `status` is the host's own word. HTTP-dates are
+    compared with `now`.
     """
 
     tool: str
@@ -51,47 +71,104 @@ class Evidence:
 
     @property
     def failed(self) -> bool:
-        """Whether the host itself says that the call failed."""
-        return self.error is not None or (self.status or "").lower() in FAILED
+        """True if the host itself reports that the call failed."""
+        return self.error is not None or (self.status or "").lower() in FAILURE_STATUSES
 
     @property
     def message(self) -> str:
-        """What the tool said of its failure: the error, else the result."""
+        """The tool's words about a failure: the error, else the result."""
         return self.error_text or self.text
 
 
-FAILED: Final = frozenset({"error", "failed", "failure", "exception", "timeout"})
+FAILURE_STATUSES: Final = frozenset({"error", "failed", "failure", "exception", "timeout"})
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What a call came to. `message` is what the tool said of it; `retryable` is by the code unless it is given.
+    """The classification of a call. `message` is the tool's words; `retryable` follows from the code unless given.
 
-    `doubtful`: only this call may have met it, so that a fleet does not turn from the tool for it alone.
+    `doubtful` means that only this call may be affected: the tool cools down for the fleet only once another session
+    meets the same.
     """
 
-    code: Code
+    code: OutcomeCode
     message: str = ""
     retry_after: float | None = None
     retryable: bool | None = None
     doubtful: bool = False
 
     def outcome(self) -> Outcome:
-        """As it travels, with nothing offered yet."""
+        """Return the wire form, without suggestions."""
         return Outcome(
             status=STATUS_OF[self.code],
             code=self.code,
             retryable=self.code in _RETRYABLE if self.retryable is None else self.retryable,
-            retry_after=seconds(self.retry_after),
+            retry_after=plausible_seconds(self.retry_after),
             doubtful=self.doubtful,
         )
 
 
-Classifier = Callable[[Evidence], Finding | Code | None]
-"""Says what a call came to, or None where it cannot tell; the first that can decides."""
+Classifier = Callable[[Evidence], Finding | OutcomeCode | None]
+
+"""Returns a finding or a code, or None to leave the decision to the next classifier."""
 
 
-def seconds(value: object) -> float | None:
-    """A time to wait that can be believed: within a day, not negative; else None."""
+def plausible_seconds(value: object) -> float | None:
+    """Clamp a wait to between zero and one day; return None for anything that is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
         return None
-    return min(max(0.0, float(value)), LONGEST_WAIT) if value != float("inf") else None
+    return min(max(0.0, float(value)), MAX_RETRY_AFTER) if value != float("inf") else None
+
+
+class Suggestion(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A next step. `text` is the whole line, `reason` the words before the call, `tool` and `args` the call, if any.
+
+    `kind`: "alternative", "retry", "refine", "fix_arguments", "use_results", "answer", "detail", "tools", "different",
+    "permission", "report", or "custom" for a line of a tool's own suggester.
+    """
+
+    kind: str
+    text: str
+    tool: str | None = None
+    args: dict[str, Any] | None = None
+    reason: str = ""
+
+    @property
+    def offer(self) -> Offer:
+        """The form in which it is counted as offered, and later as taken."""
+        arguments = (
+            attempt_fingerprint(self.tool, self.args) if self.tool is not None and self.args is not None else None
+        )
+        return Offer(kind=self.kind[:64], tool=self.tool, arguments=arguments)
+
+    @property
+    def key(self) -> str:
+        """The identity of a suggestion: its kind and call, or its words for a suggester's line without a call."""
+        offer = self.offer
+        words = attempt_fingerprint(self.text, {}) if self.kind == "custom" and self.tool is None else ""
+        return f"{self.kind} {offer.arguments or self.tool or words}"
+
+
+class ToolEnvelope(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An observation for programs.
+
+    `retry_after` is in seconds. `message` has the tool's words about a failure. `missing` lists words of the question
+    that no result mentions. `count` is the number of results, if known. `doubtful` is that of `Outcome`.
+    """
+
+    tool: str
+    status: CallStatus
+    code: OutcomeCode
+    retryable: bool = False
+    retry_after: float | None = None
+    message: str = ""
+    query: str | None = None
+    count: int | None = None
+    missing: tuple[str, ...] = ()
+    suggestions: tuple[Suggestion, ...] = ()
+    doubtful: bool = False
+
+    @property
+    def outcome(self) -> Outcome:
+        """The wire form that travels with the call."""
+        offered = tuple(suggestion.offer for suggestion in self.suggestions)
+        return Outcome(self.status, self.code, self.retryable, self.retry_after, offered[:8], self.doubtful)

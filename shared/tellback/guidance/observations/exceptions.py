@@ -1,7 +1,7 @@
-"""Exceptions by the names of their classes, those of their bases included; no library is imported for it.
+"""Classify exceptions by the names of their classes and bases.
 
-The names are those of the standard library, requests, httpx, aiohttp, urllib3, openai, anthropic, botocore, grpc, the
-Google clients, the search libraries and MCP.
+No library is imported for it. The names are those of the standard library, requests, httpx, aiohttp, urllib3, openai,
+anthropic, botocore, grpc, the Google clients, search libraries and MCP.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tellback.contracts.guidance import Code
+from tellback.contracts.guidance import OutcomeCode
 from tellback.guidance.observations.evidence import Evidence, Finding
-from tellback.guidance.observations.http import headers_of, seconds_of, status_of
-from tellback.guidance.observations.lexicon import lexicon
-from tellback.guidance.observations.phrases import NOTHING, RATE
-from tellback.guidance.observations.statuses import code_of, wait_of
-from tellback.guidance.observations.texts import code_of_error, said_wait
-from tellback.guidance.observations.values import attribute, fields_of, is_row, safely, words_of_error
+from tellback.guidance.observations.http import headers_of, http_status_of, retry_after_of
+from tellback.guidance.observations.phrases import NO_RESULTS, RATE_LIMITED
+from tellback.guidance.observations.statuses import code_for_status, retry_after_from_headers
+from tellback.guidance.observations.texts import code_for_error_text, retry_after_in
+from tellback.guidance.observations.values import as_mapping, call_safely, error_message, is_sequence, safe_attribute
+from tellback.guidance.observations.words import load_lexicon
 
-_GRPC: Final[Mapping[str, Code]] = {
+_GRPC: Final[Mapping[str, OutcomeCode]] = {
     "RESOURCE_EXHAUSTED": "rate_limited",
     "UNAVAILABLE": "unavailable",
     "DEADLINE_EXCEEDED": "unavailable",
@@ -31,7 +31,9 @@ _GRPC: Final[Mapping[str, Code]] = {
     "UNAUTHENTICATED": "denied",
     "NOT_FOUND": "no_results",
 }
-_RPC_CODES: Final[Mapping[int, Code]] = {
+
+# JSON-RPC 2.0, and two that MCP's SDKs use: -32000 for a closed connection, -32001 for a request that timed out.
+_RPC_CODES: Final[Mapping[int, OutcomeCode]] = {
     -32601: "unknown_tool",
     -32602: "invalid_arguments",
     -32600: "invalid_arguments",
@@ -39,8 +41,13 @@ _RPC_CODES: Final[Mapping[int, Code]] = {
     -32001: "unavailable",
     -32000: "unavailable",
 }
+
+# Only a class name with such an ending is searched for parts: other texts stand in the same fields of bodies.
 _ERROR_NAME: Final = re.compile(r"[a-z][a-z0-9]{0,80}(?:error|exception|exceeded|timeout|unavailable|limit)")
-_NAME_PARTS: Final[Mapping[Code, re.Pattern[str]]] = {
+
+# Parts of names that `lexicon.toml` does not list, in lower case without underscores. The first match wins, so limits
+# come before the general "timeout" and "server error".
+_NAME_PARTS: Final[Mapping[OutcomeCode, re.Pattern[str]]] = {
     "rate_limited": re.compile(r"ratelimit|toomanyre|throttl|quotaex|usagelimit|floodwait|floodcontrol"),
     "unknown_tool": re.compile(r"(?:nosuch|unknown|invalid)tool(?:name)?(?:error|exc)|tool(?:does)?not(?:found|exist)"),
     "denied": re.compile(r"apikey|credential|unauthori|notauthori|forbidden|accessdenied|permissiondenied|authenticat"),
@@ -53,36 +60,40 @@ _NAME_PARTS: Final[Mapping[Code, re.Pattern[str]]] = {
         r"|conn(?:ection)?(?:refused|reset|closed|lost|aborted|failed|error|timeout)"
     ),
 }
+
+# Exceptions of a chain or group that are examined; an exception may even be its own cause.
 _CHAIN: Final = 5
 
 
-def by_exception(evidence: Evidence) -> Finding | None:
-    """The exception that the host passed, or the one that caused it."""
+def classify_exception(evidence: Evidence) -> Finding | None:
+    """Classify the exception that the host passed, or else its causes and the members of its group."""
     if not isinstance(evidence.error, BaseException):
         return None
-    for number, error in enumerate(_chain(evidence.error)):
-        code = _code(error, evidence.error_text if number == 0 else words_of_error(error))
+    for number, error in enumerate(_exception_chain(evidence.error)):
+        code = _code_for_exception(error, evidence.error_text if number == 0 else error_message(error))
         if code is not None:
-            wait = wait_of(headers_of(error), evidence.now, seconds_of(error) or said_wait(evidence.error_text))
+            wait = retry_after_from_headers(
+                headers_of(error), evidence.now, retry_after_of(error) or retry_after_in(evidence.error_text)
+            )
             return Finding(code, evidence.error_text, wait)
     return None
 
 
-def named(name: str) -> Code | None:
-    """What an exception of this class name means, whatever its message: a known name, else what it is made of."""
+def code_for_exception_name(name: str) -> OutcomeCode | None:
+    """Return the code of an exception's class name, from the lexicon or from the parts of the name."""
     plain = name.partition("(")[0].rpartition(".")[2].lower().replace("_", "")
-    known = lexicon().exceptions.get(plain)
+    known = load_lexicon().exceptions.get(plain)
     if known is not None or not _ERROR_NAME.fullmatch(plain):
         return known
     return next((code for code, parts in _NAME_PARTS.items() if parts.search(plain)), None)
 
 
-def rpc_code(number: int) -> Code | None:
-    """What a JSON-RPC error code means."""
+def code_for_rpc_error(number: int) -> OutcomeCode | None:
+    """Return the outcome code of a JSON-RPC error code, if known."""
     return _RPC_CODES.get(number)
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def _exception_chain(error: BaseException) -> Iterator[BaseException]:
     seen: list[BaseException] = []
     waiting: list[BaseException] = [error]
     while waiting and len(seen) < _CHAIN:
@@ -91,51 +102,58 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
             continue
         seen.append(error)
         yield error
-        inner = attribute(error, "exceptions")
-        waiting += [e for e in (inner if is_row(inner) else ()) if isinstance(e, BaseException)][:_CHAIN]
+        inner = safe_attribute(error, "exceptions")
+        waiting += [e for e in (inner if is_sequence(inner) else ()) if isinstance(e, BaseException)][:_CHAIN]
         if error.__cause__ is not None:
             waiting.append(error.__cause__)
 
 
-def _code(error: BaseException, text: str) -> Code | None:
-    status = status_of(error)
-    coded = (None if status is None else code_of(status)) or _grpc(error) or _botocore(error) or _rpc(error, text)
+def _code_for_exception(error: BaseException, text: str) -> OutcomeCode | None:
+    status = http_status_of(error)
+    coded = (
+        (None if status is None else code_for_status(status))
+        or _grpc_code(error)
+        or _botocore_code(error)
+        or _rpc_error_code(error, text)
+    )
     if coded is not None:
         return coded
     said = text[:500]
-    if type(error).__name__ == "DisambiguationError":
+    if type(error).__name__ == "DisambiguationError":  # the `wikipedia` package: an ambiguous page
         return "partial"
-    if NOTHING.search(said) and not RATE.search(said):
+    if NO_RESULTS.search(said) and not RATE_LIMITED.search(said):
         return "no_results"
+    # Bases too: libraries and hosts derive their own classes from known ones.
     for cls in type(error).__mro__:
-        code = named(cls.__name__)
+        code = code_for_exception_name(cls.__name__)
         if code is not None:
-            return code if code in ("unknown_tool", "error") or not RATE.search(said) else "rate_limited"
-    return _by_words(error, text)
+            return code if code in ("unknown_tool", "error") or not RATE_LIMITED.search(said) else "rate_limited"
+    return _code_by_name_parts(error, text)
 
 
-def _by_words(error: BaseException, text: str) -> Code | None:
-    found = code_of_error(text)
-    misled = isinstance(error, OSError) and found in ("no_results", "invalid_arguments")  # the file system's own words
+def _code_by_name_parts(error: BaseException, text: str) -> OutcomeCode | None:
+    found = code_for_error_text(text)
+    # "No such file" and "Is a directory" are the file system's words, not those of a search or a schema.
+    misled = isinstance(error, OSError) and found in ("no_results", "invalid_arguments")
     return None if found == "error" or misled else found
 
 
-def _grpc(error: BaseException) -> Code | None:
+def _grpc_code(error: BaseException) -> OutcomeCode | None:
     if not any("RpcError" in cls.__name__ for cls in type(error).__mro__):
         return None
-    code = attribute(error, "code")
-    status = safely(code, None) if callable(code) else code
-    return _GRPC.get(str(attribute(status, "name")))
+    code = safe_attribute(error, "code")
+    status = call_safely(code, None) if callable(code) else code
+    return _GRPC.get(str(safe_attribute(status, "name")))
 
 
-def _botocore(error: BaseException) -> Code | None:
-    code = fields_of(fields_of(attribute(error, "response")).get("Error")).get("Code")
-    return named(code) if isinstance(code, str) else None
+def _botocore_code(error: BaseException) -> OutcomeCode | None:
+    code = as_mapping(as_mapping(safe_attribute(error, "response")).get("Error")).get("Code")
+    return code_for_exception_name(code) if isinstance(code, str) else None
 
 
-def _rpc(error: BaseException, text: str) -> Code | None:
-    code = attribute(attribute(error, "error"), "code")
+def _rpc_error_code(error: BaseException, text: str) -> OutcomeCode | None:
+    code = safe_attribute(safe_attribute(error, "error"), "code")
     if not isinstance(code, int):
         return None
-    found = code_of_error(text)
-    return found if found != "error" else rpc_code(code)
+    found = code_for_error_text(text)
+    return found if found != "error" else code_for_rpc_error(code)

@@ -1,127 +1,153 @@
-"""What was tried in an evaluation, so that no suggestion repeats it. Bounded, and JSON for who keeps it elsewhere.
+"""Remember what was tried and suggested in an evaluation, so no suggestion repeats it.
 
-Source: actionable-feedback, "Key Insight: Context Awareness" and its third open question.
+The memory is bounded, and JSON for a host that continues in another process. `ToolHealthSource` adds which tools cool
+down across the fleet. Requirements G-62 and G-67.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol, Self
 
 import msgspec
 
-from tellback.contracts.guidance import Code, Offer
+from tellback.contracts.guidance import Offer, OutcomeCode
 
+# Caps of each table; the oldest entry goes first. Together they keep `to_bytes` at a few tens of kilobytes.
 ATTEMPTS_MAX: Final = 256
+
 TOOLS_MAX: Final = 64
+
 HELD_MAX: Final = 8
+
 WORDS_MAX: Final = 96
-IGNORED_ENOUGH: Final = 2
+
+# Once may be chance; a suggestion ignored twice is not repeated (G-67).
+IGNORED_MAX: Final = 2
 
 
-class Held(msgspec.Struct, frozen=True):
-    """A result in hand: which tool gave it, and for what it was asked."""
+class HeldResult(msgspec.Struct, frozen=True):
+    """A result in hand: the tool and its query."""
 
     tool: str
     query: str = ""
 
 
-class Cooling(msgspec.Struct, frozen=True):
-    """A tool that asked to be left alone: since which call, and until when (seconds since the epoch) if it said so."""
+class ToolCooldown(msgspec.Struct, frozen=True):
+    """A tool's cool-down: the call that began it, and its end in seconds since the epoch, if the tool gave one."""
 
     call: int
     until: float | None = None
 
 
 class ObservationMemory(msgspec.Struct):
-    """The tried attempts, what they gave, and what was offered. Not safe across threads: its observer locks.
+    """The attempts of an evaluation, their outcomes, and what was suggested. Not thread-safe: its observer locks.
 
-    `failed` and `succeeded` count by the attempt's fingerprint; `worked` has the names of the arguments with which a
-    tool has worked; `last` is how each tool's last call ended; `ignored` counts, by their keys, suggestions
-    that were not taken up.
+    `failed` and `succeeded` count by the attempt's fingerprint. `worked` has the names of the arguments with which a
+    tool has worked. `last` has the code of each tool's last call. `carried` has the question's stems that results have
+    mentioned. `ignored` counts suggestions that were not followed, by key.
     """
 
     calls: int = 0
     failed: dict[str, int] = {}
     succeeded: dict[str, int] = {}
     worked: dict[str, list[str]] = {}
-    last: dict[str, Code] = {}
+    last: dict[str, OutcomeCode] = {}
     failed_at: dict[str, int] = {}
     succeeded_at: int = 0
-    cooling: dict[str, Cooling] = {}
-    held: list[Held] = []
+    cooling: dict[str, ToolCooldown] = {}
+    held: list[HeldResult] = []
     carried: list[str] = []
     offered: dict[str, Offer] = {}
     ignored: dict[str, int] = {}
     refusals: int = 0
 
     def to_bytes(self) -> bytes:
-        """As JSON of a few tens of kilobytes at most."""
+        """Encode as JSON of a few tens of kilobytes at most."""
         return msgspec.json.encode(self)
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Self:
-        """What `to_bytes` gave; an empty memory for what is none, since a broken file must not break the agent."""
+        """Decode the result of `to_bytes`; return an empty memory if it is broken, as that must not stop the agent."""
         try:
             return msgspec.json.decode(raw, type=cls)
         except (msgspec.DecodeError, ValueError):
             return cls()
 
-    def called(self, tool: str, attempt: str) -> None:
-        """A call has come: offers that it does not take up were ignored."""
+    def note_call(self, tool: str, attempt: str) -> None:
+        """Count a call; the suggestions before it that it does not follow were ignored."""
         self.calls += 1
         for key, offer in self.offered.items():
-            if taken(offer, tool, attempt):
+            if is_taken_up(offer, tool, attempt):
                 self.ignored.pop(key, None)
             else:
-                _count(self.ignored, key, ATTEMPTS_MAX)
+                _count_bounded(self.ignored, key, ATTEMPTS_MAX)
         self.offered = {}
 
-    def ended(self, tool: str, attempt: str, code: Code, arguments: list[str], held: Held | None) -> None:
-        """How it ended."""
-        self.last.pop(tool, None)
+    def note_outcome(
+        self, tool: str, attempt: str, code: OutcomeCode, arguments: list[str], held: HeldResult | None
+    ) -> None:
+        """Record the outcome of a call."""
+        self.last.pop(tool, None)  # inserted again, so the order is that of use and the oldest is dropped
         self.last[tool] = code
-        _bound(self.last, TOOLS_MAX)
+        _drop_oldest(self.last, TOOLS_MAX)
         if code in ("ok", "partial"):
             self.failed.pop(attempt, None)
-            _count(self.succeeded, attempt, ATTEMPTS_MAX)
+            _count_bounded(self.succeeded, attempt, ATTEMPTS_MAX)
             self.worked.pop(tool, None)
             self.worked[tool] = arguments[:32]
-            _bound(self.worked, TOOLS_MAX)
+            _drop_oldest(self.worked, TOOLS_MAX)
             self.cooling.pop(tool, None)
             self.succeeded_at = self.calls
-        else:
-            _count(self.failed, attempt, ATTEMPTS_MAX)
+        elif code != "cancelled":
+            _count_bounded(self.failed, attempt, ATTEMPTS_MAX)
             self.failed_at.pop(tool, None)
             self.failed_at[tool] = self.calls
-            _bound(self.failed_at, TOOLS_MAX)
+            _drop_oldest(self.failed_at, TOOLS_MAX)
         if held is not None and held not in self.held:
             self.held = [*self.held, held][-HELD_MAX:]
 
-    def cools(self, tool: str, until: float | None) -> None:
-        """A tool has asked to be left alone."""
+    def note_cooldown(self, tool: str, until: float | None) -> None:
+        """Record that a tool cools down."""
         self.cooling.pop(tool, None)
-        self.cooling[tool] = Cooling(self.calls, until)
-        _bound(self.cooling, TOOLS_MAX)
+        self.cooling[tool] = ToolCooldown(self.calls, until)
+        _drop_oldest(self.cooling, TOOLS_MAX)
 
-    def mentions(self, stems: set[str]) -> None:
-        """Results have mentioned these words of the question."""
+    def note_mentions(self, stems: set[str]) -> None:
+        """Record that results have mentioned these stems of the question."""
         self.carried = sorted({*self.carried, *stems})[:WORDS_MAX]
 
-    def tired_of(self, key: str) -> bool:
-        """Whether what has this key was ignored twice already."""
-        return self.ignored.get(key, 0) >= IGNORED_ENOUGH
+    def is_ignored(self, key: str) -> bool:
+        """Check whether the suggestion with this key was ignored too often."""
+        return self.ignored.get(key, 0) >= IGNORED_MAX
 
 
-def taken(offer: Offer, tool: str, attempt: str) -> bool:
-    """Whether a call is what was offered: this call exactly, or this tool where any arguments would do."""
+def is_taken_up(offer: Offer, tool: str, attempt: str) -> bool:
+    """Check whether a call follows an offer: exactly this call, or the tool if the offer has no arguments."""
     return offer.arguments == attempt if offer.arguments is not None else offer.tool == tool
 
 
-def _count(counts: dict[str, int], key: str, limit: int) -> None:
+def _count_bounded(counts: dict[str, int], key: str, limit: int) -> None:
     counts[key] = counts.pop(key, 0) + 1
-    _bound(counts, limit)
+    _drop_oldest(counts, limit)
 
 
-def _bound(entries: dict[str, Any], limit: int) -> None:
+def _drop_oldest(entries: dict[str, Any], limit: int) -> None:
     while len(entries) > limit:
         del entries[next(iter(entries))]
+
+
+class ToolHealthSource(Protocol):
+    """Tells which tools cool down for the whole fleet."""
+
+    def cooling(self, tools: Sequence[str]) -> Mapping[str, float]:
+        """Return those of `tools` that cool down, with the seconds left; never blocks for long, empty if unknown."""
+        ...
+
+
+class NoToolHealth:
+    """The source without Redis: no tool cools down."""
+
+    def cooling(self, tools: Sequence[str]) -> Mapping[str, float]:  # noqa: ARG002 - the protocol's form
+        """Return nothing."""
+        return {}

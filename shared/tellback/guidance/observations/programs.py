@@ -1,27 +1,253 @@
-"""What a program that was run says of itself: its exit.
+"""Classify the run of a program by its exit code, by the tests that failed, and by what it says of its own work.
 
-A program that failed, or was stopped, is no sign that the tool that ran it is away: no words of its output count.
+What the command was decides how its output is read. The text of a file, a log or a search may speak of any error; the
+same words of a compiler are one. An exit of 1 is an answer of `grep`, `diff` and `test`. A program that failed says
+nothing about the tool that ran it, so every failure has the code "error". Requirement G-81.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
+from tellback.guidance.observations import diagnostics
+from tellback.guidance.observations.commands import SEARCHING, answers_by_exit, is_reading
+from tellback.guidance.observations.emptiness import name_words
 from tellback.guidance.observations.evidence import Evidence, Finding
-from tellback.guidance.observations.values import attribute, fields_of
+from tellback.guidance.observations.testruns import count_tests
+from tellback.guidance.observations.texts import is_timeout
+from tellback.guidance.observations.values import as_list, as_mapping, safe_attribute, value_text
+from tellback.guidance.shell import COMMAND_CHARS, SimpleCommand, simple_commands
 
 _EXITS: Final = ("exit_code", "exitcode", "exitstatus", "exit_status", "returncode", "return_code")
-_OUTPUTS: Final = ("stdout", "stderr", "stdout_tail", "stderr_tail")
+
+# An exit code counts only beside output: `{"exit_code": 3, "name": ...}` may describe a door.
+_OUTPUTS: Final = ("stdout", "stderr", "stdout_tail", "stderr_tail", "output", "aggregated_output")
+
+# Where tools put the exit code into a text: mini-swe-agent, Claude Code, Codex, and Gemini CLI at the beginning;
+# OpenHands, pi and others at the end. Elsewhere such words are the program's own.
+_EXIT_FIRST: Final = re.compile(
+    r"\s{0,40}(?:<exception>(?P<stopped>.{0,3000}?)</exception>\s{0,9})?<returncode>(-?\d{1,10})</returncode>"
+    r"|\s{0,40}(?:Error: )?\[?[Ee]xit [Cc]ode:? (-?\d{1,10})\b\]?[ \t]*$"
+    r"|(?:[^\n]{0,200}\n){0,4}?Process exited with code (-?\d{1,10})$"
+    r"|<retrieval_status>.{0,400}?<exit_code>(-?\d{1,10})</exit_code>",
+    re.DOTALL | re.MULTILINE,
+)
+_EXIT_LAST: Final = re.compile(
+    r"^\[?(?:The )?[Cc]ommand (?:finished|exited|completed|failed) with (?:exit )?code (-?\d{1,10})\b"
+    r"|^Exit Code: (-?\d{1,10})$|^\[[Ee]xit (?:code|status):? (-?\d{1,10})\]$",
+    re.MULTILINE,
+)
+_EXIT_TAIL: Final = 400  # characters; OpenHands adds lines about the folder and the interpreter
+
+_SHELL_NAMES: Final = frozenset(
+    ["bash", "sh", "zsh", "shell", "exec", "execute", "terminal", "command", "cmd", "console", "powershell", "process"]
+)
+_COMMAND_FIELDS: Final = ("command", "cmd", "script", "commands", "shell_command")
+# Beside these a `command` is the verb of an editor, as in `str_replace_editor(command: "view", path: ...)`.
+_FILE_FIELDS: Final = ("path", "file_path", "filepath", "filename", "target_file", "notebook_path")
+
+# A consumer that closes the pipe early ends the program before it with SIGPIPE; that is no failure of either.
+_BROKEN_PIPE: Final = 141
 
 
-def by_exit(evidence: Evidence) -> Finding | None:
-    """A record of a run whose exit is not 0, or is null: then nobody knows that it succeeded."""
-    fields = {name.lower(): value for name, value in fields_of(evidence.data).items()}
-    code = attribute(evidence.result, "returncode")  # `subprocess.CompletedProcess`
+@dataclass(frozen=True, slots=True)
+class ProgramRun:
+    """A program's run as the tool reported it. `exit_code` is None if the report names none."""
+
+    commands: tuple[SimpleCommand, ...]
+    output: str
+    exit_code: int | None = None
+    lost: bool = False  # a record whose exit code is null: it proves no success
+    stopped: str = ""  # why the tool ended it
+
+
+def classify_program(evidence: Evidence) -> Finding | None:
+    """Classify what a shell or another runner of programs returned; None for any other tool."""
+    run = program_run(evidence)
+    if run is None:
+        return None
+    if run.stopped or run.lost or is_timeout(run.output[:400]):
+        return Finding("error", run.stopped.strip() or evidence.message)
+    code = _reported_exit(run)
+    if code is None or code == 0:
+        return _classify_success(run, evidence, known=code == 0)
+    if code == _BROKEN_PIPE and any(each.before == "|" for each in run.commands):
+        return Finding("ok")
+    return _classify_answer(run, code) or Finding("error", _named_failure(run.output) or evidence.message)
+
+
+def program_run(evidence: Evidence) -> ProgramRun | None:
+    """Return the run that a result reports, from a record, or from a text if the tool runs commands."""
+    command = command_of(evidence.tool, evidence.params)
+    # The end of a command that is too long is not seen, and may be what fails.
+    commands = () if command is None or len(command) > COMMAND_CHARS else simple_commands(command)
+    record = _run_in_record(evidence, commands)
+    if record is not None:
+        return record
+    text = evidence.error_text or evidence.text
+    if evidence.data is not None and not isinstance(evidence.data, str) and not _EXIT_FIRST.match(text[:200]):
+        return None if command is None or evidence.failed else ProgramRun(commands, text, None)
+    code, output, stopped = _exit_in_text(text)
+    if command is None and (code is None or stopped is None):
+        return None
+    if command is not None and text.startswith(command):  # OpenHands' terminal shows the command first
+        output = output.removeprefix(command)
+    return ProgramRun(commands, output, code, stopped=stopped or "")
+
+
+def command_of(tool: str, params: Mapping[str, Any]) -> str | None:
+    """Return the shell command of a call, or None for a tool that runs none."""
+    if any(params.get(name) for name in _FILE_FIELDS):
+        return None
+    value = next((params[name] for name in _COMMAND_FIELDS if params.get(name)), None)
+    if isinstance(value, str):
+        return value
+    words = [word for word in as_list(value) if isinstance(word, str)]
+    if words:
+        # Codex: ["bash", "-lc", "cd /srv && pytest"].
+        return words[2] if len(words) == 3 and words[1] in ("-c", "-lc") else " ".join(words)
+    return "" if _SHELL_NAMES & set(name_words(tool)) else None
+
+
+def exit_code_in(text: str) -> int | None:
+    """Return the exit code that a tool put at the beginning or the end of its text."""
+    return _exit_in_text(text)[0]
+
+
+def _exit_in_text(text: str) -> tuple[int | None, str, str | None]:
+    """Return the exit code, the output without it, and why the tool stopped the program; no reason is "".
+
+    The reason is None for a code that is the tool's own last line only by its words.
+    """
+    first = _EXIT_FIRST.match(text[:4_000])
+    if first is not None:
+        number = next(group for group in first.groups()[1:] if group is not None)
+        return int(number), text[first.end() :], (first.group("stopped") or "")
+    tail = text[-_EXIT_TAIL:]
+    found = list(_EXIT_LAST.finditer(tail))
+    if not found:
+        return None, text, None
+    last = found[-1]
+    number = next(group for group in last.groups() if group is not None)
+    return int(number), text[: len(text) - len(tail) + last.start()], None
+
+
+def _run_in_record(evidence: Evidence, commands: tuple[SimpleCommand, ...]) -> ProgramRun | None:
+    """Return the run of a record with an exit code beside output; Codex has the code in `metadata`."""
+    fields = {name.lower(): value for name, value in as_mapping(evidence.data).items()}
+    code = safe_attribute(evidence.result, "returncode")  # `subprocess.CompletedProcess`
     if isinstance(code, int):
         fields = {"returncode": code, "stdout": ""}
-    found = [fields[name] for name in _EXITS if name in fields]
+    found = [place[name] for place in (fields, as_mapping(fields.get("metadata"))) for name in _EXITS if name in place]
     if not found or not any(name in fields for name in _OUTPUTS):
         return None
-    known = found[0] is None or (isinstance(found[0], int) and not isinstance(found[0], bool))
-    return Finding("error", evidence.message) if known and found[0] != 0 else None
+    output = "\n".join(value_text(fields[name]) for name in _OUTPUTS if isinstance(fields.get(name), str))
+    if found[0] is None:
+        return ProgramRun(commands, output, lost=True)
+    if not isinstance(found[0], int) or isinstance(found[0], bool):
+        return None
+    return ProgramRun(commands, output, found[0])
+
+
+# What tools put around an output, or in the place of none.
+_OUTPUT_MARKS: Final = re.compile(r"</?output>|^\(no output\)$", re.MULTILINE)
+
+# `; echo "exit: $?"` hides the code from the shell and prints it.
+_PRINTED_EXIT: Final = re.compile(
+    r"^\W{0,6}(?:exit|rc|ret\w{0,5}|status|code|result)\b[^\n\d]{0,30}?(\d{1,3})\W{0,4}$", re.MULTILINE | re.IGNORECASE
+)
+
+
+def _reported_exit(run: ProgramRun) -> int | None:
+    """Return the exit code, or the one that the command itself printed with `echo $?`."""
+    # Several are an experiment with programs that may well fail.
+    asking = [each for each in run.commands if any("$?" in word or "PIPESTATUS" in word for word in each.words)]
+    asks = len(asking) == 1 and asking[0] is run.commands[-1] and asking[0].program in ("echo", "printf")
+    if asks and not run.exit_code:
+        printed = _PRINTED_EXIT.findall(run.output[-_EXIT_TAIL:])
+        if printed:
+            return int(printed[-1])
+    return run.exit_code
+
+
+def _classify_answer(run: ProgramRun, code: int) -> Finding | None:
+    """Return the finding of an exit that is an answer, such as that of a `grep` without a match."""
+    chain = _last_chain(run.commands)
+    if not chain:
+        return None
+    quiet = not _OUTPUT_MARKS.sub("", run.output).strip()
+    # 123: of `find ... | xargs grep`, which is 1 for one of several.
+    answers = code in (1, 123) and any(answers_by_exit(each) for each in chain)
+    harmless = all(is_reading(each) for each in chain)
+    if answers and (quiet or (harmless and not _says_unreadable(run.output))):
+        return Finding("no_results" if quiet else "ok")
+    # `ls build 2>/dev/null`: who discards the error asks if there is something.
+    if quiet and harmless and any(each.silent for each in chain):
+        return Finding("no_results")
+    return None
+
+
+def _says_unreadable(output: str) -> bool:
+    return any(diagnostics.unreadable_line(line) for line in output.strip().splitlines()[-3:])
+
+
+def _last_chain(commands: Sequence[SimpleCommand]) -> list[SimpleCommand]:
+    """Return the commands of the last list, one of which has set the exit code: those since the last `;`."""
+    start = 0
+    for number, each in enumerate(commands):
+        if each.before in (";", "&"):
+            start = number
+    return [each for each in commands[start:] if each.program not in ("echo", "printf") or each.before != "||"]
+
+
+def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Finding | None:
+    """Classify a run whose exit is 0 or not told: the code may be that of `| head`, `|| true` or `; echo done`."""
+    output = _OUTPUT_MARKS.sub("", run.output)
+    if run.commands and all(is_reading(each) for each in run.commands):
+        return _classify_reading(run, output, evidence)
+    said = _failure_in(output, probes=any(each.before == "||" for each in run.commands))
+    if said is not None:
+        return Finding("error", said)
+    if known:
+        return Finding("ok")
+    return None
+
+
+def _classify_reading(run: ProgramRun, output: str, evidence: Evidence) -> Finding | None:
+    text = output.strip()
+    if not text:
+        searches = any(each.program in SEARCHING or answers_by_exit(each) for each in run.commands)
+        return Finding("no_results" if searches else "ok")
+    # `cat x || echo none` asked for it.
+    line = None if any(each.before == "||" for each in run.commands) else diagnostics.unreadable_line(text)
+    if line is not None or evidence.failed:
+        return Finding("error", line or evidence.message)
+    return Finding("ok")
+
+
+def _failure_in(output: str, *, probes: bool) -> str | None:
+    """Return the line by which the output of a program that did work reports a failure.
+
+    The counts of a test run outweigh other words: tests that pass may print any traceback. A command that `probes`,
+    such as `git rev-parse x || echo none`, expects that one of its parts may fail.
+    """
+    counts = count_tests(output)
+    if counts is not None and counts.bad:
+        return _named_failure(output) or f"{counts.failed} failed, {counts.errors} errors, {counts.passed} passed"
+    if counts is not None and counts.passed:
+        return diagnostics.total_line(output)
+    said = diagnostics.crash_line(output) or diagnostics.build_line(output) or diagnostics.verdict_line(output)
+    return said or (None if probes else diagnostics.command_line(output))
+
+
+def _named_failure(output: str) -> str:
+    """Return what to call a failure: failed tests with their number, else the line that names it."""
+    counts = count_tests(output)
+    line = diagnostics.failure_line(output)
+    if counts is None or not counts.bad:
+        return line
+    tests = f"{counts.failed} failed, {counts.errors} errors, {counts.passed} passed"
+    return f"{tests}: {line}" if line else tests

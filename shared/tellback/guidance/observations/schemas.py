@@ -1,7 +1,7 @@
-"""Whether arguments parse against a tool's JSON Schema.
+"""Check arguments against a tool's JSON Schema, for the subset of keywords that tool definitions use.
 
-The subset is what tool definitions use. A keyword outside it counts as a violation, so that nothing is proposed which
-a full validator might refuse; what this accepts, a full validator accepts.
+An unknown keyword counts as a violation: everything accepted here is accepted by a full validator, so no suggestion
+proposes a call that the tool would refuse. The reverse does not hold, and need not.
 """
 
 from __future__ import annotations
@@ -13,88 +13,100 @@ from typing import Any, Final, TypeGuard
 
 import msgspec
 
-from tellback.guidance.observations.values import fields_of, is_dict, is_list, is_mapping, items_of, json_text, safely
+from tellback.guidance.observations.values import (
+    as_list,
+    as_mapping,
+    call_safely,
+    is_dict,
+    is_list,
+    is_mapping,
+    json_text,
+)
 
+# A schema may refer to itself without end; beyond this it counts as unchecked.
 _DEPTH: Final = 24
+# Longer texts are not matched: a host's pattern may backtrack exponentially.
 _PATTERN_TEXT: Final = 256
+# Keywords that never make an argument invalid. `format` is among them, since it is an annotation by default.
 _NOTES: Final = frozenset({
     "title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$schema", "$id",
     "$comment", "$defs", "definitions", "strict", "format", "contentMediaType", "contentEncoding",
 })  # fmt: skip
 
 
-class Problem(msgspec.Struct, frozen=True):
-    """What is wrong with an argument. `kind`: "missing", "unknown", "type", "value" or "unchecked"."""
+class SchemaProblem(msgspec.Struct, frozen=True):
+    """A problem with one argument. `kind`: "missing", "unknown", "type", "value" or "unchecked"."""
 
     kind: str
     name: str
     expected: str = ""
 
 
-def problems(schema: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> list[Problem]:
-    """What keeps `arguments` from parsing against `schema`; nothing where there is no schema."""
+def schema_problems(schema: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> list[SchemaProblem]:
+    """Return the problems of `arguments` under `schema`; none without a schema."""
     if schema is None:
         return []
-    return _Check(schema).of(schema, dict(arguments), "", 0)
+    return _SchemaCheck(schema).check_value(schema, dict(arguments), "", 0)
 
 
-def type_words(schema: object) -> str:
-    """What a property wants, in a few words: `integer`, `one of "a", "b"`."""
-    fields = fields_of(schema)
-    values = items_of(fields.get("enum")) or ([fields["const"]] if "const" in fields else [])
+def type_description(schema: object) -> str:
+    """Describe what a property accepts in a few words: `integer`, `one of "a", "b"`."""
+    fields = as_mapping(schema)
+    values = as_list(fields.get("enum")) or ([fields["const"]] if "const" in fields else [])
     if values:
         listed = ", ".join(json_text(value) for value in values[:8])
         return f"one of {listed}" + (", …" if len(values) > 8 else "")
     kind = fields.get("type")
     if is_list(kind):
-        return " or ".join(str(name) for name in items_of(kind)[:4])
+        return " or ".join(str(name) for name in as_list(kind)[:4])
     return kind if isinstance(kind, str) else ""
 
 
-def _number(value: object) -> TypeGuard[int | float]:
+def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _integer(value: object) -> bool:
-    return _number(value) and (isinstance(value, int) or value.is_integer())
+# JSON Schema calls 2.0 an integer.
+def _is_integer(value: object) -> bool:
+    return _is_number(value) and (isinstance(value, int) or value.is_integer())
 
 
-def _boolean(value: object) -> bool:
+def _is_boolean(value: object) -> bool:
     return isinstance(value, bool)
 
 
-def _null(value: object) -> bool:
+def _is_null(value: object) -> bool:
     return value is None
 
 
-def _text(value: object) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
 _TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
-    "string": _text,
-    "integer": _integer,
-    "number": _number,
-    "boolean": _boolean,
-    "null": _null,
+    "string": _is_text,
+    "integer": _is_integer,
+    "number": _is_number,
+    "boolean": _is_boolean,
+    "null": _is_null,
     "object": is_dict,
     "array": is_list,
 }
 
 
-class _Check:
-    """A walk over a schema; `root` resolves its local references."""
+class _SchemaCheck:
+    """A walk over a schema. `root` resolves local references; others are unchecked, as nothing is fetched."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
 
-    def of(self, schema: object, value: Any, name: str, depth: int) -> list[Problem]:
+    def check_value(self, schema: object, value: Any, name: str, depth: int) -> list[SchemaProblem]:
         if schema is True:
             return []
         if not is_mapping(schema) or depth > _DEPTH:
-            return [Problem("unchecked" if depth > _DEPTH else "value", name)]
-        found: list[Problem] = []
-        fields = fields_of(schema)
+            return [SchemaProblem("unchecked" if depth > _DEPTH else "value", name)]
+        found: list[SchemaProblem] = []
+        fields = as_mapping(schema)
         for keyword, wanted in fields.items():
             if keyword in _NOTES or (
                 keyword == "additionalProperties" and "properties" not in fields and wanted is True
@@ -102,149 +114,164 @@ class _Check:
                 continue
             check = _KEYWORDS.get(keyword)
             if check is None:
-                found.append(Problem("unchecked", name, keyword))
+                found.append(SchemaProblem("unchecked", name, keyword))
             else:
                 found += check(self, wanted, value, name, depth, fields)
         return found
 
-    def kind(self, wanted: Any, value: Any, name: str, _depth: int, fields: Mapping[str, Any]) -> list[Problem]:
-        kinds = items_of(wanted) if is_list(wanted) else [wanted]
+    def kind(self, wanted: Any, value: Any, name: str, _depth: int, fields: Mapping[str, Any]) -> list[SchemaProblem]:
+        kinds = as_list(wanted) if is_list(wanted) else [wanted]
         if any(isinstance(kind, str) and kind in _TYPES and _TYPES[kind](value) for kind in kinds):
             return []
-        return [Problem("type", name, type_words(fields))]
+        return [SchemaProblem("type", name, type_description(fields))]
 
-    def values(self, wanted: Any, value: Any, name: str, _depth: int, fields: Mapping[str, Any]) -> list[Problem]:
+    def values(self, wanted: Any, value: Any, name: str, _depth: int, fields: Mapping[str, Any]) -> list[SchemaProblem]:
         return (
-            [] if any(_same(value, item) for item in items_of(wanted)) else [Problem("value", name, type_words(fields))]
+            []
+            if any(_json_equal(value, item) for item in as_list(wanted))
+            else [SchemaProblem("value", name, type_description(fields))]
         )
 
-    def const(self, wanted: Any, value: Any, name: str, _depth: int, fields: Mapping[str, Any]) -> list[Problem]:
-        return [] if _same(value, wanted) else [Problem("value", name, type_words(fields))]
+    def const(self, wanted: Any, value: Any, name: str, _depth: int, fields: Mapping[str, Any]) -> list[SchemaProblem]:
+        return [] if _json_equal(value, wanted) else [SchemaProblem("value", name, type_description(fields))]
 
-    def required(self, wanted: Any, value: Any, name: str, _depth: int, fields: Mapping[str, Any]) -> list[Problem]:
+    def required(
+        self, wanted: Any, value: Any, name: str, _depth: int, fields: Mapping[str, Any]
+    ) -> list[SchemaProblem]:
         if not is_dict(value):
             return []
-        properties = fields_of(fields.get("properties"))
+        properties = as_mapping(fields.get("properties"))
         return [
-            Problem("missing", _under(name, key), type_words(properties.get(key)))
-            for key in items_of(wanted)
+            SchemaProblem("missing", _nested_name(name, key), type_description(properties.get(key)))
+            for key in as_list(wanted)
             if key not in value
         ]
 
-    def properties(self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]) -> list[Problem]:
+    def properties(
+        self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]
+    ) -> list[SchemaProblem]:
         if not is_dict(value):
             return []
         return [
             problem
-            for key, schema in fields_of(wanted).items()
+            for key, schema in as_mapping(wanted).items()
             if key in value
-            for problem in self.of(schema, value[key], _under(name, key), depth + 1)
+            for problem in self.check_value(schema, value[key], _nested_name(name, key), depth + 1)
         ]
 
-    def additional(self, wanted: Any, value: Any, name: str, depth: int, fields: Mapping[str, Any]) -> list[Problem]:
+    def additional(
+        self, wanted: Any, value: Any, name: str, depth: int, fields: Mapping[str, Any]
+    ) -> list[SchemaProblem]:
         if not is_dict(value):
             return []
-        extra = [key for key in value if key not in fields_of(fields.get("properties"))]
+        extra = [key for key in value if key not in as_mapping(fields.get("properties"))]
         if wanted is False:
-            return [Problem("unknown", _under(name, str(key))) for key in extra]
-        return [p for key in extra for p in self.of(wanted, value[key], _under(name, str(key)), depth + 1)]
+            return [SchemaProblem("unknown", _nested_name(name, str(key))) for key in extra]
+        return [
+            p for key in extra for p in self.check_value(wanted, value[key], _nested_name(name, str(key)), depth + 1)
+        ]
 
-    def items(self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]) -> list[Problem]:
+    def items(self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]) -> list[SchemaProblem]:
         if not is_list(value):
             return []
-        return [p for item in items_of(value) for p in self.of(wanted, item, name, depth + 1)] + (
-            [Problem("unchecked", name)] if len(items_of(value)) < len(value) else []
+        # `as_list` ends at 2,000 items; the rest would go unchecked, so the list is refused.
+        return [p for item in as_list(value) for p in self.check_value(wanted, item, name, depth + 1)] + (
+            [SchemaProblem("unchecked", name)] if len(as_list(value)) < len(value) else []
         )
 
-    def any_of(self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]) -> list[Problem]:
-        tried = [self.of(schema, value, name, depth + 1) for schema in items_of(wanted)]
-        return [] if any(not found for found in tried) else (tried[0] if tried else [Problem("value", name)])
+    def any_of(self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]) -> list[SchemaProblem]:
+        tried = [self.check_value(schema, value, name, depth + 1) for schema in as_list(wanted)]
+        return [] if any(not found for found in tried) else (tried[0] if tried else [SchemaProblem("value", name)])
 
-    def one_of(self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]) -> list[Problem]:
-        tried = [self.of(schema, value, name, depth + 1) for schema in items_of(wanted)]
-        unsure = any(problem.kind == "unchecked" for found in tried for problem in found)
-        if sum(not found for found in tried) == 1 and not unsure:
+    def one_of(self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]) -> list[SchemaProblem]:
+        tried = [self.check_value(schema, value, name, depth + 1) for schema in as_list(wanted)]
+        # An unchecked branch might match too, and two matches violate `oneOf`.
+        has_unchecked = any(problem.kind == "unchecked" for found in tried for problem in found)
+        if sum(not found for found in tried) == 1 and not has_unchecked:
             return []
-        return next((found for found in tried if found), [Problem("value", name)])
+        return next((found for found in tried if found), [SchemaProblem("value", name)])
 
-    def all_of(self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]) -> list[Problem]:
-        return [p for schema in items_of(wanted) for p in self.of(schema, value, name, depth + 1)]
+    def all_of(self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]) -> list[SchemaProblem]:
+        return [p for schema in as_list(wanted) for p in self.check_value(schema, value, name, depth + 1)]
 
-    def reference(self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]) -> list[Problem]:
+    def reference(
+        self, wanted: Any, value: Any, name: str, depth: int, _fields: Mapping[str, Any]
+    ) -> list[SchemaProblem]:
         target: Any = self._root
         if not isinstance(wanted, str) or not wanted.startswith("#"):
-            return [Problem("unchecked", name, "$ref")]
+            return [SchemaProblem("unchecked", name, "$ref")]
         for part in wanted[1:].strip("/").split("/"):
-            target = target if not part else fields_of(target).get(part.replace("~1", "/").replace("~0", "~"))
+            target = target if not part else as_mapping(target).get(part.replace("~1", "/").replace("~0", "~"))
         if target is None:
-            return [Problem("unchecked", name, "$ref")]
-        return self.of(target, value, name, depth + 1)
+            return [SchemaProblem("unchecked", name, "$ref")]
+        return self.check_value(target, value, name, depth + 1)
 
 
-def _same(one: Any, other: Any) -> bool:
-    """JSON's equality: true is not 1."""
+def _json_equal(one: Any, other: Any) -> bool:
+    """Compare as JSON does: true is not 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if (is_dict(one) or is_list(one)) or (is_dict(other) or is_list(other)):
-        return safely(
+        return call_safely(
             lambda: msgspec.json.encode(one, order="sorted") == msgspec.json.encode(other, order="sorted"),
             otherwise=False,
         )
     return bool(one == other)
 
 
-def _under(name: str, key: object) -> str:
+def _nested_name(name: str, key: object) -> str:
     return f"{name}.{key}" if name else str(key)
 
 
-_Keyword = Callable[[_Check, Any, Any, str, int, Mapping[str, Any]], list[Problem]]
+_Keyword = Callable[[_SchemaCheck, Any, Any, str, int, Mapping[str, Any]], list[SchemaProblem]]
 
 
-def _bound(applies: Callable[[Any], bool], holds: Callable[[Any, Any], bool]) -> _Keyword:
-    """A keyword that compares: it says nothing of values of another type, and fails for a limit that is none."""
+def _comparison_keyword(applies: Callable[[Any], bool], holds: Callable[[Any, Any], bool]) -> _Keyword:
+    """Make a comparing keyword: it ignores values of other types, and fails if its limit is malformed."""
 
     def check(
-        _self: _Check, wanted: Any, value: Any, name: str, _depth: int, _fields: Mapping[str, Any]
-    ) -> list[Problem]:
+        _self: _SchemaCheck, wanted: Any, value: Any, name: str, _depth: int, _fields: Mapping[str, Any]
+    ) -> list[SchemaProblem]:
         return (
             []
-            if not applies(value) or safely(lambda: holds(value, wanted), otherwise=False)
-            else [Problem("value", name)]
+            if not applies(value) or call_safely(lambda: holds(value, wanted), otherwise=False)
+            else [SchemaProblem("value", name)]
         )
 
     return check
 
 
-def _matches(value: str, pattern: str) -> bool:
+def _matches_pattern(value: str, pattern: str) -> bool:
     return len(value) <= _PATTERN_TEXT and re.search(pattern, value) is not None
 
 
-def _distinct(value: list[Any], wanted: object) -> bool:
-    return wanted is False or not any(_same(a, b) for n, a in enumerate(value[:64]) for b in value[n + 1 :])
+# Only the first 64 items are compared with the rest: the comparisons grow with the square of their number.
+def _has_unique_items(value: list[Any], wanted: object) -> bool:
+    return wanted is False or not any(_json_equal(a, b) for n, a in enumerate(value[:64]) for b in value[n + 1 :])
 
 
 _KEYWORDS: Final[Mapping[str, _Keyword]] = {
-    "type": _Check.kind,
-    "enum": _Check.values,
-    "const": _Check.const,
-    "required": _Check.required,
-    "properties": _Check.properties,
-    "additionalProperties": _Check.additional,
-    "items": _Check.items,
-    "anyOf": _Check.any_of,
-    "oneOf": _Check.one_of,
-    "allOf": _Check.all_of,
-    "$ref": _Check.reference,
-    "minLength": _bound(_text, lambda value, limit: len(value) >= limit),
-    "maxLength": _bound(_text, lambda value, limit: len(value) <= limit),
-    "pattern": _bound(_text, _matches),
-    "minimum": _bound(_number, lambda value, limit: value >= limit),
-    "maximum": _bound(_number, lambda value, limit: value <= limit),
-    "exclusiveMinimum": _bound(_number, lambda value, limit: _number(limit) and value > limit),
-    "exclusiveMaximum": _bound(_number, lambda value, limit: _number(limit) and value < limit),
-    "minItems": _bound(is_list, lambda value, limit: len(value) >= limit),
-    "maxItems": _bound(is_list, lambda value, limit: len(value) <= limit),
-    "uniqueItems": _bound(is_list, _distinct),
-    "minProperties": _bound(is_dict, lambda value, limit: len(value) >= limit),
-    "maxProperties": _bound(is_dict, lambda value, limit: len(value) <= limit),
+    "type": _SchemaCheck.kind,
+    "enum": _SchemaCheck.values,
+    "const": _SchemaCheck.const,
+    "required": _SchemaCheck.required,
+    "properties": _SchemaCheck.properties,
+    "additionalProperties": _SchemaCheck.additional,
+    "items": _SchemaCheck.items,
+    "anyOf": _SchemaCheck.any_of,
+    "oneOf": _SchemaCheck.one_of,
+    "allOf": _SchemaCheck.all_of,
+    "$ref": _SchemaCheck.reference,
+    "minLength": _comparison_keyword(_is_text, lambda value, limit: len(value) >= limit),
+    "maxLength": _comparison_keyword(_is_text, lambda value, limit: len(value) <= limit),
+    "pattern": _comparison_keyword(_is_text, _matches_pattern),
+    "minimum": _comparison_keyword(_is_number, lambda value, limit: value >= limit),
+    "maximum": _comparison_keyword(_is_number, lambda value, limit: value <= limit),
+    "exclusiveMinimum": _comparison_keyword(_is_number, lambda value, limit: _is_number(limit) and value > limit),
+    "exclusiveMaximum": _comparison_keyword(_is_number, lambda value, limit: _is_number(limit) and value < limit),
+    "minItems": _comparison_keyword(is_list, lambda value, limit: len(value) >= limit),
+    "maxItems": _comparison_keyword(is_list, lambda value, limit: len(value) <= limit),
+    "uniqueItems": _comparison_keyword(is_list, _has_unique_items),
+    "minProperties": _comparison_keyword(is_dict, lambda value, limit: len(value) >= limit),
+    "maxProperties": _comparison_keyword(is_dict, lambda value, limit: len(value) <= limit),
 }

@@ -1,8 +1,8 @@
-"""Next steps of a tool's own, asked for by name and kept apart from the agent.
+"""Call a tool's own suggester for next steps, and check the lines that it returns.
 
 A suggester is a callable, or an object with a method `suggest_next_steps`, that takes `query`, `results` and
-`original_question` and returns lines. One that raises, hangs, or returns what is no list of lines costs its own
-suggestions: the default ones are used, and a log line tells. Source: actionable-feedback, "Smart Suggestions".
+`original_question` and returns lines. If it raises, hangs, or returns anything else, its lines are replaced by the
+default ones and the failure is logged. Requirement G-71.
 """
 
 from __future__ import annotations
@@ -12,40 +12,41 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from tellback.errors import InvalidInput
-from tellback.guidance.attempts import attempt_of
-from tellback.guidance.observations.calls import calls_in
-from tellback.guidance.observations.envelope import Suggestion
-from tellback.guidance.observations.schemas import problems
-from tellback.guidance.observations.situation import Situation
-from tellback.guidance.observations.tools import is_final
-from tellback.guidance.observations.values import attribute, is_row, one_line
+from tellback.guidance.observations.calls import parse_calls
+from tellback.guidance.observations.evidence import Suggestion
+from tellback.guidance.observations.schemas import schema_problems
+from tellback.guidance.observations.situation import CallSituation
+from tellback.guidance.observations.tools import is_final_tool_name
+from tellback.guidance.observations.values import is_sequence, safe_attribute
+from tellback.guidance.repeats import attempt_fingerprint
 from tellback.log import get_logger
 from tellback.redaction import redact_text
+from tellback.truncation import single_line
 
-LINES_MAX: Final = 8
+LINES_MAX: Final = 8  # checked, of which at most four are shown
 LINE_MAX: Final = 400
-FAILURES_MAX: Final = 3
-DEFAULT_PATIENCE: Final = 0.25
+FAILURES_MAX: Final = 3  # as of providers: G-39
+DEFAULT_TIMEOUT: Final = 0.25  # seconds that a tool call may be delayed; the default of `TELLBACK_PROVIDER_TIMEOUT`
 
 _log = get_logger("tellback.guidance")
 
 
 class Suggester(Protocol):
-    """A tool that knows what to do with its results."""
+    """An object that suggests next steps for the results of one tool."""
 
     def suggest_next_steps(self, *, query: str, results: Sequence[Any], original_question: str) -> Sequence[str]:
-        """Lines, the most important first; a call in one is written `tool(name: value)`."""
+        """Return lines, the most important first; write a call in a line as `tool(name: value)`."""
         ...
 
 
-Suggesting = Suggester | Callable[..., Sequence[str]]
+AnySuggester = Suggester | Callable[..., Sequence[str]]
 _S = TypeVar("_S")
 
 _registered: dict[str, Any] = {}
 
 
 def suggester(tool: str) -> Callable[[_S], _S]:
-    """Register the decorated function, or an instance of the decorated class, for a tool in all prompts here."""
+    """Register the decorated function, or an instance of the decorated class, for a tool in this process."""
 
     def register(made: _S) -> _S:
         _registered[tool] = made() if isinstance(made, type) else made
@@ -54,42 +55,44 @@ def suggester(tool: str) -> Callable[[_S], _S]:
     return register
 
 
-class Suggesters:
-    """The suggesters of one prompt: those that it was given, then those of the process."""
+class PromptSuggesters:
+    """The suggesters of one prompt: its own, then those registered in the process."""
 
-    def __init__(self, given: Mapping[str, Suggesting] | None = None, patience: float = DEFAULT_PATIENCE) -> None:
-        """Take suggesters by tool; each may take `patience` seconds.
+    def __init__(self, given: Mapping[str, AnySuggester] | None = None, timeout: float = DEFAULT_TIMEOUT) -> None:
+        """Check the given suggesters; each call may take `timeout` seconds.
 
         Raises:
-            InvalidInput: one is neither a callable nor has `suggest_next_steps`.
+            InvalidInput: One is neither callable nor has `suggest_next_steps`.
         """
         for name, made in (given or {}).items():
-            if not callable(made) and not callable(attribute(made, "suggest_next_steps")):
+            if not callable(made) and not callable(safe_attribute(made, "suggest_next_steps")):
                 raise InvalidInput(f"suggesters[{name!r}] is {type(made).__name__}; it needs suggest_next_steps")
         self._given = dict(given or {})
-        self._patience = patience
+        self._timeout = timeout
         self._failures: dict[str, int] = {}
 
-    def ask(self, s: Situation, results: Sequence[Any]) -> list[Suggestion] | None:
-        """The lines of the tool's suggester that may be shown; None where there are none."""
+    def suggestions_for(self, s: CallSituation, results: Sequence[Any]) -> list[Suggestion] | None:
+        """Return the lines of the tool's suggester that may be shown, or None for the default ones."""
         made = self._given.get(s.tool, _registered.get(s.tool))
         if made is None or self._failures.get(s.tool, 0) >= FAILURES_MAX:
             return None
         query = s.query[1] if s.query else ""
-        found, reason = _run(made, query, results, s.question, self._patience)
+        found, reason = _run_suggester(made, query, results, s.question, self._timeout)
         if reason:
-            hung = reason.startswith("did not")  # its thread is still there: one is enough
+            hung = reason.startswith("did not")  # its thread cannot be ended, so a second one must not join it
             failures = FAILURES_MAX if hung else self._failures.get(s.tool, 0) + 1
             self._failures[s.tool] = failures
             ended = self._failures[s.tool] >= FAILURES_MAX
             _log.warning("suggester.failed", tool=s.tool, reason=reason, disabled=ended)
             return None
-        steps = [step for step in (_step(s, line) for line in found[:LINES_MAX]) if step is not None]
+        steps = [step for step in (_checked_step(s, line) for line in found[:LINES_MAX]) if step is not None]
         return steps or None
 
 
-def _run(made: Any, query: str, results: Sequence[Any], question: str, patience: float) -> tuple[list[str], str]:
-    method = attribute(made, "suggest_next_steps")
+def _run_suggester(
+    made: Any, query: str, results: Sequence[Any], question: str, timeout: float
+) -> tuple[list[str], str]:
+    method = safe_attribute(made, "suggest_next_steps")
     do = method if callable(method) else made
     answer: list[Any] = []
     failure: list[str] = []
@@ -100,47 +103,48 @@ def _run(made: Any, query: str, results: Sequence[Any], question: str, patience:
         except BaseException as error:  # noqa: BLE001 - the code of others, in a thread of its own
             failure.append(f"raised {type(error).__name__}")
 
+    # A daemon thread, since nothing can stop code that hangs: it must not keep the agent from exiting.
     thread = threading.Thread(target=work, name="tellback-suggester", daemon=True)
     thread.start()
-    thread.join(patience)
+    thread.join(timeout)
     if failure:
         return [], failure[0]
     if not answer:
-        return [], f"did not return within {patience:g} s"
+        return [], f"did not return within {timeout:g} s"
     given = answer[0]
     if given is None:
         return [], ""
-    if not is_row(given) or not all(isinstance(line, str) for line in given):
+    if not is_sequence(given) or not all(isinstance(line, str) for line in given):
         return [], f"returned {type(given).__name__}, not a list of texts"
     return list(given), ""
 
 
-def _step(s: Situation, line: str) -> Suggestion | None:
-    """The line, if every call in it is of a tool that exists, parses, and did not fail before."""
-    text = one_line(redact_text(line[: 4 * LINE_MAX]).encode("utf-8", "replace").decode(), LINE_MAX)
+def _checked_step(s: CallSituation, line: str) -> Suggestion | None:
+    """Return the line if each call in it names an existing tool, parses, and has not failed before."""
+    text = single_line(redact_text(line[: 4 * LINE_MAX]).encode("utf-8", "replace").decode(), LINE_MAX)
     if not text:
         return None
     call: tuple[str, dict[str, Any]] | None = None
-    for tool, args in calls_in(text):
-        wrong = _wrong(s, tool, args)
+    for tool, args in parse_calls(text):
+        wrong = _rejection_reason(s, tool, args)
         if wrong:
-            _log.info("suggestion.dropped", tool=s.tool, names=one_line(tool, 100), reason=wrong)
+            _log.info("suggestion.dropped", tool=s.tool, names=single_line(tool, 100), reason=wrong)
             return None
-        if args is not None and s.exists(tool) and not is_final(tool):
+        if args is not None and s.tool_exists(tool) and not is_final_tool_name(tool):
             call = call or (tool, args)
     if call is None:
         return Suggestion("custom", text, reason=text)
     return Suggestion("custom", text, call[0], call[1], text.partition(" → ")[0])
 
 
-def _wrong(s: Situation, tool: str, args: dict[str, Any] | None) -> str:
-    """Why a line with this call must not be shown; "" if it may. A word before a bracket is not always a call."""
-    if not s.exists(tool):
+def _rejection_reason(s: CallSituation, tool: str, args: dict[str, Any] | None) -> str:
+    """Return why a line with this call is dropped, or "": `file(s)` looks like a call but is prose."""
+    if not s.tool_exists(tool):
         return "there is no such tool" if args is not None or "_" in tool else ""
     if args is None:
         return ""
-    if problems(s.tools[tool].parameters, args):
+    if schema_problems(s.tools[tool].parameters, args):
         return "the arguments do not parse"
-    attempt = attempt_of(tool, args)
-    failed = attempt in s.memory.failed or (attempt == s.attempt and s.code != "ok")
+    attempt = attempt_fingerprint(tool, args)
+    failed = attempt in s.memory.failed or (attempt == s.fingerprint and s.code != "ok")
     return "that call has failed" if failed else ""

@@ -1,8 +1,10 @@
-"""What plain text says of a failure, a limit or an empty search.
+"""Classify plain text that reports a failure, a limit or an empty search.
 
-Two questions are asked. Of a text that reports a failure: which one (`code_of_error`). Of a text that may be anything:
-whether it is such a report at all (`report_in`). The second is strict, since a page about rate limits, a log that
-mentions a captcha or an article that begins with "Error correction" are good results.
+There are two questions. `code_for_error_text` asks of a text known to report a failure: which one? `code_for_report`
+asks of any text: is it such a report at all? The second is strict, because a page about rate limits, a log that
+mentions a captcha, and an article that begins with "Error correction" are good results. The exclusions below have
+examples in tests/unit/observations (test_classification, test_reports, test_programs). Gaps in the patterns are
+bounded, so a hostile text cannot make a search slow.
 """
 
 from __future__ import annotations
@@ -10,35 +12,42 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tellback.contracts.guidance import Code
-from tellback.guidance.observations.pages import PAGE, visible_text
+from tellback.contracts.guidance import OutcomeCode
 from tellback.guidance.observations.phrases import (
-    ANYTHING,
+    ANY_FAILURE,
     DENIED,
-    INVALID,
-    NOT_THERE,
-    NOTHING,
-    RATE,
+    INVALID_ARGUMENTS,
+    NO_RESULTS,
+    NOT_FOUND,
+    PAGE_START,
+    RATE_LIMITED,
     UNAVAILABLE,
-    UNKNOWN,
-    said_elsewhere,
+    UNKNOWN_TOOL,
+    code_in_other_language,
+    visible_text,
 )
-from tellback.guidance.observations.statuses import code_of
+from tellback.guidance.observations.statuses import code_for_status
 from tellback.guidance.observations.values import TEXT_MAX
 
-_SHORT: Final = 400  # characters of a text that may be nothing but a report
-_SHORTEST: Final = 160  # the same of one that has but to contain what such a report says
+# Characters of a text that may be nothing but a report; articles are longer.
+_SHORT: Final = 400
+# The same for other languages, whose phrases need not begin the text: an article about a film named "Zugriff
+# verweigert" is longer.
+_SHORTEST: Final = 160
+# "function", "action" and "command" are everyday words, so they count only beside the called tool's own name.
 _UNKNOWN_NAMED: Final = r"(?:unknown|no such|unrecogni[sz]ed|undefined|invalid) (?:action|function|method|command)\b"
 _MISSING: Final = r"(?:was |is )?(?:not (?:found|available|registered|known)|does(?: not|n't) exist|unknown)\b"
+# From the text's beginning: a subject, then "not found" or a similar phrase, which ends the sentence or says what was
+# sought. "No Results is an album by ..." and "The lost city was not found until 1911" continue differently.
 _IS_NOTHING: Final = re.compile(
     rf"^\W*(?:(?:(?:i'?m |we'?re |i am |we are )?sorry|oops|unfortunately|result|results|exception|error|note"
     rf"|info)\W+)*"
     rf"(?:(?:i|we|there|it|the (?:search|query|tool)|your (?:search|query))\s.{{0,80}}?)?"
-    rf"(?:no (?:\w+ ){{0,4}}?{ANYTHING}\b(?:\W*$| found| were| was| available| match| returned| for\b| in\b)"
+    rf"(?:no (?:\w+ ){{0,4}}?{ANY_FAILURE}\b(?:\W*$| found| were| was| available| match| returned| for\b| in\b)"
     rf"|none found|"
     rf"nothing (?:was |has )?(?:found|matche[ds])|"
     rf"(?:the )?(?:page|article|entry|topic|document) .{{1,100}}(?:does not exist|doesn't exist|not (?:be )?found)\W*$|"
-    rf"(?:found|returned) (?:no|0|zero) {ANYTHING}|0 (?:results|matches|hits)|not? found\W*$|"
+    rf"(?:found|returned) (?:no|0|zero) {ANY_FAILURE}|0 (?:results|matches|hits)|not? found\W*$|"
     rf"(?:\w+ ){{1,5}}(?:was |were |is |could )?not (?:be )?found\W*$|page id .{{1,120}} does not match|"
     rf"empty (?:result|response)(?:s| set)?\W*$|(?:0|no|zero) rows\b|"
     rf"(?:the )?(?:search|query|lookup|it) (?:has )?(?:returned|yielded|found|gave) (?:no|0|zero) |"
@@ -47,6 +56,8 @@ _IS_NOTHING: Final = re.compile(
     rf"(?:could|can|did)(?: ?not|n't) find any|(?:did|does) not match any|no good \w* ?\w* ?results?)",
     re.IGNORECASE,
 )
+# "Error:", "ValueError:", "[ERROR]:", "Error executing tool x:", with a cross or a warning sign before it. The colon is
+# required, as "Error correction codes are ..." begins an article; `(?!//)` keeps out URLs.
 _SAYS_ERROR: Final = re.compile(
     r"\s*(?:<\w+>\s*)?(?:[\[(*`\u274c\u2716\u2717\u26a0\ufe0f\U0001f6ab]*\s?)(?:(?:tool|execution|internal|fatal|api|runtime|http|command|system|unexpected"
     r"|an?|the)\s+)*"
@@ -56,27 +67,36 @@ _SAYS_ERROR: Final = re.compile(
     r"[\])*`]*\s*(?:\([^)\n]{0,60}\))?\s*:(?!//)\s*\S",
     re.IGNORECASE,
 )
+# A warning comes beside a good result ("Warning: 3 tests were skipped"), and `_EXITED` judges exit codes.
 _WARNS: Final = re.compile(r"\W*\w*(?:warning|exit)\b", re.IGNORECASE)
+# The tags in which Claude Code wraps errors of its tools.
 _MARKED: Final = re.compile(r"\s*<(?:tool_use_|tool_)?error>", re.IGNORECASE)
+# Python, Go and JavaScript.
 _TRACE: Final = re.compile(
     r"\s*(?:(?:Error\S*\s+)?Traceback \(most recent call last\)|panic: .{1,300}\s+goroutine \d"
     r"|uncaught \w*(?:error|exception)\b)",
     re.IGNORECASE,
 )
+# The last line of a Python traceback. Any class name counts, because not all end in "Error".
 _LAST: Final = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Warning|Timeout|Exit|\w+))(?::\s*(.*))?$", re.DOTALL)
-# What is a title or the subject of a sentence goes on otherwise.
+# How a report continues after "Forbidden" or "Access denied". Titles and subjects continue differently: "Forbidden City
+# is a palace", "Permission denied errors on Linux", "Service Unavailable (album)".
 _ENDS: Final = (
     r"(?:\W*$|[.:;,!]|\s[-\u2013\u2014]|\s(?:to|for|by|on|from|at|when|while|because|due|please|you|your|error)\b)"
 )
 _SAYS_FAILED: Final = re.compile(
+    # Claude Code's words for a tool use that its user refused.
     r"\s*(?:the user (?:doesn't|does not|did not|has|denied|rejected|declined)\b.{0,40}(?:proceed|denied"
     r"|rejected|declined|tool)|"
     r"(?:g?make|ninja)(?:\[\d+\])?: \*\*\* .{1,200}\.?\s*$|"
+    # Node's error codes, unless a page explains them: "ECONNRESET is an error code of Node".
     r"(?:connect )?e(?:connrefused|connreset|connaborted|timedout|notfound|ai_again|hostunreach|pipe)\b"
     r"(?! (?:is|are|was|means?|errors?|codes?)\b)|"
+    # One line only: several are a log.
     r"[\[(](?:error|fatal|exception)[\])] [^\n]+\s*$|"
     r"permission to use .{1,80} (?:has been |was )?denied|your request (?:was|has been) (?:blocked|denied"
     r"|rejected)|fatal: |"
+    # What shells say, and an exception's bare class name.
     r"[\w./-]{1,80}: .{1,200}\b(?:no such file or directory|permission denied|command not found)\s*$|"
     r"(?:[a-z_][\w.]{0,80})?(?:error|exception)\W*$|"
     r"an? (?:\w+ )?error (?:has )?occurred|(?:the )?(?:tool"
@@ -94,6 +114,7 @@ _SAYS_FAILED: Final = re.compile(
     rf"(?:permission denied|access denied|(?:service )?(?:temporarily )?unavailable|unauthori[sz]ed|forbidden){_ENDS})",
     re.IGNORECASE,
 )
+# What must follow "rate limit" is listed, because "Rate limiting is a technique ..." begins an article.
 _SAYS_RATE: Final = re.compile(
     r"\W*(?:(?:error|warning|sorry|oops|request (?:failed|denied|blocked))\W+)*(?:(?:api|request|search|http|the"
     r"|github|your)\s+)*"
@@ -106,6 +127,8 @@ _SAYS_RATE: Final = re.compile(
     r"(?:has been )?(?:exceeded|reached)|throttled\b|throttling\w*exception|slow down[.!]?\s*$|please slow down)",
     re.IGNORECASE,
 )
+# A number from 400 to 599 is a status only beside one of these, or after a word such as "HTTP" or "status code": prices
+# and numbers of rows look the same ("total price is 429, but paid 503", "returned 503 rows").
 _PHRASES: Final = (
     r"too many requests|service (?:temporarily )?unavailable|bad gateway|gateway time-?out|not found|forbidden"
     r"|unauthori[sz]ed|"
@@ -113,6 +136,8 @@ _PHRASES: Final = (
     r"|conflict|gone|"
     r"client error|server error|backend fetch failed|origin|(?:temporarily )?unavailable|overloaded|time-?out"
 )
+# `(?![.,]?\d)` keeps out longer numbers, such as 429.50. A bare number counts only as the whole text, and "got 429"
+# only at its end or before a word such as "from".
 _STATUS: Final = re.compile(
     rf"(?:\bhttp(?:/[\d.]+)?(?:[ _-]?(?:error|status))?(?:[ _-]?code)?|\bstatus(?:[ _-]?code)?|\berror[ _-]?code"
     rf"|\bresponse code|\bresponded with)"
@@ -122,18 +147,24 @@ _STATUS: Final = re.compile(
     rf"|^\W*(?:\w*error\W+)?([45]\d\d)\W*$|^\W*\w*error\W+([45]\d\d)\s*[-:(]",
     re.IGNORECASE,
 )
+# Up to 24 characters may stand between the word and the number ("try again in about"). `(?![-:/])` keeps out dates and
+# times of day.
 _WAIT: Final = re.compile(
     r"(?:retry|try again|wait|available again|resets?|retry[- _]?after|retry[- _]?delay"
     r"|back)\b\D{0,24}?(\d{1,7}(?:\.\d{1,6})?)\s*"
     r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?)?\b(?![-:/])",
     re.IGNORECASE,
 )
-_UNITS: Final = {"ms": 0.001, "mi": 60.0, "m": 60.0, "h": 3600.0}
+# The first that the unit begins with; anything else is seconds. "250 milliseconds" was once read as 250 minutes.
+_UNITS: Final = {"ms": 0.001, "milli": 0.001, "m": 60.0, "h": 3600.0}
+# A command that ran too long: its own fault, and no sign that the tool that ran it is unavailable.
 _STOPPED: Final = re.compile(
     r"\W*(?:(?:subprocess\.)?TimeoutExpired\b|(?:\w*error\W+)?(?:the )?(?:shell )?(?:command|process|program|script)\b"
     r".{0,300}? timed[ -]?out\b)",
     re.IGNORECASE | re.DOTALL,
 )
+# Exit codes other than 0. The exclusions keep out "Return code 20417 was made for your parcel" and "Exit code 137 means
+# that ...".
 _EXITED: Final = re.compile(
     r"\s*(?:\w*error\W+)?[\[(]?(?:(?:the )?(?:process|command|program|script)\b.{0,200}? "
     r"(?:exited|failed|finished|ended|terminated|returned) (?:with )?(?:a )?(?:non-?zero )?(?:exit |return )?"
@@ -143,51 +174,54 @@ _EXITED: Final = re.compile(
 )
 
 
-def status_in(text: str) -> int | None:
-    """The HTTP status that a message names; numbers that are something else are none."""
+def http_status_in(text: str) -> int | None:
+    """Return the HTTP status of a failure that a message names; other numbers do not count."""
     match = _STATUS.search(text[:TEXT_MAX])
     number = None if match is None else next((int(group) for group in match.groups() if group), None)
     return number if number is not None and number >= 400 else None
 
 
-def said_wait(text: str) -> float | None:
-    """Seconds that a message asks to wait."""
+def retry_after_in(text: str) -> float | None:
+    """Return the seconds that a message asks to wait."""
     match = _WAIT.search(text[:TEXT_MAX])
     if match is None:
         return None
     unit = (match.group(2) or "s").lower()
-    return float(match.group(1)) * _UNITS.get(unit[:2], _UNITS.get(unit[:1], 1.0))
+    factor = next((seconds for prefix, seconds in _UNITS.items() if unit.startswith(prefix)), 1.0)
+    return float(match.group(1)) * factor
 
 
-def code_of_error(text: str, tool: str = "") -> Code:
-    """What a message that reports a failure reports."""
+def code_for_error_text(text: str, tool: str = "") -> OutcomeCode:
+    """Return the outcome code of a message that is known to report a failure."""
     message = text[:TEXT_MAX]
     if _EXITED.match(message) or _STOPPED.match(message[:_SHORT]):
-        return "error"  # what a program prints, or how long it takes, is not what became of the tool that ran it
-    if RATE.search(message):
+        return "error"  # a program's output and duration say nothing about the tool that ran it
+    # First: a limit that is named says more than a 403 or 503 beside it.
+    if RATE_LIMITED.search(message):
         return "rate_limited"
-    if _unknown(message, tool):
+    if _is_unknown_tool(message, tool):
         return "unknown_tool"
-    status = status_in(message)
-    code = None if status is None else code_of(status)
+    status = http_status_in(message)
+    code = None if status is None else code_for_status(status)
     if code is not None:
         return code
     for pattern, found in _IN_ORDER:
         if pattern.search(message):
             return found
-    return said_elsewhere(message) or "error"
+    return code_in_other_language(message) or "error"
 
 
-_IN_ORDER: Final[tuple[tuple[re.Pattern[str], Code], ...]] = (
+# A message may match several; the list for "unavailable" is the broadest, so it comes last.
+_IN_ORDER: Final[tuple[tuple[re.Pattern[str], OutcomeCode], ...]] = (
     (DENIED, "denied"),
-    (NOTHING, "no_results"),
-    (INVALID, "invalid_arguments"),
+    (NO_RESULTS, "no_results"),
+    (INVALID_ARGUMENTS, "invalid_arguments"),
     (UNAVAILABLE, "unavailable"),
 )
 
 
-def _unknown(message: str, tool: str) -> bool:
-    if UNKNOWN.search(message):
+def _is_unknown_tool(message: str, tool: str) -> bool:
+    if UNKNOWN_TOOL.search(message):
         return True
     if not tool or tool not in message[:300]:
         return False
@@ -196,54 +230,69 @@ def _unknown(message: str, tool: str) -> bool:
     return re.search(said, message[:400], re.IGNORECASE) is not None
 
 
-def misses_tool(message: str, tool: str) -> bool:
-    """Whether a message says of this very tool that it is not there."""
+def reports_tool_missing(message: str, tool: str) -> bool:
+    """Check whether a message says of this very tool that it does not exist."""
     if not tool or tool not in message[:300]:
         return False
-    return only_names(message, tool) or NOT_THERE.search(message[:400]) is not None
+    return is_tool_name_only(message, tool) or NOT_FOUND.search(message[:400]) is not None
 
 
-def only_names(message: str, tool: str) -> bool:
-    """Whether a message is but this tool's name, as that of the KeyError of `tools[name]` is."""
+def is_tool_name_only(message: str, tool: str) -> bool:
+    """Check for a `KeyError` whose message is only the tool's name, as `tools[name]` raises it."""
     error, colon, rest = message[:400].strip().rpartition(": ")
     return bool(colon) and error.endswith("KeyError") and rest.strip("'\"`") == tool
 
 
-def report_in(text: str, tool: str = "") -> Code | None:
-    """The failure or emptiness that a text reports, if it is nothing but such a report; None for any other text."""
+def code_for_report(text: str, tool: str = "") -> OutcomeCode | None:
+    """Return the code of a text that is nothing but a report of failure or emptiness, or None for any other text."""
+    # Gateways answer with a short HTML page, whose tags must neither hide the report nor count toward its length.
     page = re.match(r"\s*<(?:!doctype|html|head|body|title|h1)\b", text[:200], re.IGNORECASE) is not None
     visible = visible_text(text[:20_000]) if page else text
     head = visible[:TEXT_MAX]
-    if page and len(visible) > PAGE:
+    if page and len(visible) > PAGE_START:
         return None
     if any(form.match(head) for form in (_TRACE, _MARKED, _EXITED)) or (
         _SAYS_ERROR.match(head[:600]) and not _WARNS.match(head[:60])
     ):
-        return code_of_error(head, tool)
-    return _of_short(head, tool) if len(visible.strip()) <= _SHORT else None
+        return code_for_error_text(head, tool)
+    return _code_for_short_report(head, tool) if len(visible.strip()) <= _SHORT else None
 
 
-def _of_short(head: str, tool: str) -> Code | None:
+def _code_for_short_report(head: str, tool: str) -> OutcomeCode | None:
     if _SAYS_RATE.match(head):
         return "rate_limited"
     if _IS_NOTHING.match(head):
         return "no_results"
     if _SAYS_FAILED.match(head) or _begins_with_status(head):
-        return code_of_error(head, tool)
-    return said_elsewhere(head) if len(head) <= _SHORTEST else None
+        return code_for_error_text(head, tool)
+    return code_in_other_language(head) if len(head) <= _SHORTEST else None
 
 
 def _begins_with_status(head: str) -> bool:
-    """Whether it opens with a status, and is neither a bare number nor a sentence about one."""
+    """Check whether a text opens with a status, and is neither a bare number nor a sentence about one."""
     start = head[:120].lstrip(" \t\n\"'<*")
     match = _STATUS.match(start)
-    if match is None or start.strip(" .").isdigit() or status_in(start) is None:
+    if match is None or start.strip(" .").isdigit() or http_status_in(start) is None:
         return False
     return re.match(r"\s*(?:is|are|was|means?|status|response|errors?|codes?)\b", start[match.end() :]) is None
 
 
+# The tool, not the program, ended it: Claude Code, OpenHands, Codex, mini-swe-agent, SWE-agent.
+_RAN_OUT: Final = re.compile(
+    r"\s*(?:\[?(?:the )?command (?:timed out|has no new output|did not (?:finish|complete) (?:in|within))"
+    r"|EXECUTION TIMED OUT|command .{0,300}? was cancelled because it took more than|killed by timeout)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def is_timeout(text: str) -> bool:
+    """Check whether a text says that a command or call ran out of time."""
+    head = text[:_SHORT]
+    return _STOPPED.match(head) is not None or _RAN_OUT.match(head) is not None
+
+
 def last_error(text: str) -> tuple[str, str] | None:
-    """The exception's name and message at the end of a traceback."""
+    """Return the exception's name and message at the end of a traceback, or None."""
     if "Traceback (most recent call last)" not in text:
         return None
     lines = [

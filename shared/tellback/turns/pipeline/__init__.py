@@ -1,6 +1,7 @@
-"""The pipeline of a turn: ordered systems that make of a model's response or error what a user receives.
+"""The pipeline of a turn: ordered systems that turn a model's response or error into what the user receives.
 
     … your systems … ─▶ ErrorInterpretation 57 ─▶ Preparation 58 ─▶ Guarantee 59 ─▶ Routing 60
 
-Pure: nothing here reads Redis or the network; a transport is passed in. Source: feedback-guarantee.
+The pipeline is pure: it calls neither Redis nor the network, and its caller passes in the transport. Requirements T-35
+and T-45.
 """

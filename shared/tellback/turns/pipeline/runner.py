@@ -1,25 +1,41 @@
-"""Runs the systems in their order; none of them can stop the rest, or take away what a user is to receive."""
+"""The runner of a turn's pipeline, and the loading of custom systems from entry points and settings.
+
+Systems run in order. None can stop the others or take away the user's response: a system that raises is rolled back,
+and what it leaves invalid is repaired, before the next one runs.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
+from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any, Final, cast
 
-from tellback.contracts.llm import SystemFailure
+from tellback.contracts.turns import SystemFailure
 from tellback.errors import ConfigurationError, InvalidInput, TellbackError
 from tellback.log import get_logger
-from tellback.turns.pipeline.checks import admit, repair, restore, snapshot
-from tellback.turns.pipeline.context import TurnContext
-from tellback.turns.pipeline.failures import cleaned_failure, failure_of, note
-from tellback.turns.pipeline.guarantee import FeedbackGuaranteeSystem
-from tellback.turns.pipeline.interpretation import ErrorInterpretationSystem
-from tellback.turns.pipeline.preparation import OutgoingResponsePreparationSystem
-from tellback.turns.pipeline.routing import ResponseRoutingSystem, Transport
-from tellback.turns.pipeline.system import AgentSystem
-from tellback.turns.words import Words
+from tellback.turns.fallback_text import Words
+from tellback.turns.pipeline.checks import (
+    clean_failure,
+    error_line,
+    failure_from_exception,
+    repair_context,
+    restore_context,
+    sanitize_context,
+    snapshot_context,
+)
+from tellback.turns.pipeline.context import AgentSystem, TurnContext
+from tellback.turns.pipeline.systems import (
+    ErrorInterpretationSystem,
+    FeedbackGuaranteeSystem,
+    OutgoingResponsePreparationSystem,
+    ResponseRoutingSystem,
+    SendResponse,
+)
 
-HOST: Final = "host"  # stands for the system where the context came in with what nobody can send
+HOST_STEP: Final = "host"  # the system name in failures of a context that its host built wrong
+
 BUILT_IN: Final = (
     ErrorInterpretationSystem.name,
     OutgoingResponsePreparationSystem.name,
@@ -29,21 +45,22 @@ BUILT_IN: Final = (
 
 
 class SystemStopped(TellbackError):
-    """A custom system was ended, or not run: the message says why, or the cause is what it raised."""
+    """A custom system was stopped or not run; the message says why, unless the cause is its own exception."""
 
 
-Guard = Callable[[AgentSystem, Callable[[], None]], None]
-"""Calls a custom system: the second argument runs it. May raise to say that it failed, hung or was not run."""
+SystemGuardCallable = Callable[[AgentSystem, Callable[[], None]], None]
+
+"""Calls a custom system by calling the second argument; raises if it failed, hung or was not run."""
 
 _log = get_logger("tellback.turns")
 
 
 class TurnPipeline:
-    """The systems of turns, in order: `run` takes one turn through them.
+    """The ordered systems of turns; `run` takes one turn through them.
 
-    A system that raises has no effect, is recorded in `system_errors`, and the later ones still run. What is no
-    `Exception` (KeyboardInterrupt, SystemExit, a task's cancellation) is the host's own and goes its way; the turn
-    stays open then, and the sweep answers it. Nothing here ends a system that hangs: the workers do.
+    A system that raises has no effect and is recorded in `system_errors`; the later systems still run. An exception
+    that isn't an `Exception` (KeyboardInterrupt, SystemExit, a task's cancellation) belongs to the host and propagates;
+    the turn then stays open until the sweep answers it. The pipeline doesn't stop a system that hangs: workers do.
     """
 
     def __init__(
@@ -54,12 +71,10 @@ class TurnPipeline:
         interpret_errors: bool = False,
         voice_channels: Collection[str] = (),
     ) -> None:
-        """Take systems of your own, the words, and what of ours is optional.
-
-        Of two systems with one order ours runs first, then the one that was given first.
+        """Sort the systems by order; of equal orders a built-in system runs first, then the one given first.
 
         Raises:
-            ConfigurationError: what was given is no system, or has no order, or the name of another.
+            ConfigurationError: a system is invalid, has no usable order, or shares a name with another.
         """
         words = words or Words()
         ours: list[AgentSystem] = [
@@ -76,94 +91,141 @@ class TurnPipeline:
 
     @property
     def names(self) -> list[str]:
-        """The systems in the order in which they run."""
+        """The names of the systems in the order in which they run."""
         before, after = ([system.name for system in part] for part in (self._before, self._after))
         return [*before, ResponseRoutingSystem.name, *after]
 
     def run(
-        self, context: TurnContext, transport: Transport | None = None, *, guard: Guard | None = None
+        self, context: TurnContext, transport: SendResponse | None = None, *, guard: SystemGuardCallable | None = None
     ) -> TurnContext:
-        """Take the context through every system; the same object comes back, its `routing_outcome` set.
+        """Run every system on the context and return the same context with its `routing_outcome` set.
 
-        `guard` calls the systems that are not ours. What a host gave and no system can read is recorded and passed
-        over.
+        `guard` calls the custom systems. Invalid fields in the host's context are recorded and reset.
 
         Raises:
-            InvalidInput: not a `TurnContext`.
+            InvalidInput: `context` isn't a `TurnContext`.
         """
         if not isinstance(cast("object", context), TurnContext):
             raise InvalidInput(f"context: a TurnContext, not {type(context).__name__}")
-        problems = admit(context)
-        _record(context, [SystemFailure(system=HOST, error="InvalidInput", message=told) for told in problems])
+        problems = sanitize_context(context)
+        _record_failures(
+            context, [SystemFailure(system=HOST_STEP, error="InvalidInput", message=problem) for problem in problems]
+        )
         for system in (*self._before, ResponseRoutingSystem(transport), *self._after):
             custom = any(system is each for each in self._custom)
-            self._step(system, context, guard if custom else None, custom=custom)
+            self._run_system(system, context, guard if custom else None, custom=custom)
         return context
 
-    def _step(self, system: AgentSystem, context: TurnContext, guard: Guard | None, *, custom: bool) -> None:
-        before = snapshot(context)
+    def _run_system(
+        self, system: AgentSystem, context: TurnContext, guard: SystemGuardCallable | None, *, custom: bool
+    ) -> None:
+        before = snapshot_context(context)
 
-        def step() -> None:
+        def run_guarded() -> None:
             if system.should_process(context):
                 system.process(context)
 
         try:
             if guard is None:
-                step()
+                run_guarded()
             else:
-                guard(system, step)
-        except Exception as error:  # noqa: BLE001 - a system costs its own work and nothing else
-            restore(context, before)
+                guard(system, run_guarded)
+        except Exception as error:  # noqa: BLE001 - a failing system must not cost the user the answer
+            restore_context(context, before)
+            # SystemStopped only wraps; the type of the system's own exception tells operators more.
             cause = error.__cause__ if isinstance(error, SystemStopped) else None
-            _record(context, [failure_of(system.name, cause or error)])
+            _record_failures(context, [failure_from_exception(system.name, cause or error)])
         else:
-            if custom:
+            if custom:  # the built-in systems leave nothing to repair
                 name = system.name
-                problems = repair(context, before)
-                _record(context, [SystemFailure(system=name, error="InvalidInput", message=told) for told in problems])
+                problems = repair_context(context, before)
+                _record_failures(
+                    context, [SystemFailure(system=name, error="InvalidInput", message=problem) for problem in problems]
+                )
 
 
-def _record(context: TurnContext, failures: Iterable[SystemFailure]) -> None:
+def _record_failures(context: TurnContext, failures: Iterable[SystemFailure]) -> None:
     for given in failures:
-        failure = cleaned_failure(given)
+        failure = clean_failure(given)
         context.system_errors.append(failure)
         _log.warning("turn.system_failed", turn=context.turn.id, system=failure.system, error=failure.error)
 
 
 def check_systems(systems: Iterable[AgentSystem]) -> tuple[AgentSystem, ...]:
-    """The systems, if a pipeline can run them.
+    """Check that a pipeline can run these systems, and return them.
 
     Raises:
-        ConfigurationError: one is no system, has no order, or the name of another.
+        ConfigurationError: a system is invalid, has no usable order, or shares a name with another.
     """
     found: dict[str, AgentSystem] = {}
     for system in systems:
-        name, order = _place(system)
+        name, order = _order_key(system)
         if name in BUILT_IN:
             raise ConfigurationError(f"a system is named {name}, as one of ours: give it another name")
         if name in found:
-            raise ConfigurationError(f"two systems are named {name}: {_kind(found[name])} and {_kind(system)}")
+            raise ConfigurationError(
+                f"two systems are named {name}: {_system_kind(found[name])} and {_system_kind(system)}"
+            )
         if isinstance(order, bool) or not isinstance(order, int | float) or not math.isfinite(order):
             raise ConfigurationError(f"the system {name}: its order is {order!r}; use a number, like 50")
         found[name] = system
     return tuple(found.values())
 
 
-def _place(given: Any) -> tuple[str, object]:
+def _order_key(given: Any) -> tuple[str, object]:
     name: Any = None
     order: Any = None
     try:
+        # A class passes the protocol's isinstance check as well, so a forgotten pair of brackets is caught here.
         if not isinstance(given, type) and isinstance(given, AgentSystem):
             name, order = given.name, given.order
     except Exception as error:
-        raise ConfigurationError(f"{_kind(given)}: its name or order raised {note(str(error), 200)}") from error
-    if not isinstance(name, str) or not name or note(name, 200) != name:
         raise ConfigurationError(
-            f"{_kind(given)} is no AgentSystem: it needs `name` (a short text), `order`, `should_process` and `process`"
+            f"{_system_kind(given)}: its name or order raised {error_line(str(error), 200)}"
+        ) from error
+    if not isinstance(name, str) or not name or error_line(name, 200) != name:
+        raise ConfigurationError(
+            f"{_system_kind(given)} is not an AgentSystem: it needs `name` (a short text), `order`, `should_process` "
+            "and `process`"
         )
     return name, order
 
 
-def _kind(system: object) -> str:
+def _system_kind(system: object) -> str:
     cls = system if isinstance(system, type) else type(system)
     return f"{cls.__module__}.{cls.__qualname__}"
+
+
+ENTRY_POINT_GROUP: Final = "tellback.systems"
+
+
+def load_systems(setting: str) -> tuple[AgentSystem, ...]:
+    """Load the systems of the entry point group `tellback.systems`, then those in `setting`: `module:Class,…`.
+
+    Classes are called without arguments. An entry point that fails is logged and left out, since installing a package
+    must not stop a worker; a system that you name in the setting must load.
+
+    Raises:
+        ConfigurationError: a system in the setting can't be created, or two systems share a name.
+    """
+    found: list[AgentSystem] = []
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        try:
+            found += check_systems([_instantiate(entry.load())])
+        except Exception:  # noqa: BLE001 - another package's bug must not stop the worker
+            _log.exception("system.not_loaded", entry_point=entry.value)
+    for path in (part.strip() for part in setting.split(",") if part.strip()):
+        try:
+            module, _, name = path.partition(":")
+            found.append(_instantiate(getattr(import_module(module), name)))
+        except Exception as error:
+            raise ConfigurationError(f"TELLBACK_SYSTEMS: {path} cannot be made: {error}") from error
+    try:
+        return check_systems(found)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"TELLBACK_SYSTEMS, or the entry points {ENTRY_POINT_GROUP}: {error}") from error
+
+
+def _instantiate(given: Any) -> AgentSystem:
+    system: AgentSystem = given() if isinstance(given, type) else given
+    return system

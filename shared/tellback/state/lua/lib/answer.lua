@@ -1,25 +1,25 @@
--- The one rule of answers, for hosts (answer_turn) and workers (finish_turn) alike; it makes a second call harmless.
+-- The one rule of answers, for hosts (answer_turn) and workers (finish_turn); it makes a second call harmless.
 -- @include turn
 
--- `response` is JSON text, `code` is empty for a response and names the error of a failure, `excerpt` is what the history
--- shows, `late_within` the milliseconds after a fallback in which an answer is still sent. Returns what became of it:
--- accepted, replaced, late, stale, duplicate, closed, merged, or gone where there is no such turn.
+-- `response` is JSON text, `code` names the error of a failure and is '' for a response, `excerpt` is for the history,
+-- `late_within` is how long after a fallback an answer is still sent (ms). Returns accepted, replaced, late, stale,
+-- duplicate, closed, merged, or not_found.
 local function answer_turn(keys, response, code, excerpt, late_within, now)
   local turn = load_turn(keys)
   if not turn then
-    return 'gone'
+    return 'not_found'
   end
   local failed = code ~= ''
-  local told = {text = excerpt, code = failed and code or nil}
-  if turn.state == 'auto' and failed then -- nobody waits, so a failure stays quiet
+  local reported = {text = excerpt, code = failed and code or nil}
+  if turn.state == 'auto' and failed then -- no user waits for an auto turn, so its failure sends nothing
     close_turn(keys, turn.id, 'no_reply', now)
-    tell(keys, turn, 'no_reply', now, {reason = code})
+    report(keys, turn, 'no_reply', now, {reason = code})
     return 'closed'
   end
   if turn.state == 'open' or turn.state == 'finishing' or turn.state == 'auto' then
     close_turn(keys, turn.id, 'responded', now)
     post(keys, turn, 'answer', response, now)
-    tell(keys, turn, 'answered', now, told)
+    report(keys, turn, 'answered', now, reported)
     return 'accepted'
   end
   if turn.state == 'no_reply' then
@@ -32,16 +32,17 @@ local function answer_turn(keys, response, code, excerpt, late_within, now)
     return 'duplicate'
   end
   if replace(keys, turn, response, now) then
-    tell(keys, turn, 'replaced', now, told)
+    report(keys, turn, 'replaced', now, reported)
     return 'replaced'
   end
   write_turn(keys, 'late_at', now)
-  if now - tonumber(turn.closed_at) >= tonumber(late_within) then
+  local since = turn.closed_steady and steady(now) - turn.closed_steady or now - tonumber(turn.closed_at)
+  if since >= tonumber(late_within) then
     write_turn(keys, 'late_delivery', 'dropped')
-    tell(keys, turn, 'stale', now, told)
+    report(keys, turn, 'stale', now, reported)
     return 'stale'
   end
   post(keys, turn, 'late', response, now)
-  tell(keys, turn, 'late', now, told)
+  report(keys, turn, 'late', now, reported)
   return 'late'
 end

@@ -1,12 +1,14 @@
--- For decisions. KEYS[1] holds the reply of this operation id for ten minutes: clients retry, effects do not repeat.
+-- For decisions. The key operation keeps the reply of this operation id for ten minutes: a retry gets the same reply
+-- and has no second effect.
 -- @include clock
+-- constants: OP_LIFETIME
 
 local function replay()
-  return redis.call('GET', KEYS[1])
+  return redis.call('GET', key_operation)
 end
 
 local function answer(reply)
   local json = cjson.encode(reply)
-  redis.call('SET', KEYS[1], json, 'PX', 600000)
+  redis.call('SET', key_operation, json, 'PX', OP_LIFETIME)
   return json
 end

@@ -1,27 +1,27 @@
--- One evaluation: its state, the mailbox, and when it is to be looked at without a tool call. `keys` is
--- {eval=, mail=, due=}. A feedback in the mailbox that came without a tool call says so by its `slot`.
-local WEEK = 604800000
+-- One evaluation: its state, its mailbox and its next timer. `keys` is {eval=, mail=, due=}. Feedback of a timer has a
+-- `slot`.
+-- constants: EVAL_LIFETIME, TIMERS_LIFETIME, MAILBOX_LIFETIME
 local MAIL = 100
 
--- `version` is a new one. `calls` is what take_feedback compares with; after it come the newest calls that are not kept
--- yet, field and line of each in turn.
-local function keep_state(keys, version, state, calls, ...)
+-- `version` is new. take_feedback compares with `calls`; the rest are field and line of each newest call that is not
+-- stored yet.
+local function store_state(keys, version, state, calls, ...)
   redis.call('HSET', keys.eval, 'version', version, 'state', state, 'calls', calls, ...)
-  redis.call('PEXPIRE', keys.eval, WEEK)
+  redis.call('PEXPIRE', keys.eval, EVAL_LIFETIME)
 end
 
--- `at`: '' where time triggers nothing in this evaluation, '-' where it does no more.
+-- `at`: '' if nothing in this evaluation is timed, '-' if nothing is timed any more.
 local function schedule(keys, member, at)
   if at == '-' then
     redis.call('ZREM', keys.due, member)
   elseif at ~= '' then
     redis.call('ZADD', keys.due, at, member)
-    redis.call('PEXPIRE', keys.due, WEEK)
+    redis.call('PEXPIRE', keys.due, TIMERS_LIFETIME)
   end
 end
 
--- Takes out what waits of these slots (a table: slot number -> true).
-local function outdate(keys, slots)
+-- Removes the waiting feedback of these slots (a table: slot number -> true).
+local function drop_outdated(keys, slots)
   for _, raw in ipairs(redis.call('LRANGE', keys.mail, 0, -1)) do
     local slot = cjson.decode(raw).slot
     if slot and slots[slot] then
@@ -33,5 +33,5 @@ end
 local function deliver(keys, ...)
   redis.call('RPUSH', keys.mail, ...)
   redis.call('LTRIM', keys.mail, -MAIL, -1)
-  redis.call('PEXPIRE', keys.mail, WEEK)
+  redis.call('PEXPIRE', keys.mail, MAILBOX_LIFETIME)
 end

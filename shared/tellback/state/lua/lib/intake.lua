@@ -1,16 +1,18 @@
--- For scripts that apply facts. KEYS[1] intake stream, KEYS[2] its lease; ARGV[1] the drainer's fence,
--- ARGV[2] a JSON array of entry ids. An entry leaves the stream in the script that stores its effect.
+-- For scripts that apply events. They declare the keys intake and lease, and the arguments fence, of the consumer, and
+-- entries, a JSON array of ids. An entry leaves the stream in the script that stores its effect.
 -- @include clock
 
--- True when another drainer may hold the stream: return 'fenced' before any write.
+-- True if another consumer may hold the stream; then return 'fenced' before any write.
 local function fenced()
-  return redis.call('GET', KEYS[2]) ~= ARGV[1]
+  return redis.call('GET', key_lease) ~= arg_fence
 end
 
-local function settle()
-  local ids = cjson.decode(ARGV[2])
-  if #ids > 0 then
-    redis.call('XACK', KEYS[1], 'drain', unpack(ids))
-    redis.call('XDEL', KEYS[1], unpack(ids))
+-- Returns whether any of the entries was still there: a caller repeats a script whose reply was lost.
+local function ack()
+  local ids = cjson.decode(arg_entries)
+  if #ids == 0 then
+    return false
   end
+  local pending = redis.call('XACK', key_intake, 'consumer', unpack(ids))
+  return pending + redis.call('XDEL', key_intake, unpack(ids)) > 0
 end

@@ -1,27 +1,30 @@
--- A pool's queue: a sorted set by priority, then by turn. A session's next command gets the turn after its last one, or
--- the present turn if that is later; so sessions take turns, however many commands one of them has queued.
+-- A pool's queue: a sorted set by priority, then by turn. A session's next command gets the turn after its last one,
+-- or the present turn if that is later. Sessions therefore alternate, however many commands one of them has queued.
 -- `joborder` holds `seq`, `now:PRIORITY` (the turn of the last leased command) and `last:PRIORITY:SESSION`.
 -- @include records
+-- @include steady
+-- constants: JOB_LIFETIME, JOBS_LIFETIME, JOBORDER_LIFETIME, POOLS_LIFETIME
 local TURNS = 1099511627776 -- 2^40: priority * TURNS + turn stays exact in a double
 
 -- keys: {job=, jobs=, order=, pools=}
-local function enqueue(keys, id, session, pool, priority, spec, attempt)
+local function enqueue(keys, id, session, pool, priority, spec, attempt, on_lost)
   local last = 'last:' .. priority .. ':' .. session
   local turn = math.max(tonumber(redis.call('HGET', keys.order, 'now:' .. priority) or 0),
     tonumber(redis.call('HGET', keys.order, last) or -1) + 1)
   local member = string.format('%015d:', redis.call('HINCRBY', keys.order, 'seq', 1)) .. id
   redis.call('HSET', keys.order, last, turn)
-  redis.call('PEXPIRE', keys.order, WEEK)
+  redis.call('PEXPIRE', keys.order, JOBORDER_LIFETIME)
   redis.call('ZADD', keys.jobs, priority * TURNS + turn, member)
-  redis.call('PEXPIRE', keys.jobs, WEEK)
-  redis.call('ZADD', keys.pools, now_ms(), pool)
-  redis.call('PEXPIRE', keys.pools, WEEK)
+  redis.call('PEXPIRE', keys.jobs, JOBS_LIFETIME)
+  redis.call('ZADD', keys.pools, steady(now_ms()), pool)
+  redis.call('PEXPIRE', keys.pools, POOLS_LIFETIME)
   redis.call('HSET', keys.job, 'state', 'queued', 'session', session, 'pool', pool, 'spec', spec, 'member', member,
-    'attempt', attempt)
-  redis.call('PEXPIRE', keys.job, WEEK)
+    'attempt', attempt, 'on_lost', on_lost, 'since', now_ms())
+  redis.call('PEXPIRE', keys.job, JOB_LIFETIME)
 end
 
--- Takes a command out of its queue; false if it is not there. An empty queue leaves nothing behind.
+-- Removes a command from its queue; false if it is not there. An empty queue leaves nothing behind, because its order
+-- keeps a field for every session that ever had a command in it.
 local function dequeue(keys, member, pool)
   if redis.call('ZREM', keys.jobs, member) == 0 then
     return false
@@ -30,7 +33,7 @@ local function dequeue(keys, member, pool)
     redis.call('DEL', keys.order)
     redis.call('ZREM', keys.pools, pool)
   else
-    redis.call('ZADD', keys.pools, now_ms(), pool)
+    redis.call('ZADD', keys.pools, steady(now_ms()), pool)
   end
   return true
 end

@@ -1,44 +1,48 @@
--- The outbox of a channel in one shard. `out` holds the conversations that have deliveries, scored by the time from which
--- the first may be taken; `queue` holds one conversation's deliveries in order, each a JSON object:
---   key (idempotency key), turn, session, kind, response (JSON text), at, attempt, waits, and, where they apply,
---   token (taken, and not settled), unsure (an earlier taker never settled), final (ambiguous: not sent again), asks
---   (how often the platform was asked whether it was sent).
-local OUTBOX_LIFE = 604800000
+-- The outbox of a channel in one shard. `out` holds the conversations that have deliveries, scored by the steady time
+-- from which the first may be taken; `queue` holds one conversation's deliveries in order, each a JSON object:
+--   key (idempotency key), turn, session, kind, response (JSON text), at, attempt, waits, and, if they apply, token
+--   (taken and not settled), ambiguous (an earlier taker never settled), given_up (ambiguous: not sent again),
+--   reconciles (how often the platform was asked whether it was sent).
+-- constants: OUT_LIFETIME, OUTQ_LIFETIME, CHANNELS_LIFETIME
 local OUTBOX_CAP = 1000
 local CHANNELS_CAP = 1000
 
--- The first delivery may be taken from `at` on; nothing waits if the queue is empty.
+-- Lets the first delivery be taken from `at` on, or removes the conversation if its queue is empty.
 local function schedule(out, queue, conversation, at)
   if redis.call('EXISTS', queue) == 1 then
     redis.call('ZADD', out, at, conversation)
-    redis.call('PEXPIRE', out, OUTBOX_LIFE)
-    redis.call('PEXPIRE', queue, OUTBOX_LIFE)
+    redis.call('PEXPIRE', out, OUT_LIFETIME)
+    redis.call('PEXPIRE', queue, OUTQ_LIFETIME)
   else
     redis.call('ZREM', out, conversation)
   end
 end
 
--- Appends a delivery; a conversation that waits already keeps its time, so that order holds.
-local function append(out, queue, conversation, delivery, now)
+-- Appends a delivery. NX keeps the time of a conversation that waits already: an earlier time would send its first
+-- delivery again while it is leased. `clock` is `due_now` of lib/steady.
+local function append(out, queue, conversation, delivery, clock)
   redis.call('RPUSH', queue, cjson.encode(delivery))
-  redis.call('ZADD', out, 'NX', now, conversation)
-  redis.call('PEXPIRE', out, OUTBOX_LIFE)
-  redis.call('PEXPIRE', queue, OUTBOX_LIFE)
+  redis.call('ZADD', out, 'NX', clock, conversation)
+  redis.call('PEXPIRE', out, OUT_LIFETIME)
+  redis.call('PEXPIRE', queue, OUTQ_LIFETIME)
 end
 
--- Makes the channel known to listings.
+-- Adds the channel to listings.
 local function use_channel(channels, channel, now)
   redis.call('ZADD', channels, now, channel)
   redis.call('ZREMRANGEBYRANK', channels, 0, -CHANNELS_CAP - 1)
-  redis.call('PEXPIRE', channels, OUTBOX_LIFE)
+  redis.call('PEXPIRE', channels, CHANNELS_LIFETIME)
 end
 
--- The place and the delivery of an idempotency key that nobody has ever taken, or nil.
-local function untaken(queue, key)
+-- The index and delivery of an idempotency key that no transport has ever taken, or nil. No other delivery is decoded:
+-- they may be long, and one that does not decode must not keep a turn from its answer.
+local function unclaimed(queue, key)
+  local name = cjson.encode(key)
   for index = 0, redis.call('LLEN', queue) - 1 do
-    local delivery = cjson.decode(redis.call('LINDEX', queue, index))
-    if delivery.key == key then
-      if delivery.token or delivery.unsure or delivery.final then
+    local raw = redis.call('LINDEX', queue, index)
+    local delivery = string.find(raw, name, 1, true) and cjson.decode(raw)
+    if delivery and delivery.key == key then
+      if delivery.token or delivery.ambiguous or delivery.given_up then
         return nil
       end
       return index, delivery

@@ -1,11 +1,14 @@
--- For scripts that may find a turn lost: Redis failed over, and its last writes are gone. The user waits all the same, so the
--- turn is made again from what its host knows of it. What the session's history and the queue still tell counts first: a turn
--- that was answered is not answered again. Needs lib/turn.
-local CLOSES = {answered = 'responded', replaced = 'responded', fallback = 'fallback', no_reply = 'no_reply', merged = 'merged'}
+-- For scripts that may find a turn lost: Redis failed over and lost its last writes. The user is still waiting, so the
+-- turn is recreated from what its host knows of it. The session's history and the queue have precedence: a turn that
+-- they show as answered is not answered again. Needs lib/turn.
+-- constants: TURN_LIFETIME
+local CLOSES = {
+  answered = 'responded', replaced = 'responded', fallback = 'fallback', no_reply = 'no_reply', merged = 'merged',
+}
 local SETTLES = {delivered = true, ambiguous = true, dead = true, dropped = true}
 
--- What the history still tells of a turn, as fields of it.
-local function told_of(history, id)
+-- Fields of a turn, as far as the history still has them.
+local function reported_of(history, id)
   local found = {}
   for _, raw in ipairs(redis.call('LRANGE', history, 0, -1)) do
     local entry = string.find(raw, id, 1, true) and cjson.decode(raw)
@@ -24,13 +27,14 @@ local function told_of(history, id)
   return found
 end
 
--- The same of the queue, whose deliveries may be long: only the turn's own one is decoded.
+-- The same fields from the queue. Its deliveries may be long, so only the turn's own one is decoded.
 local function queued_of(queue, id)
-  local name = '"key":"' .. id .. ':first"'
+  local key = id .. ':first'
+  local name = cjson.encode(key)
   for index = 0, redis.call('LLEN', queue) - 1 do
     local raw = redis.call('LINDEX', queue, index)
-    if string.find(raw, name, 1, true) then
-      local delivery = cjson.decode(raw)
+    local delivery = string.find(raw, name, 1, true) and cjson.decode(raw)
+    if delivery and delivery.key == key then
       return {state = delivery.kind == 'fallback' and 'fallback' or 'responded', closed_at = delivery.at,
         delivery = delivery.token and 'sending' or 'waiting'}
     end
@@ -38,33 +42,31 @@ local function queued_of(queue, id)
   return {}
 end
 
--- Makes the turn again if it is lost. ARGV from `first` on: id (or '', and nothing is done), channel, conversation, session,
--- message id, language, opened at (ms), state in which it was opened, time (ms) in which it is owed if it is still open then.
--- One that has outlived its days stays gone.
-local function restore(keys, newest, first, now)
-  if ARGV[first] == '' or redis.call('EXISTS', keys.turn) == 1 then
+-- Recreates the turn if it is lost, from the arguments lost_*. A turn older than its lifetime stays deleted.
+local function restore(keys, now)
+  if arg_lost_id == '' or redis.call('EXISTS', keys.turn) == 1 then
     return
   end
-  local opened = math.min(tonumber(ARGV[first + 6]), now)
-  if now - opened >= TURN_LIFE then
+  local opened = math.min(tonumber(arg_lost_opened_at), now)
+  if now - opened >= TURN_LIFETIME then
     return
   end
-  local turn = {id = ARGV[first], channel = ARGV[first + 1], conversation = ARGV[first + 2], opened_at = opened}
-  local found = told_of(keys.history, turn.id)
+  local turn = {id = arg_lost_id, channel = arg_lost_channel, conversation = arg_lost_conversation, opened_at = opened}
+  local found = reported_of(keys.history, turn.id)
   if not found.state then
     found = queued_of(keys.queue, turn.id)
   end
-  found.state = found.state or ARGV[first + 7]
-  write_turn(keys, 'id', turn.id, 'channel', turn.channel, 'conversation', turn.conversation, 'session', ARGV[first + 3],
-    'message_id', ARGV[first + 4], 'language', ARGV[first + 5], 'opened_at', opened)
+  found.state = found.state or arg_lost_state
+  write_turn(keys, 'id', turn.id, 'channel', turn.channel, 'conversation', turn.conversation,
+    'session', arg_lost_session, 'message_id', arg_lost_message_id, 'language', arg_lost_language, 'opened_at', opened)
   for name, value in pairs(found) do
     write_turn(keys, name, value)
   end
   if found.state == 'open' then
-    local within = tonumber(ARGV[first + 8])
-    write_turn(keys, 'within', within, 'deadline', now + within, 'limit', now + within)
-    set_due(keys, turn.id, now + within)
+    local within, clock = tonumber(arg_lost_within_ms), steady(now)
+    write_turn(keys, 'within', within, 'deadline', clock + within, 'limit', clock + within)
+    set_due(keys, turn.id, clock + within, now)
   end
-  enlist(newest, turn)
-  tell(keys, turn, 'restored', now, {state = found.state})
+  add_to_listing(key_turns, turn)
+  report(keys, turn, 'restored', now, {state = found.state})
 end

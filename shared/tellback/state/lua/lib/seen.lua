@@ -1,8 +1,9 @@
--- Ids of events that were applied, in two generations of 50,000.
-local SEEN_LIFE = 604800000
+-- Ids that were applied, in two generations of 50,000: at least the last 50,000 are known, for at most seven days. A
+-- writer that numbers its events needs no ids; see append_events.
+-- constants: SEEN_LIFETIME
 local GENERATION = 50000
 
--- Whether one of these ids, of which there is at least one, was applied before.
+-- True if one of these ids was applied before. Needs at least one id.
 local function any_seen(current, before, ...)
   for _, key in ipairs({current, before}) do
     for _, seen in ipairs(redis.call('SMISMEMBER', key, ...)) do
@@ -14,11 +15,11 @@ local function any_seen(current, before, ...)
   return false
 end
 
--- Remembers ids, of which there is at least one.
-local function see(current, before, ...)
+-- Marks ids as applied. Needs at least one id.
+local function mark_seen(current, before, ...)
   if redis.call('SCARD', current) + select('#', ...) > GENERATION then
     redis.call('RENAME', current, before)
   end
   redis.call('SADD', current, ...)
-  redis.call('PEXPIRE', current, SEEN_LIFE)
+  redis.call('PEXPIRE', current, SEEN_LIFETIME)
 end

@@ -1,12 +1,12 @@
--- A day's counters of guidance in a shard, `WHAT:NAME:MEASURE` or `WHAT:MEASURE`. Names come from outside, so their
--- number is capped: of each WHAT a further one is counted under the name `other`. Service fields: `since` (the first
--- count), `names:WHAT` (how many names) and `name:WHAT:NAME` (a name that counts under its own).
+-- A day's guidance counters in a shard, `WHAT:NAME:MEASURE` or `WHAT:MEASURE`. Names come from outside, so each WHAT
+-- has a cap; further names are counted under `other`. Service fields: `since` (the first count), `names:WHAT` (how
+-- many names) and `name:WHAT:NAME` (a name that is counted under its own).
 -- @include clock
+-- constants: GUIDESTATS_LIFETIME
 local NAMES = 200
-local DAYS_35 = 3024000000
-local FIELDS_AT_ONCE = 1000 -- what `unpack` can surely hold
+local FIELDS_AT_ONCE = 1000 -- safely below the limit of `unpack`
 
--- The marks of those names in `marks`, mark -> WHAT, that count under their own; as long as there is room, new ones too.
+-- The marks in `marks` (mark -> WHAT) whose names are counted under their own; admits new names up to the cap.
 local function admitted(key, marks)
   local order, own, room = {}, {}, {}
   for mark in pairs(marks) do
@@ -33,7 +33,7 @@ local function admitted(key, marks)
   return own
 end
 
--- Adds `counts`, counter -> how many. A flood of names costs one look at each, so that no call takes long.
+-- Adds `counts` (counter -> increment). Names are read in bulk, so that even a flood of them keeps the call short.
 local function tally(key, counts)
   local parts, marks, sums = {}, {}, {}
   for counter in pairs(counts) do
@@ -56,15 +56,15 @@ local function tally(key, counts)
     redis.call('HINCRBY', key, counter, by)
   end
   if next(sums) and redis.call('HSETNX', key, 'since', now_ms()) == 1 then
-    redis.call('PEXPIRE', key, DAYS_35)
+    redis.call('PEXPIRE', key, GUIDESTATS_LIFETIME)
   end
 end
 
--- The same for `n` pairs of counter and increment in ARGV, from `place` on.
-local function tally_given(key, place, n)
+-- Adds pairs of counter and increment.
+local function tally_given(key, pairs_given)
   local counts = {}
-  for index = place, place + 2 * n - 1, 2 do
-    counts[ARGV[index]] = tonumber(ARGV[index + 1])
+  for index = 1, #pairs_given, 2 do
+    counts[pairs_given[index]] = tonumber(pairs_given[index + 1])
   end
   tally(key, counts)
 end

@@ -1,19 +1,21 @@
--- For scripts on one turn. Its seven keys follow each other in KEYS: turn, due set, outbox of the channel, queue of the
--- conversation, channels, history of the session, counters.
+-- For scripts on one turn. They declare the keys turn, due, out (the channel's outbox), queue (of the
+-- conversation), channels, hist (of the session) and turnstats.
 -- @include outbox
 -- @include history
 -- @include turnstats
-local TURN_LIFE = 604800000
+-- @include steady
+-- constants: TURN_LIFETIME, DUE_LIFETIME, TURNS_LIFETIME
+local UNWATCHED = 10000 -- ms without an observation of the clock; sweeps observe it every two seconds
 
-local function turn_keys(first)
+local function turn_keys()
   return {
-    turn = KEYS[first], due = KEYS[first + 1], out = KEYS[first + 2],
-    queue = KEYS[first + 3], channels = KEYS[first + 4], history = KEYS[first + 5],
-    stats = KEYS[first + 6],
+    turn = key_turn, due = key_due, out = key_out, queue = key_queue, channels = key_channels, history = key_hist,
+    stats = key_turnstats,
   }
 end
 
--- The turn as a table, or nil.
+-- The turn as a table, or nil. `deadline` and `limit` are steady times, `set_at` is when they were set. If `set_at` is
+-- in the future, all three were set between a forward step and its observation; they are moved back to start now.
 local function load_turn(keys)
   local flat = redis.call('HGETALL', keys.turn)
   if #flat == 0 then
@@ -23,45 +25,56 @@ local function load_turn(keys)
   for index = 1, #flat, 2 do
     turn[flat[index]] = flat[index + 1]
   end
+  local ahead = tonumber(turn.set_at or 0) - steady(now_ms())
+  if ahead > 0 and turn.deadline then
+    turn.deadline, turn.limit, turn.set_at = turn.deadline - ahead, turn.limit - ahead, turn.set_at - ahead
+    redis.call('HSET', keys.turn, 'deadline', turn.deadline, 'limit', turn.limit, 'set_at', turn.set_at)
+  end
   return turn
 end
 
 local function write_turn(keys, ...)
   redis.call('HSET', keys.turn, ...)
-  redis.call('PEXPIRE', keys.turn, TURN_LIFE)
+  redis.call('PEXPIRE', keys.turn, TURN_LIFETIME)
 end
 
-local function set_due(keys, id, deadline)
-  redis.call('ZADD', keys.due, deadline, id)
-  redis.call('PEXPIRE', keys.due, TURN_LIFE)
+-- Schedules the deadline. If the clock is far beyond its last observation, either nobody sweeps or the clock has
+-- stepped. In case it has, the next sweep gets the turn at once: only soon after the step does `set_at` show how far it
+-- is ahead. A sweep that came after the time to answer would start that time anew.
+local function set_due(keys, id, deadline, now)
+  local clock, last = steady(now)
+  local unknown = last > 0 and clock - last > UNWATCHED
+  redis.call('HSET', keys.turn, 'set_at', clock)
+  redis.call('ZADD', keys.due, unknown and last or deadline, id)
+  redis.call('PEXPIRE', keys.due, DUE_LIFETIME)
 end
 
--- Makes the turn known to listings.
-local function enlist(newest, turn)
+-- Adds the turn to listings.
+local function add_to_listing(newest, turn)
   redis.call('ZADD', newest, turn.opened_at, turn.id)
   redis.call('ZREMRANGEBYRANK', newest, 0, -1001)
-  redis.call('PEXPIRE', newest, TURN_LIFE)
+  redis.call('PEXPIRE', newest, TURNS_LIFETIME)
 end
 
--- Ends the obligation; the user's text is needed no longer.
+-- Closes the turn and deletes the user's text, which nothing needs any more.
 local function close_turn(keys, id, state, now)
   redis.call('HDEL', keys.turn, 'text')
   redis.call('ZREM', keys.due, id)
-  write_turn(keys, 'state', state, 'closed_at', now)
+  write_turn(keys, 'state', state, 'closed_at', now, 'closed_steady', (steady(now)))
 end
 
--- One history entry, counted. `fields` are added to those that every entry of a turn has.
-local function tell(keys, turn, event, now, fields)
+-- Appends one history entry and counts it. `fields` are added to those that every entry of a turn has.
+local function report(keys, turn, event, now, fields)
   local entry = {kind = 'turn', event = event, at = now, turn = turn.id, channel = turn.channel,
     conversation = turn.conversation}
   for name, value in pairs(fields) do
     entry[name] = value
   end
-  remember(keys.history, cjson.encode(entry))
+  append_history(keys.history, cjson.encode(entry))
   count(keys.stats, 'turn:' .. event)
 end
 
--- Takes the delivery out for which there is no room, and says so: its turn, its history and the counters.
+-- Evicts the delivery that `check_eviction` chose, and reports that to its turn, its history and the counters.
 local function drop(keys, turn, now)
   local lost, error = keys.dropped.delivery, 'the outbox of the conversation was full'
   local late = lost.kind == 'late'
@@ -70,13 +83,13 @@ local function drop(keys, turn, now)
     redis.call('HSET', keys.dropped.turn, late and 'late_delivery' or 'delivery', 'dropped',
       late and 'late_outcome' or 'outcome', cjson.encode({attempted = false, permanent = true, error = error}))
   end
-  remember(keys.dropped.history, cjson.encode({kind = 'turn', event = 'dropped', at = now, turn = lost.turn,
+  append_history(keys.dropped.history, cjson.encode({kind = 'turn', event = 'dropped', at = now, turn = lost.turn,
     channel = turn.channel, conversation = turn.conversation, sent = lost.kind, key = lost.key, error = error}))
   count_delivery(keys.stats, 'dropped', turn.channel)
 end
 
--- Puts one response into the outbox: the first answer of a turn (answer, fallback) or a late one, which refers to the
--- user's message. Where the queue was full, `crowded` of lib/room has found what goes.
+-- Adds one response to the outbox: a turn's first one (answer, fallback) or a late one, which refers to the user's
+-- message. If the queue is full, `check_eviction` of lib/eviction has chosen a delivery to evict.
 local function post(keys, turn, kind, response, now)
   local suffix, field = ':first', 'delivery'
   if kind == 'late' then
@@ -88,7 +101,7 @@ local function post(keys, turn, kind, response, now)
   append(keys.out, keys.queue, turn.conversation, {
     key = turn.id .. suffix, turn = turn.id, session = turn.session, kind = kind, response = response, at = now,
     attempt = 0, waits = 0, reply_to = kind == 'late' and turn.message_id or nil,
-  }, now)
+  }, due_now(now))
   use_channel(keys.channels, turn.channel, now)
   write_turn(keys, field, 'waiting')
   if kind ~= 'late' and turn.state ~= 'auto' and turn.state ~= 'fallback' then
@@ -96,8 +109,7 @@ local function post(keys, turn, kind, response, now)
   end
 end
 
--- Takes the place of the turn's fallback, if no transport ever had it: it waits, or there was no room for it. Returns
--- whether it did.
+-- Replaces the turn's fallback if no transport ever took it: it still waits, or it was evicted. Returns true if it did.
 local function replace(keys, turn, response, now)
   if turn.delivery == 'dropped' then
     redis.call('HDEL', keys.turn, 'outcome')
@@ -105,7 +117,7 @@ local function replace(keys, turn, response, now)
     write_turn(keys, 'state', 'responded')
     return true
   end
-  local index, delivery = untaken(keys.queue, turn.id .. ':first')
+  local index, delivery = unclaimed(keys.queue, turn.id .. ':first')
   if not index then
     return false
   end

@@ -1,7 +1,7 @@
--- What became of a shard's turns and deliveries since its first: a hash of counters that only grow.
---   turn:EVENT · delivery:EVENT:CHANNEL · answer:BUCKET, fallback:BUCKET (time to the first answer) · overdue:BUCKET (how
---   long after its deadline a turn got its fallback); a BUCKET is an upper bound in milliseconds, `inf`, or `sum`.
--- Channels come from outside: once the hash has STATS_CAP fields, a further one counts under the name `other`.
+-- Outcomes of a shard's turns and deliveries: a hash of counters that only grow.
+--   turn:EVENT, delivery:EVENT:CHANNEL, answer:BUCKET and fallback:BUCKET (time to the first answer), overdue:BUCKET
+--   (time from the deadline to the fallback); a BUCKET is an upper bound in milliseconds, `inf`, or `sum`.
+-- Channels come from outside: once the hash has STATS_CAP fields, a further channel is counted under `other`.
 local STATS_CAP = 150
 local BOUNDS = {100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000, 120000, 300000, 900000, 3600000}
 
@@ -19,6 +19,7 @@ end
 
 local function observe(stats, name, ms)
   local bucket = 'inf'
+  ms = math.max(0, ms) -- negative after the server's clock stepped back; a counter must not shrink
   for _, bound in ipairs(BOUNDS) do
     if ms <= bound then
       bucket = bound

@@ -1,0 +1,90 @@
+"""The one backoff: the pauses between the tries of a call, and the loops that make them.
+
+tenacity runs the loops. It loads with the first of them, which takes some 15 ms, and 40 ms more where tornado is
+installed. What starts with each tool call or must not stall uses `Backoff.pauses` alone (docs/decisions/libraries.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from tellback import clock
+from tellback.errors import Unavailable
+
+if TYPE_CHECKING:
+    import threading  # `tellback hook` starts without it
+
+T = TypeVar("T")
+
+
+class Backoff(NamedTuple):
+    """Pauses in seconds that grow by `factor` from `first` to `longest`; without `longest`, all are the first."""
+
+    first: float
+    longest: float = 0.0
+    factor: float = 2.0
+
+    def pauses(self) -> Generator[float]:
+        """Yield the pauses, without end."""
+        pause = self.first
+        while True:
+            yield pause
+            pause = max(self.first, min(self.factor * pause, self.longest))
+
+
+def retry(
+    call: Callable[[], T],
+    backoff: Backoff,
+    *,
+    end: float = math.inf,
+    tries: float = math.inf,
+    stop: threading.Event | None = None,
+    report: Callable[[BaseException], object] | None = None,
+) -> T:
+    """Repeat a call until it does not raise `Unavailable`; `report` gets the error before each pause.
+
+    Raises:
+        Unavailable: the call failed at or after the monotonic time `end`, `tries` times, or once `stop` was set.
+    """
+    try:
+        return call()  # a call that succeeds pays nothing for tenacity
+    except Unavailable as error:
+        failure: Unavailable | None = error
+
+    def attempt() -> T:
+        nonlocal failure
+        if failure is None:
+            return call()
+        first, failure = failure, None  # the attempt above was the first of the loop
+        raise first
+
+    from tenacity import RetryCallState, Retrying, retry_if_exception_type  # noqa: PLC0415 - see above
+
+    def is_over(state: RetryCallState) -> bool:
+        over = state.attempt_number >= tries or clock.monotonic() >= end
+        return over or (stop is not None and stop.is_set())
+
+    def announce(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        if report is not None and error is not None:
+            report(error)
+
+    pauses = backoff.pauses()
+    return Retrying(
+        retry=retry_if_exception_type(Unavailable),
+        wait=lambda _: next(pauses),
+        stop=is_over,
+        sleep=partial(_pause, stop),
+        before_sleep=announce,
+        reraise=True,
+    )(attempt)
+
+
+def _pause(stop: threading.Event | None, seconds: float) -> None:
+    if stop is None:
+        clock.sleep(seconds)
+    else:
+        stop.wait(seconds)

@@ -1,0 +1,287 @@
+"""Kombu's Redis transport, extended for failover and for malformed messages.
+
+After a failover the old primary answers with READONLY; these transports then reconnect and resolve the address again. A
+message that Celery cannot handle is rejected and logged instead of ending the worker. Needs kombu, which comes with the
+workers.
+
+Messages are checked before Celery sees them. Anyone with access to the broker can put anything into a queue, and Celery
+and kombu do not check a message's structure. A body that was not base64, or had no arguments, crashed the worker that
+read it, and then each of its successors.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from queue import Empty
+from typing import Annotated, Any, Final, cast
+
+import msgspec
+from kombu.transport import TRANSPORT_ALIASES, redis, virtual
+from redis import exceptions
+
+from tellback.log import get_logger
+from tellback.names import Family, Task
+from tellback.redaction import redact_text
+
+Short = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+
+Shard = Annotated[int, msgspec.Meta(ge=0)]
+
+_ARGUMENTS: Final[dict[str, Any]] = {
+    Task.CONSUME: tuple[Short, Shard, Family],
+    Task.RUN_JOB: tuple[Short, Shard, Short],
+    Task.FIRE_TIMERS: tuple[Short, Shard],
+    Task.WAKE_STREAMS: tuple[Short],
+    Task.SWEEP_TURNS: tuple[Short],
+    Task.SWEEP_JOBS: tuple[Short],
+    Task.DECAY: Annotated[list[Short], msgspec.Meta(min_length=1, max_length=2)],  # a run that continues: its token
+}
+
+
+class _Delivery(msgspec.Struct):
+    exchange: str
+    routing_key: str
+
+
+class _Properties(msgspec.Struct):
+    delivery_tag: Short
+    delivery_info: _Delivery
+    body_encoding: str | None = None
+    priority: int | None = 0
+    correlation_id: str | None = None
+    reply_to: str | None = None
+
+
+class _Envelope(msgspec.Struct):
+    """The parts that kombu reads of every message, including those between workers."""
+
+    properties: _Properties
+    body: str = ""
+    content_type: str | None = msgspec.field(default=None, name="content-type")
+    content_encoding: str | None = msgspec.field(default=None, name="content-encoding")
+    headers: dict[str, Any] | None = None
+
+
+class _Headers(msgspec.Struct):
+    """The headers that Celery reads of a task's message."""
+
+    task: Short
+    id: Short
+    root_id: str | None = None
+    parent_id: str | None = None
+    group: str | None = None
+    eta: str | None = None
+    expires: str | None = None
+    retries: int = 0
+    timelimit: tuple[float | None, float | None] = (None, None)
+    shadow: str | None = None
+    argsrepr: str | None = None
+    kwargsrepr: str | None = None
+    origin: str | None = None
+    ignore_result: bool = False
+
+
+class _Embedded(msgspec.Struct):
+    callbacks: list[Any] | None = None
+    errbacks: list[Any] | None = None
+    chain: list[Any] | None = None
+    chord: Any = None
+
+
+class Unfit(ValueError):
+    """A message has the wrong structure; nothing of it was run."""
+
+
+def check_envelope(raw: Any) -> None:
+    """Check the parts that kombu reads of every message.
+
+    Raises:
+        Unfit: a part is missing or of the wrong type, or the message is compressed.
+    """
+    envelope = _converted(raw, _Envelope, "the message")
+    # A small compressed body could expand to any size in the worker's memory.
+    if envelope.headers and "compression" in envelope.headers:
+        raise Unfit("it is compressed, which no client of ours does")
+    _body(envelope)
+
+
+def check_task(raw: Any) -> None:
+    """Check a message in a queue of tasks; for our own tasks also the types of their arguments.
+
+    Raises:
+        Unfit: a part is missing or of the wrong type.
+    """
+    envelope = _converted(raw, _Envelope, "the message")
+    headers = _converted(envelope.headers or {}, _Headers, "the headers")
+    if envelope.content_type != "application/json" or (envelope.content_encoding or "").lower() != "utf-8":
+        raise Unfit("its content is not JSON in UTF-8")
+    try:
+        arguments, keywords, embedded = msgspec.json.decode(
+            _body(envelope), type=tuple[list[Any], dict[str, Any], _Embedded]
+        )
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Unfit(f"the body: {error}") from None
+    if headers.task in _ARGUMENTS:
+        _converted(arguments, _ARGUMENTS[headers.task], "the arguments")
+        if keywords or headers.eta or any(msgspec.structs.astuple(embedded)):
+            raise Unfit("it has keyword arguments, a time to wait for, or tasks that follow; ours have none")
+
+
+def _body(envelope: _Envelope) -> bytes:
+    if envelope.properties.body_encoding != "base64":
+        return envelope.body.encode("utf-8", "replace")
+    try:
+        return base64.b64decode(envelope.body.encode("ascii"), validate=True)
+    except ValueError:  # UnicodeEncodeError is one
+        raise Unfit("the body is not base64") from None
+
+
+def _converted(value: Any, type_: Any, where: str) -> Any:
+    try:
+        return msgspec.convert(value, type_)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise Unfit(f"{where}: {error}") from None
+
+
+SHOWN: Final = 200  # characters of a rejected message in the log
+
+_ERRORS: Final[tuple[type[Exception], ...]] = (
+    *cast("Any", redis.Transport).connection_errors,
+    # Errors of a server that is no longer the primary. As connection errors they make kombu reconnect.
+    exceptions.ReadOnlyError,
+    exceptions.ClusterDownError,  # the base class of MasterDownError
+)
+
+BROKER_ERRORS: Final[tuple[type[Exception], ...]] = (*_ERRORS, *cast("Any", redis.Transport).channel_errors)
+
+on_rejected: Final[list[Callable[[], None]]] = []
+
+"""Called for each rejected message, to count it."""
+
+_log = get_logger("tellback.broker")
+
+
+def rejected(queue: str, reason: object, raw: object) -> None:
+    """Log a rejected message with the start of its content, and call `on_rejected`."""
+    _log.error("broker.rejected", queue=queue, reason=str(reason), head=redact_text(repr(raw)[:SHOWN]))
+    for listener in on_rejected:
+        listener()
+
+
+class _Message(virtual.Message):
+    """A message whose constructor never raises; `fault` has the error of a malformed one."""
+
+    def __init__(self, payload: Any, channel: Any = None, **kwargs: Any) -> None:
+        # kombu builds the message outside any handler of ours: an exception here would end the worker.
+        self.raw = payload
+        self.fault = _fault(payload)
+        super().__init__(_empty() if self.fault else payload, channel=channel, **kwargs)
+
+
+def _fault(payload: Any) -> Unfit | None:
+    try:
+        check_envelope(payload)
+    except Unfit as fault:
+        return fault
+    return None
+
+
+def _check(message: Any, *, tasks: bool) -> None:
+    if message.fault:
+        raise message.fault
+    if tasks:
+        check_task(message.raw)
+
+
+def _empty() -> dict[str, Any]:
+    """Return a valid empty message as a stand-in for a malformed one, for kombu to acknowledge."""
+    delivery = {"exchange": "", "routing_key": ""}
+    return {"body": "", "properties": {"delivery_tag": str(uuid.uuid4()), "delivery_info": delivery}}
+
+
+@contextmanager
+def _rejecting() -> Generator[None]:
+    """Reject a message that kombu cannot decode, as if none had come.
+
+    Besides invalid JSON these are its typed values, `{"__type__": ...}`, whose decoders raise whatever they please.
+    """
+    try:
+        yield
+    except Empty:
+        raise
+    except BROKER_ERRORS:
+        raise
+    except Exception as error:  # noqa: BLE001 - see above
+        rejected("", f"it cannot be decoded: {type(error).__name__}", "")
+        raise Empty from None
+
+
+class _Guard:
+    """The handling, in both channels, of messages that cannot be read or that Celery cannot process."""
+
+    Message = _Message
+
+    def basic_consume(
+        self: Any,
+        queue: str,
+        no_ack: bool,  # noqa: FBT001 - kombu's signature
+        callback: Callable[[Any], Any],
+        *args: Any,
+        **kw: Any,
+    ) -> Any:
+        """Consume from a queue; a bad message ends neither the consumer nor the worker."""
+
+        def guarded(message: Any) -> None:
+            try:
+                _check(message, tasks=not no_ack)  # messages between workers need no acknowledgement and are no tasks
+                callback(message)
+            except BROKER_ERRORS:
+                raise
+            except Exception as fault:  # noqa: BLE001 - whatever Celery makes of a forged message
+                rejected(queue, fault if isinstance(fault, Unfit) else repr(fault), message.raw)
+                if not no_ack and not message.acknowledged:
+                    message.reject()
+
+        return super().basic_consume(queue, no_ack, guarded, *args, **kw)  # type: ignore[misc]  # mixed in
+
+    def _brpop_read(self, **options: Any) -> Any:
+        """Read the next message of a queue; kombu decodes it here and offers no other place to reject it."""
+        with _rejecting():
+            return super()._brpop_read(**options)  # type: ignore[misc]  # as above
+
+    def _receive_one(self, client: Any) -> Any:
+        """Read the next message that was published to all workers, as above."""
+        with _rejecting():
+            return super()._receive_one(client)  # type: ignore[misc]  # as above
+
+
+class Channel(_Guard, redis.Channel):  # type: ignore[misc]  # the stub of kombu is narrower than kombu
+    """A channel to one Redis."""
+
+
+class SentinelChannel(_Guard, redis.SentinelChannel):  # type: ignore[misc]  # as above
+    """A channel to the primary that Sentinel names."""
+
+
+class BrokerTransport(redis.Transport):
+    """The transport of `redis://`, `rediss://` and `redis+socket://`."""
+
+    Channel = Channel
+    connection_errors = _ERRORS
+
+
+class SentinelTransport(redis.SentinelTransport):
+    """The transport of `sentinel://`."""
+
+    Channel = SentinelChannel
+    connection_errors = _ERRORS
+
+
+def install() -> None:
+    """Make kombu use these transports in this process; it still handles URLs, TLS and Sentinel itself."""
+    for alias in ("redis", "rediss"):
+        TRANSPORT_ALIASES[alias] = f"{__name__}:BrokerTransport"
+    TRANSPORT_ALIASES["sentinel"] = f"{__name__}:SentinelTransport"

@@ -1,0 +1,216 @@
+"""Publish the signals of a file in order, each line exactly once however often `tellback signal` is run.
+
+The publisher saves its position only after a chunk is flushed, so that a crash repeats signals and never skips any;
+`signal_file` explains why a repeated signal counts once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+import msgspec
+
+from tellback.cli.common import echo
+from tellback.cli.signal_file import (
+    FileCursor,
+    FilePosition,
+    SignalLine,
+    new_digest,
+    open_cursor,
+    parse_signal,
+    read_lines,
+)
+from tellback.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tellback.client.connection import Tellback
+    from tellback.contracts.signals import SignalItem
+
+CHUNK: Final = 500  # lines published between two saves of the position, each an fsync
+CHUNK_BYTES: Final = 4 << 20  # bounds memory where lines are long
+MAX_REPORTED: Final = 100  # rejected lines named on standard error; --rejects keeps them all
+
+
+class PublishResult(msgspec.Struct, kw_only=True):
+    """The outcome of one run; `skipped` counts the lines that an earlier run published."""
+
+    file: str
+    bank: str | None
+    published: int = 0
+    rejected: int = 0
+    skipped: int = 0
+
+
+class RejectedLines:
+    """Reports invalid lines on standard error, and writes them to the file of --rejects, if any."""
+
+    def __init__(self, name: str, out: IO[bytes] | None) -> None:
+        self._name = name
+        self._out = out
+        self.count = 0
+
+    def add(self, line: SignalLine, reason: str) -> None:
+        """Report a line with the reason for its rejection."""
+        self.count += 1
+        if self.count <= MAX_REPORTED:
+            echo(f"{self._name}:{line.number}: {reason}", err=True)
+        elif self.count == MAX_REPORTED + 1:
+            echo(f"{self._name}: more invalid lines follow; use --rejects FILE to keep them all", err=True)
+        if self._out is not None:
+            kept = {"line": line.number, "error": reason, "text": line.display_text}
+            self._out.write(json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+
+    @property
+    def size(self) -> int:
+        """The size of the --rejects file in bytes, after flushing it."""
+        if self._out is None:
+            return 0
+        self._out.flush()
+        return self._out.tell()
+
+
+class SignalFilePublisher:
+    """Publishes the lines of one input to their banks; `bank` is that of lines that name none."""
+
+    def __init__(self, tb: Tellback, name: str, *, bank: str | None, session: str | None) -> None:
+        self._tb = tb
+        self._bank = bank
+        self._session = session
+        self.done = PublishResult(file=name, bank=bank)
+        self._chunk: dict[str, list[SignalItem]] = {}
+        self._place: FilePosition | None = None
+        self._unsaved = self._unsaved_bytes = 0
+
+    def run(
+        self, lines: Iterator[SignalLine], rejects: RejectedLines, cursor: FileCursor | None, rejects_file: str
+    ) -> None:
+        """Publish every valid line, and save the position after each chunk."""
+        for line in lines:
+            if not self._take_line(line, rejects, cursor):
+                break  # it is the last line; a later run reads it again, when its writer may have completed it
+            self._unsaved += 1
+            self._unsaved_bytes += len(line.raw)
+            if cursor is not None:
+                self._place = msgspec.structs.replace(
+                    cursor.place, lines=line.number, offset=line.end, digest=line.digest, rejects=rejects_file
+                )
+            if self._unsaved == CHUNK or self._unsaved_bytes > CHUNK_BYTES:
+                self._publish_chunk(rejects, cursor)
+        self._publish_chunk(rejects, cursor)
+
+    def _take_line(self, line: SignalLine, rejects: RejectedLines, cursor: FileCursor | None) -> bool:
+        """Add a line's signal to the chunk or reject it; return False for a last line that looks incomplete."""
+        if not line.raw.strip():
+            return True
+        try:
+            bank, item = parse_signal(line, self._bank)
+        except InvalidInput as error:
+            torn = cursor is not None and not line.ended
+            rejects.add(line, f"{error}{'; the line is incomplete, and the next run reads it again' if torn else ''}")
+            self.done.rejected += 1
+            return not torn
+        if cursor is not None and not item.signal_id:
+            item = msgspec.structs.replace(item, signal_id=f"{cursor.place.run}-{line.number}")
+        self._chunk.setdefault(bank, []).append(item)
+        return True
+
+    def _publish_chunk(self, rejects: RejectedLines, cursor: FileCursor | None) -> None:
+        for bank, items in self._chunk.items():
+            self.done.published += self._tb.bank(bank).signal(items, session=self._session)
+        self._tb.flush()
+        self._chunk, self._unsaved, self._unsaved_bytes = {}, 0, 0
+        if cursor is not None and self._place is not None:
+            cursor.save(msgspec.structs.replace(self._place, rejects_size=rejects.size))
+
+
+def publish_file(
+    tb: Tellback, file: Path, *, bank: str | None, session: str | None, rejects: Path | None, again: bool
+) -> PublishResult:
+    """Publish a file from where the last run stopped; `-` is standard input, which has no saved position.
+
+    Raises:
+        InvalidInput: the file can't be read, or its published part has changed.
+        StateConflict: another process is publishing it.
+    """
+    if rejects is not None and rejects.resolve() == file.resolve():
+        raise InvalidInput(f"--rejects {rejects} is the input file: choose another")
+    if str(file) == "-" or not file.is_file():
+        return _publish_stream(tb, file, bank, session, rejects)
+    publication = SignalFilePublisher(tb, str(file), bank=bank, session=session)
+    with _open_file(file) as source, open_cursor(tb.context.settings, file, bank) as cursor:
+        cursor.start_over() if again else cursor.resume(source)
+        place = cursor.place
+        publication.done.skipped = place.lines
+        kept_rejects = str(rejects.resolve()) if rejects else ""
+        size = place.rejects_size if place.rejects == kept_rejects else 0
+        with _open_rejects(str(file), rejects, size) as wrong, _progress(file.stat().st_size, place.offset) as advance:
+            lines = read_lines(source, cursor.digest, place.lines, place.offset)
+            publication.run(_with_progress(lines, advance), wrong, cursor, kept_rejects)
+    return publication.done
+
+
+def _publish_stream(
+    tb: Tellback, file: Path, bank: str | None, session: str | None, rejects: Path | None
+) -> PublishResult:
+    name = "standard input" if str(file) == "-" else str(file)
+    publication = SignalFilePublisher(tb, name, bank=bank, session=session)
+    with (
+        _open_stdin() if str(file) == "-" else _open_file(file) as source,
+        _open_rejects(name, rejects, 0) as wrong,
+        _progress(None, 0) as advance,
+    ):
+        publication.run(_with_progress(read_lines(source, new_digest()), advance), wrong, None, "")
+    return publication.done
+
+
+def _with_progress(lines: Iterator[SignalLine], advance: Callable[[int], None]) -> Iterator[SignalLine]:
+    for line in lines:
+        yield line
+        advance(line.length)
+
+
+@contextmanager
+def _open_stdin() -> Generator[IO[bytes]]:
+    yield sys.stdin.buffer
+
+
+@contextmanager
+def _open_file(file: Path) -> Generator[IO[bytes]]:
+    try:
+        source = file.open("rb")
+    except OSError as error:
+        raise InvalidInput(f"{file}: {error.strerror}") from error
+    with source:
+        yield source
+
+
+@contextmanager
+def _open_rejects(name: str, file: Path | None, size: int) -> Generator[RejectedLines]:
+    """Open the --rejects file; a resumed run keeps its first `size` bytes, which match the saved position."""
+    if file is None:
+        yield RejectedLines(name, None)
+        return
+    try:
+        out = file.open("r+b" if size and file.is_file() else "wb")
+        out.seek(out.truncate(min(size, file.stat().st_size)))
+    except OSError as error:
+        raise InvalidInput(f"--rejects {file}: {error.strerror}") from error
+    with out:
+        yield RejectedLines(name, out)
+
+
+@contextmanager
+def _progress(total: int | None, done: int) -> Generator[Callable[[int], None]]:
+    """Show a progress bar of bytes if standard error is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
+        task = progress.add_task("signals", total=total, completed=done)
+        yield lambda length: progress.update(task, advance=length)

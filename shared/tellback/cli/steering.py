@@ -1,0 +1,138 @@
+"""`tellback ps`, `cancel`, `waive` and `audit`: see what is under way, steer it, and read who did so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tellback.cli.common import (
+    COMMANDS,
+    OPERATE,
+    JsonOption,
+    TeamOption,
+    UrlOption,
+    client,
+    echo,
+    print_json,
+    show_rows,
+)
+from tellback.errors import InvalidInput, NotFound
+from tellback.sanitize import terminal_line
+
+if TYPE_CHECKING:
+    from tellback.client.connection import Tellback
+    from tellback.state.job_listing import JobListing, ListedJob
+
+ByOption = Annotated[str, typer.Option("--by", help="Your name, for the audit log. Default: user@host.")]
+WhyOption = Annotated[str, typer.Option("--why", help="Your reason, for the audit log.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (ps, cancel, waive):
+        app.command(command.__name__, rich_help_panel=COMMANDS)(command)
+    app.command("audit", rich_help_panel=OPERATE)(audit)
+
+
+def ps(
+    *,
+    session: Annotated[str | None, typer.Option(help="Show only this session's commands.")] = None,
+    as_json: JsonOption = False,
+    redis_url: UrlOption = None,
+    team: TeamOption = None,
+) -> None:
+    """List commands that have no record yet: running, queued, or submitted and not yet seen by a worker."""
+    with client(redis_url, team) as tb:
+        now, found = tb.context.database.now_ms(), _listing(tb).unfinished(session)
+    rows = [job_row(job, now) for job in found]
+    columns = ("command_id", "state", "for", "session", "host", "command", "note")
+    show_rows(rows, as_json=as_json, columns=columns, spare=("note", "host"), title="Unfinished commands")
+
+
+def job_row(job: ListedJob, now: int) -> dict[str, Any]:
+    """Return one command as a row; `for` is how long it has been in its state."""
+    import shlex
+
+    return {
+        "command_id": job.command_id,
+        "state": job.state,
+        "for": "" if job.since is None else f"{max(0, now - job.since) / 1000:.0f} s",
+        "since": job.since,
+        "session": job.session,
+        "attempt": job.attempt,
+        "host": job.host,
+        "worker": job.worker,
+        "timeout": job.timeout,
+        "command": terminal_line(shlex.join(job.command)),
+        "note": terminal_line(job.note or ""),
+    }
+
+
+def cancel(
+    command_id: Annotated[str | None, typer.Argument(help="Id of the command, from `tellback ps`.")] = None,
+    *,
+    session: Annotated[str | None, typer.Option(help="Cancel all unfinished commands of this session.")] = None,
+    why: WhyOption = "",
+    by: ByOption = "",
+    as_json: JsonOption = False,
+    redis_url: UrlOption = None,
+    team: TeamOption = None,
+) -> None:
+    """Cancel a command, or a session's. Each ends in a record that says so, and the audit log keeps who did it."""
+    from tellback.client.commands import Job
+
+    with client(redis_url, team) as tb:
+        if (command_id is None) == (session is None):
+            raise InvalidInput("name one command, or --session for all of a session's")
+        listing = _listing(tb)
+        found = listing.unfinished(session) if command_id is None else [listing.find(command_id)]
+        now = tb.context.database.now_ms()
+        rows = [job_row(job, now) for job in found if Job(job.submitted, tb.context).cancel(reason=why, by=by)]
+        if not rows:  # it ended between our look and the cancellation
+            raise NotFound(f"nothing to cancel: {f'session {session} has' if session else 'there is'} no such command")
+    show_rows(rows, as_json=as_json, columns=("command_id", "state", "session", "command"), title="Cancelled")
+
+
+def waive(
+    command_id: Annotated[str, typer.Argument(help="Id of the failed command, from `tellback records`.")],
+    *,
+    session: Annotated[str, typer.Option(help="Session of the record.")],
+    why: Annotated[str, typer.Option("--why", help="Why this failure does not count.")],
+    by: ByOption = "",
+    as_json: JsonOption = False,
+    redis_url: UrlOption = None,
+    team: TeamOption = None,
+) -> None:
+    """Declare that a failure does not count. The gate then passes over it and, like the record, says who waived it."""
+    import msgspec
+
+    with client(redis_url, team) as tb:
+        record = tb.waive(session, command_id, reason=why, by=by)
+    if as_json:
+        print_json(msgspec.to_builtins(record))
+    elif record.waiver is not None:
+        echo(f"waived {command_id} by {record.waiver.by}: {record.waiver.reason}")
+
+
+def audit(
+    *,
+    session: Annotated[str | None, typer.Option(help="Show only actions on this session.")] = None,
+    limit: Annotated[int, typer.Option(help="Maximum number of actions.", min=1, max=10_000)] = 100,
+    as_json: JsonOption = False,
+    redis_url: UrlOption = None,
+    team: TeamOption = None,
+) -> None:
+    """List the newest manual actions, oldest first: cancel, waive, replay and drop, with who did it and why."""
+    from tellback.state.audit import AuditLog
+
+    with client(redis_url, team) as tb:
+        entries = AuditLog(tb.context.database, tb.context.layout).newest(limit, session)
+    columns = ("at", "act", "target", "session", "by", "reason")
+    show_rows(entries, as_json=as_json, columns=columns, spare=("session",), title="Audit log")
+
+
+def _listing(tb: Tellback) -> JobListing:
+    from tellback.state.job_listing import JobListing
+
+    return JobListing(tb.context.database, tb.context.layout)

@@ -1,0 +1,141 @@
+"""The state that all calls of one client share: connections, shards, publisher, circuit breaker and local model.
+
+`connect` makes one `ClientContext`, and prompts, banks and turns hold a reference to it. It has two connection pools:
+`quick_database` gives up at the call deadline of `prompt.feedback`, `database` waits as long as a decision may take.
+Whatever holds locks or threads must register with `run_in_child`, since hosts fork.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tellback.contracts.signals import RecallReply, RecallRequested
+from tellback.errors import ConfigurationError, Unavailable
+from tellback.forks import run_in_child
+from tellback.log import get_logger
+from tellback.messaging.publisher import Publisher
+from tellback.messaging.team_cache import SpoolLocation, TeamCache, TeamIdentity
+from tellback.settings import Settings
+from tellback.state.call_deadline import CircuitBreaker
+from tellback.state.database import Database
+from tellback.state.keys import Layout
+from tellback.state.list_waiter import ListWaiter
+from tellback.state.team import open_layout, team_id
+from tellback.state.tool_health import FleetHealth, ToolHealth
+from tellback.urls import without_secrets
+
+if TYPE_CHECKING:
+    from tellback.embedding.recall import RecallAnswerer
+
+
+class LocalRecall:
+    """Answers recalls in this process, without a worker. Requirement S-41.
+
+    One instance serves all banks of a client. The first recall loads the model, so a client that never recalls does
+    not pay for it.
+    """
+
+    def __init__(self, settings: Settings, database: Database, layout: Layout) -> None:
+        self._settings = settings
+        self._db = database
+        self._layout = layout
+        self._begin()
+        run_in_child(self._begin)
+
+    def _begin(self) -> None:
+        """Reset the model, also in a forked child, where its threads are gone and its locks may be held."""
+        self._answering: RecallAnswerer | None = None
+        self._guard = threading.Lock()
+
+    def answer(self, request: RecallRequested) -> RecallReply:
+        """Return the hits, or the reason why there are none. The first call loads the model.
+
+        Raises:
+            ConfigurationError: a package that the model needs is not installed on this host.
+            Unavailable: the model does not load, or Redis does not answer.
+        """
+        answering = self._answerer()
+        answering.clusters.embedder.ready()
+        shard = self._layout.of(request.bank)
+        vectors, failures = answering.clusters.embedder.embed_each([request.query], shard, urgent=True)
+        for failure in failures.values():
+            return answering.answer_without_vector(shard, request, failure)
+        return answering.answer(shard, request, vectors[request.query])
+
+    def _answerer(self) -> RecallAnswerer:
+        with self._guard:
+            if self._answering is None:
+                self._answering = self._load_answerer()
+            return self._answering
+
+    def _load_answerer(self) -> RecallAnswerer:
+        try:
+            from tellback.embedding.clusters import ClusterCache  # noqa: PLC0415 - as above
+            from tellback.embedding.encoder import encoder_for  # noqa: PLC0415 - as above
+            from tellback.embedding.recall import RecallAnswerer  # noqa: PLC0415 - numpy is not of the base install
+        except ImportError as error:
+            raise ConfigurationError(
+                f"TELLBACK_RECALL_IN_PROCESS is set, and this host lacks {error.name}: install tellback[workers], or "
+                "let workers answer"
+            ) from error
+        return RecallAnswerer(ClusterCache(self._settings, self._db, self._layout, encoder_for(self._settings)))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientContext:
+    """The shared state of one client; `quick_database` is the same Redis with the short call deadline."""
+
+    settings: Settings
+    database: Database
+    quick_database: Database
+    layout: Layout
+    publisher: Publisher
+    feedback_waiter: ListWaiter = field(init=False)
+    """Blocks until a mailbox has feedback."""
+    health: FleetHealth = field(init=False)
+    """The tools that cool down for the whole team; one cache for all prompts of this client."""
+
+    breaker: CircuitBreaker = field(default_factory=CircuitBreaker, init=False)
+    """Open for half a second after a call of `quick_database` went unanswered."""
+
+    reported: dict[str, str] = field(default_factory=dict[str, str], init=False)
+    """For each bank, the id of the last event about its facts that this client published."""
+    caught_up: dict[str, str] = field(default_factory=dict[str, str], init=False)
+    """For each bank, the id of the last such event that this client has seen applied."""
+    local_recall: LocalRecall = field(init=False)
+    """Answers recalls in this process if `recall_in_process` is set."""
+
+    def __post_init__(self) -> None:
+        """Make the parts that depend on others; `object.__setattr__`, since the class is frozen."""
+        object.__setattr__(self, "feedback_waiter", ListWaiter(self.quick_database))
+        object.__setattr__(self, "health", FleetHealth(ToolHealth(self.quick_database, self.layout), self.breaker))
+        object.__setattr__(self, "local_recall", LocalRecall(self.settings, self.database, self.layout))
+
+
+_log = get_logger("tellback.client")
+
+
+def locate_team(database: Database, settings: Settings) -> tuple[Layout, SpoolLocation]:
+    """Return the team's layout and the folder on this host where events for this Redis are spooled.
+
+    While Redis is away, the shards are those that the host cached from the last connection. If it never connected, they
+    are those of the settings.
+    """
+    memory = TeamCache(str(settings.data_path), settings.team, settings.redis_url)
+    known = memory.read()
+    try:
+        layout = open_layout(database, settings.team, settings.shards)
+        id_ = team_id(database, settings.team)
+    except Unavailable:
+        _log.warning("connect.redis_unavailable", url=without_secrets(settings.redis_url))
+        return Layout(settings.team, known.shards if known else settings.shards), memory.spool_location(known)
+    # The id, not the URL, names the spool's folder: events for one Redis must never reach another (requirement A-34).
+    fresh = known.updated(layout.shards, id_) if known else TeamIdentity(layout.shards, id_)
+    if fresh != known:
+        try:
+            memory.write(fresh)
+        except OSError as error:  # a host with a read-only disk still works, except while Redis is away
+            _log.debug("connect.team_not_cached", reason=str(error))
+    return layout, memory.spool_location(fresh)

@@ -1,0 +1,200 @@
+"""Recalls as a host requests them: a worker ranks the facts, or this process does if it has the model.
+
+A recall with candidates gets a ranking while Redis answers: if no reply comes in time, global scores rank them, and
+the hits are marked `degraded` (requirement S-39). A recall of stored facts has no such fallback, since nothing but the
+model can search them; it raises instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from tellback import clock
+from tellback.backoff import Backoff
+from tellback.client.client_context import ClientContext
+from tellback.contracts.limits import MAX_CANDIDATES, MAX_FIELD_BYTES
+from tellback.contracts.message import new_event_id
+from tellback.contracts.signals import Candidate, RecallHit, RecallReply, RecallRequested
+from tellback.errors import ConfigurationError, InvalidInput, Timeout, Unavailable
+from tellback.redaction import redact_text
+from tellback.signals.ranking import rank_candidates
+from tellback.signals.validation import check_candidates, check_count, check_limits, check_query, check_share
+from tellback.state.banks import BankStore
+from tellback.state.recalls import Recalls
+from tellback.state.stored_facts import FactBacklog, FactStore
+from tellback.truncation import truncate_bytes
+
+BACKOFF: Final = Backoff(first=0.002, longest=0.05)
+BACKOFFS_BEFORE_RESEND: Final = (0.0, 0.0, 0.01, 0.01, 0.05, 0.05, 0.1, 0.1)
+"""Seconds before each further request when the worker that replied has another model than the bank.
+
+While a fleet moves to another model, half of it may have the old one, so one mismatch says little about the next
+worker. The recall's own `wait` ends the requests earlier.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankingOptions:
+    """The checked options of a recall; `Bank.recall` explains each."""
+
+    limit: int = 10
+    boost_by_usefulness: bool = False
+    usefulness_weight: float = 0.3
+    min_usefulness: float = 0.0
+    exploration: float = 0.0
+    penalty_floor: float = 0.0
+    penalty_after: int = 0
+    wait: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Check all options.
+
+        Raises:
+            InvalidInput: an option is wrong; the message names it.
+        """
+        check_limits(self.limit, self.wait)
+        for name in ("usefulness_weight", "min_usefulness", "exploration", "penalty_floor"):
+            check_share(getattr(self, name), name)
+        check_count(self.penalty_after, "penalty_after")
+
+    def build_request(self, bank: str, query: str, candidates: list[Candidate] | None) -> RecallRequested:
+        """Build the request that a worker answers."""
+        return RecallRequested(
+            event_id=new_event_id(),
+            bank=bank,
+            query=query,
+            candidates=candidates,
+            limit=self.limit,
+            boost_by_usefulness=bool(self.boost_by_usefulness),
+            usefulness_weight=float(self.usefulness_weight),
+            min_usefulness=float(self.min_usefulness),
+            exploration=float(self.exploration),
+            penalty_floor=float(self.penalty_floor),
+            penalty_after=self.penalty_after,
+            deadline_in=float(self.wait),
+        )
+
+
+class RecallClient:
+    """Makes the recalls of one bank."""
+
+    def __init__(self, context: ClientContext, store: BankStore) -> None:
+        self._context = context
+        self._store = store
+        self._shard = context.layout.of(store.bank)
+        self._stored_facts = FactStore(context.database, self._shard, store.bank)
+
+    def recall(
+        self, query: str, candidates: Iterable[Candidate | tuple[str, float]] | None, ranking: RankingOptions
+    ) -> list[RecallHit]:
+        """Rank candidates, or the facts that the bank stores; see `Bank.recall`."""
+        text = redact_and_truncate(check_query(query, "query"))
+        if candidates is None:
+            return self._recall_stored_facts(text, ranking)
+        request = ranking.build_request(self._store.bank, text, check_candidates(candidates))
+        if not request.candidates:
+            return []
+        reply = self._answer_locally_or_ask(request)
+        if reply is None:
+            usefulness = self._store.global_usefulness([each.fact_id for each in request.candidates])
+            return rank_candidates(request, usefulness, degraded=True)
+        return _hits_of(reply)
+
+    def _recall_stored_facts(self, text: str, ranking: RankingOptions) -> list[RecallHit]:
+        if ranking.limit > MAX_CANDIDATES:
+            raise InvalidInput(f"limit is {ranking.limit}: a recall of stored facts gives at most {MAX_CANDIDATES}")
+        end = clock.monotonic() + ranking.wait
+        caught_up = self._wait_until_applied(end)
+        info = (
+            self._stored_facts.info()
+        )  # before the Timeout below: while Redis is away, Unavailable is the true reason
+        if not caught_up:
+            raise Timeout(
+                f"what this client published for bank {self._store.bank!r} was not applied within "
+                f"{ranking.wait:g} s: start a worker for the queue signals, or wait longer"
+            )
+        if info is None:
+            return []
+        left = max(0.0, end - clock.monotonic())
+        request = msgspec.structs.replace(ranking.build_request(self._store.bank, text, None), deadline_in=left)
+        reply = self._answer_locally_or_ask(request)
+        if reply is None:
+            raise Timeout(
+                f"no worker has answered within {ranking.wait:g} s: start one for the queue recalls, or give candidates"
+            )
+        hits = _hits_of(reply)
+        texts = self._stored_facts.texts([hit.fact_id for hit in hits])
+        # race: a fact that was forgotten since the worker replied has no text and is left out
+        return [msgspec.structs.replace(hit, text=texts[hit.fact_id]) for hit in hits if hit.fact_id in texts]
+
+    def _wait_until_applied(self, end: float) -> bool:
+        """Wait until the facts that this client published for the bank are applied; return False if time is over first.
+
+        Requirement S-47. The event's id stays in `reported` until it is seen applied, so recalls in several threads all
+        wait for it.
+        """
+        bank = self._store.bank
+        event_id = self._context.reported.get(bank)
+        if event_id is None or self._context.caught_up.get(bank) == event_id:
+            return True
+        if not self._is_applied(event_id, end):
+            return False
+        self._context.caught_up[bank] = event_id
+        return True
+
+    def _is_applied(self, event_id: str, end: float) -> bool:
+        publisher, backlog = self._context.publisher, FactBacklog(self._context.database, self._shard, self._store.bank)
+        publisher.flush()
+        last, pauses = None, BACKOFF.pauses()
+        while True:
+            if not publisher.spooled:  # an event on disk is not in the stream yet, which would look applied
+                # Once this entry has left the stream, so have the events before it; one event of ours may also have
+                # become a dead letter, which is never applied.
+                last = last or backlog.newest_id()
+                if last is None or backlog.is_applied(event_id, last):
+                    return True
+            left = end - clock.monotonic()
+            if left <= 0:
+                return False
+            clock.sleep(min(next(pauses), left))
+
+    def _answer_locally_or_ask(self, request: RecallRequested) -> RecallReply | None:
+        if not self._context.settings.recall_in_process:
+            return self._ask_workers(request)
+        try:
+            return self._context.local_recall.answer(request)
+        except Unavailable:
+            if request.candidates is None:
+                raise
+            return None  # the model does not load; if Redis is the reason, reading the global scores raises it again
+
+    def _ask_workers(self, request: RecallRequested) -> RecallReply | None:
+        """Return a worker's reply, asking further workers if one has another model than the bank."""
+        recalls, end = Recalls(self._context.database, self._context.layout), clock.monotonic() + request.deadline_in
+        reply = recalls.ask(request)
+        for pause in BACKOFFS_BEFORE_RESEND:
+            left = end - clock.monotonic() - pause
+            if reply is None or not reply.model_mismatch or left <= 0:
+                break
+            clock.sleep(pause)
+            again = msgspec.structs.replace(request, event_id=new_event_id(), deadline_in=left)
+            reply = recalls.ask(again) or reply
+        return reply
+
+
+def _hits_of(reply: RecallReply) -> list[RecallHit]:
+    if reply.error:
+        raise InvalidInput(reply.error) if reply.unfit else ConfigurationError(reply.error)
+    return reply.hits
+
+
+def redact_and_truncate(text: str) -> str:
+    """Redact the text, then truncate it to 64 KB of UTF-8, never within a character.
+
+    The order matters: half a secret at the end of a truncated text would match no rule (requirement A-54).
+    """
+    return truncate_bytes(redact_text(text), MAX_FIELD_BYTES)

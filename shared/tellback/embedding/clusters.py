@@ -1,0 +1,269 @@
+"""Banks' query clusters: this process's cache of them, and the online change of a bank's model.
+
+A bank counts every change as a version, so a synchronisation loads only the clusters that changed since the last one.
+
+To change its model, a bank's clusters and stored facts are embedded with the new one, then it switches in one step. The
+bank stays in use with its old model meanwhile. New vectors are stored beside the old ones together with the progress,
+so a killed run continues. The switch succeeds only at the version that was embedded; if signals moved the bank on, the
+rest is embedded first.
+
+embed what is pending ──▶ store it and the progress ──▶ nothing pending? switch at that version, else continue
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from tellback import clock
+from tellback.embedding.bank_cache import BankCache
+from tellback.embedding.embedder import Embedder
+from tellback.embedding.encoder import Encoder
+from tellback.errors import NotFound, Unavailable
+from tellback.log import get_logger
+from tellback.settings import Settings
+from tellback.signals.matching import ClusterMatrix, as_bytes, as_vectors
+from tellback.signals.models import ModelMismatch, default_threshold
+from tellback.signals.placing import ClusterAssignment
+from tellback.state.bank_models import ModelSwitch, PendingClusters, PendingFacts, TargetModel
+from tellback.state.banks import BankInfo, BankStore, BankUpdates
+from tellback.state.database import Database
+from tellback.state.embeddings import Encoders, EncoderState
+from tellback.state.keys import Layout, Shard
+
+# Bytes of vectors in this process. Beyond that, the least recently used bank is dropped, and loaded again when needed.
+MAX_MEMORY_BYTES: Final = 512 << 20
+REPORT_SECONDS: Final = 3600.0
+
+FAILURE_SECONDS: Final = 30.0  # a failure is reported again and again: its time shows whether it still lasts
+
+_log = get_logger("tellback.clusters")
+
+
+class BankClusters:
+    """One bank as this process knows it; `sync` loads it. Hold `lock` while you use it."""
+
+    def __init__(self, store: BankStore, encoder: Encoder) -> None:
+        self.store = store
+        self.lock = threading.Lock()
+        self._encoder = encoder
+        self.matrix = ClusterMatrix(encoder.dimension)
+        self.info: BankInfo | None = None
+
+    @property
+    def threshold(self) -> float:
+        """The bank's threshold; the model's for a bank that does not exist yet."""
+        return self.info.threshold if self.info else default_threshold(self._encoder.model)
+
+    def sync(self, *, oldest: int = 0, signal_ids: Sequence[str] = ()) -> BankUpdates:
+        """Load all changes since the last call; return the last reply, with the answers for `oldest` and `signal_ids`.
+
+        Raises:
+            ModelMismatch: the bank was begun with another model than this worker's.
+        """
+        while True:
+            loaded = self.store.load(self.matrix.bank_id, self.matrix.version, oldest=oldest, signal_ids=signal_ids)
+            if loaded.bank and loaded.bank.id == self.matrix.bank_id and loaded.version < self.matrix.version:
+                # Redis lost the end of its log, so this process knows clusters that nobody else does. Their signals
+                # would count for a cluster that no recall finds, or for the one that takes their slot.
+                self.matrix = ClusterMatrix(self._encoder.dimension)
+                continue
+            self._apply_updates(loaded)
+            if loaded.is_complete:
+                return loaded
+
+    def add_begun(self, placement: ClusterAssignment, bank_id: str) -> None:
+        """Add the clusters that this process has just begun in Redis, each of which raised the version by one."""
+        self.matrix.bank_id = bank_id
+        for place in placement.targets:
+            if place.vector is not None:
+                self.matrix.put(place.slot, place.vector)
+                self.matrix.version += 1
+
+    def _apply_updates(self, loaded: BankUpdates) -> None:
+        self.info = loaded.bank
+        bank_id = loaded.bank.id if loaded.bank else ""
+        if loaded.bank:
+            self._check_model(loaded.bank)
+        # Another id under the same name: the bank was deleted and begun again, or switched to another model.
+        if bank_id != self.matrix.bank_id:
+            self.matrix = ClusterMatrix(self._encoder.dimension)
+            self.matrix.bank_id = bank_id
+        self.matrix.put_all(loaded.slots, as_vectors(loaded.vectors, self.matrix.dimension))
+        self.matrix.version = loaded.version
+
+    def _check_model(self, bank: BankInfo) -> None:
+        """Compare models by their files, whatever their names; by name if the files of either are unknown.
+
+        Raises:
+            ModelMismatch: they differ.
+        """
+        encoder = self._encoder
+        same = bank.weights == encoder.weights if bank.weights and encoder.weights else bank.model == encoder.model
+        if same and bank.dimension == encoder.dimension:
+            return
+        theirs, ours = _describe_model(bank.model, bank.weights), _describe_model(encoder.model, encoder.weights)
+        raise ModelMismatch(
+            f"bank {self.store.bank!r} was begun with the model {theirs} of {bank.dimension} dimensions, and "
+            f"this worker has {ours} of {encoder.dimension}: set TELLBACK_MODEL to the former on the workers, or give "
+            f"the bank the latter by `tellback bank reembed {self.store.bank}`, then replay the dead letters"
+        )
+
+
+class ClusterCache:
+    """The model and the banks' clusters that the signals and recalls loops of one team share in a process."""
+
+    def __init__(self, settings: Settings, database: Database, layout: Layout, encoder: Encoder) -> None:
+        self.settings = settings
+        self.database = database
+        self.embedder = Embedder(encoder, database, delay=settings.embed_delay)
+        self._encoders = Encoders(database, layout)
+        self._banks = BankCache[BankClusters](MAX_MEMORY_BYTES, lambda bank: _log.info("clusters.dropped", bank=bank))
+        self._said = ("", 0.0)
+        self._refused_at = -FAILURE_SECONDS
+
+    def ready(self) -> None:
+        """Load the model unless it is loaded, and report the result to Redis.
+
+        Raises:
+            Unavailable: it does not load, or fails at every text.
+        """
+        try:
+            self.embedder.ready()
+        except Unavailable as failure:
+            self._report_model(str(failure))
+            raise
+        self._report_model("")
+
+    def report_model_mismatch(self, error: ModelMismatch) -> None:
+        """Report that a bank's signals or facts wait for a worker with another model."""
+        now = clock.monotonic()
+        if now - self._refused_at >= FAILURE_SECONDS:
+            self._refused_at = now
+            self._store_encoder_state("loaded", refuses=str(error))
+
+    def bank_clusters(self, shard: Shard, bank: str) -> BankClusters:
+        """Return a bank and make it the most recently used."""
+        return self._banks.use(
+            (shard, bank), lambda: BankClusters(BankStore(self.database, shard, bank), self.embedder.encoder)
+        )
+
+    def _report_model(self, failure: str) -> None:
+        now = clock.monotonic()
+        again = FAILURE_SECONDS if failure else REPORT_SECONDS
+        if self._said[1] and self._said[0] == failure and now - self._said[1] < again:
+            return
+        self._store_encoder_state("failed" if failure else "loaded", reason=failure)
+        self._said = (failure, now)
+
+    def _store_encoder_state(self, state: Literal["loaded", "failed"], *, reason: str = "", refuses: str = "") -> None:
+        encoder, host = self.embedder.encoder, self.settings.host_name
+        self._encoders.report(
+            EncoderState(
+                host=host,
+                model=encoder.model,
+                state=state,
+                dimension=encoder.dimension,
+                reason=reason,
+                is_mismatch=refuses,
+            )
+        )
+
+
+def _describe_model(model: str, weights: str) -> str:
+    return f"{model} (files {weights})" if weights else model
+
+
+Progress = Callable[[int, int], None]
+
+"""Called with the number of clusters and stored facts embedded so far, and with their total."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reembedded:
+    """The result: the bank's model before, and its model now.
+
+    `clusters` and `facts` count the bank's clusters and stored facts, embedded by this process or an earlier one.
+    """
+
+    bank: str
+    former_model: str
+    model: str
+    dimension: int
+    threshold: float
+    clusters: int
+    facts: int
+    changed: bool
+
+
+class Reembedding:
+    """The change of one bank to the encoder's model. You may kill it at any time; the next run continues."""
+
+    def __init__(self, database: Database, shard: Shard, bank: str, encoder: Encoder) -> None:
+        self._db = database
+        self._shard = shard
+        self._bank = bank
+        self._encoder = encoder
+
+    def run(self, *, threshold: float | None = None, progress: Progress | None = None) -> Reembedded:
+        """Embed every cluster and stored fact with the new model, then switch the bank to it.
+
+        Args:
+            threshold: the bank's new threshold; by default the model's.
+            progress: called after each part.
+
+        Raises:
+            NotFound: there is no such bank.
+            Unavailable: Redis does not answer, or the model does not load. Finished work is kept for seven days.
+        """
+        encoder = self._encoder
+        encoder.load()
+        known = default_threshold(encoder.model) if threshold is None else threshold
+        target = TargetModel(encoder.model, encoder.weights, encoder.dimension, known)
+        switch = ModelSwitch(self._db, self._shard, self._bank, target)
+        while True:
+            part, held = switch.pending_clusters(), switch.pending_facts()
+            if part.bank is None and held.info is None:
+                raise NotFound(f"no bank {self._bank!r}; its first signal or stored fact creates it")
+            if part.is_done and held.is_done:
+                return self._result(part, held, target, changed=False)
+            if part.is_pending:
+                self._embed(switch, part)
+            elif held.is_pending:
+                switch.put_facts(held, self._vectors([text for *_, text in held.texts]))
+            # The script refuses if the bank has changed since `part` was read; the loop then embeds the rest.
+            elif switch.switch(part, held):
+                return self._result(part, held, target, changed=True)
+            if progress:
+                progress(switch.count_embedded(held.info), _remaining(part, held))
+
+    def _embed(self, switch: ModelSwitch, part: PendingClusters) -> None:
+        vectors = dict(zip(part.texts, self._vectors(list(part.texts.values())), strict=True))
+        switch.put_clusters(part, vectors)  # if another process was faster, the next `pending_clusters` shows it
+
+    def _vectors(self, texts: list[str]) -> list[bytes]:
+        return [as_bytes(row) for row in self._encoder.encode(texts)] if texts else []
+
+    def _result(self, part: PendingClusters, held: PendingFacts, target: TargetModel, *, changed: bool) -> Reembedded:
+        """Return the result; if only the stored facts had another model, theirs is the former one.
+
+        The threshold stays in that case, since no cluster changed its model.
+        """
+        before = held.info if part.is_done and held.info else part.bank
+        return Reembedded(
+            bank=self._bank,
+            former_model=before.model if before else target.model,
+            model=target.model,
+            dimension=target.dimension,
+            threshold=part.bank.threshold if part.bank and part.is_done else target.threshold,
+            clusters=part.clusters,
+            facts=held.facts,
+            changed=changed,
+        )
+
+
+def _remaining(part: PendingClusters, held: PendingFacts) -> int:
+    """Return the number of clusters and facts that need the new model."""
+    return (0 if part.is_done else part.clusters) + (0 if held.is_done else held.facts)

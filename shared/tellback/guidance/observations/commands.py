@@ -1,0 +1,204 @@
+"""Tell which programs only show what is there, which search, and which answer by their exit code.
+
+Requirement G-81.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tellback.guidance.shell import SimpleCommand
+
+# Programs whose exit of 1 is an answer: nothing found, or a difference.
+_ANSWERING: Final = frozenset(
+    [
+        "grep",
+        "egrep",
+        "fgrep",
+        "zgrep",
+        "rg",
+        "ag",
+        "ack",
+        "diff",
+        "cmp",
+        "test",
+        "[",
+        "[[",
+        "pgrep",
+        "pidof",
+        "which",
+        "type",
+        "expr",
+        "colordiff",
+        "sdiff",
+        "command",
+        "hash",
+        "let",
+        "nc",
+        "lsof",
+        "pkill",
+        "killall",
+    ]
+)
+_GIT_ANSWERS: Final = frozenset(
+    ["diff", "grep", "check-ignore", "merge-base", "show-ref", "rev-parse", "config", "ls-remote"]
+)
+# Programs that search, where no output at all means that nothing was found.
+SEARCHING: Final = frozenset(
+    ["grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "find", "fd", "locate", "pgrep", "which"]
+)
+
+# Programs that only show what is there. Their output is never read for errors of its own.
+_READING: Final = frozenset(
+    [
+        "cat",
+        "head",
+        "tail",
+        "less",
+        "more",
+        "nl",
+        "bat",
+        "tac",
+        "rev",
+        "sed",
+        "awk",
+        "gawk",
+        "cut",
+        "sort",
+        "uniq",
+        "tr",
+        "wc",
+        "jq",
+        "yq",
+        "xxd",
+        "hexdump",
+        "od",
+        "strings",
+        "file",
+        "stat",
+        "du",
+        "df",
+        "ls",
+        "ll",
+        "tree",
+        "column",
+        "paste",
+        "comm",
+        "join",
+        "fold",
+        "fmt",
+        "base64",
+        "md5sum",
+        "sha256sum",
+        "echo",
+        "printf",
+        "pwd",
+        "cd",
+        "env",
+        "date",
+        "whoami",
+        "id",
+        "hostname",
+        "uname",
+        "ps",
+        "top",
+        "free",
+        "true",
+        "false",
+        ":",
+        "export",
+        "source",
+        ".",
+        "set",
+        "unset",
+        "sleep",
+        "tee",
+        "basename",
+        "dirname",
+        "realpath",
+        "readlink",
+        "seq",
+        "history",
+        "man",
+        "journalctl",
+        "pushd",
+        "popd",
+        "open",
+        "view",
+        "decompile",
+        "disassemble",
+        "read",
+        "return",
+        "exit",
+        "dmesg",
+        "mkdir",
+        "touch",
+        "shopt",
+        "alias",
+        "wait",
+        "umask",
+        "xmllint",
+        "clear",
+        "apropos",
+        "zcat",
+        "gh",
+        "vim",
+        "for",
+        "case",
+    ]
+).union(_ANSWERING, SEARCHING)
+_GIT_READING: Final = frozenset(
+    [
+        "show",
+        "log",
+        "diff",
+        "blame",
+        "status",
+        "ls-files",
+        "ls-tree",
+        "branch",
+        "reflog",
+        "cat-file",
+        "remote",
+        "shortlog",
+        "describe",
+        "tag",
+        "stash",
+        "rev-list",
+        "for-each-ref",
+        "whatchanged",
+        "add",
+        "notes",
+        "archive",
+        "name-rev",
+    ]
+).union(_GIT_ANSWERS)
+_LOGS: Final = frozenset(["docker", "kubectl", "heroku", "podman", "flyctl", "vercel"])
+
+
+def answers_by_exit(command: SimpleCommand) -> bool:
+    """Check for a program whose exit of 1 is an answer."""
+    if command.program == "git":
+        return bool(_GIT_ANSWERS & set(command.words[:6]))
+    return command.program in _ANSWERING
+
+
+def is_reading(command: SimpleCommand) -> bool:
+    """Check for a program that only shows what is there."""
+    words = command.words
+    if command.program == "git":
+        verb = _git_verb(words)
+        return verb in _GIT_READING
+    if command.program in _LOGS:
+        return "logs" in words[:3]
+    if command.program == "sed":
+        return not any(word.startswith(("-i", "--in-place")) for word in words[:4])
+    return command.program in _READING
+
+
+def _git_verb(words: Sequence[str]) -> str:
+    place = 0
+    while place < len(words) and words[place].startswith("-"):
+        place += 2 if words[place] in ("-C", "-c") else 1
+    return words[place] if place < len(words) else ""

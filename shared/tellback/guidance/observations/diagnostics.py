@@ -1,0 +1,191 @@
+"""Find the line in a program's output that says that the program failed.
+
+The text must be what a program printed about its own work, not a file or a log that was read: source that contains
+`raise ValueError` is no failure. `programs` decides which it is. All patterns begin at a line and bound their gaps.
+Requirement G-81.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_LINES: Final = re.MULTILINE
+
+_TRACE: Final = "Traceback (most recent call last):"
+# The first line after the frames. Any class name counts, because not all end in "Error".
+_RAISED: Final = re.compile(r"([A-Za-z_][\w.]{0,120})(?::[ \t]*(.{0,600}))?$")
+# A traceback of a syntax error that the interpreter itself prints has no first line.
+_SYNTAX: Final = re.compile(
+    r'^ {2}File "[^"\n]{1,300}", line \d+\n(?:[^\n]{0,300}\n){0,3}(?:Syntax|Indentation|Tab)Error: .*$', _LINES
+)
+
+# Runtimes other than Python, and the kernel.
+_CRASHES: Final = re.compile(
+    r"^(?:panic: [^\n]{1,300}$(?=\n\n?(?:goroutine \d|\[signal))|fatal error: [^\n]{1,200}$(?=\n\ngoroutine)"
+    r"|Exception in thread \"[^\"\n]{1,100}\" [^\n]{1,300}"
+    r"|thread '[^'\n]{1,100}'(?: \(\d+\))? panicked at [^\n]{1,300}"
+    r"|(?:Uncaught )?[A-Z]\w{0,60}(?:Error"
+    r"|Exception)(?: \[\w+\])?: [^\n]{1,300}$(?=\n(?:[^\n]{0,200}\n){0,3}? +at [^\n]{1,300}:\d+)"
+    r"|ImportError while loading conftest [^\n]{1,300}"
+    r"|Segmentation fault\b[^\n]{0,80}|Aborted \(core dumped\)|Killed$|Bus error\b[^\n]{0,80}"
+    r"|[^\n]{0,200}: line \d+: +\d+ (?:Killed|Segmentation fault|Aborted|Terminated)\b[^\n]{0,200})",
+    _LINES,
+)
+
+_PLACE: Final = r"[^\s:()]{1,300}"  # a file; names with spaces are rare in diagnostics and common in prose
+
+_COMPILERS: Final = re.compile(
+    rf"^(?:{_PLACE}:\d+(?::\d+)?: (?:fatal )?error: [^\n]{{1,300}}"  # gcc, clang, javac, mypy
+    rf"|{_PLACE}(?:\(\d+,\d+\):|:\d+:\d+ -) error TS\d+: [^\n]{{1,300}}"
+    rf"|error(?:\[E\d{{4}}\])?: [^\n]{{1,300}}(?=\n +--> )|error: could not compile [^\n]{{1,200}}"
+    # Go's compiler, vet and golangci-lint name a column; lines of `grep -n` and of tests do not.
+    rf"|(?:vet: )?{_PLACE}\.go:\d+:\d+: [^\n]{{1,300}}"
+    r"|collect2: error: [^\n]{1,100}|[^\n]{0,200}undefined reference to [^\n]{1,100}"
+    r"|SystemCheckError: [^\n]{1,200}|CommandError: [^\n]{1,200})",
+    _LINES,
+)
+
+# What linters and build tools say at the end. `[1-9]` because they also print zeros.
+_TOTALS: Final = re.compile(
+    r"^(?:Found [1-9]\d{0,8} errors?(?: in \d+ files?)?(?: \(checked \d+ source files?\))?\.?$"  # mypy, ruff, biome
+    r"|[1-9]\d{0,8} errors?, \d+ warnings?, \d+ \w+|[1-9]\d{0,8} errors?(?: generated\.?)?$"  # pyright; javac, clang
+    r"|\W{0,3}[1-9]\d{0,8} problems? \([1-9]\d{0,8} errors?|[1-9]\d{0,8} issues?:$"  # eslint; golangci-lint
+    r"|Oh no! \W*$|[1-9]\d{0,8} files? would be reformatted|\[warn\] Code style issues found"
+    r"|(?:\[[\w:.-]{1,60}\] )?ERROR task failed|npm (?:ERR!|error) [^\n]{1,200}|.{0,4}ELIFECYCLE.{1,200}"
+    r"|error Command failed[^\n]{0,200}|error: script \"[^\"\n]{1,80}\" (?:exited|was terminated)[^\n]{0,80}"
+    r"|(?:g?make|ninja)(?:\[\d+\])?: \*\*\* [^\n]{1,200}|ninja: build stopped[^\n]{0,100}"
+    r"|BUILD (?:FAILURE|FAILED)\b[^\n]{0,80}"
+    r"|\[ERROR\] Failed to execute goal [^\n]{1,200}|FAILURE: Build failed[^\n]{0,80}|error during build:?$"
+    r"|\w{0,20} ?[Tt]ask failed[^\n]{0,80}$|pre-commit[^\n]{0,40} failed$|exit status [1-9]\d{0,3}$)",
+    _LINES,
+)
+
+_COMMANDS: Final = re.compile(
+    r"^(?:(?:[\w./-]{0,60}/)?(?:ba|z|da|k|c)?sh: [^\n]{0,200}(?:not found|No such file or directory"
+    r"|[Pp]ermission denied"
+    r"|syntax error[^\n]{0,100}|is a directory|bad substitution|unexpected end of file"
+    r"|Operation not permitted)[^\n]{0,80}"
+    r"|[\w./-]{0,60}: line \d+: [^\n]{1,200}|(?:eval|bash):\d+: [^\n]{1,200}|(?:z|ba)sh: command not found: \S+"
+    r"|\S{1,60}: command not found$|[\w./-]{0,60}python[\d.]*: (?:can't open file|No module named"
+    r"|Error while)[^\n]{1,200}"
+    r"|fatal: (?!\[)[^\n]{1,300}|error: (?:pathspec|failed to push|patch failed|could not|cannot|unable"
+    r"|your local changes"
+    r"|src refspec|branch|remote|the following|unknown|unrecognized|no such|invalid|commit is|Merging"
+    r"|Your)\b[^\n]{1,300}"
+    r"|CONFLICT \([^\n]{1,200}| ! \[(?:remote )?rejected\][^\n]{1,200}|error: \S{1,200}: patch does not apply"
+    r"|\d+ out of \d+ hunks? FAILED[^\n]{0,200}|Hunk #\d+ FAILED[^\n]{0,80}|patch: \*{4} [^\n]{1,200}"
+    r"|curl: \(\d+\) [^\n]{1,200}|wget: [^\n]{0,60}(?:unable|failed)[^\n]{1,200}|ssh: [^\n]{1,200}"
+    r"|E: (?:Unable|Could not|Package|Sub-process)[^\n]{1,200}"
+    r"|(?:collecting \.\.\. )?ERROR: (?:Could not|No matching|Failed|Cannot|Command errored"
+    r"|Invalid requirement|Exception|Directory|file or directory"
+    r"|not found:|usage:)[^\n]{1,300}"
+    r"|Error response from daemon: [^\n]{1,200}|Cannot connect to the Docker daemon[^\n]{0,100}"
+    r"|[\w./-]{1,60}: error: [^\n]{1,200}|[\w./-]{1,60}: (?:unrecognized|invalid|illegal|unknown) option[^\n]{0,100}"
+    r"|(?:rm|cp|mv|mkdir|touch|tee|chmod|ln|tar|unzip|sed|awk|install): (?:cannot|can't|can not|failed"
+    r"|error|-e expression|[^\n]{1,200}: "
+    r"(?:No such file or directory|Permission denied|Operation not permitted|Is a directory|File exists"
+    r"|cannot open))[^\n]{0,200}"
+    r"|Your proposed edit has introduced new syntax error[^\n]{0,80})",
+    _LINES,
+)
+
+# What a reading program prints instead of a file's text.
+_UNREADABLE: Final = re.compile(
+    r"(?:[\w./-]{1,60}: (?:cannot (?:access|open|stat|read)\b[^\n]{1,300}|(?:can't|couldn't) (?:open|read"
+    r"|find)[^\n]{1,300}"
+    r"|[^\n]{1,300}: (?:No such file or directory|Permission denied|Is a directory|Operation not permitted))"
+    r"|(?:[\w./-]{0,60}/)?(?:ba|z|da|k)?sh: [^\n]{1,300}|\S{1,60}: command not found"
+    r"|(?:fatal|error): [^\n]{1,300}|[Uu]sage: [^\n]{1,300}|[\w./-]{1,60}: (?:unrecognized|invalid"
+    r"|illegal|unknown)[^\n]{1,200}"
+    r"|(?:gh|HTTP): [^\n]{1,200} \(HTTP \d{3}\)|jq: error[^\n]{1,200}|(?:curl|wget|ssh)(?:: \(\d+\))?: [^\n]{1,200}"
+    r"|GraphQL: [^\n]{1,200}|(?:no|failed to|could not|unable to) [^\n]{1,200})$"
+)
+
+
+def final_exception(text: str) -> str | None:
+    """Return the last line of the last Python traceback, such as "KeyError: 'indexes'"; None without one."""
+    start = text.rfind(_TRACE)
+    while start >= 0 and not _begins_line(text, start):
+        start = text.rfind(_TRACE, 0, start)
+    if start < 0:
+        found = _SYNTAX.search(text) if "Error: " in text else None
+        return None if found is None else found.group().rpartition("\n")[2].strip()
+    for line in text[start + len(_TRACE) :].splitlines():
+        # A group of exceptions has its lines behind "|"; the marks of one place are indented too.
+        if line.strip() and line[:1] not in (" ", "\t", "|", "+"):
+            match = _RAISED.match(line.strip()[:800])
+            return None if match is None else match.group().strip()
+    return None  # cut before its end, as by `| head -20`
+
+
+def _begins_line(text: str, place: int) -> bool:
+    line = text.rfind("\n", 0, place) + 1
+    return place - line <= 8 and not text[line:place].strip(" E")  # pytest puts "E   " before it
+
+
+def has_traceback(text: str) -> bool:
+    """Check for a traceback of Python, complete or cut at its end."""
+    start = text.find(_TRACE)
+    while start >= 0:
+        if _begins_line(text, start):
+            return True
+        start = text.find(_TRACE, start + 1)
+    return _SYNTAX.search(text) is not None
+
+
+def crash_line(text: str) -> str | None:
+    """Return the line of an uncaught exception or of a killed program."""
+    raised = final_exception(text)
+    if raised is not None:
+        return raised
+    if has_traceback(text):
+        return _TRACE.rstrip(":")
+    return _found(_CRASHES, text)
+
+
+def build_line(text: str) -> str | None:
+    """Return the first error of a compiler or linter, else the total that a linter or build tool prints."""
+    return _found(_COMPILERS, text) or _found(_TOTALS, text)
+
+
+def total_line(text: str) -> str | None:
+    """Return the total that a linter or build tool prints at its end."""
+    return _found(_TOTALS, text)
+
+
+def command_line(text: str) -> str | None:
+    """Return the line in which a shell or a common command says that it could not do its work."""
+    return _found(_COMMANDS, text)
+
+
+def unreadable_line(text: str) -> str | None:
+    """Return the first line if every line of a reading command's output says that it could not read."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines or len(lines) > 8 or not all(_UNREADABLE.match(line.strip()[:700]) for line in lines):
+        return None
+    return lines[0].strip()
+
+
+# The verdict of a script of one's own. Single lines such as "Error: ..." or a cross may be what an experiment was to
+# show: of 70 such results that were read, most did.
+_VERDICTS: Final = re.compile(
+    r"^\W{0,6}(?:some|\d{1,6}(?: (?:of|out of|/) \d{1,6})?|not all) (?:tests?|checks?) (?:have |has )?"
+    r"(?:failed|did not pass)\b[^\n]{0,80}",
+    _LINES | re.IGNORECASE,
+)
+
+
+def verdict_line(text: str) -> str | None:
+    """Return the line in which a script says of its tests as a whole that some failed."""
+    return _found(_VERDICTS, text)
+
+
+def failure_line(text: str) -> str:
+    """Return the line that names a failure, for people and for comparison with other failures; "" without one."""
+    return crash_line(text) or build_line(text) or command_line(text) or verdict_line(text) or ""
+
+
+def _found(pattern: re.Pattern[str], text: str) -> str | None:
+    match = pattern.search(text)
+    return None if match is None else match.group().strip()

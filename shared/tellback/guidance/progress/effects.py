@@ -1,0 +1,144 @@
+"""The effect of a tool call: whether it reads, searches, runs, tests, writes, waits or plans.
+
+What a call says of itself comes first: an SQL statement here, a command line or an editor's command in `reading`. Then
+what a host declares of the tool, which says what it may do, and not what each call does. Then the names of well-known
+tools: those of Claude Code, Codex, OpenHands, SWE-agent, moatless, mini-swe-agent, Gemini's CLI, browsers and
+databases. Any other name is read by its verb. Requirement G-90.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+Effect = Literal["none", "plan", "read", "search", "wait", "write", "install", "run", "test", "finish"]
+DeclaredEffect = Literal["reads", "writes"]
+
+# From the weakest to the strongest: a command line that does several is named by the last.
+EFFECTS: Final[tuple[Effect, ...]] = (
+    "none", "plan", "read", "search", "wait", "write", "install", "run", "test", "finish",
+)  # fmt: skip
+
+
+def words_in(*lines: str) -> frozenset[str]:
+    """Return the words of these lines."""
+    return frozenset(word for line in lines for word in line.split())
+
+
+def named(effect: Effect, *lines: str) -> dict[str, Effect]:
+    """Return a table that gives each word of these lines the effect."""
+    return {word: effect for line in lines for word in line.split()}
+
+
+# Those that only note something down; other plans ask a person, or start another agent.
+_NOTES: Final = (
+    "todowrite todoread taskcreate taskupdate tasklist taskget write_todos update_plan think sequentialthinking plan",
+    "report_progress",
+)
+_TOOLS: Final[dict[str, Effect]] = {
+    **named("plan", *_NOTES, "exitplanmode enterplanmode askuserquestion skill slashcommand task"),
+    **named("wait", "bashoutput taskoutput kill_bash killshell taskstop wait sleep browser_wait_for wait_for"),
+    **named(
+        "search",
+        "grep glob websearch semanticsearch findclass findfunction findcodesnippet find_file toolsearch search_files",
+        "codebase_search file_search grep_search search_dir search_file search_file_content google_web_search",
+        "web_search",
+    ),
+    **named(
+        "read",
+        "read view viewcode open ls list_dir read_file webfetch notebookread lsp read_many_files list_directory",
+        "browser_snapshot browser_take_screenshot view_image listagents",
+    ),
+    **named(
+        "write",
+        "edit write multiedit notebookedit apply_patch create insert replace write_file edit_file create_file",
+        "undo_edit str_replace append_file stringreplace createfile",
+    ),
+    **named("test", "runtests run_tests test run_test"),
+    **named("finish", "finish submit final_answer complete attempt_completion reject"),
+}
+SHELLS: Final = words_in(
+    "bash shell execute_bash run_shell_command terminal exec_command local_shell run_terminal_cmd execute_command",
+    "run_command exec sh",
+)
+INTERPRETERS: Final = words_in(
+    "ipython execute_ipython_cell python execute_python code_interpreter run_python run_code"
+)
+# Effects that a declaration leaves as they are: `reads` of a search does not make it a plain read, and a wait, a plan
+# or a test run that is declared to write, as a browser's wait is, changes nothing that another call asks for.
+_KEPT: Final[dict[DeclaredEffect, frozenset[Effect]]] = {
+    "reads": frozenset({"none", "plan", "read", "search", "wait", "test"}),
+    "writes": frozenset({"plan", "wait", "write", "install", "test", "finish"}),
+}
+# Editors whose argument `command` says what they do.
+EDITORS: Final = frozenset({"str_replace_editor", "str_replace_based_edit_tool", "editactionarguments"})
+
+_VERBS: Final[dict[str, Effect]] = {
+    **named("read", "get list read show view describe check calculate count status fetch load download inspect"),
+    **named("search", "search find lookup query grep browse"),
+    **named(
+        "write",
+        "write create update delete edit insert send book cancel set add remove modify transfer submit exchange return",
+        "apply patch click type fill press navigate scroll drag upload post put move rename commit push save",
+    ),
+    **named("wait", "wait sleep poll"),
+    **named("run", "run exec execute test build"),
+}
+_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_SQL: Final = re.compile(
+    r"\s*(?:(select|with|show|explain|pragma|describe)|insert|update|delete|create|drop|alter|merge)\b", re.IGNORECASE
+)
+
+
+def plain_name(tool: str) -> str:
+    """Return a tool's name without the prefix of its MCP server, in lower case."""
+    return tool.rpartition("__")[2].lower().replace("-", "_")
+
+
+def tool_effect(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None = None) -> Effect:
+    """Return the effect of a call of a tool that is no shell; one that is not known runs something.
+
+    `declared` is what the tool's host says of it.
+    """
+    name = plain_name(tool)
+    found = _TOOLS.get(name)
+    if found is None:
+        asked = _statement_effect(name, params)
+        if asked is not None and declared != "reads":  # a server that only reads refuses the rest itself
+            return asked
+        found = _effect_of_verb(tool)
+    if declared is None or found in _KEPT[declared]:
+        return found
+    return "read" if declared == "reads" else "write"
+
+
+def _statement_effect(name: str, params: Mapping[str, Any]) -> Effect | None:
+    query = params.get("sql", params.get("query"))
+    if not isinstance(query, str) or not ("sql" in params or "sql" in name or "query" in name):
+        return None
+    statement = _SQL.match(query)
+    return None if statement is None else "read" if statement[1] else "write"
+
+
+def _effect_of_verb(tool: str) -> Effect:
+    words = (word.lower() for word in _WORDS.findall(tool.rpartition("__")[2]))
+    found: Effect | None = next((_VERBS[word] for word in words if word in _VERBS), None)
+    return found or "run"
+
+
+# `toolsearch` makes tools available that failed before, and `open` may open anything.
+_READERS: Final = {
+    *(name for name, effect in _TOOLS.items() if effect in ("read", "search")),
+    *words_in(*_NOTES),
+} - {"toolsearch", "open"}
+
+
+def surely_reads(tool: str) -> bool:
+    """Check whether the name alone shows that no call of the tool can change what another one finds."""
+    return "__" not in tool and plain_name(tool) in _READERS
+
+
+def is_known(tool: str) -> bool:
+    """Check whether the name alone shows the effect."""
+    return plain_name(tool) in _TOOLS

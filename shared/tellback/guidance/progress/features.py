@@ -1,0 +1,68 @@
+"""The features of one tool call that the measure of progress compares: what it does, to what, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tellback.guidance.observations.testruns import TestCounts
+from tellback.guidance.progress.effects import Effect
+
+# The path of a change that files do not show: an installed package.
+ENVIRONMENT: Final = "*environment"
+# Reads without a range reach this far.
+END: Final = 1 << 30
+# Characters of a call in feedback.
+SHOWN: Final = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of one text in a file; `old` and `new` are fingerprints, 0 where there is no text."""
+
+    path: str
+    old: int
+    new: int
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Lines of a file that were read."""
+
+    path: str
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class CallFeatures:
+    """The features of one call that detectors compare."""
+
+    tool: str
+    effect: Effect
+    target: str  # what a run or search asks for, without what is only cosmetic
+    shown: str  # the call in a few words, for feedback
+    writes: tuple[str, ...] = ()  # paths that it may have changed; "" means any
+    views: tuple[View, ...] = ()
+    edit: Edit | None = None
+    restores: str = ""  # the path that it takes back to an earlier state, "*" for all
+    waits: bool = False
+    failed: bool = False
+    neutral: bool = False  # neither success nor failure, such as a call that the user refused
+    retry_asked: bool = False  # by the result itself
+    empty: bool = False  # a search or read that found nothing
+    dead: bool = False  # what it waits for has ended
+    news: int = 0  # fingerprint of the result's substance
+    error: str = ""
+    error_mark: int = 0  # fingerprint of the error and the names of failed tests
+    named: bool = True  # `error` says more than a count or the result's first line
+    tests: TestCounts | None = None
+    programs: tuple[str, ...] = ()  # of a shell's command line
+    creates: bool = False  # it writes whole files
+    fixes: bool = False  # it changes files that existed, which may fix what failed
+    scripts: tuple[tuple[str, tuple[str, ...]], ...] = ()  # written files, with the files that they write when run
+    runs: tuple[str, ...] = ()  # files that it runs
+    lines: tuple[int, ...] = ()  # marks of the result's lines
+    known: float = 0.0  # share of `lines` that was seen before
+    last: str = ""  # the result's last line
+    probes: bool = False  # it has code of its own to run

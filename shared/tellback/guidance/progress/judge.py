@@ -1,0 +1,225 @@
+"""The measure of progress: one function that takes the trail and the features of a call, and says what it repeats.
+
+A call repeats another if nothing happened in between that could change its answer, and its result says nothing new.
+Providers, statistics and reports all use its answer, so that no two of them judge differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from tellback.guidance.progress import detectors
+from tellback.guidance.progress.features import ENVIRONMENT, CallFeatures
+from tellback.guidance.progress.lines import known_share, with_lines
+from tellback.guidance.progress.trail import (
+    ASKED_MAX,
+    INDEXES_MAX,
+    PATHS_MAX,
+    REPORTED_MAX,
+    SCRIPTS_MAX,
+    Asked,
+    ProgressTrail,
+    StuckFinding,
+    remember,
+)
+from tellback.guidance.repeats import AttemptMarks
+
+# Multiples of a kind's threshold at which it is reported again, more firmly; each level once in an evaluation. At
+# twice the threshold, one of two reports was right.
+FIRMER = (1, 3)
+# Calls without a further finding after one: an agent needs some to act on it. Both by judgement; 8 was 12 at first.
+QUIET = 25
+QUIET_WHILE_FAILING = 8
+FAILING = ("same_failure", "undone_edit", "failing_tool", "worse_tests")
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """The verdict on a call: the calls that it repeats, its own last, and what was found and not reported before."""
+
+    repeats: tuple[int, ...]
+    finding: StuckFinding | None = None
+
+
+def judge(
+    trail: ProgressTrail,
+    features: CallFeatures,
+    marks: AttemptMarks,
+    at: int,
+    is_near: Callable[[int], bool] = lambda _: False,
+) -> Judgement:
+    """Return the verdict on the call of index `at`, and record it in the trail.
+
+    `is_near` checks whether the arguments of an earlier call are nearly identical.
+    """
+    if features.neutral:
+        return Judgement((at,))
+    if features.failed:
+        trail.failing += 1
+        trail.failing_since = trail.failing_since or at
+    else:
+        trail.failing = trail.failing_since = 0
+    changed = _expected_changes(trail, features)
+    repeats = _repeats(trail, features, marks, at, is_near)
+    features.known = known_share(trail.seen, features.lines)
+    found = [
+        detectors.same_failure(trail, features, at),
+        detectors.undone_edit(trail, features, at),
+        detectors.same_call(features, at, repeats),
+        detectors.same_lines(trail, features, at),
+        detectors.two_states(trail, features, at, hash_of(marks.attempt, features.news)),
+        detectors.worse_tests(trail, features, at),
+        detectors.failing_tool(trail, features, at),
+        detectors.empty_searches(trail, features, at),
+        detectors.same_counts(trail, features, at),
+        detectors.blind_probe(trail, features, at),
+        detectors.dead_wait(features, at, repeats),
+        detectors.after_done(trail, features, at),
+        detectors.no_news(
+            trail, at, is_stale=_is_stale(features, repeats) or bool(features.views and trail.reread & 1)
+        ),
+        detectors.no_new_lines(trail, features, at),
+    ]
+    _note_changes(trail, features, changed, at)
+    trail.seen = with_lines(trail.seen, features.lines)
+    finding = _first_reportable(trail, found)
+    if finding is not None:
+        trail.finding, trail.spoken = finding, at
+    return Judgement(tuple(repeats), finding)
+
+
+def _first_reportable(trail: ProgressTrail, found: Iterable[StuckFinding | None]) -> StuckFinding | None:
+    for each in found:
+        if each is not None and _may_speak(trail, each):
+            new = _at_new_level(trail, each)
+            if new is not None:
+                return new
+    return None
+
+
+def note_change(trail: ProgressTrail, at: int) -> None:
+    """Record a change by someone else after call `at`: any answer may be another one now."""
+    trail.changed = trail.anything = trail.fixed = at
+
+
+def _may_speak(trail: ProgressTrail, finding: StuckFinding) -> bool:
+    fails = finding.kind in FAILING or (finding.kind == "same_call" and finding.detail)
+    quiet = QUIET_WHILE_FAILING if fails else QUIET
+    return not trail.spoken or finding.at - trail.spoken >= quiet
+
+
+def hash_of(attempt: str, news: int) -> int:
+    """Return the mark of a call with its answer."""
+    return (int(attempt[:8], 16) ^ news) & 0xFFFFFFFF
+
+
+def _is_stale(features: CallFeatures, repeats: list[int]) -> bool:
+    return len(repeats) > 1 and features.effect in ("read", "search", "run", "test")
+
+
+def _repeats(
+    trail: ProgressTrail, features: CallFeatures, marks: AttemptMarks, at: int, is_near: Callable[[int], bool]
+) -> list[int]:
+    known = trail.asked.get(marks.attempt)
+    since = _changed_at(trail, features, known)
+    indexes: list[int] = []
+    if known is not None and known.news == features.news:
+        indexes = [index for index in known.indexes if index > since]
+    if not indexes and features.effect in _NEARLY:
+        indexes = _near_repeats(trail, features, marks, since, is_near)
+    indexes.append(at)
+    if len(indexes) > INDEXES_MAX:  # the first ones show since when, and which levels were reached
+        del indexes[INDEXES_MAX // 2]
+    remember(trail.asked, marks.attempt, Asked(marks.low, marks.high, features.news, indexes), ASKED_MAX)
+    return indexes
+
+
+# Effects whose calls also repeat nearly identical ones; a white space or a letter may be all that an edit is about.
+_NEARLY = frozenset({"read", "search", "run"})
+
+
+def _near_repeats(
+    trail: ProgressTrail, features: CallFeatures, marks: AttemptMarks, since: int, is_near: Callable[[int], bool]
+) -> list[int]:
+    if features.programs:
+        return []
+    for asked in reversed(trail.asked.values()):
+        if asked.news == features.news and (asked.low == marks.low or asked.high == marks.high):
+            newest = asked.indexes[-1]
+            if newest > since and is_near(newest):
+                return [index for index in asked.indexes if index > since]
+    return []
+
+
+def _changed_at(trail: ProgressTrail, features: CallFeatures, known: Asked | None) -> int:
+    """Return the last call that could have changed the answer."""
+    if features.effect in ("write", "install"):
+        # It changes what it asks itself: only made again at once does it repeat.
+        return 0 if known is not None and trail.anything <= known.indexes[-1] else trail.anything
+    if features.views and features.effect == "read":
+        return max(trail.changed, *(trail.paths.get(detectors.file_mark(view.path), 0) for view in features.views))
+    return trail.anything
+
+
+def _expected_changes(trail: ProgressTrail, features: CallFeatures) -> list[str]:
+    """Return the marks of the files that a call may change, with those of scripts that it runs; "" means any file."""
+    for script, files in features.scripts:
+        remember(trail.scripts, detectors.file_mark(script), [detectors.file_mark(file) for file in files], SCRIPTS_MAX)
+    marks = [detectors.file_mark(path) if path else "" for path in features.writes]
+    run = [file for path in features.runs for file in trail.scripts.get(detectors.file_mark(path), ())]
+    features.creates = features.creates and not run
+    marks += run
+    known = any(each in trail.paths or each in trail.viewed for each in marks)
+    rejected = features.failed and features.effect == "write" and features.tests is None
+    features.fixes = bool(marks) and (known or not features.creates) and not rejected
+    return [] if rejected else marks
+
+
+def _note_changes(trail: ProgressTrail, features: CallFeatures, changed: list[str], at: int) -> None:
+    if not changed:
+        return
+    trail.anything = at
+    trail.changes += 1
+    if features.fixes:
+        trail.fixed = at
+        trail.familiar = 0
+    for each in changed:
+        if each == _ENVIRONMENT_MARK:
+            continue
+        if each:
+            remember(trail.paths, each, at, PATHS_MAX)
+        else:
+            trail.changed = at
+
+
+_ENVIRONMENT_MARK: Final = detectors.file_mark(ENVIRONMENT)
+
+
+def _at_new_level(trail: ProgressTrail, finding: StuckFinding) -> StuckFinding | None:
+    """Return the finding with its level if this level was not found before."""
+    key = detectors.mark(f"{finding.kind} {finding.subject}")
+    known, reported_at = trail.reported.get(key, (0, 0))
+    level = max(1, sum(finding.count >= THRESHOLDS[finding.kind] * times for times in FIRMER))
+    if level <= known and finding.since <= reported_at:  # with calls that are all newer it is another one
+        return None
+    remember(trail.reported, key, (level, finding.at), REPORTED_MAX)
+    return msgspec.structs.replace(finding, level=level)
+
+
+THRESHOLDS = {
+    "same_failure": detectors.SAME_FAILURE,
+    "undone_edit": detectors.RESTORES,
+    "same_call": detectors.SAME_CALL,
+    "same_lines": detectors.SAME_LINES,
+    "two_states": 1,
+    "worse_tests": detectors.WORSE_RUNS,
+    "failing_tool": detectors.FAILING_TOOL,
+    "empty_searches": detectors.EMPTY_SEARCHES,
+    "same_counts": detectors.SAME_COUNTS,
+    "blind_probe": detectors.BLIND_PROBES,
+    "dead_wait": detectors.WAITS_FOR_DEAD,
+    "after_done": detectors.AFTER_DONE,
+    "no_news": detectors.STALE_OF_EIGHT,
+}

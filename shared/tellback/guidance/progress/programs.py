@@ -1,0 +1,226 @@
+"""The effect of well-known programs: which read, search, change, install, test, run or wait.
+
+Names alone decide where they leave no doubt; for git, package managers and build tools the subcommand does. A program
+that is not known runs something that may answer differently each time, and is taken to change nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from tellback.guidance.progress.effects import Effect, named, words_in
+from tellback.guidance.shell import SimpleCommand
+
+# Programs that only read, apart from the options in `_WRITING_OPTIONS`.
+_READERS: Final[dict[str, Effect]] = {
+    **named("none", "echo printf pwd true false : clear"),
+    **named(
+        "read",
+        "cat head tail nl ls tree wc stat which whereis type printenv diff cmp md5sum sha256sum du df ps id whoami",
+        "uname sort cut tr jq hexdump od column basename dirname realpath readlink strings nm free lsof pgrep lscpu",
+    ),
+    **named("search", "grep egrep fgrep rg find zgrep"),
+}
+_BY_NAME: Final[dict[str, Effect]] = {
+    **_READERS,
+    **named("none", "cd export set source . for case select function pushd popd unset alias exit"),
+    **named(
+        "read",
+        "less more file env date top uniq yq xxd awk gawk ldd netstat ss curl wget http open goto scroll_up",
+        "scroll_down host dig ping man identify exiftool sqlite3 psql mysql info help hostname test [ [[",
+    ),
+    **named("search", "ag ack fd locate search_dir search_file find_file fzf"),
+    **named(
+        "write",
+        "rm mv cp mkdir rmdir touch chmod chown ln tee patch dd truncate unzip tar gzip gunzip zip rsync kill pkill",
+        "killall edit create insert append write apply_patch black isort gofmt goimports autopep8 yapf prettier 2to3",
+        "systemctl service launchctl",
+    ),
+    **named("install", "apt apt-get yum dnf apk brew conda mamba gem easy_install virtualenv venv"),
+    **named(
+        "test",
+        "pytest py.test unittest tox nox jest vitest mocha ava karma phpunit rspec ctest make gmake ninja cmake mvn",
+        "gradle gradlew mvnw bazel buck meson tsc mypy pyright pylint flake8 pyflakes ruff eslint biome golangci-lint",
+        "staticcheck shellcheck luacheck gotestsum nosetests nose2 trial runtests.py test.sh py_compile compileall",
+        "doctest pre-commit gcc g++ clang rustc javac pycodestyle rubocop",
+    ),
+    **named("wait", "sleep wait watch"),
+    **named("finish", "submit finish"),
+}
+
+_GIT_READERS: Final = words_in(
+    "log show status diff blame rev-parse ls-files ls-tree describe cat-file shortlog rev-list merge-base name-rev",
+    "for-each-ref check-ignore whatchanged range-diff grep",
+)
+_GIT_READS: Final = _GIT_READERS | {"reflog"}  # which also expires and deletes
+# Subcommands of git that read without a name, and write with one.
+_GIT_EITHER: Final = frozenset({"branch", "tag", "config", "remote", "worktree"})
+_PACKAGERS: Final = words_in("pip pip3 npm yarn pnpm bun cargo go poetry uv pdm composer bundle dotnet pipx")
+_INSTALLS: Final = words_in("install i ci add uninstall remove update upgrade sync get require")
+_TESTS: Final = words_in(
+    "test t build check vet clippy run lint fmt tsc typecheck bench tool exec dlx run-script testall"
+)
+_GH_WRITES: Final = words_in("create edit merge close comment review checkout delete ready reopen clone")
+_CONTAINER_READS: Final = words_in("ps logs images inspect get describe top version info diff stats")
+_INTERPRETERS: Final = words_in("python python3 python2 node ruby perl php deno bun ipython osascript lua")
+_CHECKERS: Final = frozenset({"prettier", "black", "gofmt", "isort"})
+_FLAG_I: Final = re.compile(r"-[a-zA-Z]*i|--in-place")
+_TEST_SCRIPT: Final = re.compile(r"(?:^|/)(?:run_?tests?|test)\.py$")
+_WRITING_CODE: Final = re.compile(
+    r"""\.write\(|write_text|writelines|write_bytes|open\([^)]*["'][wa]b?\+?["']|shutil\.|os\.(?:remove|rename|unlink)
+    |writeFile|unlink\(|-pi?\b.*-e|fs\.write""",
+    re.VERBOSE,
+)
+
+
+def effect_of(command: SimpleCommand) -> Effect:
+    """Return the effect of one simple command; a redirection into a file makes it a write."""
+    if any(name not in ("/dev/null", "/dev/stderr", "/dev/stdout") for name in command.writes_to):
+        found = _by_program(command)
+        return found if found in ("test", "run", "install") else "write"
+    return _by_program(command)
+
+
+def _by_program(command: SimpleCommand) -> Effect:
+    program, words = command.program, command.words
+    special = _BY_ARGUMENTS.get(program)
+    if special is not None:
+        return special(words)
+    if program in _PACKAGERS:
+        first = _first(words)
+        return "install" if first in _INSTALLS else "test" if first in _TESTS else "read"
+    if program in _INTERPRETERS:
+        return "test" if words and _TEST_SCRIPT.search(words[0]) else "run"
+    if program in _CHECKERS and {"--check", "-l", "-d", "--diff"} & set(words):
+        return "test"
+    return _BY_NAME.get(program, "run")
+
+
+def _first(words: tuple[str, ...]) -> str:
+    return next((word for word in words if not word.startswith("-")), "")
+
+
+def _git(words: tuple[str, ...]) -> Effect:
+    first = _first(words)
+    if first == "grep":
+        return "search"
+    if first == "stash":
+        return "read" if {"list", "show"} & set(words) else "write"
+    if first in _GIT_EITHER:
+        return "read" if len([word for word in words if not word.startswith("-")]) <= 1 else "write"
+    return "read" if first in _GIT_READS else "write"
+
+
+def _sed(words: tuple[str, ...]) -> Effect:
+    return "write" if any(_FLAG_I.match(word) for word in words if word.startswith("-")) else "read"
+
+
+def _find(words: tuple[str, ...]) -> Effect:
+    return "write" if "-delete" in words or ("-exec" in words and {"rm", "sed", "mv"} & set(words)) else "search"
+
+
+def _gh(words: tuple[str, ...]) -> Effect:
+    return "wait" if {"watch", "--watch"} & set(words) else "write" if _GH_WRITES & set(words) else "read"
+
+
+def _container(words: tuple[str, ...]) -> Effect:
+    first = _first(words)
+    return "wait" if first == "wait" else "read" if first in _CONTAINER_READS else "run" if first == "exec" else "write"
+
+
+def _tail(words: tuple[str, ...]) -> Effect:
+    return "wait" if {"-f", "-F"} & set(words) else "read"
+
+
+def _ruff(words: tuple[str, ...]) -> Effect:
+    return "write" if "--fix" in words or (_first(words) == "format" and "--check" not in words) else "test"
+
+
+_BY_ARGUMENTS: Final[dict[str, Callable[[tuple[str, ...]], Effect]]] = {
+    "sed": _sed,
+    "git": _git,
+    "gh": _gh,
+    "docker": _container,
+    "podman": _container,
+    "kubectl": _container,
+    "find": _find,
+    "fd": _find,
+    "tail": _tail,
+    "ruff": _ruff,
+}
+
+
+def changes_files(command: SimpleCommand, effect: Effect) -> bool:
+    """Check whether a command may change what another one reads."""
+    if effect in ("write", "install"):
+        return True
+    if command.writes_to and any(name != "/dev/null" for name in command.writes_to):
+        return True
+    if command.program in _INTERPRETERS:
+        return any(_WRITING_CODE.search(text) for text in (*command.words, command.stdin) if text)
+    return effect == "test" and "--fix" in command.words
+
+
+# Options by which a reader writes, waits or runs something.
+_WRITING_OPTIONS: Final = {
+    "find": re.compile(r"-(?:exec|ok|delete|f(?:print|ls))"),
+    "git": re.compile(r"-O|--(?:output|open-files|ext-diff|textconv)"),
+    "rg": re.compile(r"--pre|--hostname-bin"),
+    "sort": re.compile(r"-[^-]*o|--(?:o|c)"),
+    "tail": re.compile(r"-[^-]*[fF]|--(?:f|retry)"),
+    "tree": re.compile(r"-[^-]*o"),
+}
+_SHOWS_LINES: Final = re.compile(r"\d+(?:,(?:\d+|\$))?p")
+_SYSTEM_FOLDERS: Final = frozenset({"", "/bin", "/usr/bin"})  # a project may have a script of any name
+
+
+def surely_reads(command: SimpleCommand) -> bool:
+    """Check whether a command can change nothing that another one finds; False in every doubt."""
+    program, words = command.program, command.words
+    if command.writes_to or command.folder not in _SYSTEM_FOLDERS:
+        return False
+    if program == "sed":
+        return words[:1] == ("-n",) and len(words) > 1 and _SHOWS_LINES.fullmatch(words[1]) is not None
+    if program not in _READERS and not (program == "git" and words[:1] and words[0] in _GIT_READERS):
+        return False
+    writing = _WRITING_OPTIONS.get(program)
+    return writing is None or not any(map(writing.match, words))
+
+
+_BACKUP: Final = re.compile(
+    r"\.(?:bak|backup|orig|original|old|save)\d*$|[._-](?:backup|bak|orig|original)\b", re.IGNORECASE
+)
+
+
+def restored_path(command: SimpleCommand) -> str:
+    """Return the path that `git checkout FILE`, `git restore` or `cp FILE.bak FILE` takes back; "" for none."""
+    words = command.words
+    if (
+        command.program in ("cp", "mv")
+        and len(words) >= 2
+        and _BACKUP.search(words[-2])
+        and not _BACKUP.search(words[-1])
+    ):
+        return words[-1]
+    if command.program != "git" or not words:
+        return ""
+    first, rest = words[0], [word for word in words[1:] if word != "."]
+    if first == "checkout":
+        is_path = "--" in rest or any("." in word for word in rest if not word.startswith("-"))
+        return rest[-1] if rest and is_path else "*" if words[-1] == "." else ""
+    if first == "reset":
+        return "*" if "--hard" in rest else ""
+    return (rest[-1] if rest else "*") if first == "restore" and "--staged" not in rest else ""
+
+
+_FILE_NAMES: Final = re.compile(r"""['"]([\w./+-]{1,200}\.\w{1,5})['"]""")
+_FILES_MAX: Final = 6
+
+
+def files_written_by(text: str) -> tuple[str, ...]:
+    """Return the files that a script names, if it writes files at all."""
+    if not text or _WRITING_CODE.search(text) is None:
+        return ()
+    return tuple(dict.fromkeys(_FILE_NAMES.findall(text)))[:_FILES_MAX]

@@ -1,0 +1,183 @@
+"""Read the features of a tool call from its event: arguments, result, and what its outcome says."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tellback.contracts.guidance import ToolInvoked
+from tellback.guidance.observations.diagnostics import failure_line
+from tellback.guidance.observations.evidence import Verdict
+from tellback.guidance.observations.testruns import count_tests
+from tellback.guidance.observations.values import is_dict, is_list
+from tellback.guidance.progress import substance
+from tellback.guidance.progress.effects import (
+    EDITORS,
+    INTERPRETERS,
+    SHELLS,
+    DeclaredEffect,
+    is_known,
+    plain_name,
+    tool_effect,
+)
+from tellback.guidance.progress.features import END, SHOWN, CallFeatures, Edit, View
+from tellback.guidance.progress.lines import last_line, line_marks
+from tellback.guidance.progress.programs import files_written_by
+from tellback.guidance.progress.shell_calls import shell_features
+
+_WINDOW: Final = 100  # lines that SWE-agent's `open` shows
+_ERROR_CHARS: Final = 300
+_PAGE: Final = 2_000  # lines that `Read` shows
+
+_PATHS: Final = ("file_path", "path", "filePath", "filename", "file", "notebook_path", "file_name", "target_file")
+_OLDS: Final = ("old_string", "old_str", "oldText", "search", "old_text", "find")
+_NEWS: Final = (
+    "new_string", "new_str", "newText", "replace", "new_text", "replacement", "content", "file_text", "text",
+)  # fmt: skip
+_COMMANDS: Final = ("command", "cmd", "script", "code")
+_QUERIES: Final = (
+    "query", "pattern", "q", "search_term", "regex", "keyword", "code_snippet", "class_name", "function_name",
+)  # fmt: skip
+
+
+def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect | None = None) -> CallFeatures:
+    """Return the features of a call; `verdict` is what observation says it counts as, `declared` what its host says."""
+    features = _asked(event.tool, event.params, declared)
+    whole = event.error or event.result or ""
+    features.news = substance.fingerprint(whole)
+    features.neutral = verdict == "neutral"
+    if features.neutral:
+        return features
+    features.failed = verdict == "failure"
+    outcome = event.outcome
+    if outcome is not None:
+        features.retry_asked = outcome.retry_after is not None or outcome.retryable
+        features.empty = outcome.code == "no_results"
+    text = substance.ends_of(whole)
+    _read_result(features, text)
+    if features.effect in ("read", "search", "run"):
+        features.lines = line_marks(text, " ".join(str(value) for value in event.params.values()))
+        features.last = last_line(text)[:_ERROR_CHARS]
+    return features
+
+
+def _read_result(features: CallFeatures, text: str) -> None:
+    features.empty = features.empty or (features.effect in ("search", "read") and substance.is_empty(text))
+    features.retry_asked = features.retry_asked or (features.failed and substance.asks_to_retry(text))
+    if features.effect == "wait" or features.waits:
+        features.dead = substance.is_dead(text)
+    if features.effect in ("run", "test", "wait", "write"):
+        features.tests = count_tests(text)
+    runs = features.effect in ("run", "test", "install") or features.tests is not None
+    if features.tests is not None:
+        features.failed = features.tests.bad > 0
+    if not features.failed:
+        return
+    error = failure_line(text)[:_ERROR_CHARS] if runs or features.effect == "wait" else ""
+    if features.tests is not None:
+        error = substance.last_exception(text) or error
+    if error.startswith("Traceback "):  # cut off before the exception
+        error = ""
+    names = substance.failed_names(text) if features.tests is not None else ()
+    features.named = bool(error or names) or not runs
+    if features.tests is not None and not error:
+        error = f"{features.tests.bad} failed, {features.tests.passed} passed{f': {names[0]}' if names else ''}"
+    features.error = error or substance.first_line(text)
+    features.error_mark = substance.error_fingerprint(f"{features.error} {' '.join(names)}")
+
+
+def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None) -> CallFeatures:
+    name = plain_name(tool)
+    command = _text(params, _COMMANDS)
+    is_shell = "cmd" in params or "bash" in name or "shell" in name
+    if name in SHELLS or (is_shell and command is not None and not is_known(tool)):
+        return shell_features(tool, _command_line(params), params)
+    if name in INTERPRETERS:
+        return shell_features(tool, f"python <<'EOF'\n{command or ''}\nEOF", params)
+    if name in EDITORS:
+        return _editor_features(tool, command or "", params)
+    effect = tool_effect(tool, params, declared)
+    path = _text(params, _PATHS)
+    features = CallFeatures(tool, effect, _target(params), _shown(tool, params))
+    if effect == "write":
+        features.edit = _edit(path or "", params)
+        features.writes = (path or "",)
+        features.creates = features.edit is not None and features.edit.old == 0 and "insert" not in name
+        if features.creates and path and (files := files_written_by(_text(params, _NEWS) or "")):
+            features.scripts = ((path, files),)
+        if name == "undo_edit":
+            features.restores = path or "*"
+    elif effect == "read" and path:
+        features.views = (_view(path, params, name),)
+    elif effect == "read" and is_list(spans := params.get("files")):
+        features.views = tuple(
+            _view(str(each.get("file_path", "")), each, name)
+            for each in spans[:4]
+            if is_dict(each) and not each.get("span_ids")
+        )
+    return features
+
+
+def _text(params: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    return next((value for name in names if isinstance(value := params.get(name), str)), None)
+
+
+def _command_line(params: Mapping[str, Any]) -> str:
+    command = next((params[name] for name in _COMMANDS if name in params), "")
+    if is_list(command):  # Codex: ["bash", "-lc", "..."]
+        parts = [str(part) for part in command]
+        return parts[2] if len(parts) == 3 and parts[1] in ("-c", "-lc") else " ".join(parts)
+    return command if isinstance(command, str) else ""
+
+
+def _number(params: Mapping[str, Any], *names: str) -> int | None:
+    return next((value for name in names if type(value := params.get(name)) is int), None)
+
+
+def _view(path: str, params: Mapping[str, Any], name: str) -> View:
+    span = params.get("view_range")
+    if is_list(span) and len(span) == 2 and all(type(each) is int for each in span):
+        return View(path, span[0], END if span[1] < 0 else span[1])
+    start = _number(params, "offset", "start_line", "line_number")
+    if start is None:
+        return View(path, 1, END)
+    end, limit = _number(params, "end_line"), _number(params, "limit")
+    if end is None:
+        end = start + (limit or (_WINDOW if name == "open" else _PAGE))
+    return View(path, start, end)
+
+
+def _edit(path: str, params: Mapping[str, Any]) -> Edit | None:
+    old, new = _text(params, _OLDS), _text(params, _NEWS)
+    if old is None and new is None:
+        return None
+    return Edit(
+        path, zlib.crc32((old or "").encode("utf-8", "replace")), zlib.crc32((new or "").encode("utf-8", "replace"))
+    )
+
+
+def _editor_features(tool: str, command: str, params: Mapping[str, Any]) -> CallFeatures:
+    path = _text(params, _PATHS) or ""
+    features = CallFeatures(
+        tool, "read" if command == "view" else "write", _target(params), f"{command} {path}"[:SHOWN]
+    )
+    if command == "view":
+        features.views = (_view(path, params, "view"),)
+        return features
+    features.writes, features.edit = (path,), _edit(path, params)
+    features.creates = command == "create"
+    if features.creates and (files := files_written_by(_text(params, _NEWS) or "")):
+        features.scripts = ((path, files),)
+    if command == "undo_edit":
+        features.restores = path
+    return features
+
+
+def _target(params: Mapping[str, Any]) -> str:
+    return next((value for name in (*_QUERIES, *_PATHS) if isinstance(value := params.get(name), str)), "")[:200]
+
+
+def _shown(tool: str, params: Mapping[str, Any]) -> str:
+    target = _target(params) or next((value for value in params.values() if isinstance(value, str)), "")
+    return f"{tool} {' '.join(target.split())}".strip()[:SHOWN]

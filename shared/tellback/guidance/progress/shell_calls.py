@@ -1,0 +1,140 @@
+"""Read the features of a shell command line: its strongest effect, the files it changes, and the lines it shows."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tellback.guidance.progress.effects import EFFECTS, Effect, words_in
+from tellback.guidance.progress.features import END, ENVIRONMENT, SHOWN, CallFeatures, View
+from tellback.guidance.progress.programs import changes_files, effect_of, files_written_by, restored_path
+from tellback.guidance.shell import SimpleCommand, simple_commands
+
+_SUBMITS: Final = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+
+
+def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatures:
+    """Return the features of a command line; its result is not read yet."""
+    commands = simple_commands(line)
+    if _SUBMITS in line:
+        return CallFeatures(tool, "finish", "", "submit")
+    effects: list[Effect] = [effect_of(each) for each in commands]
+    asked: list[Effect] = [effect for each, effect in zip(commands, effects, strict=True) if not _is_filter(each)]
+    strongest: Effect = "none"
+    for each in EFFECTS:
+        strongest = each if each in asked else strongest
+    features = CallFeatures(
+        tool, strongest, _shell_target(commands, effects, strongest), " ".join(line.split())[:SHOWN]
+    )
+    features.programs = tuple(each.program for each in commands)
+    features.writes = tuple(
+        path
+        for each, effect in zip(commands, effects, strict=True)
+        if changes_files(each, effect)
+        for path in _written(each, effect)
+    )
+    features.restores = next((path for each in commands if (path := restored_path(each))), "")
+    features.creates = all(
+        each.writes_to for each, effect in zip(commands, effects, strict=True) if changes_files(each, effect)
+    )
+    features.scripts = tuple(
+        (path, files) for each in commands if (files := files_written_by(each.stdin)) for path in each.writes_to
+    )
+    features.runs = tuple(
+        word
+        for each, effect in zip(commands, effects, strict=True)
+        if effect == "run"
+        for word in (each.program, *each.words[:2])
+    )
+    features.probes = strongest == "run" and any(each.stdin or {"-c", "-e"} & set(each.words) for each in commands)
+    features.waits = any(effect == "wait" for effect in effects) or params.get("run_in_background") is True
+    features.views = tuple(_shell_views(commands))
+    return features
+
+
+_RANGE: Final = re.compile(r"^(\d+)(?:,(\d+|\$))?p")
+_FLAGS_WITH_VALUE: Final = frozenset(
+    {"-n", "-c", "-m", "-k", "-o", "-p", "-C", "-A", "-B", "--maxfail", "--tb", "-run", "-count", "-timeout"}
+)
+
+
+_FILTERS: Final = words_in("head tail grep egrep sed awk sort uniq wc cut tr less more jq tee cat xxd nl column rg")
+
+
+def _is_filter(command: SimpleCommand) -> bool:
+    """Check whether a command only trims the output of the one before it, and so says nothing about what was asked."""
+    return command.before == "|" and command.program in _FILTERS
+
+
+def _shell_target(commands: tuple[SimpleCommand, ...], effects: list[Effect], strongest: Effect) -> str:
+    """Return what the strongest command asks: its program and arguments, without flags where it runs or tests."""
+    parts: list[str] = []
+    for each, effect in zip(commands, effects, strict=True):
+        if effect != strongest or _is_filter(each):
+            continue
+        words = [word for word in each.words if not word.startswith("-")] if effect == "test" else list(each.words)
+        parts.append(" ".join((each.program, *words)))
+        if each.stdin:
+            parts.append(f"<{zlib.crc32(each.stdin.encode('utf-8', 'replace')):x}")
+    return " && ".join(parts)[:400]
+
+
+def _written(command: SimpleCommand, effect: Effect) -> tuple[str, ...]:
+    if command.writes_to and effect in ("write", "read", "none", "search"):
+        return command.writes_to
+    if effect == "install":
+        return (ENVIRONMENT,)
+    if effect == "run":
+        return tuple(file for text in (*command.words, command.stdin) for file in files_written_by(text))
+    if command.program in ("cp", "mv") or restored_path(command):
+        return command.words[-1:]
+    if command.program in ("sed", "touch", "rm", "mkdir", "tee", "perl", "black", "isort", "gofmt"):
+        named = tuple(word for word in command.words if not word.startswith("-") and len(word) < 200)
+        return named[-1:] or ("",)
+    return ("",)
+
+
+def _shell_views(commands: tuple[SimpleCommand, ...]) -> list[View]:
+    found: list[View] = []
+    for n, each in enumerate(commands):
+        after = [later for later in commands[n + 1 : n + 3] if later.before == "|"]
+        view = _shell_view(each, after)
+        if view is not None:
+            found.append(view)
+    return found[:6]
+
+
+def _shell_view(command: SimpleCommand, after: list[SimpleCommand]) -> View | None:
+    files = [word for word in command.words if not word.startswith("-")]
+    if command.program == "sed" and len(files) >= 2 and (span := _RANGE.match(files[0])):
+        return View(files[1], int(span[1]), _end(span))
+    if command.program in ("cat", "nl") and len(files) >= 1 and not command.writes_to and not command.stdin:
+        start, end = 1, END
+        for each in after:
+            if each.program == "sed" and (span := next(filter(None, map(_RANGE.match, each.words)), None)):
+                start, end = int(span[1]), _end(span)
+            elif each.program == "head":
+                end = min(end, start + _lines(each) - 1)
+            elif each.program == "tail":
+                start = _lines(each) if any("+" in word for word in each.words) else END - _lines(each)
+            elif each.program in ("grep", "wc", "awk"):
+                return None
+        return View(files[-1], start, end)
+    if command.program in ("head", "tail") and files and command.before != "|":
+        lines = _lines(command)
+        return View(files[-1], 1, lines) if command.program == "head" else View(files[-1], END - lines, END)
+    return None
+
+
+def _end(span: re.Match[str]) -> int:
+    return int(span[1]) if span[2] is None else END if span[2] == "$" else int(span[2])
+
+
+def _lines(command: SimpleCommand) -> int:
+    for word in command.words:
+        digits = word.lstrip("-n+")
+        if digits.isdigit():
+            return int(digits)
+    return 10

@@ -1,0 +1,169 @@
+"""The substance of a result: the part that is new to an agent.
+
+Times, durations, ids, addresses and temporary paths are taken out before two results are compared. Test runs
+are compared by their counts: better, worse or the same.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import Final, Literal
+
+from tellback.guidance.observations.testruns import TestCounts
+from tellback.sanitize import without_sequences
+
+# Of longer texts the two ends count: errors and summaries stand at the end, and a worker reads every result.
+HEAD_CHARS: Final = 2_000
+TAIL_CHARS: Final = 4_000
+_ERROR_CHARS: Final = 300
+_HEADING_CHARS: Final = 12
+_NAMES_MAX: Final = 40
+
+# Each pattern begins with one kind of character, which lets `re` skip ahead: one pattern of all took 20 times as long.
+_TIMES: Final = re.compile(
+    r"\d(?:\d{3}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?|\d:\d\d:\d\d(?:[.,]\d+)?"
+    r"|[\d.]*\s?(?:ms|µs|us|ns|s|secs?|seconds?|mins?|minutes?)\b|x[0-9a-fA-F]{4,})"
+)
+_TEMP: Final = re.compile(r"/(?:private/)?(?:tmp|var/folders|var/tmp)/[\w.+-]*(?:/[\w.+-]+)*/?")
+_PROCESS: Final = re.compile(r"\b(?:pid|PID|[Pp]rocess|port)[ =:#]*\d+|^\[\d+\] \d+", re.MULTILINE)
+_HEX: Final = re.compile(r"\b[0-9a-f]{7,64}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{12})?\b")
+_LINES: Final = re.compile(
+    r"(?<=[\w)\]\"'>])[:,] ?(?:line )?\d+(?::\d+)?\b|\bline \d+|\b[Ll]\d+\b|^\s*\d+[ \t]", re.MULTILINE
+)
+
+
+Change = Literal["better", "worse", "same"]
+
+
+def compare_tests(before: tuple[int, int], now: TestCounts) -> Change:
+    """Compare a run with the failures and passes before it: fewer failures are better, then more passes."""
+    failed, passed = before
+    if now.bad != failed:
+        return "better" if now.bad < failed else "worse"
+    return "better" if now.passed > passed else "same"
+
+
+def ends_of(text: str) -> str:
+    """Return the two ends of a long text."""
+    if len(text) <= HEAD_CHARS + TAIL_CHARS:
+        return text
+    return f"{text[:HEAD_CHARS]}\n{text[-TAIL_CHARS:]}"
+
+
+def without_volatile(text: str) -> str:
+    """Return the text without times, durations, ids, addresses and temporary paths."""
+    text = without_sequences(text)
+    if "tmp" in text or "/var/" in text:
+        text = _TEMP.sub("~", text)
+    if "pid" in text or "PID" in text or "rocess" in text or "port" in text or "[1]" in text:
+        text = _PROCESS.sub("~", text)
+    return " ".join(_HEX.sub(_mask_id, _TIMES.sub("~", text)).split())
+
+
+def _mask_id(match: re.Match[str]) -> str:
+    found = match.group()
+    return found if found.isdigit() or found.isalpha() else "~"
+
+
+def fingerprint(text: str) -> int:
+    """Return the fingerprint of a text's substance, stable across processes.
+
+    The middle of a long text counts as it is: what differs there is taken for news.
+    """
+    seed = 0
+    if len(text) > HEAD_CHARS + TAIL_CHARS:
+        seed = zlib.crc32(text[HEAD_CHARS:-TAIL_CHARS].encode("utf-8", "replace"))
+        text = ends_of(text)
+    return zlib.crc32(without_volatile(text).encode("utf-8", "replace"), seed)
+
+
+_FAILED_NAMES: Final = re.compile(
+    r"^(?:FAILED|ERROR) (\S+)|^\s*--- FAIL: (\S+)|^(?:FAIL|ERROR): (\S+ \S*)|^test (\S+) \.\.\. FAILED", re.MULTILINE
+)
+_EXCEPTION: Final = re.compile(
+    r"^(?:E   )?\s{0,4}((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|Invalid|NotFound)\b(?::\s?.*)?)$",
+    re.MULTILINE,
+)
+_WRAPPING: Final = re.compile(
+    r"</?(?:returncode|output|error|tool_use_error|output_head|output_tail|warning)>(?:-?\d+</returncode>)?"
+)
+
+
+# What OpenHands, Claude Code and SWE-agent write below a result, the same each time.
+_FOOTERS: Final = (
+    "[Python Interpreter: ",
+    "[Command finished with exit code ",
+    "<system-reminder>",
+    "Shell cwd was reset to ",
+    "(Open file: ",
+)
+_FOOTER_CHARS: Final = 1_000
+
+
+def without_wrapping(text: str) -> str:
+    """Return a result without the tags that a harness puts around it, and the lines that it puts below."""
+    for footer in _FOOTERS:
+        place = text.rfind(footer, max(0, len(text) - _FOOTER_CHARS))
+        if place >= 0:
+            text = text[:place]
+    return _WRAPPING.sub("", text)
+
+
+def last_exception(text: str) -> str:
+    """Return the last exception that the output of a test run names, "" without one."""
+    found = ""
+    for match in _EXCEPTION.finditer(text):
+        found = match[1]
+    return found[:_ERROR_CHARS]
+
+
+def failed_names(text: str) -> tuple[str, ...]:
+    """Return the names of the failed tests that the text lists, sorted."""
+    names = {found[found.lastindex or 0] for found in _FAILED_NAMES.finditer(text)}
+    return tuple(sorted(names)[:_NAMES_MAX])
+
+
+def first_line(text: str) -> str:
+    """Return the first line that says something; a heading alone, such as "ERROR:", does not."""
+    lines = [line.strip() for line in _WRAPPING.sub("", text).splitlines() if line.strip()]
+    return next((line for line in lines if len(line) >= _HEADING_CHARS), lines[0] if lines else "")[:_ERROR_CHARS]
+
+
+def error_fingerprint(error: str) -> int:
+    """Return the fingerprint of an error: numbers of lines, paths and volatile parts do not matter."""
+    plain = _LINES.sub("", error)
+    return zlib.crc32(without_volatile(plain).casefold().encode("utf-8", "replace"))
+
+
+_DEAD: Final = re.compile(
+    r"no such process|connection refused|not running|\bexited\b|\bkilled\b|terminated|defunct|no such container"
+    r"|\bdead\b|could not connect|process not found",
+    re.IGNORECASE,
+)
+_ASKED_TO_RETRY: Final = re.compile(
+    r"\b(?:try|run|retry) (?:it )?again (?:in|after|later)|retry[- ]after|please (?:wait|retry)", re.IGNORECASE
+)
+
+
+def is_dead(text: str) -> bool:
+    """Check whether a result says that the thing waited for is gone."""
+    return _DEAD.search(text) is not None
+
+
+def asks_to_retry(text: str) -> bool:
+    """Check whether a result itself asks to try again."""
+    return _ASKED_TO_RETRY.search(text) is not None
+
+
+_NOTHING: Final = re.compile(
+    r"^(?:No (?:matches|files|results?|occurrences|code|search results|output)\b.*|0 (?:results|matches).*"
+    r"|\(no output\)|\[\]|\{\}|null|None|Found 0 .*|Could ?n[o']t find any.*|Tool ran without output.*"
+    r"|\(Bash completed with no output\))?$",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def is_empty(text: str) -> bool:
+    """Check whether a search found nothing."""
+    return len(text) < 400 and _NOTHING.match(_WRAPPING.sub("", text).strip()) is not None

@@ -1,0 +1,117 @@
+"""The bounded memory of an evaluation's calls, which the measure of progress compares a new call with.
+
+A worker stores it with each batch, so its size is a cost of every event: marks have 4 bytes, every table has a cap, and
+the entry that was used least recently is evicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Final, TypeVar
+
+import msgspec
+
+Value = TypeVar("Value")
+
+ASKED_MAX: Final = 40
+FAILURES_MAX: Final = 12
+EDITS_MAX: Final = 16
+PATHS_MAX: Final = 16
+VIEWED_PATHS_MAX: Final = 6
+VIEWS_MAX: Final = 10
+VIEWED_MAX: Final = 16
+SCRIPTS_MAX: Final = 8
+TESTS_MAX: Final = 4
+PROBES_MAX: Final = 6
+TOOLS_MAX: Final = 6
+REPORTED_MAX: Final = 24
+# As many as the newest calls that a provider can read.
+INDEXES_MAX: Final = 32
+
+
+class Asked(msgspec.Struct, array_like=True, gc=False):
+    """A call that was made: the substance of its last result, and the calls since then that had the same.
+
+    `low` and `high` are marks of its words, by which nearly identical calls are found.
+    """
+
+    low: int
+    high: int
+    news: int
+    indexes: list[int]
+
+
+class Failures(msgspec.Struct, array_like=True, gc=False):
+    """An error that came again: how often, in which calls first and last, and after how many changes."""
+
+    count: int
+    first: int
+    last: int
+    changes: int = 0
+
+
+class TestRun(msgspec.Struct, array_like=True, gc=False):
+    """The last summary of a test run, and how often in a row it got worse, since which call."""
+
+    __test__ = False  # pytest collects classes of this name
+
+    failed: int
+    passed: int
+    worse: int = 0
+    since: int = 0
+
+
+class StuckFinding(msgspec.Struct, array_like=True, frozen=True):
+    """Evidence that the calls bring nothing: its kind, how often, since which call, and what did not change.
+
+    `at` is the call that was judged, `level` counts how often this was found before, from 1.
+    """
+
+    kind: str
+    subject: str
+    count: int
+    since: int
+    at: int
+    level: int = 1
+    detail: str = ""
+
+
+class ProgressTrail(msgspec.Struct, omit_defaults=True):
+    """The memory of an evaluation's calls; `finding` is the newest, whether or not it was reported."""
+
+    changed: int = 0
+    changes: int = 0
+    anything: int = 0
+    fixed: int = 0
+    scripts: dict[str, list[str]] = {}
+    failing: int = 0
+    failing_since: int = 0
+    paths: dict[str, int] = {}
+    asked: dict[str, Asked] = {}
+    failures: dict[str, list[int]] = {}
+    views: dict[str, list[tuple[int, int, int, int]]] = {}
+    viewed: list[str] = []
+    edits: dict[str, tuple[int, int]] = {}
+    restores: list[tuple[int, int]] = []
+    tests: dict[str, TestRun] = {}
+    tools: dict[str, Failures] = {}
+    empties: tuple[int, int] = (0, 0)
+    stale: int = 0
+    reread: int = 0
+    spoken: int = 0
+    states: list[int] = []
+    done: int = 0
+    seen: bytes = b""
+    familiar: int = 0
+    probes: list[tuple[int, int]] = []
+    counts: tuple[int, int, int, int] = (0, 0, 0, 0)
+    reported: dict[str, tuple[int, int]] = {}
+    finding: StuckFinding | None = None
+
+
+def remember(table: MutableMapping[str, Value], key: str, value: Value, cap: int) -> None:
+    """Store a value as the most recently used, and evict the least recently used beyond the cap."""
+    table.pop(key, None)  # a dict keeps the order of insertion
+    table[key] = value
+    if len(table) > cap:
+        del table[next(iter(table))]

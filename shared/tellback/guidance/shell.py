@@ -1,0 +1,191 @@
+"""Split a shell's command line into its simple commands, as far as that can be told without running it.
+
+It knows lists, pipelines, quotes, here-documents, redirections, and the usual wrappers (`cd x &&`, `timeout 60`,
+`A=b`, `bash -c`). Substitutions are left inside their words. It never raises, and takes linear time.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Before = Literal["", ";", "&&", "||", "|", "&"]
+
+# Longer lines are cut: what they do is told by their beginning, and a worker reads every one.
+COMMAND_CHARS: Final = 20_000
+_NESTED: Final = 2  # `bash -c "bash -c ..."`
+
+_TOKEN: Final = re.compile(
+    r"""(?P<space>[ \t\r]++|\\\n)
+    |(?P<redirect>\d?(?:&>>?|<<<|<<-?|>>|>\||>|<)(?:&\d?-?)?)
+    |(?P<operator>&&|\|\||;;?|\|&?|\n|&|[()])
+    |(?P<word>(?:'[^']*+'|"(?:\\.|[^"\\])*+"|\$\((?:[^()]|\([^()]*+\))*+\)|`[^`]*+`|\\.|[^\s'"\\;|&<>()`])++)
+    |(?P<stray>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
+_QUOTES: Final = re.compile(r"'([^']*+)'|\"((?:\\.|[^\"\\])*+)\"|\\(.)", re.DOTALL)
+_OPENING: Final = frozenset({"do", "then", "else", "elif", "if", "while", "until", "!", "{", "time"})
+_CLOSING: Final = frozenset({"done", "fi", "}", "esac"})
+# Number of arguments of its own that a wrapper takes before the command that it runs.
+_WRAPPERS: Final = {
+    "sudo": 0,
+    "nohup": 0,
+    "env": 0,
+    "command": 0,
+    "exec": 0,
+    "nice": 0,
+    "stdbuf": 0,
+    "xargs": 0,
+    "npx": 0,
+    "timeout": 1,
+    "gtimeout": 1,
+}
+_RUNNERS: Final = frozenset({"uv", "poetry", "pipenv", "pdm", "hatch", "rye", "bundle", "conda", "coverage"})
+_WITH_VALUE: Final = frozenset(
+    {"-I", "-n", "-P", "-s", "-k", "-u", "-L"}
+)  # options of wrappers that take the next word
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleCommand:
+    """One program with its words, without wrappers; `before` is the operator in front of it.
+
+    `writes_to` has the files that its output goes to, `stdin` the text of its here-document; `silent` means that its
+    errors go to `/dev/null`. `folder` is the path in front of the program's name, if it was called by one.
+    """
+
+    program: str
+    words: tuple[str, ...]
+    before: Before = ""
+    writes_to: tuple[str, ...] = ()
+    stdin: str = ""
+    silent: bool = False
+    folder: str = ""
+
+
+def simple_commands(command: str) -> tuple[SimpleCommand, ...]:
+    """Return the simple commands of a line, in order."""
+    return tuple(_split(command[:COMMAND_CHARS], 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Raw:
+    """A simple command as it was read, with its wrappers and quotes."""
+
+    before: Before
+    words: list[str]
+    writes_to: tuple[str, ...]
+    stdin: str
+    silent: bool
+
+
+class _Reader:
+    """The words of the simple command that is being read."""
+
+    def __init__(self) -> None:
+        self.found: list[_Raw] = []
+        self.before: Before = ""
+        self.words: list[str] = []
+        self.files: list[str] = []
+        self.stdin = ""
+        self.silent = False
+
+    def end(self, before: Before) -> None:
+        if self.words or self.files:
+            self.found.append(_Raw(self.before, self.words, tuple(self.files), self.stdin, self.silent))
+            self.words, self.files, self.stdin, self.silent = [], [], "", False
+        self.before = before
+
+
+def _split(text: str, depth: int) -> list[SimpleCommand]:
+    reader = _Reader()
+    place, pending, delimiters = 0, "", list[str]()
+    while place < len(text):
+        match = _TOKEN.match(text, place)
+        assert match is not None, "every character is a token"
+        place = match.end()
+        token, kind = match.group(), match.lastgroup
+        if kind == "redirect":
+            pending = "" if "&" in token[1:] and not token.startswith("&") else token
+        elif kind == "operator":
+            if token == "\n" and delimiters:  # noqa: S105 - a token of the shell
+                reader.stdin, place = _here_document(text, place, delimiters.pop(0))
+            reader.end(_operator(token))
+            pending = ""
+        elif kind in ("word", "stray"):
+            if token.startswith("#") and kind == "word" and not pending:
+                end = text.find("\n", place)
+                place = len(text) if end < 0 else end
+            elif pending.startswith("<<") and pending != "<<<":
+                delimiters.append(unquoted(token))
+                pending = ""
+            elif pending:
+                name = unquoted(token)
+                reader.silent |= name == "/dev/null" and pending[0] in "2&"
+                if ">" in pending and name != "/dev/null":
+                    reader.files.append(name)
+                pending = ""
+            else:
+                reader.words.append(token)
+    reader.end("")
+    return [each for raw in reader.found for each in _unwrapped(raw, depth)]
+
+
+def _operator(token: str) -> Before:
+    if token in ("&&", "||", "&"):
+        return token  # type: ignore[return-value]  # narrowed by the test above
+    return "|" if token.startswith("|") else ";"
+
+
+def _here_document(text: str, place: int, delimiter: str) -> tuple[str, int]:
+    """Return the body and the place behind it; without an end it takes the rest."""
+    mark = f"\n{delimiter}"
+    end = place - 1 if text.startswith(mark, place - 1) else text.find(mark, place)
+    while end >= 0 and text[end + len(mark) : end + len(mark) + 1] not in ("", "\n", "\r", ")"):
+        end = text.find(mark, end + 1)
+    return (text[place:], len(text)) if end < 0 else (text[place : end + 1], end + len(mark))
+
+
+def unquoted(word: str) -> str:
+    """Return a word without its quotes and escapes."""
+    if "'" not in word and '"' not in word and "\\" not in word:
+        return word
+    return _QUOTES.sub(lambda match: match[1] if match[1] is not None else match[2] or match[3] or "", word)
+
+
+def _unwrapped(raw: _Raw, depth: int) -> list[SimpleCommand]:
+    rest = _without_wrappers(list(raw.words))
+    if not rest:
+        bare = SimpleCommand("", (), raw.before, raw.writes_to, raw.stdin, raw.silent)
+        return [bare] if raw.writes_to else []
+    folder, _, name = unquoted(rest[0]).rpartition("/")
+    if name in ("bash", "sh", "zsh") and depth < _NESTED:
+        flag = next((n for n, word in enumerate(rest[1:], 1) if word.startswith("-") and word.endswith("c")), 0)
+        if flag and len(rest) > flag + 1:
+            return _split(unquoted(rest[flag + 1]), depth + 1)
+    words = tuple(map(unquoted, rest[1:]))
+    return [SimpleCommand(name, words, raw.before, raw.writes_to, raw.stdin, raw.silent, folder)]
+
+
+def _without_wrappers(rest: list[str]) -> list[str]:
+    while rest:
+        name = rest[0].rpartition("/")[2]
+        if rest[0] in _OPENING or _ASSIGNMENT.match(rest[0]) or rest[0].startswith("#"):
+            del rest[0]
+        elif rest[0] in _CLOSING:
+            return []
+        elif name in _WRAPPERS and rest[:2] != ["command", "-v"]:  # which runs nothing
+            del rest[0]
+            while rest and rest[0].startswith("-"):
+                del rest[: 2 if rest[0] in _WITH_VALUE else 1]
+            del rest[: _WRAPPERS[name]]
+        # `mise run test` runs a task of that name, and no program `test`.
+        elif (name in _RUNNERS and len(rest) > 2 and rest[1] in ("run", "exec", "x")) or rest[:2] == ["mise", "exec"]:
+            del rest[: 3 if rest[2:3] == ["--"] else 2]
+        elif name in ("python", "python3") and len(rest) > 2 and rest[1] == "-m":
+            del rest[:2]
+        else:
+            break
+    return rest

@@ -1,0 +1,138 @@
+"""`StuckFeedback`, which reports what an agent repeats without making progress, in the words of the evidence.
+
+The measure of progress (`tellback.guidance.progress`) decides; this module only says it: what was repeated, since which
+call, what did not change, and one next step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from tellback.contracts.guidance import Feedback, Observation, Severity
+from tellback.errors import InvalidInput
+from tellback.guidance.progress.trail import StuckFinding
+from tellback.guidance.provider import FeedbackContext
+
+# A finding whose call another provider won is reported with one of the next calls, while it is still true.
+_REPORTED_WITHIN_CALLS: Final = 2
+_SHOWN: Final = 300
+
+# By kind: the summary and the one next step.
+TEXTS: Final[dict[str, tuple[str, str]]] = {
+    "same_failure": (
+        "The same error has come back {count} times since call {since}, whatever was changed in between.",
+        "Before the next change, find out what raises this error: read that code, or print the value it is about.",
+    ),
+    "same_call": (
+        "You have made the same call {count} times since call {since}; nothing was changed, nor has the result.",
+        "Decide with what it shows, or change something before you make it again.",
+    ),
+    "same_lines": (
+        "You have read the same lines of {subject} {count} times since call {since}, and nothing has changed them.",
+        "Make the edit or the test that these lines suggest, or say what you still need to know and look for that.",
+    ),
+    "undone_edit": (
+        "{subject} has been taken back {count} times since call {since}: changed, undone, and changed again.",
+        "Note what was wrong with the last attempt, then make one small edit and check it before the next.",
+    ),
+    "two_states": (
+        "You go back and forth between two calls since call {since}, each with the result that it had before.",
+        "Choose one of the two, or look for what both leave out.",
+    ),
+    "empty_searches": (
+        "The last {count} searches, since call {since}, found nothing, whatever their words.",
+        "List what is there (a folder, the names in a file) before you search for another word.",
+    ),
+    "worse_tests": (
+        "The tests got worse {count} times in a row since call {since}: {detail} now.",
+        "Take the last change back, and find out why it broke them.",
+    ),
+    "same_counts": (
+        "The tests have counted the same {count} times since call {since}, with an edit before each: {detail}.",
+        "Find out which tests fail and whether they failed before your first edit; then fix these, or leave them.",
+    ),
+    "blind_probe": (
+        "{count} scripts since call {since} ended with the same line and showed nothing new.",
+        "Check that the script reaches the code it is about (raise an error there), or print something else.",
+    ),
+    "failing_tool": (
+        "{subject} has failed {count} times in a row since call {since}, with different arguments.",
+        "Read the last error and what the tool expects; if it can't work here, use another way.",
+    ),
+    "dead_wait": (
+        "You have waited {count} times since call {since}, and nothing has changed.",
+        "Check whether what you wait for still runs: its process, its log, its exit code.",
+    ),
+    "after_done": (
+        "The task was handed in at call {since}; {count} more calls followed.",
+        "Stop here, unless something is still missing.",
+    ),
+    "no_news": (
+        "Of the last 8 calls, {count} said nothing that you had not seen, since call {since}.",
+        "Write down what you know and what is missing, then do the one thing that would tell you.",
+    ),
+}
+KINDS: Final = tuple(TEXTS)
+
+
+@dataclass(frozen=True)
+class StuckFeedback:
+    """Reports that the calls bring nothing new, once for each thing repeated; use the trigger `every_n_calls=1`.
+
+    It is silent while an agent makes progress. `off` names kinds that it does not report, such as `"same_lines"`.
+    """
+
+    off: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse kinds that do not exist."""
+        given: Any = self.off
+        kinds = tuple(cast("Any", given)) if isinstance(given, tuple | list) else (given,)
+        unknown = [kind for kind in kinds if kind not in KINDS]
+        if unknown:
+            raise InvalidInput(f"StuckFeedback.off has {unknown[0]!r}; use a tuple of {', '.join(KINDS)}")
+
+    @property
+    def name(self) -> str:
+        """The class name, which heads the feedback."""
+        return "StuckFeedback"
+
+    def should_run(self, *, context: FeedbackContext) -> bool:
+        """Return True if the measure found something that was not reported yet."""
+        found = context.finding
+        if context.timed or found is None or found.kind in self.off:
+            return False
+        return context.own.call_index < found.at >= context.tool_call_count - _REPORTED_WITHIN_CALLS
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        """Report what is repeated, since when, and one next step."""
+        found = context.finding
+        assert found is not None, "should_run"
+        summary, step = TEXTS[found.kind]
+        words = {"count": found.count, "since": found.since, "subject": _subject(found), "detail": found.detail}
+        severity: Severity = "warning" if found.level > 1 else "caution"
+        return Feedback(
+            provider_name=self.name,
+            summary=summary.format_map(words),
+            observations=tuple(_evidence(found)),
+            suggestions=(step,),
+            severity=severity,
+        )
+
+
+def _subject(found: StuckFinding) -> str:
+    return found.subject.strip("*") or "The work"
+
+
+def _evidence(found: StuckFinding) -> list[Observation]:
+    seen: list[Observation] = []
+    if found.kind == "same_failure" or (found.kind in ("same_call", "failing_tool") and found.detail):
+        seen.append(Observation("error", found.detail[:_SHOWN]))
+    if found.kind in ("same_call", "two_states", "dead_wait") and found.subject:
+        seen.append(Observation("call", found.subject[:_SHOWN]))
+    if found.kind == "blind_probe":
+        seen.append(Observation("last line", found.detail[:_SHOWN]))
+    if found.kind == "same_lines" and found.detail:
+        seen.append(Observation("read", found.detail))
+    return seen

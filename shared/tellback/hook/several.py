@@ -1,0 +1,146 @@
+"""The hook's connection to a Redis Cluster, or to the primary that Sentinel names. Loaded for such URLs only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from tellback import clock
+from tellback.errors import ConfigurationError, Unavailable
+from tellback.hook.resp import NOT_A_URL, Arg, RedisErrorReply, RespConnection
+from tellback.state.slots import slot_of_command
+from tellback.urls import RedisServers, servers_of
+
+ROUNDS: Final = 5  # of redirections; a map that is out of date needs one
+
+PAUSE: Final = 0.002  # seconds, while the keys of a slot are moving
+
+PASSING: Final = ("TRYAGAIN", "CLUSTERDOWN")
+
+NodeAddress = tuple[str, int]
+
+
+def open_several(url: str, deadline: float) -> RespConnection:
+    """Connect to what the URL names.
+
+    Raises:
+        Unavailable: nobody can be reached in time.
+        ConfigurationError: the URL lacks a part.
+    """
+    try:
+        servers = servers_of(url)
+    except ValueError as error:
+        raise ConfigurationError(f"{NOT_A_URL}: {error}") from None
+    assert servers is not None, "the caller asked `names_several`"
+    if servers.kind == "cluster":
+        return ClusterConnection(servers, deadline)
+    return _connect_primary(servers, deadline)
+
+
+def _connect_primary(servers: RedisServers, deadline: float) -> RespConnection:
+    trouble = Unavailable("no Sentinel answers")
+    for number, node in enumerate(servers.nodes):
+        # One that hangs gets its share of the time that is left.
+        now = clock.monotonic()
+        share = now + (deadline - now) / (len(servers.nodes) - number + 1)
+        try:
+            sentinel = RespConnection(node, share)
+            [place] = sentinel.run_commands([("SENTINEL", "GET-MASTER-ADDR-BY-NAME", servers.master_name)])
+        except Unavailable as error:
+            trouble = error
+            continue
+        if isinstance(place, list):
+            host, port = cast("list[bytes]", place)
+            return RespConnection(servers.url_of(host.decode(), int(port)), deadline)
+        trouble = (
+            place if isinstance(place, Unavailable) else Unavailable(f"unknown to Sentinel: {servers.master_name}")
+        )
+    raise trouble
+
+
+class ClusterConnection(RespConnection):
+    """Connections to the nodes of a cluster, one for each that a command turns out to need."""
+
+    def __init__(self, servers: RedisServers, deadline: float) -> None:
+        """Connect to the first node that answers.
+
+        Raises:
+            Unavailable: none does in time.
+        """
+        self._servers = servers
+        self._deadline = deadline
+        self._nodes: dict[NodeAddress, RespConnection] = {}
+        self._owners: dict[int, NodeAddress] = {}
+        trouble = Unavailable("no node")
+        for address in servers.addresses:
+            try:
+                self._node(address)
+            except Unavailable as error:
+                trouble = error
+            else:
+                self._first = address
+                return
+        raise trouble
+
+    def run_commands(self, commands: Sequence[Sequence[Arg]]) -> list[Any]:
+        """Return the replies of several commands as one server would; MOVED and ASK are followed.
+
+        Raises:
+            Unavailable: a node gave no complete reply in time.
+            RedisErrorReply: a node refused the user.
+        """
+        replies: list[Any] = [None] * len(commands)
+        waiting = {at: (self._owner(command), False) for at, command in enumerate(commands)}
+        for _ in range(ROUNDS):
+            for address in dict.fromkeys(address for address, _ in waiting.values()):
+                self._run(address, [at for at in waiting if waiting[at][0] == address], waiting, commands, replies)
+            waiting = self._redirected(waiting, replies)
+            if not waiting:
+                break
+        return replies
+
+    def _run(
+        self,
+        address: NodeAddress,
+        indexes: Sequence[int],
+        waiting: dict[int, tuple[NodeAddress, bool]],
+        commands: Sequence[Sequence[Arg]],
+        replies: list[Any],
+    ) -> None:
+        packet = [part for at in indexes for part in ([("ASKING",)] if waiting[at][1] else []) + [commands[at]]]
+        found = iter(self._node(address).run_commands(packet))
+        for at in indexes:
+            if waiting[at][1]:
+                next(found)
+            replies[at] = next(found)
+
+    def _redirected(
+        self, waiting: dict[int, tuple[NodeAddress, bool]], replies: Sequence[Any]
+    ) -> dict[int, tuple[NodeAddress, bool]]:
+        """Return where to send again what was redirected, or refused while its slot moves."""
+        again: dict[int, tuple[NodeAddress, bool]] = {}
+        for at, (asked, asking) in waiting.items():
+            reply = replies[at]
+            if not isinstance(reply, RedisErrorReply):
+                continue
+            if reply.redirection:
+                word, slot, place = reply.redirection.split(" ")[:3]
+                host, _, port = place.rpartition(":")
+                address = (host or asked[0], int(port))
+                if word == "MOVED":
+                    self._owners[int(slot)] = address
+                again[at] = (address, word == "ASK")
+            elif str(reply) in PASSING and clock.monotonic() + PAUSE < self._deadline:
+                clock.sleep(PAUSE)
+                again[at] = (asked, asking)
+        return again
+
+    def _owner(self, command: Sequence[Arg]) -> NodeAddress:
+        slot = slot_of_command(command)
+        return self._first if slot is None else self._owners.get(slot, self._first)
+
+    def _node(self, address: NodeAddress) -> RespConnection:
+        node = self._nodes.get(address)
+        if node is None:
+            node = self._nodes[address] = RespConnection(self._servers.url_of(*address), self._deadline)
+        return node

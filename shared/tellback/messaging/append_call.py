@@ -1,0 +1,77 @@
+"""Calls and replies of the script that appends events, shared with `tellback hook`, so with few imports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tellback.errors import Unavailable
+from tellback.state.keys import mark_of
+from tellback.state.scripts import intake as scripts
+
+if TYPE_CHECKING:
+    from tellback.messaging.spool import SpooledEvent
+    from tellback.state.script_calls import ScriptCall
+
+CALL_BYTES: Final = 512 << 10  # of one call: a script blocks every other client of Redis
+
+
+class StreamFull(Unavailable):
+    """A stream is at one of its bounds; other streams may have room."""
+
+
+class Bounds(NamedTuple):
+    """The largest number of entries and bytes of one stream."""
+
+    entries: int
+    bytes: int
+
+    @classmethod
+    def of(cls, entries: int, family_bytes: int, shards: int) -> Bounds:
+        """Return the bounds of each stream, given the bytes that all streams of one family share."""
+        # At least 1: a bound of 0 bytes would refuse every event of a team with many shards.
+        return cls(entries, max(1, family_bytes // shards))
+
+    def check(self, stream: str, reply: Any) -> None:
+        """Check that a stream took the events.
+
+        Raises:
+            StreamFull: it did not; the message names the bound, what the stream holds, and the setting that raises it.
+        """
+        taken, entries, size = reply
+        if taken:
+            return
+        at = f"{self.entries} entries" if entries >= self.entries else f"{self.bytes} bytes, its share of the family's"
+        name = "TELLBACK_INTAKE_MAX" if entries >= self.entries else "TELLBACK_INTAKE_MAX_BYTES"
+        held = f"{stream} holds {entries} entries in {size} bytes"
+        raise StreamFull(f"{held}, and its bound is {at}: start more workers, or raise {name}")
+
+
+def end_of_call(events: Sequence[SpooledEvent], start: int, most: int) -> int:
+    """Return the end of a call that begins with event `start`.
+
+    A call ends before another stream, another writer, a gap in the numbers, or more than `most` events or `CALL_BYTES`:
+    the script numbers the events of a call consecutively from the first.
+    """
+    stream, raw, writer, number = events[start]
+    size, end, last = len(raw), start + 1, min(len(events), start + most)
+    while end < last:
+        to, raw, of, following = events[end]
+        size += len(raw)
+        if size > CALL_BYTES or of != writer or to != stream or (writer and following != number + 1):
+            break
+        number, end = following, end + 1
+    return end
+
+
+def append_call(events: Sequence[SpooledEvent], bounds: Bounds) -> ScriptCall:
+    """Build the call that appends events to one stream, numbered without a gap if they have a writer."""
+    stream, _, writer, number = events[0]
+    return scripts.append_events(
+        intake=stream,
+        mark=mark_of(stream, writer) if writer else None,
+        max_entries=bounds.entries,
+        max_bytes=bounds.bytes,
+        first=number,
+        events=[event.raw for event in events],
+    )

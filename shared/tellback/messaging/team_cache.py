@@ -1,0 +1,136 @@
+"""A host's cache of a team's identity in each Redis: the shards and the spool's folders are known during an outage.
+
+Standard library only, since `tellback hook` reads it with every tool call.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from _blake2 import blake2b  # what hashlib gives, without loading OpenSSL
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, cast
+
+from tellback.urls import without_secrets
+
+MAX_FORMER_IDS: Final = 5
+SHARDS_MAX: Final = 1024
+
+
+class TeamIdentity(NamedTuple):
+    """A team as stored in one Redis; `former_ids` are its ids from before that Redis lost its data."""
+
+    shards: int
+    id: str
+    former_ids: tuple[str, ...] = ()
+
+    def updated(self, shards: int, id_: str) -> TeamIdentity:
+        """Return the identity with Redis's current values; a changed id joins the former ones."""
+        return TeamIdentity(
+            shards, id_, self.former_ids if self.id == id_ else (self.id, *self.former_ids)[:MAX_FORMER_IDS]
+        )
+
+
+class SpoolLocation(NamedTuple):
+    """The folders of a team's spooled events for one Redis: `team`/`origin`/FAMILY.SHARD.
+
+    `origin` identifies the Redis, so events for different servers never mix. `other_origins` are folders whose events
+    are for the same Redis: from processes that had not reached it yet, or from before it lost its data. `shards` limits
+    the streams that may be written to.
+    """
+
+    team: str
+    origin: str
+    other_origins: tuple[str, ...] = ()
+    shards: int = SHARDS_MAX
+
+    def folders(self, name: str) -> tuple[str, ...]:
+        """Return the folder of a stream's spool, then those of the other origins."""
+        return tuple(os.path.join(self.team, origin, name) for origin in (self.origin, *self.other_origins))  # noqa: PTH118 - a path without pathlib
+
+    def names(self, family: str) -> list[str]:
+        """Return the names of a family's spools that have a folder: one per stream, and one without a shard."""
+        origins = (os.path.join(self.team, origin) for origin in (self.origin, *self.other_origins))  # noqa: PTH118 - as above
+        return sorted({name for origin in origins for name in _listed(origin) if name.partition(".")[0] == family})
+
+    def left(self, family: str) -> list[str]:
+        """Return the names of a family's spools that contain a file of any process."""
+        return [name for name in self.names(family) if any(map(_has_file, self.folders(name)))]
+
+
+def spool_name(stream: str) -> str:
+    """Return the folder name of a stream's spool, FAMILY.SHARD; one each, so a full stream delays no other."""
+    shard, _, family = stream.partition(".")[2].partition("}:in:")
+    return f"{family}.{shard}"
+
+
+def _has_file(folder: str) -> bool:
+    return any(name.endswith(".spool") for name in _listed(folder))
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - as above
+    except OSError:
+        return []
+
+
+class TeamCache:
+    """The cached identity of one team in the Redis at one URL, in a file of this host's data directory."""
+
+    def __init__(self, data: str, team: str, url: str) -> None:
+        # Without the password: a hash of it would be in the file's name, and a new password would orphan the spool.
+        name = blake2b(without_secrets(url).encode("utf-8", "replace"), digest_size=8).hexdigest()
+        self._unseen_origin = f"url-{name}"
+        self._path = os.path.join(data, "teams", team, f"{self._unseen_origin}.json")  # noqa: PTH118 - as above
+        self._spool = os.path.join(data, "spool", team)  # noqa: PTH118 - as above
+
+    def read(self) -> TeamIdentity | None:
+        """Return the cached identity; None if there is none, or if it is damaged."""
+        try:
+            with open(self._path, "rb") as file:  # noqa: PTH123 - as above
+                sum_, _, body = file.read().partition(b"\n")
+            if sum_ != _sum(body):  # a wrong number of shards would send events astray, and a new Redis would adopt it
+                return None
+            found = cast("dict[str, Any]", json.loads(body))
+            identity = TeamIdentity(found["shards"], found["id"], tuple(found["former_ids"]))
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return None
+        valid = type(identity.shards) is int and 1 <= identity.shards <= SHARDS_MAX
+        return identity if valid and all(_is_id(name) for name in (identity.id, *identity.former_ids)) else None
+
+    def write(self, identity: TeamIdentity) -> None:
+        """Store an identity.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120 - as above
+        draft = f"{self._path}.{os.getpid()}"
+        body = json.dumps(identity._asdict()).encode()
+        try:
+            with open(draft, "wb") as file:  # noqa: PTH123 - as above
+                file.write(_sum(body) + b"\n" + body)
+            os.replace(draft, self._path)  # noqa: PTH105 - as above
+        except OSError:
+            with suppress(OSError):  # otherwise every process on a full disk would leave an empty draft
+                os.unlink(draft)  # noqa: PTH108 - as above
+            raise
+
+    def spool_location(self, identity: TeamIdentity | None) -> SpoolLocation:
+        """Return the location of the spool for this Redis.
+
+        For a Redis that was never reached it is named after the URL; the next process that reaches it sends the events.
+        """
+        if identity is None:
+            return SpoolLocation(self._spool, self._unseen_origin)
+        return SpoolLocation(self._spool, identity.id, (self._unseen_origin, *identity.former_ids), identity.shards)
+
+
+def _sum(body: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(body)
+
+
+def _is_id(name: object) -> bool:
+    return isinstance(name, str) and name.isalnum()  # it becomes the name of a folder, so no separators

@@ -1,0 +1,188 @@
+"""Private keys of many lines: PKCS#1, PKCS#8, OpenSSH, PGP.
+
+From the BEGIN line of a private key on, every line that can be part of it is hidden. Each line is decided by itself,
+without looking ahead: a stream whose key never ends need not be held back, and text after a truncated key stays
+visible.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+RULE: Final = "private-key"
+
+MAX_LINES: Final = 2_000  # of one key; of a longer one (a PGP key with pictures) the rest is not hidden
+
+MARKS: Final = ("PRIVATE KEY", "Private-Lines: ", "LS0tLS1CRUdJTi")
+"""A key of many lines begins or ends in a line with one of these: PEM and PGP, PuTTY's files, base64 of a PEM."""
+
+_MAX_PUTTY_LINES: Final = 200
+
+_MAX_MARGIN: Final = 200
+
+_BEGIN: Final = re.compile(r"BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
+
+_END: Final = re.compile(r"END [A-Z0-9 ]{0,40}PRIVATE KEY")
+
+_PUTTY: Final = re.compile(r"Private-Lines: (\d{1,4})")
+
+# The first line of base64 that is wrapped, as `base64` and mail do at 76: with more on the line, it is all on this one.
+_ENCODED: Final = re.compile(
+    r"LS0tLS1CRUdJTi(?:BQUklW|BSU0Eg|BFQyBQ|BPUEVOU1NI|BFTkNSWVBU|BEU0Eg)[0-9A-Za-z+/]{0,90}\s{0,4}$"
+)
+
+_ENCODED_BODY: Final = re.compile(r"[\s>|\"'+-]{0,40}+([0-9A-Za-z+/]{1,120})={0,2}[\"']?\s{0,4}")
+
+_NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789 "))  # nor the spaces that align them
+
+# A line of a key may be indented, quoted, or stand behind the margin of a listing, a log or a diff. `_REST` is the end
+# of a line, also as source code has it, such as `\n",`.
+_REST: Final = r"""={0,3}(?:\\[nr]){0,2}["']?[,;+\\ \t\r]{0,4}"""
+
+_BODY: Final = re.compile(
+    rf"""[\s>|"'+\d:.,TZ-]{{0,40}}[0-9A-Za-z+/]{{0,100000}}+{_REST}"""
+    rf"""|[\s>|"'+-]{{0,40}}+=[0-9A-Za-z+/]{{4}}{_REST}"""  # the checksum of PGP
+    rf"""|[^\n]{{0,80}}?[\s>|"'+:,-][0-9A-Za-z+/]{{32,200}}+{_REST}"""
+    r"""|[\s>|"'+-]{0,40}+(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash|MessageID|X-[\w-]{1,30}):[^\n]{0,200}"""
+)
+
+_PURE: Final = re.compile(rf"""[\s>|"'+-]{{0,40}}+(?=[A-Za-z]{{0,100}}+[+/0-9=])[0-9A-Za-z+/]{{40,100}}+{_REST}""")
+
+_LAST: Final = re.compile(rf"""[\s>|"'+-]{{0,40}}+[0-9A-Za-z+/]{{2,100}}+{_REST}""")
+
+
+class PrivateKeyTracker:
+    """Tracks private keys through the lines of one stream."""
+
+    __slots__ = ("_counted", "_lines", "_margin", "_width", "named")
+
+    def __init__(self) -> None:
+        self._lines = 0
+        self._margin = ""  # before the key's first line, as `docker logs`, journald and `grep -n` put one before each
+        self._counted = 0  # lines that a PuTTY file says are the key
+        self._width = 0  # of the lines of wrapped base64; -1 before the first of them
+        self.named = ""
+        """The last line, if it may name the value on the next one."""
+
+    @property
+    def inside(self) -> bool:
+        """True while a key has begun and not ended, so the next line may belong to it."""
+        return self._lines > 0
+
+    def consume_line(self, line: str) -> bool:
+        """Process the next line of the stream; return whether it belongs to a private key."""
+        if marks_key(line) and (found := self._consume_mark(line)) is not None:
+            return found
+        if not self._lines:
+            return False
+        self._lines += 1
+        if self._lines <= MAX_LINES and self._is_body(line):
+            return True
+        self.reset()
+        return False
+
+    def _consume_mark(self, line: str) -> bool | None:
+        """Begin or end a key; return whether the line belongs to it, or None if it does neither."""
+        if "PRIVATE KEY" in line:
+            begin, end = _last_match(_BEGIN, line), _last_match(_END, line)
+            self.reset()
+            if begin > end:
+                self._lines = 1
+                margin = line[: line.rfind("-----", 0, begin + 1) if "-----" in line[:begin] else begin]
+                self._margin = margin if margin.strip() and len(margin) <= _MAX_MARGIN else ""
+            return begin >= 0 or end >= 0
+        if putty := _PUTTY.search(line):
+            self._lines, self._counted = 1, min(int(putty[1]), _MAX_PUTTY_LINES)
+            return False
+        if _ENCODED.search(line):
+            self._lines, self._width = 1, -1
+            return True
+        return None
+
+    def _is_body(self, line: str) -> bool:
+        if self._counted:
+            self._counted -= 1
+            if not self._counted:
+                self.reset()
+            return True
+        if self._width:
+            return self._is_encoded_body(line)
+        return is_key_body(line) or (bool(self._margin) and is_key_body(self._without_margin(line)))
+
+    def _is_encoded_body(self, line: str) -> bool:
+        """Return whether the line continues wrapped base64, whose last line is shorter than the others."""
+        body = _ENCODED_BODY.fullmatch(line)
+        if body is None:
+            return False
+        size, width = len(body[1]), self._width
+        if size < max(width, 40):
+            self.reset()
+            return True
+        self._width = size
+        return width in {-1, size}
+
+    def _without_margin(self, line: str) -> str:
+        """Return the line without the margin of the key's first line, whose numbers and times go on."""
+        shape = self._margin.translate(_NO_DIGITS)
+        if line.translate(_NO_DIGITS).rstrip() == shape.rstrip():
+            return ""
+        size = len(self._margin)
+        for end in (size, size + 1, size - 1, size + 2, size - 2):
+            if line[:end].translate(_NO_DIGITS) == shape:
+                return line[end:]
+        return line
+
+    @staticmethod
+    def ends_key(line: str) -> bool:
+        """Return whether a key ends in this line and none begins after it."""
+        return "PRIVATE KEY" in line and _last_match(_END, line) >= 0 > _last_match(_BEGIN, line)
+
+    def copy(self) -> PrivateKeyTracker:
+        """Return an independent tracker in the same state."""
+        copy = PrivateKeyTracker()
+        for name in self.__slots__:
+            setattr(copy, name, getattr(self, name))
+        return copy
+
+    def reset(self) -> None:
+        """Forget the key, for when the next line does not follow the last one."""
+        self._lines = self._counted = self._width = 0
+        self._margin = ""
+
+
+def marks_key(text: str) -> bool:
+    """Return whether a key may begin or end in the text."""
+    return any(mark in text for mark in MARKS)
+
+
+def is_key_body(line: str) -> bool:
+    """Return whether a line can be part of a key that has begun."""
+    return _BODY.fullmatch(line) is not None
+
+
+def is_full_key_line(line: str) -> bool:
+    """Return whether a line looks like a full line of a key even without its context."""
+    return _PURE.fullmatch(line) is not None
+
+
+def is_last_key_line(line: str) -> bool:
+    """Return whether a line can be the last one of a key, which is shorter than the others."""
+    return _LAST.fullmatch(line) is not None
+
+
+def key_start_before(lines: Sequence[str], end: int) -> int:
+    """Return the first line of the key that ends at line `end`, where its BEGIN line is missing."""
+    start = end
+    while (
+        start > 0
+        and end - start < MAX_LINES
+        and (is_full_key_line(lines[start - 1]) or (start == end and is_last_key_line(lines[start - 1])))
+    ):
+        start -= 1
+    return start
+
+
+def _last_match(pattern: re.Pattern[str], line: str) -> int:
+    return max((match.start() for match in pattern.finditer(line)), default=-1)

@@ -1,0 +1,134 @@
+r"""Building blocks of the rules: separators, the values that count, and what is no value.
+
+The patterns run over lower-case text, where Python searches words several times faster than with IGNORECASE. Every
+repeat is bounded, and a repeat that could backtrack is possessive: each position of the text costs at most a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Final, NamedTuple
+
+
+class AnchoredRule(NamedTuple):
+    """A rule whose every match begins with the text `anchor`; `rest` is the pattern after it, and may look behind.
+
+    Rules of one anchor share their `guard`, a lookahead that fails fast where none of them can match.
+    """
+
+    name: str
+    anchor: str
+    rest: str
+    guard: str = ""
+
+
+DOUBT: Final = "\0"  # in a pattern: here starts a value that only its changes of case and digits distinguish from words
+AT_END: Final = "\1"  # in a pattern of two lines: hide the line where the match ends, so the name stays visible
+
+# A name that is only about a secret (`token_count`, `secret_name`) is excluded by its end.
+_NOT_THE_VALUE: Final = (
+    *("name", "names", "path", "file", "url", "uri", "count", "counts", "size", "length", "limit", "type", "version"),
+    *("ttl", "expiry", "expires", "age", "header", "field", "prefix", "suffix", "endpoint", "host", "region", "class"),
+    *("algorithm", "format", "hash", "digest", "policy", "scope", "scopes", "env", "label", "index", "arn", "rule"),
+    *(
+        "publickey",
+        "public_key",
+        "hashers",
+        "_re",
+        "budget",
+        "ids",
+        "usage",
+        "mask",
+        "pattern",
+        "regex",
+        "hint",
+        "sha256",
+    ),
+)
+# `:` `=` and `=>` in all their forms: `?=`, `+=`, `:=`, `::=` of make, `??=` of scripts.
+SEPARATOR: Final = (
+    r"(?:[?+:|]{0,2}={1,3}+>?|->|:{1,2}+|(?<=[\w\"'])>|\|\||(?<=[ \t])(?=[\"'])|(?<=\][ ])"
+    r"|(?<=[\"']),(?=[ \t]?[\"'][^\"']{0,60}?[0-9!@#$%^&*]))[ \t]{0,40}+(?:[fbru@$]{1,2}(?=[\"']))?+"
+)
+# The end of a name, then spaces: `terraform plan` and many listings align their values.
+CLOSE: Final = r"""[\\"'`\])}]{0,4}+[ \t]{0,80}+"""
+TYPE: Final = r"(?::[ \t]?(?:str|string|&str|final)[ \t]{0,40}+(?==))?+"
+OPEN: Final = r"""(?:\[[ ]?(?=[\\"']))?+[\\"'`=]{0,4}+"""
+# Lookaheads for a separator and a value: they fail fast, before the name's end and the value are checked.
+AHEAD: Final = r"""(?=[\w.-]{0,40}+[\\"'`\])}]{0,4}+[ \t]{0,80}+(?:[:=>,|?+-]|value=))"""
+AHEAD_LONG: Final = (
+    AHEAD.replace("|value=", "|value=|(?<=[ \t])(?=[\"'])|(?<=\\][ ])")[:-1]
+    + r"""(?:[ \t]?(?:str|string|&str|final)[ \t]{0,40}+=)?+[\\"'`=:>|?+\[ \t-]{0,40}+(?:[fbru@$]{1,2}["'])?+"""
+    r"""(?:(?=[abdt])(?:basic|bearer|token|apikey|digest)[ \t])?+"""
+    r"""(?:[a-z_+/.~%:=-]{0,24}+[0-9][\w+/.~%:=-]{4}|[\w+/-]{12,100}+(?![\w.(:\[])))"""
+)
+# The same before a password, which may be a short word in quotes.
+AHEAD_PASSWORD: Final = AHEAD[:-1] + r"""[:=>,|?+ \t-]{0,84}+(?:[^\s:,;]{6}|["'`\\]))"""
+# Not a value: references (`$DB_PASSWORD`), placeholders, calls, masks (`***`), versions, type names (`password: str`).
+# Two digits and a letter near the start: words of a language or of a program rarely have both.
+MIXED: Final = r"(?=[a-z_+/.~=%:-]{0,60}+[0-9][a-z_+/.~=%:-]{0,60}+[0-9])(?=[0-9_+/.~=%:-]{0,60}+[a-z])"
+PATH: Final = r"(?!\.{1,2}/|~/|/[a-z_.-]{1,20}/|[a-z]:\\|https?:|file:)"
+LETTERS: Final = r"[a-z]{8,100}+(?![\w(.:=\[])"  # without a digit: follows DOUBT, since only its capitals decide
+# Only generated values have both: punctuation that neither names nor paths use, and a digit.
+SIGNS: Final = r"(?=[\w+/.~=%:$-]{0,30}+[!@#^*&])(?=[^\s\"'`0-9]{0,40}+[0-9])"
+# 100 characters suffice, whatever follows: session tokens of clouds have many hundreds. A shorter value must not be
+# followed by `(` or `[`, as a call or an index would be.
+_LONG_AS: Final = r"[\w+/~%-](?:[\w+/.~=%:-]{100}|[\w+/.~=%:-]{MIN,100}+(?![(\[\w]))"
+
+
+def long_value(least: int) -> str:
+    """Return the pattern of a value of at least `least` characters that no call or index follows."""
+    return _LONG_AS.replace("MIN", str(least - 1))
+
+
+# A value in which only capitals may tell: as words go on with a colon or a dot, it must not.
+DOUBTFUL: Final = DOUBT + r"[\w+/-](?:[\w+/-]{100}|[\w+/-]{11,100}+={0,2}(?![\w.(:=\[]))"
+
+
+def preceded_by(words: Iterable[str], *, unless: bool = False) -> str:
+    """Return a check that one of the words ends here, or with `unless` that none does."""
+    # A lookbehind has one width, so the words go into one for each length.
+    ordered = sorted(set(words), key=lambda word: (len(word), word))
+    checks = [f"(?<{'!' if unless else '='}{'|'.join(map(_quoted, same))})" for _, same in groupby(ordered, key=len)]
+    return "".join(checks) if unless else f"(?:{'|'.join(checks)})"
+
+
+def trie(words: Iterable[str]) -> str:
+    """Return an alternation of the words that reads each character once."""
+    branches: dict[str, list[str]] = {}
+    for word in sorted(set(words)):
+        branches.setdefault(word[0], []).append(word[1:])
+    parts = [_quoted(first) + _rest_of_trie(rests) for first, rests in sorted(branches.items())]
+    return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
+
+
+def _rest_of_trie(rests: list[str]) -> str:
+    longer = [rest for rest in rests if rest]
+    if len(longer) == len(rests):
+        return trie(rests)
+    return f"(?:{trie(longer)})?" if longer else ""
+
+
+def _quoted(word: str) -> str:
+    return "".join(f"\\{character}" if character in ".^$*+?{}[]\\|()" else character for character in word)
+
+
+_NO_VALUES: Final = (
+    *("null", "none", "nil", "true", "false", "str", "string", "text", "int", "bool", "boolean", "bytes", "required"),
+    *("optional", "redacted", "hidden", "any", "object", "undefined", "self", "os", "env", "process", "config"),
+    *("settings", "getpass", "input", "value", "values", "secrets", "vars"),
+)
+NO_VALUE: Final = (
+    r"(?!(?=[$<~^v0-9{%*x.\[])(?:0x[0-9a-f]{1,16}\b|~?\$[\w({]|[<{\[]|[~^v]?[0-9]{1,5}\.[0-9]{1,5}\.[0-9]|%[(\w]|\*{3}|x{4}|\.{3}))"
+    rf"(?!{trie(_NO_VALUES)}\b(?![!@#%^&*+?~-]))"
+)
+NOT_NAMED: Final = preceded_by(_NOT_THE_VALUE, unless=True)
+# The rest of a name, which seldom goes on: the check of its end costs more than all others.
+NAME_GOES_ON: Final = rf"(?:(?![\w.-])|[\w.-]{{1,40}}+{NOT_NAMED})"
+# A value on the line below its name: blocks of YAML, XML, property lists. A bare colon may also open a mapping.
+_BELOW: Final = r"[ \t]{0,4}+\r?\n[ \t]{0,60}+(?:-[ ])?+"
+_PLIST: Final = r"</key>[ \t]{0,4}+\r?\n?[ \t]{0,60}+<string>"
+_NAME_ENDS: Final = rf"[\w.-]{{0,40}}+{NOT_NAMED}[\"']{{0,2}}+"
+IN_BLOCK: Final = rf"{_NAME_ENDS}(?:(?::[ \t]{{0,4}}+[|>][+-]?[1-9]?|>){_BELOW}|{_PLIST})"
+BELOW: Final = rf"{_NAME_ENDS}(?:(?::[ \t]{{0,4}}+(?:[|>][+-]?[1-9]?)?+|>){_BELOW}|{_PLIST})"

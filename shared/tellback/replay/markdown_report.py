@@ -1,0 +1,148 @@
+"""The Markdown report of a digest.
+
+Transcripts hold text of users, tools and models, any of which may be hostile. Every such text passes `cell_text` here,
+or `html_text` in the HTML report; otherwise it could become markup, a link or HTML in the reader's browser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tellback.replay.analysis import GROUPS, AnalysisDigest, ConversationCard, GroupFigures, ReportLine
+from tellback.sanitize import markdown_text
+from tellback.truncation import single_line
+from tellback.wording import count_phrase
+
+_CELL: Final = 300  # characters of a text in a table cell
+
+
+def render_markdown(digest: AnalysisDigest) -> Iterator[str]:
+    """Yield the report in pieces, to keep it out of memory as a whole."""
+    yield f"# Guidance for {cell_text(digest.source)}\n\n"
+    yield f"{summary(digest)}\n"
+    yield from _figure_section(digest)
+    yield from _error_section(digest)
+    yield from _bad_lines(digest)
+    yield "\n## Conversations\n"
+    if digest.left_out:
+        yield f"\n{omissions(digest)}\n"
+    for card in digest.cards:
+        yield from _card_section(card)
+
+
+def summary(digest: AnalysisDigest) -> str:
+    """Return two sentences about what was analysed."""
+    whole = digest.totals
+    return (
+        f"{whole.conversations:,} conversations with {whole.calls:,} tool calls, {whole.errors:,} of them errors; "
+        f"{len(digest.tools):,} tools. {whole.nudges:,} nudges would have been given in {whole.nudged:,} conversations "
+        f"({whole.per_call:.3f} a tool call)."
+    )
+
+
+def omissions(digest: AnalysisDigest) -> str:
+    """Return a sentence about the conversations that the report leaves out."""
+    return (
+        f"Shown are the {len(digest.cards):,} conversations with the most nudges and errors; "
+        f"{digest.left_out:,} others are counted above and left out here (`--top` shows more)."
+    )
+
+
+def figure_rows(digest: AnalysisDigest) -> list[tuple[str, GroupFigures]]:
+    """Return the groups that have conversations, and their sum if there are several."""
+    groups = [(group, digest.groups[group]) for group in GROUPS if digest.groups[group].conversations]
+    return [*groups, ("all", digest.totals)] if len(groups) != 1 else [*groups]
+
+
+def _figure_section(digest: AnalysisDigest) -> Iterator[str]:
+    yield "\n| conversations | | tool calls | errors | nudges | with a nudge | nudges a call |\n"
+    yield "|---|--:|--:|--:|--:|--:|--:|\n"
+    for name, figures in figure_rows(digest):
+        yield (
+            f"| {name} | {figures.conversations:,} | {figures.calls:,} | {figures.errors:,} | {figures.nudges:,} "
+            f"| {figures.nudged:,} | {figures.per_call:.3f} |\n"
+        )
+    yield "\n## Nudges\n\n"
+    yield "| provider | solved | not solved | unknown |\n|---|--:|--:|--:|\n" if digest.providers else "None.\n"
+    for provider, counts in sorted(digest.providers.items()):
+        yield f"| {cell_text(provider)} | {' | '.join(f'{counts[group]:,}' for group in GROUPS)} |\n"
+    yield "\n## What tool calls came to\n\n| state | calls |\n|---|--:|\n"
+    yield from (f"| {code} | {count:,} |\n" for code, count in digest.codes.most_common())
+    yield "\n| suggestion | offered |\n|---|--:|\n"
+    yield from (f"| {kind} | {count:,} |\n" for kind, count in digest.suggestions.most_common())
+
+
+def _error_section(digest: AnalysisDigest) -> Iterator[str]:
+    if not digest.errors:
+        return
+    yield "\n## How errors were named\n\n| calls | tool | state | what the tool said | what the agent reads |\n"
+    yield "|--:|---|---|---|---|\n"
+    for named in sorted(digest.errors.values(), key=lambda each: -each.count):
+        cells = (
+            f"{named.count:,}",
+            cell_text(named.tool),
+            named.code,
+            cell_text(named.example),
+            cell_text(named.headline),
+        )
+        yield f"| {' | '.join(cells)} |\n"
+    if digest.errors_beyond:
+        yield f"\n{digest.errors_beyond:,} errors of further forms are left out here.\n"
+
+
+def _bad_lines(digest: AnalysisDigest) -> Iterator[str]:
+    if not digest.bad:
+        return
+    yield "\n## Lines that hold no conversation\n\n"
+    yield from (f"- line {bad.line}: {cell_text(bad.reason)}\n" for bad in digest.bad)
+    if digest.bad_beyond:
+        yield f"- and {digest.bad_beyond:,} more\n"
+
+
+def _card_section(card: ConversationCard) -> Iterator[str]:
+    yield f"\n### {cell_text(card.label)}\n\n{conversation_line(card)}\n"
+    yield "\n| message | call | | next steps, feedback |\n|--:|--:|---|---|\n"
+    for line in card.lines:
+        yield from _card_line(line)
+    if card.left_out:
+        yield f"\n{card.left_out:,} further messages and calls are left out.\n"
+
+
+def conversation_line(card: ConversationCard) -> str:
+    """Return one line about a conversation."""
+    reward = "" if card.reward is None else f" · reward {card.reward:g}"
+    first = "" if card.first_nudge is None else f", the first at call {card.first_nudge}"
+    return (
+        f"Line {card.line} · {card.group}{reward} · {count_phrase(card.calls, 'call')}, "
+        f"{count_phrase(card.errors, 'error')} · {count_phrase(card.nudges, 'nudge')}{first}"
+    )
+
+
+def _card_line(line: ReportLine) -> Iterator[str]:
+    if line.kind != "call":
+        yield f"| {line.position} | | {speaker(line)}: {cell_text(line.text)} | |\n"
+        return
+    call = f"{cell_text(line.headline)}<br>{cell_text(line.tool)} {cell_text(line.arguments)}"
+    yield f"| {line.position} | {line.index} | {call} | {_joined_steps(line.steps)} |\n"
+    for nudge in line.nudges:
+        who = f"**{nudge.severity}** {cell_text(nudge.provider)}"
+        yield f"| {line.position} | {line.index} | {who} | {_quoted_text(nudge.text)} |\n"
+
+
+def speaker(line: ReportLine) -> str:
+    """Return who wrote a message."""
+    return "the user" if line.kind == "user" else "the agent's answer"
+
+
+def _joined_steps(steps: Sequence[str]) -> str:
+    return "<br>".join(cell_text(step) for step in steps)
+
+
+def _quoted_text(text: str) -> str:
+    return "<br>".join(cell_text(line) for line in text.splitlines() if line.strip())
+
+
+def cell_text(text: str) -> str:
+    """Return a foreign text on one line of at most 300 characters, in which nothing is markup, a link or HTML."""
+    return markdown_text(single_line(text, _CELL))

@@ -1,0 +1,36 @@
+"""Checks of settings that need more than their types and bounds; each error names the variable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tellback.errors import ConfigurationError, InvalidInput
+from tellback.names import check_team
+
+
+def add_rules_of(path: str, variable: str) -> None:
+    """Add the redaction rules in a file to those of this process.
+
+    Raises:
+        ConfigurationError: a rule is wrong, or the file cannot be read.
+    """
+    from tellback.redaction import add_rules  # noqa: PLC0415 - only who has such a file pays for reading it
+    from tellback.redaction.custom import load_rules  # noqa: PLC0415 - as above
+
+    try:
+        add_rules(load_rules(Path(path)))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{variable}: {error}") from error
+
+
+def check_teams(variable: str, *teams: str) -> None:
+    """Check the names of teams.
+
+    Raises:
+        ConfigurationError: a name is not allowed.
+    """
+    try:
+        for team in teams:
+            check_team(team)
+    except InvalidInput as error:
+        raise ConfigurationError(f"{variable}: {error}") from error

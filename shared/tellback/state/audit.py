@@ -1,0 +1,90 @@
+"""The audit log: every act of a person on the system, with who did it and why. Requirement C-76.
+
+An entry is written by the script that does the act, so there is no act without its entry, and no entry without the act.
+It stands in the shard of what it acted on.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from dataclasses import dataclass
+from typing import Final, Literal, Self
+
+import msgspec
+
+from tellback.contracts.limits import MAX_COMMAND_NOTE_CHARS, MAX_NAME_CHARS
+from tellback.errors import InvalidInput
+from tellback.redaction import redact_text
+from tellback.state.database import Database
+from tellback.state.keys import Layout
+from tellback.state.readable import readable
+
+Act = Literal["cancel", "waive", "replay", "drop"]
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One act: `at` is the server's time in milliseconds, `target` the id of what it acted on."""
+
+    at: int
+    act: str
+    target: str
+    by: str
+    reason: str = ""
+    session: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """The person who acts, and the reason; both redacted, in one line."""
+
+    by: str
+    reason: str
+
+    @classmethod
+    def of(cls, by: str = "", reason: str = "") -> Self:
+        """Return the author; without a name it is this process's user and host.
+
+        Raises:
+            InvalidInput: a text is too long.
+        """
+        by, reason = (redact_text(" ".join(text.split())) for text in (by or system_user(), reason))
+        for name, text, limit in (("by", by, MAX_NAME_CHARS), ("reason", reason, MAX_COMMAND_NOTE_CHARS)):
+            if len(text) > limit:
+                raise InvalidInput(f"{name} has {len(text)} characters; use at most {limit}")
+        return cls(by, reason)
+
+    def entry(self, act: Act, target: str, session: str | None = None) -> bytes:
+        """Return the entry of one act as the scripts take it: JSON without its first brace and time."""
+        fields = {"act": act, "target": target, "by": self.by, "reason": self.reason, "session": session}
+        return msgspec.json.encode(fields)[1:]
+
+
+def system_user() -> str:
+    """Return `user@host` of this process."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # containers run as ids without a name
+        user = f"uid-{os.getuid()}"
+    return f"{user}@{socket.gethostname()}"
+
+
+class AuditLog:
+    """The audit log of one team."""
+
+    def __init__(self, database: Database, layout: Layout) -> None:
+        self._db = database
+        self._layout = layout
+
+    def newest(self, limit: int, session: str | None = None) -> list[AuditEntry]:
+        """Return the newest entries of the team, or of one session, oldest first."""
+        shards = self._layout.all if session is None else (self._layout.of(session),)
+        count = limit if session is None else 0  # 0 is the whole list: other sessions share it
+        replies = self._db.pipeline([("LRANGE", shard.key("audit"), -count, -1) for shard in shards])
+        entries = readable("audit entry", (raw for items in replies for raw in items), _decoder.decode)
+        found = [entry for entry in entries if session in (None, entry.session)]
+        return sorted(found, key=lambda entry: entry.at)[-limit:]
+
+
+_decoder: Final = msgspec.json.Decoder(AuditEntry)

@@ -1,0 +1,276 @@
+"""The connections to the nodes of a Redis Cluster: a pool for each primary, with redirections followed here.
+
+redis-py's own `RedisCluster` is not used: it connects in its constructor, while our clients start without a Redis; its
+pipelines cost what those of `Redis` do (docs/decisions/packed-pipelines.md); and its retries know no call deadline.
+
+Every call of ours stays in one slot, since a shard is a slot. While a slot moves to another node, Redis refuses calls
+of several keys with TRYAGAIN until all keys have moved. Such a call is repeated for `REPEAT_SECONDS`, then fails.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from itertools import chain
+from typing import Any, Final, cast
+
+from redis import exceptions
+
+from tellback import clock
+from tellback.backoff import Backoff
+from tellback.forks import run_in_child
+from tellback.state.call_deadline import CallDeadline
+from tellback.state.redis_py import Command, RedisConnections, open_socket
+from tellback.state.slots import slot_of_command
+from tellback.urls import RedisServers
+
+REPEAT_SECONDS: Final = 2.0  # seconds for which a call is repeated while its slot moves or has no primary
+
+BACKOFF: Final = Backoff(0.005, longest=0.1)
+
+AT_ONCE: Final = 4  # redirections without a pause; two nodes that name each other would be asked without one
+
+LOST_RETRIES: Final = 2  # of a call whose connection was lost, as on one server
+
+# A confirmation concerns the command before it: it goes to the same node, and again if that one is sent again.
+CONFIRMATIONS: Final = frozenset({"WAIT", "WAITAOF"})
+
+EVERYWHERE: Final = frozenset({"FLUSHALL", "SCRIPT"})  # commands without a key that concern every primary
+
+NodeAddress = tuple[str, int]
+
+# Refusals that pass: a slot that moves, one that has no primary, and a primary that was demoted.
+_PASSING: Final = (exceptions.TryAgainError, exceptions.ClusterDownError, exceptions.ReadOnlyError)
+
+_UNANSWERED: Final = (exceptions.ConnectionError, exceptions.TimeoutError)
+
+
+class _Call:
+    """The commands of one call, their replies, and the indexes of those that still wait for one."""
+
+    def __init__(self, commands: Sequence[Command], end: float, lost_retries: int) -> None:
+        self.commands = commands
+        self.slots: list[int | None] = []
+        for command in commands:
+            self.slots.append(
+                self.slots[-1] if command[0] in CONFIRMATIONS and self.slots else slot_of_command(command)
+            )
+        self.replies: list[Any] = [None] * len(commands)
+        self.waiting = list(range(len(commands)))
+        self.asking: dict[int, NodeAddress] = {}
+        self.end = end
+        self.lost_retries = lost_retries
+
+    def packet(self, indexes: Iterable[int]) -> list[Command]:
+        """Return the commands of these indexes, each one that was redirected by ASK after its ASKING."""
+        return [part for at in indexes for part in ([("ASKING",)] if at in self.asking else []) + [self.commands[at]]]
+
+    def store(self, indexes: Sequence[int], replies: Sequence[Any] | Exception) -> None:
+        """Store the replies to a packet, or the error that stands for all of them."""
+        if isinstance(replies, Exception):
+            replies = [replies] * len(self.packet(indexes))
+        rest = iter(replies)
+        for at in indexes:
+            if at in self.asking:
+                next(rest)
+            self.replies[at] = next(rest)
+
+
+class ClusterConnections:
+    """The pooled connections to a cluster, with the methods of `RedisConnections`. Safe across threads and forks."""
+
+    def __init__(self, servers: RedisServers, *, call_deadline: float | None) -> None:
+        """Prepare the pools; nothing is connected before the first call.
+
+        Raises:
+            ValueError: the URL is not that of a Redis; the message may contain part of the password.
+        """
+        self._servers = servers
+        self._seconds = call_deadline
+        self._deadline = None if call_deadline is None else CallDeadline(call_deadline, open_socket)
+        self._pools: dict[NodeAddress, RedisConnections] = {}
+        self._primaries: dict[int, NodeAddress] = {}  # by slot; empty: to be read
+        self._unlock()
+        run_in_child(self._unlock)
+        for address in servers.addresses:
+            self._pool(address)
+
+    def _unlock(self) -> None:
+        self._lock = threading.Lock()
+
+    def run(self, command: Command) -> Any:
+        """Run one command and return its reply."""
+        [reply] = self.run_all([command])
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def run_all(self, commands: Sequence[Command]) -> list[Any]:
+        """Run several commands, in one round trip to all nodes that they concern, and return their replies.
+
+        An error stands in the place of its reply; that of a node that does not answer too, since other nodes did.
+        """
+        if any(command[0] in EVERYWHERE for command in commands):
+            return [self._run_everywhere(command) for command in commands]
+        retries, seconds = (LOST_RETRIES, REPEAT_SECONDS) if self._seconds is None else (0, self._seconds)
+        call = _Call(commands, clock.monotonic() + seconds, retries)
+        for attempt, pause in enumerate(chain((0.0,), BACKOFF.pauses())):
+            self._attempt(call)
+            refused = self._keep_waiting(call)
+            if not call.waiting or clock.monotonic() + pause >= call.end:
+                return call.replies
+            if refused or attempt > AT_ONCE:
+                clock.sleep(pause)
+        raise AssertionError("pauses have no end")
+
+    def run_blocking(self, seconds: float, command: Command) -> Any:
+        """Run a blocking command for at most `seconds`; its timeout is appended here."""
+        end = clock.monotonic() + seconds
+        address, asking = self._primary(slot_of_command(command), end), False
+        for _ in range(AT_ONCE):
+            try:
+                return self._pool(address).run_blocking(max(0.0, end - clock.monotonic()), command, asking=asking)
+            except exceptions.AskError as redirection:  # MovedError is one
+                asking = not isinstance(redirection, exceptions.MovedError)
+                address = self._redirected(redirection, address)
+            except (*_PASSING, *_UNANSWERED):
+                self._primaries = {}
+                raise
+        raise exceptions.ClusterDownError("the nodes redirect without end")
+
+    def drop_idle(self) -> None:
+        """Drop the idle connections; the next call reads again which node has which slot."""
+        self._primaries = {}
+        for pool in list(self._pools.values()):
+            pool.drop_idle()
+
+    def close(self) -> None:
+        """Close the connections."""
+        for pool in list(self._pools.values()):
+            pool.close()
+
+    def each_primary(self) -> list[RedisConnections]:
+        """Return the connections to each primary."""
+        end = clock.monotonic() + (self._seconds or REPEAT_SECONDS)
+        self._primary(0, end)
+        return [self._pool(address) for address in dict.fromkeys(self._primaries.values())]
+
+    def _run_everywhere(self, command: Command) -> Any:
+        replies = [pool.run_all([command])[0] for pool in self.each_primary()]
+        return next((reply for reply in replies if isinstance(reply, Exception)), replies[0])
+
+    def _attempt(self, call: _Call) -> None:
+        """Send what waits to its nodes and store the replies."""
+        groups: dict[NodeAddress, list[int]] = {}
+        try:
+            for at in call.waiting:
+                address = call.asking.get(at) or self._primary(call.slots[at], call.end)
+                groups.setdefault(address, []).append(at)
+        except _UNANSWERED as error:
+            call.store(call.waiting, error)
+            return
+        # The nodes work side by side: each has all its commands before the first reply is read.
+        with ExitStack() as stack:
+            sent: list[tuple[list[int], Any]] = []
+            left = self._left(call.end)
+            for address, indexes in groups.items():
+                try:
+                    sent.append((indexes, stack.enter_context(self._pool(address).sent(call.packet(indexes), left))))
+                except _UNANSWERED as error:
+                    call.store(indexes, error)
+            for indexes, read in sent:
+                try:
+                    call.store(indexes, read())
+                except _UNANSWERED as error:
+                    call.store(indexes, error)
+
+    def _left(self, end: float) -> float:
+        """Return the seconds by which a call that begins now has to end before a whole call deadline, as negative."""
+        return 0.0 if self._seconds is None else end - clock.monotonic() - self._seconds
+
+    def _keep_waiting(self, call: _Call) -> bool:
+        """Keep what was redirected or may pass as waiting; return True if anything was refused."""
+        waiting: list[int] = []
+        asking: dict[int, NodeAddress] = {}
+        refused = lost = False
+        for at in call.waiting:
+            reply = call.replies[at]
+            if call.commands[at][0] in CONFIRMATIONS and waiting[-1:] == [at - 1]:
+                waiting.append(at)
+                if at - 1 in asking:
+                    asking[at] = asking[at - 1]
+            elif isinstance(reply, exceptions.AskError):
+                address = self._redirected(reply, self._servers.addresses[0])
+                if not isinstance(reply, exceptions.MovedError):
+                    asking[at] = address
+                waiting.append(at)
+            elif isinstance(reply, _PASSING):
+                refused = True
+                waiting.append(at)
+            elif isinstance(reply, _UNANSWERED):
+                lost = True
+                # A node that was silent until the timeout is not asked again: the caller has waited long enough.
+                if call.lost_retries > 0 and isinstance(reply, exceptions.ConnectionError):
+                    waiting.append(at)
+        if refused or lost:
+            self._primaries = {}
+        call.lost_retries -= lost
+        call.waiting, call.asking = waiting, asking
+        return refused or lost
+
+    def _redirected(self, redirection: exceptions.AskError, asked: NodeAddress) -> NodeAddress:
+        """Return the node that a redirection names, and note it if the slot has moved there."""
+        named = cast("Any", redirection)  # redis-py leaves its attributes untyped
+        # An empty host is that of the node which answered.
+        address: NodeAddress = (str(named.host) or asked[0], int(named.port))
+        if isinstance(redirection, exceptions.MovedError):
+            self._primaries = {**self._primaries, int(named.slot_id): address}
+        return address
+
+    def _primary(self, slot: int | None, end: float) -> NodeAddress:
+        """Return the primary of a slot; a command without a key goes to that of slot 0.
+
+        Raises:
+            ConnectionError: no node answers.
+        """
+        primaries = self._primaries or self._read_primaries(end)
+        found = primaries.get(slot or 0)
+        # A slot that nobody serves: any node says so, which is the error that the caller needs.
+        return found if found is not None else next(iter(primaries.values()), self._servers.addresses[0])
+
+    def _read_primaries(self, end: float) -> dict[int, NodeAddress]:
+        """Ask the known nodes, in random order, which node has which slot."""
+        trouble: Exception = exceptions.ConnectionError("no node of the cluster answers")
+        known = list(self._pools)
+        for address in random.sample(known, len(known)):
+            if clock.monotonic() >= end:
+                break
+            try:
+                with self._pool(address).sent([("CLUSTER", "SLOTS")], self._left(end)) as read:
+                    [reply] = read()
+            except _UNANSWERED as error:
+                trouble = error
+                continue
+            if isinstance(reply, Exception):
+                trouble = exceptions.ConnectionError(f"{address[0]}:{address[1]} is not a node of a cluster: {reply}")
+                continue
+            self._primaries = {
+                slot: (primary[0].decode() if primary[0] else address[0], int(primary[1]))
+                for first, last, primary, *_ in reply
+                for slot in range(first, last + 1)
+            }
+            return self._primaries
+        raise trouble
+
+    def _pool(self, address: NodeAddress) -> RedisConnections:
+        pool = self._pools.get(address)
+        if pool is None:
+            with self._lock:
+                pool = self._pools.get(address)
+                if pool is None:
+                    url = self._servers.url_of(*address)
+                    pool = RedisConnections(url, call_deadline=self._seconds, shared=self._deadline)
+                    self._pools[address] = pool
+        return pool

@@ -1,0 +1,52 @@
+"""Confirmation that replicas, or the disk, have a write, so that a failover or a power loss cannot take it away.
+
+The write's own connection is not needed: a later write to the same server, whose reply shows that this server has the
+first one, stands behind it in the replication stream, and WAIT counts the replicas that have read as far. If a failover
+lost the first write, that reply tells; WAIT alone, on a new connection, would confirm what is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, Self
+
+from tellback.settings import Settings
+from tellback.state.script_calls import Arg
+
+Command = Sequence[Arg]
+
+NOT_CONFIRMED: Final = (
+    "Redis has the write, but {wanted} did not confirm it in {seconds:g} s: a failover now could lose it. Try again; "
+    "`TELLBACK_WAIT_REPLICAS` and `TELLBACK_WAIT_AOF` ask for this"
+)
+
+
+class Confirmation(NamedTuple):
+    """The number of replicas that must have a write, whether on disk too, and how long to wait for them."""
+
+    replicas: int
+    aof: bool
+    seconds: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self | None:
+        """Return what the settings ask for; None by default."""
+        wanted = settings.wait_replicas or settings.wait_aof
+        return cls(settings.wait_replicas, settings.wait_aof, settings.wait_timeout) if wanted else None
+
+    def commands(self, writes: Sequence[Command]) -> list[Command]:
+        """Return the writes, each with the command that waits for its replicas."""
+        ms = max(1, round(1000 * self.seconds / max(1, len(writes))))
+        wait: Command = ("WAITAOF", 1, self.replicas, ms) if self.aof else ("WAIT", self.replicas, ms)
+        return [part for write in writes for part in (write, wait)]
+
+    def is_met(self, reply: Any) -> bool:
+        """Check the reply of the command that waited."""
+        local, replicas = reply if self.aof else (1, reply)
+        return int(local) >= 1 and int(replicas) >= self.replicas
+
+    @property
+    def failure(self) -> str:
+        """The message for a write that was not confirmed."""
+        named = "its disk" if not self.replicas else f"{self.replicas} replica{'s' if self.replicas > 1 else ''}"
+        return NOT_CONFIRMED.format(wanted=named, seconds=self.seconds)

@@ -1,0 +1,131 @@
+"""The stored form of an evaluation, and a cache of those that this process committed last.
+
+An evaluation's hash has its state in one field and each of its newest tool calls in a field of its own: call n is in
+field n modulo their number. The calls are most of an evaluation's bytes, and a commit writes only the new ones. The
+cache saves loading an evaluation again for the next batch.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+import msgspec
+from cachetools import LRUCache
+
+from tellback.guidance.state import RECENT_CALLS, EvaluationState
+from tellback.state.intake import Lease
+
+_CALLS: Final = tuple(f"call:{n}" for n in range(RECENT_CALLS))
+
+STATE_FIELDS: Final = ("version", "state", "takes", "taken_at", *_CALLS)
+
+
+class EvaluationId(NamedTuple):
+    """The id of one evaluation; events of one evaluation never count in another."""
+
+    session: str
+    prompt: str
+    evaluation: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedEvaluation:
+    """An evaluation as Redis has it, and which of the requested event ids it has seen.
+
+    `generation` counts how often its mailbox was emptied. Calls up to `stored_calls` have fields of their own. If
+    `checked_seen` is False, the commit checks the ids.
+    """
+
+    version: bytes
+    state: EvaluationState | None
+    seen: frozenset[str]
+    generation: int = 0
+    stored_calls: int = 0
+    checked_seen: bool = True
+
+
+"""The fields that a load reads; those after `taken_at` are the lines that `decode_state` takes."""
+
+_encode = msgspec.json.Encoder().encode
+
+_decode = msgspec.json.Decoder(EvaluationState).decode
+
+
+def decode_state(raw: bytes, lines: Sequence[bytes | None]) -> tuple[EvaluationState, int]:
+    """Return a state with its newest calls, and the number of the last call that has a field of its own.
+
+    A state that an earlier version stored contains its newest calls itself, and they have no fields.
+    """
+    state = _decode(raw)
+    kept = state.calls - len(state.recent)
+    oldest = max(1, state.calls - RECENT_CALLS + 1)
+    older = [lines[n % RECENT_CALLS] for n in range(oldest, kept + 1)]
+    state.recent = [*[msgspec.Raw(line) for line in older if line is not None], *state.recent]
+    return state, kept
+
+
+def encode_state(state: EvaluationState) -> bytes:
+    """Encode the state without its calls, which have fields of their own."""
+    # Swapped out while encoding: the calls have fields of their own.
+    recent, state.recent = state.recent, []
+    try:
+        return _encode(state)
+    finally:
+        state.recent = recent
+
+
+def encode_new_calls(state: EvaluationState, kept: int) -> list[str | bytes]:
+    """Return field and line, in turn, of the calls after call `kept`."""
+    calls = state.recent[-(state.calls - kept) :] if state.calls > kept else []
+    first = state.calls - len(calls) + 1
+    return [part for n, call in enumerate(calls, first) for part in (_CALLS[n % RECENT_CALLS], bytes(call))]
+
+
+def new_version() -> bytes:
+    """Return a random version. A counter could repeat one after Redis came back without its last second."""
+    return b"%d" % (1 + secrets.randbits(52))  # below 2^53, exact as a Lua number, which earlier versions expect
+
+
+def state_size(written: bytes, state: EvaluationState) -> int:
+    """Estimate the bytes of a state from its encoded form."""
+    return len(written) + sum(map(len, state.recent))
+
+
+MAX_EVALUATIONS: Final = 1_024
+
+MAX_BYTES: Final = 16 << 20  # a state may be large: the number alone would not bound a process's memory
+
+
+class EvaluationCache:
+    """The evaluations of one team that were committed last, bounded in number and bytes; the oldest is evicted.
+
+    A stale entry is harmless: the commit compares versions and fails, and the evaluation is loaded. With a new lease
+    nothing counts as cached, because another consumer may have held the stream in between.
+    """
+
+    def __init__(self) -> None:
+        self._cached: LRUCache[EvaluationId, tuple[int, LoadedEvaluation, int]] = LRUCache(MAX_BYTES, itemgetter(2))
+
+    def __len__(self) -> int:
+        """Return how many evaluations are cached."""
+        return len(self._cached)
+
+    def take(self, lease: Lease, id_: EvaluationId) -> LoadedEvaluation | None:
+        """Remove and return the evaluation as it was committed under this lease; the caller may change it."""
+        found = self._cached.pop(id_, None)
+        if found is None:
+            return None
+        fence, loaded, _ = found
+        return loaded if fence == lease.fence else None
+
+    def put(self, lease: Lease, id_: EvaluationId, loaded: LoadedEvaluation, size: int) -> None:
+        """Cache an evaluation of `size` bytes as it was committed under this lease."""
+        self.take(lease, id_)
+        while len(self._cached) >= MAX_EVALUATIONS:
+            self._cached.popitem()
+        if size <= self._cached.maxsize:
+            self._cached[id_] = (lease.fence, loaded, size)

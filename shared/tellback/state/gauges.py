@@ -1,0 +1,228 @@
+"""Counters and gauges of commands, turns and deliveries, for metrics.
+
+Scripts count outcomes as they store them, in one hash a shard that only grows (see `lua/lib/turnstats.lua`). Gauges are
+read from the indexes. Every read has a bounded cost, and labels that come from outside are capped.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tellback.state.database import Command, Database
+from tellback.state.job_keys import ANY_POOL
+from tellback.state.keys import Layout
+from tellback.state.outbox import Outbox, OutboxLimits
+from tellback.state.steady import skews, steady_now
+
+OUTCOMES: Final = ("succeeded", "failed", "no_exit", "refused", "cancelled", "abandoned", "lost", "superseded")
+
+"""no_exit: it ran and has no exit code, as after a timeout. abandoned: no worker served its host. lost: its worker
+crashed. superseded: a second record of one command, which is kept beside the first."""
+
+POOLS: Final = 100  # names of hosts come from outside: cap the labels of the metric
+
+OTHER: Final = "other"
+
+ANY: Final = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandGauges:
+    """Commands at this moment; `lease_expired` are those that run under an expired lease.
+
+    `queued` is by pool: `any`, or a host. The 100 pools used last have their own names, all others count as `other`.
+    """
+
+    running: int
+    lease_expired: int
+    queued: Mapping[str, int]
+
+
+def command_gauges(database: Database, layout: Layout) -> CommandGauges:
+    """Read the gauges of a team's commands, with a bounded number of calls for each shard.
+
+    Raises:
+        Unavailable: Redis is away.
+    """
+    running = [shard.key("running") for shard in layout.all]
+    now = database.now_ms()
+    total = sum(database.pipeline([("ZCARD", key) for key in running]))
+    silent = sum(database.pipeline([("ZCOUNT", key, "-inf", now) for key in running]))
+    return CommandGauges(total, silent, _queued(database, layout))
+
+
+def _queued(database: Database, layout: Layout) -> dict[str, int]:
+    used: dict[str, float] = {}
+    for flat in database.pipeline([("ZRANGE", shard.key("pools"), 0, -1, "WITHSCORES") for shard in layout.all]):
+        for name, at in zip(flat[::2], flat[1::2], strict=True):
+            used[name.decode()] = max(float(at), used.get(name.decode(), 0.0))
+    pools = sorted(used, key=lambda pool: (pool != ANY_POOL, -used[pool], pool))
+    counts = database.pipeline([("ZCARD", shard.key("jobs", pool)) for pool in pools for shard in layout.all])
+    found = {ANY: 0}
+    for index, pool in enumerate(pools):
+        name = ANY if pool == ANY_POOL else pool if index < POOLS else OTHER
+        found[name] = found.get(name, 0) + sum(counts[index * layout.shards : (index + 1) * layout.shards])
+    return found
+
+
+def records_by_outcome(database: Database, layout: Layout) -> dict[str, int]:
+    """Return how many records the team's commands ended in, by outcome; these counters only grow.
+
+    Raises:
+        Unavailable: Redis is away.
+    """
+    totals: dict[str, int] = dict.fromkeys(OUTCOMES, 0)
+    for counts in database.pipeline([("HMGET", shard.key("cmdstats"), *OUTCOMES) for shard in layout.all]):
+        for outcome, count in zip(OUTCOMES, counts, strict=True):
+            totals[outcome] += int(count or 0)
+    return totals
+
+
+CHANNELS: Final = 100  # names come from outside: cap the labels of the metric
+
+CONVERSATIONS: Final = 1_000  # of a channel in a shard whose queues are measured; each further one counts as one
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Observations by their upper bound in seconds (None: no bound), and their sum in seconds."""
+
+    buckets: Mapping[float | None, int]
+    sum: float
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCounts:
+    """Counters since the first turn: events of turns, of deliveries by channel, and times."""
+
+    turns: Mapping[str, int]
+    deliveries: Mapping[tuple[str, str], int]
+    """(event, channel) -> how many."""
+    times: Mapping[str, Histogram]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelState:
+    """A channel's outbox now. Times are seconds; `unpolled` is None if no transport polled within seven days.
+
+    `deliveries` counts those of at most 1,000 conversations in each shard; each further conversation counts as one.
+    """
+
+    conversations: int
+    deliveries: int
+    ambiguous: int
+    waits: float
+    unpolled: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnGauges:
+    """Open turns now; `lag` is how long the longest overdue turn is past its deadline, in seconds."""
+
+    open: int
+    overdue: int
+    lag: float
+
+
+class TurnStats:
+    """Reads turn counters and gauges at a bounded cost. Every method raises `Unavailable` while Redis is away."""
+
+    def __init__(self, database: Database, layout: Layout) -> None:
+        self._db = database
+        self._layout = layout
+
+    def counts(self) -> TurnCounts:
+        """Return the counters, summed over all shards."""
+        turns, deliveries = defaultdict[str, int](int), defaultdict[tuple[str, str], int](int)
+        times = defaultdict[str, dict[str, int]](dict)
+        for name, value in self._counters():
+            what, _, rest = name.partition(":")
+            first, _, second = rest.partition(":")
+            if what == "turn":
+                turns[first] += value
+            elif what == "delivery":
+                deliveries[first, second] += value
+            else:
+                times[what][first] = times[what].get(first, 0) + value
+        return TurnCounts(turns, deliveries, {name: _histogram(found) for name, found in times.items()})
+
+    def _counters(self) -> Iterable[tuple[str, int]]:
+        for flat in self._db.pipeline([("HGETALL", shard.key("turnstats")) for shard in self._layout.all]):
+            for name, value in zip(flat[::2], flat[1::2], strict=True):
+                yield name.decode(), int(value)
+
+    def gauges(self) -> TurnGauges:
+        """Return the open and overdue turns at this moment."""
+        shards = self._layout.all
+        due, nows = [shard.key("due") for shard in shards], steady_now(self._db, shards)
+        opened = sum(self._db.pipeline([("ZCARD", key) for key in due]))
+        counts = [("ZCOUNT", key, "-inf", now) for key, now in zip(due, nows, strict=True)]
+        overdue = sum(self._db.pipeline(counts))
+        firsts = self._db.pipeline([("ZRANGE", key, 0, 0, "WITHSCORES") for key in due])
+        waits = (now - float(first[1]) for first, now in zip(firsts, nows, strict=True) if first)
+        return TurnGauges(opened, overdue, max([0.0, *waits]) / 1000)
+
+    def channels(self) -> dict[str, ChannelState]:
+        """Return the outboxes of the 100 channels used last; all others count as one, `other`."""
+        outbox = Outbox(self._db, self._layout, OutboxLimits(lease_ms=1, attempts=1, retry_ms=1, hold_ms=1))
+        polled, now = outbox.last_polls(), self._db.now_ms()
+        found: dict[str, ChannelState] = {}
+        for index, channel in enumerate(self._newest_channels()):
+            state = self._channel(channel, now, polled.get(channel))
+            name = channel if index < CHANNELS else OTHER
+            found[name] = _add_counts(found[name], state) if name in found else state
+        return found
+
+    def _newest_channels(self) -> list[str]:
+        replies = self._db.pipeline(
+            [("ZRANGE", shard.key("channels"), 0, -1, "WITHSCORES") for shard in self._layout.all]
+        )
+        used: dict[str, float] = {}
+        for flat in replies:
+            for name, at in zip(flat[::2], flat[1::2], strict=True):
+                used[name.decode()] = max(float(at), used.get(name.decode(), 0.0))
+        return sorted(used, key=lambda channel: (-used[channel], channel))
+
+    def _channel(self, channel: str, now: int, asked: int | None) -> ChannelState:
+        shards = self._layout.all
+        commands: list[Command] = []
+        for shard in shards:
+            out = shard.key("out", channel)
+            commands += [
+                ("ZCARD", out),
+                ("ZCARD", shard.key("ambiguous", channel)),
+                ("ZRANGE", out, 0, CONVERSATIONS - 1, "WITHSCORES"),
+            ]
+        conversations, ambiguous, queues = 0, 0, list[str]()
+        oldest, ahead = now, skews(self._db, shards)
+        replies: Sequence[Any] = self._db.pipeline(commands)
+        for shard, (count, shard_ambiguous, flat) in zip(
+            shards, zip(replies[::3], replies[1::3], replies[2::3], strict=True), strict=True
+        ):
+            conversations, ambiguous = conversations + count, ambiguous + shard_ambiguous
+            oldest = min([oldest, *(int(float(at)) + ahead[shard.index] for at in flat[1:2])])
+            queues += [shard.key("outq", channel, name.decode()) for name in flat[::2]]
+        deliveries = sum(self._db.pipeline([("LLEN", queue) for queue in queues]))
+        unpolled = None if asked is None else max(0.0, (now - asked) / 1000)
+        return ChannelState(
+            conversations, deliveries + conversations - len(queues), ambiguous, (now - oldest) / 1000, unpolled
+        )
+
+
+def _add_counts(one: ChannelState, two: ChannelState) -> ChannelState:
+    asked = [each.unpolled for each in (one, two) if each.unpolled is not None]
+    return ChannelState(
+        one.conversations + two.conversations,
+        one.deliveries + two.deliveries,
+        one.ambiguous + two.ambiguous,
+        max(one.waits, two.waits),
+        max(asked, default=None),
+    )
+
+
+def _histogram(found: Mapping[str, int]) -> Histogram:
+    buckets = {None if bound == "inf" else int(bound) / 1000: count for bound, count in found.items() if bound != "sum"}
+    return Histogram(buckets, found.get("sum", 0) / 1000)

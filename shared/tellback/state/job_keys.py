@@ -1,0 +1,108 @@
+"""The pools of commands, the keys of each script that touches a job or its record, and the stored form of a record."""
+
+from __future__ import annotations
+
+from typing import Final, TypedDict
+
+import msgspec
+
+from tellback.commands.record import history_entry, record_without_run
+from tellback.contracts.commands import CommandRecord, CommandSubmitted
+from tellback.names import Family, host_queue
+from tellback.state.intake import IntakeEntry, Lease
+from tellback.state.keys import Shard
+from tellback.state.script_calls import ScriptCall
+from tellback.state.scripts import commands as scripts
+
+ANY_POOL: Final = "*"  # no host has this name
+PRIORITIES: Final = {"interactive": 0, "normal": 1, "batch": 2}
+
+
+def pool_of(submitted: CommandSubmitted) -> str:
+    """Return the pool that runs a command: its host's, or any."""
+    return submitted.host or ANY_POOL
+
+
+def queue_of(pool: str) -> str:
+    """Return the Celery queue that carries a pool's wake-ups."""
+    return Family.COMMANDS.value if pool == ANY_POOL else host_queue(pool)
+
+
+class QueueKeys(TypedDict):
+    """The keys of a pool's queue."""
+
+    jobs: str
+    joborder: str
+    pools: str
+
+
+class RecordKeys(TypedDict):
+    """The keys for storing a command's record."""
+
+    records: str
+    recorded: str
+    done: str
+    hist: str
+    cmdstats: str
+
+
+class StoredRecord(TypedDict):
+    """A record and its history entry as the scripts take them: the entry without its first brace.
+
+    The script puts the server's time before the entry's other fields.
+    """
+
+    record: bytes
+    history: bytes
+
+
+def stored_record(record: CommandRecord) -> StoredRecord:
+    """Return the stored form of a record."""
+    return {"record": msgspec.json.encode(record), "history": msgspec.json.encode(history_entry(record))[1:]}
+
+
+def outcome_of(record: CommandRecord) -> str:
+    """Return the counter of a command that ran: by its exit code, if it has one."""
+    if record.exit_code is None:
+        return "no_exit"
+    return "failed" if record.exit_code else "succeeded"
+
+
+def queue_keys(shard: Shard, pool: str) -> QueueKeys:
+    """Return the keys of a pool's queue."""
+    return {"jobs": shard.key("jobs", pool), "joborder": shard.key("joborder", pool), "pools": shard.key("pools")}
+
+
+def record_keys(shard: Shard, submitted: CommandSubmitted) -> RecordKeys:
+    """Return the keys for storing a command's record."""
+    session = submitted.session
+    return {
+        "records": shard.key("records", session),
+        "recorded": shard.key("recorded", session),
+        "done": shard.key("done", submitted.command_id),
+        "hist": shard.key("hist", session),
+        "cmdstats": shard.key("cmdstats"),
+    }
+
+
+def enqueueing(lease: Lease, entry: IntakeEntry, submitted: CommandSubmitted, refusal: str | None) -> ScriptCall:
+    """Build the call that applies a submission under the consumer's lease; a `refusal` is why it must not run."""
+    shard, pool = lease.shard, pool_of(submitted)
+    cancelled = stored_record(record_without_run(submitted, "cancelled before it started"))
+    refused = stored_record(record_without_run(submitted, refusal)) if refusal else None
+    return scripts.enqueue_job(
+        **lease.commit_of([entry]),
+        **queue_keys(shard, pool),
+        **record_keys(shard, submitted),
+        job=shard.key("job", submitted.command_id),
+        command_id=submitted.command_id,
+        session=submitted.session,
+        pool=pool,
+        priority=PRIORITIES[submitted.priority],
+        spec="" if refused else msgspec.json.encode(submitted),
+        refused=refused["record"] if refused else "",
+        refused_history=refused["history"] if refused else "",
+        cancelled=cancelled["record"],
+        cancelled_history=cancelled["history"],
+        on_lost=submitted.on_lost,
+    )

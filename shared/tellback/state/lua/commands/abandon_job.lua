@@ -1,0 +1,20 @@
+-- flags: allow-oom
+-- Store the record of a queued command that no worker serves, unless it was leased or cancelled meanwhile. Atomic: a
+-- worker could lease the command between the check and the record, and it would end in two records.
+-- keys: job, jobs, joborder, pools, records, recorded, done, hist, cmdstats, clock
+-- args:
+--   member str: of the queue
+--   pool str
+--   record text: JSON
+--   history text: its history entry, JSON without its first brace
+-- returns: 1, or 0 if the command is no longer queued.
+-- @include jobs
+local keys = {
+  job = key_job, jobs = key_jobs, order = key_joborder, pools = key_pools,
+  records = key_records, recorded = key_recorded, done = key_done, hist = key_hist, stats = key_cmdstats,
+}
+if redis.call('HGET', keys.job, 'state') ~= 'queued' or not dequeue(keys, arg_member, arg_pool) then
+  return 0
+end
+store_record(keys, arg_record, arg_history, 'abandoned')
+return 1

@@ -1,0 +1,39 @@
+-- flags: allow-oom
+-- Apply CommandSubmitted: queue the command, or store its record at once if it cannot run or was cancelled. Atomic:
+-- the entry leaves the intake exactly when the command is queued or has its record.
+-- keys: intake, lease, job, jobs, joborder, pools, records, recorded, done, hist, cmdstats, clock
+-- args:
+--   fence int
+--   entries text: JSON array of the ids that leave the stream
+--   command_id str
+--   session str
+--   pool str
+--   priority int: 0 is first
+--   spec text: the submitted message, JSON
+--   refused text: record of a refusal, JSON, or '' if the command may run
+--   refused_history text: its history entry, JSON without its first brace
+--   cancelled text: record of a cancellation, JSON
+--   cancelled_history text: its history entry, JSON without its first brace
+--   on_lost str: what to do if its worker is lost; kept for lease_job
+-- returns: 'ok' | 'fenced'.
+-- @include intake
+-- @include jobs
+if fenced() then
+  return 'fenced'
+end
+ack()
+local keys = {
+  job = key_job, jobs = key_jobs, order = key_joborder, pools = key_pools,
+  records = key_records, recorded = key_recorded, done = key_done, hist = key_hist, stats = key_cmdstats,
+}
+local state = redis.call('HGET', keys.job, 'state')
+if state == 'cancelled' then -- a tombstone: the cancellation was applied before the submission
+  store_record(keys, arg_cancelled, arg_cancelled_history, 'cancelled')
+elseif state then
+  return 'ok' -- submitted or delivered twice
+elseif arg_refused ~= '' then
+  store_record(keys, arg_refused, arg_refused_history, 'refused')
+else
+  enqueue(keys, arg_command_id, arg_session, arg_pool, arg_priority, arg_spec, 1, arg_on_lost)
+end
+return 'ok'

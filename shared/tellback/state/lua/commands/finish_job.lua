@@ -1,0 +1,32 @@
+-- flags: allow-oom
+-- Store the record of a command that a worker ran. If the command was declared lost meanwhile and has a record, this
+-- one is kept as superseded. Atomic: each command ends in exactly one record, even if a sweep declares it lost at the
+-- same moment.
+-- keys: job, running, records, recorded, done, hist, superseded, stop, cmdstats
+-- args:
+--   command_id str
+--   token str: of the lease
+--   record text: JSON
+--   history text: its history entry, JSON without its first brace
+--   outcome str: succeeded, failed or no_exit
+-- returns: 'ok' | 'superseded'.
+-- @include records
+-- constants: SUPERSEDED_LIFETIME
+local keys = { job = key_job, records = key_records, recorded = key_recorded, done = key_done, hist = key_hist,
+  stats = key_cmdstats }
+local job = redis.call('HMGET', keys.job, 'state', 'token', 'finished')
+if job[3] == arg_token then
+  return 'ok' -- a retry of the call that stored the record
+end
+if job[1] and (job[1] ~= 'running' or job[2] ~= arg_token) then
+  redis.call('RPUSH', key_superseded, arg_record)
+  redis.call('LTRIM', key_superseded, -50, -1)
+  redis.call('PEXPIRE', key_superseded, SUPERSEDED_LIFETIME)
+  redis.call('HINCRBY', keys.stats, 'superseded', 1)
+  return 'superseded'
+end
+redis.call('ZREM', key_running, arg_command_id)
+redis.call('DEL', key_stop)
+redis.call('HSET', keys.job, 'finished', arg_token)
+store_record(keys, arg_record, arg_history, arg_outcome)
+return 'ok'

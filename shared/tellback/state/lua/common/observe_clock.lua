@@ -1,0 +1,77 @@
+-- flags: allow-oom
+-- Compare the server's clock with that of an observing host that never steps: add to the skew what the server's clock
+-- has stepped since that host's last observation. Atomic: of many observers of the same step, one counts it. A
+-- host's record holds its last observation: the offset (server's clock less its own), its own clock, the skew at that
+-- time, the number of the observation, and 1 while the host is in doubt. Numbers order the observations because times
+-- cannot: between a step back and its counting, the steady time is behind. Steps that others have counted since are
+-- subtracted, so the second observer of a step finds none.
+-- keys: observations
+-- args:
+--   host str: field of the observing host; '' if the round trip was too slow to measure, and nothing is compared
+--   boot_ms int: the host's clock
+--   server_ms int: the server's clock at that moment
+--   fresh_ms int: longest time that may have passed since
+--   step_ms int: smallest difference that counts as a step
+--   gap_ms int: silence that counts as a gap
+--   hosts int: how many are kept
+--   doubt_ms int: 0, or a silence after which a host that has observed nothing yet cannot tell a step from time. For as
+--     long it only takes part: a worker that can tell may observe any moment
+-- returns: {steady time, how long the clock was observed without a gap or a step, step that was counted}, or nil if the
+--   measurement is too old or the clock has stepped since; measure again.
+-- @include clock
+local host, boot, server = arg_host, tonumber(arg_boot_ms), tonumber(arg_server_ms)
+local now = now_ms()
+if host ~= '' and math.abs(now - server) > tonumber(arg_fresh_ms) then
+  return false
+end
+local function int(number)
+  return string.format('%.0f', number)
+end
+
+local known = redis.call('HMGET', key_observations, 'skew', 'last', 'since', host, 'most')
+local skew, last, since = tonumber(known[1] or 0), tonumber(known[2]), tonumber(known[3] or 0)
+local offset, step, newest = server - boot, 0, host ~= ''
+local was, doubt = known[4] and cjson.decode(known[4]), tonumber(arg_doubt_ms)
+if was then
+  newest = boot >= was[2] -- otherwise another process of that host observed after this measurement
+  local moved = (offset - was[1]) - (skew - was[3])
+  -- A slewed clock runs at most 0.05 % off, and so may the host's, which together is 1/1000 of the time: no step.
+  if newest and math.abs(moved) > math.max(tonumber(arg_step_ms), (boot - was[2]) / 1000) then
+    step, skew = moved, skew + moved
+    -- A host that observed since this one's last observation saw the clock either before or after the step, and nobody
+    -- knows which. Delete its record: otherwise it would count the step again or undo it, and two hosts that disagree
+    -- would do so forever.
+    local hosts = redis.call('HGETALL', key_observations)
+    for index = 1, #hosts, 2 do
+      local other = string.sub(hosts[index], 1, 5) == 'host:' and cjson.decode(hosts[index + 1])
+      if other and other[4] > was[4] then
+        redis.call('HDEL', key_observations, hosts[index])
+      end
+    end
+  end
+end
+local silent = host ~= '' and doubt > 0 and last and now - skew - last > doubt
+local doubtful = silent and (not was or (was[5] and boot - was[2] < doubt))
+local time, number = doubtful and last or now - skew, redis.call('HINCRBY', key_observations, 'observations', 1)
+if step ~= 0 or (last and math.abs(time - last) > tonumber(arg_gap_ms)) then
+  since = time
+end
+redis.call('HSET', key_observations, 'skew', int(skew), 'last', int(time), 'since', int(since),
+  'most', int(math.max(skew, tonumber(known[5] or 0))))
+if newest and not (doubtful and was) then
+  local record = '[' .. int(offset) .. ',' .. int(boot) .. ',' .. int(skew) .. ',' .. number
+    .. (doubtful and ',1]' or ']')
+  redis.call('HSET', key_observations, host, record)
+end
+local surplus = redis.call('HLEN', key_observations) - 5 - tonumber(arg_hosts)
+if surplus > 0 then -- evict the one that observed longest ago; each call adds at most one
+  local hosts, oldest, at = redis.call('HGETALL', key_observations), nil, math.huge
+  for index = 1, #hosts, 2 do
+    local other = string.sub(hosts[index], 1, 5) == 'host:' and cjson.decode(hosts[index + 1])
+    if other and other[4] < at then
+      oldest, at = hosts[index], other[4]
+    end
+  end
+  redis.call('HDEL', key_observations, oldest)
+end
+return {int(time), int(time - since), int(step)}

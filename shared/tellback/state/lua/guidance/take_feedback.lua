@@ -1,0 +1,62 @@
+-- flags: allow-oom
+-- Return and remove the waiting feedback of one evaluation. Feedback bound to a tool call is dropped and counted once
+-- more than three calls have followed. Feedback of a timer is bound to none; taking it makes the evaluation due again
+-- after `every`, its period. `takes` counts the mailbox's generations and shows consumers that nothing of an earlier
+-- one is waiting. Atomic: two callers must not get the same feedback.
+-- keys: operation, mailbox, evaluation, guidestats, timers
+-- args:
+--   member str: of timers
+-- returns: {"feedback": [JSON text, ...]}. An empty reply is not stored, because agents ask often.
+-- @include decision
+-- @include tally
+-- constants: TIMERS_LIFETIME
+local EXPIRES_AFTER = 3
+local replayed = replay()
+if replayed then
+  return replayed
+end
+local waiting = redis.call('LRANGE', key_mailbox, 0, -1)
+if #waiting == 0 then
+  return '{"feedback":[]}'
+end
+local calls = tonumber(redis.call('HGET', key_evaluation, 'calls') or '0')
+local taken, every, counts = {}, nil, {expired = 0, same_call = 0, late = 0, timed = 0}
+for _, raw in ipairs(waiting) do
+  local feedback = cjson.decode(raw)
+  local bound = feedback.call_index or 0
+  local fate = 'late'
+  if feedback.slot then
+    fate = 'timed'
+    every = math.min(every or math.huge, feedback.every or math.huge)
+  elseif bound > 0 and calls - bound > EXPIRES_AFTER then
+    fate = 'expired'
+  elseif calls <= bound then
+    fate = 'same_call'
+  end
+  counts[fate] = counts[fate] + 1
+  if fate ~= 'expired' then
+    taken[#taken + 1] = raw
+  end
+end
+redis.call('DEL', key_mailbox)
+if redis.call('EXISTS', key_evaluation) == 1 then
+  redis.call('HINCRBY', key_evaluation, 'expired', counts.expired)
+  redis.call('HINCRBY', key_evaluation, 'delivered', #taken)
+  redis.call('HINCRBY', key_evaluation, 'takes', 1)
+  redis.call('HSET', key_evaluation, 'taken_at', now_ms())
+  if every and every < math.huge then
+    redis.call('ZADD', key_timers, 'LT', string.format('%.0f', now_ms() + every), arg_member)
+    redis.call('PEXPIRE', key_timers, TIMERS_LIFETIME)
+  end
+end
+local tallies = {}
+for fate, count in pairs(counts) do
+  if count > 0 then
+    tallies['delivery:' .. fate] = count
+  end
+end
+tally(key_guidestats, tallies)
+if #taken == 0 then
+  return '{"feedback":[]}'
+end
+return answer({feedback = taken})

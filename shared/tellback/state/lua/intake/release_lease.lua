@@ -1,0 +1,14 @@
+-- flags: allow-oom
+-- Release a stream, and the pending marker if its consumer lingered. Atomic: if the lease expires after the check,
+-- another consumer may hold both, and the caller must not delete them.
+-- keys: lease, wakeup
+-- args:
+--   fence int
+-- returns: 1 if the caller held the lease, else 0.
+if redis.call('GET', key_lease) ~= arg_fence then
+  return 0
+end
+if redis.call('GET', key_wakeup) == 'lingering' then
+  redis.call('DEL', key_wakeup)
+end
+return redis.call('DEL', key_lease)

@@ -1,0 +1,28 @@
+-- Move one dead letter back into its intake stream. Atomic: two operators must not replay it twice, and no crash may
+-- lose it.
+-- keys: operation, dead, intake, audit
+-- args:
+--   letter text: its id
+--   entry text: the audit entry, JSON without its first brace
+-- returns: {"entry": id}, or {"entry": false} if there is no such letter.
+-- @include decision
+-- @include audit
+local replayed = replay()
+if replayed then
+  return replayed
+end
+local found = redis.call('XRANGE', key_dead, arg_letter, arg_letter)
+if #found == 0 then
+  return answer({entry = false})
+end
+local fields = found[1][2]
+local raw
+for i = 1, #fields, 2 do
+  if fields[i] == 'raw' then
+    raw = fields[i + 1]
+  end
+end
+local id = redis.call('XADD', key_intake, '*', 'm', raw)
+redis.call('XDEL', key_dead, arg_letter)
+append_audit(key_audit, arg_entry)
+return answer({entry = id})

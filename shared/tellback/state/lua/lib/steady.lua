@@ -1,0 +1,41 @@
+-- The shard's steady clock: the server's, less the steps that observers have counted (see observe_clock). Deadlines
+-- and leases stored as times use this clock; stamps that people read do not. The key clock is the hash of the steps.
+-- @include clock
+
+-- The steady time at `now`, and that of the last observation. It is never before the last observation: in the seconds
+-- until a backward step is observed it stands still, and times set then are off by at most these seconds.
+local function steady(now)
+  local known = redis.call('HMGET', key_clock, 'skew', 'last')
+  local last = tonumber(known[2] or 0)
+  return math.max(now - tonumber(known[1] or 0), last), last
+end
+
+-- A steady time that has certainly passed: that of the last observation. Expiry is decided by this one, because the
+-- server's clock may have stepped a moment ago. Without any observation, the server's clock decides.
+local function observed()
+  local last = redis.call('HGET', key_clock, 'last')
+  return tonumber(last or now_ms())
+end
+
+-- Longer than workers leave between two observations while any of them lives.
+local UNOBSERVED_MS = 10000
+
+-- True if the clock is further ahead of the last observation than that: it has stepped forward, or nobody observes.
+-- Only an observation can tell the two apart, and until then no lease may end and none begin.
+local function unobserved(clock, last)
+  return last > 0 and clock - last > UNOBSERVED_MS
+end
+
+-- The time from which something may be taken that is due at once. After a forward step that nobody has observed yet,
+-- `steady` is ahead by the step, and an answer would wait that long for a transport.
+local function due_now(now)
+  local clock, last = steady(now)
+  return last > 0 and math.min(clock, last + UNOBSERVED_MS) or clock
+end
+
+-- The server's clock as if it had never stepped back. Ids of streams are similar, but stand still until the clock has
+-- caught up; this one goes on. Guidance uses it because it compares times with those at which events arrived.
+local function onward(now)
+  local known = redis.call('HMGET', key_clock, 'skew', 'most')
+  return now + tonumber(known[2] or 0) - tonumber(known[1] or 0)
+end

@@ -1,0 +1,30 @@
+-- Set the cosine from which two queries of a bank share a cluster; a bank that does not exist begins with it. Atomic,
+-- and with a version of its own: no worker can place a query by the former threshold afterwards.
+-- keys: bank, banks
+-- args:
+--   bank_name str
+--   bank_id str: of a bank that begins
+--   model str
+--   dimension int
+--   threshold str
+--   weights str: digest of the model's files, or ''
+-- returns: {'begun'} | {'set', the former threshold} | {'other', model, dimension and weights of the bank}.
+-- @include clock
+
+local bank = redis.call('HMGET', key_bank, 'id', 'model', 'dimension', 'threshold', 'weights')
+if not bank[1] then
+  redis.call('HSET', key_bank, 'id', arg_bank_id, 'model', arg_model, 'dimension', arg_dimension,
+    'threshold', arg_threshold, 'weights', arg_weights, 'created_at', now_ms(), 'version', 0)
+  redis.call('ZADD', key_banks, now_ms(), arg_bank_name)
+  return {'begun'}
+end
+local theirs = bank[5] or ''
+local files_differ = theirs ~= '' and arg_weights ~= '' and theirs ~= arg_weights
+if bank[2] ~= arg_model or tonumber(bank[3]) ~= tonumber(arg_dimension) or files_differ then
+  return {'other', bank[2], bank[3], theirs}
+end
+if tonumber(bank[4]) ~= tonumber(arg_threshold) then
+  redis.call('HSET', key_bank, 'threshold', arg_threshold)
+  redis.call('HINCRBY', key_bank, 'version', 1)
+end
+return {'set', bank[4]}

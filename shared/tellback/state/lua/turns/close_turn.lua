@@ -1,0 +1,25 @@
+-- flags: allow-oom
+-- Close a turn that needs no reply, and keep the reason. Atomic: an answer or a fallback must not come between the
+-- check of the state and its change.
+-- keys: operation, turn, due, out, queue, channels, hist, turnstats, clock
+-- args:
+--   reason str: an excerpt, for the history
+-- returns: {"state", "closed"}; `closed` is true if the turn is now closed without a reply.
+-- @include decision
+-- @include turn
+local replayed = replay()
+if replayed then
+  return replayed
+end
+local keys = turn_keys()
+local turn = load_turn(keys)
+if not turn then
+  return answer({state = 'not_found', closed = false})
+end
+if turn.state ~= 'open' and turn.state ~= 'finishing' and turn.state ~= 'auto' then
+  return answer({state = turn.state, closed = turn.state == 'no_reply'})
+end
+local now = now_ms()
+close_turn(keys, turn.id, 'no_reply', now)
+report(keys, turn, 'no_reply', now, {reason = arg_reason})
+return answer({state = 'no_reply', closed = true})

@@ -1,0 +1,29 @@
+-- flags: allow-oom
+-- Give an open turn a new deadline, earlier or later than before, at most its hard limit. Atomic: an answer or a
+-- fallback must not come between the check of the state and the new deadline.
+-- keys: operation, turn, due, out, queue, channels, hist, turnstats, clock
+-- args:
+--   ms int: from now
+-- returns: {"state", "left"}; `left` is the time to the deadline in milliseconds, 0 if the turn is not open.
+-- @include decision
+-- @include turn
+local replayed = replay()
+if replayed then
+  return replayed
+end
+local keys = turn_keys()
+local turn = load_turn(keys)
+if not turn then
+  return answer({state = 'not_found', left = 0})
+end
+if turn.state ~= 'open' then
+  return answer({state = turn.state, left = 0})
+end
+local now = now_ms()
+local clock = steady(now)
+local deadline = math.min(clock + tonumber(arg_ms), tonumber(turn.limit))
+local left = math.max(0, deadline - clock)
+write_turn(keys, 'deadline', deadline, 'deferred_at', now)
+set_due(keys, turn.id, deadline, now)
+report(keys, turn, 'deferred', now, {left = left})
+return answer({state = 'open', left = left})

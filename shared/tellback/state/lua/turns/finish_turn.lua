@@ -1,0 +1,48 @@
+-- flags: allow-oom
+-- Apply one TurnFinished. Atomic: the entry leaves the intake exactly when its effect is stored. If the turn was lost
+-- in a failover, the script first restores it; see lib/restore.
+-- keys: intake, lease, turn, due, out, queue, channels, hist, turnstats, turns, clock, evicted_turn?, evicted_hist?
+-- args:
+--   fence int
+--   entries text: JSON array of the ids that leave the stream
+--   response text: JSON, or '' if the pipeline prepared none and the turn stays owed
+--   code str: of the error, or ''
+--   excerpt str: for the history
+--   late_ms int: how long after a fallback an answer is still sent
+--   routed text: the routing report for the history (JSON), or ''
+--   evicted str: idempotency key of the delivery to evict, or ''
+--   lost_id str: of a turn to restore, '' to restore none
+--   lost_channel str
+--   lost_conversation str
+--   lost_session str
+--   lost_message_id str
+--   lost_language str
+--   lost_opened_at int: ms
+--   lost_state str: in which it was opened
+--   lost_within_ms int: time to answer, if it is still open
+-- returns: 'ok', 'fenced', or 'not_found' (no such turn; the entry stays in the intake, for the dead letters). If the
+--   queue is full, returns what `check_eviction` of lib/eviction returns (JSON) and changes nothing.
+-- @include intake
+-- @include answer
+-- @include eviction
+-- @include restore
+if fenced() then
+  return 'fenced'
+end
+local keys, now = turn_keys(), now_ms()
+local full = check_eviction(keys, arg_evicted)
+if full then
+  return cjson.encode(full)
+end
+restore(keys, now)
+if redis.call('EXISTS', keys.turn) == 0 then
+  return 'not_found'
+end
+ack()
+if arg_response ~= '' then
+  answer_turn(keys, arg_response, arg_code, arg_excerpt, arg_late_ms, now)
+end
+if arg_routed ~= '' then
+  report(keys, load_turn(keys), 'routed', now, cjson.decode(arg_routed))
+end
+return 'ok'

@@ -1,0 +1,31 @@
+-- flags: allow-oom
+-- Hand an open turn over to another host. Its deadline stays, and the other host finds it in its list. Atomic: the
+-- turn must not be answered between the check of its state and the change of its host, and it always stands in the
+-- list of the host that owes it.
+-- keys: operation, turn, due, out, queue, channels, hist, turnstats, handover, clock
+-- args:
+--   host str: the other one
+--   limit int: how many turns that list keeps
+-- returns: {"state", "handed_over"}; `handed_over` is true if the turn now belongs to the other host.
+-- @include decision
+-- @include turn
+-- constants: HANDOVER_LIFETIME
+local replayed = replay()
+if replayed then
+  return replayed
+end
+local keys = turn_keys()
+local turn = load_turn(keys)
+if not turn then
+  return answer({state = 'not_found', handed_over = false})
+end
+if turn.state ~= 'open' then
+  return answer({state = turn.state, handed_over = false})
+end
+local now = now_ms()
+write_turn(keys, 'host', arg_host, 'handed_at', now)
+redis.call('ZADD', key_handover, now, turn.id)
+redis.call('ZREMRANGEBYRANK', key_handover, 0, -tonumber(arg_limit) - 1)
+redis.call('PEXPIRE', key_handover, HANDOVER_LIFETIME)
+report(keys, turn, 'handed_over', now, {host = arg_host, by = turn.host})
+return answer({state = 'open', handed_over = true})

@@ -1,0 +1,37 @@
+-- flags: allow-oom
+-- Mark that an answer is on its way through the intake: extend the deadline by a grace, so no fallback overtakes
+-- it. Only once: if the event is lost, the sweep still answers. A turn lost in a failover is first restored. Atomic: a
+-- sweep must not send a fallback between the check of the state and the new deadline.
+-- keys: operation, turn, due, out, queue, channels, hist, turnstats, turns, clock
+-- args:
+--   grace_ms int
+--   lost_id str: of a turn to restore, '' to restore none
+--   lost_channel str
+--   lost_conversation str
+--   lost_session str
+--   lost_message_id str
+--   lost_language str
+--   lost_opened_at int: ms
+--   lost_state str: in which it was opened
+--   lost_within_ms int: time to answer, if it is still open
+-- returns: {"state"}: finishing, or the state that the turn is in.
+-- @include decision
+-- @include turn
+-- @include restore
+local replayed = replay()
+if replayed then
+  return replayed
+end
+local keys, now = turn_keys(), now_ms()
+restore(keys, now)
+local turn = load_turn(keys)
+if not turn then
+  return answer({state = 'not_found'})
+end
+if turn.state ~= 'open' then
+  return answer({state = turn.state})
+end
+local deadline = math.max(tonumber(turn.deadline), steady(now) + tonumber(arg_grace_ms))
+write_turn(keys, 'state', 'finishing', 'deadline', deadline)
+set_due(keys, turn.id, deadline, now)
+return answer({state = 'finishing'})

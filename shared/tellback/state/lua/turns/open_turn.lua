@@ -1,0 +1,45 @@
+-- Open a turn once: the same message of a conversation has the same id, and a second call finds the first one's turn.
+-- Atomic: two calls must not both open the turn, and no turn exists without its deadline.
+-- keys: operation, turn, due, out, queue, channels, hist, turnstats, turns, clock
+-- args:
+--   turn_id str
+--   channel str
+--   conversation str
+--   message_id str
+--   session str
+--   language str
+--   text str
+--   excerpt str: for the history
+--   within_ms int: time to answer
+--   limit_ms int: hard limit
+--   auto flag: true for a message of auto mode
+--   host str: that opens it
+-- returns: {"new", "state", "session", "language", "opened_at"}.
+-- @include decision
+-- @include turn
+local replayed = replay()
+if replayed then
+  return replayed
+end
+local keys = turn_keys()
+local found = load_turn(keys)
+if found then
+  return answer({new = false, state = found.state, session = found.session, language = found.language,
+    opened_at = tonumber(found.opened_at)})
+end
+local now = now_ms()
+local within = tonumber(arg_within_ms)
+local turn = {id = arg_turn_id, channel = arg_channel, conversation = arg_conversation, session = arg_session,
+  language = arg_language, opened_at = now}
+turn.state = arg_auto == '1' and 'auto' or 'open'
+write_turn(keys, 'id', turn.id, 'channel', turn.channel, 'conversation', turn.conversation,
+  'message_id', arg_message_id, 'session', turn.session, 'language', turn.language, 'text', arg_text,
+  'state', turn.state, 'opened_at', now, 'within', within, 'host', arg_host)
+if turn.state == 'open' then
+  local clock = steady(now)
+  write_turn(keys, 'deadline', clock + within, 'limit', clock + tonumber(arg_limit_ms))
+  set_due(keys, turn.id, clock + within, now)
+end
+add_to_listing(key_turns, turn)
+report(keys, turn, 'opened', now, {text = arg_excerpt, state = turn.state})
+return answer({new = true, state = turn.state, session = turn.session, language = turn.language, opened_at = now})

@@ -1,0 +1,26 @@
+-- flags: allow-oom
+-- Extend the deadline of a turn whose host still works on it: by as long again, at most to the hard limit. A later
+-- deadline, from a deferral, stands. Atomic: a fallback must not come between the check of the state and the new
+-- deadline.
+-- keys: operation, turn, due, out, queue, channels, hist, turnstats, clock
+-- returns: {"state", "left"}; `left` is the time to the deadline in milliseconds, 0 if the turn is no longer open.
+-- @include decision
+-- @include turn
+local replayed = replay()
+if replayed then
+  return replayed
+end
+local keys = turn_keys()
+local turn = load_turn(keys)
+if not turn then
+  return answer({state = 'not_found', left = 0})
+end
+if turn.state ~= 'open' then
+  return answer({state = turn.state, left = 0})
+end
+local now = now_ms()
+local clock = steady(now)
+local deadline = math.max(tonumber(turn.deadline), math.min(clock + tonumber(turn.within), tonumber(turn.limit)))
+write_turn(keys, 'deadline', deadline)
+set_due(keys, turn.id, deadline, now)
+return answer({state = 'open', left = math.max(0, deadline - clock)})

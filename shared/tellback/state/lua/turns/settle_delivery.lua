@@ -1,0 +1,76 @@
+-- flags: allow-oom
+-- Settle a delivery that was taken, or an ambiguous one after its platform was asked. `wait` is a retry that spends no
+-- attempt. `delivered` is believed even after the lease has passed on, because the user has the message. Atomic: the
+-- queue, the turn and the history change together, and no crash leaves a settled delivery first in the queue.
+-- keys: operation, out, queue, turn, hist, ambiguous, turnstats, clock
+-- args:
+--   channel str
+--   conversation str
+--   expected str: idempotency key
+--   token str: of the claim
+--   settlement str: delivered, retry, wait, ambiguous or dead
+--   pause_ms int: before it may be taken again or is final
+--   attempts int: how many are allowed
+--   outcome text: JSON
+--   reconcile_ms int: before the platform may be asked about an ambiguous one
+-- returns: {"result": delivered | retry | ambiguous | dead | lost}.
+-- @include decision
+-- @include steady
+-- @include outbox
+-- @include history
+-- @include delivery
+-- constants: AMBIGUOUS_LIFETIME
+local replayed = replay()
+if replayed then
+  return replayed
+end
+local keys = {out = key_out, queue = key_queue, turn = key_turn, history = key_hist, ambiguous = key_ambiguous,
+  stats = key_turnstats}
+local conversation, settlement, pause = arg_conversation, arg_settlement, tonumber(arg_pause_ms)
+local head = redis.call('LINDEX', keys.queue, 0)
+local delivery = head and cjson.decode(head)
+if not delivery or delivery.key ~= arg_expected or (delivery.token ~= arg_token and settlement ~= 'delivered') then
+  return answer({result = 'lost'})
+end
+if delivery.given_up and settlement == 'ambiguous' then -- the platform could not tell either
+  return answer({result = 'ambiguous'})
+end
+local now = now_ms()
+local clock = due_now(now) -- an outcome cannot wait for an observation; without one its pause may be off by seconds
+local outcome = cjson.decode(arg_outcome)
+local reported = {attempt = delivery.attempt, error = outcome.error ~= cjson.null and outcome.error or nil,
+  reconciled = delivery.given_up}
+if settlement == 'retry' and delivery.attempt >= tonumber(arg_attempts) then
+  settlement = 'dead'
+end
+store_outcome(keys, delivery, arg_outcome)
+if settlement == 'delivered' or settlement == 'dead' then
+  note(keys, delivery, arg_channel, conversation, settlement, now, reported)
+  pop(keys, conversation, due_now(now))
+  return answer({result = settlement})
+end
+delivery.token = nil
+if settlement == 'ambiguous' then
+  delivery.given_up = true
+  redis.call('ZADD', keys.ambiguous, clock + tonumber(arg_reconcile_ms), conversation)
+  redis.call('PEXPIRE', keys.ambiguous, AMBIGUOUS_LIFETIME)
+  note(keys, delivery, arg_channel, conversation, 'ambiguous', now, reported)
+else
+  if settlement == 'wait' then
+    delivery.attempt = delivery.attempt - 1
+    delivery.waits = delivery.waits + 1
+  end
+  if delivery.given_up then -- the platform says that it was not sent: send it again
+    delivery.given_up, delivery.ambiguous, delivery.reconciles = nil, nil, nil
+    redis.call('ZREM', keys.ambiguous, conversation)
+  end
+  mark(keys, delivery, delivery.ambiguous and 'sending' or 'waiting')
+  if settlement == 'retry' or reported.reconciled then
+    note(keys, delivery, arg_channel, conversation, 'retry', now, reported)
+  else
+    count_delivery(keys.stats, 'wait', arg_channel)
+  end
+end
+redis.call('LSET', keys.queue, 0, cjson.encode(delivery))
+schedule(keys.out, keys.queue, conversation, clock + pause)
+return answer({result = settlement == 'wait' and 'retry' or settlement})

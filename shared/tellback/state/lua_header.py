@@ -1,0 +1,136 @@
+"""The declaration of what a Lua script takes, in the comment that opens its file.
+
+    -- keys: intake, mark?                     `?`: may be absent, and is then nil
+    -- args:
+    --   max_bytes int                         a name and a type, then perhaps `: ` and a meaning
+    --   *event text: JSON, without a gap      `*`: any number of them
+    -- returns: prose
+
+The script reads `key_intake`, `arg_max_bytes` and, as tables, `keys_NAME` and `args_event`; `prelude` is the Lua that
+declares these. An argument is a string there, as Redis passes it. Positions stand nowhere else: the functions of
+`scripts` are generated from the same declaration. Two keys are filled in: `operation`, which is first, by `decide`, and
+`clock`, the shard's steady clock. The hook parses headers at each call, so this module imports little.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+TYPES: Final = {
+    "str": "str",
+    "bytes": "bytes",
+    "text": "str | bytes",
+    "int": "int",
+    "flag": "bool",
+    "arg": "Arg",
+}
+
+_ENTRY: Final = re.compile(r"(\*?)([a-z][a-z0-9_]*)(\??)")
+_CODE: Final = re.compile(r"^(?!--)|^-- @include ", re.MULTILINE)
+_SLICE: Final = """\
+local function slice_of(list, first, last)
+  local found = {}
+  for i = first, last do found[i - first + 1] = list[i] end
+  return found
+end
+"""
+
+
+class Entry(NamedTuple):
+    """A declared key or argument."""
+
+    name: str
+    type: str
+    optional: bool
+    repeated: bool
+
+
+class Header(NamedTuple):
+    """The keys and arguments of a script, in the order in which they are sent."""
+
+    summary: str
+    keys: tuple[Entry, ...]
+    args: tuple[Entry, ...]
+
+    @property
+    def counted(self) -> list[str]:
+        """The repeated entries whose number is sent before the arguments: all but the last keys and arguments."""
+        return [f"keys_{entry.name}" for entry in _repeated(self.keys)[:-1]] + [
+            f"args_{entry.name}" for entry in _repeated(self.args)[:-1]
+        ]
+
+    def prelude(self) -> str:
+        """Return the Lua that names the keys and arguments; docs/decisions/scripts-by-names.md says what it costs."""
+        lines = [_SLICE] if _repeated(self.keys) or _repeated(self.args) else []
+        if self.counted:
+            numbers = ", ".join(f"tonumber(ARGV[{at}])" for at in range(1, len(self.counted) + 1))
+            lines.append(f"local {', '.join('n_' + name for name in self.counted)} = {numbers}\n")
+        lines += _declarations("key", "KEYS", self.keys, 0)
+        lines += _declarations("arg", "ARGV", self.args, len(self.counted))
+        return "".join(lines)
+
+
+def header_of(text: str) -> Header:
+    """Parse the comment that opens a script.
+
+    Raises:
+        ValueError: a line declares nothing, or an order that could not be sent.
+    """
+    found = _CODE.search(text)
+    lines = [line[3:] for line in text[: found.start() if found else None].splitlines()]
+    keys, args, summary = list[str](), list[str](), list[str]()
+    into = summary
+    for line in lines:
+        if line.startswith("keys: "):
+            into = keys
+            line = line[6:]  # noqa: PLW2901 - the rest of the line is the first of the section
+        elif line.startswith(("args:", "returns: ")):
+            into = args if line == "args:" else []
+            continue
+        into.append(line)
+    return Header(
+        " ".join(line for line in summary if not line.startswith(("flags: ", "constants: "))),
+        _checked([_entry(part, "str") for part in " ".join(line.strip() for line in keys).split(", ") if part]),
+        _checked([_argument(line) for line in args if not line.startswith("    ")]),
+    )
+
+
+def _argument(line: str) -> Entry:
+    name, _, rest = line.strip().partition(" ")
+    return _entry(name, rest.partition(":")[0])
+
+
+def _entry(text: str, kind: str) -> Entry:
+    found = _ENTRY.fullmatch(text)
+    if found is None or kind not in TYPES:
+        raise ValueError(f"{text!r} of type {kind!r} declares nothing: write NAME, NAME? or *NAME")
+    return Entry(found[2], kind, optional=bool(found[3]), repeated=bool(found[1]))
+
+
+def _checked(entries: list[Entry]) -> tuple[Entry, ...]:
+    ranks = [2 if entry.repeated else int(entry.optional) for entry in entries]
+    if ranks != sorted(ranks) or {1, 2} <= set(ranks):
+        raise ValueError("absent and repeated entries come last, and a list has one kind of them")
+    return tuple(entries)
+
+
+def _repeated(entries: Sequence[Entry]) -> list[Entry]:
+    return [entry for entry in entries if entry.repeated]
+
+
+def _declarations(prefix: str, table: str, entries: Sequence[Entry], start: int) -> list[str]:
+    fixed = [entry.name for entry in entries if not entry.repeated]
+    lines = list[str]()
+    if fixed:
+        values = ", ".join(f"{table}[{at}]" for at in range(start + 1, start + len(fixed) + 1))
+        lines.append(f"local {', '.join(f'{prefix}_{name}' for name in fixed)} = {values}\n")
+    first = str(start + len(fixed))
+    rest = _repeated(entries)
+    for entry in rest:
+        name = f"{prefix}s_{entry.name}"
+        last = f"#{table}" if entry is rest[-1] else f"{first} + n_{name}"
+        lines.append(f"local {name} = slice_of({table}, {first} + 1, {last})\n")
+        first = last
+    return lines

@@ -1,0 +1,258 @@
+"""The connections to a Redis, on redis-py; the only module that relies on more of redis-py than its documents promise.
+
+Each use and its reason:
+
+- `hiredis.pack_command`, `connection_pool.get_connection` and `release`, `Connection.send_packed_command`,
+  `read_response` and `retry`: many commands are one write, which redis-py's own pipeline does at twice the cost
+  (docs/decisions/packed-pipelines.md).
+- `redis_connect_func` and `Connection.on_connect`: a call's deadline must also bound the handshake of a new connection.
+- `Connection._sock`: only shutting the socket ends another thread's read at the deadline; and a blocking read may take
+  longer than the socket's timeout, for which `read_response` has an argument from version 8.0 on only.
+- `Redis.response_callbacks`: emptied, so that replies keep one shape across versions of redis-py.
+- `connection_pool.disconnect(inuse_connections=False)`: after a failover the idle connections lead to the old primary.
+- `redis.connection.parse_url`: the options of a URL, for Sentinel's clients too, which take no URL.
+
+`tests/contracts/test_redis_py.py` checks them, on the oldest and newest version that pyproject.toml allows, too.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+import hiredis
+import redis
+from redis import connection as redis_connection
+from redis import exceptions
+from redis.backoff import ExponentialBackoff, NoBackoff
+from redis.retry import Retry
+from redis.sentinel import Sentinel, SentinelManagedSSLConnection
+
+from tellback import clock
+from tellback.state.call_deadline import CallDeadline
+from tellback.state.script_calls import Arg
+from tellback.urls import RedisServers, servers_of
+
+Command = Sequence[Arg]
+
+CONNECT_TIMEOUT: Final = 2.0
+
+SOCKET_TIMEOUT: Final = 5.0  # seconds; longer than every blocking read that we make
+
+CHUNK_BYTES: Final = 64 << 10  # of small commands joined into one write; a larger command is sent alone
+
+MIN_TIMEOUT: Final = 0.001  # of a blocking command, in seconds: 0 would block forever
+
+_hiredis = cast("Any", hiredis)  # its stub allows only commands of one word
+
+_pack: Callable[[tuple[Arg, ...]], bytes] = _hiredis.pack_command
+
+
+class RedisConnections:
+    """The pooled connections to one server, or to the primary that Sentinel names. Safe across threads.
+
+    Replies are as the server sends them (RESP2, bytes). All methods raise the errors of redis-py.
+    """
+
+    def __init__(self, url: str, *, call_deadline: float | None, shared: CallDeadline | None = None) -> None:
+        """Prepare the pool; `Database` says what `call_deadline` does. Nodes of one cluster share their deadline.
+
+        Raises:
+            ValueError: the URL is not that of a Redis; the message may contain part of the password.
+        """
+        retry = Retry(  # redis-py retries 10 times, after timeouts too: a Redis that hangs would block for minutes
+            ExponentialBackoff(cap=0.2, base=0.02), retries=2, supported_errors=(exceptions.ConnectionError,)
+        )
+        self._call_deadline = None if call_deadline is None else shared or CallDeadline(call_deadline, open_socket)
+        if call_deadline is not None:
+            retry = Retry(NoBackoff(), retries=0)
+        options: dict[str, Any] = {
+            "protocol": 2,
+            "retry": retry,
+            "socket_timeout": call_deadline or SOCKET_TIMEOUT,
+            "socket_connect_timeout": call_deadline or CONNECT_TIMEOUT,
+            # redis-py's connection over a socket file does not know the option, and raised TypeError for unix://
+            **({} if url.startswith("unix:") else {"socket_keepalive": True}),
+            "health_check_interval": 15 if call_deadline is None else 0,
+            "redis_connect_func": None if self._call_deadline is None else self._on_connect,
+        }
+        servers = servers_of(url)
+        if servers is None:
+            connect = cast("Any", redis.Redis.from_url)  # pyright: ignore[reportUnknownMemberType]  # its kwargs are untyped
+            self._redis: Any = connect(url, **options)
+        else:
+            self._redis = _primary_of(servers, options)
+        self._redis.response_callbacks.clear()
+        self._reply_timeout = call_deadline or SOCKET_TIMEOUT
+
+    def run(self, command: Command) -> Any:
+        """Run one command and return its reply."""
+        if self._call_deadline is None:
+            return self._redis.execute_command(*command)
+        reply = self.run_all([command])[0]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def run_all(self, commands: Sequence[Command]) -> list[Any]:
+        """Run several commands in one round trip and return their replies; an error reply is returned, not raised."""
+        pieces = list(pack_commands(commands))
+        with self.connection() as connection:
+            replies: list[Any] = connection.retry.call_with_retry(
+                lambda: _exchange(connection, pieces, len(commands)), connection.disconnect
+            )
+        return replies
+
+    @contextmanager
+    def sent(self, commands: Sequence[Command], seconds: float = 0.0) -> Generator[Callable[[], list[Any]]]:
+        """Send commands and yield the function that reads their replies, for a caller who sends to other servers too.
+
+        The call ends `seconds` after the call deadline, which may be negative: the caller has used up some of it.
+        """
+        with self.connection(seconds) as connection:
+            complete = False
+
+            def replies() -> list[Any]:
+                nonlocal complete
+                found = [_reply(connection) for _ in commands]
+                complete = True
+                return found
+
+            try:
+                connection.send_packed_command(list(pack_commands(commands)))
+                yield replies
+            finally:
+                if not complete:  # a late reply must not be read as the reply to another command
+                    connection.disconnect()
+
+    def run_blocking(self, seconds: float, command: Command, *, asking: bool = False) -> Any:
+        """Run a blocking command for at most `seconds`; its timeout is appended here.
+
+        `asking` is for the node that a slot of a cluster is moving to, which serves nobody else.
+        """
+        end = clock.monotonic() + seconds
+        with self.connection(seconds) as connection:
+            try:
+                if asking:
+                    connection.send_command("ASKING")
+                    connection.read_response()
+                left = max(MIN_TIMEOUT, end - clock.monotonic())
+                connection.send_command(*command, f"{left:.3f}")
+                line = open_socket(connection)
+                assert line is not None, "sending connects, or raises"
+                line.settimeout(left + self._reply_timeout)
+                reply = connection.read_response()
+                line.settimeout(self._reply_timeout)
+            except BaseException:
+                connection.disconnect()  # a late reply must not be read as the reply to another command
+                raise
+            return reply
+
+    def drop_idle(self) -> None:
+        """Drop the idle connections; the next call resolves the address and connects again.
+
+        Connections that other threads use stay and get the same refusal: dropping them here would lose replies.
+        """
+        self._redis.connection_pool.disconnect(inuse_connections=False)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._redis.close()
+
+    @contextmanager
+    def connection(self, seconds: float = 0.0) -> Generator[Any]:
+        """Yield a connection for a call that may take `seconds` more than the call deadline."""
+        pool = self._redis.connection_pool
+        if self._call_deadline is None:
+            connection = pool.get_connection()
+            try:
+                yield connection
+            finally:
+                pool.release(connection)
+            return
+        call = self._call_deadline.begin(seconds)
+        try:
+            connection = pool.get_connection()
+        except BaseException:
+            self._call_deadline.end(call)
+            raise
+        call.connection = connection
+        try:
+            yield connection
+        finally:
+            if not self._call_deadline.end(call):
+                connection.disconnect()
+            pool.release(connection)
+
+    def _on_connect(self, connection: Any) -> None:
+        """Run a new connection's handshake within the deadline of the call that needs it."""
+        assert self._call_deadline is not None, "given to connections of such a client alone"
+        self._call_deadline.set_connection(connection)
+        connection.on_connect()
+
+
+def _primary_of(servers: RedisServers, options: Mapping[str, Any]) -> Any:
+    """Return a client whose connections go to the primary that the Sentinels name at the time of connecting.
+
+    Raises:
+        ValueError: an option of the URL is wrong.
+    """
+    given = {name: value for name, value in _options_of(servers.url_of("-", 1)).items() if name not in ("host", "port")}
+    sentinels = [_options_of(node) for node in servers.nodes]
+    timeouts = {name: options[name] for name in ("socket_timeout", "socket_connect_timeout")}
+    login = {name: value for name, value in sentinels[0].items() if name not in ("host", "port")}
+    make = cast("Any", Sentinel)  # its signature is untyped
+    manager: Any = make(
+        [(node["host"], node["port"]) for node in sentinels],
+        sentinel_kwargs={**login, **timeouts, "ssl": servers.scheme == "rediss", "retry": Retry(NoBackoff(), 0)},
+    )
+    if servers.scheme == "rediss":
+        given["connection_class"] = SentinelManagedSSLConnection
+    return manager.master_for(servers.master_name, **given, **options)
+
+
+def _options_of(url: str) -> dict[str, Any]:
+    """Return the options of a URL as arguments of a client, without the class of its connections."""
+    parse = cast("Any", redis_connection).parse_url
+    options: dict[str, Any] = parse(url)
+    options.pop("connection_class", None)
+    return options
+
+
+def open_socket(connection: Any) -> socket.socket | None:
+    """Return the socket of a connection; None while it is not connected."""
+    found: socket.socket | None = getattr(connection, "_sock", None)
+    return found
+
+
+def pack_commands(commands: Sequence[Command]) -> Generator[bytes]:
+    """Pack commands into pieces of about `CHUNK_BYTES`."""
+    waiting: list[bytes] = []
+    size = 0
+    for command in commands:
+        packed = _pack(tuple(command))
+        if waiting and size + len(packed) > CHUNK_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+        waiting.append(packed)
+        size += len(packed)
+    yield b"".join(waiting)
+
+
+def _exchange(connection: Any, pieces: Sequence[bytes], replies: int) -> list[Any]:
+    """Send packed commands and read their replies."""
+    try:
+        connection.send_packed_command(pieces)
+        return [_reply(connection) for _ in range(replies)]
+    except BaseException:
+        connection.disconnect()  # a late reply must not be read as the reply to another command
+        raise
+
+
+def _reply(connection: Any) -> Any:
+    try:
+        return connection.read_response()
+    except exceptions.ResponseError as error:
+        return error

@@ -1,0 +1,101 @@
+"""The calls of Lua scripts, as the functions of `scripts` build them, and the arguments that many of them share.
+
+`tellback hook` needs them without redis-py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypedDict
+
+from tellback.state.lua_text import script_text
+
+Arg = str | bytes | int | float
+
+
+class Script:
+    """A script by its file's name without `.lua`; the file is read on first use, never at import."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._source: str | None = None
+        self._sha: str | None = None
+
+    @property
+    def source(self) -> str:
+        """The script's text as Redis gets it."""
+        if self._source is None:
+            self._source = script_text(self.name)
+        return self._source
+
+    @property
+    def sha(self) -> str:
+        """The digest by which EVALSHA calls the script."""
+        if self._sha is None:
+            import hashlib  # noqa: PLC0415 - the hook sends the text and must not pay for this import
+
+            self._sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
+        return self._sha
+
+    def call(self, keys: Sequence[str], args: Sequence[Arg]) -> ScriptCall:
+        """Build a call on these keys, all of one shard, in the order of the script's header."""
+        prefix = keys[0].partition("}")[0]
+        for key in keys:
+            if key.partition("}")[0] != prefix:
+                raise AssertionError(f"script {self.name}: {key} is not in the shard of {keys[0]}")
+        return ScriptCall(self, tuple(keys), tuple(args))
+
+    def decision(self, keys: Sequence[str], args: Sequence[Arg]) -> DecisionCall:
+        """Build a decision on these keys; `named` adds its operation."""
+        return DecisionCall(self, tuple(keys), tuple(args))
+
+
+class ScriptCall(NamedTuple):
+    """A script with its keys and arguments."""
+
+    script: Script
+    keys: tuple[str, ...]
+    args: tuple[Arg, ...]
+
+    @property
+    def evalsha(self) -> tuple[Arg, ...]:
+        """The EVALSHA command of this call."""
+        return ("EVALSHA", self.script.sha, len(self.keys), *self.keys, *self.args)
+
+    @property
+    def eval(self) -> tuple[Arg, ...]:
+        """The EVAL command of this call, for a process that sends few calls or a server that forgot the script."""
+        return ("EVAL", self.script.source, len(self.keys), *self.keys, *self.args)
+
+
+class DecisionCall(NamedTuple):
+    """A script whose reply is kept under an operation id, so that a retry has no second effect; see `decide`."""
+
+    script: Script
+    keys: tuple[str, ...]
+    args: tuple[Arg, ...]
+
+    def named(self, operation: str) -> ScriptCall:
+        """Return the call that keeps its reply under this key."""
+        return self.script.call([operation, *self.keys], self.args)
+
+
+def clock_key(key: str) -> str:
+    """Return the key of the steady clock in the shard of another key."""
+    return f"{key.partition('}')[0]}}}:clock"
+
+
+class CommitParts(TypedDict):
+    """The keys and arguments of every script that commits."""
+
+    intake: str
+    lease: str
+    fence: int
+    entries: bytes
+
+
+class LeaseKeys(TypedDict):
+    """The keys of the scripts on a consumer's lease alone."""
+
+    lease: str
+    wakeup: str

@@ -1,0 +1,73 @@
+"""The calls of the scripts in `lua/common`. Generated from their headers by `make generate`: do not edit."""
+# fmt: off
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tellback.state.script_calls import Arg, Script, ScriptCall, clock_key
+
+_drop_gone = Script("common/drop_gone")
+
+
+def drop_gone(
+    *,
+    index: str, key: str, member: str,
+) -> ScriptCall:
+    """Remove a member from an index unless its key exists."""
+    keys: list[str] = [index, key]
+    args: list[Arg] = [member]
+    return _drop_gone.call(keys, args)
+
+
+_drop_not_running = Script("common/drop_not_running")
+
+
+def drop_not_running(
+    *,
+    job: str, running: str, command_id: str | bytes,
+) -> ScriptCall:
+    """Remove a command from the set of running ones unless it is running."""
+    keys: list[str] = [job, running]
+    args: list[Arg] = [command_id]
+    return _drop_not_running.call(keys, args)
+
+
+_observe_clock = Script("common/observe_clock")
+
+
+def observe_clock(
+    *,
+    observations: str, host: str, boot_ms: int, server_ms: int, fresh_ms: int, step_ms: int, gap_ms: int, hosts: int,
+    doubt_ms: int,
+) -> ScriptCall:
+    """Compare the server's clock with that of an observing host that never steps."""
+    keys: list[str] = [observations]
+    args: list[Arg] = [host, boot_ms, server_ms, fresh_ms, step_ms, gap_ms, hosts, doubt_ms]
+    return _observe_clock.call(keys, args)
+
+
+_postpone = Script("common/postpone")
+
+
+def postpone(
+    *,
+    index: str, member: str, ms: int,
+) -> ScriptCall:
+    """Move a due member of an index to a later time."""
+    keys: list[str] = [index, clock_key(index)]
+    args: list[Arg] = [member, ms]
+    return _postpone.call(keys, args)
+
+
+_small_write = Script("common/small_write")
+
+
+def small_write(
+    *,
+    key: str, command: str, parts: Sequence[Arg],
+) -> ScriptCall:
+    """Run one write command on one key while Redis is full."""
+    keys: list[str] = [key]
+    args: list[Arg] = [command, *parts]
+    return _small_write.call(keys, args)

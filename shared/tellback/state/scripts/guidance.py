@@ -1,0 +1,99 @@
+"""The calls of the scripts in `lua/guidance`. Generated from their headers by `make generate`: do not edit."""
+# fmt: off
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall, clock_key
+
+_claim_timers = Script("guidance/claim_timers")
+
+
+def claim_timers(
+    *,
+    timers: str, lease_ms: int, limit: int,
+) -> ScriptCall:
+    """Claim evaluations whose timers are due."""
+    keys: list[str] = [timers, clock_key(timers)]
+    args: list[Arg] = [lease_ms, limit]
+    return _claim_timers.call(keys, args)
+
+
+_commit_evaluation = Script("guidance/commit_evaluation")
+
+
+def commit_evaluation(
+    *,
+    intake: str, lease: str, evaluation: str, seen: str, seen_old: str, mailbox: str, hist: str, timers: str,
+    guidestats: str, fence: int, entries: str | bytes, version: str | bytes, new_version: str | bytes, state: bytes,
+    calls: int, check_seen: bool, timer: str, next_timer: str, outdated: str | bytes,
+    newest_calls: Sequence[str | bytes], event_ids: Sequence[str], feedback: Sequence[str | bytes],
+    counts: Sequence[Arg], lines: Sequence[str | bytes],
+) -> ScriptCall:
+    """Commit the effects of a batch of events on one evaluation."""
+    keys: list[str] = [intake, lease, evaluation, seen, seen_old, mailbox, hist, timers, guidestats]
+    args: list[Arg] = [
+        len(newest_calls), len(event_ids), len(feedback), len(counts), fence, entries, version, new_version, state,
+        calls, int(check_seen), timer, next_timer, outdated, *newest_calls, *event_ids, *feedback, *counts, *lines,
+    ]
+    return _commit_evaluation.call(keys, args)
+
+
+_commit_timer = Script("guidance/commit_timer")
+
+
+def commit_timer(
+    *,
+    evaluation: str, mailbox: str, hist: str, timers: str, guidestats: str, version: str | bytes,
+    new_version: str | bytes, generation: int, state: bytes, calls: int, timer: str, next_timer: str,
+    newest_calls: Sequence[str | bytes], feedback: Sequence[str | bytes], counts: Sequence[Arg],
+    lines: Sequence[str | bytes],
+) -> ScriptCall:
+    """Commit the effects of a timer on one evaluation."""
+    keys: list[str] = [evaluation, mailbox, hist, timers, guidestats]
+    args: list[Arg] = [
+        len(newest_calls), len(feedback), len(counts), version, new_version, generation, state, calls, timer,
+        next_timer, *newest_calls, *feedback, *counts, *lines,
+    ]
+    return _commit_timer.call(keys, args)
+
+
+_note_tools = Script("guidance/note_tools")
+
+
+def note_tools(
+    *,
+    health: str, cooldown_ms: int, sightings: str | bytes,
+) -> ScriptCall:
+    """Merge what calls observed about their tools."""
+    keys: list[str] = [health]
+    args: list[Arg] = [cooldown_ms, sightings]
+    return _note_tools.call(keys, args)
+
+
+_store_shared_changes = Script("guidance/store_shared_changes")
+
+
+def store_shared_changes(
+    *,
+    intake: str, lease: str, changes: str, seen: str, seen_old: str, hist: str, fence: int, entries: str | bytes,
+    event_ids: Sequence[str], orders: Sequence[int], shared: Sequence[str | bytes], lines: Sequence[str | bytes],
+) -> ScriptCall:
+    """Store changes that were published to a whole session, and acknowledge their entries."""
+    keys: list[str] = [intake, lease, changes, seen, seen_old, hist]
+    args: list[Arg] = [len(event_ids), len(orders), len(shared), fence, entries, *event_ids, *orders, *shared, *lines]
+    return _store_shared_changes.call(keys, args)
+
+
+_take_feedback = Script("guidance/take_feedback")
+
+
+def take_feedback(
+    *,
+    mailbox: str, evaluation: str, guidestats: str, timers: str, member: str,
+) -> DecisionCall:
+    """Return and remove the waiting feedback of one evaluation."""
+    keys: list[str] = [mailbox, evaluation, guidestats, timers]
+    args: list[Arg] = [member]
+    return _take_feedback.decision(keys, args)

@@ -1,0 +1,138 @@
+"""The calls of the scripts in `lua/intake`. Generated from their headers by `make generate`: do not edit."""
+# fmt: off
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall
+
+_add_dead_letter = Script("intake/add_dead_letter")
+
+
+def add_dead_letter(
+    *,
+    intake: str, lease: str, dead: str, fence: int, entries: str | bytes, family: str, reason: str, raw: bytes,
+    size: int, memory: int,
+) -> ScriptCall:
+    """Move one entry from its intake stream to the dead letters."""
+    keys: list[str] = [intake, lease, dead]
+    args: list[Arg] = [fence, entries, family, reason, raw, size, memory]
+    return _add_dead_letter.call(keys, args)
+
+
+_append_events = Script("intake/append_events")
+
+
+def append_events(
+    *,
+    intake: str, mark: str | None = None, max_entries: int, max_bytes: int, first: int, events: Sequence[str | bytes],
+) -> ScriptCall:
+    """Append events to one intake stream, all or none."""
+    keys: list[str] = [intake, *(() if mark is None else (mark,))]
+    args: list[Arg] = [max_entries, max_bytes, first, *events]
+    return _append_events.call(keys, args)
+
+
+_drop_dead = Script("intake/drop_dead")
+
+
+def drop_dead(
+    *,
+    dead: str, audit: str, letter: str | bytes, entry: str | bytes,
+) -> DecisionCall:
+    """Delete one dead letter for good."""
+    keys: list[str] = [dead, audit]
+    args: list[Arg] = [letter, entry]
+    return _drop_dead.decision(keys, args)
+
+
+_ensure_groups = Script("intake/ensure_groups")
+
+
+def ensure_groups(
+    *,
+    intake: str, groups: Sequence[str],
+) -> ScriptCall:
+    """Create the consumer groups that an intake stream lacks, from the first entry on."""
+    keys: list[str] = [intake]
+    args: list[Arg] = [*groups]
+    return _ensure_groups.call(keys, args)
+
+
+_extend_lease = Script("intake/extend_lease")
+
+
+def extend_lease(
+    *,
+    lease: str, wakeup: str, fence: int, lease_ms: int,
+) -> ScriptCall:
+    """Extend the lease of a consumer that lingers on its stream, together with its pending marker."""
+    keys: list[str] = [lease, wakeup]
+    args: list[Arg] = [fence, lease_ms]
+    return _extend_lease.call(keys, args)
+
+
+_read_stream = Script("intake/read_stream")
+
+
+def read_stream(
+    *,
+    intake: str, consumer: str, max_entries: int, max_bytes: int,
+) -> ScriptCall:
+    """Read the next entries of a stream that no consumer has read."""
+    keys: list[str] = [intake]
+    args: list[Arg] = [consumer, max_entries, max_bytes]
+    return _read_stream.call(keys, args)
+
+
+_release_lease = Script("intake/release_lease")
+
+
+def release_lease(
+    *,
+    lease: str, wakeup: str, fence: int,
+) -> ScriptCall:
+    """Release a stream, and the pending marker if its consumer lingered."""
+    keys: list[str] = [lease, wakeup]
+    args: list[Arg] = [fence]
+    return _release_lease.call(keys, args)
+
+
+_renew_lease = Script("intake/renew_lease")
+
+
+def renew_lease(
+    *,
+    lease: str, fence: int, lease_ms: int,
+) -> ScriptCall:
+    """Renew the lease of a consumer that waits for something, such as a model."""
+    keys: list[str] = [lease]
+    args: list[Arg] = [fence, lease_ms]
+    return _renew_lease.call(keys, args)
+
+
+_replay_dead = Script("intake/replay_dead")
+
+
+def replay_dead(
+    *,
+    dead: str, intake: str, audit: str, letter: str | bytes, entry: str | bytes,
+) -> DecisionCall:
+    """Move one dead letter back into its intake stream."""
+    keys: list[str] = [dead, intake, audit]
+    args: list[Arg] = [letter, entry]
+    return _replay_dead.decision(keys, args)
+
+
+_take_lease = Script("intake/take_lease")
+
+
+def take_lease(
+    *,
+    lease: str, fence_counter: str, wakeup: str, lease_ms: int, linger: bool,
+) -> ScriptCall:
+    """Make the caller the only consumer of a stream for a while."""
+    keys: list[str] = [lease, fence_counter, wakeup]
+    args: list[Arg] = [lease_ms, int(linger)]
+    return _take_lease.call(keys, args)

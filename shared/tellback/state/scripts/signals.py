@@ -1,0 +1,312 @@
+"""The calls of the scripts in `lua/signals`. Generated from their headers by `make generate`: do not edit."""
+# fmt: off
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tellback.state.script_calls import Arg, Script, ScriptCall
+
+_answer_recalls = Script("signals/answer_recalls")
+
+
+def answer_recalls(
+    *,
+    intake: str, lease: str, mailboxes: Sequence[str], fence: int, entries: str | bytes, replies: Sequence[str | bytes],
+) -> ScriptCall:
+    """Put the replies of recalls into their mailboxes and acknowledge the requests."""
+    keys: list[str] = [intake, lease, *mailboxes]
+    args: list[Arg] = [fence, entries, *replies]
+    return _answer_recalls.call(keys, args)
+
+
+_apply_signals = Script("signals/apply_signals")
+
+
+def apply_signals(
+    *,
+    intake: str, lease: str, bank: str, banks: str, factscore: str, factrecent: str, clustervec: str, clustertext: str,
+    clusterver: str, clusterrecent: str, sigseen: str, sigseen_old: str, siglog: str, factabove: str, factbelow: str,
+    bankdays: str, sigstats: str, clusters: Sequence[str], hists: Sequence[str], fence: int, entries: str | bytes,
+    plan: bytes, vectors: Sequence[bytes],
+) -> ScriptCall:
+    """Apply whole batches of signals of one bank, in order."""
+    keys: list[str] = [
+        intake, lease, bank, banks, factscore, factrecent, clustervec, clustertext, clusterver, clusterrecent, sigseen,
+        sigseen_old, siglog, factabove, factbelow, bankdays, sigstats, *clusters, *hists,
+    ]
+    args: list[Arg] = [len(clusters), fence, entries, plan, *vectors]
+    return _apply_signals.call(keys, args)
+
+
+_bank_stats = Script("signals/bank_stats")
+
+
+def bank_stats(
+    *,
+    bank: str, factscore: str, factabove: str, factbelow: str, clusterver: str, factinfo: str, facttext: str, top: int,
+) -> ScriptCall:
+    """Summarize a bank: its size, the present distribution of its scores, and its most and least useful facts."""
+    keys: list[str] = [bank, factscore, factabove, factbelow, clusterver, factinfo, facttext]
+    args: list[Arg] = [top]
+    return _bank_stats.call(keys, args)
+
+
+_begin_decay = Script("signals/begin_decay")
+
+
+def begin_decay(
+    *,
+    decay: str, banks: str, token: str, lease_ms: int,
+) -> ScriptCall:
+    """Claim the shard's weekly decay if it is due and nobody works at it."""
+    keys: list[str] = [decay, banks]
+    args: list[Arg] = [token, lease_ms]
+    return _begin_decay.call(keys, args)
+
+
+_decay_clusters = Script("signals/decay_clusters")
+
+
+def decay_clusters(
+    *,
+    decay: str, clusters: Sequence[str], token: str, lease_ms: int, bank: str, most: int, versions: Sequence[int],
+) -> ScriptCall:
+    """Decay the scores of some query clusters, in the order of their versions, until enough scores are done."""
+    keys: list[str] = [decay, *clusters]
+    args: list[Arg] = [token, lease_ms, bank, most, *versions]
+    return _decay_clusters.call(keys, args)
+
+
+_decay_facts = Script("signals/decay_facts")
+
+
+def decay_facts(
+    *,
+    decay: str, factscore: str, bank: str, token: str, lease_ms: int, bank_name: str, about: int,
+) -> ScriptCall:
+    """Decay some of a bank's global scores and store where to continue."""
+    keys: list[str] = [decay, factscore, bank]
+    args: list[Arg] = [token, lease_ms, bank_name, about]
+    return _decay_facts.call(keys, args)
+
+
+_end_decay = Script("signals/end_decay")
+
+
+def end_decay(
+    *,
+    decay: str, token: str, lease_ms: int, bank: str,
+) -> ScriptCall:
+    """Mark one bank, or the shard's whole week, as decayed; the latter also releases the pass."""
+    keys: list[str] = [decay]
+    args: list[Arg] = [token, lease_ms, bank]
+    return _end_decay.call(keys, args)
+
+
+_forget_fact = Script("signals/forget_fact")
+
+
+def forget_fact(
+    *,
+    intake: str, lease: str, factinfo: str, facttext: str, factvec: str, factver: str, factdeleted: str, factset: str,
+    factseen: str, factseen_old: str, factnextvec: str, factnextset: str, factbanks: str, fence: int,
+    entries: str | bytes, event_id: str, fact_id: str, bank: str,
+) -> ScriptCall:
+    """Delete one stored fact of a bank: its text and its vector."""
+    keys: list[str] = [
+        intake, lease, factinfo, facttext, factvec, factver, factdeleted, factset, factseen, factseen_old, factnextvec,
+        factnextset, factbanks,
+    ]
+    args: list[Arg] = [fence, entries, event_id, fact_id, bank]
+    return _forget_fact.call(keys, args)
+
+
+_load_bank = Script("signals/load_bank")
+
+
+def load_bank(
+    *,
+    bank: str, clustervec: str, clusterver: str, clusterrecent: str, sigseen: str, sigseen_old: str, bank_id: str,
+    version: int, limit: int, oldest: int, signal_ids: Sequence[str],
+) -> ScriptCall:
+    """Load what a worker needs before it matches queries of a bank."""
+    keys: list[str] = [bank, clustervec, clusterver, clusterrecent, sigseen, sigseen_old]
+    args: list[Arg] = [bank_id, version, limit, oldest, *signal_ids]
+    return _load_bank.call(keys, args)
+
+
+_load_facts = Script("signals/load_facts")
+
+
+def load_facts(
+    *,
+    factinfo: str, factvec: str, factver: str, factdeleted: str, facts_id: str, version: int, limit: int,
+) -> ScriptCall:
+    """Load the changes of a bank's stored facts, for a process that caches their vectors."""
+    keys: list[str] = [factinfo, factvec, factver, factdeleted]
+    args: list[Arg] = [facts_id, version, limit]
+    return _load_facts.call(keys, args)
+
+
+_next_clusters = Script("signals/next_clusters")
+
+
+def next_clusters(
+    *,
+    bank: str, clusterver: str, clustertext: str, nextmodel: str, nextvec: str, model: str, weights: str,
+    dimension: int, limit: int,
+) -> ScriptCall:
+    """Return the clusters of a bank that its next model has not embedded yet: those written since the last batch."""
+    keys: list[str] = [bank, clusterver, clustertext, nextmodel, nextvec]
+    args: list[Arg] = [model, weights, dimension, limit]
+    return _next_clusters.call(keys, args)
+
+
+_next_facts = Script("signals/next_facts")
+
+
+def next_facts(
+    *,
+    factinfo: str, factver: str, facttext: str, factnext: str, factnextvec: str, factnextset: str, model: str,
+    weights: str, dimension: int, limit: int,
+) -> ScriptCall:
+    """Return the stored facts of a bank that its next model has not embedded yet: those stored since the last batch."""
+    keys: list[str] = [factinfo, factver, facttext, factnext, factnextvec, factnextset]
+    args: list[Arg] = [model, weights, dimension, limit]
+    return _next_facts.call(keys, args)
+
+
+_put_embeddings = Script("signals/put_embeddings")
+
+
+def put_embeddings(
+    *,
+    vec: str, vec_old: str, embeddings: Sequence[bytes],
+) -> ScriptCall:
+    """Cache embeddings of queries; a full generation becomes the old one."""
+    keys: list[str] = [vec, vec_old]
+    args: list[Arg] = [*embeddings]
+    return _put_embeddings.call(keys, args)
+
+
+_put_reembedded_clusters = Script("signals/put_reembedded_clusters")
+
+
+def put_reembedded_clusters(
+    *,
+    nextmodel: str, nextvec: str, bank_id: str, model: str, weights: str, since: int, upto: int, vectors: Sequence[Arg],
+) -> ScriptCall:
+    """Store cluster vectors of a bank's next model."""
+    keys: list[str] = [nextmodel, nextvec]
+    args: list[Arg] = [bank_id, model, weights, since, upto, *vectors]
+    return _put_reembedded_clusters.call(keys, args)
+
+
+_put_reembedded_fact = Script("signals/put_reembedded_fact")
+
+
+def put_reembedded_fact(
+    *,
+    factnext: str, factver: str, factnextvec: str, factnextset: str, facts_id: str, model: str, weights: str,
+    since: int, upto: int, kind: str, fact_id: str | None = None, vector: bytes | None = None,
+) -> ScriptCall:
+    """Store the vector of one stored fact in its bank's next model."""
+    keys: list[str] = [factnext, factver, factnextvec, factnextset]
+    args: list[Arg] = [
+        facts_id, model, weights, since, upto, kind, *(() if fact_id is None else (fact_id,)),
+        *(() if vector is None else (vector,)),
+    ]
+    return _put_reembedded_fact.call(keys, args)
+
+
+_rank_facts = Script("signals/rank_facts")
+
+
+def rank_facts(
+    *,
+    factscore: str, factabove: str, factbelow: str, start: int, limit: int,
+) -> ScriptCall:
+    """Return a page of a bank's facts, the least useful first."""
+    keys: list[str] = [factscore, factabove, factbelow]
+    args: list[Arg] = [start, limit]
+    return _rank_facts.call(keys, args)
+
+
+_read_usefulness = Script("signals/read_usefulness")
+
+
+def read_usefulness(
+    *,
+    bank: str, factscore: str, clusters: Sequence[str], bank_id: str, version: int, fact_ids: Sequence[str],
+) -> ScriptCall:
+    """Return scores of facts for a query."""
+    keys: list[str] = [bank, factscore, *clusters]
+    args: list[Arg] = [bank_id, version, *fact_ids]
+    return _read_usefulness.call(keys, args)
+
+
+_remember_fact = Script("signals/remember_fact")
+
+
+def remember_fact(
+    *,
+    intake: str, lease: str, factinfo: str, facttext: str, factvec: str, factver: str, factdeleted: str, factset: str,
+    factseen: str, factseen_old: str, factnextvec: str, factnextset: str, factbanks: str, fence: int,
+    entries: str | bytes, event_id: str, facts_id: str, kind: str, model: str, dimension: int, max_facts: int,
+    max_bytes: int, fact_id: str, text: str, vector: bytes, weights: str, bank: str,
+) -> ScriptCall:
+    """Store one fact of a bank, its text and vector, in place of its former ones."""
+    keys: list[str] = [
+        intake, lease, factinfo, facttext, factvec, factver, factdeleted, factset, factseen, factseen_old, factnextvec,
+        factnextset, factbanks,
+    ]
+    args: list[Arg] = [
+        fence, entries, event_id, facts_id, kind, model, dimension, max_facts, max_bytes, fact_id, text, vector,
+        weights, bank,
+    ]
+    return _remember_fact.call(keys, args)
+
+
+_report_encoder = Script("signals/report_encoder")
+
+
+def report_encoder(
+    *,
+    encoder: str, field: str, state: str | bytes, oldest: int, lifetime_ms: int,
+) -> ScriptCall:
+    """Store the state of a model on a host, and delete states that are too old."""
+    keys: list[str] = [encoder]
+    args: list[Arg] = [field, state, oldest, lifetime_ms]
+    return _report_encoder.call(keys, args)
+
+
+_set_threshold = Script("signals/set_threshold")
+
+
+def set_threshold(
+    *,
+    bank: str, banks: str, bank_name: str, bank_id: str, model: str, dimension: int, threshold: str, weights: str,
+) -> ScriptCall:
+    """Set the cosine from which two queries of a bank share a cluster; a bank that does not exist begins with it."""
+    keys: list[str] = [bank, banks]
+    args: list[Arg] = [bank_name, bank_id, model, dimension, threshold, weights]
+    return _set_threshold.call(keys, args)
+
+
+_switch_model = Script("signals/switch_model")
+
+
+def switch_model(
+    *,
+    bank: str, clustervec: str, nextmodel: str, nextvec: str, lastvec: str, factinfo: str, facttext: str, factvec: str,
+    factset: str, factnext: str, factnextvec: str, factnextset: str, bank_id: str, version: int, facts_id: str,
+    facts_version: int, new_id: str, model: str, weights: str, dimension: int, threshold: str,
+) -> ScriptCall:
+    """Switch a bank to another model."""
+    keys: list[str] = [
+        bank, clustervec, nextmodel, nextvec, lastvec, factinfo, facttext, factvec, factset, factnext, factnextvec,
+        factnextset,
+    ]
+    args: list[Arg] = [bank_id, version, facts_id, facts_version, new_id, model, weights, dimension, threshold]
+    return _switch_model.call(keys, args)

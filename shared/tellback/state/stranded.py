@@ -1,0 +1,64 @@
+"""Find conversations whose deliveries are in no index, where no transport sees them, and put them back.
+
+Every script that changes a queue keeps its index correct; this repairs what an earlier release or a manual change left.
+It checks the newest turns of a shard, at most 1,000, and never scans the keys. An older conversation returns with its
+next answer, or expires after seven days.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tellback import clock
+from tellback.log import get_logger
+from tellback.state.database import Database
+from tellback.state.keys import FAMILIES, Layout
+from tellback.state.outbox import OutboxQueue
+from tellback.state.scripts import turns as scripts
+
+PAGE: Final = 50  # turns of each shard in one round: twenty rounds check every turn
+_PAGES: Final = (FAMILIES["turns"].cap or 0) // PAGE
+_UNSETTLED: Final = frozenset({b"waiting", b"sending", b"ambiguous"})
+
+_log = get_logger("tellback.outbox")
+
+
+def stranded(database: Database, layout: Layout, first: int = 0, last: int = -1) -> list[OutboxQueue]:
+    """Find stranded conversations among the turns `first` to `last` of each shard; 0 is the turn opened first."""
+    replies = database.pipeline([("ZRANGE", shard.key("turns"), first, last) for shard in layout.all])
+    turns = [(shard, raw.decode()) for shard, names in zip(layout.all, replies, strict=True) for raw in names]
+    fields = ("channel", "conversation", "delivery", "late_delivery")
+    known = database.pipeline([("HMGET", shard.key("turn", turn), *fields) for shard, turn in turns])
+    places = {
+        OutboxQueue(shard, channel.decode(), conversation.decode())
+        for (shard, _), (channel, conversation, *states) in zip(turns, known, strict=True)
+        if channel is not None and conversation is not None and _UNSETTLED.intersection(states)
+    }
+    candidates = sorted(places, key=lambda place: (place.shard.index, place.channel, place.conversation))
+    score = [("ZSCORE", place.out, place.conversation) for place in candidates]
+    there = [("EXISTS", place.queue) for place in candidates]
+    # race: read the index before and after the queue; a conversation that is added or settled meanwhile is in its
+    # index at one of the two
+    checked = database.pipeline([part for three in zip(score, there, score, strict=True) for part in three])
+    return [
+        place
+        for place, before, queued, after in zip(candidates, checked[::3], checked[1::3], checked[2::3], strict=True)
+        if before is None and queued and after is None
+    ]
+
+
+def reindex(database: Database, layout: Layout, period: float) -> int:
+    """Put back the stranded conversations of one page of the newest turns, the next page in each `period`.
+
+    Returns how many it put back.
+
+    Raises:
+        Unavailable: Redis is away; the next round continues.
+    """
+    first = int(clock.wall() / period) % _PAGES * PAGE
+    found = stranded(database, layout, first, first + PAGE - 1)
+    calls = [scripts.reindex_queue(out=at.out, queue=at.queue, conversation=at.conversation) for at in found]
+    back = [place for place, was in zip(found, database.run_all(calls), strict=True) if was]
+    for place in back:
+        _log.error("outbox.reindexed", channel=place.channel, conversation=place.conversation)
+    return len(back)

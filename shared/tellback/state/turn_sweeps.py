@@ -1,0 +1,108 @@
+"""The sweep of overdue turns: which turns are overdue, who swept last, and how late the sweep is.
+
+The time of the last sweep shows a worker that beat is silent. A member of the due set that cannot be a turn of its
+shard is removed and logged.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tellback.log import get_logger
+from tellback.state.database import Database, shorten_lifetime, small_write
+from tellback.state.keys import Layout, Shard, lifetime_ms
+from tellback.state.steady import GAP_MS, observe, steady_now
+
+_ID: Final = re.compile(r"t(\d{1,4})-[0-9a-f]{24}", re.ASCII)
+
+_MAX_LOGGED: Final = 10  # of the members removed at once
+
+_log = get_logger("tellback.turns")
+
+
+def shard_of_turn(turn: str) -> int | None:
+    """Return the number of the shard that a turn's id names; None if it is not the id of a turn."""
+    found = _ID.fullmatch(turn)
+    return None if found is None else int(found[1])
+
+
+def overdue(database: Database, layout: Layout, limit: int, gap_ms: int = GAP_MS) -> list[str]:
+    """Return ids of turns whose deadline has passed, longest overdue first, at most `limit`.
+
+    Members that cannot be turns are removed here: no load, close or postpone accepts them, so they would stop every
+    sweep of the team.
+    """
+    while True:
+        seen = zip(layout.all, observe(database, layout.all, gap_ms), strict=True)
+        replies = database.pipeline(
+            [
+                ("ZRANGE", shard.key("due"), "-inf", found.now, "BYSCORE", "LIMIT", 0, limit, "WITHSCORES")
+                for shard, found in seen
+            ]
+        )
+        found: list[tuple[float, str]] = []
+        strays: list[tuple[Shard, list[bytes]]] = []
+        for shard, flat in zip(layout.all, replies, strict=True):
+            names = [(float(at), name.decode(errors="replace")) for name, at in zip(flat[::2], flat[1::2], strict=True)]
+            found += [(at, name) for at, name in names if shard_of_turn(name) == shard.index]
+            wrong = [raw for raw, (_, name) in zip(flat[::2], names, strict=True) if shard_of_turn(name) != shard.index]
+            strays += [(shard, wrong)] if wrong else []
+        if not strays:
+            return [turn for _, turn in sorted(found)[:limit]]
+        for shard, wrong in strays:
+            _remove_strays(database, shard, wrong)
+
+
+def _remove_strays(database: Database, shard: Shard, members: list[bytes]) -> None:
+    key = shard.key("due")
+    # race: none; no turn can ever have such an id
+    if database.command("ZREM", key, *members):  # otherwise another sweep removed and logged them
+        _log.error(
+            "overdue_turns.strays_removed",
+            key=key,
+            members=len(members),
+            first=[f"{m[:80]!r}" for m in members[:_MAX_LOGGED]],
+        )
+
+
+class SweepClaims:
+    """The claims on a team's sweep. Every method raises `Unavailable` while Redis is away.
+
+    The writes succeed even at `maxmemory`: fallbacks are owed then as well.
+    """
+
+    def __init__(self, database: Database, layout: Layout) -> None:
+        self._db = database
+        self._layout = layout
+        self._key = layout.shard(0).key("swept")
+
+    def mark_swept(self, seconds: float) -> None:
+        """Note that nothing overdue is left; nobody else needs to sweep for `seconds`."""
+        # race: a turn that becomes overdue at this moment waits that long, as any other between two sweeps
+        self._db.run(small_write("SET", self._key, 1, "PX", _ms(seconds)))
+
+    def claim(self, seconds: float) -> bool:
+        """Claim the sweep for `seconds`, unless the time of an earlier sweep or claim is not over."""
+        # unconditional: NX decides atomically
+        own = small_write("SET", self._key, 1, "NX", "PX", _ms(seconds))
+        return self._db.run_all([own], [shorten_lifetime(self._key, _ms(seconds))])[0] is not None
+
+    def seconds_left(self, seconds: float) -> float:
+        """Return the seconds until the next sweep is due, at most `seconds`; 0.0 if it is due."""
+        _, left = self._db.pipeline([shorten_lifetime(self._key, _ms(seconds)), ("PTTL", self._key)])
+        return max(0, int(left)) / 1000
+
+    def lag_ms(self) -> int:
+        """Return how long the longest overdue turn is past its deadline, in milliseconds; 0 if none is.
+
+        This reads only the head of each shard's due set, however many turns are open or due.
+        """
+        shards = self._layout.all
+        heads = self._db.pipeline([("ZRANGE", shard.key("due"), 0, 0, "WITHSCORES") for shard in shards])
+        found = zip(heads, steady_now(self._db, shards), strict=True)
+        return max([0, *(now - int(float(head[1])) for head, now in found if head)])
+
+
+def _ms(seconds: float) -> int:
+    return max(1, min(round(seconds * 1000), lifetime_ms("swept")))

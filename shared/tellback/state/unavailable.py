@@ -1,0 +1,35 @@
+"""The message of `Unavailable` for a failed call of Redis."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from redis import exceptions
+
+from tellback.urls import Address, servers_of
+
+# redis-py derives these from ConnectionError, yet a server sent them: advice to start one would mislead.
+_REFUSALS: Final = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.BusyLoadingError)
+
+
+def where_of(url: str) -> str:
+    """Return the address or addresses in a URL, without its password."""
+    servers = servers_of(url)
+    if servers is not None:
+        return ", ".join(f"{host}:{port}" for host, port in servers.addresses)
+    address = Address(url)
+    return address.path if address.scheme == "unix" else f"{address.host or 'localhost'}:{address.port or 6379}"
+
+
+def unavailable_text(error: Exception, url: str) -> str:
+    """Return what failed, at which address (without its password), and the next step."""
+    where = where_of(url)
+    if isinstance(error, exceptions.TimeoutError):
+        return f"Redis at {where} did not answer in time ({error}). Check its load with `tellback doctor`"
+    if isinstance(error, exceptions.ConnectionError) and not isinstance(error, _REFUSALS):
+        # redis-py raises its own error while it handles the socket's, whose words are shorter and hold no address.
+        cause = error.__context__
+        reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(error).rstrip(".")
+        reason = reason[:1].lower() + reason[1:]
+        return f"Can't reach Redis at {where} ({reason}). Start it with `tellback up`, or set TELLBACK_REDIS_URL"
+    return f"Redis at {where} refused the call: {error}"

@@ -1,0 +1,36 @@
+"""What the check of one invariant found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.chaos.end_state import EndState
+from tests.chaos.story import Story
+
+
+@dataclass
+class ChaosVerdict:
+    """An invariant with what was counted and what violates it; `note` says what else the counts tell."""
+
+    invariant: int
+    title: str
+    counted: int = 0
+    violations: list[str] = field(default_factory=list[str])
+    note: str = ""
+
+    @property
+    def text(self) -> str:
+        """The verdict in words."""
+        if self.violations:
+            return f"VIOLATED {len(self.violations)} times"
+        return "holds" if self.counted else "nothing to count"
+
+    def expect(self, condition: object, violation: str) -> None:
+        """Count one check, and note the violation if the condition does not hold."""
+        self.counted += 1
+        if not condition:
+            self.violations.append(violation)
+
+
+Check = Callable[[Story, EndState], ChaosVerdict]

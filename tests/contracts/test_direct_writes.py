@@ -1,0 +1,68 @@
+"""No reading is followed by a write that depends on it, outside a script: between the two another process acts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.direct_writes import unexplained
+
+ROOT: Final = Path(__file__).parents[2]
+SOURCES: Final = sorted(path for folder in ("shared", "workers", "beat") for path in (ROOT / folder).rglob("*.py"))
+
+FIRSTS: Final = """
+class Outbox:
+    def _read_firsts(self, places):
+        heads = self._db.pipeline([("LINDEX", place.queue, 0) for place in places])
+        gone = [place for place, head in zip(places, heads, strict=True) if head is None]
+        self._db.pipeline([("ZREM", key, place.conversation) for place in gone for key in (place.out, place.unsure)])
+        return [(place, _decode(head)) for place, head in zip(places, heads, strict=True) if head is not None]
+"""
+
+
+def test_every_direct_write_says_why_it_loses_nothing() -> None:
+    problems = [
+        f"{path.relative_to(ROOT)}:{problem}" for path in SOURCES for problem in unexplained(path.read_text("utf-8"))
+    ]
+    assert not problems, "move these into a script, or say why not (tests/support/direct_writes.py):\n" + "\n".join(
+        problems
+    )
+
+
+def test_a_removal_after_a_reading_is_refused() -> None:
+    """As the outbox once did: an answer that came between the two was in no index."""
+    assert unexplained(FIRSTS) == ["6: ZREM in _read_firsts: no reason"]
+
+
+def test_a_write_after_a_reading_is_not_unconditional() -> None:
+    said = FIRSTS.replace('[("ZREM"', '[  # unconditional: I say that it is so\n("ZREM"')
+    assert unexplained(said) == ["7: ZREM in _read_firsts: called unconditional, and the function reads before it"]
+    assert unexplained(said.replace("unconditional:", "race:")) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "problems"),
+    [
+        ('db.command("DEL", key)', 1),
+        ('db.command("DEL", key)  # unconditional:', 1),
+        ('db.command("DEL", key)  # unconditional: of this process alone', 0),
+        ('db.command("DEL", key)  # noqa: X1 - why; unconditional: of this process alone', 0),
+        ('db.pipeline([("SET", key, 1), ("GET", key)])  # unconditional: of this process alone', 0),
+        ('db.pipeline([("GET", key), ("SET", key, 1)])  # unconditional: of this process alone', 1),
+        ('db.blocking(1, key); run(("XADD", stream, "*"))', 1),
+        ("client.zrem(key, member)", 1),
+        ("client.lindex(key, 0); client.zrem(key, 1)  # unconditional: of this process alone", 1),
+        ("path.unlink()", 0),
+        ('print("SET")', 0),
+        ('db.command("GET", key)', 0),
+    ],
+)
+def test_what_counts_as_a_direct_write(line: str, problems: int) -> None:
+    assert len(unexplained(f"def f(db, key):\n    {line}\n")) == problems
+
+
+def test_a_function_within_another_counts_once() -> None:
+    source = 'def outer(db):\n    db.command("GET", 1)\n\n    def inner():\n        db.command("DEL", 1)\n'
+    assert unexplained(source) == ["5: DEL in outer: no reason"]

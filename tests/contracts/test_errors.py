@@ -1,0 +1,18 @@
+"""Requirement A-77: whoever catches `tellback.TellbackError` catches every error of Tellback's own."""
+
+from __future__ import annotations
+
+import tellback
+from tellback import errors
+
+
+def test_every_exported_error_derives_from_the_root() -> None:
+    exported = [getattr(tellback, name) for name in tellback.__all__]
+    found = [one for one in exported if isinstance(one, type) and issubclass(one, Exception)]
+    assert len(found) > 5
+    assert [one.__name__ for one in found if not issubclass(one, tellback.TellbackError)] == []
+
+
+def test_every_error_of_the_module_of_errors_derives_from_the_root() -> None:
+    own = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, Exception)]
+    assert [one.__name__ for one in own if not issubclass(one, errors.TellbackError)] == []

@@ -1,0 +1,260 @@
+"""The house style that a reader cannot be asked to watch over: words, docstrings, sizes, citations."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+SOURCES: Final = sorted(path for top in ("shared", "workers", "beat") for path in (ROOT / top).rglob("*.py"))
+MODULE_LINES: Final = 400
+FUNCTION_LINES: Final = 50
+TESTS: Final = sorted(path for top in ("tests", "benchmarks") for path in (ROOT / top).rglob("*.py"))
+TOOLS: Final = sorted(path for top in ("ops", "examples", "docs") for path in (ROOT / top).rglob("*.py"))
+RETIRED: Final = re.compile(
+    r"stand_?by|door_?bell|glance|looker|crowded|with_room|in_?the_?way|patience|hurr(?:y|ied)|fallen|held_facts?|"
+    r"(?<![a-z])(?:told|tell(?:s|ing|ers?)?|naps?|moments?|drain(?:s|ed|ers?)?|bells?|rings?|rung|bur(?:y|ied)|set_aside|"
+    r"claim_looks|looks?(?!_alike|_like)|looked|say_encoder|not_woken|mails?|memories|unsure)(?![a-z])",
+    re.IGNORECASE,
+)
+STANDARD: Final = {
+    "tell": "a file's own method",
+    "look_up": "to look something up is plain English",
+    "looks_up": "as above",
+    "look_bag": "the tool of a transcript that a test replays",
+    "looks_random": "said of a text's characters, not of a timer",
+    "_drain_pipes": "to drain a pipe is the standard term",
+    "_MAX_DRAIN_READS": "as above",
+}
+ALIKE: Final = {
+    "Outbox": "in an example's text, of a check that looks for writes beside the scripts",
+    "PendingConnection": "in the text of the generated stub",
+    "ToolUsageMonitor": "replaces the built-in provider of this name, as a user's may",
+}
+NO_FOR_NOT_A: Final = re.compile(
+    r"(?<![Tt]here )\b(?:is|are|was|were) no (?!longer\b|such\b)\w|\bstands? twice|\baside\b"
+)
+FACT: Final = re.compile(r"(?<![a-z])facts?(?![a-z])", re.IGNORECASE)
+OF_BANKS: Final = re.compile(
+    r"tellback/(?:signals|embedding|demo)/|tellback/state/(?:bank|stored_facts|decay|scripts/signals)|"
+    r"tellback/client/(?:banks|recall|signal_session|statistics)|tellback/contracts/signals|tellback/settings|"
+    r"tellback/cli/(?:banks|plots|signal|stats_report)|loops/(?:fact_writer|signals)"
+)
+"""The modules of banks, where a fact is the text that a bank stores."""
+OPENINGS: Final = re.compile(r"(?:What|Whether|Take|Takes|Who|How|Why|Keeping|From when|For how long|Until when)\b")
+UNTESTED: Final = {"A-52"}  # the users of Redis come with `tellback acl`
+REQUIREMENT: Final = re.compile(r"\b([ACGTS])-(\d+)\b")
+
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def definitions(path: Path) -> Iterator[Definition]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, Definition):
+            yield node
+
+
+def docstrings(path: Path, containing: re.Pattern[str] | None = None) -> Iterator[tuple[int, str]]:
+    """Each docstring with its line; of a module without `containing` none, since parsing all of them takes seconds."""
+    source = path.read_text("utf-8")
+    if containing and not containing.search(source):
+        return
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | Definition):
+            text = ast.get_docstring(node)
+            if text:
+                yield getattr(node, "lineno", 1), text
+
+
+def messages(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Each text of the code except docstrings: of errors, log lines and help."""
+    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare:
+            yield node.lineno, node.value
+
+
+def where(path: Path, line: int) -> str:
+    return f"{path.relative_to(ROOT)}:{line}"
+
+
+def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Each name that a module makes: definitions, parameters, variables, attributes and keywords of calls."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node.lineno, node.name
+            case ast.arg():
+                yield node.lineno, node.arg
+            case ast.Name(ctx=ast.Store()):
+                yield node.lineno, node.id
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.lineno, node.attr
+            case _:
+                pass
+
+
+def reported_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Each log event, thread name and script name: the first text of such a call, or its `thread_name_prefix`."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        texts = [*node.args[:1], *(each.value for each in node.keywords if each.arg in {"name", "thread_name_prefix"})]
+        for text in texts:
+            if isinstance(text, ast.Constant) and isinstance(text.value, str) and re.fullmatch(r"[\w.-]+", text.value):
+                yield node.lineno, re.sub(r"[.-]", "_", text.value)
+
+
+def words_of(text: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text)
+
+
+def retired(path: Path, names: Iterable[tuple[int, str]]) -> list[str]:
+    return [
+        f"{where(path, line)} {name}" for line, name in names if name not in STANDARD and RETIRED.search(words_of(name))
+    ]
+
+
+def test_no_name_uses_a_retired_word() -> None:
+    """docs/decisions/vocabulary.md says what replaced each."""
+    found: list[str] = []
+    for path in [*SOURCES, *TESTS]:
+        source = path.read_text("utf-8")
+        if not RETIRED.search(words_of(source)):
+            continue
+        tree = ast.parse(source)
+        found += retired(path, bound_names(tree))
+        if path in SOURCES:
+            found += retired(path, reported_names(tree))
+    assert not found, "\n".join(found)
+
+
+def test_only_modules_of_banks_speak_of_facts() -> None:
+    """What happened is an event, and what is known of a call are its features."""
+    found = [
+        f"{where(path, line)} {name}"
+        for path in SOURCES
+        if not OF_BANKS.search(path.as_posix()) and FACT.search(words_of(source := path.read_text("utf-8")))
+        for line, name in bound_names(ast.parse(source))
+        if FACT.search(words_of(name))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_the_check_of_names_finds_what_it_should() -> None:
+    made = "def test_a_look_fails(told, nap=1):\n    bell = _ring = 1\n    log.info('ring.postponed')\n    Drainer = 2"
+    fine = "def retell_string(dealing, overlooked, tellback, looks_random):\n    log.info('wakeup.postponed')"
+    for code, count in ((made, 7), (fine, 0)):
+        tree = ast.parse(code)
+        assert len(retired(ROOT / "x.py", [*bound_names(tree), *reported_names(tree)])) == count
+
+
+def test_docstrings_open_with_a_verb_or_a_noun_phrase() -> None:
+    found = [
+        f"{where(path, line)} {text.splitlines()[0]}"
+        for path in SOURCES
+        for line, text in docstrings(path)
+        if OPENINGS.match(text)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_messages_read_as_a_technical_writer_would_write_them() -> None:
+    """Not "X is no number" but "X is not a number"; lines are quarantined, not set aside."""
+    found = [
+        f"{where(path, line)} {text}"
+        for path in SOURCES
+        if NO_FOR_NOT_A.search(source := path.read_text("utf-8"))
+        for line, text in messages(ast.parse(source))
+        if NO_FOR_NOT_A.search(text)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_a_class_name_stands_once() -> None:
+    """Two classes of one name are two meanings of one word; private ones too, since a reader greps for both.
+
+    By lines and not by syntax trees: to parse every test takes as long as the rest of this file.
+    """
+    line = re.compile(r"^ *class (\w+)[:(\[]", re.MULTILINE)
+    names = Counter(name for path in [*SOURCES, *TESTS, *TOOLS] for name in line.findall(path.read_text("utf-8")))
+    assert {name for name, count in names.items() if count > 1} == set(ALIKE)
+
+
+def test_modules_and_functions_keep_their_size() -> None:
+    long = [
+        f"{path.relative_to(ROOT)} has {lines} lines"
+        for path in SOURCES
+        if (lines := len(path.read_text("utf-8").splitlines())) > MODULE_LINES
+    ]
+    long += [
+        f"{where(path, node.lineno)} {node.name} has {lines} lines"
+        for path in SOURCES
+        for node in definitions(path)
+        if not isinstance(node, ast.ClassDef) and (lines := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES
+    ]
+    assert not long, "\n".join(long)
+
+
+def test_the_glossary_is_short_and_sorted() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+    terms = re.findall(r"^\| ([a-z].*?) \| \S.* \|$", text, re.MULTILINE)
+    assert 0 < len(terms) <= 60
+    assert terms == sorted(terms, key=str.casefold)
+    assert len(terms) == len(set(terms))
+
+
+def requirements() -> dict[str, str]:
+    """Each requirement of docs/requirements, by number, with its line."""
+    return {
+        match[1]: line
+        for page in (ROOT / "docs" / "requirements").glob("*.md")
+        for line in page.read_text("utf-8").splitlines()
+        if (match := re.match(r"\| ([ACGTS]-\d+) \|", line))
+    }
+
+
+def test_every_requirement_names_tests_that_exist() -> None:
+    problems: list[str] = []
+    for number, line in requirements().items():
+        named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", line)
+        if not named and number not in UNTESTED:
+            problems.append(f"{number} names no test")
+        for path, function in named:
+            if not (ROOT / path).is_file():
+                problems.append(f"{number}: {path} does not exist")
+            elif function and f"def {function}(" not in (ROOT / path).read_text("utf-8"):
+                problems.append(f"{number}: {path} has no {function}")
+    assert not problems, "\n".join(problems)
+
+
+def test_docstrings_cite_requirements_that_exist() -> None:
+    known = requirements()
+    assert known
+    tests = sorted((ROOT / "tests").rglob("*.py"))
+    found = [
+        f"{where(path, line)} cites {match[0]}"
+        for path in [*SOURCES, *tests]
+        for line, text in docstrings(path, containing=REQUIREMENT)
+        for match in REQUIREMENT.finditer(text)
+        if match[0] not in known
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_no_docstring_cites_a_document_outside_the_repository() -> None:
+    outside = re.compile(
+        r"feedback-guarantee|feedback-providers|actionable-feedback|runtime-feedback-loops|feedback-signals"
+    )
+    found = [
+        f"{where(path, line)} {text.splitlines()[0]}"
+        for path in [*SOURCES, *sorted((ROOT / "tests").rglob("*.py"))]
+        if path != Path(__file__).resolve()
+        for line, text in docstrings(path, containing=outside)
+        if outside.search(text)
+    ]
+    assert not found, "\n".join(found)

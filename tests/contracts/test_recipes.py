@@ -1,0 +1,109 @@
+"""The steps of the recipes in CONTRIBUTING.md that no other test would miss."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import import_module
+from typing import Any, Final
+
+import pytest
+import typer
+from babel.messages.pofile import read_po
+
+import tellback
+from tellback.cli import app
+from tellback.guidance import builtin_providers
+from tellback.guidance.observations.catalog import LANGUAGES
+from tellback.guidance.registry import BUILT_IN
+from tellback.settings import Settings
+from tellback.turns.fallback_text import KEYS
+from tellback.turns.pipeline import runner, systems
+from tests.support.pages import ROOT
+from tests.unit.test_turn_words import LANGUAGES as TESTED_LANGUAGES
+
+SHARED: Final = ROOT / "shared" / "tellback"
+SOURCES: Final = {
+    path: path.read_text("utf-8") for top in ("shared", "workers", "beat") for path in (ROOT / top).rglob("*.py")
+}
+PAGES: Final = {path: path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.md")}
+
+
+def classes_with(module: Any, *methods: str) -> list[type[Any]]:
+    """The public classes that a module defines and that have these methods."""
+    return [
+        cls
+        for name, cls in inspect.getmembers(module, inspect.isclass)
+        if name[0] != "_" and cls.__module__ == module.__name__ and all(hasattr(cls, method) for method in methods)
+    ]
+
+
+@pytest.mark.parametrize("provider", classes_with(builtin_providers, "should_run", "provide"))
+def test_a_built_in_provider_is_registered_exported_and_documented(provider: type[Any]) -> None:
+    name = provider.__name__
+    assert provider in BUILT_IN
+    assert name in tellback._EXPORTS
+    assert re.search(rf"^\| `{name}\b", PAGES[ROOT / "docs" / "loops" / "guidance.md"], re.MULTILINE)
+    assert f"{name}(" in (ROOT / "tests" / "unit" / "test_built_in_providers.py").read_text("utf-8") + (
+        ROOT / "tests" / "unit" / "test_providers.py"
+    ).read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", Settings.__struct_fields__)
+def test_a_setting_is_read(name: str) -> None:
+    """As an attribute, in a method of `Settings`, or by `tellback hook`, which does not import them."""
+    own = SHARED / "settings.py"
+    others = "\n".join(text for path, text in SOURCES.items() if path != own)
+    assert re.search(rf"\.{name}\b|\"{name}\"|TELLBACK_{name.upper()}\b", others) or f"self.{name}" in SOURCES[own]
+
+
+def test_an_error_rule_has_a_known_key_and_a_test() -> None:
+    tests = (ROOT / "tests" / "unit" / "test_turn_systems.py").read_text("utf-8")
+    cases = re.findall(r'\(("[^\n]*"), \w+_KEY\),$', tests, re.MULTILINE)
+    for rule in systems.RULES:
+        assert rule.key in KEYS
+        assert any(re.search(rule.pattern, case, re.IGNORECASE) for case in cases), rule.pattern
+
+
+@pytest.mark.parametrize("system", classes_with(systems, "should_process", "process"))
+def test_a_system_of_the_pipeline_runs_and_is_documented(system: type[Any]) -> None:
+    assert system.name in runner.BUILT_IN
+    assert f"{system.__name__}(" in inspect.getsource(runner.TurnPipeline)
+    assert f"| `{system.name}`" in PAGES[ROOT / "docs" / "loops" / "turns-pipeline.md"]
+
+
+def test_every_command_is_registered() -> None:
+    modules = [path.stem for path, text in SOURCES.items() if path.parent == SHARED / "cli" and "def register(" in text]
+    registers = {import_module(f"tellback.cli.{module}").register for module in modules}
+    assert registers <= set(app._COMMANDS)
+
+
+def test_every_command_is_described_outside_the_generated_page() -> None:
+    text = "\n".join(PAGES.values())
+    names = list(getattr(typer.main.get_command(app.app), "commands", {}))
+    assert names
+    assert not [name for name in names if not re.search(rf"tellback {name}\b", text)]
+
+
+def test_every_catalog_is_tested_and_complete() -> None:
+    folders = sorted(path.parent.parent.name for path in (SHARED / "locale").glob("*/LC_MESSAGES/tellback.po"))
+    assert folders == sorted(TESTED_LANGUAGES)
+    for path in (SHARED / "locale").glob("*/LC_MESSAGES/tellback.po"):
+        with path.open("rb") as file:
+            assert {str(message.id) for message in read_po(file) if message.id} == KEYS, path
+    observations = (SHARED / "guidance" / "observations" / "catalogs").glob("*.toml")
+    assert sorted(path.stem for path in observations) == sorted(LANGUAGES)
+
+
+def test_every_message_to_users_is_documented() -> None:
+    page = PAGES[ROOT / "docs" / "loops" / "turns-pipeline.md"]
+    assert not [key for key in KEYS if f"`{key}`" not in page]
+
+
+def test_recipes_name_files_that_exist() -> None:
+    """In full, or below `shared/tellback` or its `state/lua`."""
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Recipes")[2]
+    named = {name for name in re.findall(r"`((?:\w+/)+[\w.-]+\.\w+)`", text) if not re.search(r"[A-Z]{4}|^lua/", name)}
+    assert named
+    homes = (ROOT, SHARED, SHARED / "state" / "lua")
+    assert [name for name in sorted(named) if not any((home / name).exists() for home in homes)] == []

@@ -1,0 +1,213 @@
+"""Each use of redis-py's inside in `state/redis_py.py`, on a real server.
+
+`test_redis_py_versions.py` runs this file on the oldest and the newest version that pyproject.toml allows.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, cast
+
+import hiredis
+import pytest
+import redis
+from redis import connection as redis_connection
+from redis import exceptions
+from redis.sentinel import SentinelManagedSSLConnection
+
+from tellback.errors import Unavailable
+from tellback.state.database import Database
+from tellback.state.redis_py import CHUNK_BYTES, RedisConnections, open_socket, pack_commands
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
+
+KEY = "redis-py"
+
+
+@pytest.fixture(params=[None, 5.0], ids=["waits", "bounded"])
+def connections(redis_server: RedisServer, request: pytest.FixtureRequest) -> Iterator[RedisConnections]:
+    """Both kinds of clients, on an empty Redis."""
+    with closing(RedisConnections(redis_server.url, call_deadline=request.param)) as connections:
+        connections.run(("FLUSHALL",))
+        yield connections
+        connections.run(("DEL", KEY))
+
+
+@pytest.mark.parametrize("argument", [b"bytes \x00\r\n", "text ✓", 7, -1.5])
+def test_hiredis_packs_each_type_of_argument_as_the_protocol_says(argument: Any) -> None:
+    packed: bytes = getattr(hiredis, "pack_command")(("ECHO", argument))  # noqa: B009 - its stub is too narrow
+    data = argument if isinstance(argument, bytes) else str(argument).encode()
+    assert packed == b"*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n" % (len(data), data)
+
+
+def test_one_write_carries_many_packed_commands(connections: RedisConnections) -> None:
+    sizes = [0, 1, CHUNK_BYTES, 3 * CHUNK_BYTES, 5]
+    commands = [("ECHO", b"x" * size) for size in sizes]
+    assert len(list(pack_commands(commands))) < len(commands)
+    assert [len(reply) for reply in connections.run_all(commands)] == sizes
+
+
+def test_an_error_is_raised_by_the_read_of_its_own_reply(connections: RedisConnections) -> None:
+    first, error, last = connections.run_all([("ECHO", "a"), ("INCR",), ("ECHO", "b")])
+    assert (first, last) == (b"a", b"b")
+    assert isinstance(error, exceptions.ResponseError)
+    with pytest.raises(exceptions.ResponseError):
+        connections.run(("INCR",))
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("OutOfMemoryError", exceptions.ResponseError),
+        ("ReadOnlyError", exceptions.ResponseError),
+        ("NoScriptError", exceptions.ResponseError),
+        ("ClusterDownError", exceptions.ResponseError),
+        ("MasterDownError", exceptions.ClusterDownError),
+        ("BusyLoadingError", exceptions.ConnectionError),
+        ("InvalidResponse", exceptions.RedisError),
+    ],
+)
+def test_the_errors_that_callers_distinguish_have_their_classes(name: str, base: type[Exception]) -> None:
+    assert issubclass(getattr(exceptions, name), base)
+
+
+def test_an_unknown_script_has_its_own_error(connections: RedisConnections) -> None:
+    assert isinstance(connections.run_all([("EVALSHA", "0" * 40, 0)])[0], exceptions.NoScriptError)
+
+
+def test_replies_are_as_the_server_sends_them(connections: RedisConnections) -> None:
+    """redis-py would make a dict of the hash, a float of the score and True of the OK."""
+    connections.run(("HSET", KEY, "a", 1))
+    assert connections.run(("HGETALL", KEY)) == [b"a", b"1"]
+    assert connections.run(("SET", KEY, "x")) == b"OK"
+    connections.run(("DEL", KEY))
+    connections.run(("ZADD", KEY, 0.5, "m"))
+    assert connections.run(("ZSCORE", KEY, "m")) == b"0.5"
+
+
+def test_a_lost_connection_is_replaced_and_the_call_repeated(redis_server: RedisServer) -> None:
+    with closing(RedisConnections(redis_server.url, call_deadline=None)) as connections:
+        connections.run_all([("PING",)])
+        with closing(Database(redis_server.url)) as other:
+            other.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        assert connections.run_all([("ECHO", "a")]) == [b"a"]
+        assert connections.run(("ECHO", "b")) == b"b"
+
+
+def test_a_blocking_read_outlasts_the_timeout_of_its_socket(redis_server: RedisServer) -> None:
+    with closing(RedisConnections(redis_server.url, call_deadline=0.2)) as connections:
+        assert connections.run_blocking(0.5, ("BLPOP", KEY)) is None
+        with connections.connection() as connection:
+            socket = open_socket(connection)
+            assert socket is not None
+            assert socket.gettimeout() == 0.2, "the longer time held for that read alone"
+        assert connections.run(("ECHO", "a")) == b"a"
+
+
+def test_a_blocking_read_ends_as_its_command_does(connections: RedisConnections) -> None:
+    connections.run(("RPUSH", KEY, "a"))
+    assert connections.run_blocking(1.0, ("BLPOP", KEY)) == [KEY.encode(), b"a"]
+
+
+def test_a_new_connection_makes_its_handshake_within_the_call(redis_server: RedisServer) -> None:
+    """The deadline must know the connection before the handshake, which selects the database."""
+    with closing(RedisConnections(f"{redis_server.url.rpartition('/')[0]}/3", call_deadline=5.0)) as connections:
+        assert b" db=3 " in connections.run(("CLIENT", "INFO"))
+
+
+def test_a_shut_socket_ends_the_read_of_another_thread(redis_server: RedisServer) -> None:
+    with closing(RedisConnections(redis_server.url, call_deadline=None)) as connections:
+        waiting: list[Any] = []
+        ended: list[Exception] = []
+
+        def read() -> None:
+            with connections.connection() as connection:
+                assert open_socket(connection) is not None, "the pool hands out connected ones"
+                connection.send_command("BLPOP", KEY, "0")
+                waiting.append(connection)
+                try:
+                    connection.read_response()
+                except exceptions.RedisError as error:
+                    ended.append(error)
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        wait_until(lambda: waiting, "the thread reads")
+        socket = open_socket(waiting[0])
+        assert socket is not None
+        socket.shutdown(2)
+        thread.join(30)
+        assert isinstance(ended[0], exceptions.ConnectionError)
+        assert open_socket(waiting[0]) is None
+
+
+def test_a_call_is_ended_at_its_deadline_while_its_reply_is_late(redis_server: RedisServer) -> None:
+    with closing(Database(redis_server.url, call_deadline=1.0)) as bounded:
+        bounded.command("PING")
+        redis_server.pause()
+        try:
+            with pytest.raises(Unavailable):
+                bounded.command("ECHO", "late")
+        finally:
+            redis_server.resume()
+        assert bounded.command("ECHO", "a") == b"a", "the late reply is not read as the next one's"
+
+
+def test_dropping_idle_connections_leaves_those_in_use(connections: RedisConnections) -> None:
+    with connections.connection() as used:
+        with connections.connection() as idle:
+            idle.send_command("PING")
+            idle.read_response()
+        used.send_command("PING")
+        connections.drop_idle()
+        assert open_socket(idle) is None
+        assert used.read_response() == b"PONG"
+
+
+def test_a_socket_file_takes_its_options() -> None:
+    """The option that keeps a TCP connection alive is unknown to this one."""
+    connections = RedisConnections("unix:///nowhere.sock", call_deadline=None)
+    with closing(connections), pytest.raises(exceptions.ConnectionError):
+        connections.run(("PING",))
+
+
+def test_a_wrong_url_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="redis://"):
+        RedisConnections("http://nowhere", call_deadline=None)
+
+
+def test_a_call_is_repeated_twice_and_not_ten_times(redis_server: RedisServer) -> None:
+    with closing(RedisConnections(redis_server.url, call_deadline=None)) as connections:
+        failing = iter(range(100))
+
+        def fail() -> None:
+            next(failing)
+            raise exceptions.ConnectionError
+
+        with pytest.raises(exceptions.ConnectionError), connections.connection() as connection:
+            connection.retry.call_with_retry(fail, connection.disconnect)
+        assert next(failing) == 3
+
+
+def test_the_private_names_exist() -> None:
+    """Named once more, so that a release without one fails here with the name and not somewhere as a late reply."""
+    connection: Any = cast("Any", redis.Connection)()
+    assert hasattr(connection, "_sock")
+    assert "inuse_connections" in inspect.signature(redis.ConnectionPool.disconnect).parameters
+    assert callable(connection.on_connect)
+    assert isinstance(redis.Redis().response_callbacks, dict)
+    assert issubclass(SentinelManagedSSLConnection, redis.SSLConnection)
+    parse: Any = getattr(redis_connection, "parse_url")  # noqa: B009 - it is untyped
+    options = parse("rediss://user:word@host:7/3?ssl_ca_certs=file")
+    assert options.pop("connection_class") is redis.SSLConnection
+    login = {"username": "user", "password": "word", "host": "host", "port": 7, "db": 3}
+    assert options == {**login, "ssl_ca_certs": "file"}
+
+
+def test_redirections_name_the_slot_and_the_node() -> None:
+    error: Any = cast("Any", exceptions.MovedError)("7 host:1")
+    assert issubclass(exceptions.MovedError, exceptions.AskError)
+    assert (error.slot_id, error.host, error.port) == (7, "host", 1)

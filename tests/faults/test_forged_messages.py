@@ -1,0 +1,229 @@
+"""Messages that anybody may have put into the broker's queues: each is rejected and counted, and no worker ends."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import pickle
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+from celery import Celery
+
+from tellback import Settings, Tellback
+from tellback.broker import KEY_PREFIX
+from tellback.broker_transport import Unfit, check_envelope, check_task
+from tellback.doctor.infrastructure import rejected
+from tellback.names import SWEEPS_QUEUE, Family, Task
+from tellback.state.database import Database
+from tellback.state.presence import Presence
+from tellback_workers.app import config
+from tests.support.tool_calls import calls, publish
+from tests.support.waiting import wait_until
+from tests.support.workers import StartWorkers
+
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
+
+Message = dict[str, Any]
+QUEUES: Final = (*map(str, Family), SWEEPS_QUEUE)
+
+
+def body(*parts: Any) -> str:
+    return base64.b64encode(json.dumps(parts).encode()).decode()
+
+
+def with_body(text: Any) -> Callable[[Message], Any]:
+    return lambda message: message | {"body": text}
+
+
+def with_arguments(*arguments: Any) -> Callable[[Message], Any]:
+    return with_body(body(list(arguments), {}, {}))
+
+
+def with_header(name: str, value: Any) -> Callable[[Message], Any]:
+    return lambda message: message | {"headers": message["headers"] | {name: value}}
+
+
+def with_property(name: str, value: Any) -> Callable[[Message], Any]:
+    return lambda message: message | {"properties": message["properties"] | {name: value}}
+
+
+def without(*names: str) -> Callable[[Message], Any]:
+    return lambda message: {name: value for name, value in message.items() if name not in names}
+
+
+def for_task(task: str, *arguments: Any) -> Callable[[Message], Any]:
+    return lambda message: with_header("task", task)(with_arguments(*arguments)(message))
+
+
+PICKLE: Final = {
+    "content-type": "application/x-python-serialize",
+    "content-encoding": "binary",
+    "body": base64.b64encode(pickle.dumps("x")).decode(),
+}
+FORGED: Final[dict[str, Callable[[Message], Any]]] = {
+    "no base64": with_body("!!!not base64"),
+    "base64 cut short": with_body("W1tdLCB7fSwge31"),
+    "letters that base64 has not": with_body("ümlaut"),
+    "a body of no JSON": with_body(base64.b64encode(b"{nope").decode()),
+    "a body of no UTF-8": with_body(base64.b64encode(b"\xff\xfe\xfd").decode()),
+    "an empty body": with_body(""),
+    "no body": without("body"),
+    "a body that is a number": with_body(7),
+    "a body that is a list": with_body([1]),
+    "an empty list for a body": with_body(base64.b64encode(b"[]").decode()),
+    "null for a body": with_body(base64.b64encode(b"null").decode()),
+    "one part of three": with_body(body([])),
+    "arguments that are a text": with_body(body("abc", {}, {})),
+    "keywords that are a list": with_body(body(["default", 0, "events"], [], {})),
+    "keywords that the task has not": with_body(body([], {"team": "default"}, {})),
+    "tasks that follow": with_body(body(["default", 0, "events"], {}, {"errbacks": [1]})),
+    "deep nesting": with_body(base64.b64encode(b"[" * 50_000).decode()),
+    "no arguments": with_arguments(),
+    "too few arguments": with_arguments("default"),
+    "too many arguments": with_arguments("default", 0, "events", 1),
+    "a team that is a number": with_arguments(5, 0, "events"),
+    "a team that is nothing": with_arguments(None, 0, "events"),
+    "a team that no team can be": with_arguments("../Other Team", 0, "events"),
+    "a shard that is a text": with_arguments("default", "0", "events"),
+    "a shard below the first": with_arguments("default", -1, "events"),
+    "a shard above the last": with_arguments("default", 99, "events"),
+    "a family that is none": with_arguments("default", 0, "no-such-family"),
+    "a huge message": with_arguments("default", 0, "x" * 5_000_000),
+    "no properties": without("properties"),
+    "no headers": without("headers"),
+    "nothing": lambda _: {},
+    "a list": lambda _: [],
+    "a number": lambda _: 1,
+    "a text": lambda _: "text",
+    "headers that are a list": lambda message: message | {"headers": [1]},
+    "headers of a former release": lambda message: {**message, "headers": {}},
+    "properties that are a text": lambda message: message | {"properties": "x"},
+    "a tag that is an object": with_property("delivery_tag", {"a": 1}),
+    "no delivery": with_property("delivery_info", None),
+    "a delivery without a key": with_property("delivery_info", {"exchange": ""}),
+    "a priority that is a text": with_property("priority", "high"),
+    "a task that is a number": with_header("task", 3),
+    "a task that is an object": with_header("task", {}),
+    "a task that nobody has": with_header("task", "os.system"),
+    "an id that is a list": with_header("id", [1]),
+    "retries that are a text": with_header("retries", "many"),
+    "a time to wait for": with_header("eta", "2999-01-01T00:00:00+00:00"),
+    "a time that is none": with_header("eta", "never"),
+    "an end that is none": with_header("expires", "never"),
+    "a limit that is a text": with_header("timelimit", ["a", "b"]),
+    "a limit of one part": with_header("timelimit", [1]),
+    "a compression that nobody has": with_header("compression", "application/x-nope"),
+    "a pickle": lambda message: (
+        message
+        | {
+            "content-type": "application/x-python-serialize",
+            "content-encoding": "binary",
+            "body": base64.b64encode(pickle.dumps(([], {}, {}))).decode(),
+        }
+    ),
+    "a content type that nobody has": lambda message: message | {"content-type": "text/forged"},
+    "a content type that is a number": lambda message: message | {"content-type": 9},
+    "an encoding that nobody has": lambda message: message | {"content-encoding": "forged"},
+    "a job without a pool": for_task(Task.RUN_JOB, "default", 0),
+    "a job of a shard above the last": for_task(Task.RUN_JOB, "default", 99, "any"),
+    "a look of no shard": for_task(Task.FIRE_TIMERS, "default", None),
+    "a sweep of no team": for_task(Task.SWEEP_TURNS),
+    "a decay of a list": for_task(Task.DECAY, ["default"]),
+}
+RAW: Final[dict[str, bytes]] = {
+    "no JSON": b"{nope",
+    "no UTF-8": b"\xff\xfe",
+    "nothing at all": b"",
+    "deep nesting outside": b"[" * 100_000,
+    "not a number": b"NaN",
+    # Values that kombu's JSON decodes to other types, and cannot.
+    "a type that is a list": b'{"__type__": [], "__value__": 0}',
+    "bytes that are a number": b'{"__type__": "bytes", "__value__": 5}',
+    "an id that is a number": b'{"__type__": "uuid", "__value__": 5}',
+    "base64 that is a list": b'{"__type__": "base64", "__value__": []}',
+    "a decimal that is a word": b'{"__type__": "decimal", "__value__": "x"}',
+}
+# Kombu itself logs most of them as they are broadcast; two it would raise. It takes no notice of empty ones.
+PUBLISHED: Final = {name: raw for name, raw in RAW.items() if raw}
+
+
+@pytest.fixture
+def good(settings: Settings, database: Database) -> Message:
+    """A wake-up as a worker publishes it."""
+    with Celery("test", set_as_current=False) as app:
+        app.conf.update(config(settings))
+        app.send_task(Task.CONSUME, ("default", 0, "events"), queue="scratch", ignore_result=True)
+    raw = database.command("LPOP", f"{KEY_PREFIX}scratch")
+    database.command("DEL", f"{KEY_PREFIX}_kombu.binding.scratch")
+    message: Message = json.loads(raw)
+    return message
+
+
+def test_a_message_of_ours_is_fit(good: Message) -> None:
+    check_envelope(good)
+    check_task(good)
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_forged_messages_are_rejected_and_counted_and_no_worker_ends(
+    tb: Tellback, database: Database, good: Message, start_workers: StartWorkers, pool: str
+) -> None:
+    assert len(FORGED) >= 30
+    workers = start_workers(pool=pool)
+    process, children = workers.processes[0], [child.pid for child in workers.children()]
+    presence = Presence(database, tb.context.layout)
+    pushed = 0
+    for queue in QUEUES:
+        forged = [json.dumps(forge(copy.deepcopy(good))).encode() for forge in FORGED.values()] + list(RAW.values())
+        database.pipeline(
+            [("LPUSH", f"{KEY_PREFIX}{queue}", raw.replace(b"scratch", queue.encode())) for raw in forged]
+        )
+        pushed += len(forged)
+    wait_until(
+        lambda: process.poll() is not None or [worker.rejected for worker in presence.workers()] == [pushed],
+        f"{pushed} messages are rejected, see {workers.logs[0]}",
+        timeout=60,
+    )
+    assert process.poll() is None, workers.log()[-4000:]
+    assert [child.pid for child in workers.children()] == children, "nor has a process of its pool"
+    publish(tb, 3)
+    wait_until(lambda: calls(tb) == 3, "what is good is served after them", timeout=20)
+    wait_until(lambda: database.command("HLEN", f"{KEY_PREFIX}unacked") == 0, "none of them is kept")
+    assert [worker.rejected for worker in presence.workers()] == [pushed]
+    finding = rejected(presence.workers())
+    assert finding.state == "wrong"
+    assert str(pushed) in finding.found
+    assert "broker.rejected" in workers.log()
+
+
+def test_forged_broadcasts_end_no_worker(tb: Tellback, database: Database, start_workers: StartWorkers) -> None:
+    """Every worker subscribes to the channel of remote control, so one message would end them all."""
+    workers = start_workers(2, pool="threads")
+    channel = f"{KEY_PREFIX}/0.celery.pidbox"
+    wait_until(lambda: database.command("PUBLISH", channel, b"[]") == 2, "both workers subscribe")
+    for raw in PUBLISHED.values():
+        assert database.command("PUBLISH", channel, raw) == 2
+    publish(tb, 3)
+    wait_until(lambda: calls(tb) == 3, "the workers go on", timeout=20)
+    wait_until(
+        lambda: all(log.read_text().count("broker.rejected") >= 2 for log in workers.logs),
+        "both have rejected what nobody can read",
+    )
+    assert [process.poll() for process in workers.processes] == [None, None], workers.log()[-4000:]
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_what_the_check_lets_pass_names_something_that_is_not_there(good: Message, name: str) -> None:
+    """Those of the right form: Celery knows no such task, and the task no such shard or team; a worker counts them."""
+    passes = {"a task that nobody has", "a shard above the last", "a job of a shard above the last"}
+    forged = json.loads(json.dumps(FORGED[name](copy.deepcopy(good))))
+    try:
+        check_envelope(forged)
+        check_task(forged)
+    except Unfit:
+        assert name not in passes
+    else:
+        assert name in passes | {"a team that no team can be", "an end that is none"}

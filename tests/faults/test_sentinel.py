@@ -1,0 +1,86 @@
+"""State and broker behind Sentinel: who was there before a failover goes on after it, with the same URL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tellback import Settings, connect
+from tellback.contracts.guidance import ToolInvoked
+from tellback.contracts.message import new_event_id
+from tellback.contracts.turns import OutgoingResponse
+from tellback.errors import ConfigurationError, Unavailable
+from tellback.state.database import Database
+from tellback.state.evaluation_codec import EvaluationId
+from tellback.state.evaluations import Evaluations
+from tests.support.hooks import run_hook, tool_event, troubles
+from tests.support.sentinels import Sentinels
+from tests.support.waiting import wait_until
+from tests.support.workers import Workers
+
+pytestmark = pytest.mark.faults
+
+KEY = "tb:{default.0}:team"
+
+
+@pytest.fixture
+def sentinels(tmp_path: Path) -> Iterator[Sentinels]:
+    with Sentinels(tmp_path) as started:
+        yield started
+
+
+def answers(database: Database) -> bool:
+    try:
+        return bool(database.command("PING"))
+    except Unavailable:
+        return False
+
+
+@pytest.mark.slow
+def test_clients_hooks_and_workers_follow_a_failover_of_state_and_broker(sentinels: Sentinels, tmp_path: Path) -> None:
+    settings = Settings(redis_url=sentinels.url, data_dir=str(tmp_path / "data"))
+    workers = Workers(settings, tmp_path)
+    try:
+        workers.start()
+        with (
+            connect(settings=settings) as tb,
+            closing(Database(sentinels.url, call_deadline=1.0)) as bounded,
+        ):
+            shard, evaluation = tb.context.layout.of("s"), EvaluationId("s", "p", "e")
+
+            def publish_and_apply(calls: int) -> None:
+                for _ in range(3):
+                    event = ToolInvoked(event_id=new_event_id(), session="s", prompt="p", evaluation="e", tool="t")
+                    tb.context.publisher.publish(event)
+                tb.flush()
+                store = Evaluations(tb.context.database, shard)
+                wait_until(
+                    lambda: answers(tb.context.database) and store.counts(evaluation).calls == calls,
+                    f"applied, see {workers.logs[0]}",
+                    timeout=60,
+                )
+
+            publish_and_apply(3)
+            assert bounded.command("HGET", KEY, "shards") == b"4"
+            sentinels.fail_over()
+            wait_until(lambda: answers(tb.context.database) and answers(bounded), "clients follow", timeout=30)
+            publish_and_apply(6)
+            turn = tb.open_turn(channel="web", conversation="c", message_id="m", text="?")
+            assert turn.respond(OutgoingResponse.text_only("yes"))
+            assert sentinels.new.command("HGET", KEY, "shards") == b"4", "the same state"
+            run_hook(settings, tool_event("toolu_1"), "--wait=1")
+            wait_until(lambda: tb.history("s1"), f"the hook's call is applied {troubles(settings)}", timeout=30)
+            queue = "tbq:events"
+            wait_until(lambda: sentinels.new.command("LLEN", queue) == 0, "wake-ups are taken there too", timeout=30)
+        assert workers.processes[0].poll() is None
+    finally:
+        workers.kill_all()
+
+
+@pytest.mark.parametrize("url", ["sentinel://127.0.0.1:1/0", "sentinel://;h/0?master_name=m"])
+def test_a_url_of_sentinel_that_lacks_a_part_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="master_name"):
+        Database(url)

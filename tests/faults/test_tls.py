@@ -1,0 +1,116 @@
+"""A real Redis that speaks TLS, to clients with a certificate only: wherever a URL is taken, `rediss://` serves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tellback import Settings, connect
+from tellback.broker import KEY_PREFIX
+from tellback.contracts.turns import OutgoingResponse
+from tellback.errors import Unavailable
+from tellback.state.database import Database
+from tellback.up.health import check_redis
+from tests.support.hooks import run_hook, tool_event, troubles
+from tests.support.redis_server import RedisServer, free_port
+from tests.support.sentinels import NAME
+from tests.support.tls import Certificate, make_certificate, tls_program
+from tests.support.waiting import wait_until
+from tests.support.workers import Workers
+
+pytestmark = pytest.mark.faults
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    found = tls_program(tmp_path_factory.mktemp("program"))
+    if found is None:
+        assert not os.environ.get("CI"), "Debian's redis-tools is missing"
+        pytest.skip("no redis-server with TLS: install Debian's redis-tools")
+    return found
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return make_certificate(tmp_path_factory.mktemp("certificate"))
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.fixture(params=["rediss", pytest.param("rediss+cluster", marks=SLOW), pytest.param("sentinel", marks=SLOW)])
+def url(request: pytest.FixtureRequest, program: str, certificate: Certificate, tmp_path: Path) -> Iterator[str]:
+    """The URL of a server, of a cluster of one node, or of a primary behind a Sentinel, all with TLS."""
+    form, port = str(request.param), free_port()
+    # Without tls-cluster, a node names the plain ports of the others, to clients with TLS too.
+    cluster = ("--cluster-enabled", "yes", "--cluster-port", str(free_port()), "--tls-cluster", "yes")
+    bus = cluster if "cluster" in form else ()
+    (tmp_path / "data").mkdir()
+    with RedisServer.start(tmp_path / "data", *certificate.server(port), *bus, program=program) as server:
+        if bus:
+            with closing(Database(server.url)) as plain:
+                plain.command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+                wait_until(lambda: b"cluster_state:ok" in plain.command("CLUSTER", "INFO"), "the cluster serves")
+        if form != "sentinel":
+            yield f"{form}://127.0.0.1:{port}/0?{certificate.options}"
+            return
+        (tmp_path / "sentinel").mkdir()
+        path, own = tmp_path / "sentinel" / "sentinel.conf", free_port()
+        path.write_text(f"tls-replication yes\nsentinel monitor {NAME} 127.0.0.1 {port} 1\n")
+        with RedisServer.start(
+            tmp_path / "sentinel", str(path), "--sentinel", *certificate.server(own), program=program
+        ):
+            yield f"sentinel://127.0.0.1:{own}/0?master_name={NAME}&{certificate.options}"
+
+
+def test_clients_hooks_and_checks_reach_a_redis_that_asks_for_their_certificate(url: str, tmp_path: Path) -> None:
+    with closing(Database(url, call_deadline=5.0)) as database:
+        wait_until(lambda: reaches(database), "it answers")
+        assert check_redis(url).startswith("7.")
+        settings = Settings(redis_url=url, data_dir=str(tmp_path / "host"))
+        with connect(settings=settings) as tb:
+            turn = tb.open_turn(channel="web", conversation="c", message_id="m", text="?")
+            assert turn.respond(OutgoingResponse.text_only("yes"))
+            run_hook(settings, tool_event("toolu_1"), "--wait=2")
+            stream = tb.context.layout.of("s1").key("in", "events")
+            assert database.command("XLEN", stream) == 2, troubles(settings)
+
+
+def reaches(database: Database) -> bool:
+    try:
+        return bool(database.command("PING"))
+    except Unavailable:
+        return False
+
+
+def test_a_client_without_a_certificate_is_refused(url: str) -> None:
+    bare = url.replace("ssl_certfile", "ssl_unknown_1").replace("ssl_keyfile", "ssl_unknown_2")
+    bare = "&".join(part for part in bare.split("&") if not part.startswith("ssl_unknown"))
+    with closing(Database(bare)) as database, pytest.raises(Unavailable):
+        database.command("PING")
+
+
+@pytest.mark.slow
+def test_a_worker_takes_its_wakeups_from_a_broker_with_tls(
+    url: str, program: str, certificate: Certificate, tmp_path: Path
+) -> None:
+    port, folder = free_port(), tmp_path / "broker"
+    folder.mkdir()
+    with RedisServer.start(folder, *certificate.server(port), program=program):
+        own = f"rediss://127.0.0.1:{port}/0?{certificate.options}"
+        broker_url = url if url.startswith("sentinel") else own
+        settings = Settings(redis_url=url, broker_url=broker_url, data_dir=str(tmp_path / "host"))
+        workers = Workers(settings, tmp_path)
+        try:
+            workers.start()
+            run_hook(settings, tool_event("toolu_1"), "--wait=2")
+            with connect(settings=settings) as tb:
+                wait_until(lambda: tb.history("s1"), f"applied, see {workers.logs[0]}", timeout=30)
+        finally:
+            workers.kill_all()
+        with closing(Database(broker_url)) as database:
+            assert database.command("KEYS", f"{KEY_PREFIX}_kombu.*"), "the broker's keys are there"

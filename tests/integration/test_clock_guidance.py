@@ -1,0 +1,113 @@
+"""Redis' wall clock is set back by an hour: guidance by time goes on, though ids of streams stand still."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tellback import FeedbackProviderConfig, FeedbackTrigger, Prompt, StaticFeedback, Tellback, connect
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.evaluation_codec import EvaluationId
+from tellback.state.evaluations import Evaluations, shards_with_due_timers
+from tellback.state.keys import Layout
+from tellback.state.steady import observe
+from tellback.state.tool_health import ToolHealth
+from tellback_workers.due_timers import DueTimers
+from tellback_workers.loops import consumer_of
+from tellback_workers.loops.guidance import GuidanceLoop
+from tellback_workers.runtime import Runtime
+from tests.support.clocks import ServerClock, SteppedServer, faketime_library
+from tests.support.waiting import wait_until
+
+HOUR = 3_600
+
+
+@pytest.fixture
+def runtime(settings: Settings, layout: Layout) -> Iterator[Runtime]:  # noqa: ARG001 - the team exists
+    runtime = Runtime(settings)
+    runtime.intake("default").ensure_groups()
+    yield runtime
+    runtime.database.close()
+
+
+def begun(tb: Tellback, seconds: float) -> Prompt:
+    """An evaluation whose provider speaks every so many seconds."""
+    spoken = FeedbackProviderConfig(StaticFeedback("Mind the time."), FeedbackTrigger(every_n_seconds=seconds))
+    return tb.prompt("s", "p", feedback_providers=[spoken])
+
+
+def call_tool(tb: Tellback, runtime: Runtime, prompt: Prompt) -> None:
+    prompt.tool_invoked("t")
+    tb.flush()
+    for shard in runtime.layout("default").all:
+        consumer_of(runtime, "default", Family.EVENTS).consume(shard, Family.EVENTS)
+
+
+def fires(tb: Tellback, runtime: Runtime, prompt: Prompt) -> int:
+    """What time alone has earned so far, after one round of those who look at what is due."""
+    database, layout = runtime.database, runtime.layout("default")
+    for shard in shards_with_due_timers(database, layout):
+        DueTimers(runtime, shard, GuidanceLoop(runtime, "default")).fire(time.monotonic() + 5)
+    id_ = EvaluationId(prompt.session, prompt.name, prompt.evaluation)
+    return Evaluations(database, tb.context.layout.of("s")).counts(id_).fires
+
+
+def test_what_time_makes_due_comes_in_its_time(
+    tb: Tellback, runtime: Runtime, database: Database, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ServerClock(monkeypatch)
+    prompt = begun(tb, 60)
+    call_tool(tb, runtime, prompt)
+    observe(database, layout.all)
+    clock.step(-1_000 * HOUR)
+    observe(database, layout.all)
+    clock.passes(50)
+    assert fires(tb, runtime, prompt) == 0
+    clock.passes(15)
+    assert fires(tb, runtime, prompt) == 1
+
+
+def test_a_refusal_after_a_step_back_cools_its_tool_down_for_its_time(
+    tb: Tellback, runtime: Runtime, database: Database, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Agents heard of an hour: calls come at a time that goes on, and the end of a cool-down was compared with TIME."""
+    clock, health, prompt = ServerClock(monkeypatch), ToolHealth(database, layout), tb.prompt("s", "p")
+    observe(database, layout.all)
+    for hours in (1, -1):  # so that TIME, which no test moves, is an hour behind
+        clock.step(1_000 * HOUR * hours)
+        observe(database, layout.all)
+    prompt.observe("search", params={"query": "x"}, error="429 Too Many Requests, retry after 60 seconds")
+    tb.flush()
+    for shard in layout.all:
+        consumer_of(runtime, "default", Family.EVENTS).consume(shard, Family.EVENTS)
+    [cool] = health.in_force()
+    assert 30 < cool.seconds_left <= 60
+    assert 30 < health.cooling(["search"])["search"] <= 60
+
+
+@pytest.mark.skipif(faketime_library() is None, reason="needs the library of the package `faketime`")
+def test_calls_are_in_order_and_timed_while_ids_stand_still(tmp_path: Path) -> None:
+    """With ids alone each call of that hour comes at the same moment, and no provider is ever due again."""
+    with SteppedServer.start(tmp_path) as server:
+        settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"))
+        runtime = Runtime(settings)
+        with connect(settings=settings) as tb:
+            layout = runtime.layout("default")
+            runtime.intake("default").ensure_groups()
+            prompt = begun(tb, 2)  # longer than a consumer keeps its answer whether ids stand still
+            call_tool(tb, runtime, prompt)
+            observe(runtime.database, layout.all)
+            server.step_to(-HOUR)
+            observe(runtime.database, layout.all)
+
+            wait_until(lambda: fires(tb, runtime, prompt) >= 1, "time makes it due", timeout=20)
+            call_tool(tb, runtime, prompt)
+            calls = [entry["at"] for entry in tb.history("s") if entry["kind"] == "tool_call"]
+            assert len(calls) == 2
+            assert calls[0] < calls[1]
+        runtime.database.close()

@@ -1,0 +1,453 @@
+"""Redis' wall clock steps by an hour: leases and deadlines keep their time, and no process knows beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tellback import RoutingOutcome, Tellback
+from tellback.client.outbox import open_outbox
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.intake import Intake
+from tellback.state.job_keys import ANY_POOL
+from tellback.state.jobs import JobClaimant, JobLease, Jobs
+from tellback.state.keys import Layout, lifetime_ms, stream_of
+from tellback.state.presence import Presence, Worker
+from tellback.state.records import Records
+from tellback.state.steady import GAP_MS, observe, skews
+from tellback.state.turn_sweeps import SweepClaims
+from tellback_workers.runtime import Runtime
+from tellback_workers.sweep_turns import StandInSweeper
+from tests.support.clocks import ServerClock, SteppedServer, faketime_library
+from tests.support.deliveries import answered, first
+from tests.support.jobs import Queue
+from tests.support.turns import HELLO, SENT, opened, overdue, sent, state, store, swept, view
+from tests.support.waiting import wait_until
+
+HOUR = 3_600
+LEASE = 10.0
+steps = pytest.mark.parametrize("hours", [-1, 1])
+
+
+@pytest.fixture
+def jobs(database: Database, one: Layout) -> Jobs:
+    return Jobs(database, one)
+
+
+@pytest.fixture
+def queue(database: Database, one: Layout, jobs: Jobs) -> Queue:
+    return Queue(database, one, jobs)
+
+
+def step(clock: ServerClock, hours: int) -> None:
+    clock.step(1_000 * HOUR * hours)
+
+
+def take(jobs: Jobs) -> JobLease:
+    lease = jobs.lease(JobClaimant(ANY_POOL, seconds=LEASE, worker="w@test", host="h"))
+    assert lease is not None
+    return lease
+
+
+def lost(jobs: Jobs) -> list[str]:
+    return [each.submitted.command_id for each in jobs.overdue(LEASE)]
+
+
+def lost_within(jobs: Jobs, clock: ServerClock, seconds: int) -> bool:
+    """Whether the sweep finds a loss while this time passes, a sweep every two seconds."""
+    for _ in range(seconds // 2):
+        clock.passes(2)
+        if lost(jobs):
+            return True
+    return False
+
+
+@steps
+def test_a_turn_keeps_its_deadline(tb: Tellback, clock: ServerClock, hours: int) -> None:
+    turn = opened(tb, answer_within=30)
+    assert swept(tb) == 0
+    step(clock, hours)
+    assert swept(tb) == 0
+    assert view(tb, turn).deadline == pytest.approx(tb.context.database.now_ms() + 30_000, abs=5_000), (
+        "as people see it"
+    )
+    clock.passes(25)
+    assert swept(tb) == 0, "not before its deadline"
+    clock.passes(6)
+    assert swept(tb) == 1
+
+
+@steps
+def test_a_turn_opened_before_the_step_is_observed_keeps_its_time(tb: Tellback, clock: ServerClock, hours: int) -> None:
+    """For two seconds or so nobody knows of the step; the sweep corrects what was set meanwhile."""
+    assert swept(tb) == 0
+    clock.passes(1)
+    step(clock, hours)
+    turn = opened(tb, answer_within=30)
+    clock.passes(2)
+    assert swept(tb) == 0
+    clock.passes(20)
+    assert turn.progress() is None or state(turn) == "open"
+    clock.passes(25)
+    assert swept(tb) == 0, "progress has given it thirty seconds more"
+    clock.passes(10)
+    assert swept(tb) == 1
+
+
+@steps
+def test_a_turn_opened_before_the_step_is_observed_gets_its_fallback_on_time(
+    tb: Tellback, clock: ServerClock, hours: int
+) -> None:
+    """Nobody touches the turn between its opening and its deadline but the sweeps."""
+    assert swept(tb) == 0
+    clock.passes(1)
+    step(clock, hours)
+    opened(tb, answer_within=30)
+    for _ in range(14):
+        clock.passes(2)
+        assert swept(tb) == 0, "not before its deadline"
+    clock.passes(5)
+    assert swept(tb) == 1
+
+
+def test_the_clock_steps_back_and_forth(tb: Tellback, clock: ServerClock) -> None:
+    opened(tb, answer_within=100)
+    swept(tb)
+    for hours in (1, -1, -1, 2, 5, -9):
+        step(clock, hours)
+        clock.passes(10)
+        assert swept(tb) == 0
+    clock.passes(45)
+    assert swept(tb) == 1
+
+
+def test_time_in_which_nobody_observes_passes_as_the_clock_says(tb: Tellback, clock: ServerClock) -> None:
+    """No worker has ever seen this Redis: a step cannot be told from time."""
+    opened(tb, answer_within=30)
+    step(clock, 1)
+    assert swept(tb) == 1
+
+
+@steps
+def test_an_answer_after_the_fallback_is_late_and_not_stale(tb: Tellback, clock: ServerClock, hours: int) -> None:
+    turn = overdue(tb)
+    swept(tb)
+    first(tb).settle(RoutingOutcome(attempted=True, sent_text=True))
+    step(clock, hours)
+    swept(tb)
+    assert turn.respond(HELLO) == "late"
+
+
+@steps
+def test_a_healthy_command_is_not_lost(jobs: Jobs, queue: Queue, clock: ServerClock, hours: int) -> None:
+    queue.put("s", "c1")
+    lease = take(jobs)
+    assert lost(jobs) == []
+    step(clock, hours)
+    for _ in range(20):
+        assert lost(jobs) == []
+        assert jobs.renew(lease, LEASE)
+        clock.passes(3)
+
+
+@steps
+def test_a_command_whose_holder_died_is_lost_within_two_leases_of_the_step(
+    jobs: Jobs, queue: Queue, clock: ServerClock, hours: int
+) -> None:
+    queue.put("s", "c1")
+    take(jobs)
+    assert lost(jobs) == []
+    step(clock, hours)
+    assert lost_within(jobs, clock, round(2 * LEASE) + 4)
+
+
+@steps
+def test_a_command_leased_before_the_step_is_observed_is_neither_lost_nor_kept(
+    jobs: Jobs, queue: Queue, clock: ServerClock, hours: int
+) -> None:
+    queue.put("s", "c1")
+    queue.put("s", "c2")
+    assert lost(jobs) == []
+    step(clock, hours)
+    healthy, _ = take(jobs), take(jobs)
+    for _ in range(3):
+        assert lost(jobs) == []
+        assert jobs.renew(healthy, LEASE)
+        clock.passes(3)
+    found: list[str] = []
+    for _ in range(10):
+        found = found or lost(jobs)
+        assert jobs.renew(healthy, LEASE)
+        clock.passes(2)
+    assert found == ["c2"]
+
+
+def test_a_loss_after_a_gap_waits_for_holders_that_could_not_renew(
+    jobs: Jobs, queue: Queue, clock: ServerClock, database: Database, one: Layout
+) -> None:
+    """Redis did not answer for a minute, to anybody: the first sweep afterwards declares nothing lost."""
+    queue.put("s", "c1")
+    queue.put("s", "c2")
+    healthy, _ = take(jobs), take(jobs)
+    assert lost(jobs) == []
+    clock.passes(60)
+    assert lost(jobs) == []
+    assert jobs.renew(healthy, LEASE)
+    assert lost_within(jobs, clock, round(LEASE) + 2)
+    assert Records(database, one).last("s") == []
+
+
+def test_a_step_between_the_sweep_and_its_verdict_loses_nothing(
+    jobs: Jobs, queue: Queue, clock: ServerClock, database: Database, one: Layout
+) -> None:
+    """What the sweep has read may be renewed meanwhile, and only the last observation says how late it is."""
+    queue.put("s", "c1")
+    lease = take(jobs)
+    assert lost(jobs) == []
+    clock.passes(LEASE + 1)
+    observe(database, one.all)
+    clock.passes(LEASE + 1)
+    [found] = jobs.overdue()
+    assert jobs.renew(lease, LEASE)
+    step(clock, 1)
+    assert not jobs.mark_lost(found)
+    assert Records(database, one).last("s") == []
+
+
+@steps
+def test_a_delivery_is_tried_again_in_its_time(tb: Tellback, clock: ServerClock, hours: int) -> None:
+    answered(tb, "1")
+    swept(tb)
+    assert first(tb).settle(RoutingOutcome(attempted=True, error="429", retry_after=300)) == "retry"
+    step(clock, hours)
+    swept(tb)
+    clock.passes(290)
+    assert list(tb.outbox("chat")) == []
+    clock.passes(20)
+    assert first(tb).attempt == 2
+
+
+@pytest.fixture
+def on_another_host(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Moves this process to a host that has never compared its clock with the server's."""
+    return lambda name: monkeypatch.setattr("tellback.clock.boot_id", lambda: name)
+
+
+@steps
+@pytest.mark.parametrize("host", ["", "another"])
+def test_a_step_ends_no_lease_of_a_delivery(
+    tb: Tellback, clock: ServerClock, on_another_host: Callable[[str], None], hours: int, host: str
+) -> None:
+    """Without a sweep in between: a second transport got, and sent, what the first was sending."""
+    answered(tb, "1")
+    swept(tb)
+    sending = first(tb)
+    if host:
+        on_another_host(host)
+    step(clock, hours)
+    assert list(tb.outbox("chat")) == []
+    assert sending.settle(SENT) == "delivered"
+
+
+@steps
+def test_a_step_between_a_list_and_a_claim_ends_no_lease(tb: Tellback, clock: ServerClock, hours: int) -> None:
+    answered(tb, "1")
+    swept(tb)
+    outbox = open_outbox(tb.context)
+    [(place, listed)] = outbox.ready("chat", 10)
+    taken = outbox.claim(place, listed)
+    assert taken is not None
+    step(clock, hours)
+    assert outbox.claim(place, listed) is None
+    assert outbox.settle(place, taken, RoutingOutcome(attempted=True, error="?", ambiguous=True)) == "ambiguous"
+    swept(tb)
+    clock.passes(2)
+    [(place, listed)] = outbox.ambiguous("chat", 10)
+    assert outbox.claim_ambiguous(place, listed) is not None
+    step(clock, hours)
+    assert outbox.claim_ambiguous(place, listed) is None, "one asks at a time"
+
+
+def test_a_delivery_claimed_before_a_step_forward_is_observed_keeps_its_lease(tb: Tellback, clock: ServerClock) -> None:
+    answered(tb, "1")
+    swept(tb)
+    step(clock, 24)
+    first(tb, 0)
+    swept(tb)
+    assert list(tb.outbox("chat")) == []
+    clock.passes(tb.context.settings.outbox_lease + 1)
+    assert first(tb, 0).attempt == 2
+
+
+def test_a_delivery_that_fails_before_a_step_forward_is_observed_is_tried_within_seconds(
+    tb: Tellback, clock: ServerClock
+) -> None:
+    """`make chaos SEED=11` found one that waited an hour."""
+    answered(tb, "1")
+    swept(tb)
+    sending = first(tb, 0)
+    step(clock, 1)
+    assert sending.settle(RoutingOutcome(attempted=True, error="429", retry_after=30)) == "retry"
+    swept(tb)
+    clock.passes(29)
+    assert list(tb.outbox("chat")) == []
+    clock.passes(11)
+    assert first(tb, 0).attempt == 2
+
+
+def test_a_new_host_without_workers_takes_the_time_for_time_after_ten_seconds(
+    tb: Tellback, clock: ServerClock, on_another_host: Callable[[str], None]
+) -> None:
+    """Until then a worker may still say that it was a step; afterwards this host can tell by itself."""
+    swept(tb)
+    on_another_host("another")
+    clock.passes(60)
+    answered(tb, "1")
+    assert list(tb.outbox("chat")) == []
+    clock.passes(9)
+    assert list(tb.outbox("chat")) == []
+    clock.passes(2)
+    first(tb, 0)
+    step(clock, 1)
+    assert list(tb.outbox("chat")) == []
+    clock.passes(tb.context.settings.outbox_lease + 1)
+    assert first(tb, 0).attempt == 2
+
+
+def test_an_answer_before_a_step_forward_is_observed_waits_for_seconds(tb: Tellback, clock: ServerClock) -> None:
+    """`make chaos SEED=1` found three answers that waited an hour, since their turns came before the next sweep."""
+    swept(tb)
+    answered(tb, "before")
+    step(clock, 1)
+    answered(tb, "behind it")
+    answered(tb, "between", conversation="c2")
+    first(tb, 0).settle(SENT)  # what is behind it may be taken from now on
+    swept(tb)
+    clock.passes(10)
+    swept(tb)
+    assert sorted(text or "" for _, _, text in sent(tb)) == ["behind it", "between"]
+
+
+def test_observers_that_come_and_go_count_each_step_once(
+    database: Database, one: Layout, clock: ServerClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hosts, whose clocks began at different times, see the same steps; a third comes between."""
+    import tellback.clock as host
+
+    boots = {"a": 100.0, "b": 5_000.0, "c": 77.0}
+    elapsed = host.since_boot
+
+    def sees(name: str) -> int:
+        monkeypatch.setattr(host, "boot_id", lambda: name)
+        real = elapsed
+        monkeypatch.setattr(host, "since_boot", lambda: real() + boots[name])
+        observe(database, one.all)
+        return round(skews(database, one.all)[0] / 1000)
+
+    assert [sees(name) for name in "abab"] == [0, 0, 0, 0]
+    step(clock, 1)
+    assert [sees(name) for name in "cabcab"] == [0, HOUR, HOUR, HOUR, HOUR, HOUR]
+    step(clock, -3)
+    assert [sees(name) for name in "bcaabc"] == [-2 * HOUR] * 6
+
+
+def worker_of(runtime: Runtime, length: float) -> Callable[[], bool]:
+    """Whether a worker that finds beat silent sweeps."""
+    sweeps = SweepClaims(runtime.database, runtime.layout("default"))
+    return lambda: not sweeps.seconds_left(length) and sweeps.claim(length)
+
+
+@pytest.fixture
+def runtime(settings: Settings, database: Database) -> Iterator[Runtime]:  # noqa: ARG001 - emptied
+    runtime = Runtime(settings)
+    yield runtime
+    runtime.database.close()
+
+
+def test_a_marker_that_lives_too_long_is_cut_by_whoever_meets_it(
+    database: Database, layout: Layout, runtime: Runtime
+) -> None:
+    """As a step of -1 h leaves them: each is to live an hour more than its length, and whoever held it is dead."""
+    intake, shard = Intake(database, layout), layout.shard(0)
+    assert intake.take_lease(shard, Family.EVENTS, 5) is not None
+    assert intake.try_mark_pending(shard, Family.EVENTS) == "due"
+    assert intake.try_mark_timers_pending(shard)
+    SweepClaims(database, layout).mark_swept(3)
+    Presence(database, layout).announce(Worker(name="w", host="h", pid=1, queues=(), version="1"))
+    keys = {
+        shard.key("lease", Family.EVENTS): 5_000,
+        shard.key("wakeup", Family.EVENTS): lifetime_ms("wakeup"),
+        shard.key("wakeup", "timers"): 3_000,
+        shard.key("swept"): 3_000,
+        shard.key("worker", "w"): lifetime_ms("worker"),
+    }
+    for key in keys:
+        database.command("PEXPIRE", key, 1_000 * HOUR)
+    database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", b"waits")
+    assert intake.idle_streams(5.0) == [(shard, Family.EVENTS)], "no lease and no wake-up live so long"
+    assert intake.try_mark_pending(shard, Family.EVENTS) == "pending"
+    assert intake.take_lease(shard, Family.EVENTS, 5) is None
+    assert not intake.try_mark_timers_pending(shard)
+    assert not worker_of(runtime, 3.0)()
+    assert [worker.name for worker in Presence(database, layout).workers()] == ["w"]
+    left = {key: database.command("PTTL", key) for key in keys}
+    assert {key: ms for key, ms in left.items() if ms > keys[key]} == {}
+
+
+needs_faketime = pytest.mark.skipif(faketime_library() is None, reason="needs the library of the package `faketime`")
+
+
+@needs_faketime
+@pytest.mark.slow
+def test_a_dead_consumer_blocks_its_stream_for_one_lease_after_a_step_back(tmp_path: Path) -> None:
+    """A real redis-server on a clock of its own; what was measured before: a lease of 3,603 s."""
+    with SteppedServer.start(tmp_path) as server:
+        database, layout = Database(server.url), Layout("default", 1)
+        intake, shard = Intake(database, layout), layout.shard(0)
+        intake.ensure_groups()
+        database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", b"waits")
+        assert intake.try_mark_pending(shard, Family.EVENTS) == "due"
+        assert intake.take_lease(shard, Family.EVENTS, 3) is not None
+        assert intake.try_mark_pending(shard, Family.EVENTS) == "due"
+        server.step_to(-HOUR)
+        assert database.command("PTTL", shard.key("lease", Family.EVENTS)) > 1_000_000
+        wait_until(lambda: intake.idle_streams(3.0), "the round finds the stream idle", timeout=20)
+        wait_until(lambda: intake.take_lease(shard, Family.EVENTS, 3), "another consumer has it", timeout=20)
+        database.close()
+
+
+@needs_faketime
+@pytest.mark.parametrize("seconds", [-HOUR, HOUR])
+@pytest.mark.slow
+def test_a_server_whose_clock_really_steps_leaves_turns_and_commands_alone(tmp_path: Path, seconds: int) -> None:
+    with SteppedServer.start(tmp_path) as server:
+        database, layout = Database(server.url), Layout("default", 1)
+        jobs = Jobs(database, layout)
+        Queue(database, layout, jobs).put("s", "c1")
+        lease = take(jobs)
+        assert lost(jobs) == []
+        server.step_to(seconds)
+        assert lost(jobs) == []
+        assert skews(database, layout.all)[0] == pytest.approx(1_000 * seconds, abs=GAP_MS)
+        assert jobs.renew(lease, 0.5), "it dies now"
+        wait_until(lambda: lost(jobs), "the loss is found when the grace of a lease is over", timeout=LEASE + 10)
+        database.close()
+
+
+def test_a_sweeper_finds_a_silent_beat_after_a_step_back(tb: Tellback, runtime: Runtime, database: Database) -> None:
+    """The marker of the sweep before lives an hour more; what waits is answered all the same."""
+    turn = overdue(tb)
+    sweeper = StandInSweeper(runtime)
+    SweepClaims(database, tb.context.layout).mark_swept(0.2)
+    database.command("PEXPIRE", tb.context.layout.shard(0).key("swept"), 1_000 * HOUR)
+
+    def answered_by_worker() -> bool:
+        sweeper.sweep_if_silent("default")
+        return state(turn) == "fallback"
+
+    wait_until(answered_by_worker, "a worker stands in", timeout=20)
+    assert store(tb).overdue(10) == []

@@ -1,0 +1,116 @@
+"""Who acts: subagents of one session in real hook processes, and calls that a policy denies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellback import Tellback
+from tellback.settings import Settings
+from tellback.state.evaluation_codec import EvaluationId
+from tellback.state.evaluations import Evaluations
+from tests.support.hooks import context_of, run_hook, tool_event, troubles
+from tests.support.workers import StartWorkers
+
+PATIENT = "--wait=10"
+FAILED = {"hook_event_name": "PostToolUseFailure", "tool_response": None}
+
+
+def failed_call(call_id: str, agent: str = "", **fields: Any) -> dict[str, Any]:
+    """Return what Claude Code 2.1.330 writes after a failed call; `agent` is the subagent that made it."""
+    acting = {"agent_id": agent, "agent_type": "general-purpose"} if agent else {}
+    return tool_event(call_id, **{**FAILED, "error": "Exit code 3\nno such column: x", **acting, **fields})
+
+
+def ended(agent: str) -> dict[str, Any]:
+    given = {"session_id": "s1", "hook_event_name": "SubagentStop", "stop_hook_active": False}
+    return {**given, "agent_id": agent, "agent_type": "general-purpose", "last_assistant_message": "Done."}
+
+
+def test_what_one_subagent_failed_at_is_not_held_against_another(
+    tb: Tellback, settings: Settings, start_workers: StartWorkers
+) -> None:
+    start_workers(1, queues="events")
+    started = {"session_id": "s1", "hook_event_name": "SubagentStart", "agent_id": "a1", "agent_type": "Explore"}
+    assert run_hook(settings, started, PATIENT, event="subagent-start") == b""
+    for n, agent in enumerate(["a1", "a2", ""]):
+        answer = run_hook(settings, failed_call(f"t{n}", agent), PATIENT, event="post-tool-use-failure")
+        assert answer == b"", "one failure of each is a streak of none"
+    assert run_hook(settings, failed_call("t3", "a2"), PATIENT, event="post-tool-use-failure") == b""
+    said = context_of(run_hook(settings, failed_call("t4", "a2"), PATIENT, event="post-tool-use-failure"))
+    assert "3 times" in said, "its own third, of five in the session"
+    mailbox = Evaluations(tb.context.database, tb.context.layout.of("s1"))
+    counted = {name: mailbox.counts(EvaluationId("s1", "agent", name)).errors for name in ("s1", "s1/a1", "s1/a2")}
+    assert counted == {"s1": 1, "s1/a1": 1, "s1/a2": 3}
+    calls = [entry["evaluation"] for entry in tb.history("s1") if entry["kind"] == "tool_call"]
+    assert calls == ["s1/a1", "s1/a2", "s1", "s1/a2", "s1/a2"], "the session's history is one"
+    assert troubles(settings) == ""
+
+
+@pytest.mark.usefixtures("tb")
+def test_the_main_agent_reads_once_of_a_subagent_that_ended_failing_and_of_no_other(
+    settings: Settings, start_workers: StartWorkers, tmp_path: Path
+) -> None:
+    start_workers(1, queues="events")
+    run_hook(settings, failed_call("t1", "a1"), PATIENT, event="post-tool-use-failure")
+    run_hook(settings, ended("a1"), PATIENT, event="subagent-stop")
+    for n in (2, 3):
+        run_hook(settings, failed_call(f"t{n}", "a2"), PATIENT, event="post-tool-use-failure")
+    (tmp_path / "off.toml").write_text("subagents = false")
+    run_hook(settings, ended("a2"), PATIENT, f"--config={tmp_path / 'off.toml'}", event="subagent-stop")
+    assert run_hook(settings, tool_event("t4"), PATIENT) == b"", "one failure is no news, and a switch turns it off"
+    assert run_hook(settings, ended("a2"), PATIENT, event="subagent-stop") == b""
+    assert run_hook(settings, tool_event("t5", agent_id="a3"), PATIENT) == b"", "it is the main agent's to know"
+    assert run_hook(settings, tool_event("t6", session_id="s2"), PATIENT) == b""
+    assert context_of(run_hook(settings, tool_event("t7"), PATIENT)) == (
+        "[Feedback - Subagent]\n\nThe subagent general-purpose has ended; its last 2 tool calls failed.\n\n- Calls: 2\n"
+        "- Last error: Exit code 3 no such column: x\n\n→ Check what it reports before you build on it."
+    )
+    assert b"Subagent" not in run_hook(settings, tool_event("t8"), PATIENT)
+    assert troubles(settings) == ""
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> str:
+    path = tmp_path / "policy.toml"
+    path.write_text("[deny_repeated_failures]\nafter = 2\n")
+    return f"--policy={path}"
+
+
+def about_to(**fields: Any) -> dict[str, Any]:
+    return tool_event("next", hook_event_name="PreToolUse", tool_response=None, **fields)
+
+
+@pytest.mark.usefixtures("tb")
+def test_a_call_that_is_certain_to_repeat_a_failure_is_denied_with_the_reason_where_a_policy_says_so(
+    settings: Settings, start_workers: StartWorkers, policy: str
+) -> None:
+    start_workers(1, queues="events")
+
+    def asked(*arguments: str, **fields: Any) -> bytes:
+        return run_hook(settings, about_to(**fields), PATIENT, *arguments, event="pre-tool-use")
+
+    run_hook(settings, failed_call("t1"), PATIENT, event="post-tool-use-failure")
+    assert asked(policy) == b"", "one failure proves nothing"
+    run_hook(settings, tool_event("t2", tool_name="Read", tool_input={"file_path": "/a"}), PATIENT)
+    run_hook(settings, failed_call("t3"), PATIENT, event="post-tool-use-failure")
+    assert asked() == b"", "off without a policy"
+    found = json.loads(asked(policy))["hookSpecificOutput"]
+    assert (found["hookEventName"], found["permissionDecision"]) == ("PreToolUse", "deny")
+    assert "failed 2 times in the same way" in found["permissionDecisionReason"]
+    assert "Exit code 3 no such column: x" in found["permissionDecisionReason"]
+    for other in ({"agent_id": "a1"}, {"tool_input": {"command": "pytest -q -x"}}, {"session_id": "s2"}):
+        assert asked(policy, **other) == b""
+    edit = tool_event("t4", tool_name="Edit", tool_input={"file_path": "/a"}, agent_id="a1")
+    run_hook(settings, edit, PATIENT)
+    assert asked(policy) == b"", "a change by any agent of the session may have mended it"
+    assert troubles(settings) == ""
+
+
+@pytest.mark.parametrize("address", ["redis://127.0.0.1:1/0", "unix:///nowhere"])
+def test_without_redis_no_call_is_denied(address: str, settings: Settings, policy: str) -> None:
+    answer = run_hook(settings, about_to(), policy, f"--redis-url={address}", event="pre-tool-use")
+    assert (answer, troubles(settings)) == (b"", "")

@@ -1,0 +1,341 @@
+"""lingering: a process that stays with consumed streams, against a real Redis and in real workers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from itertools import count
+
+import pytest
+from celery import Celery
+
+from tellback import Tellback
+from tellback.broker import KEY_PREFIX
+from tellback.contracts.codec import encode
+from tellback.contracts.guidance import ToolInvoked
+from tellback.contracts.message import new_event_id
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.dead_letters import DeadLetters
+from tellback.state.intake import Intake, IntakeEntry, Lease, committed
+from tellback.state.keys import Layout, Shard, stream_of
+from tellback_workers import linger as module
+from tellback_workers.app import config
+from tellback_workers.consumer import Consumer
+from tellback_workers.linger import MAX_BUSY_CHECKS, Lingerer, QueuePressure
+from tellback_workers.wakeups import next_messages
+from tests.support.acknowledge import acknowledge
+from tests.support.clocks import later
+from tests.support.tool_calls import calls
+from tests.support.waiting import wait_until
+from tests.support.workers import StartWorkers
+
+FAMILY = Family.EVENTS
+
+
+class OrderRecorder:
+    """Acknowledges what it is given, in the order in which it came."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.tools: list[str] = []
+        self.lost: str | None = None
+        self.when_applied: Callable[[], None] = lambda: None
+
+    def ready(self) -> None:
+        """Always."""
+
+    def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
+        for entry in entries:
+            assert isinstance(entry.message, ToolInvoked)
+            if entry.message.tool == self.lost:
+                self.lost = None
+                self.database.command("DEL", lease.key)  # it ran out, as for a process that was stopped for long
+            self.tools.append(entry.message.tool)
+            self.when_applied()
+        committed(self.database.run(acknowledge(lease, entries)))
+
+
+class LingerBench:
+    """A standby in a thread, told from outside when it is needed elsewhere."""
+
+    def __init__(self, database: Database, layout: Layout) -> None:
+        self.database = database
+        self.layout = layout
+        self.intake = Intake(database, layout)
+        self.intake.ensure_groups()
+        self.recorder = OrderRecorder(database)
+        self.consumer = Consumer(self.intake, DeadLetters(database, layout), self.recorder, lease_seconds=5, batch=500)
+        self.needed = False
+        self.due: list[Shard] | None = None
+
+    def linger(self, *, idle_seconds: float = 60, batch: int = 500, lease_seconds: float = 5) -> list[Shard]:
+        lingerer = Lingerer(
+            self.intake,
+            self.consumer,
+            lambda: self.needed,
+            lease_seconds=lease_seconds,
+            idle_seconds=idle_seconds,
+            batch=batch,
+        )
+        self.due = lingerer.linger(self.layout.all, FAMILY)
+        return self.due
+
+    @contextmanager
+    def attending(self, **options: float) -> Generator[None]:
+        """While all streams are lingered on by a thread, which ends with the context."""
+        thread = threading.Thread(target=self.linger, kwargs=options)
+        thread.start()
+        try:
+            wait_until(lambda: self.attended() == len(self.layout.all), "all streams are lingered on")
+            yield
+        finally:
+            self.needed = True
+            thread.join(10)
+            assert not thread.is_alive()
+
+    def attended(self) -> int:
+        return sum(
+            self.database.command("GET", shard.key("wakeup", FAMILY)) == b"lingering" for shard in self.layout.all
+        )
+
+    def append(self, shard: int, *tools: str) -> None:
+        for tool in tools:
+            event = ToolInvoked(event_id=new_event_id(), session="s", evaluation="e", tool=tool)
+            self.database.command("XADD", stream_of(self.layout.shard(shard), FAMILY), "*", "m", encode(event))
+
+
+@pytest.fixture
+def bench(database: Database, layout: Layout) -> LingerBench:
+    return LingerBench(database, layout)
+
+
+def test_what_comes_is_applied_in_order_without_a_wakeup(bench: LingerBench, layout: Layout) -> None:
+    with bench.attending():
+        for number in range(50):
+            bench.append(0, f"a{number}")
+            bench.append(3, f"b{number}")
+            assert bench.intake.try_mark_pending(layout.shard(0), FAMILY) == "lingering"
+        wait_until(lambda: len(bench.recorder.tools) == 100, "all are applied")
+    assert [tool for tool in bench.recorder.tools if tool[0] == "a"] == [f"a{n}" for n in range(50)]
+    assert [tool for tool in bench.recorder.tools if tool[0] == "b"] == [f"b{n}" for n in range(50)]
+    assert bench.due == []
+    assert not any(bench.intake.lengths().values())
+
+
+def test_a_wakeup_that_comes_late_takes_no_pending_marker_away(bench: LingerBench, layout: Layout) -> None:
+    with bench.attending():
+        assert bench.intake.take_lease(layout.shard(0), FAMILY, 5) is None
+        assert bench.intake.try_mark_pending(layout.shard(0), FAMILY) == "lingering"
+
+
+def test_who_leaves_gives_streams_and_tokens_back(bench: LingerBench, layout: Layout) -> None:
+    with bench.attending():
+        pass
+    assert bench.attended() == 0
+    assert bench.intake.try_mark_pending(layout.shard(1), FAMILY) == "due"
+    assert bench.intake.take_lease(layout.shard(1), FAMILY, 5) is not None
+
+
+def test_it_ends_when_it_is_quiet(bench: LingerBench) -> None:
+    assert bench.linger(idle_seconds=0.05) == []
+    assert bench.attended() == 0
+
+
+def test_a_message_that_is_on_its_way_ends_nothing_and_one_that_stays_does(bench: LingerBench) -> None:
+    """Of those that follow each other some other process takes one after the other."""
+    left = [{b"1"}, {b"2"}, {b"3", b"x"}, set[bytes](), {b"x"}, {b"4"}, {b"5"}, {b"6", b"5"}]
+    queue = QueuePressure(lambda: frozenset(left.pop(0)))
+    lingerer = Lingerer(bench.intake, bench.consumer, queue.needs_worker, lease_seconds=5, idle_seconds=60, batch=500)
+    lingerer.linger(bench.layout.all, FAMILY)
+    assert left == []
+
+
+def test_where_others_never_come_to_the_end_of_the_queue_one_more_is_needed() -> None:
+    numbers = count()
+    queue = QueuePressure(lambda: frozenset([b"%d" % next(numbers)]))
+    assert [queue.needs_worker() for _ in range(MAX_BUSY_CHECKS)] == [*[False] * (MAX_BUSY_CHECKS - 1), True]
+
+
+def test_what_is_next_in_each_queue_is_read_and_stays(tb: Tellback, settings: Settings) -> None:
+    app = Celery(set_as_current=False)
+    app.conf.update(config(settings))
+    app.amqp.queues.select(["events", "turns"])
+    assert next_messages(app) == frozenset()
+    for number in range(2):
+        app.send_task("t", (number,), queue="events", ignore_result=True)
+    app.send_task("t", queue="commands", ignore_result=True)
+    (first,) = next_messages(app)
+    assert next_messages(app) == {first}
+    assert tb.context.database.command("RPOP", f"{KEY_PREFIX}events") == first
+    (second,) = next_messages(app)
+    assert second != first
+    app.close()
+
+
+def test_a_stream_that_another_consumes_is_left_until_it_is_free(bench: LingerBench, layout: Layout) -> None:
+    other = bench.intake.take_lease(layout.shard(2), FAMILY, 60)
+    assert other is not None
+    thread = threading.Thread(target=bench.linger)
+    thread.start()
+    try:
+        wait_until(lambda: bench.attended() == 3, "the others are lingered on")
+        bench.append(2, "later")
+        bench.append(1, "first")
+        wait_until(lambda: bench.recorder.tools == ["first"], "what is ours is applied")
+        bench.intake.release(other)
+        wait_until(lambda: bench.recorder.tools == ["first", "later"], "what was the other's is applied")
+    finally:
+        bench.needed = True
+        thread.join(10)
+
+
+def test_what_a_dead_consumer_left_is_applied_first(bench: LingerBench, layout: Layout) -> None:
+    bench.append(0, "left", "fresh")
+    lease = bench.intake.take_lease(layout.shard(0), FAMILY, 60)
+    assert lease is not None
+    assert len(bench.intake.read_new(lease, 1)) == 1
+    bench.intake.release(lease)
+    with bench.attending():
+        wait_until(lambda: len(bench.recorder.tools) == 2, "both are applied")
+    assert bench.recorder.tools == ["left", "fresh"]
+
+
+def test_a_stream_whose_recovery_takes_long_is_given_up_before_new_entries_are_read(
+    bench: LingerBench, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is new would be applied before the rest of what a dead consumer left."""
+    bench.append(0, "left", "left too", "fresh")
+    lease = bench.intake.take_lease(layout.shard(0), FAMILY, 60)
+    assert lease is not None
+    assert len(bench.intake.read_new(lease, 2)) == 2
+    bench.intake.release(lease)
+    bench.recorder.when_applied = lambda: later(monkeypatch, 2)  # of a lease of five seconds
+    assert bench.linger(idle_seconds=1) == [layout.shard(0)]
+    assert bench.recorder.tools == ["left"]
+    bench.recorder.when_applied = lambda: None
+    assert bench.linger(idle_seconds=0.1) == []
+    assert bench.recorder.tools == ["left", "left too", "fresh"]
+
+
+def test_a_lease_that_was_lost_costs_its_stream_only_the_rest_of_it(bench: LingerBench) -> None:
+    bench.recorder.lost = "b"
+    with bench.attending():
+        bench.append(0, "a", "b")
+        bench.append(1, "c")
+        wait_until(lambda: {"a", "b", "c"} <= set(bench.recorder.tools), "each is applied")
+        wait_until(lambda: not any(bench.intake.lengths().values()), "each is acknowledged")
+
+
+def test_leases_are_kept_for_as_long_as_it_stays(
+    bench: LingerBench, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extended: list[int] = []
+    extend = bench.intake.renew_lingering
+
+    def counted(leases: Sequence[Lease], seconds: float) -> list[Lease]:
+        extended.append(len(leases))
+        return extend(leases, seconds)
+
+    monkeypatch.setattr(bench.intake, "renew_lingering", counted)
+    with bench.attending(lease_seconds=0.5):
+        lease = layout.shard(0).key("lease", FAMILY)
+        fence = bench.database.command("GET", lease)
+        wait_until(lambda: len(extended) >= 8, "twice the lease has passed")
+        assert bench.database.command("GET", lease) == fence
+        assert bench.attended() == 4
+
+
+def test_a_backlog_is_left_to_several_processes(bench: LingerBench, layout: Layout) -> None:
+    bench.append(0, *map(str, range(40)))
+    bench.append(1, *map(str, range(60)))
+    assert bench.linger(batch=20) == [layout.shard(0), layout.shard(1)]
+    assert bench.attended() == 0
+
+
+def test_a_stream_that_nobody_serves_is_found_when_a_lingerer_died(bench: LingerBench, layout: Layout) -> None:
+    """Its token and lease end with it; then the rounds find the stream, as they find any other."""
+    assert len(bench.intake.lease_to_linger(layout.all, FAMILY, 0.2)) == 4
+    bench.append(0, "a")
+    assert bench.intake.idle_streams() == []
+    wait_until(lambda: bench.intake.idle_streams() == [(layout.shard(0), FAMILY)], "the round finds it")
+
+
+def publish(tb: Tellback, count: int) -> None:
+    for _ in range(count):
+        tb.context.publisher.publish(
+            ToolInvoked(event_id=new_event_id(), session="s", prompt="p", evaluation="e", tool="t")
+        )
+        tb.flush()
+
+
+def attended_by_worker(tb: Tellback) -> bool:
+    shard = tb.context.layout.of("s")
+    return bool(tb.context.database.command("GET", shard.key("wakeup", FAMILY)) == b"lingering")
+
+
+def test_a_worker_stands_by_and_its_death_loses_and_repeats_nothing(
+    tb: Tellback, start_workers: StartWorkers, settings_env: dict[str, str]
+) -> None:
+    first = start_workers(queues="events,sweeps", env=settings_env)
+    publish(tb, 1)
+    wait_until(lambda: attended_by_worker(tb), "the worker lingers")
+    publish(tb, 20)
+    wait_until(lambda: calls(tb) == 21, "what came is applied")
+    assert first.log().count(" received") < 10, "each entry had a wake-up of its own"
+    first.kill()
+    publish(tb, 20)
+    start_workers(queues="events,sweeps", env=settings_env)
+    wait_until(lambda: calls(tb) == 41, "the next worker goes on", timeout=30)
+
+
+@pytest.fixture
+def settings_env() -> dict[str, str]:
+    return {"TELLBACK_LINGER": "30"}
+
+
+def test_a_worker_that_is_asked_to_stop_does_not_stay(
+    tb: Tellback, start_workers: StartWorkers, settings_env: dict[str, str]
+) -> None:
+    workers = start_workers(queues="events", env=settings_env)
+    publish(tb, 1)
+    wait_until(lambda: attended_by_worker(tb), "the worker lingers")
+    process = workers.processes[0]
+    process.terminate()
+    assert process.wait(timeout=20) == 0
+    assert not attended_by_worker(tb)
+
+
+def test_other_work_of_the_worker_takes_the_process_that_stands_by(
+    tb: Tellback, start_workers: StartWorkers, settings_env: dict[str, str]
+) -> None:
+    """Of two processes one runs a command for long, and the other lingers: a second command does not wait for it."""
+    start_workers(queues="events,commands", env=settings_env)
+    long = tb.submit(["sleep", "60"], session="s")
+    wait_until(lambda: tb.context.database.command("ZCARD", tb.context.layout.of("s").key("running")), "it runs")
+    publish(tb, 1)
+    wait_until(lambda: attended_by_worker(tb), "the other process lingers")
+    assert tb.submit(["true"], session="s").wait(timeout=20).succeeded
+    long.cancel()
+    long.wait(timeout=20)
+
+
+def test_a_worker_of_one_process_does_not_linger(
+    tb: Tellback, start_workers: StartWorkers, settings_env: dict[str, str], database: Database
+) -> None:
+    workers = start_workers(queues="events", env=settings_env, concurrency=1)
+    publish(tb, 3)
+    wait_until(lambda: calls(tb) == 3, "they are applied")
+    wait_until(lambda: database.command("LLEN", f"{KEY_PREFIX}events") == 0, "no wake-up is left")
+    wait_until(lambda: workers.log().count("succeeded") == workers.log().count("received"), "no task goes on")
+    assert not attended_by_worker(tb)
+
+
+def test_more_streams_than_one_reads_are_left_to_others(bench: LingerBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_STREAMS", 2)
+    bench.append(0, "a")
+    bench.append(3, "b")
+    bench.linger(idle_seconds=0.05)
+    assert bench.recorder.tools == ["a"]

@@ -1,0 +1,155 @@
+"""A reply is lost, the event is spooled, and much later it is sent again: it is in the stream once, and counts once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+
+from tellback import Settings, Tellback, connect
+from tellback.contracts.guidance import ToolInvoked
+from tellback.contracts.message import new_event_id
+from tellback.names import Family
+from tellback.state.database import Database
+from tellback.state.evaluation_codec import EvaluationId
+from tellback.state.evaluations import Evaluations
+from tellback.state.keys import Layout, mark_of, stream_of
+from tellback.state.script_calls import Script
+from tests.support.lost_replies import LossyLink, lossy_link
+from tests.support.redis_server import RedisServer
+from tests.support.signals import Bench, item
+from tests.support.waiting import wait_until
+
+ID = EvaluationId("s1", "p", "e1")
+MANY = 1_001_000  # ten times what two generations of ids hold
+
+
+def call(tool: str = "t") -> ToolInvoked:
+    return ToolInvoked(event_id=new_event_id(), session="s1", prompt="p", evaluation="e1", tool=tool)
+
+
+@pytest.fixture
+def link(redis_server: RedisServer, database: Database) -> Iterator[LossyLink]:  # noqa: ARG001 - an emptied Redis
+    with lossy_link(redis_server.port) as link:
+        yield link
+
+
+@pytest.fixture
+def host(link: LossyLink, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tellback]:
+    """A client beyond the link, which tries again when it is told to."""
+    monkeypatch.setattr("tellback.messaging.publisher.RETRY_SECONDS", 3_600.0)
+    with connect(settings=msgspec.structs.replace(settings, redis_url=link.url, publish_delay=60.0)) as tb:
+        yield tb
+
+
+def lose_the_reply(host: Tellback, link: LossyLink) -> None:
+    """Have what is buffered appended, and spooled since nobody says so."""
+    # Lest its absence is what is lost.
+    host.context.database.command("SCRIPT", "LOAD", Script("intake/append_events").source)
+    link.losing = True
+    host.flush()
+    link.losing = False
+    assert link.lost >= 1
+    assert host.context.publisher.spooled
+
+
+def send_again(host: Tellback) -> None:
+    host.flush()
+    assert not host.context.publisher.spooled
+
+
+def calls(database: Database, layout: Layout) -> int:
+    return Evaluations(database, layout.of("s1")).counts(ID).calls
+
+
+def forget_ids(database: Database, *keys: str) -> None:
+    """Do what two rotations do: the first ids are in neither generation."""
+    assert database.command("DEL", *keys) >= 1
+
+
+def test_an_event_sent_again_after_its_id_was_forgotten_counts_once(
+    host: Tellback, link: LossyLink, database: Database, layout: Layout, consume: Callable[[], None]
+) -> None:
+    host.context.publisher.publish(call())
+    lose_the_reply(host, link)
+    consume()
+    assert calls(database, layout) == 1
+    forget_ids(database, layout.of("s1").key("seen", "s1", "p", "e1"))
+    send_again(host)
+    assert database.command("XLEN", stream_of(layout.of("s1"), Family.EVENTS)) == 0
+    host.context.publisher.publish(call())
+    host.flush()
+    consume()
+    assert calls(database, layout) == 2
+
+
+def test_a_signal_sent_again_after_its_id_was_forgotten_counts_once(
+    host: Tellback, link: LossyLink, database: Database, layout: Layout, bench: Bench
+) -> None:
+    host.bank("b").signal([item("f", "a", "helpful")])
+    lose_the_reply(host, link)
+    bench.consume()
+    assert host.bank("b").fact_stats("f").usefulness_score == pytest.approx(0.65)
+    forget_ids(database, layout.of("b").key("sigseen", "b"))
+    send_again(host)
+    bench.consume()
+    assert host.bank("b").fact_stats("f").usefulness_score == pytest.approx(0.65, abs=1e-6)
+
+
+def test_what_another_process_adopts_is_appended_once(
+    host: Tellback, link: LossyLink, tb: Tellback, database: Database, layout: Layout, settings: Settings
+) -> None:
+    """The file names its writer, so the mark is that of the process that is gone."""
+    stream = stream_of(layout.of("s1"), Family.EVENTS)
+    for number in range(3):
+        host.context.publisher.publish(call(f"t{number}"))
+    lose_the_reply(host, link)
+    writer = host.context.publisher._writer
+    host.context.publisher._closed = True  # it dies: nothing is sent at its end
+    for lane in host.context.publisher._lanes.values():
+        lane.close()
+    assert database.command("XLEN", stream) == 3
+    tb.context.publisher.publish(call("next"))
+    tb.flush()
+    tools = [msgspec.json.decode(fields[1])["tool"] for _, fields in database.command("XRANGE", stream, "-", "+")]
+    assert tools == ["t0", "t1", "t2", "next"]
+    assert database.command("GET", mark_of(stream, writer)) == b"3"
+    assert not list(settings.data_path.rglob("*.spool"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_200)
+def test_an_event_sent_again_after_a_million_others_counts_once(
+    host: Tellback, link: LossyLink, tb: Tellback, database: Database, layout: Layout, consume: Callable[[], None]
+) -> None:
+    host.context.publisher.publish(call())
+    lose_the_reply(host, link)
+    for first in range(0, MANY, 50_000):
+        for _ in range(first, min(MANY, first + 50_000)):
+            tb.context.publisher.publish(call())
+        consume()
+    assert calls(database, layout) == MANY + 1
+    send_again(host)
+    consume()
+    wait_until(lambda: database.command("XLEN", stream_of(layout.of("s1"), Family.EVENTS)) == 0, "all is applied")
+    assert calls(database, layout) == MANY + 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_200)
+def test_a_signal_sent_again_after_a_million_others_counts_once(
+    host: Tellback, link: LossyLink, tb: Tellback, bench: Bench
+) -> None:
+    host.bank("b").signal([item("f", "a", "helpful")])
+    lose_the_reply(host, link)
+    for _ in range(0, MANY, 13_000):
+        tb.bank("b").signal(item(f"g{number % 50}", "a") for number in range(13_000))
+        tb.flush()
+        bench.consume()
+    assert host.bank("b").fact_stats("f").usefulness_score == pytest.approx(0.65, abs=1e-4)
+    send_again(host)
+    bench.consume()
+    stats = host.bank("b").fact_stats("f")
+    assert stats.usefulness_score == pytest.approx(0.65, abs=1e-4)
+    assert stats.signal_count == 1

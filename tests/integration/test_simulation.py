@@ -1,0 +1,188 @@
+"""The simulation: seeds that pass, runs that repeat exactly, and mended faults that it finds when they are put back.
+
+`make test` plays 200 seeds, more of the scenarios whose runs are short; the slow test plays 40 others of each.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from tests.simulation.clock_steps import ClockScenario
+from tests.simulation.put_back import PUT_BACK
+from tests.simulation.runs import SCENARIOS, SeedRun, play_seed, run_seed, shrunk
+from tests.simulation.server import VirtualServer
+from tests.support.waiting import wait_until
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+QUICK_SEEDS: Final = {
+    "clock": 12,
+    "commands": 8,
+    "exhaustion": 38,
+    "guidance": 12,
+    "lost-tail": 5,
+    "outbox": 34,
+    "publishing": 78,
+    "signals": 5,
+    "turns": 8,
+}
+SLOW_SEEDS: Final = 40  # of each scenario
+PRINT_DIGEST: Final = """
+import sys, tempfile
+from pathlib import Path
+from tests.integration.test_simulation import digest
+from tests.simulation.server import VirtualServer
+with tempfile.TemporaryDirectory() as folder, VirtualServer.start(Path(folder)) as server:
+    print(digest(server, Path(folder)))
+"""
+
+
+class Search(NamedTuple):
+    """The seeds among which a fault that is put back must be found, and its symptom."""
+
+    first: int
+    seeds: int
+    symptom: str
+
+
+SEARCHES: Final = {
+    "1": Search(5, 1, "is in no index"),  # the first seed that finds it
+    "2": Search(0, 30, "events lost"),
+    "3": Search(0, 50, "events twice"),
+    "6": Search(0, 5, "with a full Redis"),
+    "7": Search(0, 2, "seconds between deadline and fallback"),
+    "applied ids forgotten": Search(11, 1, "signals counted"),
+    "taken without an operation": Search(11, 1, "delivered"),
+    "fallback beside an answer": Search(0, 1, "taken again"),
+    "claimed within the lease of another": Search(3, 1, "within the lease of attempt"),
+    "clusters of a lost tail kept": Search(47, 1, "no cluster"),
+    "stored beside the loss": Search(41, 1, "records"),
+    "left running by a frozen worker": Search(30, 1, "overlap"),
+}
+SLOW: Final = {"1", "clusters of a lost tail kept"}
+WATCHING: Final = "tellback-call-deadline"  # a thread of a client that outlives its last call by two seconds
+
+# Processes that are killed close nothing: their files and connections are left to the garbage collector.
+pytestmark = [
+    pytest.mark.timeout(900),  # a run is work, not waiting: on a busy machine it takes ten times as long
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _alone() -> Iterator[None]:
+    """Meet no thread of an earlier test, which would sleep on the simulation's clock; later tests meet no warnings."""
+    wait_until(lambda: not any(thread.name == WATCHING for thread in threading.enumerate()), "calls are still watched")
+    yield
+    gc.collect()
+
+
+@pytest.fixture(scope="session")
+def virtual_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualServer]:
+    """A redis-server of this test process, whose clock is the simulation's."""
+    if shutil.which("cc") is None or not sys.platform.startswith("linux"):
+        reason = "the clock of simulated runs needs Linux and a C compiler: apt-get install gcc libc6-dev"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with VirtualServer.start(tmp_path_factory.mktemp("virtual")) as server:
+        yield server
+
+
+def digest(server: VirtualServer, folder: Path) -> str:
+    """Return a checksum of the decisions and events of a run of each scenario."""
+    runs = [play_seed(server, folder, 3, scenario) for scenario in sorted(SCENARIOS)]
+    assert all(run.taken for run in runs)
+    return hashlib.sha256(repr([(run.taken, run.trace) for run in runs]).encode()).hexdigest()
+
+
+def found(server: VirtualServer, folder: Path, fault: str) -> SeedRun:
+    """Return the first failure among the seeds in which this fault must be found; it must be put back."""
+    scenario, (first, seeds, symptom) = PUT_BACK[fault][0], SEARCHES[fault]
+    runs = (run_seed(server, folder, seed, scenario) for seed in range(first, first + seeds))
+    failure = next((run for run in runs if run is not None), None)
+    assert failure is not None, f"no seed of {first} to {first + seeds - 1} finds fault {fault}"
+    assert symptom in str(failure.error)
+    return failure
+
+
+def failures(server: VirtualServer, folder: Path, scenario: str, seeds: range) -> list[str]:
+    runs = (run_seed(server, folder, seed, scenario) for seed in seeds)
+    return [f"python -m tests.simulation --scenario {scenario} --replay {run.seed}: {run.error}" for run in runs if run]
+
+
+@pytest.mark.parametrize("scenario", sorted(SCENARIOS))
+def test_seeds_of_each_scenario_pass(virtual_server: VirtualServer, tmp_path: Path, scenario: str) -> None:
+    assert failures(virtual_server, tmp_path, scenario, range(QUICK_SEEDS[scenario])) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", sorted(SCENARIOS))
+def test_many_seeds_of_each_scenario_pass(virtual_server: VirtualServer, tmp_path: Path, scenario: str) -> None:
+    assert failures(virtual_server, tmp_path, scenario, range(1000, 1000 + SLOW_SEEDS)) == []
+
+
+@pytest.mark.slow
+def test_a_seed_repeats_its_run_exactly_whatever_the_hashes_of_text(
+    virtual_server: VirtualServer, tmp_path: Path
+) -> None:
+    here = digest(virtual_server, tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", PRINT_DIGEST],
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == here
+
+
+def test_a_key_that_is_not_declared_fails_its_run(
+    virtual_server: VirtualServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stray(ClockScenario):
+        def play(self) -> None:
+            self.world.database.command("SET", "tb:{default:0}:stray", 1)
+
+    monkeypatch.setitem(SCENARIOS, "clock", Stray)
+    failure = run_seed(virtual_server, tmp_path, 0, "clock")
+    assert failure is not None
+    assert "no family 'stray' is declared" in str(failure.error)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(fault, marks=[pytest.mark.slow] if fault in SLOW else []) for fault in PUT_BACK],
+)
+def test_a_mended_fault_is_found_when_it_is_put_back(virtual_server: VirtualServer, tmp_path: Path, fault: str) -> None:
+    """The failing seed replays from its decisions alone, and passes once the fault is mended again."""
+    scenario, put_back = PUT_BACK[fault]
+    with put_back():
+        failure = found(virtual_server, tmp_path, fault)
+        again = run_seed(virtual_server, tmp_path, failure.seed, scenario, only=failure.taken)
+        assert again == failure
+    assert run_seed(virtual_server, tmp_path, failure.seed, scenario) is None
+
+
+def test_shrinking_keeps_the_failure(virtual_server: VirtualServer, tmp_path: Path) -> None:
+    """Five of 204 decisions lose events after a fork: the switches between its first two threads."""
+    _, put_back = PUT_BACK["2"]
+    with put_back():
+        failure = run_seed(virtual_server, tmp_path, 29, "publishing")
+        assert failure is not None
+        small = shrunk(virtual_server, tmp_path, failure)
+        assert "events lost" in str(small.error)
+        assert len(small.taken) < len(failure.taken) / 4
+        assert run_seed(virtual_server, tmp_path, small.seed, small.scenario, only=small.taken) == small

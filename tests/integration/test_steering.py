@@ -1,0 +1,177 @@
+"""Seeing and steering commands: `tellback ps`, `cancel`, `waive` and `audit`, on a real Redis without workers."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tellback import CommandRecord, InvalidInput, NotFound, Settings, Tellback
+from tellback.cli.app import app
+from tellback.commands.record import CommandAttempt, record_without_run
+from tellback.state.audit import AuditLog
+from tellback.state.jobs import JobClaimant, JobLease, Jobs
+from tellback.state.keys import Layout
+from tests.support.commands import TOOL
+from tests.support.jobs import AUTHOR, Queue
+
+
+@pytest.fixture
+def layout(tb: Tellback) -> Layout:
+    return tb.context.layout
+
+
+@pytest.fixture
+def session(layout: Layout) -> str:
+    """A session of the first shard, where `queue` puts commands."""
+    return next(f"s{n}" for n in range(99) if layout.of(f"s{n}").index == 0)
+
+
+def tool(settings: Settings, *arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(app, [*arguments, "--redis-url", settings.redis_url], env={"COLUMNS": "250"})
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def rows(settings: Settings, *arguments: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in tool(settings, *arguments, "--json").splitlines()]
+
+
+def leased(jobs: Jobs) -> JobLease:
+    lease = jobs.lease(JobClaimant("*", seconds=60, worker="w@alpha", host="alpha"))
+    assert lease is not None
+    return lease
+
+
+def failed(jobs: Jobs, queue: Queue, session: str) -> CommandRecord:
+    """A stored record of a command that could not run."""
+    queue.put(session, "bad", argv=["pytest", "-q"])
+    lease = leased(jobs)
+    record = record_without_run(lease.submitted, "timed out after 30 s", CommandAttempt(1, "alpha", "w@alpha"))
+    assert jobs.finish(lease, record)
+    return record
+
+
+def test_unfinished_commands_are_listed_wherever_they_are(
+    tb: Tellback, settings: Settings, jobs: Jobs, queue: Queue, session: str
+) -> None:
+    """Running with host and time, queued, and submitted to a team that nobody serves."""
+    queue.put(session, "first", argv=["make", "-j4"], note="may take long")
+    leased(jobs)
+    queue.put(session, "second")
+    waiting = tb.submit(["true"], session="elsewhere")
+    tb.flush()
+    found = rows(settings, "ps")
+    assert [(row["command_id"], row["state"]) for row in found] == [
+        ("first", "running"),
+        ("second", "queued"),
+        (waiting.command_id, "submitted"),
+    ]
+    assert (found[0]["host"], found[0]["worker"], found[0]["command"]) == ("alpha", "w@alpha", "make -j4")
+    assert all(row["since"] > 1_700_000_000_000 for row in found)
+    assert [row["command_id"] for row in rows(settings, "ps", "--session", "elsewhere")] == [waiting.command_id]
+    table = tool(settings, "records", session)
+    assert "running" in table
+    assert "alpha" in table
+    assert "queued" in table
+
+
+def test_a_command_is_cancelled_by_its_id_and_the_log_says_by_whom(
+    tb: Tellback, settings: Settings, queue: Queue, session: str
+) -> None:
+    """A queued one ends in a record; one that no worker has seen never starts."""
+    queue.put(session, "queued")
+    waiting = tb.submit(["true"], session=session)
+    tb.flush()
+    tool(settings, "cancel", "queued", "--why", "wrong  branch\nagain", "--by", "alice")
+    tool(settings, "cancel", waiting.command_id)
+    (record,) = tb.records(session)
+    assert (record.command_id, record.error) == ("queued", "cancelled before it started")
+    mine, other = rows(settings, "audit", "--session", session)
+    assert (mine["act"], mine["target"], mine["by"]) == ("cancel", "queued", "alice")
+    assert mine["reason"] == "wrong branch again"
+    assert "@" in other["by"], "user@host"
+    assert "no unfinished command" in tool(settings, "cancel", "queued", code=1)
+
+
+def test_a_whole_session_is_cancelled(tb: Tellback, settings: Settings, jobs: Jobs, queue: Queue, session: str) -> None:
+    """What runs is asked to stop, what is queued has its record; another session's commands stay."""
+    queue.put(session, "runs")
+    lease = leased(jobs)
+    queue.put(session, "waits")
+    tb.submit(["true"], session="elsewhere")
+    tb.flush()
+    assert {row["command_id"] for row in rows(settings, "cancel", "--session", session)} == {"runs", "waits"}
+    assert jobs.stop_requested(lease, 0.01)
+    assert [row["session"] for row in rows(settings, "ps")] == [session, "elsewhere"], "the running one stops by itself"
+    tool(settings, "cancel", code=2)
+
+
+def test_a_waived_failure_no_longer_refuses_and_everything_says_so(
+    tb: Tellback, settings: Settings, jobs: Jobs, queue: Queue, session: str
+) -> None:
+    """The record, the verdict, the history and the audit log name who and why."""
+    failed(jobs, queue, session)
+    assert "no linked retry" in tool(settings, "gate", session, code=1)
+    said = tool(settings, "waive", "bad", "--session", session, "--why", "flaky password=hunter22x", "--by", "alice")
+    assert "hunter22x" not in said
+    (record,) = tb.records(session)
+    assert record.waiver is not None
+    assert record.waiver.by == "alice"
+    assert record.exit_code is None, "what happened stays"
+    assert f"waived by alice: {record.waiver.reason}" in tool(settings, "gate", session)
+    assert "waived by alice" in tool(settings, "records", session)
+    assert tool(settings, "records", session, "--failed").startswith("Unresolved of")
+    assert [entry["kind"] for entry in tb.history(session)] == ["command", "waiver"]
+    (entry,) = AuditLog(tb.context.database, tb.context.layout).newest(10)
+    assert (entry.act, entry.target, entry.by, entry.session) == ("waive", "bad", "alice", session)
+
+
+def test_what_cannot_be_waived(tb: Tellback, jobs: Jobs, queue: Queue, session: str) -> None:
+    """A success, an unknown command, and anything without a reason; nothing is logged."""
+    record = failed(jobs, queue, session)
+    queue.put(session, "good")
+    lease = leased(jobs)
+    jobs.finish(lease, CommandRecord(**_success(record)))
+    with pytest.raises(InvalidInput, match="succeeded"):
+        tb.waive(session, "good", reason="why not")
+    with pytest.raises(NotFound, match="keeps no record of command other"):
+        tb.waive(session, "other", reason="why not")
+    with pytest.raises(InvalidInput, match="needs a reason"):
+        tb.waive(session, "bad", reason=" ")
+    assert AuditLog(tb.context.database, tb.context.layout).newest(10) == []
+
+
+def _success(record: CommandRecord) -> dict[str, Any]:
+    return {"command_id": "good", "session": record.session, "command": ["true"], "exit_code": 0}
+
+
+def test_a_cancellation_that_does_nothing_is_not_logged(tb: Tellback, jobs: Jobs, queue: Queue, session: str) -> None:
+    """The command had its record already."""
+    failed(jobs, queue, session)
+    queue.put(session, "next")
+    lease = leased(jobs)
+    assert jobs.finish(lease, record_without_run(lease.submitted, "timed out"))
+    assert jobs.cancel(lease.submitted, AUTHOR)[0] == "done"
+    assert AuditLog(tb.context.database, tb.context.layout).newest(10) == []
+
+
+def test_a_session_is_followed_live(tb: Tellback, settings: Settings) -> None:
+    """What was is listed, what comes is printed as it comes, from any loop, until Ctrl-C."""
+    tb.open_turn(channel="web", conversation="c", message_id="m1", text="hi", session="live")
+    command = [*TOOL, "history", "live", "--follow", "--json", "--redis-url", settings.redis_url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
+        try:
+            assert following.stdout is not None
+            assert json.loads(following.stdout.readline())["event"] == "opened"
+            again = tb.open_turn(channel="web", conversation="c", message_id="m2", text="again", session="live")
+            again.no_reply(reason="x")
+            assert [json.loads(following.stdout.readline())["event"] for _ in range(2)] == ["opened", "no_reply"]
+            following.send_signal(signal.SIGINT)
+            assert following.wait(timeout=20) in {0, 130}, "130 if it was printing, and not waiting"
+        finally:
+            following.kill()

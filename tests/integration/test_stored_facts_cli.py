@@ -1,0 +1,130 @@
+"""`tellback bank --remember`, `--forget` and `--remembered`, and `tellback recall` without candidates."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tellback import Tellback
+from tellback.cli.app import app
+from tellback.errors import NotFound
+from tellback.settings import Settings
+from tests.support.signals import Bench, item, serving, signal
+
+
+def run(settings: Settings, *arguments: str, stdin: bytes | None = None) -> Result:
+    options = [*arguments, "--redis-url", settings.redis_url]
+    return CliRunner().invoke(app, options, input=stdin, env={"COLUMNS": "200"})
+
+
+def rows(result: Result) -> list[dict[str, Any]]:
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_facts_are_stored_listed_recalled_and_forgotten(settings: Settings, bench: Bench) -> None:
+    done = run(settings, "bank", "b", "--remember", "near", "--text", "x@10")
+    assert (done.exit_code, done.stdout) == (
+        0, "fact near will be stored in bank b once a worker applies the change\n",
+    )  # fmt: skip
+    assert run(settings, "bank", "b", "--remember", "far", "--text", "-", stdin=b"x@60").exit_code == 0
+    bench.consume()
+    listed = rows(run(settings, "bank", "b", "--remembered", "--json"))
+    assert [(row["fact_id"], row["text"]) for row in listed] == [("far", "x@60"), ("near", "x@10")]
+    assert all(row["at"] > 1_600_000_000_000 for row in listed)
+    assert [row["fact_id"] for row in rows(run(settings, "bank", "b", "--remembered", "--limit", "1", "--json"))] == [
+        "far"
+    ]
+    with serving(bench):
+        hits = rows(run(settings, "recall", "x", "--bank", "b", "--wait", "20", "--json"))
+        table = run(settings, "recall", "x", "--bank", "b", "--wait", "20").stdout
+    assert [(row["fact_id"], row["text"]) for row in hits] == [("near", "x@10"), ("far", "x@60")]
+    assert "x@10" in table
+    forgotten = run(settings, "bank", "b", "--forget", "near")
+    assert "its scores stay" in forgotten.stdout
+    bench.consume()
+    assert [row["fact_id"] for row in rows(run(settings, "bank", "b", "--remembered", "--json"))] == ["far"]
+
+
+def test_recall_explores(settings: Settings, bench: Bench, tb: Tellback) -> None:
+    signal(tb, bench, [item(f"p{i}", "x") for i in range(2) for _ in range(5)])
+    options = ["-c", "p0=0.9", "-c", "p1=0.8", "-c", "new=0.7", "--bank", "b", "--wait", "0", "--limit", "2", "--json"]
+    assert [row["fact_id"] for row in rows(run(settings, "recall", "x", *options))] == ["p0", "p1"]
+    explored = rows(run(settings, "recall", "x", *options, "--exploration", "0.5"))
+    assert [(row["fact_id"], row["explored"]) for row in explored] == [("p0", False), ("new", True)]
+
+
+def test_recall_of_stored_facts_without_a_worker_is_an_error(settings: Settings, bench: Bench, tb: Tellback) -> None:
+    tb.bank("b").remember("f", "x")
+    tb.flush()
+    bench.consume()
+    done = run(settings, "recall", "x", "--bank", "b", "--wait", "0")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "no worker has answered within 0 s: start one for the queue recalls" in done.stderr
+
+
+def test_a_bank_that_holds_nothing_lists_and_recalls_nothing(settings: Settings, database: Any) -> None:
+    del database
+    assert rows(run(settings, "bank", "none", "--remembered", "--json")) == []
+    assert rows(run(settings, "recall", "x", "--bank", "none", "--json")) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["b", "--remember", "f"], "--remember requires the fact's text: --text TEXT, or --text - for standard input"),
+        (["b", "--text", "x"], "use one of --remember, --forget and --remembered; --text goes with --remember"),
+        (["b", "--forget", "f", "--text", "x"], "--text goes with --remember"),
+        (["b", "--forget", "f", "--remembered"], "use one of --remember, --forget and --remembered"),
+        (["b", "--remember", "", "--text", "x"], "fact_id is empty"),
+        (["b", "--remember", "f", "--text", " "], "text is blank"),
+        (["--remembered"], "name a bank: without one"),
+        (["--forget", "f"], "name a bank: without one"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    settings: Settings, database: Any, options: list[str], message: str
+) -> None:
+    del database
+    done = run(settings, "bank", *options)
+    assert done.exit_code == 2, done.output
+    assert message in done.stderr
+
+
+def test_a_text_that_is_no_utf_8_is_refused(settings: Settings, database: Any) -> None:
+    del database
+    done = run(settings, "bank", "b", "--remember", "f", "--text", "-", stdin=b"caf\xe9")
+    assert (done.exit_code, done.stderr) == (2, "tellback: standard input is not UTF-8: byte 4\n")
+
+
+def test_banks_count_the_facts_they_store_also_those_without_a_signal(
+    settings: Settings, bench: Bench, tb: Tellback
+) -> None:
+    """Of such a bank there are figures, until all of its facts are forgotten."""
+    tb.bank("held").remember("f", "x")
+    tb.bank("both").remember("f", "x")
+    tb.bank("both").remember("g", "x")
+    signal(tb, bench, [item("f", "x")], bank="both")
+    signal(tb, bench, [item("f", "x")], bank="signalled")
+    counts = {row["bank"]: (row["stored_facts"], row["facts"]) for row in rows(run(settings, "bank", "--json"))}
+    assert counts == {"signalled": (0, 1), "both": (2, 1), "held": (1, 0)}
+    stats = tb.bank("held").stats()
+    assert (stats.model, stats.dimension, stats.threshold, stats.clusters) == ("angles", 52, 0.85, 0)
+    assert (stats.signal_count, stats.created_at, stats.average_score, stats.most_useful) == (0, None, 0.5, [])
+    [report] = rows(run(settings, "stats", "--bank", "held", "--json"))
+    assert report["stats"]["stored_facts"] == 1
+    assert "Bank held · 0 facts, 1 stored, 0 clusters" in run(settings, "stats", "--bank", "held").stdout
+    assert "stored facts" in run(settings, "bank").stdout
+    assert rows(run(settings, "bank", "held", "--prune-candidates", "--json")) == []
+    for bank in ("held", "both"):
+        for fact_id in ("f", "g"):
+            tb.bank(bank).forget(fact_id)
+    tb.flush()
+    bench.consume()
+    left = {row["bank"]: row["stored_facts"] for row in rows(run(settings, "bank", "--json"))}
+    assert left == {"signalled": 0, "both": 0}
+    with pytest.raises(NotFound, match="no bank 'held'; its first signal or stored fact creates it"):
+        tb.bank("held").stats()

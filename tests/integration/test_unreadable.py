@@ -1,0 +1,337 @@
+"""One stored value that cannot be read, since a newer release wrote it or somebody by hand, costs only itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from tellback import OutgoingResponse, Tellback
+from tellback.client.outbox import open_outbox
+from tellback.names import Family, host_queue
+from tellback.settings import Settings
+from tellback.state.absent_hosts import AbsentHosts
+from tellback.state.bank_stats import BankStatistics
+from tellback.state.database import Database
+from tellback.state.decay import Decay
+from tellback.state.embeddings import Encoders, EncoderState
+from tellback.state.evaluation_codec import EvaluationId
+from tellback.state.evaluations import Evaluations, timer_member
+from tellback.state.intake import Intake
+from tellback.state.job_keys import ANY_POOL
+from tellback.state.jobs import POSTPONE_MS, JobClaimant, JobLease, Jobs
+from tellback.state.keys import Layout, Shard, stream_of
+from tellback.state.presence import Presence, Worker
+from tellback.state.records import Records, read_history
+from tellback.state.shared_changes import SharedChanges
+from tellback.state.tool_health import ToolHealth
+from tellback_workers import jobs as sweeping
+from tellback_workers.decay import run_for
+from tellback_workers.due_timers import DueTimers
+from tellback_workers.jobs import sweep_jobs
+from tellback_workers.loops.guidance import GuidanceLoop
+from tellback_workers.runtime import Runtime
+from tests.support.jobs import Queue
+from tests.support.scores import build_bank
+from tests.support.turns import HELLO, deadline_passes, opened, sent, store, swept
+
+
+@pytest.fixture
+def shard(layout: Layout) -> Shard:
+    return layout.shard(0)
+
+
+def newer(raw: bytes) -> bytes:
+    """What a newer release makes of it: one field more."""
+    return json.dumps(json.loads(raw) | {"a_newer_field": 1}).encode()
+
+
+def session_of(layout: Layout, index: int = 0) -> str:
+    return next(name for name in map(str, range(100)) if layout.of(name).index == index)
+
+
+def newly_queued(database: Database, shard: Shard, command_id: str) -> None:
+    key = shard.key("job", command_id)
+    database.command("HSET", key, "spec", newer(database.command("HGET", key, "spec")))
+
+
+def leased(jobs: Jobs, pool: str = ANY_POOL, seconds: float = 0.001) -> JobLease | None:
+    return jobs.lease(JobClaimant(pool, seconds=seconds, worker="w@test", host="h"))
+
+
+def sweep(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeping, "runtime", lambda: Runtime(settings))
+    monkeypatch.setattr(sweeping, "WATCH", 0.0)  # a loss is decided at first sight
+    sweep_jobs("default")
+
+
+def test_a_lost_command_that_cannot_be_read_keeps_no_other_from_its_record(
+    database: Database,
+    layout: Layout,
+    settings: Settings,
+    jobs: Jobs,
+    queue: Queue,
+    shard: Shard,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is set aside, logged, and recorded by a release that can read it."""
+    session = session_of(layout)
+    for name in ("a", "b", "c"):
+        queue.put(session, name)
+        assert leased(jobs)
+    key = shard.key("job", "b")
+    known = database.command("HGET", key, "spec")
+    newly_queued(database, shard, "b")
+    for name in ("a", "b", "c"):
+        database.command("ZADD", shard.key("running"), "XX", 1, name)
+    sweep(settings, monkeypatch)
+    assert sorted(record.command_id for record in Records(database, layout).last(session)) == ["a", "c"]
+    assert "job.unreadable command_id='b'" in caplog.text
+    left = float(database.command("ZSCORE", shard.key("running"), "b")) - database.now_ms()
+    assert POSTPONE_MS / 2 < left <= POSTPONE_MS
+    database.command("HSET", key, "spec", known)
+    database.command("ZADD", shard.key("running"), "XX", 1, "b")
+    sweep(settings, monkeypatch)
+    assert sorted(record.command_id for record in Records(database, layout).last(session)) == ["a", "b", "c"]
+
+
+def test_a_lost_command_whose_record_cannot_be_stored_keeps_no_other_from_its_own(
+    database: Database,
+    layout: Layout,
+    settings: Settings,
+    jobs: Jobs,
+    queue: Queue,
+    shard: Shard,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spoilt, sound = [name for name in map(str, range(100)) if layout.of(name).index == 0][:2]
+    for session in (spoilt, sound):
+        queue.put(session, f"of-{session}")
+        assert leased(jobs)
+    for place, session in enumerate((spoilt, sound), 1):
+        database.command("ZADD", shard.key("running"), "XX", place, f"of-{session}")
+    database.command("SET", shard.key("records", spoilt), "no list", "PX", 60_000)
+    sweep(settings, monkeypatch)
+    assert [record.command_id for record in Records(database, layout).last(sound)] == [f"of-{sound}"]
+    database.command("DEL", shard.key("records", spoilt))
+
+
+def test_a_queued_command_that_cannot_be_read_is_passed_over(
+    database: Database, layout: Layout, jobs: Jobs, queue: Queue, shard: Shard
+) -> None:
+    """Whoever leased it goes on with the next one."""
+    session = session_of(layout)
+    queue.put(session, "odd")
+    queue.put(session, "sound")
+    newly_queued(database, shard, "odd")
+    lease = leased(jobs, seconds=60)
+    assert lease is not None
+    assert lease.command_id == "sound"
+
+
+def test_a_command_for_an_absent_host_that_cannot_be_read_keeps_no_other_from_its_record(
+    database: Database, layout: Layout, queue: Queue, shard: Shard
+) -> None:
+    session = session_of(layout)
+    queue.put(session, "odd", host="gone")
+    queue.put(session, "sound", host="gone")
+    newly_queued(database, shard, "odd")
+    assert AbsentHosts(database, layout).abandon(0) == {"gone": ["sound"]}
+
+
+def test_no_host_is_given_up_while_a_worker_cannot_be_read(
+    database: Database, layout: Layout, queue: Queue, shard: Shard
+) -> None:
+    """That worker may serve it. Those that can be read are listed all the same."""
+    presence = Presence(database, layout)
+    presence.announce(Worker(name="a", host="a", pid=1, queues=("events",), version="0"))
+    presence.announce(Worker(name="b", host="served", pid=1, queues=(host_queue("served"),), version="0"))
+    database.command("SET", shard.key("worker", "b"), '{"name":"b"}', "PX", 15_000)
+    queue.put(session_of(layout), "c", host="served")
+    assert [worker.name for worker in presence.workers()] == ["a"]
+    assert AbsentHosts(database, layout).abandon(0) == {}
+
+
+def test_a_delivery_that_cannot_be_read_keeps_no_other_conversation_waiting(
+    tb: Tellback, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its own waits, in order, for a transport that can read it; listings show the others."""
+    odd, sound = opened(tb, conversation="odd"), opened(tb, conversation="sound")
+    for turn in (odd, sound):
+        turn.respond(HELLO)
+    shard, database = store(tb).shard(odd.id), tb.context.database
+    queue = shard.key("outq", "chat", "odd")
+    raw = database.command("LINDEX", queue, 0)
+    database.command("LSET", queue, 0, raw.replace(b'"kind":"answer"', b'"kind":"a newer kind"'))
+    outbox = open_outbox(tb.context)
+    assert [delivery.turn for _, _, delivery in outbox.pending("chat", 10)] == [sound.id]
+    assert [turn for turn, _, _ in sent(tb)] == [sound.id]
+    assert "delivery.unreadable" in caplog.text
+    assert not outbox.has_ready("chat"), "it is set aside"
+    database.command("LSET", queue, 0, raw)
+    database.command("ZADD", shard.key("out", "chat"), "XX", 1, "odd")
+    assert [turn for turn, _, _ in sent(tb)] == [odd.id]
+
+
+def test_a_response_that_cannot_be_read_spends_no_attempt(tb: Tellback) -> None:
+    turn = opened(tb)
+    turn.respond(HELLO)
+    database, queue = tb.context.database, store(tb).shard(turn.id).key("outq", "chat", "c1")
+    raw: dict[str, Any] = json.loads(database.command("LINDEX", queue, 0))
+    changed = raw | {"response": newer(raw["response"].encode()).decode()}
+    database.command("LSET", queue, 0, json.dumps(changed))
+    assert sent(tb) == []
+    assert json.loads(database.command("LINDEX", queue, 0))["attempt"] == 0
+
+
+def test_a_delivery_that_no_script_takes_keeps_no_other_waiting(tb: Tellback, caplog: pytest.LogCaptureFixture) -> None:
+    odd, sound = opened(tb, conversation="odd"), opened(tb, conversation="sound")
+    for turn in (odd, sound):
+        turn.respond(HELLO)
+    key = store(tb).shard(odd.id).key("turn", odd.id)
+    tb.context.database.command("SET", key, "no turn", "PX", 60_000)
+    assert [turn for turn, _, _ in sent(tb)] == [sound.id]
+    assert "delivery.not_taken" in caplog.text
+    tb.context.database.command("DEL", key)
+
+
+def test_a_delivery_that_cannot_be_read_keeps_no_late_answer_out_of_its_queue(tb: Tellback) -> None:
+    """The answer takes the place of its own fallback, whatever else stands in the queue."""
+    turn = opened(tb, answer_within=0.001)
+    queue = store(tb).shard(turn.id).key("outq", "chat", "c1")
+
+    deadline_passes(tb, turn)
+    assert swept(tb) == 1
+    tb.context.database.command("LPUSH", queue, "{")
+    assert turn.respond(OutgoingResponse.text_only("late")) == "replaced"
+
+
+def test_a_turn_that_cannot_be_read_is_left_out_of_listings(tb: Tellback) -> None:
+    odd, sound = opened(tb), opened(tb)
+    for turn in (odd, sound):
+        turn.hand_over(to="me")
+    key = store(tb).shard(odd.id).key("turn", odd.id)
+    tb.context.database.command("HSET", key, "opened_at", "in a newer form")
+    turns = store(tb)
+    assert [turn.id for turn in turns.newest(10)] == [sound.id]
+    assert [turn.id for turn in turns.open_now(10)] == [sound.id]
+    assert [turn.id for turn in turns.handed_over_to("me", 10)] == [sound.id]
+    tb.context.database.command("HSET", key, "opened_at", 1)
+    assert {turn.id for turn in turns.handed_over_to("me", 10)} == {odd.id, sound.id}, "it is still in the list"
+
+
+def test_a_record_that_cannot_be_read_counts_as_gone(
+    database: Database, layout: Layout, queue: Queue, shard: Shard, tb: Tellback
+) -> None:
+    """It is left out of listings, and the gate does not pass without it."""
+    session = session_of(layout)
+    for name in ("a", "b"):
+        queue.put(session, name, refusal="not allowed")
+    key = shard.key("records", session)
+    database.command("LSET", key, 0, database.command("LINDEX", key, 0).replace(b'"command_id"', b'"id"'))
+    records = Records(database, layout)
+    assert [record.command_id for record in records.last(session)] == ["b"]
+    kept, gone = records.all(session)
+    assert ([record.command_id for record in kept], gone) == (["b"], 1)
+    assert [record.command_id for record in records.follow(session, 0, [None])] == ["b"]
+    assert any("1 older records are gone" in reason for reason in tb.gate(session).reasons)
+
+
+@pytest.mark.parametrize("odd", [b"{", b"[]", b'{"kind":"turn"}', b'{"at":"noon"}'])
+def test_an_entry_that_cannot_be_read_is_left_out_of_the_history(
+    tb: Tellback, odd: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    turn = opened(tb)
+    key = store(tb).shard(turn.id).key("hist", "c1")
+    tb.context.database.command("RPUSH", key, odd)
+    [entry] = read_history(tb.context.database, tb.context.layout, "c1")
+    assert entry["event"] == "opened"
+    assert "stored.unreadable what='history entry' values=1" in caplog.text
+
+
+def test_what_lists_many_leaves_out_what_cannot_be_read(database: Database, layout: Layout, shard: Shard) -> None:
+    Encoders(database, layout).report(EncoderState(host="a", model="m", state="loaded"))
+    database.command("HSET", shard.key("encoder"), "odd", '{"host":"b"}')
+    assert [known.host for known in Encoders(database, layout).all()] == ["a"]
+
+    tool = next(name for name in map(str, range(100)) if layout.of(name) == shard)
+    ends = database.now_ms() + 60_000
+    database.command("HSET", shard.key("health"), tool, json.dumps({"ends": ends}), "odd", "{")
+    database.command("PEXPIRE", shard.key("health"), 60_000)
+    assert [cool.tool for cool in ToolHealth(database, layout).in_force()] == [tool]
+    assert set(ToolHealth(database, layout).cooling([tool])) == {tool}
+
+    changes = shard.key("changes", "s")
+    database.command("RPUSH", changes, "{", '{"n":1,"kind":"k","name":"x"}')
+    database.command("PEXPIRE", changes, 60_000)
+    assert [change.name for change in SharedChanges(database, shard).read(["s"])["s"]] == ["x"]
+
+    log = shard.key("siglog", "b")
+    database.command("RPUSH", log, "{", '{"at":1}')
+    database.command("PEXPIRE", log, 60_000)
+    assert BankStatistics(database, shard, "b").newest_signals(10) == [{"at": 1}]
+
+
+def test_an_evaluation_that_cannot_be_read_keeps_no_other_from_its_feedback(
+    database: Database,
+    layout: Layout,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor does a member of the due set that is none."""
+    shard = layout.shard(0)
+    ids = [EvaluationId("s", "ns:p", name) for name in ("a", "odd", "z")]
+    sound = '{"session":"s","prompt":"ns:p","evaluation":"e","began_at":1}'
+    for id_ in ids:
+        key = shard.key("eval", *id_)
+        database.command("HSET", key, "version", 1, "state", "{}" if id_.evaluation == "odd" else sound)
+        database.command("PEXPIRE", key, 60_000)
+    due = shard.key("timers")
+    for member in ("no-evaluation", *(timer_member(shard, id_) for id_ in ids)):
+        database.command("ZADD", due, 1, member)
+    database.command("PEXPIRE", due, 60_000)
+    claimed = Evaluations(database, shard).claim_timers(10, 10.0)
+    assert sorted(id_.evaluation for id_, _ in claimed) == ["a", "odd", "z"]
+    for id_ in ids:
+        database.command("ZADD", due, 1, timer_member(shard, id_))
+    seen: list[str] = []
+
+    def one(_self: DueTimers, id_: EvaluationId, *_args: object, **_given: object) -> None:
+        seen.append(id_.evaluation)
+
+    monkeypatch.setattr(DueTimers, "_fire_one", one)
+    process = Runtime(settings)
+    DueTimers(process, shard, GuidanceLoop(process, "default")).fire(float("inf"))
+    assert sorted(seen) == ["a", "z"]
+
+
+def test_a_stream_that_is_none_keeps_no_other_waiting(
+    database: Database, layout: Layout, shard: Shard, caplog: pytest.LogCaptureFixture
+) -> None:
+    database.command("SET", stream_of(shard, Family.EVENTS), "no stream", "PX", 60_000)
+    database.command("XADD", stream_of(shard, Family.TURNS), "*", "m", "{}")
+    assert Intake(database, layout).idle_streams() == [(shard, Family.TURNS)]
+    assert "intake.no_stream" in caplog.text
+    database.command("DEL", stream_of(shard, Family.EVENTS))
+
+
+def test_a_bank_whose_scores_are_none_keeps_no_other_from_its_decay(
+    database: Database, layout: Layout, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    shard = layout.of("b")
+    sound = next(name for name in (f"sound{n}" for n in range(100)) if layout.of(name) == shard)
+    for bank in ("b", sound):
+        build_bank(database, shard, bank, facts=3, clusters=1, each=1, age_ms=30 * 86_400_000)
+    database.command("DEL", shard.key("factscore", "b"))
+    database.command("SET", shard.key("factscore", "b"), "no hash")
+    before = database.command("HGETALL", shard.key("factscore", sound))
+    decay = Decay(database, layout)
+    assert run_for(decay, "t", 3_600)
+    assert database.command("HGETALL", shard.key("factscore", sound)) != before
+    assert decay.due_shards() == []
+    assert "decay.bank_failed" in caplog.text
+    database.command("DEL", shard.key("factscore", "b"))

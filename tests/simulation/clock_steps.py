@@ -1,0 +1,83 @@
+"""The scenario of clock steps: the server's wall clock jumps by up to an hour while turns and commands are open."""
+
+from __future__ import annotations
+
+from tellback import Tellback
+from tellback.client.turns import Turn
+from tests.simulation.fleet import Fleet
+from tests.simulation.leases import Leases
+from tests.simulation.world import World
+
+TURNS = 4
+ANSWER_WITHIN = 20.0
+MAX_STEP = 3600.0
+# Seconds between deadline and fallback at most. Only the step before whose observation a turn was opened moves its
+# deadline, by ten seconds at most (see docs/architecture.md), so it does not matter how many steps there are; then
+# comes a sweep.
+LATITUDE = 12.0
+
+
+class ClockScenario:
+    """Each turn that nobody answers has its fallback near its deadline, whatever the wall clock says."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.fleet = Fleet(world)
+        self.opened: dict[str, float] = {}
+        self.closed: dict[str, float] = {}
+
+    def play(self) -> None:
+        """Run the scenario."""
+        with self.fleet.in_place(), Leases(self.world).watched():
+            self.world.run(self.run)
+
+    def run(self) -> None:
+        """Open turns, step the clock, and see when each is answered."""
+        world, scheduler, fleet = self.world, self.world.scheduler, self.fleet
+        world.network.fault = fleet.broker.fault = 0.0  # a late round trip is no clock step
+        fleet.add_beat()
+        fleet.add_main_process("main0")
+        fleet.add_pool_process("pool0")
+        scheduler.sleep(3)  # a first observation
+        opening = scheduler.spawn(scheduler.process("host"), self._open_turns, "host")
+        watching = scheduler.spawn(scheduler.process("watch"), self._watch, "watch")
+        for _ in range(world.random.randrange(1, 3)):
+            scheduler.sleep(world.choices.between(0.0, 20.0, "until a step"))
+            step = world.choices.between(-MAX_STEP, MAX_STEP, "step")
+            world.note(f"the server's clock steps by {step:.0f} s")
+            world.step_clock(step)
+        while not opening.done or not watching.done:
+            scheduler.sleep(1)
+        late = {
+            turn: round(self.closed[turn] - at - ANSWER_WITHIN, 1)
+            for turn, at in self.opened.items()
+            if abs(self.closed[turn] - at - ANSWER_WITHIN) > LATITUDE
+        }
+        assert not late, f"seconds between deadline and fallback: {late}"
+
+    def _open_turns(self) -> None:
+        task = self.world.scheduler.current
+        assert task is not None, "a task"
+        tb = self.world.client(task.process)
+        for number in range(TURNS):
+            turn = self._opened(tb, number)
+            self.opened[turn.id] = self.world.scheduler.now
+            self.world.scheduler.sleep(self.world.choices.between(0.0, 8.0, "between turns"))
+
+    def _opened(self, tb: Tellback, number: int) -> Turn:
+        return tb.open_turn(
+            channel="chat", conversation=f"c{number}", message_id="m", text="hi", answer_within=ANSWER_WITHIN
+        )
+
+    def _watch(self) -> None:
+        """Note when each turn leaves the index of open ones; an hour later at the latest."""
+        scheduler = self.world.scheduler
+        while len(self.closed) < TURNS and scheduler.now < 2 * MAX_STEP:
+            scheduler.sleep(0.5)
+            due = {
+                turn.decode()
+                for shard in self.world.layout.all
+                for turn in self.world.database.command("ZRANGE", shard.key("due"), 0, -1)
+            }
+            for turn in self.opened.keys() - self.closed.keys() - due:
+                self.closed[turn] = scheduler.now

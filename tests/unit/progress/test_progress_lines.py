@@ -1,0 +1,44 @@
+"""The lines that results have shown: what is known, what is the call's own, and how many are remembered."""
+
+from __future__ import annotations
+
+import pytest
+
+from tellback.guidance.progress.lines import LINES_MAX, SEEN_MAX, known_share, last_line, line_marks, with_lines
+
+
+def test_lines_are_known_whatever_their_numbers_and_indent() -> None:
+    seen = with_lines(b"", line_marks("  12\tdef total(self):\n  13\t    return self.sum", ""))
+    assert known_share(seen, line_marks("99:def total(self):\nreturn self.sum\n}", "")) == 1.0
+    assert known_share(seen, line_marks("def total(self):\nreturn self.product", "")) == 0.5
+
+
+def test_the_calls_own_words_and_empty_results_are_not_known() -> None:
+    assert line_marks("all tests passed", "print('all tests passed')") == ()
+    assert known_share(b"", ()) == 0.0
+
+
+def test_the_newest_lines_are_remembered_within_a_bound() -> None:
+    seen = b""
+    for start in range(0, 4_000, 200):
+        seen = with_lines(seen, line_marks("\n".join(f"line number {start + n}" for n in range(200)), ""))
+    assert len(seen) == 2 * SEEN_MAX
+    newest = line_marks("\n".join(f"line number {3_800 + n}" for n in range(LINES_MAX)), "")
+    assert known_share(seen, newest) == 1.0
+    assert known_share(seen, line_marks("line number 3\nline number 4", "")) == 0.0
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "<output>\nstart\n{}\n</output>\n",
+        "start\n{}[Python Interpreter: /usr/bin/python]\nroot@host:/repo # \n[Command finished with exit code 1]",
+        "start\n{}\n[Command finished with exit code 1]",
+        "start\n{}\n<system-reminder>\nMind the file.\n</system-reminder>",
+        "start\n{}\nShell cwd was reset to /repo",
+        "start\n{}\n(Open file: n/a)\n(Current directory: /repo)\nbash-$",
+    ],
+    ids=["mini-swe-agent", "OpenHands", "OpenHands, other", "Claude Code", "Claude Code, other", "SWE-agent"],
+)
+def test_the_last_line_is_that_of_the_output_without_what_a_harness_writes(written: str) -> None:
+    assert last_line(written.format("Error: x != y")) == "Error: x != y"

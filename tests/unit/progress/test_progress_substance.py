@@ -1,0 +1,64 @@
+"""The substance of a result: what stays the same when only times, ids and temporary paths differ."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellback.guidance.observations.testruns import TestCounts
+from tellback.guidance.progress.substance import (
+    asks_to_retry,
+    compare_tests,
+    error_fingerprint,
+    fingerprint,
+    first_line,
+    is_dead,
+    is_empty,
+)
+
+TEXT = "at {time}: object at {address} in /tmp/{temp}/x.py, commit {id}, took {seconds}s, pid {pid}: 3 rows"
+
+
+@given(
+    st.integers(10, 59), st.integers(0x10000, 0xFFFFFF), st.text("abc123", min_size=1, max_size=8), st.floats(0.1, 99)
+)
+def test_volatile_parts_are_no_news(minute: int, number: int, temp: str, seconds: float) -> None:
+    filled = TEXT.format(
+        time=f"2026-01-02 10:{minute}:11",
+        address=hex(number),
+        temp=temp,
+        id=f"a1b2c{number:x}",
+        seconds=f"{seconds:.2f}",
+        pid=number,
+    )
+    plain = TEXT.format(time="2026-01-02 10:00:11", address="0xffff", temp="t", id="a1b2c3d4", seconds="1.00", pid=1)
+    assert fingerprint(filled) == fingerprint(plain)
+    assert fingerprint(filled.replace("3 rows", "4 rows")) != fingerprint(plain)
+
+
+def test_the_middle_of_a_long_text_is_news() -> None:
+    text = "line\n" * 5_000
+    assert fingerprint(text) != fingerprint(text[:12_000] + "X" + text[12_001:])
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "change"),
+    [((5, 1), (3, 3), "better"), ((3, 3), (3, 4), "better"), ((3, 3), (3, 3), "same"), ((3, 3), (4, 9), "worse")],
+)
+def test_fewer_failures_are_better(before: tuple[int, int], now: tuple[int, int], change: str) -> None:
+    assert compare_tests(before, TestCounts(failed=now[0], passed=now[1])) == change
+
+
+def test_errors_differ_by_their_words_and_not_by_lines() -> None:
+    assert error_fingerprint("app.py:12: KeyError: 'a'") == error_fingerprint("app.py:99: KeyError: 'a'")
+    assert error_fingerprint("KeyError: 'a'") != error_fingerprint("KeyError: 'b'")
+
+
+def test_short_answers_of_tools_are_understood() -> None:
+    assert is_empty("<returncode>0</returncode>\n<output>\n</output>")
+    assert is_empty("No matches found")
+    assert not is_empty("No matches in a.py, one in b.py:\n" + "x" * 500)
+    assert is_dead("curl: (7) Connection refused")
+    assert asks_to_retry("Busy, please try again in 5 seconds")
+    assert first_line("ERROR:\nNo replacement was performed") == "No replacement was performed"

@@ -1,0 +1,91 @@
+"""The one backoff: its pauses, and when its loop gives up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from itertools import islice
+
+import pytest
+
+from tellback import clock
+from tellback.backoff import Backoff, retry
+from tellback.errors import InvalidInput, Unavailable
+
+
+class Flaky:
+    """Fails so many times, then answers."""
+
+    def __init__(self, failures: float, error: Callable[[str], Exception] = Unavailable) -> None:
+        self.failures, self.error, self.calls = failures, error, 0
+
+    def __call__(self) -> str:
+        self.calls += 1
+        if self.calls <= self.failures:
+            raise self.error(f"call {self.calls}")
+        return "done"
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses that this thread made, on a clock that moves by them alone; threads of earlier tests may still run."""
+    pauses: list[float] = []
+    here, sleep, monotonic = threading.get_ident(), clock.sleep, clock.monotonic
+
+    def pause(seconds: float) -> None:
+        (pauses.append if threading.get_ident() == here else sleep)(seconds)
+
+    monkeypatch.setattr(clock, "sleep", pause)
+    monkeypatch.setattr(clock, "monotonic", lambda: sum(pauses) if threading.get_ident() == here else monotonic())
+    return pauses
+
+
+def test_pauses_grow_to_the_longest_and_stay_there() -> None:
+    assert list(islice(Backoff(first=1, longest=5).pauses(), 5)) == [1, 2, 4, 5, 5]
+    assert list(islice(Backoff(0.2).pauses(), 3)) == [0.2] * 3
+    assert next(islice(Backoff(first=1, longest=5, factor=1.25).pauses(), 10_000, None)) == 5, "no overflow"
+
+
+def test_a_call_is_repeated_until_it_succeeds(slept: list[float]) -> None:
+    reported: list[str] = []
+    call = Flaky(3)
+    assert retry(call, Backoff(first=1, longest=3), report=lambda error: reported.append(str(error))) == "done"
+    assert slept == [1, 2, 3]
+    assert reported == ["call 1", "call 2", "call 3"]
+    assert call.calls == 4
+
+
+def test_a_call_that_succeeds_at_once_does_not_load_tenacity() -> None:
+    code = "import sys; from tellback.backoff import *; retry(int, Backoff(1)); sys.exit('tenacity' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_last_error_is_raised_at_the_end(slept: list[float]) -> None:
+    with pytest.raises(Unavailable, match="call 4"):
+        retry(Flaky(99), Backoff(1), end=3)
+    assert slept == [1, 1, 1]
+    with pytest.raises(Unavailable, match="call 1"):
+        retry(Flaky(99), Backoff(1), end=3)
+    assert slept == [1, 1, 1], "no pause after the end"
+
+
+def test_no_further_try_than_allowed(slept: list[float]) -> None:
+    call = Flaky(99)
+    with pytest.raises(Unavailable):
+        retry(call, Backoff(1), tries=3)
+    assert call.calls == 3
+    assert len(slept) == 2
+
+
+def test_other_errors_are_not_retried(slept: list[float]) -> None:
+    with pytest.raises(InvalidInput, match="call 1"):
+        retry(Flaky(1, InvalidInput), Backoff(1))
+    assert not slept
+
+
+def test_a_stop_ends_the_pause_and_the_loop() -> None:
+    stop = threading.Event()
+    with pytest.raises(Unavailable, match="call 2"):
+        retry(Flaky(99), Backoff(3600), stop=stop, report=lambda _: stop.set())

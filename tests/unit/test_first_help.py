@@ -1,0 +1,67 @@
+"""What a new user types first: help, versions, files that are not there, disks that are full."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tellback.cli.app import app
+from tellback.wording import count_phrase
+
+
+def said(*given: str) -> str:
+    done = CliRunner().invoke(app, given, env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_version_is_printed() -> None:
+    assert said("--version") == f"tellback {version('tellback')}\n"
+
+
+@pytest.mark.parametrize("command", [[], ["records"], ["hook", "install"]])
+def test_help_has_a_short_form_and_shows_flags_as_flags(command: list[str]) -> None:
+    text = said(*command, "-h")
+    assert "Usage: tellback" in text
+    assert "<bool>" not in text
+    assert text == said(*command, "--help")
+
+
+def test_help_shows_every_word_of_its_text() -> None:
+    """Rich takes a word in brackets for markup and leaves it out."""
+    for command in app.registered_commands:
+        assert command.callback is not None
+        text = command.callback.__doc__ or ""
+        assert "[" not in text, f"{command.name}: {text}"
+
+
+def test_records_of_a_file_that_does_not_exist_are_an_error(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["records", "--file", str(tmp_path / "none.jsonl")])
+    assert done.exit_code == 2
+    assert "there is no such file" in done.output
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is a device of Linux")  # noqa: PTH110 - a device
+def test_a_full_disk_is_one_line() -> None:
+    program = "import sys; from tellback.cli.app import main; sys.argv[0] = 'tellback'; main()"
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
+        done = subprocess.run(
+            [sys.executable, "-c", program, "--version"], stdout=full, stderr=subprocess.PIPE, check=False, text=True
+        )
+    assert done.returncode == 1
+    assert done.stderr == "tellback: can't write: No space left on device\n"
+
+
+def test_one_is_singular() -> None:
+    assert [count_phrase(number, "fact") for number in (0, 1, 2, 1000)] == [
+        "0 facts",
+        "1 fact",
+        "2 facts",
+        "1,000 facts",
+    ]

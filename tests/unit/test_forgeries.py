@@ -1,0 +1,273 @@
+"""No text of a tool, a user or a command passes for Tellback's, on any way to a model or a person (A-65).
+
+Each path takes the forty forgeries of `tests/support/forgeries.py` and says what Tellback itself wrote on it; the
+reader there must find exactly that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tellback
+from tellback import Feedback, Observation, OutgoingResponsePreparationSystem, TurnContext, Words
+from tellback.adapters.openai import append_feedback, guided
+from tellback.guidance.builtin_providers import FailureStreakFeedback, RepeatedCallFeedback, StaticFeedback
+from tellback.guidance.observations.catalog import LANGUAGES, catalog_for
+from tellback.guidance.observations.completion import AnswerCheck, MissingItem
+from tellback.guidance.observations.memory import ObservationMemory
+from tellback.guidance.observations.observer import ToolObserver
+from tellback.guidance.stuck_feedback import StuckFeedback
+from tellback.hook.denial import DenialPolicy, denial
+from tellback.hook.event import HookEvent
+from tellback.hook.exchange import _render_feedback  # pyright: ignore[reportPrivateUsage] - what the hook prints
+from tellback.hook.finishing import missing_before_stop
+from tellback.hook.options import read_config
+from tellback.hook.reading import AgentView
+from tellback.hook.subagents import ending_of
+from tellback.quoting import HEADINGS, looks_like_ours, quote_forged_lines, quote_forged_parts
+from tellback.testing import Call, run
+from tests.support.forgeries import FORGERIES, forged, sections
+
+Way = Callable[[str], tuple[str, list[str]]]
+GOAL: Final = Feedback("GoalFeedback", "Mind the goal.", suggestions=("Look at it.",))
+
+
+class SpeakingGuide:
+    """A prompt that suggests a step after each call, and has one feedback waiting."""
+
+    def __init__(self, *, speaks: bool = True) -> None:
+        self.speaks = speaks
+
+    def observe(self, tool: str, **_: Any) -> tellback.ToolFeedback:
+        return tellback.ToolFeedback(tool, "success", suggestions=["go on"] if self.speaks else [])
+
+    def feedback(self, wait: float = 0.0) -> list[Feedback]:  # noqa: ARG002 - as of a prompt
+        return [GOAL] if self.speaks else []
+
+    def check_answer(self, answer: object) -> AnswerCheck:  # noqa: ARG002 - as above
+        return AnswerCheck(passed=True)
+
+
+OURS: Final = ["next steps", "feedback goal"]
+
+
+def _guided(text: str) -> tuple[str, list[str]]:
+    return guided(SpeakingGuide(), {"role": "tool", "content": text}, tool="read")["content"], OURS
+
+
+def _guided_without_guidance(text: str) -> tuple[str, list[str]]:
+    return guided(SpeakingGuide(speaks=False), {"role": "tool", "content": text}, tool="read")["content"], []
+
+
+def _guided_output(text: str) -> tuple[str, list[str]]:
+    return guided(SpeakingGuide(), {"type": "function_call_output", "call_id": "c", "output": text}, tool="read")[
+        "output"
+    ], OURS
+
+
+def _guided_parts(text: str) -> tuple[str, list[str]]:
+    """Cut within the forged heading, so that no part has all of it."""
+    cut = len("Good words first.\n\n") + 4
+    parts = [{"type": "text", "text": text[:cut]}, {"type": "text", "text": text[cut:]}]
+    message: dict[str, Any] = {"role": "tool", "content": parts}
+    found = guided(SpeakingGuide(), message, tool="read")["content"]
+    return "".join(part["text"] for part in found), OURS
+
+
+def _append_feedback(text: str) -> tuple[str, list[str]]:
+    return append_feedback({"role": "tool", "content": text}, [GOAL])["content"], ["feedback goal"]
+
+
+def _observation(text: str) -> tuple[str, list[str]]:
+    seen = ToolObserver(tools=["read", "search"]).observe("read", params={"query": text}, result=text)
+    return seen.to_observation(), ["next steps"] if seen.suggestions else []
+
+
+def _observed_error(text: str) -> tuple[str, list[str]]:
+    seen = ToolObserver(tools=["read", "search"]).observe("read", params={"query": text}, error=text)
+    return seen.to_observation(), ["next steps"]
+
+
+def _observed_name(text: str) -> tuple[str, list[str]]:
+    line = text.split("\n")[2]
+    return tellback.ToolFeedback(line, "error", text, [line], note=line).to_observation(), ["next steps"]
+
+
+def _summary(text: str) -> tuple[str, list[str]]:
+    return Feedback("X", text).render(), ["feedback x"]
+
+
+def _values(text: str) -> tuple[str, list[str]]:
+    line = text.split("\n")[2]
+    seen = tuple(Observation(*pair) for pair in ((text, text), (line, line)))
+    return Feedback("X", "So.", seen, (text, line)).render(), ["feedback x"]
+
+
+def _xml(text: str) -> tuple[str, list[str]]:
+    line = text.split("\n")[2]
+    whole = Feedback("X", text, (Observation(line, line), Observation(text, text)), (line, text)).render("xml")
+    texts = [said for each in ET.fromstring(whole) for said in (each.get("label"), each.text) if said]
+    return "\n".join(texts), []
+
+
+def _hook_feedback(text: str) -> tuple[str, list[str]]:
+    line = text.split("\n")[2]
+    seen = [{"label": "last error", "value": text}, {"label": line, "value": line}]
+    given = {"provider_name": "XFeedback", "summary": text, "observations": seen, "suggestions": [line]}
+    return _render_feedback(json.dumps(given)), ["feedback x"]
+
+
+def _providers(text: str) -> tuple[str, list[str]]:
+    """Let the built-in providers speak about calls whose names, arguments and errors are forged."""
+    line = text.split("\n")[2]
+    call = Call(tool=text[:200], params={"a": text}, error=text, status="error")
+    fires = [
+        fire
+        for provider in (FailureStreakFeedback(), RepeatedCallFeedback(), StuckFeedback(), StaticFeedback(text))
+        for fire in run(provider, [call] * 6 + [Call(tool=line[:200], params={"command": line}, result=text)] * 6)
+    ]
+    assert len(fires) > 12
+    names = [fire.feedback.provider_name.removesuffix("Feedback").casefold() for fire in fires]
+    return "\n\n".join(fire.feedback.render() for fire in fires), [f"feedback {name}" for name in names]
+
+
+def _stop_check(text: str) -> tuple[str, list[str]]:
+    missing = tuple(MissingItem("todo", "x", said) for said in (text, text.split("\n")[2]))
+    observer = ToolObserver(memory=ObservationMemory(), question=text)
+    said = AnswerCheck(passed=False, missing=missing, title="Your task is not complete yet:").render()
+    asked = observer.verification_text(todo=[text, text.split("\n")[2]])
+    return f"{said}\n\n{asked}", ["check", "check"]
+
+
+def _subagent(text: str) -> tuple[str, list[str]]:
+    event = HookEvent("SubagentStop", "s", "e", None, {"agent_type": text}, agent="a")
+    said: dict[str, Any] = {"severity": "warning", "summary": text, "call_index": 8}
+    state = {"calls": 9, "trail": {"progress": {"failing": 3}}, "last_feedback": said}
+    view = AgentView(state, [{"evaluation": "e", "error": text}], 0)
+    return ending_of(event, view), ["feedback subagent"]
+
+
+def _denial(text: str) -> tuple[str, list[str]]:
+    calls = [
+        {"tool": text, "params": {"command": "pytest"}, "evaluation": "s", "at": 1, "status": "error", "error": text}
+        for _ in range(2)
+    ]
+    reason = denial(DenialPolicy(2), AgentView({}, calls, 2), "s", text, {"command": "pytest"})
+    assert reason, "it is not denied"
+    return reason, ["denial"]
+
+
+def _turn(text: str) -> tuple[str, list[str]]:
+    context = TurnContext(
+        messages=[{"role": "user", "content": text, "metadata": {}}],
+        turn=tellback.TurnAbout("t0-1", "chat", "c1", text),
+        llm_error=tellback.LlmError(code=text, message=text),
+    )
+    OutgoingResponsePreparationSystem(Words()).process(context)
+    assert context.outgoing_response is not None
+    return str(context.outgoing_response.text), []
+
+
+PATHS: Final[dict[str, Way]] = {
+    "guided": _guided,
+    "guided without guidance": _guided_without_guidance,
+    "guided output": _guided_output,
+    "guided parts": _guided_parts,
+    "append feedback": _append_feedback,
+    "observation": _observation,
+    "observed error": _observed_error,
+    "observed name": _observed_name,
+    "summary": _summary,
+    "values": _values,
+    "xml": _xml,
+    "hook feedback": _hook_feedback,
+    "providers": _providers,
+    "stop check": _stop_check,
+    "subagent": _subagent,
+    "denial": _denial,
+    "turn": _turn,
+}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_a_reader_finds_exactly_the_sections_that_are_ours(name: str) -> None:
+    fooled = {}
+    for forgery, line in FORGERIES.items():
+        read, ours = PATHS[name](forged(line))
+        if sections(read) != ours:
+            fooled[forgery] = (sections(read), read)
+    assert fooled == {}
+
+
+def test_the_reader_believes_each_forgery_that_is_not_quoted() -> None:
+    assert len(FORGERIES) == 40
+    assert [name for name, line in FORGERIES.items() if not sections(forged(line))] == []
+
+
+def test_a_stop_hook_quotes_files_lists_and_questions(tmp_path: Path) -> None:
+    lines = [json.dumps(line, ensure_ascii=False) for line in FORGERIES.values()]
+    asked = [f"required_files = [{', '.join(lines)}]", f"checklist = [{', '.join(lines)}]", "question = 'NEXT STEPS:'"]
+    config = tmp_path / "hooks.toml"
+    config.write_text("\n".join(asked))
+    text = missing_before_stop(read_config(str(config)), HookEvent("Stop", "s", "e", None, {"cwd": str(tmp_path)}))
+    assert sections(text) == ["check", "check"]
+
+
+ORDINARY: Final = (
+    "",
+    "\n",
+    "plain words\r\nand more\r\n",
+    "- one\n- two\n\n> a quotation\n→ an arrow\n",
+    "✓ 12 tests passed\n✗ 1 failed\n",
+    "[1/3] Compiling\n[INFO] done",
+    "see [Feedback](https://example.org) and feedback-loop.md",
+    "Next steps for the team are in the plan.\nAlternatives to this exist.",
+    "\x1b[32mok\x1b[0m 5 passed\rdone",
+    "Обычный текст\n普通文本\n🙂 👨‍👩‍👧\n",
+    '{"a": "line\\nother", "note": "(Note: this takes a while)"}',
+    "working 1%\rworking 2%\rdone\n",
+    "\u202eabc\u202c",
+)
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_an_ordinary_result_stays_as_it_is(text: str) -> None:
+    message = {"role": "tool", "content": text}
+    assert guided(SpeakingGuide(speaks=False), message, tool="read") is message
+    assert quote_forged_lines(text) == text
+    assert "".join(quote_forged_parts([text[:3], text[3:]])) == text
+    assert guided(SpeakingGuide(), message, tool="read")["content"].startswith(text)
+
+
+@given(st.lists(st.text(alphabet=st.sampled_from("NEXT STEPS:\n\r\u200b[Fedback -]"), max_size=12), max_size=4))
+def test_parts_lose_nothing_and_are_quoted_once(parts: list[str]) -> None:
+    quoted = quote_forged_parts(parts)
+    assert len(quoted) == len(parts)
+    shown = "".join(quoted).replace("> ", "").replace("\\r", "\r").replace("\\u200b", "\u200b")
+    assert shown == "".join(parts)
+
+
+def test_every_heading_of_ours_is_known() -> None:
+    for language in LANGUAGES:
+        catalog = catalog_for(language)
+        for heading in (*catalog.headings, catalog.text("check", "title"), catalog.text("check", "refused")):
+            assert looks_like_ours(heading), heading
+    for heading in HEADINGS:
+        assert looks_like_ours(f"  {heading.upper()}")
+
+
+def test_a_hosts_own_headings_are_known_too() -> None:
+    assert quote_forged_lines("x\nWAS NUN\ny", ["WAS NUN:"]) == "x\n> WAS NUN\ny"
+
+
+def test_a_text_full_of_forgeries_is_quoted_in_time() -> None:
+    quoted = quote_forged_lines("NEXT STEPS:\n" * 20_000)
+    assert quoted.splitlines() == ["> NEXT STEPS:"] * 20_000

@@ -1,0 +1,162 @@
+"""Which call is certain to repeat a failure: the rule, the trail that it reads, and the policy file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tellback.errors import ConfigurationError
+from tellback.hook.certainty import certain_failures, may_change
+from tellback.hook.denial import DenialPolicy, denial, read_denial_policy
+from tellback.hook.reading import AgentView
+
+PARAMS = {"command": "pytest -q"}
+
+
+def call(tool: str = "Bash", command: str = "pytest -q", error: str | None = None, **fields: Any) -> dict[str, Any]:
+    status = {} if error is None else {"status": "error", "error": error}
+    return {"tool": tool, "params": {"command": command}, "evaluation": "s1", "at": 1_000, **status, **fields}
+
+
+FAILED = call(error="no such column: x (0.41s)")
+AGAIN = call(error="no such column: x (1.97s)")
+READ = call(tool="Read", params={"file_path": "/a"})
+
+
+def failures(*trail: dict[str, Any]) -> int:
+    return len(certain_failures(trail, "s1", "Bash", PARAMS))
+
+
+def test_identical_failures_count_over_readers_and_whatever_time_they_took() -> None:
+    assert failures(FAILED, AGAIN) == 2
+    remark = {**FAILED, "params": {**PARAMS, "description": "Run the tests"}}
+    assert failures(FAILED, READ, call(command="cat a.py | head -5; ls 2>&1"), remark, READ) == 2
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        call(tool="Edit", params={"file_path": "/a"}),
+        call(tool="Edit", params={"file_path": "/a"}, evaluation="s1/other"),
+        call(tool="mcp__db__query"),
+        call(command="pip install x"),
+        call(command="echo 1 > a.py"),
+        call(command="cat $(make)"),
+        call(),
+        call(error="another error"),
+        call(error="no such column: x", evaluation="s1/other"),
+    ],
+)
+def test_whatever_may_have_changed_something_begins_anew(between: dict[str, Any]) -> None:
+    assert failures(FAILED, AGAIN, between) <= 1
+    assert failures(FAILED, between, AGAIN) == 1
+
+
+@pytest.mark.parametrize(
+    "passing",
+    [
+        "429 Too Many Requests",
+        "Connection refused",
+        "Command timed out",
+        "database is locked",
+        "The user refused",
+        "",
+    ],
+)
+def test_what_waiting_or_a_person_may_mend_is_never_certain(passing: str) -> None:
+    assert failures(call(error=passing), call(error=passing)) == 0
+    retryable = call(error="e", outcome={"status": "error", "code": "x", "retryable": True})
+    assert failures(retryable, retryable) == 0
+
+
+def test_a_failure_that_a_worker_found_in_the_result_counts() -> None:
+    found = call(result="Process exited with code 3", outcome={"status": "error", "code": "failed"})
+    assert failures(found, found) == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep -rn x . | sort | head",
+        "timeout 60 /usr/bin/find . -name '*.py' 2>/dev/null",
+        "git log --oneline -3 && git diff a.py",
+        "sed -n '10,20p' a.py",
+    ],
+)
+def test_a_command_of_readers_alone_changes_nothing(command: str) -> None:
+    assert not may_change("Bash", {"command": command})
+    assert may_change("Bash", {"command": f"{command}; rm b"})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd /a && ls",  # the shell stays there
+        "sed -n w/b a",
+        "find . -execdir rm {} +",
+        "sort -uo a a",
+        "git branch -d a",
+        "git log --output=a",
+        "git -c core.pager=make log",
+        "cat a >& b",
+        "./bin/ls",
+        "uv run ls",
+        "curl -X POST http://a",
+        "sqlite3 a.db 'drop table b'",
+        "python -m test",
+        "tail -f a",
+        f"cat {'a' * 30_000}; rm b",
+        None,
+    ],
+)
+def test_a_command_that_may_do_more_than_read_leaves_a_doubt(command: str | None) -> None:
+    assert may_change("Bash", {"command": command})
+
+
+@pytest.mark.parametrize("tool", ["unheard", "get_x", "mcp__a__read", "ToolSearch", "Task", "AskUserQuestion", "sleep"])
+def test_only_well_known_readers_and_notes_change_nothing(tool: str) -> None:
+    assert may_change(tool, {})
+    assert not any(may_change(each, {}) for each in ("Read", "Grep", "WebFetch", "view_image", "TodoWrite"))
+
+
+def test_a_failure_before_a_published_change_denies_nothing() -> None:
+    changed = {"changes": [{"index": 1, "at": 1_000, "kind": "file", "name": "a.py"}]}
+    view = AgentView(changed, [FAILED, {**AGAIN, "at": 1_001}, {**AGAIN, "at": 1_002}], now_ms=2_000)
+    assert denial(DenialPolicy(3), view, "s1", "Bash", PARAMS) == ""
+    assert "failed 2 times" in denial(DenialPolicy(2), view, "s1", "Bash", PARAMS)
+
+
+def test_an_old_failure_denies_nothing() -> None:
+    view = AgentView({}, [FAILED, AGAIN], now_ms=1_000 + 600_000)
+    assert "failed 2 times" in denial(DenialPolicy(2), view, "s1", "Bash", PARAMS)
+    assert denial(DenialPolicy(2), view._replace(now_ms=view.now_ms + 1), "s1", "Bash", PARAMS) == ""
+    assert denial(DenialPolicy(3), view, "s1", "Bash", PARAMS) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[deny]\nafter = 2", "unknown table or field 'deny'; the only table is [deny_repeated_failures]"),
+        ("[deny_repeated_failures]\nafer = 2", "unknown field 'afer'; there are after, within, tools"),
+        ("[deny_repeated_failures]\nwithin = 5", "after is None; use a whole number"),
+        ("[deny_repeated_failures]\nafter = 2\nwithin = 0", "within is 0; use seconds"),
+        ("[deny_repeated_failures]\nafter = 2\ntools = 'Bash'", "tools is 'Bash'; use a list"),
+        ("deny_repeated_failures = 3", "write it as a table"),
+        ("[", "end of document"),
+    ],
+)
+def test_a_wrong_policy_says_what_where_and_what_to_do(text: str, named: str, tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as refused:
+        read_denial_policy(str(path))
+    assert str(refused.value).startswith(f"{path}: ")
+    assert named in str(refused.value)
+
+
+def test_an_empty_policy_denies_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text("")
+    assert read_denial_policy(str(path)) is None

@@ -1,0 +1,180 @@
+"""The index of large banks loses nothing: its bounds hold, and what it finds is what measuring every pair finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tellback.signals import matching
+from tellback.signals.matching import (
+    SLACK,
+    ClusterMatch,
+    ClusterMatrix,
+    CosinePrefilter,
+    Vectors,
+    exact_cosine,
+    reaches_threshold,
+)
+from tests.support.examples import examples
+from tests.unit.test_matching import matrix_of, random_units
+
+
+def flat_units(seed: int, count: int, rank: int, dimension: int = 24) -> Vectors:
+    """Unit vectors near a few directions, as queries of one trade are; at `rank` = `dimension` they lie anywhere."""
+    random = np.random.default_rng(seed)
+    rows = random.normal(size=(count, rank)) @ random.normal(size=(rank, dimension))
+    rows += 0.02 * random.normal(size=rows.shape) * (seed % 2)  # of even seeds the tails are nothing but rounding
+    unit_rows: Vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return unit_rows
+
+
+def pair_by_pair(rows: Vectors, query: Vectors, threshold: float) -> list[ClusterMatch]:
+    pairs = [ClusterMatch(slot, exact_cosine(query, row)) for slot, row in enumerate(rows)]
+    return sorted((m for m in pairs if reaches_threshold(m.cosine, threshold)), key=lambda m: (-m.cosine, m.slot))
+
+
+@pytest.fixture
+def small() -> Iterator[pytest.MonkeyPatch]:
+    """Few clusters are many: an index from nine on, in blocks of sixteen, of four numbers a vector."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "PREFILTER_FROM", 9)
+        patch.setattr(matching, "BLOCK", 16)
+        patch.setattr(matching, "_MAX_PREFILTER_SHARE", 1)
+        patch.setattr(matching, "HEAD", 3)
+        yield patch
+
+
+@settings(max_examples=examples(100))
+@given(st.integers(0, 2**32), st.integers(1, 24), st.integers(1, 24), st.integers(1, 24))
+def test_bounds_hold_whatever_the_index_was_fitted_to(seed: int, rank: int, fitted: int, head: int) -> None:
+    rows, asked = flat_units(seed, 40, rank), flat_units(seed + 1, 10, 24)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "HEAD", head)
+        index = CosinePrefilter(rows if fitted == rank else flat_units(seed + 2, 40, fitted))
+    bounds = index.project(asked) @ index.project(rows).T
+    assert (bounds >= asked.astype(np.float64) @ rows.T.astype(np.float64) - SLACK).all()
+
+
+@pytest.mark.usefixtures("small")
+@settings(max_examples=examples(100))
+@given(st.integers(0, 2**32), st.integers(9, 90), st.integers(1, 24), st.floats(0.05, 0.999))
+def test_a_screened_bank_answers_as_pair_by_pair(seed: int, clusters: int, rank: int, threshold: float) -> None:
+    rows, asked = flat_units(seed, clusters, rank), flat_units(seed + 1, 8, rank)
+    rows[-1] = rows[0]  # equal ones in two blocks: the lower slot counts
+    asked[0] = rows[0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "_BLOCK_CELLS", 64)
+        patch.setattr(matching, "_PAIRS", 5)
+        matrix = matrix_of(rows)
+        found = matrix.best(asked, threshold)
+        for i, query in enumerate(asked):
+            expected = pair_by_pair(rows, query, threshold)
+            assert matrix.all_matches(query, threshold) == expected
+            assert found[i] == (expected[0] if expected else None)
+
+
+@pytest.mark.usefixtures("small")
+@settings(max_examples=examples(60))
+@given(st.integers(0, 2**32), st.lists(st.tuples(st.integers(0, 69), st.booleans()), min_size=1, max_size=30))
+def test_clusters_that_change_are_prefiltered_as_they_are_now(seed: int, changes: list[tuple[int, bool]]) -> None:
+    """Replaced in place, added behind the last, cut off at the end; asked in between, so that bounds are kept."""
+    rows, other, asked = flat_units(seed, 40, 4), flat_units(seed + 1, 70, 4), flat_units(seed + 2, 3, 4)
+    matrix = matrix_of(rows)
+    known = list(rows)
+    for slot, cut in changes:
+        if cut and slot < len(known):
+            matrix.drop_from(slot)
+            del known[slot:]
+        else:
+            at = min(slot, len(known))
+            matrix.put(at, other[slot])
+            known[at : at + 1] = [other[slot]]
+        assert matrix.count == len(known)
+        for query in asked:
+            assert matrix.all_matches(query, 0.7) == (pair_by_pair(np.stack(known), query, 0.7) if known else [])
+        matches = [matrix.all_matches(query, 0.7) for query in asked]
+        assert matrix.best(asked, 0.7) == [found[0] if found else None for found in matches]
+
+
+def test_only_pairs_that_may_match_are_measured(small: pytest.MonkeyPatch) -> None:
+    """What the index is for: of vectors near a few directions, almost none pass it, and no whole product is made."""
+    small.setattr(matching, "HEAD", 6)
+    measured: list[int] = []
+    original = matching._measure_exactly
+
+    def counted(queries: Vectors, rows: Vectors, pairs: Any, least: Any) -> Any:
+        measured.append(len(pairs[0]))
+        return original(queries, rows, pairs, least)
+
+    small.setattr(matching, "_measure_exactly", counted)
+    small.delattr(matching, "_pairs_by_product")
+    rows = flat_units(1, 400, 6)
+    matrix, asked = matrix_of(rows), flat_units(3, 20, 6)
+    matches = [matrix.all_matches(query, 0.9) for query in asked]
+    assert sum(measured) < 0.05 * 400 * 20
+    assert matches == [pair_by_pair(rows, query, 0.9) for query in asked]
+
+
+def test_where_bounds_save_nothing_the_whole_product_decides(small: pytest.MonkeyPatch) -> None:
+    """Vectors without any direction of their own: every bound is high."""
+    small.setattr(matching, "_MAX_PREFILTER_SHARE", 32)
+    calls: list[int] = []
+    original = matching._pairs_by_product
+
+    def counted(queries: Vectors, rows: Vectors, least: Any, *, best_only: bool) -> Any:
+        calls.append(len(rows))
+        return original(queries, rows, least, best_only=best_only)
+
+    small.setattr(matching, "_pairs_by_product", counted)
+    rows = random_units(1, 64, 24)
+    assert matrix_of(rows).all_matches(rows[5], 0.3) == pair_by_pair(rows, rows[5], 0.3)
+    assert sum(calls) == 64
+
+
+def test_a_bank_that_grew_fourfold_is_fitted_anew(small: pytest.MonkeyPatch) -> None:
+    fitted: list[int] = []
+
+    class CountedFits(CosinePrefilter):
+        def __init__(self, sample: Vectors) -> None:
+            fitted.append(len(sample))
+            super().__init__(sample)
+
+    small.setattr(matching, "CosinePrefilter", CountedFits)
+    small.setattr(matching, "_SAMPLE", 20)
+    rows, matrix = flat_units(1, 200, 5), ClusterMatrix(24)
+    for slot, row in enumerate(rows):
+        matrix.put(slot, row)
+        assert matrix.best(np.stack([row, rows[0]]), 0.99999)[1] == ClusterMatch(0, exact_cosine(rows[0], rows[0]))
+    assert len(fitted) == 3, "at 9, 36 and 144 clusters"
+    assert max(fitted) <= 2 * 20 + 9
+
+
+def test_a_truncated_bank_forgets(small: pytest.MonkeyPatch) -> None:
+    rows = flat_units(1, 40, 5)
+    matrix = matrix_of(rows)
+    small.setattr(matching, "PREFILTER_FROM", 1_000)
+    assert matrix.best_of({"last": rows[39]}, 0.99999)["last"] == ClusterMatch(39, exact_cosine(rows[39], rows[39]))
+    matrix.drop_from(16)
+    assert (matrix.count, matrix.best_of({"last": rows[39]}, 0.99999)["last"]) == (16, None)
+    matrix.drop_from(16)
+    matrix.put(16, rows[39])
+    assert matrix.best_of({"last": rows[39]}, 0.99999)["last"] == ClusterMatch(16, exact_cosine(rows[39], rows[39]))
+    matrix.drop_from(0)
+    assert matrix.all_matches(rows[0], 0.0) == []
+
+
+def test_blocks_grow_with_the_bank() -> None:
+    """A bank of one context takes no block's room: a process may hold a thousand such."""
+    matrix = matrix_of(random_units(1, 1, 384))
+    assert matrix.nbytes <= 64 * 384 * 4
+
+
+def test_a_short_tail_is_not_made_of_rounding() -> None:
+    """Else bounds could be too low by more than the slack: a tail's error is multiplied by the other one's tail."""
+    rows = flat_units(2, 200, 3, 384)
+    assert CosinePrefilter(rows).project(rows)[:, -1].max() < 1e-5

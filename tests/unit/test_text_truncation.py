@@ -1,0 +1,99 @@
+"""Texts are cut to their limit, between characters, and say that something is missing."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tellback.truncation import (
+    join_ends,
+    single_line,
+    truncate_bytes,
+    truncate_chars,
+    truncate_middle,
+    truncate_start,
+    truncate_text,
+    within_grapheme,
+)
+
+TEXTS = st.text(max_size=200) | st.text("aé世🎉\n ", max_size=200)
+LIMITS = st.integers(1, 150)
+
+
+@given(TEXTS, LIMITS)
+def test_an_end_is_left_out_and_marked(text: str, limit: int) -> None:
+    for shown, kept in ((truncate_chars(text, limit), text[: limit - 1]), (truncate_start(text, limit), text)):
+        assert len(shown) <= limit
+        assert (shown == text) == (len(text) <= limit)
+        assert shown == text or "…" in {shown[0], shown[-1]}
+        assert shown == text or shown.strip("…") in kept
+
+
+@given(TEXTS, LIMITS)
+def test_a_single_line_has_no_other(text: str, limit: int) -> None:
+    shown = single_line(text, limit)
+    assert len(shown) <= limit
+    assert len(shown.splitlines()) <= 1
+
+
+@given(TEXTS, LIMITS)
+def test_the_middle_is_counted(text: str, limit: int) -> None:
+    shown = truncate_middle(text, limit)
+    if len(text) <= limit:
+        assert shown == text
+        return
+    head, count, tail = re.split(r" …\[(\d+) characters left out\]… ", shown)
+    assert (text.startswith(head), text.endswith(tail)) == (True, True)
+    assert len(head) + int(count) + len(tail) == len(text)
+    assert len(head) + len(tail) == limit
+
+
+@given(TEXTS, LIMITS, st.sampled_from(["", "…"]))
+def test_bytes_are_cut_between_characters(text: str, limit: int, marker: str) -> None:
+    shown = truncate_bytes(text, limit, marker)
+    if len(text.encode()) <= limit:
+        assert shown == text
+        return
+    kept = shown[: len(shown) - len(marker)]
+    assert shown.endswith(marker)
+    assert text.startswith(kept)
+    if limit >= len(marker.encode()):
+        assert len(shown.encode()) <= limit
+        assert len((kept + text[len(kept)]).encode()) > limit - len(marker.encode()), "no more than is needed"
+
+
+@given(TEXTS, st.integers(40, 150), st.integers(0, 10_000))
+def test_bytes_left_out_are_counted(text: str, limit: int, unread: int) -> None:
+    shown = truncate_text(text, limit, unread)
+    if shown == text:
+        return
+    assert len(shown.encode()) <= limit
+    kept, count = re.fullmatch(r"(?s)(.*) …\[(\d+) bytes cut\]", shown).groups()  # type: ignore[union-attr]  # it is cut
+    assert text.startswith(kept)
+    assert len(kept.encode()) + int(count) == len(text.encode()) + unread
+
+
+@given(st.text("aé世🎉", min_size=300, max_size=400), st.integers(80, 250))
+def test_both_ends_are_kept_within_the_limit(text: str, limit: int) -> None:
+    shown = join_ends(text, text, None, limit)
+    head, count, tail = re.split(r"\n…\[(\d+) bytes left out\]…\n", shown)
+    assert len(shown.encode()) <= limit
+    assert (text.startswith(head), text.endswith(tail)) == (True, True)
+    assert len(head.encode()) + int(count) + len(tail.encode()) == len(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "inside"),
+    [
+        ("ab", []),
+        ("e\u0301x", [1]),
+        ("👩\u200d👩x", [1, 2]),
+        ("👍\U0001f3fdx", [1]),
+        ("\U0001f1e9\U0001f1ea\U0001f1eb\U0001f1f7", [1, 3]),
+    ],
+)
+def test_what_shows_as_one_stays_together(text: str, inside: list[int]) -> None:
+    assert [at for at in range(1, len(text)) if within_grapheme(text, at)] == inside

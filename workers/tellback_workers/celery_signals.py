@@ -1,0 +1,128 @@
+"""Handlers of Celery's signals over a worker's life: start-up checks, pool children, shutdown.
+
+A worker with unusable providers, systems or settings refuses to start, because it would fail every batch later. Celery
+reports a shutdown to the main process only, and that process waits for running tasks without a limit, while a command
+may take an hour. So a byte of memory shared across the fork tells the pool children to stop what they are running.
+
+An unnamed file, which pool processes inherit, holds a byte for each broker message that this worker rejected; its
+presence reports the count. Appending a byte needs no lock, and a lock could be left behind by a killed process.
+"""
+
+from __future__ import annotations
+
+import gc
+import mmap
+import os
+from collections.abc import Collection
+from tempfile import TemporaryFile
+from typing import IO, Any, Final
+
+import structlog
+from billiard.process import current_process
+from celery import signals
+
+from tellback.broker_transport import on_rejected
+from tellback.errors import ConfigurationError, InvalidInput
+from tellback.guidance.registry import load_registry
+from tellback.names import Family
+from tellback.process_privacy import forbid_dumps
+from tellback.settings import load
+from tellback.state.presence import MODEL_ADVICE, MODEL_MB
+from tellback.up.launch import die_with_parent
+from tellback_workers.isolation import pipeline_of
+
+
+@signals.celeryd_init.connect
+def _forbid_dumps(**_: object) -> None:
+    forbid_dumps()  # pool processes inherit it; commands, which run as this user, do not
+
+
+@signals.worker_process_init.connect
+def _freeze(**_: object) -> None:
+    gc.freeze()  # inherited objects live as long as the process, so the collector need not scan them again and again
+
+
+@signals.worker_process_init.connect
+def _die_with_worker(**_: object) -> None:
+    # A busy child does not notice a SIGKILL of its worker. The solo pool sends this signal too, from the main process,
+    # whose parent is a shell that may exit.
+    if current_process().name != "MainProcess":
+        die_with_parent()
+
+
+_flag: Final = mmap.mmap(-1, 1)  # made at import, before the pool forks
+
+
+@signals.worker_shutting_down.connect
+def _begin(**_: object) -> None:
+    _flag[0] = 1
+
+
+def shutting_down() -> bool:
+    """Return True once the worker was asked to stop; pool children see it too."""
+    return _flag[0] != 0
+
+
+_log = structlog.get_logger("tellback.models")
+
+
+def copies(pool: str, concurrency: int, queues: Collection[str]) -> int:
+    """Return how many copies of the model a worker may load: one for all threads, or one for each pool process."""
+    serves = not {Family.SIGNALS.value, Family.RECALLS.value}.isdisjoint(queues)
+    return (concurrency if "prefork" in pool else 1) if serves else 0
+
+
+def copies_of(consumer: Any) -> int:
+    """Return `copies` for the worker of a Celery consumer, as the signal `worker_ready` passes it."""
+    concurrency = int(consumer.controller.concurrency or 1)
+    return copies(type(consumer.pool).__module__, concurrency, consumer.app.amqp.queues.consume_from)
+
+
+@signals.worker_ready.connect
+def _ready(sender: Any, **_: object) -> None:
+    expected = copies_of(sender)
+    if expected > 1:  # rarely intended: each copy takes MODEL_MB of memory
+        _log.warning(
+            "model.copies",
+            copies=expected,
+            megabytes=expected * MODEL_MB,
+            advice=MODEL_ADVICE,
+        )
+
+
+@signals.celeryd_init.connect
+def _check(**_: object) -> None:
+    try:
+        settings = load()
+        load_registry(settings.providers)  # also fails when two packages register a provider under one name
+        pipeline_of(settings, custom=True)
+    except ConfigurationError as error:
+        raise SystemExit(f"tellback: {error}") from error
+
+
+_file: Final[list[IO[bytes]]] = []
+
+
+def count_rejections() -> int:
+    """Return the number of messages rejected since the worker started."""
+    return os.fstat(_file[0].fileno()).st_size if _file else 0
+
+
+def _add(**_: object) -> None:
+    if _file:
+        _file[0].write(b"x")
+
+
+@signals.worker_init.connect
+def _open(**_: object) -> None:
+    _file.append(TemporaryFile("ab", buffering=0))  # noqa: SIM115 - open until the process ends
+    on_rejected.append(_add)
+    signals.task_rejected.connect(_add)
+    signals.task_unknown.connect(_add)
+
+
+@signals.task_failure.connect
+def _failed(exception: Any = None, **_: object) -> None:
+    # The arguments had the right types but named an impossible team or shard, so only the task could reject them.
+    if isinstance(exception, InvalidInput):
+        _add()

@@ -1,0 +1,278 @@
+"""The consumer of an intake stream: it applies entries in order, one consumer for each stream at a time.
+
+It first recovers the entries that a dead consumer left pending, one by one, because one of them may have killed its
+worker. Then it applies new entries in batches. An entry that keeps failing becomes a dead letter.
+
+lease ── pending, one by one ── new, in batches ──▶ release ── new entries meanwhile? ──▶ publish a wake-up
+
+A `Loop` applies the entries of one family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final, Protocol, runtime_checkable
+
+import structlog
+
+from tellback import clock
+from tellback.contracts.codec import decode
+from tellback.errors import MalformedMessage, MessageError, Unavailable
+from tellback.names import Family
+from tellback.redaction import redact_text
+from tellback.signals.models import ModelMismatch
+from tellback.state.dead_letters import DeadLetters
+from tellback.state.intake import Fenced, Intake, IntakeEntry, Lease, RawEntry
+from tellback.state.keys import Shard
+
+
+class Loop(Protocol):
+    """Applies the events of one family for one team."""
+
+    def ready(self) -> None:
+        """Return if entries can be processed now.
+
+        Raises:
+            Unavailable: something is missing, such as a model; no entry is read, they all stay in their stream.
+        """
+        ...
+
+    def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
+        """Apply and acknowledge every entry, in order, in scripts that check the fence.
+
+        If it raises, the consumer delivers the unacknowledged entries again, one by one, with `deliveries` above 1.
+
+        Raises:
+            Fenced: another consumer has the lease.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """The rest after applying several streams together: fenced leases, and batches to apply alone."""
+
+    fenced: set[Lease] = field(default_factory=set[Lease])
+    separate: dict[Lease, Sequence[IntakeEntry]] = field(default_factory=dict[Lease, Sequence[IntakeEntry]])
+
+
+@runtime_checkable
+class JointLoop(Loop, Protocol):
+    """A loop that applies entries of several streams in the round trips of one."""
+
+    def apply_together(self, batches: Mapping[Lease, Sequence[IntakeEntry]]) -> Deferred:
+        """Apply and acknowledge new entries of several streams, each stream in order; return the rest.
+
+        A batch that could delay the others is returned, for you to apply alone. On a cluster all streams must share a
+        slot.
+        """
+        ...
+
+
+MAX_DELIVERIES: Final = 5  # a worker's death is not yet the entry's fault; five in a row are
+
+# Each pass over a stream reads its deferred entries again, one by one, so their number is bounded.
+MAX_DEFERRED: Final = 500
+
+_log = structlog.get_logger("tellback.consumer")
+
+
+class Consumer:
+    """Consumes the streams of one family of one team."""
+
+    def __init__(
+        self,
+        intake: Intake,
+        dead: DeadLetters,
+        loop: Loop,
+        *,
+        lease_seconds: float,
+        batch: int,
+        recovery_lock: Lock | None = None,
+        model_wait: float = 0.0,
+    ) -> None:
+        """Set up a consumer; `model_wait` is the seconds that an entry waits for a worker with its bank's model.
+
+        Consumers that share `recovery_lock` recover one pending entry at a time between them. If an entry kills the
+        process, the other consumers had none in hand, so no innocent entry counts a delivery.
+        """
+        self._intake = intake
+        self._dead = dead
+        self._loop = loop
+        self._lease_seconds = lease_seconds
+        self._batch = batch
+        self._recovery_lock = recovery_lock or Lock()
+        # Checked once: `isinstance` against a runtime-checkable protocol costs more than applying a small batch.
+        self._joint_loop = loop if isinstance(loop, JointLoop) else None
+        self._model_wait_ms = model_wait * 1000
+
+    def consume(self, shard: Shard, family: Family) -> bool:
+        """Apply the waiting entries, for at most half the lease; return True if another wake-up is due.
+
+        Raises:
+            Unavailable: Redis, or something that the loop needs, is unavailable; the entries stay in the stream.
+        """
+        self._loop.ready()
+        lease = self._intake.take_lease(shard, family, self._lease_seconds)
+        if lease is None:
+            return False
+        end = clock.monotonic() + self._lease_seconds / 2  # the other half is for the batch that is running then
+        try:
+            self.recover_pending(lease, end)
+            while clock.monotonic() < end and self._consume_batch(lease, end):
+                pass
+        except Fenced:
+            _log.warning("consumer.fenced", stream=lease.stream, fence=lease.fence)
+            return False
+        finally:
+            self._intake.release(lease)
+        return self._intake.has_new(lease)
+
+    def _consume_batch(self, lease: Lease, end: float) -> bool:
+        """Apply one batch of new entries; return False if there were none."""
+        raws = self._intake.read_new(lease, self._batch)
+        self.apply(lease, raws, end)
+        return bool(raws)
+
+    def apply(self, lease: Lease, raws: Sequence[RawEntry], end: float) -> None:
+        """Apply new entries as one batch; if that fails, apply each one alone.
+
+        Raises:
+            Fenced: another consumer has the lease.
+            Unavailable: Redis, or something that the loop needs, is unavailable.
+        """
+        self.apply_entries(lease, list(self._decoded(lease, raws)), end)
+
+    def apply_entries(self, lease: Lease, entries: Sequence[IntakeEntry], end: float) -> bool:
+        """Apply decoded entries like `apply`; return False as `recover_pending` does."""
+        if not entries:
+            return True
+        try:
+            self._loop.apply(lease, entries)
+        except (Fenced, Unavailable):
+            raise
+        except ModelMismatch:
+            return self.recover_pending(lease, end)
+        except Exception:  # noqa: BLE001 - recovery finds the one entry at fault; the others are applied
+            _log.exception("consumer.batch_failed", stream=lease.stream, entries=len(entries))
+            return self.recover_pending(lease, end)
+        return True
+
+    def apply_together(self, read: Mapping[Lease, Sequence[RawEntry]]) -> Deferred | None:
+        """Apply new entries of several streams as one batch if the loop can; return the rest.
+
+        Returns None if the batch failed: its entries are pending, and you have to recover them.
+
+        Raises:
+            Unavailable: Redis, or something that the loop needs, is unavailable.
+        """
+        deferred = Deferred()
+        for lease, raws in read.items():
+            try:
+                deferred.separate[lease] = list(self._decoded(lease, raws))
+            except Fenced:
+                deferred.fenced.add(lease)
+        if self._joint_loop is None:
+            return deferred
+        try:
+            rest = self._joint_loop.apply_together(
+                {lease: entries for lease, entries in deferred.separate.items() if entries}
+            )
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - as above
+            _log.exception("consumer.batch_failed", streams=[lease.stream for lease in read])
+            return None
+        return Deferred(deferred.fenced | rest.fenced, rest.separate)
+
+    def recover_pending(self, lease: Lease, end: float) -> bool:
+        """Apply the pending entries, each alone, because a bad one must not affect the others.
+
+        Returns False if the time ran out: entries are left that must be applied before new ones.
+        """
+        # Read one by one too: each read counts as a delivery, and an entry that was never tried must not become a
+        # dead letter because the time ran out before its turn.
+        after, left, finished = "0", 0, False
+        while not finished and clock.monotonic() < end:
+            with self._recovering(lease):
+                raws = self._intake.read_pending(lease, after, 1)
+                if not raws:
+                    finished = True
+                    continue
+                after = raws[0].id
+                for entry in self._decoded(lease, raws):
+                    left += self._apply_one(lease, entry, raws[0], left)
+        if left:
+            _log.warning("consumer.deferred", stream=lease.stream, entries=left)
+        return finished
+
+    @contextmanager
+    def _recovering(self, lease: Lease) -> Generator[None]:
+        # Another thread may hold the lock for as long as its entry takes, so the lease is renewed while this one waits.
+        while not self._recovery_lock.acquire(timeout=self._lease_seconds / 4):
+            self._intake.renew(lease, self._lease_seconds)
+        try:
+            yield
+        finally:
+            self._recovery_lock.release()
+
+    def _apply_one(self, lease: Lease, entry: IntakeEntry, raw: RawEntry, deferred: int) -> bool:
+        """Apply one entry or add a dead letter; return True if it is deferred, after `deferred` others."""
+        if entry.deliveries > MAX_DELIVERIES:
+            self._dead_letter(
+                lease, raw, f"delivered {entry.deliveries} times and never applied: each time its worker died"
+            )
+            return False
+        try:
+            self._loop.apply(lease, [entry])
+        except Fenced:
+            raise
+        except Unavailable:  # an outage is not the entry's fault
+            self._intake.uncount_delivery(lease, entry.id, entry.deliveries)
+            raise
+        except ModelMismatch as error:
+            return self._defer(lease, entry, raw, deferred, error)
+        except Exception as error:  # noqa: BLE001 - kept as the dead letter's reason
+            _log.exception("consumer.entry_failed", stream=lease.stream, entry=entry.id, deliveries=entry.deliveries)
+            if entry.deliveries >= MAX_DELIVERIES:
+                reason = redact_text(f"{type(error).__name__}: {error}")[:2000]
+                self._dead_letter(lease, raw, f"failed {entry.deliveries} times; last: {reason}")
+        return False
+
+    def _defer(self, lease: Lease, entry: IntakeEntry, raw: RawEntry, deferred: int, error: ModelMismatch) -> bool:
+        """Defer an entry to a worker with its bank's model; add a dead letter after `model_wait` or at the cap."""
+        # Counted from when this worker first met the mismatch: an entry that is old because no worker ran at all
+        # still gets its full wait. A negative age means that the server's clock was set back.
+        age, lasting = self._intake.now_ms() - entry.at_ms, 1000 * error.lasting
+        waited = lasting if age < 0 else min(age, lasting)
+        if deferred < MAX_DEFERRED and waited < self._model_wait_ms:
+            self._intake.uncount_delivery(lease, entry.id, entry.deliveries)
+            return True
+        reason = redact_text(f"waited {waited / 1000:.0f} s for a worker with the model of its bank; {error}")
+        self._dead_letter(lease, raw, reason[:2000])
+        return False
+
+    def _decoded(self, lease: Lease, raws: Sequence[RawEntry]) -> Iterator[IntakeEntry]:
+        read_at = self._intake.read_at(lease.shard)
+        for place, raw in enumerate(raws):
+            try:
+                if raw.raw is None:
+                    raise MalformedMessage("the entry has no field 'm'", b"")
+                message = decode(raw.raw, lease.family)
+                if lease.family is Family.SIGNALS and (shard := self._intake.shard_of(message)) != lease.shard:
+                    raise MalformedMessage(
+                        f"it is in shard {lease.shard.index}, but its bank belongs to shard {shard.index}: "
+                        "append it there",
+                        raw.raw,
+                    )
+                # 999: the steps of a microsecond that fit before the next millisecond, as in `IntakeEntry.order`.
+                yield IntakeEntry(raw.id, message, raw.deliveries, read_at and read_at + min(place, 999))
+            except MessageError as error:
+                self._dead_letter(lease, raw, f"{type(error).__name__}: {error.reason}")
+
+    def _dead_letter(self, lease: Lease, raw: RawEntry, reason: str) -> None:
+        _log.error("consumer.dead_letter", stream=lease.stream, entry=raw.id, reason=reason)
+        self._dead.add(lease, raw, reason)

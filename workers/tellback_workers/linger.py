@@ -1,0 +1,241 @@
+"""Lingering: a process that has consumed a stream stays with its family's streams and applies new entries at once.
+
+A wake-up passes through a dispatcher, the broker and a worker's main process, and costs more than most of the batches
+that it announces. While a process lingers on a stream, no wake-up is published for it. The measurements are in
+docs/decisions/lingering.md.
+
+leases ── blocking read ── apply ──▶ quiet, a backlog, needed elsewhere, or a minute ──▶ release, check once more
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from tempfile import TemporaryFile
+from typing import IO, Any, Final
+
+import structlog
+from billiard.process import current_process
+from celery import signals
+
+from tellback import clock
+from tellback.contracts.limits import MAX_MESSAGE_BYTES
+from tellback.names import Family
+from tellback.state.intake import READ_BYTES, Fenced, Intake, Lease, RawEntry
+from tellback.state.keys import Shard
+from tellback_workers.consumer import Consumer
+
+MAX_SECONDS: Final = 60.0  # below the time limit of a task
+CHECK_SECONDS: Final = 0.025  # between two checks for messages that need this process
+# Checks in a row that find messages waiting. Leaving at the first one made a process on a slow machine leave again and
+# again for messages that another was already fetching; after this many, the others are evidently too few.
+MAX_BUSY_CHECKS: Final = 8
+MAX_STREAMS: Final = 16  # at once, because each read names every stream
+
+_log = structlog.get_logger("tellback.linger")
+
+
+class Lingerer:
+    """Lingers on the streams of one family of one team, for one task."""
+
+    def __init__(
+        self,
+        intake: Intake,
+        consumer: Consumer,
+        is_needed: Callable[[], bool],
+        *,
+        lease_seconds: float,
+        idle_seconds: float,
+        batch: int,
+    ) -> None:
+        """Set up a lingerer that leaves when `is_needed` returns True.
+
+        It also leaves after `idle_seconds` without an entry, and when more than `batch` entries wait in a stream.
+        """
+        self._intake = intake
+        self._consumer = consumer
+        self._is_needed = is_needed
+        self._lease_seconds = lease_seconds
+        self._idle_seconds = idle_seconds
+        self._batch = batch
+        self._leases: list[Lease] = []
+        self._unrecovered: list[Shard] = []
+        self._extend_at = 0.0
+
+    def linger(self, shards: Sequence[Shard], family: Family) -> list[Shard]:
+        """Apply new entries until it is quiet, for at most a minute; return the shards that need another wake-up.
+
+        Streams that others consume are leased as soon as they are free.
+
+        Raises:
+            Unavailable: Redis, or something that the loop needs, is unavailable; the entries stay in their streams.
+        """
+        self._extend_at = clock.monotonic() + self._lease_seconds / 4
+        try:
+            self._run(shards[:MAX_STREAMS], family)
+        finally:
+            self._intake.release(*self._leases)
+        return [*self._unrecovered, *(lease.shard for lease in self._leases if self._intake.has_new(lease))]
+
+    def _run(self, shards: Sequence[Shard], family: Family) -> None:
+        now = check_at = clock.monotonic()
+        end, quiet_at = now + MAX_SECONDS, now + self._idle_seconds
+        while now < min(end, quiet_at):
+            if now >= check_at:
+                if self._is_needed():
+                    return
+                self._take_free_streams(shards, family)
+                check_at = now + CHECK_SECONDS
+            self._renew_leases()
+            if not self._leases:
+                return
+            received = self._consume_next()
+            if received > self._batch:  # with a backlog, several processes with a stream each are faster
+                return
+            now = clock.monotonic()
+            if received:
+                quiet_at = now + self._idle_seconds
+
+    def _take_free_streams(self, shards: Sequence[Shard], family: Family) -> None:
+        """Lease the streams that are free, and recover what a dead consumer left in them."""
+        leased = {lease.shard for lease in self._leases}
+        missing = [shard for shard in shards if shard not in leased]
+        if not missing:
+            return
+        joined = self._intake.lease_to_linger(missing, family, self._lease_seconds)
+        self._leases += joined
+        for lease in joined:
+            self._recover(lease)
+
+    def _recover(self, lease: Lease) -> None:
+        """Apply what is pending; if that takes too long, give the stream up to a consumer of its own."""
+        self._give_up_unless(lease, lambda: self._consumer.recover_pending(lease, self._quarter_lease()))
+
+    def _give_up_unless(self, lease: Lease, recovered: Callable[[], bool]) -> None:
+        with self._dropping_fenced(lease):
+            if not recovered() and lease in self._leases:
+                # New entries that were read before the rest is recovered would be applied before it.
+                self._leases.remove(lease)
+                self._intake.release(lease)
+                self._unrecovered.append(lease.shard)
+
+    def _consume_next(self) -> int:
+        """Read and apply the next entries; return the largest number of them in one stream."""
+        read = self._intake.read_waiting(self._leases, self._batch + 1)
+        if not read:
+            read = self._read_blocking()
+        if read:
+            self._apply(read)
+        return max(map(len, read.values()), default=0)
+
+    def _read_blocking(self) -> dict[Lease, list[RawEntry]]:
+        """Wait for the next entries of any stream and return them."""
+        # Each entry may have the largest size of a message; the count keeps the reply within READ_BYTES.
+        few = max(1, READ_BYTES // (MAX_MESSAGE_BYTES * len(self._leases)))
+        read = self._intake.read_next(self._leases, few, round(CHECK_SECONDS * 1000))
+        # A publisher appends its batch stream by stream, so the rest of it is there when the first entries are.
+        if any(len(raws) == few for raws in read.values()):
+            for lease, raws in self._intake.read_waiting(self._leases, self._batch).items():
+                read[lease] = [*read.get(lease, ()), *raws]
+        return read
+
+    def _apply(self, read: Mapping[Lease, Sequence[RawEntry]]) -> None:
+        """Apply the entries of all streams together; apply a stream alone if that is impossible or failed."""
+        deferred = self._consumer.apply_together(read)
+        for lease in deferred.fenced if deferred else ():
+            self._drop(lease)
+        for lease in list(deferred.separate if deferred else read):
+            self._renew_leases()  # the later streams wait for the providers of the earlier ones
+            if deferred:
+                entries, end = deferred.separate[lease], self._quarter_lease()
+                self._give_up_unless(lease, partial(self._consumer.apply_entries, lease, entries, end))
+            else:
+                self._recover(lease)
+
+    def _renew_leases(self) -> None:
+        if clock.monotonic() >= self._extend_at:
+            self._leases = self._intake.renew_lingering(self._leases, self._lease_seconds)
+            self._extend_at = self._quarter_lease()
+
+    def _quarter_lease(self) -> float:
+        return clock.monotonic() + self._lease_seconds / 4
+
+    @contextmanager
+    def _dropping_fenced(self, lease: Lease) -> Generator[None]:
+        try:
+            yield
+        except Fenced:
+            self._drop(lease)
+
+    def _drop(self, lease: Lease) -> None:
+        _log.warning("linger.fenced", stream=lease.stream, fence=lease.fence)
+        if lease in self._leases:
+            self._leases.remove(lease)
+
+
+class QueuePressure:
+    """The test of the worker's queues that tells a lingering process when it is needed.
+
+    A message that another process is about to fetch is no reason to leave, least of all a wake-up for the streams that
+    this process lingers on. A process that left for it would find it gone, with more of them behind it.
+    """
+
+    def __init__(self, next_messages: Callable[[], frozenset[bytes]]) -> None:
+        self._next_messages = next_messages
+        self._seen = frozenset[bytes]()
+        self._busy_checks = 0
+
+    def needs_worker(self) -> bool:
+        """Return True if a message has stayed next since the last call, or messages waited in many calls in a row."""
+        waiting, before = self._next_messages(), self._seen
+        self._seen, self._busy_checks = waiting, self._busy_checks + 1 if waiting else 0
+        return not waiting.isdisjoint(before) or self._busy_checks >= MAX_BUSY_CHECKS
+
+
+class LingerSlot:
+    """The permission to linger, held by one process of a worker at a time.
+
+    It is a lock on a file that pool processes inherit: the kernel releases it when its holder dies. A byte in the file
+    means that the worker shuts down. A worker with one process has no slot, because that process must stay available.
+    """
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        # Opened at `worker_init`, before the pool forks, so that all processes share one open file.
+        signals.worker_init.connect(self._open, weak=False)
+        signals.worker_shutting_down.connect(self._close, weak=False)
+
+    @property
+    def is_closing(self) -> bool:
+        """Return True if the worker shuts down; a warm shutdown waits for lingering processes, so they must leave."""
+        return self._file is None or os.fstat(self._file.fileno()).st_size > 0
+
+    @contextmanager
+    def acquire(self) -> Generator[bool]:
+        """Try to acquire the slot; yield True if you hold it until the block ends."""
+        # Pools without processes run tasks in the main process, and a POSIX lock does not exclude threads.
+        if self._file is None or self.is_closing or current_process().name == "MainProcess":
+            yield False
+            return
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):  # POSIX allows EAGAIN and EACCES, and systems differ
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            fcntl.lockf(self._file, fcntl.LOCK_UN)
+
+    def _open(self, sender: Any, **_: object) -> None:
+        self._file = TemporaryFile(buffering=0) if sender.concurrency > 1 else None  # noqa: SIM115 - open until the process ends
+
+    def _close(self, **_: object) -> None:
+        if self._file is not None:
+            self._file.write(b"x")
+
+
+linger_slot: Final = LingerSlot()

@@ -1,0 +1,72 @@
+"""The state that the loops of signals and recalls share in a worker process: clusters, and model mismatches.
+
+`clusters_of` holds the model and the query clusters of a team's banks. `ModelMismatches` remembers for a moment which
+banks belong to another model, which saves useless embeddings.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from cachetools import TTLCache
+
+from tellback import clock
+from tellback.embedding.clusters import ClusterCache
+from tellback.embedding.encoder import encoder_for
+from tellback.signals.models import ModelMismatch
+from tellback.state.keys import Shard
+from tellback_workers.runtime import Runtime
+
+
+@lru_cache
+def clusters_of(runtime: Runtime, team: str) -> ClusterCache:
+    """Return the cluster cache that a team's loops share in this process."""
+    return ClusterCache(runtime.settings, runtime.database, runtime.layout(team), encoder_for(runtime.settings))
+
+
+RECHECK_SECONDS: Final = 1.0
+
+"""Seconds until the bank is checked again: `tellback bank reembed` may have given it our model."""
+
+TTL_SECONDS: Final = 60.0
+
+"""Seconds without a mismatch after which the next one of that bank counts as the first."""
+
+_MAX_BANKS: Final = 1_000  # bounds the memory; an evicted bank costs one more check
+
+
+class ModelMismatches:
+    """The banks that belong to another model, each with its error; safe for all threads of a process."""
+
+    def __init__(self) -> None:
+        self._found: TTLCache[tuple[Shard, str], _Mismatch] = TTLCache(
+            _MAX_BANKS,
+            TTL_SECONDS,
+            timer=lambda: clock.monotonic(),  # noqa: PLW0108 - found at each call: tests move it
+        )
+        self._guard = threading.Lock()
+
+    def note(self, shard: Shard, bank: str, error: ModelMismatch) -> None:
+        """Remember that a bank has another model, and set on `error` for how long it has been so."""
+        now = clock.monotonic()
+        with self._guard:
+            found = self._found.get((shard, bank))
+            first = found.since if found else now
+            error.lasting = now - first
+            self._found[shard, bank] = _Mismatch(error, first, now)
+
+    def recent(self, shard: Shard, bank: str, within: float = RECHECK_SECONDS) -> ModelMismatch | None:
+        """Return the error of a bank whose mismatch was noted within the last `within` seconds."""
+        with self._guard:
+            found = self._found.get((shard, bank))
+        return found.error if found and clock.monotonic() - found.found_at < within else None
+
+
+class _Mismatch(NamedTuple):
+    """A bank's error, when the mismatch was first noted, and when it was last noted."""
+
+    error: ModelMismatch
+    since: float
+    found_at: float
