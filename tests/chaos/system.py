@@ -24,6 +24,7 @@ from tests.chaos.loads import CHANNEL
 from tests.chaos.plain import ask
 from tests.chaos.proxy import ChaosLink
 from tests.support.clocks import SteppedServer, faketime_library
+from tests.support.processes import tree_of
 from tests.support.providers import SETTING
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
@@ -75,16 +76,6 @@ class Member:
     @property
     def is_alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
-
-    def tree(self) -> list[psutil.Process]:
-        """Return the process and all that it started, itself last."""
-        if self.process is None:
-            return []
-        try:
-            root = psutil.Process(self.process.pid)
-            return [*root.children(recursive=True), root]
-        except psutil.NoSuchProcess:
-            return []
 
 
 class System:
@@ -180,11 +171,12 @@ class System:
     def kill(self, member: Member) -> None:
         """SIGKILL a member with all that it started, as the death of its host would."""
         member.killed = True
-        for process in reversed(member.tree()):  # itself first, so that it starts no other
+        if member.process is None:
+            return
+        for process in tree_of(member.process):  # itself first, so that it starts no other
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        if member.process is not None:
-            member.process.wait()
+        member.process.wait()
 
     def signal(self, member: Member, number: signal.Signals) -> None:
         """Send a signal to the process of a member alone."""

@@ -26,6 +26,7 @@ from tellback.state.records import Records
 from tellback_workers.lease_heartbeat import DECLARED_LOST, NOT_RENEWED
 from tests.support.commands import brisk
 from tests.support.link import Link
+from tests.support.processes import tree_of
 from tests.support.redis_server import RedisServer
 from tests.support.standing_still import STOPPED
 from tests.support.waiting import wait_until
@@ -65,11 +66,6 @@ def pass_time(seconds: float) -> None:
     """Let an absence last."""
     end = time.monotonic() + seconds
     wait_until(lambda: time.monotonic() >= end, "the absence has lasted", timeout=seconds + 5)
-
-
-def tree_of(process: psutil.Process) -> list[psutil.Process]:
-    """A process and all below it."""
-    return [process, *process.children(recursive=True)]
 
 
 def runs_tellback(process: psutil.Process) -> bool:
@@ -133,7 +129,7 @@ def test_a_host_that_sleeps_asks_for_its_lease_before_it_kills(tb: Tellback, wor
     """Everything of the worker stands still for longer than lease, wait and grace together, and goes on."""
     job = tb.submit(["sh", "-c", BEATS], session="s1")
     wait_until(lambda: beats(tmp_path), "the command runs")
-    asleep = tree_of(psutil.Process(workers.processes[0].pid))
+    asleep = tree_of(workers.processes[0])
     for process in asleep:
         with suppress(psutil.NoSuchProcess):  # the shell's `sleep` may have ended
             process.suspend()
@@ -233,7 +229,7 @@ def test_a_retry_never_meets_what_a_worker_killed_with_all_its_watchers_left(
     job = tb.submit(["sh", "-c", script], session="s1", on_lost="retry", env={"AWAY": away})
     wait_until(lambda: len(beats(tmp_path)) == 2, "the command and what left it run")
     process = workers.processes.pop()
-    watchers = [each for each in tree_of(psutil.Process(process.pid)) if runs_tellback(each)]
+    watchers = [each for each in tree_of(process) if runs_tellback(each)]
     assert len(watchers) >= 4, watchers
     for action in (psutil.Process.suspend, psutil.Process.kill):  # none sees another die
         for each in watchers:

@@ -7,7 +7,6 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tellback import OutgoingResponse, Settings, Tellback, connect
@@ -21,6 +20,7 @@ from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
 from tellback.state.keys import stream_of
 from tests.support.keyleaks import undeclared
+from tests.support.processes import tree_of
 from tests.support.redis_server import RedisServer
 from tests.support.turns import delivered_now, opened, state
 from tests.support.waiting import wait_until
@@ -63,8 +63,7 @@ def running(settings: Settings, folder: Path, queues: str) -> Generator[Workers]
 @contextmanager
 def stopped(workers: Workers) -> Generator[None]:
     """The worker with its pool does nothing."""
-    main = psutil.Process(workers.processes[0].pid)
-    members = [main, *main.children(recursive=True)]
+    members = tree_of(workers.processes[0])
     for member in members:
         member.send_signal(signal.SIGSTOP)
     try:

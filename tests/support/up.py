@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import psutil
 
+from tests.support.processes import tree_of
 from tests.support.waiting import wait_until
 
 START_SECONDS = 60.0
@@ -91,11 +92,7 @@ class RunningUp:
 
     def tree(self) -> list[psutil.Process]:
         """Every process of it that runs now, the guard first."""
-        try:
-            guard = psutil.Process(self.process.pid)
-            return [guard, *guard.children(recursive=True)]
-        except psutil.NoSuchProcess:
-            return []
+        return tree_of(self.process)
 
     def further_output(self, seconds: float) -> bytes:
         """What it prints on standard output within a time."""

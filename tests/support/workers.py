@@ -15,6 +15,7 @@ from typing import Protocol
 import psutil
 
 from tellback.settings import Settings
+from tests.support.processes import tree_of
 from tests.support.waiting import wait_until
 
 STARTED = "ready."
@@ -76,10 +77,9 @@ class Workers:
     def kill(self, index: int = 0) -> None:
         """SIGKILL one worker with its pool, as the death of its host would."""
         process = self.processes.pop(index)
-        with suppress(psutil.NoSuchProcess):  # it may have ended by itself
-            for member in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
-                with suppress(psutil.NoSuchProcess):
-                    member.kill()
+        for member in tree_of(process):  # itself first, so that it starts no other
+            with suppress(psutil.NoSuchProcess):
+                member.kill()
         process.wait()
 
     def kill_all(self) -> None:
