@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
 
@@ -32,17 +32,23 @@ class SoakSystem:
     def load(self, every: float) -> None:
         """Let each agent begin a session every so many seconds."""
         for host in self._hosts:
-            _pipe(host.stdin).write(f"run {every}\n")
-            _pipe(host.stdin).flush()
+            _tell(host, f"run {every}")
 
     def rest(self) -> Counter[str]:
         """End the load, and return what was done since the start, and what failed."""
         total: Counter[str] = Counter()
         for host in self._hosts:
-            _pipe(host.stdin).write("rest\n")
-            _pipe(host.stdin).flush()
+            _tell(host, "rest")
             total.update(json.loads(_pipe(host.stdout).readline()))
         return total
+
+
+def _tell(host: subprocess.Popen[str], line: str) -> None:
+    try:
+        _pipe(host.stdin).write(f"{line}\n")
+        _pipe(host.stdin).flush()
+    except BrokenPipeError:
+        raise AssertionError(f"a host ended by itself, with {host.wait(timeout=20)}") from None
 
 
 def _pipe(end: IO[str] | None) -> IO[str]:
@@ -76,13 +82,14 @@ def running_system(folder: Path, lifetime: int, *, leak: bool) -> Generator[Soak
 
 def _launch(settings: Settings, extra: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tests.soak.load", *arguments]
-    env = environment(settings, extra)
+    env = environment(settings, {**extra, "PYTHONFAULTHANDLER": "1"})
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
 
 
 def _end(processes: list[subprocess.Popen[str]]) -> None:
     for process in processes:
-        _pipe(process.stdin).close()
+        with suppress(BrokenPipeError):  # it ended by itself
+            _pipe(process.stdin).close()
     for process in processes:
         try:
             process.wait(timeout=20)
