@@ -109,9 +109,8 @@ class RecallClient:
             raise InvalidInput(f"limit is {ranking.limit}: a recall of stored facts gives at most {MAX_CANDIDATES}")
         end = clock.monotonic() + ranking.wait
         caught_up = self._wait_until_applied(end)
-        info = (
-            self._stored_facts.info()
-        )  # before the Timeout below: while Redis is away, Unavailable is the true reason
+        # Before the Timeout below: while Redis is away, Unavailable is the true reason.
+        info = self._stored_facts.info()
         if not caught_up:
             raise Timeout(
                 f"what this client published for bank {self._store.bank!r} was not applied within "
