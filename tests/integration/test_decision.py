@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -113,13 +114,8 @@ class Forgetting(Database):
         return super().pipeline(commands, raise_on_error=raise_on_error)
 
 
-@pytest.fixture
-def forgetting(database: Database) -> Iterator[Forgetting]:
-    forgetting = Forgetting(database.url)
-    yield forgetting
-    forgetting.close()
-
-
-def test_a_server_that_forgets_scripts_again_and_again_runs_them(forgetting: Forgetting, layout: Layout) -> None:
-    shard, entry = layout.shard(0), add_letter(forgetting, layout)
-    assert decide(forgetting, shard, replay(shard, entry))["entry"]
+def test_a_server_that_forgets_scripts_again_and_again_runs_them(database: Database, layout: Layout) -> None:
+    shard = layout.shard(0)
+    with closing(Forgetting(database.url)) as forgetting:
+        entry = add_letter(forgetting, layout)
+        assert decide(forgetting, shard, replay(shard, entry))["entry"]
