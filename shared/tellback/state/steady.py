@@ -20,7 +20,6 @@ GAP_MS: Final = 6_000  # see gap_ms
 FRESH_MS: Final = 500  # most time of a measurement, and from it to the script; at most half of a step
 TRIES: Final = 3
 HOSTS: Final = 64
-DOUBT_MS: Final = 10_000  # UNOBSERVED_MS of lib/steady
 
 
 class Observed(NamedTuple):
@@ -57,7 +56,7 @@ def observe(
         measured = _measure(database) if left else ("", 0, 0)
         if missing and measured is not None:
             replies = database.run_all(
-                [_observe_call(shard, measured, gap_ms, DOUBT_MS if stands_in else 0) for shard in missing]
+                [_observe_call(shard, measured, gap_ms, stands_in=stands_in) for shard in missing]
             )
             seen = zip(missing, replies, strict=True)
             found.update((shard, Observed(int(reply[0]), int(reply[1]))) for shard, reply in seen if reply is not None)
@@ -66,7 +65,7 @@ def observe(
     return [found[shard] for shard in shards]
 
 
-def _observe_call(shard: Shard, measured: tuple[str, int, int], gap_ms: int, doubt_ms: int) -> ScriptCall:
+def _observe_call(shard: Shard, measured: tuple[str, int, int], gap_ms: int, *, stands_in: bool) -> ScriptCall:
     host, boot_ms, server_ms = measured
     return scripts.observe_clock(
         observations=shard.key("clock"),
@@ -77,7 +76,7 @@ def _observe_call(shard: Shard, measured: tuple[str, int, int], gap_ms: int, dou
         step_ms=STEP_MS,
         gap_ms=gap_ms,
         hosts=HOSTS,
-        doubt_ms=doubt_ms,
+        stands_in=stands_in,
     )
 
 

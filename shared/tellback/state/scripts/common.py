@@ -39,11 +39,11 @@ _observe_clock = Script("common/observe_clock")
 def observe_clock(
     *,
     observations: str, host: str, boot_ms: int, server_ms: int, fresh_ms: int, step_ms: int, gap_ms: int, hosts: int,
-    doubt_ms: int,
+    stands_in: bool,
 ) -> ScriptCall:
     """Compare the server's clock with that of an observing host that never steps."""
     keys: list[str] = [observations]
-    args: list[Arg] = [host, boot_ms, server_ms, fresh_ms, step_ms, gap_ms, hosts, doubt_ms]
+    args: list[Arg] = [host, boot_ms, server_ms, fresh_ms, step_ms, gap_ms, hosts, int(stands_in)]
     return _observe_clock.call(keys, args)
 
 

@@ -14,8 +14,9 @@
 --   step_ms int: smallest difference that counts as a step
 --   gap_ms int: silence that counts as a gap
 --   hosts int: how many are kept
---   doubt_ms int: 0, or a silence after which a host that has observed nothing yet cannot tell a step from time. For as
---     long it only takes part: a worker that can tell may observe any moment
+--   stands_in flag: the host observes for workers that are silent. After UNOBSERVED_MS of silence, a host that has
+--     observed nothing yet cannot tell a step from time. For as long it only takes part: a worker that can tell may
+--     observe any moment
 -- returns: {steady time, how long the clock was observed without a gap or a step, step that was counted}, or nil if the
 --   measurement is too old or the clock has stepped since; measure again.
 -- @include clock
@@ -31,7 +32,7 @@ end
 local known = redis.call('HMGET', key_observations, 'skew', 'last', 'since', host, 'most')
 local skew, last, since = tonumber(known[1] or 0), tonumber(known[2]), tonumber(known[3] or 0)
 local offset, step, newest = server - boot, 0, host ~= ''
-local was, doubt = known[4] and cjson.decode(known[4]), tonumber(arg_doubt_ms)
+local was = known[4] and cjson.decode(known[4])
 if was then
   newest = boot >= was[2] -- otherwise another process of that host observed after this measurement
   local moved = (offset - was[1]) - (skew - was[3])
@@ -50,8 +51,8 @@ if was then
     end
   end
 end
-local silent = host ~= '' and doubt > 0 and last and now - skew - last > doubt
-local doubtful = silent and (not was or (was[5] and boot - was[2] < doubt))
+local silent = host ~= '' and arg_stands_in == '1' and last and now - skew - last > UNOBSERVED_MS
+local doubtful = silent and (not was or (was[5] and boot - was[2] < UNOBSERVED_MS))
 local time, number = doubtful and last or now - skew, redis.call('HINCRBY', key_observations, 'observations', 1)
 if step ~= 0 or (last and math.abs(time - last) > tonumber(arg_gap_ms)) then
   since = time

@@ -17,9 +17,6 @@ local function observed()
   return tonumber(last or now_ms())
 end
 
--- Longer than workers leave between two observations while any of them lives.
-local UNOBSERVED_MS = 10000
-
 -- True if the clock is further ahead of the last observation than that: it has stepped forward, or nobody observes.
 -- Only an observation can tell the two apart, and until then no lease may end and none begin.
 local function unobserved(clock, last)

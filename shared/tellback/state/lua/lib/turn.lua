@@ -5,7 +5,6 @@
 -- @include turnstats
 -- @include steady
 -- constants: TURN_LIFETIME, DUE_LIFETIME, TURNS_LIFETIME
-local UNWATCHED = 10000 -- ms without an observation of the clock; sweeps observe it every two seconds
 
 local function turn_keys()
   return {
@@ -43,9 +42,8 @@ end
 -- is ahead. A sweep that came after the time to answer would start that time anew.
 local function set_due(keys, id, deadline, now)
   local clock, last = steady(now)
-  local unknown = last > 0 and clock - last > UNWATCHED
   redis.call('HSET', keys.turn, 'set_at', clock)
-  redis.call('ZADD', keys.due, unknown and last or deadline, id)
+  redis.call('ZADD', keys.due, unobserved(clock, last) and last or deadline, id)
   redis.call('PEXPIRE', keys.due, DUE_LIFETIME)
 end
 
