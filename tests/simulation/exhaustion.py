@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from tellback import Tellback
 from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
 from tellback.contracts.message import Message, new_event_id
-from tellback.errors import Unavailable
 from tellback.names import Family
 from tests.simulation.fleet import Fleet
 from tests.simulation.leases import Leases
@@ -57,7 +55,7 @@ class ExhaustionScenario:
         assert process is not None, "a task"
         tb = self.world.client(process.process)
         for number in range(TURNS):
-            self._again(partial(self._open_turn, tb, number))
+            self.world.again(partial(self._open_turn, tb, number))
         for number in range(EVENTS):
             tb.context.publisher.publish(self._event(number))
         tb.flush()
@@ -70,15 +68,6 @@ class ExhaustionScenario:
         if number < 3:  # each session's first
             return EvaluationBegun(event_id=id_, session=session, evaluation="e", prompt="p")
         return ToolInvoked(event_id=id_, session=session, evaluation="e", prompt="p", tool="t")
-
-    def _again(self, call: Callable[[], object]) -> None:
-        while True:
-            try:
-                call()
-            except Unavailable:
-                self.world.scheduler.sleep(0.1)
-            else:
-                return
 
     def _left(self) -> list[str]:
         database, layout = self.world.database, self.world.layout

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from tellback import OutgoingResponse, RoutingOutcome, Tellback, Unavailable
+from tellback import OutgoingResponse, RoutingOutcome, Tellback
 from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.contracts.signals import SignalItem
@@ -31,8 +30,6 @@ KINDS = ("answer", "call", "command", "signal", "signal")
 SESSION = "s0"
 EVALUATION = EvaluationId(SESSION, "p", "e")
 SENT = RoutingOutcome(attempted=True, sent_text=True)
-
-T = TypeVar("T")
 
 
 class Done(NamedTuple):
@@ -114,10 +111,10 @@ class LostTailScenario:
     def _publish(self, tb: Tellback, kind: str, name: str) -> str:
         """Do one piece of work, and return the id by which its effect is known."""
         if kind == "answer":
-            turn = self._again(
+            turn = self.world.again(
                 lambda: tb.open_turn(channel="chat", conversation="c", message_id=name, text="hi", answer_within=600)
             )
-            self._again(lambda: turn.respond(OutgoingResponse.text_only(name)))
+            self.world.again(lambda: turn.respond(OutgoingResponse.text_only(name)))
             return turn.id
         if kind == "command":
             return tb.submit(["sleep", "0.5"], session=SESSION, cwd=str(Path.cwd()), timeout=60).command_id
@@ -133,21 +130,14 @@ class LostTailScenario:
         tb.context.publisher.publish(event)
         return event.event_id
 
-    def _again(self, call: Callable[[], T]) -> T:
-        while True:
-            try:
-                return call()
-            except Unavailable:
-                self.world.scheduler.sleep(0.1)
-
     def _deliver(self, tb: Tellback) -> None:
+        def send() -> None:
+            for delivery in tb.outbox("chat", wait=0.2):
+                self.delivered.add(delivery.turn_id)
+                delivery.settle(SENT)
+
         while True:
-            try:
-                for delivery in tb.outbox("chat", wait=0.2):
-                    self.delivered.add(delivery.turn_id)
-                    delivery.settle(SENT)
-            except Unavailable:
-                self.world.scheduler.sleep(0.1)
+            self.world.again(send)
 
     # What must hold in the end.
 

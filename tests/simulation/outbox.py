@@ -10,7 +10,6 @@ from functools import partial
 from tellback import OutgoingResponse, Tellback
 from tellback.client.outbox import OutboxDelivery
 from tellback.client.turns import Turn
-from tellback.errors import Unavailable
 from tests.simulation.fleet import Fleet
 from tests.simulation.leases import Leases
 from tests.simulation.scheduler import Process, SimulatedTask
@@ -108,23 +107,15 @@ class OutboxScenario:
             self.world.scheduler.park(2.0)
 
     def _opened(self, tb: Tellback, talk: str, number: int) -> Turn:
-        while True:
-            try:
-                return tb.open_turn(
-                    channel="chat", conversation=talk, message_id=f"{talk}.{number}", text="hi", answer_within=600
-                )
-            except Unavailable:
-                self.world.scheduler.sleep(0.1)
+        return self.world.again(
+            lambda: tb.open_turn(
+                channel="chat", conversation=talk, message_id=f"{talk}.{number}", text="hi", answer_within=600
+            )
+        )
 
     def _respond(self, turn: Turn) -> None:
-        while True:
-            try:
-                if turn.respond(OutgoingResponse.text_only(turn.id)) == "spooled":
-                    self.spooled.add(turn.id)
-            except Unavailable:
-                self.world.scheduler.sleep(0.1)
-            else:
-                return
+        if self.world.again(lambda: turn.respond(OutgoingResponse.text_only(turn.id))) == "spooled":
+            self.spooled.add(turn.id)
 
     def _note_settled(self, delivery: OutboxDelivery) -> None:
         self.settled.add(delivery.turn_id)

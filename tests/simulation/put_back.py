@@ -165,6 +165,13 @@ def claimed_within_the_lease_of_another() -> Generator[None]:
 
 
 @contextmanager
+def leases_ended_by_a_step() -> Generator[None]:
+    """A transport believes a clock that is far ahead of its last observation, and claims what others hold."""
+    with _scripts(lambda text: text.replace("return last > 0 and clock - last > UNOBSERVED_MS", "return false")):
+        yield
+
+
+@contextmanager
 def clusters_of_a_lost_tail_kept() -> Generator[None]:
     """A worker goes on with the query clusters that it began in a second of writes that Redis has lost."""
 
@@ -188,6 +195,7 @@ PUT_BACK: dict[str, tuple[str, Callable[[], Any]]] = {
     "taken without an operation": ("guidance", taken_without_an_operation),
     "fallback beside an answer": ("turns", fallback_beside_an_answer),
     "claimed within the lease of another": ("outbox", claimed_within_the_lease_of_another),
+    "leases ended by a step": ("turns", leases_ended_by_a_step),
     "clusters of a lost tail kept": ("lost-tail", clusters_of_a_lost_tail_kept),
     "stored beside the loss": ("commands", stored_beside_the_loss),
     "left running by a frozen worker": ("commands", left_running_by_a_frozen_worker),

@@ -15,7 +15,6 @@ import msgspec
 from tellback import RoutingOutcome
 from tellback.client.outbox import OutboxDelivery
 from tellback.contracts.turns import Settlement
-from tellback.errors import Unavailable
 from tellback.state.outbox import Delivery, Outbox, OutboxQueue
 from tests.simulation.scheduler import Process
 from tests.simulation.world import World
@@ -53,7 +52,7 @@ class Claims:
         others[found.attempt] = ClaimTimes(asked, now)
         for earlier, later in ((n, m) for n in others for m in others if n < m and found.attempt in (n, m)):
             ends = others[earlier].asked + LEASE - MARGIN
-            stepped = others[earlier].asked <= self.world.stepped_at  # a step forward may end a lease
+            stepped = others[earlier].asked <= self.world.unnoticed_at  # such a step may end a lease early
             assert stepped or others[later].replied >= ends, (
                 f"{found.key}: attempt {later} had it at {others[later].replied:.3f} s, "
                 f"within the lease of attempt {earlier} until {ends:.3f} s"
@@ -125,13 +124,14 @@ class Transports:
 
     def _send(self, process: Process) -> None:
         tb = self.world.client(process)
+
+        def send() -> None:
+            for delivery in tb.outbox("chat", wait=0.2):
+                refused = self.refusals > 0 and self.world.choices.chance(self.refusals, "refused delivery")
+                if not refused:
+                    self.sent.append(delivery)
+                delivery.settle(NOT_SENT if refused else SENT)
+                self.on_settled(delivery)
+
         while True:
-            try:
-                for delivery in tb.outbox("chat", wait=0.2):
-                    refused = self.refusals > 0 and self.world.choices.chance(self.refusals, "refused delivery")
-                    if not refused:
-                        self.sent.append(delivery)
-                    delivery.settle(NOT_SENT if refused else SENT)
-                    self.on_settled(delivery)
-            except Unavailable:
-                self.world.scheduler.sleep(0.1)
+            self.world.again(send)

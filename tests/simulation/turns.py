@@ -6,14 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from unittest import mock
 
 import msgspec
 
 from tellback import OutgoingResponse, StateConflict, Tellback
 from tellback.client.turns import Turn
-from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.state.records import read_history
 from tellback.state.turn_view import TurnView
@@ -24,17 +23,13 @@ from tests.simulation.scheduler import Process, SimulatedTask
 from tests.simulation.transports import Transports
 from tests.simulation.world import World
 
-T = TypeVar("T")
-
 CONVERSATIONS = 2
 MESSAGES = 3  # of each conversation, each opened by two hosts
 HOSTS = 2
 TRANSPORTS = 2
 FINISH_GRACE = 3.0
 SHORTEST, LONGEST = 2.0, 6.0  # seconds to answer
-# Seconds by which the clock steps. Forward it is a minute at most: a delivery that is claimed between a step forward
-# and the next sweep waits for as long as the step.
-STEP_BACK, STEP_FORWARD = -3600.0, 60.0
+STEP = 3600.0  # seconds by which the clock steps at most, either way
 CALLS = ("respond", "respond", "finish", "fail", "defer", "progress", "no_reply", "nothing")
 ENDS = {"answered": "responded", "fallback": "fallback", "no_reply": "no_reply"}  # event of the history: state
 
@@ -93,7 +88,7 @@ class TurnsScenario:
             partial(scheduler.kill, host),
             lambda: scheduler.freeze(host, world.choices.between(0.0, 10.0, "freeze of a host")),
             partial(self._replace_main, main),
-            lambda: world.step_clock(world.choices.between(STEP_BACK, STEP_FORWARD, "step")),
+            lambda: world.step_clock(world.choices.between(-STEP, STEP, "step")),
         ]
         harms[world.choices.pick(len(harms), "harm")]()
 
@@ -122,7 +117,7 @@ class TurnsScenario:
         scheduler, choices = self.world.scheduler, self.world.choices
         scheduler.sleep(choices.between(0.0, 3.0, "until the message"))
         within = choices.between(SHORTEST, LONGEST, "time to answer")
-        turn = self._again(
+        turn = self.world.again(
             lambda: tb.open_turn(
                 channel="chat", conversation=talk, message_id=message, text="hi", answer_within=round(within, 1)
             )
@@ -171,19 +166,12 @@ class TurnsScenario:
         elif call == "fail":
             self.results[turn.id].append(turn.fail(code="simulated"))
         elif call == "defer":
-            self._again(lambda: turn.defer(seconds=SHORTEST))
+            self.world.again(lambda: turn.defer(seconds=SHORTEST))
         elif call == "progress":
-            self._again(turn.progress)
+            self.world.again(turn.progress)
         elif call == "no_reply":
             with suppress(StateConflict):
-                self._again(lambda: turn.no_reply(reason="simulated"))
-
-    def _again(self, call: Callable[[], T]) -> T:
-        while True:
-            try:
-                return call()
-            except Unavailable:
-                self.world.scheduler.sleep(0.1)
+                self.world.again(lambda: turn.no_reply(reason="simulated"))
 
     # The checks.
 

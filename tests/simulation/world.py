@@ -12,13 +12,14 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from unittest import mock
 
 from tellback import clock
 from tellback.client.client_context import ClientContext
 from tellback.client.connection import Tellback
 from tellback.contracts.message import new_event_id
+from tellback.errors import Unavailable
 from tellback.messaging.publisher import Publisher
 from tellback.messaging.team_cache import SpoolLocation
 from tellback.settings import Settings
@@ -33,6 +34,10 @@ from tests.simulation.server import START_US, VirtualServer
 from tests.simulation.threads import simulated_threads
 from tests.support.keyleaks import undeclared
 
+T = TypeVar("T")
+
+UNOBSERVED = 10.0  # seconds: a step forward by no more than this may look like time that has passed
+
 
 class World:
     """The parts that every scenario needs. `database` is for checks: no fault and no switch happens in its calls."""
@@ -46,6 +51,8 @@ class World:
         choices.on_taken = self._note_decision
         self.server_step = 0.0  # seconds by which the server's wall clock has stepped
         self.stepped_at = -math.inf
+        self.unnoticed_at = -math.inf  # when a step was made, or the last of several, that may look like passed time
+        self._steps: list[float] = []
         self.checks: list[Callable[[float], None]] = []  # called as time passes
         self.scheduler = Scheduler(choices, preempt=self.random.choice((0.02, 0.1, 0.4)), on_time=self._on_time)
         self.network = Network(
@@ -54,7 +61,9 @@ class World:
         self.settings = Settings(redis_url=server.url, data_dir=str(folder), **settings)
         self.database = Database(server.url)
         server.time_us = self._latest_us = START_US
-        self.database.pipeline([("FLUSHALL",), ("SCRIPT", "FLUSH"), ("CONFIG", "SET", "maxmemory", 0)])
+        # Redis' own cycle of expiry runs by real time, and ends a key a millisecond before commands see it expired.
+        no_cycle = ("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+        self.database.pipeline([("FLUSHALL",), ("SCRIPT", "FLUSH"), ("CONFIG", "SET", "maxmemory", 0), no_cycle])
         self.layout: Layout = open_layout(self.database, self.settings.team, self.settings.shards)
         self.intake = Intake(self.database, self.layout)
 
@@ -62,6 +71,9 @@ class World:
         """Step the server's wall clock."""
         self.server_step += seconds
         self.stepped_at = self.scheduler.now
+        self._steps.append(seconds)
+        if any(0 < sum(self._steps[first:]) <= UNOBSERVED for first in range(len(self._steps))):
+            self.unnoticed_at = self.scheduler.now
         self._on_time(self.scheduler.now)
 
     def _on_time(self, now: float) -> None:
@@ -101,6 +113,14 @@ class World:
         self.server.time_us = self._latest_us
         problems = undeclared(self.database)
         assert not problems, f"keys beside their declaration: {problems}"
+
+    def again(self, call: Callable[[], T]) -> T:
+        """Return what a call returns, repeated as long as Redis is away."""
+        while True:
+            try:
+                return call()
+            except Unavailable:
+                self.scheduler.sleep(0.1)
 
     def tolerate(self, call: Callable[[], object], what: str) -> None:
         """Run what a process survives if it raises; the error is noted."""
