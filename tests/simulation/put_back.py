@@ -165,8 +165,8 @@ def claimed_within_the_lease_of_another() -> Generator[None]:
 
 
 @contextmanager
-def leases_ended_by_a_step() -> Generator[None]:
-    """A transport believes a clock that is far ahead of its last observation, and claims what others hold."""
+def unobserved_clock_believed() -> Generator[None]:
+    """Scripts believe a clock far ahead of its last observation: a turn opened then waits for as long as the step."""
     with _scripts(lambda text: text.replace("return last > 0 and clock - last > UNOBSERVED_MS", "return false")):
         yield
 
@@ -195,7 +195,7 @@ PUT_BACK: dict[str, tuple[str, Callable[[], Any]]] = {
     "taken without an operation": ("guidance", taken_without_an_operation),
     "fallback beside an answer": ("turns", fallback_beside_an_answer),
     "claimed within the lease of another": ("outbox", claimed_within_the_lease_of_another),
-    "leases ended by a step": ("turns", leases_ended_by_a_step),
+    "unobserved clock believed": ("turns", unobserved_clock_believed),
     "clusters of a lost tail kept": ("lost-tail", clusters_of_a_lost_tail_kept),
     "stored beside the loss": ("commands", stored_beside_the_loss),
     "left running by a frozen worker": ("commands", left_running_by_a_frozen_worker),

@@ -72,7 +72,7 @@ class TurnsScenario:
         while not all(task.done or not host.alive for host, tasks in self.hosts.items() for task in tasks):
             scheduler.sleep(0.5)
         world.network.fault = fleet.broker.fault = self.transports.refusals = 0.0
-        end = scheduler.now + 240
+        end = scheduler.now + 120
         while self._left() and scheduler.now < end:
             scheduler.sleep(1)
         assert not self._left(), f"never done: {self._left()}"
