@@ -151,9 +151,9 @@ def test_a_lease_is_kept_while_the_model_computes(
         bench.read(lease)
         bench.intake.release(lease)
     with ThreadPoolExecutor(1) as threads:
-        draining = threads.submit(bench.consumer(lease_seconds=0.4).consume, shard, Family.SIGNALS)
+        draining = threads.submit(bench.consumer(lease_seconds=1.5).consume, shard, Family.SIGNALS)
         wait_until(lambda: encoder.calls, "the model computes")
-        later = tb.context.database.now_ms() + 1_000
+        later = tb.context.database.now_ms() + 3_000
         wait_until(lambda: tb.context.database.now_ms() > later, "the lease would have run out twice")
         assert bench.intake.take_lease(shard, Family.SIGNALS, 1) is None
         encoder.gate.set()
@@ -198,10 +198,10 @@ def test_only_one_suspect_is_tried_at_a_time(tb: Tellback, bench: Bench, encoder
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(bench.consumer(trials=trials).consume, layout.of(one), Family.SIGNALS)
         wait_until(lambda: encoder.calls, "one is tried")
-        second = bench.consumer(trials=trials, lease_seconds=0.4)
+        second = bench.consumer(trials=trials, lease_seconds=1.5)
         draining = threads.submit(second.consume, layout.of(other), Family.SIGNALS)
         wait_until(lambda: database.command("EXISTS", layout.of(other).key("lease", "signals")), "the other waits")
-        later = database.now_ms() + 1_000
+        later = database.now_ms() + 3_000
         wait_until(lambda: database.now_ms() > later, "its lease would have run out twice")
         [pending] = database.command("XPENDING", stream_of(layout.of(other), Family.SIGNALS), "consumer", "-", "+", 9)
         assert pending[3] == 1, "it was read once, before"

@@ -17,7 +17,7 @@ class VirtualServer(RedisServer):
     """A redis-server with `time_us`, microseconds since the epoch, for its clock; expiry follows it."""
 
     def __init__(self, folder: Path, *extra: str) -> None:
-        # The allocator's threads wait until a time of day, which on this clock has always passed: they would never rest.
+        # The allocator's threads wait until a time of day, which has always passed on this clock: they would spin.
         quiet = ("--jemalloc-bg-thread", "no")
         super().__init__(folder, "--appendonly", "no", "--enable-debug-command", "local", *quiet, *extra)
         cell = folder / "clock"

@@ -32,18 +32,18 @@ class SoakSystem:
     def load(self, every: float) -> None:
         """Let each agent begin a session every so many seconds."""
         for host in self._hosts:
-            _tell(host, f"run {every}")
+            _send(host, f"run {every}")
 
     def rest(self) -> Counter[str]:
         """End the load, and return what was done since the start, and what failed."""
         total: Counter[str] = Counter()
         for host in self._hosts:
-            _tell(host, "rest")
+            _send(host, "rest")
             total.update(json.loads(_pipe(host.stdout).readline()))
         return total
 
 
-def _tell(host: subprocess.Popen[str], line: str) -> None:
+def _send(host: subprocess.Popen[str], line: str) -> None:
     try:
         _pipe(host.stdin).write(f"{line}\n")
         _pipe(host.stdin).flush()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import resource
 import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -42,6 +44,14 @@ CUSTOM = (
     providers.Untellable,
     providers.Late,
 )
+
+
+@pytest.fixture(autouse=True)
+def _no_collection() -> Iterator[None]:
+    """Keep the interruption out of hypothesis' callback of the garbage collector, where Python only reports it."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def invoker(timeout: float = 0.1, budget: float = 10.0) -> IsolatedInvoker:
