@@ -15,6 +15,7 @@ from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.keys import Layout
 from tellback.state.records import CAP, Records
 from tellback.state.script_calls import Script
+from tellback_workers.lease_heartbeat import LeaseHeartbeat, LeaseTimes
 from tests.support.jobs import AUTHOR, Queue, ended
 from tests.support.waiting import wait_until
 
@@ -140,6 +141,35 @@ def test_a_renewed_lease_is_not_lost(jobs: Jobs, queue: Queue, records: Records)
     assert jobs.renew(lease, 60)
     assert not jobs.mark_lost(lost[0])
     assert records.last("s") == []
+
+
+def test_the_heartbeat_stores_the_directory_for_the_record_of_a_loss(
+    jobs: Jobs, queue: Queue, records: Records, database: Database, layout: Layout
+) -> None:
+    queue.put("s", "c1")
+    lease = take(jobs, seconds=0.02)
+    assert lease is not None
+    times = LeaseTimes(renew=60, start=60, stop=60, kill=60, lease=0.02, exclusive=False)
+    with LeaseHeartbeat(jobs, jobs, lease, "/srv/app", times) as control:
+        assert control.begin is not None
+        control.begin()
+        key = layout.shard(0).key("job", "c1")
+        wait_until(lambda: database.command("HGET", key, "cwd") == b"/srv/app", "the directory is stored")
+    lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
+    assert jobs.mark_lost(lost[0])
+    assert [record.cwd for record in records.last("s")] == ["/srv/app"]
+
+
+def test_a_renewal_makes_no_key_for_a_job_that_is_gone(
+    jobs: Jobs, queue: Queue, database: Database, layout: Layout
+) -> None:
+    """A job's key that had come back would have no lifetime."""
+    queue.put("s", "c1")
+    lease = taken(jobs)
+    key = layout.shard(0).key("job", "c1")
+    assert database.command("DEL", key) == 1
+    assert not jobs.renew(lease, 60, "/srv/app")
+    assert not database.command("EXISTS", key)
 
 
 def test_a_lease_that_is_over_may_be_renewed_before_the_loss_is_decided(

@@ -67,8 +67,8 @@ SEARCHES: Final = {
     "claimed within the lease of another": Search(3, 1, "within the lease of attempt"),
     "unobserved clock believed": Search(58, 1, "never done"),
     "clusters of a lost tail kept": Search(47, 1, "no cluster"),
-    "stored beside the loss": Search(41, 1, "records"),
-    "left running by a frozen worker": Search(30, 1, "overlap"),
+    "stored beside the loss": Search(1, 1, "records"),
+    "left running by a frozen worker": Search(1, 1, "overlap"),
 }
 SLOW: Final = {"1", "clusters of a lost tail kept", "unobserved clock believed"}
 WATCHING: Final = "tellback-call-deadline"  # a thread of a client that outlives its last call by two seconds

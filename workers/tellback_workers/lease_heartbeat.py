@@ -93,7 +93,7 @@ class LeaseHeartbeat:
         self._jobs = jobs
         self._renewing = renewing
         self._lease = lease
-        self._cwd: str | None = cwd
+        self._cwd = cwd  # '' once Redis has it
         self._times = times
         self._renewed_at = lease.asked
         self._failing_since = math.inf
@@ -119,10 +119,10 @@ class LeaseHeartbeat:
             self._check_shutdown()
             asked = clock.since_boot()
             try:
-                if asked >= self._renewed_at + self._times.renew:
+                # The first renewal comes early, to store the directory; quick commands end before this round trip.
+                if self._cwd or asked >= self._renewed_at + self._times.renew:
                     self._renew(asked)
                     continue
-                self._note_cwd()
                 if self._jobs.stop_requested(self._lease, POLL_SECONDS):
                     self._control.request_stop("cancelled")
                     self._ended.wait(POLL_SECONDS)  # the request stays in Redis until the record is stored
@@ -139,12 +139,6 @@ class LeaseHeartbeat:
         if asked >= since + self._times.stop:
             self._control.request_stop(NOT_RENEWED)
 
-    def _note_cwd(self) -> None:
-        """Store the working directory for the record of a loss; quick commands end before this round trip."""
-        if self._cwd is not None:
-            self._jobs.note_cwd(self._lease, self._cwd)
-            self._cwd = None
-
     def _check_shutdown(self) -> None:
         now = clock.monotonic()
         if shutting_down():
@@ -153,8 +147,8 @@ class LeaseHeartbeat:
             self._control.request_stop(SHUTDOWN_REASON)
 
     def _renew(self, asked: float) -> None:
-        if self._renewing.renew(self._lease, self._times.lease):
-            self._renewed_at, self._failing_since = asked, math.inf
+        if self._renewing.renew(self._lease, self._times.lease, self._cwd):
+            self._renewed_at, self._failing_since, self._cwd = asked, math.inf, ""
             self._control.lease_renewed(asked + self._times.kill)
         else:
             self._control.request_stop(DECLARED_LOST)

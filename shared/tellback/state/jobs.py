@@ -200,14 +200,12 @@ class Jobs:
             self._known_views[pool] = views
         return self._known_views[pool]
 
-    def note_cwd(self, lease: JobLease, cwd: str) -> None:
-        """Store the command's directory, for the record of a possible loss."""
-        # race: if the lease has passed on, the next holder stores its own directory, and the record has one of the two
-        self._db.run(small_write("HSET", lease.shard.key("job", lease.command_id), "cwd", cwd))
+    def renew(self, lease: JobLease, seconds: float, cwd: str = "") -> bool:
+        """Renew the lease for `seconds` from now; return False if the command was declared lost.
 
-    def renew(self, lease: JobLease, seconds: float) -> bool:
-        """Renew the lease for `seconds` from now; return False if the command was declared lost."""
-        return bool(self._db.run(_renewing(lease, seconds)))
+        A `cwd` is stored for the record of a later loss.
+        """
+        return bool(self._db.run(_renewing(lease, seconds, cwd)))
 
     def stop_requested(self, lease: JobLease, wait: float) -> bool:
         """Wait at most `wait` seconds for a cancellation; return True if there is one."""
@@ -363,13 +361,14 @@ class Jobs:
         return _text(self._db.command("HGET", shard.key("job", command_id), "next"))
 
 
-def _renewing(lease: JobLease, seconds: float) -> ScriptCall:
+def _renewing(lease: JobLease, seconds: float, cwd: str) -> ScriptCall:
     return scripts.renew_job(
         job=lease.shard.key("job", lease.command_id),
         running=lease.shard.key("running"),
         command_id=lease.command_id,
         token=lease.token,
         lease_ms=round(seconds * 1000),
+        cwd=cwd,
     )
 
 

@@ -123,11 +123,11 @@ _renew_job = Script("commands/renew_job")
 
 def renew_job(
     *,
-    job: str, running: str, command_id: str, token: str, lease_ms: int,
+    job: str, running: str, command_id: str, token: str, lease_ms: int, cwd: str | bytes,
 ) -> ScriptCall:
     """Renew the lease of a running command, even an expired one, unless it was declared lost."""
     keys: list[str] = [job, running, clock_key(job)]
-    args: list[Arg] = [command_id, token, lease_ms]
+    args: list[Arg] = [command_id, token, lease_ms, cwd]
     return _renew_job.call(keys, args)
 
 

@@ -6,6 +6,7 @@
 --   command_id str
 --   token str: of the lease
 --   lease_ms int
+--   cwd text: the command's directory, for the record of a later loss; '' if it is stored or not known
 -- returns: 1 | 0.
 -- @include steady
 -- constants: RUNNING_LIFETIME
@@ -16,4 +17,7 @@ end
 redis.call('ZADD', key_running, steady(now_ms()) + arg_lease_ms, arg_command_id)
 redis.call('PEXPIRE', key_running, RUNNING_LIFETIME)
 redis.call('HDEL', key_job, 'overdue') -- the grace of mark_job_lost starts over
+if arg_cwd ~= '' then
+  redis.call('HSET', key_job, 'cwd', arg_cwd)
+end
 return 1
