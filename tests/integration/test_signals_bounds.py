@@ -7,19 +7,24 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
+import tellback
 from tellback import Tellback
 from tellback.contracts.codec import decode
 from tellback.contracts.signals import Candidate, RecallRequested
 from tellback.embedding import clusters, embedder
+from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
-from tellback.state import banks, recalls
+from tellback.state import banks
+from tellback.state.database import Database
 from tellback.state.embeddings import EmbeddingCache
 from tellback.state.intake import Fenced, IntakeEntry
-from tellback.state.keys import Layout
-from tests.support.signals import Angles, Bench, item, recall, signal
+from tellback.state.keys import Layout, stream_of
+from tests.support.signals import Angles, Bench, item, recall, serving, signal
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -155,12 +160,51 @@ def test_a_fenced_consumer_answers_no_recall(tb: Tellback, bench: Bench) -> None
 def test_where_too_many_recalls_wait_a_host_does_not(
     tb: Tellback, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recalls, "MAX_WAITING", 0)
+    monkeypatch.setattr("tellback.client.recall.MAX_WAITING", 0)
     start = time.monotonic()
     [hit] = tb.bank("b").recall("a", [("f", 1.0)], wait=60)
     assert hit.degraded
     assert time.monotonic() - start < 60
+    tb.bank("b").remember("f", "a")
+    tb.flush()
+    bench.consume()
+    with pytest.raises(Unavailable, match=r"and its bound is 0 entries: start more workers$"):
+        tb.bank("b").recall("a", wait=60)
     assert sum(bench.intake.lengths().values()) == 0
+
+
+def test_recalls_are_bounded_in_bytes_and_go_on_when_they_were_answered(
+    database: Database, layout: Layout, settings: Settings, bench: Bench
+) -> None:
+    """A stream takes requests until it is at its share of the family's bytes, and the next one finds it full."""
+    share = 64 << 10
+    with tellback.connect(settings=msgspec.structs.replace(settings, intake_max_bytes=share * layout.shards)) as tb:
+        bank, stream = tb.bank("b"), stream_of(layout.of("b"), Family.RECALLS)
+        other = next(f"b{n}" for n in range(100) if layout.of(f"b{n}") != layout.of("b"))
+        bank.remember("f", "a")
+        tb.flush()
+        bench.consume()
+        asked = 0
+
+        def size() -> int:
+            return database.command("MEMORY", "USAGE", stream, "SAMPLES", 0) or 0
+
+        while size() < share:
+            assert [hit.degraded for hit in bank.recall("a" * 5_000, [("f", 1.0)], wait=0.001)] == [True]
+            asked += 1
+            assert database.command("XLEN", stream) == asked
+        assert size() < share + 10_000, "it is exceeded by one request at most"
+        assert [hit.degraded for hit in bank.recall("a", [("f", 1.0)], wait=5)] == [True]
+        bound = rf"holds {asked} entries in \d+ bytes, .* bound is {share} bytes.* or raise TELLBACK_INTAKE_MAX_BYTES$"
+        with pytest.raises(Unavailable, match=bound):
+            bank.recall("a", wait=5)
+        assert database.command("XLEN", stream) == asked, "nothing was added"
+        tb.bank(other).recall("a", [("f", 1.0)], wait=0.001)
+        assert sum(bench.intake.lengths().values()) == asked + 1, "another shard has room"
+        with serving(bench):  # the requests are past their deadline, and dropped
+            wait_until(lambda: database.command("XLEN", stream) == 0, "the stream is drained")
+            assert [hit.degraded for hit in bank.recall("a", [("f", 1.0)], wait=60)] == [False]
+            assert [hit.fact_id for hit in bank.recall("a", wait=60)] == ["f"]
 
 
 def test_a_process_drops_the_bank_that_it_used_longest_ago(

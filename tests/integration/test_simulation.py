@@ -61,7 +61,7 @@ SEARCHES: Final = {
     "3": Search(0, 50, "events twice"),
     "6": Search(0, 5, "with a full Redis"),
     "7": Search(0, 2, "seconds between deadline and fallback"),
-    "applied ids forgotten": Search(11, 1, "signals counted"),
+    "applied ids forgotten": Search(24, 1, "signals counted"),
     "taken without an operation": Search(11, 1, "delivered"),
     "fallback beside an answer": Search(0, 1, "taken again"),
     "claimed within the lease of another": Search(3, 1, "within the lease of attempt"),

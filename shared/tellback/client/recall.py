@@ -16,14 +16,19 @@ import msgspec
 from tellback import clock
 from tellback.backoff import Backoff
 from tellback.client.client_context import ClientContext
+from tellback.contracts.codec import encode
 from tellback.contracts.limits import MAX_CANDIDATES, MAX_FIELD_BYTES
 from tellback.contracts.message import new_event_id
 from tellback.contracts.signals import Candidate, RecallHit, RecallReply, RecallRequested
 from tellback.errors import ConfigurationError, InvalidInput, Timeout, Unavailable
+from tellback.messaging.append_call import Bounds, StreamFull, append_call
+from tellback.messaging.spool import SpooledEvent
+from tellback.names import Family
 from tellback.redaction import redact_text
 from tellback.signals.ranking import rank_candidates
 from tellback.signals.validation import check_candidates, check_count, check_limits, check_query, check_share
 from tellback.state.banks import BankStore
+from tellback.state.keys import stream_of
 from tellback.state.recalls import Recalls
 from tellback.state.stored_facts import FactBacklog, FactStore
 from tellback.truncation import truncate_bytes
@@ -35,6 +40,9 @@ BACKOFFS_BEFORE_RESEND: Final = (0.0, 0.0, 0.01, 0.01, 0.05, 0.05, 0.1, 0.1)
 While a fleet moves to another model, half of it may have the old one, so one mismatch says little about the next
 worker. The recall's own `wait` ends the requests earlier.
 """
+
+MAX_WAITING: Final = 1_000
+"""Requests in one stream above which a host adds none: no worker would answer it in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +94,9 @@ class RecallClient:
         self._context = context
         self._store = store
         self._shard = context.layout.of(store.bank)
+        self._recalls = Recalls(context.database, context.layout)
+        most = Bounds.of(MAX_WAITING, context.settings.intake_max_bytes, context.layout.shards)
+        self._bounds = most._replace(setting="")
         self._stored_facts = FactStore(context.database, self._shard, store.bank)
 
     def recall(
@@ -173,16 +184,37 @@ class RecallClient:
 
     def _ask_workers(self, request: RecallRequested) -> RecallReply | None:
         """Return a worker's reply, asking further workers if one has another model than the bank."""
-        recalls, end = Recalls(self._context.database, self._context.layout), clock.monotonic() + request.deadline_in
-        reply = recalls.ask(request)
+        end = clock.monotonic() + request.deadline_in
+        reply = self._ask(request)
         for pause in BACKOFFS_BEFORE_RESEND:
             left = end - clock.monotonic() - pause
             if reply is None or not reply.model_mismatch or left <= 0:
                 break
             clock.sleep(pause)
             again = msgspec.structs.replace(request, event_id=new_event_id(), deadline_in=left)
-            reply = recalls.ask(again) or reply
+            reply = self._ask(again) or reply
         return reply
+
+    def _ask(self, request: RecallRequested) -> RecallReply | None:
+        """Return a worker's reply; None if none comes in time, or if the stream has no room for more candidates.
+
+        A request is not spooled, because nobody would want a later reply.
+
+        Raises:
+            StreamFull: the stream has no room, and only a worker can answer.
+        """
+        if request.deadline_in <= 0:
+            return None
+        end = clock.monotonic() + request.deadline_in
+        stream = stream_of(self._shard, Family.RECALLS)
+        appended = self._context.database.run(append_call([SpooledEvent(stream, encode(request))], self._bounds))
+        try:
+            self._bounds.check(stream, appended)
+        except StreamFull:
+            if request.candidates is None:
+                raise
+            return None
+        return self._recalls.wait_for_reply(request, end)
 
 
 def _hits_of(reply: RecallReply) -> list[RecallHit]:

@@ -254,8 +254,9 @@ def _note(event: str, **fields: object) -> None:
 def _append_commands(stream: str, bounds: Bounds, events: Sequence[bytes]) -> list[Sequence[Arg]]:
     if not events:
         return []
-    most, size = bounds
-    call = intake.append_events(intake=stream, max_entries=most, max_bytes=size, first=0, events=events)
+    call = intake.append_events(
+        intake=stream, max_entries=bounds.entries, max_bytes=bounds.bytes, first=0, events=events
+    )
     return [call.eval]
 
 

@@ -21,10 +21,11 @@ class StreamFull(Unavailable):
 
 
 class Bounds(NamedTuple):
-    """The largest number of entries and bytes of one stream."""
+    """The largest number of entries and bytes of one stream, and the setting of the former, if one raises it."""
 
     entries: int
     bytes: int
+    setting: str = "TELLBACK_INTAKE_MAX"
 
     @classmethod
     def of(cls, entries: int, family_bytes: int, shards: int) -> Bounds:
@@ -36,15 +37,15 @@ class Bounds(NamedTuple):
         """Check that a stream took the events.
 
         Raises:
-            StreamFull: it did not; the message names the bound, what the stream holds, and the setting that raises it.
+            StreamFull: it did not; the message names the bound, what the stream holds, and the setting, if any.
         """
         taken, entries, size = reply
         if taken:
             return
         at = f"{self.entries} entries" if entries >= self.entries else f"{self.bytes} bytes, its share of the family's"
-        name = "TELLBACK_INTAKE_MAX" if entries >= self.entries else "TELLBACK_INTAKE_MAX_BYTES"
-        held = f"{stream} holds {entries} entries in {size} bytes"
-        raise StreamFull(f"{held}, and its bound is {at}: start more workers, or raise {name}")
+        name = self.setting if entries >= self.entries else "TELLBACK_INTAKE_MAX_BYTES"
+        held, further = f"{stream} holds {entries} entries in {size} bytes", f", or raise {name}" if name else ""
+        raise StreamFull(f"{held}, and its bound is {at}: start more workers{further}")
 
 
 def end_of_call(events: Sequence[SpooledEvent], start: int, most: int) -> int:

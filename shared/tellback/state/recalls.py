@@ -8,16 +8,12 @@ from typing import Final
 import msgspec
 
 from tellback import clock
-from tellback.contracts.codec import encode
 from tellback.contracts.signals import RecallReply, RecallRequested
-from tellback.names import Family
 from tellback.state.database import Database
-from tellback.state.intake import FIELD, IntakeEntry, Lease, committed
-from tellback.state.keys import Layout, Shard, stream_of
+from tellback.state.intake import IntakeEntry, Lease, committed
+from tellback.state.keys import Layout, Shard
 from tellback.state.scripts import signals as scripts
 
-MAX_WAITING: Final = 1_000
-"""Requests in one stream above which a host adds none: no worker would answer it in time."""
 _SLICE: Final = 4.0  # seconds of one blocking read, below the socket's timeout of 5 s
 
 
@@ -28,22 +24,13 @@ class Recalls:
         self._db = database
         self._layout = layout
 
-    def ask(self, request: RecallRequested) -> RecallReply | None:
-        """Return the reply of a worker; None if none came within `request.deadline_in` seconds or too many wait.
-
-        A request is not spooled while Redis is away, because nobody would want a later reply.
+    def wait_for_reply(self, request: RecallRequested, end: float) -> RecallReply | None:
+        """Return the reply to a request that was appended; None if there is none by `end`, of `clock.monotonic`.
 
         Raises:
             Unavailable: Redis does not answer.
         """
-        end = clock.monotonic() + request.deadline_in
-        shard = self._layout.of(request.routing)
-        stream = stream_of(shard, Family.RECALLS)
-        if request.deadline_in <= 0 or self._db.command("XLEN", stream) >= MAX_WAITING:
-            return None
-        # race: hosts that ask at the same moment exceed the bound by one request each
-        self._db.command("XADD", stream, "*", FIELD, encode(request))
-        mailbox = _mailbox(shard, request.event_id)
+        mailbox = _mailbox(self._layout.of(request.routing), request.event_id)
         while (left := end - clock.monotonic()) > 0:
             # race: nobody else reads this mailbox; a reply that is lost with its connection is one that did not come
             reply = self._db.command("BLPOP", mailbox, max(0.001, min(left, _SLICE)))
