@@ -11,6 +11,7 @@ from tellback import RoutingOutcome, Tellback
 from tellback.client.outbox import open_outbox
 from tellback.names import Family
 from tellback.settings import Settings
+from tellback.state.absent_hosts import AbsentHosts
 from tellback.state.database import Database
 from tellback.state.intake import Intake
 from tellback.state.job_keys import ANY_POOL
@@ -140,6 +141,83 @@ def test_an_answer_after_the_fallback_is_late_and_not_stale(tb: Tellback, clock:
     step(clock, hours)
     swept(tb)
     assert turn.respond(HELLO) == "late"
+
+
+@steps
+def test_an_answer_before_the_step_is_observed_is_late_and_not_stale(
+    tb: Tellback, clock: ServerClock, hours: int
+) -> None:
+    """Stale answers are sent to nobody, and the answer cannot wait for a sweep."""
+    turn = overdue(tb)
+    swept(tb)
+    first(tb).settle(SENT)
+    step(clock, hours)
+    assert turn.respond(HELLO) == "late"
+
+
+@steps
+def test_a_turn_postponed_before_the_step_is_observed_is_tried_again_in_its_time(
+    tb: Tellback, clock: ServerClock, hours: int
+) -> None:
+    """A sweep found it overdue, and could not write its fallback."""
+    turn = overdue(tb)
+    assert store(tb).overdue(10) == [turn.id]
+    step(clock, hours)
+    store(tb).postpone(turn.id, 60_000)
+    for _ in range(29):
+        clock.passes(2)
+        assert swept(tb) == 0
+    clock.passes(15)
+    assert swept(tb) == 1
+
+
+def test_a_step_forward_postpones_no_lease_that_was_renewed(
+    jobs: Jobs, queue: Queue, clock: ServerClock, database: Database, one: Layout
+) -> None:
+    queue.put("s", "c1")
+    lease, running = take(jobs), one.shard(0).key("running")
+    assert lost(jobs) == []
+    assert jobs.renew(lease, 30)
+    until = database.command("ZSCORE", running, "c1")
+    step(clock, 1)
+    jobs.postpone_loss(lease.shard, "c1")
+    assert database.command("ZSCORE", running, "c1") == until
+
+
+@steps
+def test_a_queue_that_was_used_before_the_step_is_observed_is_idle_in_its_time(
+    jobs: Jobs, queue: Queue, clock: ServerClock, hours: int
+) -> None:
+    """Its wake-up may be lost, and only a sweep that finds it idle repeats it."""
+    queue.put("s", "c1")
+    queue.put("s", "c2")
+    assert lost(jobs) == []
+    step(clock, hours)
+    take(jobs)
+    lost(jobs)
+    clock.passes(15)
+    lost(jobs)
+    assert [(pool, queued) for _, pool, queued in jobs.idle_pools(2.0, 10.0)] == [(ANY_POOL, 1)]
+
+
+@steps
+def test_a_step_ends_no_wait_for_an_absent_host_and_lengthens_none(
+    database: Database, one: Layout, jobs: Jobs, queue: Queue, clock: ServerClock, hours: int
+) -> None:
+    absent = AbsentHosts(database, one)
+    queue.put("s", "before", host="h")
+    assert lost(jobs) == []
+    assert absent.abandon(60) == {}
+    step(clock, hours)
+    queue.put("s", "after", host="i")
+    assert absent.abandon(60) == {}, "nobody knows yet whether the time has passed"
+    for _ in range(25):
+        clock.passes(2)
+        assert lost(jobs) == []
+        assert absent.abandon(60) == {}
+    clock.passes(25)
+    lost(jobs)
+    assert absent.abandon(60) == {"h": ["before"], "i": ["after"]}
 
 
 @steps

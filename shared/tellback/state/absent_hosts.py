@@ -15,7 +15,7 @@ from tellback.state.keys import Layout, Shard, lifetime_ms
 from tellback.state.presence import Presence
 from tellback.state.readable import readable
 from tellback.state.scripts import commands as scripts
-from tellback.state.steady import steady_now
+from tellback.state.steady import due_now
 
 
 class AbsentHosts:
@@ -36,7 +36,7 @@ class AbsentHosts:
         served = {queue for worker in workers for queue in worker.queues}
         ids: dict[str, list[str]] = {}
         shards = self._layout.all
-        for shard, now in zip(shards, steady_now(self._db, shards), strict=True):
+        for shard, now in zip(shards, due_now(self._db, shards), strict=True):
             for pool in self._absent_pools(shard, served, wait_seconds, now):
                 ids.setdefault(pool, []).extend(self._abandon_pool(shard, pool, wait_seconds))
         return ids

@@ -19,6 +19,7 @@ STEP_MS: Final = 1_000  # a smaller difference is no step: NTP slews less than 1
 GAP_MS: Final = 6_000  # see gap_ms
 FRESH_MS: Final = 500  # most time of a measurement, and from it to the script; at most half of a step
 TRIES: Final = 3
+UNOBSERVED_MS: Final = 10_000  # as in lib/clock.lua
 HOSTS: Final = 64
 
 
@@ -92,6 +93,20 @@ def steady_now(database: Database, shards: Sequence[Shard]) -> list[int]:
     """Return the steady time of each shard by the observations so far. For reports only: it may miss a step."""
     now = database.now_ms()
     return [now - skew for skew in skews(database, shards)]
+
+
+def due_now(database: Database, shards: Sequence[Shard]) -> list[int]:
+    """Return the steady time of each shard, at most ten seconds after its last observation, as in `lib/steady.lua`.
+
+    A wait that ends by this time does not end early by a step that nobody has observed yet.
+    """
+    now = database.now_ms()
+    known = database.pipeline([("HMGET", shard.key("clock"), "skew", "last") for shard in shards])
+    return [_due(now - int(skew or 0), int(last or 0)) for skew, last in known]
+
+
+def _due(steady: int, last: int) -> int:
+    return max(last, min(steady, last + UNOBSERVED_MS)) if last else steady
 
 
 def set_back(database: Database, shards: Sequence[Shard]) -> list[int]:

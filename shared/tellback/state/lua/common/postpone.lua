@@ -7,7 +7,9 @@
 --   ms int: from now
 -- returns: 1 if the member was moved, else 0.
 -- @include steady
-local at, now = redis.call('ZSCORE', key_index, arg_member), (steady(now_ms()))
+-- due_now: after a forward step that nobody has observed yet, `steady` would take a new lease for an expired one, and
+-- the member would wait that much longer.
+local at, now = redis.call('ZSCORE', key_index, arg_member), due_now(now_ms())
 if not at or tonumber(at) > now then
   return 0
 end

@@ -36,7 +36,9 @@ local function answer_turn(keys, response, code, excerpt, late_within, now)
     return 'replaced'
   end
   write_turn(keys, 'late_at', now)
-  local since = turn.closed_steady and steady(now) - turn.closed_steady or now - tonumber(turn.closed_at)
+  -- due_now: a forward step that nobody has observed yet must not make an answer stale, because nobody would get it. A
+  -- restored turn has no steady time of its end: the history has only the wall clock's.
+  local since = turn.closed_steady and due_now(now) - turn.closed_steady or now - tonumber(turn.closed_at)
   if since >= tonumber(late_within) then
     write_turn(keys, 'late_delivery', 'dropped')
     report(keys, turn, 'stale', now, reported)

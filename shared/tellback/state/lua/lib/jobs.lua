@@ -16,7 +16,8 @@ local function enqueue(keys, id, session, pool, priority, spec, attempt, on_lost
   redis.call('PEXPIRE', keys.order, JOBORDER_LIFETIME)
   redis.call('ZADD', keys.jobs, priority * TURNS + turn, member)
   redis.call('PEXPIRE', keys.jobs, JOBS_LIFETIME)
-  redis.call('ZADD', keys.pools, steady(now_ms()), pool)
+  -- due_now: with a time ahead by a step the queue would look busy for as long, and no sweep would wake its workers
+  redis.call('ZADD', keys.pools, due_now(now_ms()), pool)
   redis.call('PEXPIRE', keys.pools, POOLS_LIFETIME)
   redis.call('HSET', keys.job, 'state', 'queued', 'session', session, 'pool', pool, 'spec', spec, 'member', member,
     'attempt', attempt, 'on_lost', on_lost, 'since', now_ms())
@@ -33,7 +34,7 @@ local function dequeue(keys, member, pool)
     redis.call('DEL', keys.order)
     redis.call('ZREM', keys.pools, pool)
   else
-    redis.call('ZADD', keys.pools, steady(now_ms()), pool)
+    redis.call('ZADD', keys.pools, due_now(now_ms()), pool)
   end
   return true
 end
