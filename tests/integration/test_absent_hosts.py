@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tellback import Tellback
+from tellback.contracts.commands import CommandSubmitted
 from tellback.names import host_queue
 from tellback.state.absent_hosts import AbsentHosts
 from tellback.state.database import Database
 from tellback.state.job_keys import pool_of
-from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.keys import Layout
 from tellback.state.presence import Presence, Worker
 from tellback.state.records import Records
-from tests.support.jobs import Queue
+from tests.support.interleaving import Interrupted
+from tests.support.jobs import AUTHOR, Queue, ended
 
 
 @pytest.fixture
@@ -76,5 +79,80 @@ def test_a_command_that_was_leased_meanwhile_keeps_its_own_end(tb: Tellback, dat
     database.command("PEXPIRE", layout.shard(0).key("jobs", "h"), 60_000)
     database.command("ZADD", layout.shard(0).key("pools"), 0, "h")
     database.command("PEXPIRE", layout.shard(0).key("pools"), 60_000)
-    assert AbsentHosts(database, layout).abandon(0) == {"h": []}
+    assert AbsentHosts(database, layout).abandon(0) == {}
     assert tb.records(session) == []
+
+
+def lease(jobs: Jobs, host: str) -> JobLease | None:
+    return jobs.lease(JobClaimant(host, seconds=60, worker=f"w@{host}", host=host))
+
+
+def test_a_command_that_is_leased_after_the_sweep_read_it_has_one_record(
+    database: Database, layout: Layout, queue: Queue, state_url: str
+) -> None:
+    """The record of its worker; nothing of it is superseded, and its host's wake-ups stay."""
+    jobs, leases = Jobs(database, layout), list[JobLease | None]()
+    queue.put("s", "job", host="h")
+    other = Interrupted(state_url, "HGET", lambda: leases.append(lease(jobs, "h")))
+    assert AbsentHosts(other, layout).abandon(0) == {}
+    assert other.interrupted
+    [held] = leases
+    assert held is not None
+    assert jobs.finish(held, ended(held))
+    assert [record.exit_code for record in Records(database, layout).last("s")] == [0]
+    assert AbsentHosts(database, layout).abandon(0) == {}
+    other.close()
+
+
+def test_a_host_that_is_back_after_the_sweep_read_its_queue_keeps_its_commands(
+    database: Database, layout: Layout, queue: Queue, state_url: str
+) -> None:
+    """The sweep's worker stood still; the commands would end as never started, with a worker at work."""
+    jobs, held = Jobs(database, layout), list[JobLease | None]()
+    for name in ("first", "second"):
+        queue.put("s", name, host="h")
+
+    def comes_back() -> None:
+        Presence(database, layout).announce(worker("h", host_queue("h")))
+        held.append(lease(jobs, "h"))
+
+    other = Interrupted(state_url, "HGET", comes_back)
+    assert AbsentHosts(other, layout).abandon(0) == {}
+    assert other.interrupted
+    held.append(lease(jobs, "h"))
+    assert [each.command_id for each in held if each] == ["first", "second"]
+    assert Records(database, layout).last("s") == []
+    other.close()
+
+
+def test_a_sweep_that_saw_the_host_back_keeps_its_commands_from_another(
+    database: Database, layout: Layout, queue: Queue, state_url: str
+) -> None:
+    """Two sweeps at once, of which one stood still."""
+    queue.put("s", "job", host="h")
+
+    def comes_back() -> None:
+        Presence(database, layout).announce(worker("h", host_queue("h")))
+        assert AbsentHosts(database, layout).abandon(0) == {}
+
+    other = Interrupted(state_url, "HGET", comes_back)
+    assert AbsentHosts(other, layout).abandon(0) == {}
+    assert other.interrupted
+    assert Records(database, layout).last("s") == []
+    other.close()
+
+
+@pytest.mark.parametrize("emptied_by", ["abandon", "lease", "cancel"])
+def test_an_absence_ends_with_the_queue(database: Database, layout: Layout, queue: Queue, emptied_by: str) -> None:
+    """Its start was kept for five minutes: a host that came back and restarted lost its commands at once."""
+    jobs, absent = Jobs(database, layout), AbsentHosts(database, layout)
+    queue.put("s", "first", host="h")
+    assert absent.abandon(60) == {}
+    if emptied_by == "abandon":
+        assert absent.abandon(0) == {"h": ["first"]}
+    elif emptied_by == "lease":
+        assert lease(jobs, "h")
+    else:
+        submitted = msgspec.json.decode(database.command("HGET", layout.shard(0).key("job", "first"), "spec"))
+        jobs.cancel(msgspec.convert(submitted, CommandSubmitted), AUTHOR)
+    assert database.command("EXISTS", layout.shard(0).key("jobabsent", "h")) == 0

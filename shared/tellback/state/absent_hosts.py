@@ -37,14 +37,18 @@ class AbsentHosts:
         ids: dict[str, list[str]] = {}
         shards = self._layout.all
         for shard, now in zip(shards, due_now(self._db, shards), strict=True):
-            for pool in self._absent_pools(shard, served, wait_seconds, now):
-                ids.setdefault(pool, []).extend(self._abandon_pool(shard, pool, wait_seconds))
+            for pool, since in self._absent_pools(shard, served, wait_seconds, now):
+                for command_id in self._abandon_pool(shard, pool, since, wait_seconds):
+                    ids.setdefault(pool, []).append(command_id)
         return ids
 
-    def _absent_pools(self, shard: Shard, consumed: Collection[str], wait_seconds: float, now: int) -> Iterable[str]:
-        """Yield pools with queued commands whose host has been absent for `wait_seconds`.
+    def _absent_pools(
+        self, shard: Shard, consumed: Collection[str], wait_seconds: float, now: int
+    ) -> Iterable[tuple[str, int]]:
+        """Yield pools with queued commands whose host has been absent for `wait_seconds`, and since when.
 
-        The start of an absence is stored while sweeps continue; a worker that comes back in time ends it.
+        The start of an absence is stored while sweeps continue and commands wait; a worker that comes back in time ends
+        it.
         """
         for name in self._db.command("ZRANGE", shard.key("pools"), 0, -1):
             pool = name.decode()
@@ -54,14 +58,15 @@ class AbsentHosts:
                 self._db.command("DEL", key)
                 continue
             life = lifetime_ms("jobabsent")
-            # race: the start is set once; if the host came back, the script still checks that a command is queued
+            # race: the start is set once; if the host comes back, the script sees that this start is gone
             note = small_write("SET", key, now, "NX", "GET", "PX", life)
             # race: as above; an existing start stays as it is
-            since, _ = self._db.run_all([note], [("PEXPIRE", key, life)])
-            if now - int(since or now) >= wait_seconds * 1000:
-                yield pool
+            stored, _ = self._db.run_all([note], [("PEXPIRE", key, life)])
+            since = int(stored or now)
+            if now - since >= wait_seconds * 1000:
+                yield pool, since
 
-    def _abandon_pool(self, shard: Shard, pool: str, wait_seconds: float) -> Iterable[str]:
+    def _abandon_pool(self, shard: Shard, pool: str, since: int, wait_seconds: float) -> Iterable[str]:
         members = [raw.decode() for raw in self._db.command("ZRANGE", shard.key("jobs", pool), 0, SWEEP_BATCH - 1)]
         ids = [member.partition(":")[2] for member in members]
         specs = self._db.pipeline([("HGET", shard.key("job", command_id), "spec") for command_id in ids])
@@ -77,6 +82,8 @@ class AbsentHosts:
                 job=shard.key("job", command_id),
                 member=member,
                 pool=pool,
+                jobabsent=shard.key("jobabsent", pool),
+                since=since,
             )
             if self._db.run(abandoned):
                 yield command_id

@@ -132,6 +132,7 @@ class Claim:
         ids = [member.partition(":")[2] for member in head.members]
         self.call = scripts.lease_job(
             **queue_keys(head.shard, claimant.pool),
+            jobabsent=head.shard.key("jobabsent", claimant.pool),
             running=head.shard.key("running"),
             candidates=[head.shard.key("job", id_) for id_ in ids],
             pool=claimant.pool,
@@ -342,6 +343,7 @@ class Jobs:
             **record_keys(shard, submitted),
             **stored_record(record_without_run(submitted, "cancelled before it started")),
             job=shard.key("job", id_),
+            jobabsent=shard.key("jobabsent", pool),
             stop=shard.key("stop", id_),
             audit=shard.key("audit"),
             pool=pool,

@@ -12,12 +12,12 @@ _abandon_job = Script("commands/abandon_job")
 
 def abandon_job(
     *,
-    job: str, jobs: str, joborder: str, pools: str, records: str, recorded: str, done: str, hist: str, cmdstats: str,
-    member: str, pool: str, record: str | bytes, history: str | bytes,
+    job: str, jobs: str, joborder: str, pools: str, jobabsent: str, records: str, recorded: str, done: str, hist: str,
+    cmdstats: str, member: str, pool: str, since: int, record: str | bytes, history: str | bytes,
 ) -> ScriptCall:
     """Store the record of a queued command that no worker serves, unless it was leased or cancelled meanwhile."""
-    keys: list[str] = [job, jobs, joborder, pools, records, recorded, done, hist, cmdstats, clock_key(job)]
-    args: list[Arg] = [member, pool, record, history]
+    keys: list[str] = [job, jobs, joborder, pools, jobabsent, records, recorded, done, hist, cmdstats, clock_key(job)]
+    args: list[Arg] = [member, pool, since, record, history]
     return _abandon_job.call(keys, args)
 
 
@@ -26,12 +26,12 @@ _cancel_job = Script("commands/cancel_job")
 
 def cancel_job(
     *,
-    job: str, jobs: str, joborder: str, pools: str, records: str, recorded: str, done: str, hist: str, stop: str,
-    cmdstats: str, audit: str, pool: str, record: str | bytes, history: str | bytes, entry: str | bytes,
+    job: str, jobs: str, joborder: str, pools: str, jobabsent: str, records: str, recorded: str, done: str, hist: str,
+    stop: str, cmdstats: str, audit: str, pool: str, record: str | bytes, history: str | bytes, entry: str | bytes,
 ) -> DecisionCall:
     """Cancel a command in any state."""
     keys: list[str] = [
-        job, jobs, joborder, pools, records, recorded, done, hist, stop, cmdstats, audit, clock_key(job),
+        job, jobs, joborder, pools, jobabsent, records, recorded, done, hist, stop, cmdstats, audit, clock_key(job),
     ]
     args: list[Arg] = [pool, record, history, entry]
     return _cancel_job.decision(keys, args)
@@ -77,11 +77,11 @@ _lease_job = Script("commands/lease_job")
 
 def lease_job(
     *,
-    jobs: str, joborder: str, pools: str, running: str, candidates: Sequence[str], pool: str, token: str, lease_ms: int,
-    worker: str, host: str, retry_lease_ms: int, members: Sequence[str],
+    jobs: str, joborder: str, pools: str, jobabsent: str, running: str, candidates: Sequence[str], pool: str,
+    token: str, lease_ms: int, worker: str, host: str, retry_lease_ms: int, members: Sequence[str],
 ) -> ScriptCall:
     """Lease the first of some candidate commands that is still queued."""
-    keys: list[str] = [jobs, joborder, pools, running, clock_key(jobs), *candidates]
+    keys: list[str] = [jobs, joborder, pools, jobabsent, running, clock_key(jobs), *candidates]
     args: list[Arg] = [pool, token, lease_ms, worker, host, retry_lease_ms, *members]
     return _lease_job.call(keys, args)
 

@@ -2,7 +2,7 @@
 -- Cancel a command in any state. One that was not applied yet gets a tombstone, a queued one gets its record here, and
 -- the worker of a running one is asked to stop it. Atomic: between the check of the state and its effect a worker
 -- could lease the command.
--- keys: operation, job, jobs, joborder, pools, records, recorded, done, hist, stop, cmdstats, audit, clock
+-- keys: operation, job, jobs, joborder, pools, jobabsent, records, recorded, done, hist, stop, cmdstats, audit, clock
 -- args:
 --   pool str
 --   record text: of a command that never ran, JSON
@@ -19,7 +19,7 @@ if replayed then
   return replayed
 end
 local keys = {
-  job = key_job, jobs = key_jobs, order = key_joborder, pools = key_pools,
+  job = key_job, jobs = key_jobs, order = key_joborder, pools = key_pools, absent = key_jobabsent,
   records = key_records, recorded = key_recorded, done = key_done, hist = key_hist, stats = key_cmdstats,
 }
 local job = redis.call('HMGET', keys.job, 'state', 'member', 'next')

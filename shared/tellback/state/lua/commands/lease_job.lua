@@ -1,7 +1,8 @@
 -- flags: allow-oom
 -- Lease the first of some candidate commands that is still queued. A retry with the same token gets the same command,
--- in case the reply was lost. Atomic: of two workers only one gets the command.
--- keys: jobs, joborder, pools, running, clock, *candidates
+-- in case the reply was lost. A worker that asks ends the absence of its host. Atomic: of two workers only one gets the
+-- command.
+-- keys: jobs, joborder, pools, jobabsent, running, clock, *candidates
 -- args:
 --   pool str
 --   token str: of the lease
@@ -14,7 +15,8 @@
 -- returns: {submitted message, attempt, now in ms}, or nil if none of them is queued any more.
 -- @include jobs
 -- constants: JOB_LIFETIME, RUNNING_LIFETIME
-local keys = { jobs = key_jobs, order = key_joborder, pools = key_pools }
+local keys = { jobs = key_jobs, order = key_joborder, pools = key_pools, absent = key_jobabsent }
+redis.call('DEL', keys.absent)
 
 local function take_turn(score, session)
   local priority = math.floor(score / TURNS)

@@ -25,13 +25,14 @@ local function enqueue(keys, id, session, pool, priority, spec, attempt, on_lost
 end
 
 -- Removes a command from its queue; false if it is not there. An empty queue leaves nothing behind, because its order
--- keeps a field for every session that ever had a command in it.
+-- keeps a field for every session that ever had a command in it; a host's absence counts only while commands wait.
+-- keys: {jobs=, order=, pools=, absent=}
 local function dequeue(keys, member, pool)
   if redis.call('ZREM', keys.jobs, member) == 0 then
     return false
   end
   if redis.call('EXISTS', keys.jobs) == 0 then
-    redis.call('DEL', keys.order)
+    redis.call('DEL', keys.order, keys.absent)
     redis.call('ZREM', keys.pools, pool)
   else
     redis.call('ZADD', keys.pools, due_now(now_ms()), pool)
