@@ -8,12 +8,15 @@ import msgspec
 import pytest
 
 from tellback import Settings, Tellback, connect
+from tellback.contracts.codec import encode
 from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
+from tellback.contracts.signals import FactForgotten, FactRemembered
 from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
+from tellback.state.intake import FIELD
 from tellback.state.keys import Layout, mark_of, stream_of
 from tellback.state.script_calls import Script
 from tests.support.lost_replies import LossyLink, lossy_link
@@ -95,6 +98,111 @@ def test_a_signal_sent_again_after_its_id_was_forgotten_counts_once(
     send_again(host)
     bench.consume()
     assert host.bank("b").fact_stats("f").usefulness_score == pytest.approx(0.65, abs=1e-6)
+
+
+def texts(database: Database, layout: Layout) -> dict[str, str]:
+    """The facts that the bank stores: each begins with its time, eight bytes."""
+    flat: list[bytes] = database.command("HGETALL", layout.of("b").key("facttext", "b"))
+    return {fact.decode(): stored[8:].decode() for fact, stored in zip(flat[::2], flat[1::2], strict=True)}
+
+
+@pytest.fixture
+def settle(tb: Tellback, bench: Bench, database: Database, layout: Layout) -> Callable[[], None]:
+    """Applies what is published, so long ago that the ids are forgotten."""
+
+    def apply() -> None:
+        tb.flush()
+        bench.consume()
+        forget_ids(database, layout.of("b").key("factseen", "b"))
+
+    return apply
+
+
+def test_a_fact_remembered_again_by_its_late_copy_keeps_its_newer_text(
+    host: Tellback,
+    link: LossyLink,
+    tb: Tellback,
+    database: Database,
+    layout: Layout,
+    bench: Bench,
+    settle: Callable[[], None],
+) -> None:
+    host.bank("b").remember("f", "old")
+    lose_the_reply(host, link)
+    settle()
+    tb.bank("b").remember("f", "new")
+    settle()
+    send_again(host)
+    bench.consume()
+    assert texts(database, layout) == {"f": "new"}
+
+
+def test_a_late_copy_of_remember_brings_no_forgotten_fact_back(
+    host: Tellback,
+    link: LossyLink,
+    tb: Tellback,
+    database: Database,
+    layout: Layout,
+    bench: Bench,
+    settle: Callable[[], None],
+) -> None:
+    """Of two facts, and of a bank whose only fact it was."""
+    tb.bank("b").remember("g", "other")
+    host.bank("b").remember("f", "x")
+    lose_the_reply(host, link)
+    settle()
+    tb.bank("b").forget("f")
+    settle()
+    assert texts(database, layout) == {"g": "other"}
+    tb.bank("b").forget("g")
+    settle()
+    send_again(host)
+    bench.consume()
+    assert texts(database, layout) == {}
+
+
+def test_a_late_copy_of_forget_removes_no_fact_that_was_remembered_since(
+    host: Tellback,
+    link: LossyLink,
+    tb: Tellback,
+    database: Database,
+    layout: Layout,
+    bench: Bench,
+    settle: Callable[[], None],
+) -> None:
+    tb.bank("b").remember("f", "old")
+    settle()
+    host.bank("b").forget("f")
+    lose_the_reply(host, link)
+    settle()
+    assert texts(database, layout) == {}
+    tb.bank("b").remember("f", "new")
+    settle()
+    send_again(host)
+    bench.consume()
+    assert texts(database, layout) == {"f": "new"}
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_facts_that_a_host_appends_twice_by_itself_count_once(
+    database: Database, layout: Layout, bench: Bench, *, at_once: bool
+) -> None:
+    """It has no writer's number: the ids alone tell, in one batch and in several."""
+    remember = FactRemembered(event_id=new_event_id(), bank="b", fact_id="f", text="x")
+    forget = FactForgotten(event_id=new_event_id(), bank="b", fact_id="f")
+    newer = FactRemembered(event_id=new_event_id(), bank="b", fact_id="f", text="new")
+    stream, expected = stream_of(layout.of("b"), Family.SIGNALS), list[dict[str, str]]()
+    for message, after in (
+        *((remember, {"f": "x"}), (remember, {"f": "x"}), (forget, {}), (remember, {}), (forget, {})),
+        *((newer, {"f": "new"}), (forget, {"f": "new"}), (remember, {"f": "new"})),
+    ):
+        database.command("XADD", stream, "*", FIELD, encode(message))
+        expected.append(after)
+        if not at_once:
+            bench.consume()
+            assert texts(database, layout) == after
+    bench.consume()
+    assert texts(database, layout) == expected[-1]
 
 
 def test_what_another_process_adopts_is_appended_once(
