@@ -160,9 +160,8 @@ class Bank:
 
         With `candidates`, the facts that your own search found are ranked. Without, the facts that the bank stores are
         searched: the semantic score is then the cosine of query and text, and each hit has its `text`. A worker embeds
-        the query, or this process does if `TELLBACK_RECALL_IN_PROCESS` is set. If no reply comes within `wait` seconds,
-        or too many recalls wait already, candidates are ranked by their global scores, and each hit is marked
-        `degraded`. Recall never changes a score.
+        the query, or this process does if `TELLBACK_RECALL_IN_PROCESS` is set. If no reply comes within `wait` seconds
+        or too many wait, candidates are ranked by their global scores, each hit `degraded`. Recall changes no score.
 
         Args:
             query: the text to search for; redacted, then truncated to 64 KB.
@@ -180,8 +179,7 @@ class Bank:
             InvalidInput: an argument is wrong; or, without candidates, the model can't embed the query.
             ConfigurationError: the bank belongs to another model than the workers or this process have.
             Timeout: without candidates, no worker replied in time.
-            Unavailable: Redis does not answer; or, without candidates, too many recalls wait, or the model of this
-                process does not load.
+            Unavailable: Redis does not answer; or, without candidates, too many wait or the local model does not load.
         """
         ranking = RankingOptions(
             limit=limit,
