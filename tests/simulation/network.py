@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,7 +111,8 @@ class Network:
     def _arrive(self, seconds: float, send: Callable[[], Any]) -> None:
         self.scheduler.sleep(seconds)
         if not self.away:
-            send()
+            with suppress(Unavailable):  # a full Redis refuses it, and nobody hears of that
+                send()
 
     def _process(self) -> Process:
         """Return the process of requests on their way; they outlive their sender."""
