@@ -28,11 +28,11 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 QUICK_SEEDS: Final = {
     "clock": 12,
     "commands": 8,
-    "exhaustion": 38,
+    "exhaustion": 20,
     "guidance": 12,
     "lost-tail": 5,
     "outbox": 34,
-    "publishing": 78,
+    "publishing": 96,
     "signals": 5,
     "turns": 8,
 }
