@@ -240,10 +240,10 @@ def test_leases_are_kept_for_as_long_as_it_stays(
         return extend(leases, seconds)
 
     monkeypatch.setattr(bench.intake, "renew_lingering", counted)
-    with bench.attending(lease_seconds=0.5):
+    with bench.attending(lease_seconds=1.5):
         lease = layout.shard(0).key("lease", FAMILY)
         fence = bench.database.command("GET", lease)
-        wait_until(lambda: len(extended) >= 8, "twice the lease has passed")
+        wait_until(lambda: len(extended) >= 8, "twice the lease has passed", timeout=30)
         assert bench.database.command("GET", lease) == fence
         assert bench.attended() == 4
 
