@@ -22,6 +22,7 @@ from tests.support.waiting import wait_until
 # A usual fleet: 50 agents with a tool call each three seconds; a turn, a command, signals and a recall each 20 calls.
 FLEET_CALLS: Final = 50 / 3  # a second
 PRIMED: Final = 300.0  # seconds that a busy machine may need to load the model
+PRIMING: Final = 2.0  # times the load, so that threads need connections at once before they are counted, not after
 SETTLING: Final = 15.0  # seconds of a rest beyond the lifetime of keys
 BOUNDS: Final = {"long": SoakBounds(), "short": SoakBounds(memory_mib=20.0, memory_share=0.06)}
 
@@ -57,7 +58,9 @@ def _run(
             # First what a load opens once: connections, pools, supervisors, the model, the bank's queries and facts.
             for phase, lasts in (("prime", rest), ("baseline", rest), ("load", load), ("drain", rest)):
                 sampler.phase = phase
-                if phase in {"prime", "load"}:
+                if phase == "prime":
+                    system.load(every / PRIMING)
+                elif phase == "load":
                     system.load(every)
                 else:
                     system.rest()
