@@ -1,20 +1,24 @@
-"""`python -m benchmarks.labels.agreement`: how far a second reader, who did not see the labels, agrees with them.
+"""`python -m benchmarks.labels.agreement`: how far other readers, who did not see the labels, agree with them.
 
 `second.jsonl` has what the second reader said of 60 stretches of the tune half. Of a stretch of more than 25 calls the
-second reader judged 25 in a row, so each line names the calls that were judged.
+second reader judged 25 in a row, so each line names the calls that were judged. `third.jsonl` has the stretches into
+which the third reader divided 39 transcripts of that half. `measure_second.jsonl` has those into which another reader
+divided the transcripts of the measure half.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal
 
 import msgspec
 
-from benchmarks.labels.stretches import FOLDER, Stretch, read_labels
+from benchmarks.labels.stretches import FOLDER, Stretch, read_labels, read_stretches
+from benchmarks.transcripts import HALVES, Half
 
 SECOND: Final = FOLDER / "second.jsonl"
+WHOLE: Final[dict[Half, str]] = {"tune": "third.jsonl", "measure": "measure_second.jsonl"}
 
 
 class SecondReading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,6 +39,30 @@ def main() -> None:
     print(f"stuck or not: {sum(one == two for one, two in stuck)} agree, kappa {cohens_kappa(stuck):.2f}")
     both = [(one.since, two.since) for one, two in pairs if one.label == two.label == "stuck"]
     print(f"of {len(both)} that both call stuck, {sum(one == two for one, two in both)} have the same call as evidence")
+    for half in HALVES:
+        _print_whole(half)
+
+
+def _print_whole(half: Half) -> None:
+    labels, again = both_readings(half)
+    calls = list(read_call_pairs(half))
+    print(f"{half} half, {len(again)} transcripts read whole:")
+    print(f"  {sum(one == two for one, two in calls)} of {len(calls)} calls agree, kappa {cohens_kappa(calls):.2f}")
+    ones, twos = stuck_of(labels), stuck_of(again)
+    met = sum(any(meets(one, two) for two in twos) for one in ones)
+    back = sum(any(meets(one, two) for one in ones) for two in twos)
+    print(f"  stuck: {len(ones)} stretches by the labels, {met} of them meet one of the reader's")
+    print(f"         {len(twos)} by the reader, {back} of them meet one of the labels'")
+    same = {(each.transcript, each.since) for each in ones} & {(each.transcript, each.since) for each in twos}
+    print(f"         {len(same)} with the same call as evidence")
+    for side, own, other in (("labels", ones, again), ("reader", twos, labels)):
+        apart = Counter(
+            (each.kind or "", "unclear" if overlaps(each, other, "unclear") else "getting_on")
+            for each in own
+            if not overlaps(each, other, "stuck")
+        )
+        kinds = ", ".join(f"{n} {kind} ({what})" for (kind, what), n in sorted(apart.items()))
+        print(f"  stuck by the {side} alone, and what it is to the other: {kinds or 'none'}")
 
 
 def read_pairs() -> Iterator[tuple[Stretch, SecondReading]]:
@@ -44,6 +72,39 @@ def read_pairs() -> Iterator[tuple[Stretch, SecondReading]]:
     for line in SECOND.read_bytes().splitlines():
         second = decode(line)
         yield next(each for each in labels[second.transcript] if each.first <= second.first <= each.last), second
+
+
+def both_readings(half: Half) -> tuple[dict[str, list[Stretch]], dict[str, list[Stretch]]]:
+    """Return the labels of the transcripts of a half that another reader read whole, and that reading."""
+    labels, again = read_labels(half), read_stretches(FOLDER / WHOLE[half], half)
+    return {name: labels[name] for name in again}, again
+
+
+def read_call_pairs(half: Half) -> Iterator[tuple[bool, bool]]:
+    """Yield for each call of these transcripts whether the label, and the reader, call it stuck."""
+    labels, again = both_readings(half)
+    for name, stretches in again.items():
+        yield from zip(_stuck_calls(labels[name]), _stuck_calls(stretches), strict=True)
+
+
+def stuck_of(read: Mapping[str, Iterable[Stretch]]) -> list[Stretch]:
+    """Return the stuck stretches of a reading."""
+    return [each for stretches in read.values() for each in stretches if each.label == "stuck"]
+
+
+def meets(one: Stretch, two: Stretch) -> bool:
+    """Return whether two stretches have a call in common."""
+    return one.transcript == two.transcript and one.first <= two.last and two.first <= one.last
+
+
+def overlaps(stretch: Stretch, read: Mapping[str, Iterable[Stretch]], label: str) -> bool:
+    """Return whether a stretch has a call in common with one that a reading labels so."""
+    return any(meets(stretch, each) for each in read[stretch.transcript] if each.label == label)
+
+
+def _stuck_calls(stretches: Iterable[Stretch]) -> Iterator[bool]:
+    for each in stretches:
+        yield from (each.label == "stuck" for _ in range(each.first, each.last + 1))
 
 
 def cohens_kappa(pairs: Iterable[tuple[object, object]]) -> float:

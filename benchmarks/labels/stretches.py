@@ -48,7 +48,11 @@ def read_labels(half: Half, folder: Path = FOLDER) -> dict[str, list[Stretch]]:
     Raises:
         ValueError: The labels break a rule.
     """
-    path = folder / f"{half}.jsonl"
+    return read_stretches(folder / f"{half}.jsonl", half)
+
+
+def read_stretches(path: Path, half: Half) -> dict[str, list[Stretch]]:
+    """Return the stretches that a file has of transcripts of a half, as `read_labels` does."""
     lines = path.read_bytes().splitlines() if path.exists() else []
     decode = msgspec.json.Decoder(Stretch).decode
     stretches = [decode(line) for line in lines if line.strip()]

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks import nudges
-from benchmarks.labels.agreement import cohens_kappa, read_pairs
+from benchmarks.labels import agreement
+from benchmarks.labels.agreement import (
+    both_readings,
+    cohens_kappa,
+    meets,
+    overlaps,
+    read_call_pairs,
+    read_pairs,
+    stuck_of,
+)
 from benchmarks.labels.choose import signs_of
 from benchmarks.labels.stretches import Stretch, read_labels
 from benchmarks.peers import openclaw, tellback_0_1_0, zeroclaw
@@ -216,3 +225,37 @@ def test_a_second_reader_agrees_with_the_labels() -> None:
     labels = [(one.label, two.label) for one, two in read_pairs()]
     assert len(labels) == 60
     assert cohens_kappa(labels) > 0.8
+
+
+@pytest.mark.parametrize(("half", "calls", "least"), [("tune", 1206, 0.8), ("measure", 4707, 0.7)])
+def test_a_reader_of_whole_transcripts_agrees_with_the_labels_call_by_call(
+    half: Half, calls: int, least: float
+) -> None:
+    """From 0.6 to 0.8 is called substantial."""
+    pairs = list(read_call_pairs(half))
+    assert len(pairs) == calls
+    assert cohens_kappa(pairs) > least
+
+
+def test_the_measured_half_was_read_whole_a_second_time() -> None:
+    labels, again = both_readings("measure")
+    assert labels.keys() == again.keys() == read_labels("measure").keys()
+    assert (len(stuck_of(labels)), len(stuck_of(again))) == (48, 33)
+
+
+def test_stretches_meet_in_a_call_of_one_transcript() -> None:
+    reads, stuck, probe, mends = STRETCHES
+    assert meets(stuck, Stretch(DONE, "django-1", 14, 20, "getting_on", ""))
+    assert not meets(stuck, probe)
+    assert not meets(stuck, Stretch("another", "django-1", 5, 14, "stuck", "", 7))
+    assert overlaps(stuck, {DONE: [Stretch(DONE, "django-1", 1, 6, "unclear", "")]}, "unclear")
+    assert not overlaps(stuck, {DONE: [reads, probe, mends]}, "getting_on")
+
+
+def test_the_figures_of_all_readers_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    agreement.main()
+    shown = capsys.readouterr().out
+    assert "55 of 60 labels agree, kappa 0.81" in shown
+    assert "1159 of 1206 calls agree, kappa 0.85" in shown
+    assert "4518 of 4707 calls agree, kappa 0.73" in shown
+    assert "stuck by the labels alone, and what it is to the other: none" in shown

@@ -73,6 +73,8 @@ def test_an_exit_that_says_nothing_was_found_is_an_empty_answer(command: str, ou
         ("sed -n '1,9p' a.py | head -5", "Error: this is how the file begins\nraise ValueError"),
         ("gh run view 1 --log-failed | tail -50", "--- FAIL: TestA (0.00s)\nFAIL\nexit status 1"),
         ("python experiment.py", wrapped(0, "✗ Error: refused, as expected\nTest 2 FAILED: 3 != 4\nok")),
+        ("python a.py", '  File "a.py", line 1, in go\n    go()\nThe frame above is the last one.'),
+        ("python a.py", '  File "a.py", line 1, in go\n    go()\nDeprecationWarning: go() will be removed'),
         ("pytest -q", wrapped(0, f"{TRACE}\n3 passed, 1 xfailed in 0.10s")),
         ("git rev-parse nope || echo none", "fatal: ambiguous argument 'nope'\nnone"),
         (
@@ -93,6 +95,7 @@ def test_these_are_no_failures(command: str, output: str) -> None:
     [
         ("python a.py", wrapped(1, TRACE), "KeyError: 'indexes'"),
         ("python a.py | head -20", wrapped(0, TRACE), "KeyError: 'indexes'"),
+        ("python a.py | tail -3", wrapped(0, TRACE.partition("\n")[2]), "KeyError: 'indexes'"),
         ("python a.py; echo done", f"{TRACE}\ndone", "KeyError: 'indexes'"),
         ("grep x missing.py", wrapped(2, "grep: missing.py: No such file or directory"), "grep: missing.py"),
         ("python a.py && grep -q x out", wrapped(1, TRACE), "KeyError"),

@@ -160,6 +160,50 @@ def test_reads_and_searches_that_show_no_new_line_are_reported_at_the_seventh() 
     assert [fire.call for fire in reports([search(n) for n in range(10)])] == [8]
 
 
+def others(place: int) -> list[Step]:
+    return [read(f"/r/other{place}-{n}.py") for n in range(8)]
+
+
+def test_reads_between_the_attempts_change_no_verdict() -> None:
+    attempts = [each for n in range(3) for each in (edit(f"a{n}", f"b{n}"), failing(), *others(n))]
+    assert [fire.call for fire in reports(attempts)] == [22]
+    restores = [each for n in range(2) for each in (edit("a", f"b{n}"), bash("git checkout app.py"), *others(n))]
+    assert [fire.call for fire in reports(restores)] == [12]
+
+
+def test_an_error_after_many_other_runs_and_edits_is_another_attempt() -> None:
+    works = [each for n in range(9) for each in (edit(f"c{n}", f"d{n}"), bash("python other.py", f"result {n}"))]
+    assert (
+        reports([each for n in range(3) for each in (edit(f"a{n}", f"b{n}"), failing("TypeError: no"), *works)]) == []
+    )
+
+
+def test_a_file_over_which_its_own_copy_is_put_twice_was_taken_back() -> None:
+    steps = [bash("cp app.py kept/app.py")]
+    for n in range(2):
+        steps += [bash(f"sed -i 's/a/{n}/' app.py"), bash("cp kept/app.py app.py")]
+    assert [fire.call for fire in reports(list(steps))] == [5]
+
+
+def test_a_copy_that_was_edited_is_no_way_back() -> None:
+    steps = [bash("cp app.py next.py")]
+    for n in range(3):
+        steps += [bash(f"sed -i 's/a/{n}/' next.py"), bash("cp ./next.py app.py")]
+    assert reports(list(steps)) == []
+
+
+def test_views_between_the_refused_edits_of_an_editor_change_no_verdict() -> None:
+    steps: list[Step] = []
+    for n in range(3):
+        path = f"/r/p{n}.py"
+        params = {"command": "str_replace", "path": path, "old_str": f"a{n}", "new_str": f"b{n}"}
+        steps += [
+            Call("str_replace_editor", params, status="error", error=f"{'no ' * (n + 1)}text to replace"),
+            Call("str_replace_editor", {"command": "view", "path": path}, result=f"the text of {path}"),
+        ]
+    assert [fire.call for fire in reports(steps)] == [5]
+
+
 def test_counts_with_many_failures_are_reported_one_run_earlier() -> None:
     assert [fire.call for fire in reports([edit_with_counts(n, 4, 82) for n in range(4)])] == [3]
 

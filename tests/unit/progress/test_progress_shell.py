@@ -63,12 +63,32 @@ def test_flags_and_prefixes_of_a_test_run_are_cosmetic() -> None:
     assert len({shell_features("bash", line, {}).target for line in lines}) == 1
 
 
-@pytest.mark.parametrize("line", ["git checkout a.py", "git restore a.py", "cp a.py.bak a.py", "git checkout -- a.py"])
+@pytest.mark.parametrize(
+    "line",
+    ["git checkout a.py", "git restore a.py", "cp a.py.bak a.py", "git checkout -- a.py", "git show HEAD:a.py > a.py"],
+)
 def test_a_file_that_is_taken_back_is_named(line: str) -> None:
     assert shell_features("bash", line, {}).restores == "a.py"
 
 
-@pytest.mark.parametrize("line", ["git checkout main", "git stash", "cp a.py a.py.bak", "git restore --staged a.py"])
+@pytest.mark.parametrize("line", ["git checkout .", "git reset --hard", "git apply -R x.diff", "patch -p1 -R < x.diff"])
+def test_all_that_was_changed_is_taken_back(line: str) -> None:
+    assert shell_features("bash", line, {}).restores == "*"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git checkout main",
+        "git checkout --ours a.py",
+        "git stash",
+        "git reset --hard origin/main",
+        "git show HEAD:a.py > b.py",
+        "git restore --staged a.py",
+        "cp a.py a.py.bak",
+        "patch -p1 < x.diff",
+    ],
+)
 def test_what_takes_nothing_back_is_no_restore(line: str) -> None:
     assert shell_features("bash", line, {}).restores == ""
 

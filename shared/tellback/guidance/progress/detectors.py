@@ -14,6 +14,8 @@ from typing import Final
 from tellback.guidance.progress.features import END, CallFeatures, View
 from tellback.guidance.progress.substance import compare_tests
 from tellback.guidance.progress.trail import (
+    ACTIONS_MAX,
+    COPIES_MAX,
     EDITS_MAX,
     FAILURES_MAX,
     PROBES_MAX,
@@ -59,12 +61,15 @@ FAMILIAR_OF_EIGHT: Final = 7  # reads and searches with hardly a new line; with 
 FAMILIAR_SHARE: Final = 0.85
 BLIND_PROBES: Final = 3
 BLIND_SHARE: Final = 0.9
-# Calls after which an error, a view or a restore no longer belongs to the same attempt. The first three stand inside
-# the range that gives the same figures: 12 to 25 (with 30, three false reports), 10 to 15 (with 18, two), 45 to 80.
-FORGOTTEN_AFTER: Final = 16
+# Actions after which an error or a restore no longer belongs to the same attempt: calls that run or change something.
+# Counted in calls, recall fell from 0.73 to 0.57 when an unrelated read was put before each call; so, to 0.70. 8 and 9
+# give the same figures; with 6, one stretch less; with 11, two false reports more. For what blocks, 8 to 24 are alike.
+ATTEMPT: Final = 8
+BLOCKED_ATTEMPT: Final = ACTIONS_MAX
+# Calls after which an edit, a read or a script no longer belongs to the same attempt; all by judgement.
+EDITS_FORGOTTEN_AFTER: Final = 16
 SOON: Final = 12
-BLOCKED_FORGOTTEN_AFTER: Final = 60
-VIEWS_FORGOTTEN_AFTER: Final = 60  # by judgement
+VIEWS_FORGOTTEN_AFTER: Final = 60
 
 
 def mark(text: str) -> str:
@@ -75,6 +80,11 @@ def mark(text: str) -> str:
 def file_mark(path: str) -> str:
     """Return the key of a file: its name alone, since commands name a path in several ways."""
     return mark(path.rpartition("/")[2])
+
+
+def actions_since(trail: ProgressTrail, index: int) -> int:
+    """Return how many calls after call `index`, up to the newest, ran or changed something."""
+    return sum(each > index for each in trail.actions)
 
 
 def same_call(features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:
@@ -117,8 +127,8 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
         trail.failures.pop(key, None)
     rejected = features.effect == "write" and features.tests is None
     blocks = rejected or _BLOCKS.search(features.error) is not None
-    window = BLOCKED_FORGOTTEN_AFTER if blocks else FORGOTTEN_AFTER
-    again = [index for index in trail.failures.get(key, ()) if at - index <= window][-11:]
+    window = BLOCKED_ATTEMPT if blocks else ATTEMPT
+    again = [index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= window][-11:]
     if again and not blocks and trail.fixed <= again[-1] and not features.fixes:
         # Nothing was fixed since: a bug that is examined from several sides fails each time.
         again[-1] = at if len(again) > 1 else again[-1]
@@ -140,8 +150,6 @@ def _error_key(features: CallFeatures) -> str:
         return mark(f"{said} {features.target}")
     if len(features.error) < _DISTINCT_CHARS:
         return mark(f"{features.error_mark} {features.news} {features.target}")
-    if features.tests is not None and not _is_tested_edit(features):  # edits of several files may meet the same error
-        return mark(f"{features.error_mark} {features.target}")
     return f"{features.error_mark:x}"
 
 
@@ -207,16 +215,31 @@ def undone_edit(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
         made = trail.edits.get(ahead)
         undone = trail.edits.get(back)
         remember(trail.edits, ahead, (at, made[1] + 1 if made else 1), EDITS_MAX)
-        if made and undone and undone[0] > made[0] and at - made[0] <= FORGOTTEN_AFTER:
+        if made and undone and undone[0] > made[0] and at - made[0] <= EDITS_FORGOTTEN_AFTER:
             return StuckFinding("undone_edit", edit.path, made[1] + 1, made[0], at)
-    if features.restores:
-        path = zlib.crc32(features.restores.encode("utf-8", "replace"))
-        trail.restores = [each for each in trail.restores if at - each[1] <= SOON][-5:]
+    restored = features.restores or _copied_back(trail, features)
+    if restored:
+        path = int(file_mark(restored), 16)
+        trail.restores = [each for each in trail.restores if actions_since(trail, each[1]) <= ATTEMPT][-5:]
         trail.restores.append((path, at))
         again = [index for other, index in trail.restores if other == path]
         if len(again) >= RESTORES:
-            return StuckFinding("undone_edit", features.restores, len(again), again[0], at)
+            return StuckFinding("undone_edit", restored, len(again), again[0], at)
     return None
+
+
+def _copied_back(trail: ProgressTrail, features: CallFeatures) -> str:
+    """Return the file over which a copy of it is put that nothing has changed since, "" for none."""
+    restored = ""
+    for path, copy in features.copies:
+        if trail.copies.get(mark(path)) == mark(copy):
+            restored = copy
+        else:
+            remember(trail.copies, mark(copy), mark(path), COPIES_MAX)
+    for path in features.writes:
+        if all(path not in (copy, f"./{copy}") for _, copy in features.copies):
+            trail.copies.pop(mark(path.removeprefix("./")), None)
+    return restored
 
 
 def two_states(trail: ProgressTrail, features: CallFeatures, at: int, state: int) -> StuckFinding | None:
@@ -279,8 +302,8 @@ def same_counts(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
 
 
 def failing_tool(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
-    """Find a tool that fails whatever its arguments."""
-    key = mark(features.tool)
+    """Find a tool that fails whatever its arguments; an editor's views and edits count as two tools."""
+    key = mark(features.tool if features.programs else f"{features.tool} {features.effect}")
     if not features.failed or features.tests is not None:
         trail.tools.pop(key, None)
         return None

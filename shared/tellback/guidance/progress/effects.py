@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 Effect = Literal["none", "plan", "read", "search", "wait", "write", "install", "run", "test", "finish"]
@@ -91,6 +92,7 @@ _SQL: Final = re.compile(
 )
 
 
+@lru_cache(maxsize=1024)  # each call asks twice, and a fleet has few tools
 def plain_name(tool: str) -> str:
     """Return a tool's name without the prefix of its MCP server, in lower case."""
     return tool.rpartition("__")[2].lower().replace("-", "_")
@@ -121,6 +123,7 @@ def _statement_effect(name: str, params: Mapping[str, Any]) -> Effect | None:
     return None if statement is None else "read" if statement[1] else "write"
 
 
+@lru_cache(maxsize=1024)
 def _effect_of_verb(tool: str) -> Effect:
     words = (word.lower() for word in _WORDS.findall(tool.rpartition("__")[2]))
     found: Effect | None = next((_VERBS[word] for word in words if word in _VERBS), None)

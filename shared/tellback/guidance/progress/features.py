@@ -46,6 +46,7 @@ class CallFeatures:
     views: tuple[View, ...] = ()
     edit: Edit | None = None
     restores: str = ""  # the path that it takes back to an earlier state, "*" for all
+    copies: tuple[tuple[str, str], ...] = ()  # files that it copies, each with its copy
     waits: bool = False
     failed: bool = False
     neutral: bool = False  # neither success nor failure, such as a call that the user refused

@@ -15,6 +15,7 @@ from tellback.guidance.progress import detectors
 from tellback.guidance.progress.features import ENVIRONMENT, CallFeatures
 from tellback.guidance.progress.lines import known_share, with_lines
 from tellback.guidance.progress.trail import (
+    ACTIONS_MAX,
     ASKED_MAX,
     INDEXES_MAX,
     PATHS_MAX,
@@ -62,6 +63,8 @@ def judge(
     else:
         trail.failing = trail.failing_since = 0
     changed = _expected_changes(trail, features)
+    if changed or features.effect in _ACTIONS:
+        trail.actions = [*trail.actions[-ACTIONS_MAX:], at]
     repeats = _repeats(trail, features, marks, at, is_near)
     features.known = known_share(trail.seen, features.lines)
     found = [
@@ -88,6 +91,10 @@ def judge(
     if finding is not None:
         trail.finding, trail.spoken = finding, at
     return Judgement(tuple(repeats), finding)
+
+
+# Effects of calls that run or change something; reads and searches between them make an attempt no older.
+_ACTIONS: Final = frozenset({"write", "install", "run", "test"})
 
 
 def _first_reportable(trail: ProgressTrail, found: Iterable[StuckFinding | None]) -> StuckFinding | None:

@@ -193,26 +193,38 @@ _BACKUP: Final = re.compile(
     r"\.(?:bak|backup|orig|original|old|save)\d*$|[._-](?:backup|bak|orig|original)\b", re.IGNORECASE
 )
 
+_REVERSED: Final = frozenset({"-R", "--reverse"})
+
 
 def restored_path(command: SimpleCommand) -> str:
-    """Return the path that `git checkout FILE`, `git restore` or `cp FILE.bak FILE` takes back; "" for none."""
+    """Return the path that a command such as `git checkout FILE` or `cp FILE.bak FILE` takes back; "" for none."""
     words = command.words
-    if (
-        command.program in ("cp", "mv")
-        and len(words) >= 2
-        and _BACKUP.search(words[-2])
-        and not _BACKUP.search(words[-1])
-    ):
-        return words[-1]
-    if command.program != "git" or not words:
-        return ""
+    if command.program in ("cp", "mv") and len(words) >= 2:
+        return words[-1] if _BACKUP.search(words[-2]) and not _BACKUP.search(words[-1]) else ""
+    if command.program == "patch" or (command.program == "git" and words[:1] == ("apply",)):
+        return "*" if _REVERSED & set(words) else ""
+    return _restored_by_git(words, command.writes_to) if command.program == "git" and words else ""
+
+
+def _restored_by_git(words: tuple[str, ...], writes_to: tuple[str, ...]) -> str:
     first, rest = words[0], [word for word in words[1:] if word != "."]
-    if first == "checkout":
+    found = ""
+    if first == "show":  # git show HEAD:FILE > FILE
+        found = next((path for path in writes_to if any(word.endswith(f":{path}") for word in rest)), "")
+    elif first == "checkout" and not {"--ours", "--theirs"} & set(rest):  # the two sides of a conflict
         is_path = "--" in rest or any("." in word for word in rest if not word.startswith("-"))
-        return rest[-1] if rest and is_path else "*" if words[-1] == "." else ""
-    if first == "reset":
-        return "*" if "--hard" in rest else ""
-    return (rest[-1] if rest else "*") if first == "restore" and "--staged" not in rest else ""
+        found = rest[-1] if rest and is_path else "*" if words[-1] == "." else ""
+    elif first == "reset" and "--hard" in rest:  # with another commit it moves the branch
+        found = "*" if set(rest) <= {"--hard", "HEAD", "-q", "--quiet"} else ""
+    elif first == "restore" and "--staged" not in rest:
+        found = rest[-1] if rest else "*"
+    return found
+
+
+def copied_files(command: SimpleCommand) -> tuple[str, str] | None:
+    """Return the file that a command copies and its copy."""
+    paths = [word.removeprefix("./") for word in command.words if not word.startswith("-")]
+    return (paths[0], paths[1]) if command.program == "cp" and len(paths) == 2 else None
 
 
 _FILE_NAMES: Final = re.compile(r"""['"]([\w./+-]{1,200}\.\w{1,5})['"]""")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tellback.guidance.progress.effects import EFFECTS, Effect, words_in
 from tellback.guidance.progress.features import END, ENVIRONMENT, SHOWN, CallFeatures, View
-from tellback.guidance.progress.programs import changes_files, effect_of, files_written_by, restored_path
+from tellback.guidance.progress.programs import changes_files, copied_files, effect_of, files_written_by, restored_path
 from tellback.guidance.shell import SimpleCommand, simple_commands
 
 _SUBMITS: Final = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -36,6 +36,7 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
         for path in _written(each, effect)
     )
     features.restores = next((path for each in commands if (path := restored_path(each))), "")
+    features.copies = tuple(pair for each in commands if (pair := copied_files(each)))
     features.creates = all(
         each.writes_to for each, effect in zip(commands, effects, strict=True) if changes_files(each, effect)
     )

@@ -13,7 +13,9 @@ import msgspec
 
 Value = TypeVar("Value")
 
+ACTIONS_MAX: Final = 24
 ASKED_MAX: Final = 40
+COPIES_MAX: Final = 6
 FAILURES_MAX: Final = 12
 EDITS_MAX: Final = 16
 PATHS_MAX: Final = 16
@@ -81,6 +83,7 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True):
 
     changed: int = 0
     changes: int = 0
+    actions: list[int] = []
     anything: int = 0
     fixed: int = 0
     scripts: dict[str, list[str]] = {}
@@ -93,6 +96,7 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True):
     viewed: list[str] = []
     edits: dict[str, tuple[int, int]] = {}
     restores: list[tuple[int, int]] = []
+    copies: dict[str, str] = {}
     tests: dict[str, TestRun] = {}
     tools: dict[str, Failures] = {}
     empties: tuple[int, int] = (0, 0)
