@@ -14,6 +14,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from tellback import _EXPORTS
+from tellback.access.actions import ACTIONS, KINDS
 from tellback.contracts import limits as wire
 from tellback.contracts.codec import MESSAGES, schema_of
 from tellback.contracts.commands import CommandRecord
@@ -224,7 +225,16 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def access() -> str:
+    """A row for each action that users try, and who may."""
+    rows = [
+        (action.text, action.server, *("yes" if kind in action.allowed else "" for kind in KINDS)) for action in ACTIONS
+    ]
+    return _table(("what", "on", *(f"`{kind}`" for kind in KINDS)), rows)
+
+
 MAKERS: Final = {
+    "access": access,
     "settings": settings,
     "keys": keys,
     "limits": limits,

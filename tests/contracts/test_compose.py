@@ -23,7 +23,8 @@ from tests.support.redis_server import RedisServer, free_port, server_binary
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-SECRETS = {"REDIS_PASSWORD": "abc", "FLOWER_PASSWORD": "def"}
+SECRETS = {"REDIS_PASSWORD": "abc", "BROKER_PASSWORD": "ghi", "FLOWER_PASSWORD": "def"}
+SERVERS = ("redis", "broker")
 SCHEDULE = "/var/lib/tellback/beat-schedule"
 
 
@@ -77,20 +78,20 @@ def test_services_run_the_commands_of_up(services: Mapping[str, Any], service: s
 
 
 def test_nothing_else_runs(services: Mapping[str, Any]) -> None:
-    assert set(services) == {"redis", "loops", "commands", "model", "beat-1", "beat-2", "flower"}
+    assert set(services) == {*SERVERS, "loops", "commands", "model", "beat-1", "beat-2", "flower"}
 
 
 def test_every_service_has_a_health_check_and_waits_for_redis(services: Mapping[str, Any]) -> None:
     for name, service in services.items():
         assert service["healthcheck"]["test"], name
         assert service["restart"] == "unless-stopped", name
-        if name != "redis":
-            assert service["depends_on"]["redis"]["condition"] == "service_healthy", name
+        for server in SERVERS if name not in SERVERS else ():
+            assert service["depends_on"][server]["condition"] == "service_healthy", name
 
 
 def test_one_image_of_ours_and_redis_8(services: Mapping[str, Any]) -> None:
     images = {name: service["image"] for name, service in services.items()}
-    assert images.pop("redis") == "redis:8"
+    assert [images.pop(server) for server in SERVERS] == ["redis:8", "redis:8"]
     assert set(images.values()) == {"tellback"}
 
 
@@ -98,7 +99,7 @@ def test_one_service_builds_the_image(services: Mapping[str, Any]) -> None:
     """Several builds of one tag at once take six times as long, or fail with "already exists"."""
     built = {name: service["build"] for name, service in services.items() if "build" in service}
     assert {name: build["dockerfile"] for name, build in built.items()} == {"loops": "ops/Dockerfile"}
-    policies = {name: service.get("pull_policy") for name, service in services.items() if name != "redis"}
+    policies = {name: service.get("pull_policy") for name, service in services.items() if name not in SERVERS}
     assert policies.pop("loops") == "build"
     assert set(policies.values()) == {"never"}
 
@@ -131,6 +132,18 @@ def test_no_command_of_an_agent_reaches_what_asks_for_no_password() -> None:
     assert ours.partition("global:")[2] == theirs.partition("global:")[2].replace("127.0.0.1:9464", "metrics:9464")
 
 
+def test_the_broker_is_a_redis_of_its_own(services: Mapping[str, Any]) -> None:
+    """Who has the password of the state, such as an agent, can put no task into a queue."""
+    for name in ("loops", "commands", "model", "beat-1", "beat-2", "flower"):
+        environ = services[name]["environment"]
+        assert environ["TELLBACK_REDIS_URL"] == "redis://:abc@redis:6379/0", name
+        assert environ["TELLBACK_BROKER_URL"] == "redis://:ghi@broker:6379/0", name
+    data = [volume["source"] for name in SERVERS for volume in services[name]["volumes"] if volume["target"] == "/data"]
+    assert data == ["redis", "broker"]
+    assert [services[server]["environment"]["REDIS_PASSWORD"] for server in SERVERS] == ["abc", "ghi"]
+    assert set(services["broker"]["networks"]) == {"default"}
+
+
 def test_git_ignores_the_file_with_the_passwords() -> None:
     done = subprocess.run(["git", "check-ignore", ".env"], cwd=ROOT, capture_output=True, check=False)
     assert done.returncode == 0 or not (ROOT / ".git").exists()
@@ -155,7 +168,7 @@ def test_nothing_runs_as_root_or_with_capabilities(services: Mapping[str, Any]) 
     users = [line.split()[1] for line in lines if line.startswith("USER ")]
     assert users == ["tellback"]
     assert not [line for line in lines[lines.index("USER tellback") :] if line.startswith("RUN ")]
-    assert services["redis"]["user"] == "redis"
+    assert {services[server]["user"] for server in SERVERS} == {"redis"}
     for name, service in services.items():
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
@@ -252,7 +265,7 @@ def test_each_service_becomes_healthy(
         running: dict[str, dict[str, str]] = {}
         for name in ("loops", "commands", "model", "beat-1", "flower"):
             environ = {"PATH": path, "TELLBACK_DATA_DIR": str(tmp_path), **services[name]["environment"]}
-            environ["TELLBACK_REDIS_URL"] = redis_server.url
+            environ["TELLBACK_REDIS_URL"] = environ["TELLBACK_BROKER_URL"] = redis_server.url
             running[name] = environ
             assert not healthy(services[name], environ), name
             with (tmp_path / f"{name}.log").open("wb") as log:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tellback.contracts.codec import MESSAGES, decode, encode, schema_of
 from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
-from tellback.contracts.limits import MAX_MESSAGE_BYTES, SCHEMA_VERSION
+from tellback.contracts.limits import MAX_ID_CHARS, MAX_MESSAGE_BYTES, MAX_NAME_CHARS, SCHEMA_VERSION
 from tellback.contracts.message import Message, new_event_id
 from tellback.errors import MalformedMessage, MessageError, MessageTooLarge, UnsupportedVersion
 from tellback.names import Family
@@ -60,6 +60,8 @@ def test_what_tools_do_is_sent_only_where_it_is_declared() -> None:
         (changed(tool=7), MalformedMessage, r"\$\.tool"),
         (changed(surprise=1), MalformedMessage, "surprise"),
         (changed(event_id=""), MalformedMessage, "event_id"),
+        (changed(event_id="x" * (MAX_ID_CHARS + 1)), MalformedMessage, "event_id"),
+        (changed(call_id="x" * (MAX_NAME_CHARS + 1)), MalformedMessage, "call_id"),
         (changed(v=SCHEMA_VERSION + 1), UnsupportedVersion, "version 2"),
         (changed(v=SCHEMA_VERSION + 1, surprise=1), UnsupportedVersion, "version 2"),
         (changed(v=0), UnsupportedVersion, "version 0"),

@@ -31,7 +31,8 @@ from tellback.guidance.observations.tools import ToolDeclaration
 from tellback.guidance.provider import FeedbackProviderConfig
 from tellback.settings import Settings
 from tellback.state.dead_letters import DeadLetter
-from tellback.state.intake import Lease, RawEntry
+from tellback.state.intake_entry import RawEntry
+from tellback.state.intake_lease import Lease
 from tellback.state.turn_view import TurnRef
 from tellback.turns.pipeline.context import TurnContext
 from tellback.turns.pipeline.runner import TurnPipeline

@@ -15,6 +15,7 @@ import typer
 import typer.core
 
 from tellback.cli import (
+    acl,
     banks,
     calibrate,
     commands,
@@ -91,6 +92,7 @@ _COMMANDS = (
     stats.register,
     metrics.register,
     dead.register,
+    acl.register,
 )
 for register in _COMMANDS:
     register(app)

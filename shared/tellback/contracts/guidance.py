@@ -232,7 +232,7 @@ class ToolInvoked(Message, frozen=True, kw_only=True, gc=False):  # no gc: many 
     result: str | None = None
     error: str | None = None
     duration_ms: int | None = None
-    call_id: str | None = None
+    call_id: Name | None = None
     outcome: Outcome | None = None
 
     @property

@@ -66,7 +66,7 @@ MEANINGS: Final = {
     "MAX_COMMAND_NOTE_CHARS": "note of a command",
     "MAX_COMMAND_ID_CHARS": "id of a command",
     "MAX_INPUTS": "commands that a command names as its inputs",
-    "MAX_ID_CHARS": "id of a fact or a signal; name of a bank",
+    "MAX_ID_CHARS": "id of an event, a fact or a signal; name of a bank",
     "MAX_BATCH_SIGNALS": "signals of one batch",
     "MAX_CANDIDATES": "candidates of one recall",
     "MAX_REFERENCE_BYTES": "channel, conversation, message id, session, host or language of a turn",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 
-from tellback.contracts.limits import SCHEMA_VERSION
+from tellback.contracts.limits import MAX_ID_CHARS, SCHEMA_VERSION
 from tellback.names import Family
 
 
@@ -18,7 +18,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbi
 
     family: ClassVar[Family]
 
-    event_id: str
+    event_id: Annotated[str, msgspec.Meta(max_length=MAX_ID_CHARS)]  # sets of ids are bounded in number, not in bytes
     v: int = SCHEMA_VERSION
 
     @property

@@ -35,6 +35,11 @@ LoopLimit = Literal["tool_calls", "llm_calls", "time", "tokens"]
 """The limit that stopped a host's tool loop before it had an answer."""
 
 
+Reference = Annotated[str, Meta(max_length=MAX_REFERENCE_BYTES)]
+
+"""An id or a name of a host's; the client counts its bytes."""
+
+
 class LlmResponse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The response of a model. A `text` that begins with 🔊 asks to be spoken; `voice` has other words to speak.
 
@@ -231,9 +236,9 @@ class TurnFinished(Message, frozen=True, kw_only=True):
 
     family: ClassVar[Family] = Family.TURNS
 
-    turn: str
-    channel: str
-    conversation: str
+    turn: Reference
+    channel: Reference
+    conversation: Reference
     response: OutgoingResponse | None = None
     error_code: str | None = None
     late_within: Annotated[float, msgspec.Meta(ge=0, le=MAX_LATE)] | None = None

@@ -1,0 +1,77 @@
+"""`tellback acl`: write the users of Redis, with random passwords, for a deployment to load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from tellback.cli.common import OPERATE, JsonOption, UrlOption, echo, print_json, report_errors
+
+TeamsOption = Annotated[
+    list[str] | None,
+    typer.Option("--team", help="Team that gets an agent user; repeatable. Default: TELLBACK_TEAMS or TELLBACK_TEAM."),
+]
+
+BrokerOption = Annotated[
+    str | None,
+    typer.Option("--broker-url", help="URL of the broker's Redis, without a login. Default: TELLBACK_BROKER_URL."),
+]
+
+ReleaseOption = Annotated[
+    Literal["7.0", "7.2", "8"],
+    typer.Option(
+        "--redis-version",
+        help="Oldest server that loads the files: 8 (with vector sets), 7.2 (also for Valkey) or 7.0.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel=OPERATE)(acl)
+
+
+def acl(
+    directory: Annotated[Path, typer.Argument(help="Directory to write to; it is created if necessary.")],
+    *,
+    team: TeamsOption = None,
+    broker_url: BrokerOption = None,
+    one_redis: Annotated[
+        bool, typer.Option("--one-redis", help="State and broker share one Redis: write one ACL file for it.")
+    ] = False,
+    release: ReleaseOption = "8",
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace files that exist. Every user gets a new password.")
+    ] = False,
+    as_json: JsonOption = False,
+    redis_url: UrlOption = None,
+) -> None:
+    """Write an ACL file for Redis, one for the broker, and each user's login. Connects to nothing, prints no password.
+
+    The users are agent-TEAM, worker, beat, flower and operator. Load a file with `aclfile FILE` in redis.conf; give
+    each process the .env file of its user.
+    """
+    from tellback.access.files import Deployment, files_of, write_files
+    from tellback.errors import InvalidInput
+    from tellback.settings import load
+
+    with report_errors():
+        settings = load(redis_url=redis_url, broker_url=broker_url)
+        if not settings.broker_url and not one_redis:
+            raise InvalidInput(
+                "name the broker's Redis with --broker-url, or pass --one-redis if it is that of the state"
+            )
+        broker = "" if one_redis else settings.broker_url
+        teams = tuple(team or settings.served_teams)
+        deployment = Deployment(teams, settings.redis_url, broker, release=release)
+        written = write_files(directory, files_of(deployment), replace=replace)
+    if as_json:
+        print_json({"files": [str(path) for path in written]})
+        return
+    for path in written:
+        echo(str(path))
+    servers = " and ".join(path.name for path in written if path.suffix == ".acl")
+    echo(f"Next: give {servers} to the user that Redis runs as, name it by `aclfile` in redis.conf, and start Redis.")
+    echo("Each .env file is the login of one user. Keep the directory out of version control.")

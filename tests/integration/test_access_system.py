@@ -1,0 +1,269 @@
+"""The whole product under the users of `tellback acl`: no call of ours is one that Redis refuses its user."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tellback import (
+    DeadlineFeedback,
+    FeedbackProviderConfig,
+    FeedbackTrigger,
+    OutgoingResponse,
+    SignalItem,
+    Tellback,
+    ToolUsageMonitor,
+    Unavailable,
+    connect,
+)
+from tellback.hook.failure_log import NAME
+from tellback.settings import Settings
+from tellback.state.all_scripts import all_scripts
+from tellback.state.database import Database
+from tellback.up import system
+from tests.support.access import AccessDeployment, running_access
+from tests.support.commands import tool
+from tests.support.hooks import run_hook, tool_event
+from tests.support.redis_server import free_port
+from tests.support.turns import opened, sent, state
+from tests.support.waiting import wait_until
+from tests.support.workers import Workers
+
+AGENT = "agent-acme"
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Iterator[AccessDeployment]:
+    with running_access(tmp_path / "access") as found:
+        yield found
+
+
+@pytest.fixture
+def agent(deployment: AccessDeployment) -> Settings:
+    return deployment.settings(AGENT)
+
+
+@contextmanager
+def running_worker(deployment: AccessDeployment, folder: Path) -> Generator[Workers]:
+    """One worker of all queues, as the user `worker`."""
+    settings = msgspec.structs.replace(deployment.settings("worker"), command_roots=str(folder), beat_period=0.5)
+    workers = Workers(settings, folder, pool="threads", concurrency=4)
+    try:
+        workers.start()
+        yield workers
+    finally:
+        workers.kill_all()
+
+
+@pytest.fixture
+def worker(deployment: AccessDeployment, tmp_path: Path) -> Iterator[Workers]:
+    with running_worker(deployment, tmp_path) as workers:
+        yield workers
+
+
+def denied(deployment: AccessDeployment) -> list[str]:
+    """What the servers have refused so far, by user."""
+    found: list[str] = []
+    for url in {deployment.url("operator", "state"), deployment.url("operator", "broker")}:
+        with closing(Database(url)) as database:
+            entries = [dict(zip(flat[::2], flat[1::2], strict=True)) for flat in database.command("ACL", "LOG", 1000)]
+        found += [f"{e[b'username'].decode()} {e[b'reason'].decode()} {e[b'object'].decode()}" for e in entries]
+    return sorted(found)
+
+
+def loaded(deployment: AccessDeployment) -> bool:
+    """Whether Redis has every script; asked by the operator, since an agent may not."""
+    with closing(Database(deployment.url("operator", "state"))) as database:
+        return all(database.command("SCRIPT", "EXISTS", *(script.sha for script in all_scripts())))
+
+
+def test_a_missing_script_names_the_next_step_and_events_wait_for_a_worker(
+    deployment: AccessDeployment, agent: Settings, tmp_path: Path
+) -> None:
+    """Requirement A-94. Then a worker comes, Redis forgets everything, and the worker loads it again."""
+    with connect(settings=agent) as tb:
+        with pytest.raises(Unavailable, match=r"lacks a script of this release.*workers of the same release load it"):
+            opened(tb)
+        prompt = tb.prompt("s1", "p")
+        prompt.tool_invoked("t")
+        tb.flush()
+        assert tb.spooled
+        assert run_hook(agent, tool_event(), env={"TELLBACK_HOOK_WAIT": "5"}) == b""
+        assert "start a worker of this release" in (Path(agent.data_dir) / NAME).read_text()
+        with running_worker(deployment, tmp_path):
+            wait_until(lambda: not tb.spooled, "the events are sent", timeout=15)
+            turn = opened(tb)
+            deployment.state.restart()
+            wait_until(lambda: loaded(deployment), "the worker has loaded the scripts again", timeout=15)
+            assert turn.respond(OutgoingResponse.text_only("hello")) == "accepted"
+            wait_until(lambda: tool_calls(tb) == 2, "both calls count, the hook's too")
+
+
+def tool_calls(tb: Tellback) -> int:
+    return sum(entry["kind"] == "tool_call" for entry in tb.history("s1"))
+
+
+def test_scripts_that_are_loaded_stay_whoever_evaluates_others(deployment: AccessDeployment) -> None:
+    """From Redis 7.4 on, EVAL's own scripts are evicted after 500; a loaded one never is."""
+    with closing(Database(deployment.url("worker", "state"))) as database:
+        database.load_scripts(all_scripts())
+        database.pipeline([("EVAL", f"return {number}", 0) for number in range(1_000)])
+        assert loaded(deployment)
+
+
+@pytest.mark.slow
+@pytest.mark.model
+@pytest.mark.timeout(240)
+def test_all_loops_work_under_these_users(
+    deployment: AccessDeployment, agent: Settings, worker: Workers, tmp_path: Path
+) -> None:
+    """Requirement A-52. Redis logs each refusal, so that one which our code swallowed is seen as well."""
+    beat = celery_process(
+        deployment, "beat", tmp_path, system.beat(str(tmp_path / "schedule")), {"TELLBACK_BEAT_PERIOD": "0.5"}
+    )
+    port = free_port()
+    flower = celery_process(
+        deployment, "flower", tmp_path, system.flower("127.0.0.1", port), {"FLOWER_UNAUTHENTICATED_API": "true"}
+    )
+    try:
+        with connect(settings=agent) as tb:
+            guidance(tb)
+            commands(tb, tmp_path)
+            turns(tb)
+            signals(tb)
+        command_line(agent, tmp_path)
+        run_hook(agent, tool_event())
+        watching(deployment, port, worker)
+        alive = subprocess.run(
+            [sys.executable, "-m", "tellback.doctor.alive", "beat"],
+            env={**os.environ, **deployment.environ("beat")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (alive.returncode, alive.stderr) == (0, "")
+        operated(deployment)
+    finally:
+        for process in (beat, flower):
+            process.terminate()
+            process.wait(20)
+    # `doctor` asks for statistics of the server, and says that it could not.
+    assert denied(deployment) == [f"{AGENT} command info"], worker.log()[-3000:]
+
+
+def celery_process(
+    deployment: AccessDeployment, user: str, folder: Path, argv: system.Argv, more: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """A process of ours as one of the users."""
+    command = [sys.executable, "-m", *argv]
+    with (folder / f"{user}.log").open("wb") as log:
+        environ = {**os.environ, **deployment.environ(user), **more}
+        return subprocess.Popen(command, env=environ, stdout=log, stderr=log, cwd=folder)
+
+
+def guidance(tb: Tellback) -> None:
+    every = FeedbackProviderConfig(ToolUsageMonitor(), FeedbackTrigger(every_n_calls=1))
+    late = FeedbackProviderConfig(DeadlineFeedback(), FeedbackTrigger(every_n_seconds=1))
+    prompt = tb.prompt("s1", "p", feedback_providers=[every, late], deadline=60.0, tools=["t"], delivery="all")
+    prompt.tool_invoked("t", params={"q": "x"}, result="r")
+    prompt.observe("t", params={"q": "y"}, error="429 Too Many Requests")
+    wait_until(lambda: prompt.feedback(wait=0.1), "feedback comes", timeout=20)
+    tb.context_changed("s1", "file", "a.py", by=prompt)
+    prompt.spent(tokens=10)
+    wait_until(lambda: len(tb.history("s1")) > 2, "the history has them")
+
+
+def commands(tb: Tellback, folder: Path) -> None:
+    done = tb.submit(["sh", "-c", "echo hi; exit 3"], session="s2", cwd=folder, follow=True)
+    assert "".join(piece.text for piece in done.follow(timeout=30)) == "hi\n"
+    failed = done.wait(timeout=30)
+    assert failed.exit_code == 3
+    tb.waive("s2", failed.command_id, reason="a test")
+    running = tb.submit(["sleep", "30"], session="s2", cwd=folder, timeout=40)
+    wait_until(running.cancel, "it is cancelled")
+    running.wait(timeout=30)
+    again = tb.submit(["true"], session="s2", cwd=folder, parent=failed.command_id)
+    assert again.wait(timeout=30).exit_code == 0
+    assert len(tb.records("s2")) == 3
+    tb.gate("s2", require=[["true"]])
+
+
+def turns(tb: Tellback) -> None:
+    answered, other, late = opened(tb), opened(tb), opened(tb, answer_within=1.0, conversation="c2")
+    answered.progress()
+    answered.hand_over(to="elsewhere")
+    assert tb.handed_over(to="elsewhere")
+    answered.defer(seconds=30)
+    tb.merge_turns([other], into=answered)
+    answered.respond(OutgoingResponse.text_only("hello"))
+    opened(tb).no_reply(reason="none")
+    opened(tb, conversation="c3").fail(code="llm.timeout")
+    wait_until(lambda: state(late) == "fallback", "the sweep answers", timeout=20)
+    assert {text for _, _, text in sent(tb)} >= {"hello"}
+
+
+def signals(tb: Tellback) -> None:
+    bank = tb.bank("b")
+    bank.remember("f1", "Ruby was written by Matz")
+    bank.remember("f2", "Python was written by Guido")
+    bank.signal([SignalItem(fact_id="f1", signal_type="helpful", query="Who wrote Ruby?")], session="s3")
+    tb.flush()
+    wait_until(lambda: bank.recall("Who wrote Ruby?", wait=30)[:1], "a stored fact is found", timeout=90)
+    hits = bank.recall("Who wrote Ruby?", [("f1", 0.5), ("f2", 0.4)], boost_by_usefulness=True, wait=30)
+    assert hits[0].fact_id == "f1"
+    assert not hits[0].degraded
+    assert bank.fact_stats("f1").usefulness_score > 0.5
+    with connect(settings=msgspec.structs.replace(tb.context.settings, recall_in_process=True)) as here:
+        assert here.bank("b").recall("Who wrote Ruby?")[0].fact_id == "f1", "found in this process, by vector sets"
+    bank.stats()
+    bank.prune_candidates()
+    bank.forget("f2")
+    tb.flush()
+
+
+def command_line(agent: Settings, folder: Path) -> None:
+    lines = (
+        "submit --session s4 true", "ps", "records s4", "gate s4", "audit", "history s1", "stats", "turns",
+        "turns --overdue",
+        "outbox", "bank show", "bank show b", "recall --bank b ruby", "dead list", "metrics", "doctor --json",
+    )  # fmt: skip
+    for line in lines:
+        done = tool(agent, *line.split(), cwd=folder)
+        assert done.returncode in ({0, 1} if line.startswith("doctor") else {0}), (line, done.stdout, done.stderr)
+
+
+def watching(deployment: AccessDeployment, port: int, worker: Workers) -> None:
+    """Flower sees the worker; it inspects it by remote control."""
+
+    def seen() -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/workers?refresh=1", timeout=10) as answer:
+                return bool(json.load(answer))
+        except OSError:
+            return False
+
+    wait_until(seen, "Flower lists the worker", timeout=40)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/queues/length", timeout=10) as answer:
+        assert json.load(answer)["active_queues"]
+    assert deployment
+    assert worker.processes[0].poll() is None
+
+
+def operated(deployment: AccessDeployment) -> None:
+    """A person with the operator's login."""
+    operator = msgspec.structs.replace(deployment.settings("operator"), team="acme")
+    done = tool(operator, "doctor", "--json")
+    findings = {found["check"]: found for found in json.loads(done.stdout)["findings"]}
+    assert findings["persistence"]["state"] == "ok"
+    assert findings["queues"]["state"] == "ok"
+    assert findings["workers"]["state"] == "ok"
+    assert tool(operator, "metrics").returncode == 0

@@ -1,0 +1,131 @@
+"""The files of `tellback acl`: who reads them, what they hold, and that none is written over unasked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tellback.access.files import Deployment, files_of, write_files
+from tellback.cli.app import app
+from tellback.errors import InvalidInput
+from tellback.urls import with_login
+
+TWO = Deployment(("acme", "beta"), "redis://redis:6379/0", "redis://broker:6379/0")
+
+
+def password_of(env: str) -> str:
+    line = next(line for line in env.splitlines() if "_URL=" in line)
+    return line.rpartition("@")[0].rpartition(":")[2]
+
+
+def test_each_user_has_a_file_with_its_settings_and_nobody_elses() -> None:
+    """Requirement A-95."""
+    files = files_of(TWO)
+    assert set(files) == {
+        *("redis.acl", "broker.acl", "agent-acme.env", "agent-beta.env"),
+        *("worker.env", "beat.env", "flower.env", "operator.env"),
+    }
+    password = password_of(files["agent-acme.env"])
+    assert files["agent-acme.env"] == (
+        f"TELLBACK_REDIS_URL=redis://agent-acme:{password}@redis:6379/0\nTELLBACK_TEAM=acme\n"
+    )
+    password = password_of(files["worker.env"])
+    assert files["worker.env"] == (
+        f"TELLBACK_REDIS_URL=redis://worker:{password}@redis:6379/0\n"
+        f"TELLBACK_BROKER_URL=redis://worker:{password}@broker:6379/0\nTELLBACK_TEAMS=acme,beta\n"
+    )
+    assert "REDIS_URL" not in files["flower.env"]
+
+
+def test_an_acl_file_has_hashes_and_no_password() -> None:
+    files = files_of(TWO)
+    for name in ("agent-acme", "worker", "beat", "flower", "operator"):
+        password = password_of(files[f"{name}.env"])
+        assert len(password) == 64
+        both = files["redis.acl"] + files["broker.acl"]
+        assert f"user {name} reset on sanitize-payload #{hashlib.sha256(password.encode()).hexdigest()} " in both
+        assert password not in both
+    assert "agent" not in files["broker.acl"]
+
+
+def test_passwords_are_new_each_time() -> None:
+    first, second = (password_of(files_of(TWO)["worker.env"]) for _ in range(2))
+    assert first != second
+
+
+def test_one_redis_has_one_file_in_which_each_server_s_rights_stand_apart() -> None:
+    files = files_of(Deployment(("acme",), "redis://redis:6379/0"))
+    assert "broker.acl" not in files
+    [worker] = [line for line in files["redis.acl"].splitlines() if line.startswith("user worker ")]
+    assert worker.endswith("~tbq:* &*)")
+    assert "(-@all" in worker
+
+
+def test_an_older_server_gets_no_command_that_it_lacks() -> None:
+    old = files_of(TWO._replace(release="7.0"))["redis.acl"]
+    middle = files_of(TWO._replace(release="7.2"))["redis.acl"]
+    new = files_of(TWO)["redis.acl"]
+    assert ["waitaof" in text for text in (old, middle, new)] == [False, True, True]
+    assert ["vadd" in text for text in (old, middle, new)] == [False, False, True]
+
+
+@pytest.mark.parametrize("team", ["", "Acme", "a}", "*", "a b", "a.b"])
+def test_a_team_that_could_reach_others_gets_no_user(team: str) -> None:
+    with pytest.raises(InvalidInput):
+        files_of(TWO._replace(teams=(team,)))
+
+
+def test_only_their_owner_reads_the_files(tmp_path: Path) -> None:
+    paths = write_files(tmp_path / "acl", files_of(TWO))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o600}
+    assert stat.S_IMODE((tmp_path / "acl").stat().st_mode) == 0o700
+    assert {path.name for path in (tmp_path / "acl").iterdir()} == set(files_of(TWO)), "no draft is left"
+
+
+def test_no_file_is_written_over_unless_asked(tmp_path: Path) -> None:
+    (tmp_path / "worker.env").write_text("mine")
+    with pytest.raises(InvalidInput, match=r"has worker\.env: .*--replace"):
+        write_files(tmp_path, files_of(TWO))
+    assert [path.name for path in tmp_path.iterdir()] == ["worker.env"]
+    write_files(tmp_path, files_of(TWO), replace=True)
+    assert (tmp_path / "worker.env").read_text().startswith("TELLBACK_REDIS_URL=")
+    assert stat.S_IMODE((tmp_path / "worker.env").stat().st_mode) == 0o600
+
+
+def test_the_command_prints_names_of_files_and_no_password(tmp_path: Path) -> None:
+    runner, folder = CliRunner(), tmp_path / "acl"
+    given = ["acl", str(folder), "--team", "acme", "--redis-url", "redis://r:1/0"]
+    unnamed = runner.invoke(app, given)
+    assert unnamed.exit_code == 2
+    assert "--broker-url" in unnamed.output
+    done = runner.invoke(app, [*given, "--broker-url", "redis://b:1/0"])
+    assert done.exit_code == 0
+    assert password_of((folder / "worker.env").read_text()) not in done.output
+    again = runner.invoke(app, [*given, "--one-redis"])
+    assert again.exit_code == 2
+    listed = runner.invoke(app, [*given, "--one-redis", "--replace", "--json"])
+    assert {Path(path).name for path in json.loads(listed.output)["files"]} >= {"redis.acl", "agent-acme.env"}
+    assert runner.invoke(app, [*given[:3], "Bad Team", "--one-redis"]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("redis://h:1/0", "redis://u:p@h:1/0"),
+        ("redis://old:secret@h:1/0", "redis://u:p@h:1/0"),
+        ("redis://:secret@h:1/0?password=x&ssl_ca_certs=/a", "redis://u:p@h:1/0?ssl_ca_certs=/a"),
+        ("unix:///run/redis.sock?password=x", "unix://u:p@/run/redis.sock"),
+        ("redis+cluster://a:b@h1:1,h2:2", "redis+cluster://u:p@h1:1,h2:2"),
+        (
+            "sentinel://x:y@h1:1;sentinel://x:y@h2:2/0?master_name=m&sentinel_password=s",
+            "sentinel://u:p@h1:1;sentinel://h2:2/0?master_name=m&sentinel_password=s",
+        ),
+    ],
+)
+def test_a_login_replaces_that_of_the_url(url: str, expected: str) -> None:
+    assert with_login(url, "u", "p") == expected
