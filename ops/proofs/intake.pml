@@ -7,9 +7,9 @@ STEP try_mark         tellback.state.intake:Intake.try_mark_pending
 STEP send             tellback_workers.wakeups:publish
 STEP unmark           tellback.state.intake:Intake.unmark_pending
 STEP wake             tellback_workers.wakeups:publish_wakeup
-STEP take_lease       lua/intake/take_lease.lua tellback.state.intake:Intake.take_lease tellback.state.intake:Intake.lease_to_linger
-STEP read_pending     tellback.state.intake:Intake.read_pending tellback_workers.consumer:Consumer.recover_pending
-STEP read_new         tellback.state.intake:Intake.read_new lua/intake/read_stream.lua
+STEP take_lease       lua/intake/take_lease.lua tellback.state.intake:Intake.take_and_read tellback.state.intake:Intake.lease_to_linger
+STEP read_pending     lua/intake/read_pending.lua tellback.state.intake:Intake.read_pending tellback_workers.consumer:Consumer.recover_pending
+STEP read_new         lua/intake/read_stream.lua tellback.state.intake:Intake.read_or_release tellback.state.intake:Intake.read_next
 STEP commit           lua/lib/intake.lua lua/guidance/commit_evaluation.lua lua/commands/enqueue_job.lua lua/turns/finish_turn.lua
 STEP release          lua/intake/release_lease.lua tellback.state.intake:Intake.release
 STEP last_read        tellback.state.intake:Intake.has_new
@@ -25,20 +25,22 @@ LEFT OUT  entries that fail, dead letters, the main process that consumes when t
 
 ASSUMES  Somebody sweeps: beat, or any worker's dispatcher. Only then does a lost wake-up, or a death, cost no more than time.
 ASSUMES  For liveness: a consumer does not leave for lack of time before it has applied something.
-ASSUMES  A consumer commits nothing but through the scripts that check the fence; what it computes has no other effect.
+ASSUMES  A consumer reads and commits nothing but through the scripts that check the fence; what it computes has no other effect.
+ASSUMES  A read whose reply is lost is not repeated: its entries are pending, and a second read would get later ones.
 ASSUMES  Redis keeps what it acknowledged. A lost tail takes an entry's effect and its removal back together.
 
 PROVES   safety FAULTS=1 N=2        | each entry is applied at most once, by the holder of the lease; one that has left the stream was applied
-PROVES   order ORDER READ_WITH_FENCE FAULTS=1 N=2 | entries are applied in order, with the fault below mended
+PROVES   order ORDER FAULTS=1 N=2 | entries are applied in order
 PROVES   wake-ups WITHOUT_SWEEP QUEUED=2 FAULTS=0  | no wake-up is missing: without a fault everything is applied, though nobody sweeps
 PROVES   liveness LIVE FAULTS=0 N=2 | everything is applied in the end, while somebody sweeps
-FINDS    ORDER FAULTS=1 N=2 | applied[(e-1)] | a consumer past its lease still reads, and the entries that it gets are applied after later ones
-REJECTS  NEW_BEFORE_RECOVERED ORDER READ_WITH_FENCE FAULTS=1 N=2 | applied[(e-1)] | a lingering consumer reads new entries when its time to recover a dead one's is over
+REJECTS  READ_WITHOUT_FENCE ORDER FAULTS=1 N=2 | applied[(e-1)] | a consumer past its lease still reads, and the entries that it gets are applied after later ones
+REJECTS  NEW_BEFORE_RECOVERED ORDER FAULTS=1 N=2 | applied[(e-1)] | a lingering consumer reads new entries when its time to recover a dead one's is over
 REJECTS  COMMIT_WITHOUT_FENCE FAULTS=1 N=2  | applied[e]==0  | a consumer that slept past its lease stores its effect
 REJECTS  ACKNOWLEDGE_FIRST FAULTS=1 N=2     | gone[e]        | the entry leaves the stream in one step, and its effect comes in the next
 REJECTS  MARKER_DELETED_AFTER WITHOUT_SWEEP QUEUED=2 FAULTS=0 | applied[0] | the pending marker goes after the last look, not before the reading
 REJECTS  NO_LAST_LOOK WITHOUT_SWEEP QUEUED=2 FAULTS=0         | applied[0] | a consumer releases its lease without looking for entries that came meanwhile
 REJECTS  LOOK_BEFORE_RELEASE WITHOUT_SWEEP QUEUED=2 FAULTS=0  | applied[0] | it looks before it releases
+REJECTS  RELEASE_APART WITHOUT_SWEEP QUEUED=2 FAULTS=0        | applied[0] | it reads nothing, and releases in the next step without another look
 REJECTS  NO_SWEEP WITHOUT_SWEEP FAULTS=1 N=2         | applied[0] | the assumption that somebody sweeps is dropped, and a fault happens
 */
 
@@ -157,10 +159,10 @@ inline read_pending(e) {
   }
 }
 
-#ifdef READ_WITH_FENCE
-#define may_read (lease == me)
-#else
+#ifdef READ_WITHOUT_FENCE
 #define may_read true
+#else
+#define may_read (lease == me)
 #endif
 
 inline read_new(e, most) {
@@ -231,7 +233,19 @@ once_more:
 #endif
      od;
      do
-     :: atomic { read_new(e, 0); last = read; if :: e == N -> break :: else fi };
+     :: atomic { /* a consumer that lingers waits, and leaves for another reason */
+          read_new(e, 0);
+          last = read;
+          if
+#ifndef RELEASE_APART
+          :: e == N && !linger -> release(me); goto released
+#else
+          :: e == N && !linger -> goto apart
+#endif
+          :: e == N && linger -> break
+          :: else
+          fi
+        };
         atomic { commit(me, e, ours); if :: !ours -> goto leave :: fault() -> goto dies :: else fi }
      :: atomic { read + 1 < appended && may_read -> read_new(e, 1); last = read };
         do
@@ -242,7 +256,7 @@ once_more:
      :: goto leave             /* out of time, or needed elsewhere */
 #endif
      od;
-leave:
+leave:      /* out of time, needed elsewhere or fenced */
 #ifdef LOOK_BEFORE_RELEASE
      last_read(seen);
      last_entry(seen, ours);
@@ -270,6 +284,12 @@ leave:
 again:
      wake(state);
      goto over;
+#ifdef RELEASE_APART
+apart:
+     release(me);
+#endif
+released:
+     atomic { if :: !linger && me == 1 -> linger = 1; goto once_more :: else -> goto over fi };
 dies:
      atomic { if :: lease == me -> dead = 1 :: else fi };
 over:

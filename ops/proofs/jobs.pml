@@ -1,6 +1,6 @@
 /* One command with on_lost="retry": lease, renewal, loss and the next attempt, cancellation and record.
 
-STEP enqueue     lua/commands/enqueue_job.lua tellback.state.jobs:Jobs.enqueue
+STEP enqueue     lua/commands/enqueue_job.lua tellback.state.job_submissions:enqueue
 STEP lease       lua/commands/lease_job.lua tellback.state.jobs:Jobs.lease
 STEP renew       lua/commands/renew_job.lua tellback.state.jobs:Jobs.renew tellback_workers.lease_heartbeat:LeaseHeartbeat
 STEP finish      lua/commands/finish_job.lua tellback.state.jobs:Jobs.finish

@@ -100,6 +100,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     job_lease: Annotated[
         float, Meta(ge=1, le=3_600, description="Lease of a running command, renewed by its worker.")
     ] = 10.0
+    command_queue_max: Annotated[
+        int,
+        Meta(ge=1, le=1_000_000, description="Maximum queued commands of a host, or of none, in a shard. Others fail."),
+    ] = 10_000
     command_redis_wait: Annotated[
         float,
         Meta(

@@ -134,6 +134,13 @@ def _with_port(hosts: list[str], default: int) -> list[str]:
     return [host if re.search(r":\d+$", host) else f"{host}:{default}" for host in hosts]
 
 
+def with_login(url: str, user: str, password: str) -> str:
+    """Return the URL with this login in place of any that it has; both parts need no percent-encoding."""
+    scheme, separator, rest = re.sub(r"(?<=//)[^/@;,?]*@", "", url).partition("://")
+    rest = re.sub(r"(?<=[?&])(?:username|password)=[^&]*&?", "", rest).rstrip("?&")
+    return f"{scheme}{separator}{user}:{password}@{rest}"
+
+
 def refuse_cluster(url: str, variable: str) -> str:
     """Return the URL of a broker; `variable` is the setting that an error names.
 

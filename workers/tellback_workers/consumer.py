@@ -25,7 +25,9 @@ from tellback.names import Family
 from tellback.redaction import redact_text
 from tellback.signals.models import ModelMismatch
 from tellback.state.dead_letters import DeadLetters
-from tellback.state.intake import Fenced, Intake, IntakeEntry, Lease, RawEntry
+from tellback.state.intake import Intake
+from tellback.state.intake_entry import IntakeEntry, RawEntry
+from tellback.state.intake_lease import Fenced, Lease
 from tellback.state.keys import Shard
 
 
@@ -116,26 +118,29 @@ class Consumer:
             Unavailable: Redis, or something that the loop needs, is unavailable; the entries stay in the stream.
         """
         self._loop.ready()
-        lease = self._intake.take_lease(shard, family, self._lease_seconds)
-        if lease is None:
+        taken = self._intake.take_and_read(shard, family, self._lease_seconds, self._batch)
+        if taken is None:
             return False
+        lease, raws = taken.lease, taken.entries
         end = clock.monotonic() + self._lease_seconds / 2  # the other half is for the batch that is running then
+        released = False
         try:
-            self.recover_pending(lease, end)
-            while clock.monotonic() < end and self._consume_batch(lease, end):
-                pass
+            if taken.pending:
+                self.recover_pending(lease, end)
+            if raws:
+                self.apply(lease, raws, end)
+            while not released and clock.monotonic() < end:
+                more = self._intake.read_or_release(lease, self._batch)
+                released = more is None
+                if more:
+                    self.apply(lease, more, end)
         except Fenced:
             _log.warning("consumer.fenced", stream=lease.stream, fence=lease.fence)
             return False
         finally:
-            self._intake.release(lease)
-        return self._intake.has_new(lease)
-
-    def _consume_batch(self, lease: Lease, end: float) -> bool:
-        """Apply one batch of new entries; return False if there were none."""
-        raws = self._intake.read_new(lease, self._batch)
-        self.apply(lease, raws, end)
-        return bool(raws)
+            if not released:
+                self._intake.release(lease)
+        return not released and self._intake.has_new(lease)
 
     def apply(self, lease: Lease, raws: Sequence[RawEntry], end: float) -> None:
         """Apply new entries as one batch; if that fails, apply each one alone.

@@ -22,9 +22,10 @@ from billiard.process import current_process
 from celery import signals
 
 from tellback import clock
-from tellback.contracts.limits import MAX_MESSAGE_BYTES
 from tellback.names import Family
-from tellback.state.intake import READ_BYTES, Fenced, Intake, Lease, RawEntry
+from tellback.state.intake import Intake
+from tellback.state.intake_entry import RawEntry
+from tellback.state.intake_lease import Fenced, Lease
 from tellback.state.keys import Shard
 from tellback_workers.consumer import Consumer
 
@@ -62,6 +63,7 @@ class Lingerer:
         self._idle_seconds = idle_seconds
         self._batch = batch
         self._leases: list[Lease] = []
+        self._last_read: dict[Lease, bytes] = {}  # the id of the last entry of each stream
         self._unrecovered: list[Shard] = []
         self._extend_at = 0.0
 
@@ -107,6 +109,7 @@ class Lingerer:
             return
         joined = self._intake.lease_to_linger(missing, family, self._lease_seconds)
         self._leases += joined
+        self._last_read |= self._intake.last_read(joined)
         for lease in joined:
             self._recover(lease)
 
@@ -123,24 +126,16 @@ class Lingerer:
                 self._unrecovered.append(lease.shard)
 
     def _consume_next(self) -> int:
-        """Read and apply the next entries; return the largest number of them in one stream."""
-        read = self._intake.read_waiting(self._leases, self._batch + 1)
-        if not read:
-            read = self._read_blocking()
-        if read:
-            self._apply(read)
-        return max(map(len, read.values()), default=0)
-
-    def _read_blocking(self) -> dict[Lease, list[RawEntry]]:
-        """Wait for the next entries of any stream and return them."""
-        # Each entry may have the largest size of a message; the count keeps the reply within READ_BYTES.
-        few = max(1, READ_BYTES // (MAX_MESSAGE_BYTES * len(self._leases)))
-        read = self._intake.read_next(self._leases, few, round(CHECK_SECONDS * 1000))
-        # A publisher appends its batch stream by stream, so the rest of it is there when the first entries are.
-        if any(len(raws) == few for raws in read.values()):
-            for lease, raws in self._intake.read_waiting(self._leases, self._batch).items():
-                read[lease] = [*read.get(lease, ()), *raws]
-        return read
+        """Wait for the next entries of any stream and apply them; return the largest number of them in one stream."""
+        after = {lease: self._last_read[lease] for lease in self._leases}
+        read = self._intake.read_next(after, self._batch + 1, round(CHECK_SECONDS * 1000))
+        for lease in read.fenced:
+            self._drop(lease)
+        for lease, raws in read.entries.items():
+            self._last_read[lease] = raws[-1].id.encode()
+        if read.entries:
+            self._apply(read.entries)
+        return max(map(len, read.entries.values()), default=0)
 
     def _apply(self, read: Mapping[Lease, Sequence[RawEntry]]) -> None:
         """Apply the entries of all streams together; apply a stream alone if that is impossible or failed."""

@@ -1,6 +1,7 @@
 """The heartbeat of a worker's presence, from when its Celery consumer is ready until it shuts down.
 
-`tellback doctor` and the sweep of commands for absent hosts read it.
+`tellback doctor` and the sweep of commands for absent hosts read it. Each heartbeat also loads the Lua scripts that
+Redis lacks, since hosts may be users who can only run them. Requirement A-94.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import Any, Final
 import msgspec
 import structlog
 from celery import signals
+from redis import exceptions
 
 from tellback.errors import TellbackError
 from tellback.settings import Settings, load
+from tellback.state.all_scripts import all_scripts
 from tellback.state.presence import HEARTBEAT_SECONDS, Presence, Worker
 from tellback_workers.celery_signals import copies_of, count_rejections
 from tellback_workers.cgroup_parent import describe_limits
@@ -50,6 +53,7 @@ class PresenceHeartbeat:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            self._load_scripts()
             try:
                 worker = msgspec.structs.replace(self._worker, rejected=count_rejections())
                 for presence in self._presences():
@@ -59,6 +63,13 @@ class PresenceHeartbeat:
             except Exception:  # noqa: BLE001 - the thread must survive every error of Redis
                 _log.exception("presence.postponed")
             self._stopping.wait(HEARTBEAT_SECONDS)
+
+    def _load_scripts(self) -> None:
+        """Load what Redis lacks: a restart or a failover forgets all scripts."""
+        try:
+            self._runtime.database.load_scripts(all_scripts())
+        except (TellbackError, exceptions.RedisError) as trouble:
+            _log.debug("scripts.not_loaded", reason=str(trouble))  # the next heartbeat tries again
 
     def _presences(self) -> list[Presence]:
         runtime = self._runtime

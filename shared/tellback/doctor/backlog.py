@@ -10,7 +10,7 @@ from tellback.doctor.infrastructure import DoctorFinding, note, ok, wrong
 from tellback.errors import Unavailable
 from tellback.names import SWEEPS_QUEUE, Family
 from tellback.settings import Settings
-from tellback.state.database import Database
+from tellback.state.database import Database, NotPermitted
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.gauges import TurnStats
 from tellback.state.keys import Layout, stream_of
@@ -71,6 +71,8 @@ def check_queues(broker: Database, workers: Iterable[Worker]) -> DoctorFinding:
     """Check the lengths of Celery's queues, which hold only wake-ups."""
     try:
         return _check_queue_lengths(broker, workers)
+    except NotPermitted as error:
+        return note("queues", f"not checked: {error}", "connect as the user `operator`")
     except Unavailable as error:
         advice = "start the broker, or set TELLBACK_BROKER_URL; until then, nothing wakes the workers"
         return wrong("queues", f"broker {without_secrets(broker.url)}: {error}", advice)

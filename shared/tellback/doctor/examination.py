@@ -10,14 +10,12 @@ import os
 from collections.abc import Iterator
 from importlib.metadata import version
 
-from redis import exceptions
-
 from tellback.connection_file import RunningSystem, find_running
 from tellback.doctor import backlog, infrastructure
 from tellback.doctor.infrastructure import DoctorFinding, wrong
 from tellback.errors import Unavailable
 from tellback.settings import PREFIX, Settings
-from tellback.state.database import Database
+from tellback.state.database import Database, NotPermitted
 from tellback.state.embeddings import Encoders
 from tellback.state.presence import Presence
 
@@ -30,10 +28,12 @@ def run_checks(settings: Settings, *, url_given: bool) -> list[DoctorFinding]:
     if redis.state == "ok":
         try:
             findings.extend(_checks_with_redis(settings))
+        except NotPermitted as error:  # the remaining checks would fail too
+            findings.append(
+                wrong("redis", str(error), "connect as a user who may read this team's keys, or `operator`")
+            )
         except Unavailable as error:
             findings.append(wrong("redis", str(error), "the connection was lost during the checks: try again"))
-        except exceptions.ResponseError as error:  # an ACL forbids a command; the remaining checks would fail too
-            findings.append(wrong("redis", str(error), "connect as a Redis user who may read this team's keys"))
     return [
         *findings,
         infrastructure.check_flower(running),

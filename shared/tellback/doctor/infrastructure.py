@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
-from redis import exceptions
 
 from tellback.connection_file import RunningSystem
 from tellback.embedding.weights import ModelSource, check_fingerprint, find_source
@@ -23,7 +22,7 @@ from tellback.messaging import spool_file
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.signals.models import PACKAGE, PACKAGED, PACKAGED_SHA256
-from tellback.state.database import Database
+from tellback.state.database import Database, NotPermitted
 from tellback.state.embeddings import EncoderState
 from tellback.state.keys import Layout
 from tellback.state.presence import MODEL_ADVICE, MODEL_MB, Presence, Worker
@@ -85,8 +84,8 @@ def check_server(database: Database) -> list[DoctorFinding]:
     }
     try:
         info = _server_info(database)
-    except exceptions.ResponseError as error:  # an ACL without INFO
-        return [note(name, f"not checked: {error}", "connect as a Redis user with +info") for name in checks]
+    except NotPermitted as error:
+        return [note(name, f"not checked: {error}", "connect as the user `operator`") for name in checks]
     return [check(info) for check in checks.values()]
 
 

@@ -23,11 +23,12 @@ from tellback.hook.event import HookEvent
 from tellback.hook.failure_log import log_failure
 from tellback.hook.opening import open_redis
 from tellback.hook.options import HookOptions
-from tellback.hook.resp import Arg, RespConnection
+from tellback.hook.resp import Arg, RedisErrorReply, RespConnection
 from tellback.messaging.append_call import Bounds, StreamFull, append_call, end_of_call
 from tellback.messaging.team_cache import SpoolLocation, TeamCache, TeamIdentity, spool_name
 from tellback.names import Family, shard_of
 from tellback.state.keys import Layout, Shard, stream_of
+from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import guidance, intake
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ SPOOL_CHUNK: Final = 100  # events, of at most some 200 KB each; small ones cost
 SPOOLS_SEEN: Final = 8  # spools of other streams that one hook checks, however many shards a team has
 
 EVENTS: Final = str(Family.EVENTS)
+
+SCRIPTS_MISSING: Final = (
+    "Redis lacks a script of this release, and this user may not load it: start a worker of this release, which does"
+)
 
 
 class HookRequest(NamedTuple):
@@ -125,7 +130,7 @@ class HookExchange:
             # refused events look sent.
             while first < len(events):
                 last = end_of_call(events, first, SPOOL_CHUNK)
-                [reply] = _raise_errors(connection.run_commands([append_call(events[first:last], bounds).eval]))
+                [reply] = _raise_errors(_run_scripts(connection, [append_call(events[first:last], bounds)]))
                 bounds.check(events[first].stream, reply)
                 first = last
 
@@ -198,7 +203,9 @@ class HookExchange:
             except OSError:
                 return  # a host without a writable disk works too, except in an outage
 
-    def _run_commands(self, connection: RespConnection, shard: Shard, commands: Sequence[Sequence[Arg]]) -> list[Any]:
+    def _run_commands(
+        self, connection: RespConnection, shard: Shard, commands: Sequence[Sequence[Arg] | ScriptCall]
+    ) -> list[Any]:
         """Return the replies of `commands`; take waiting feedback in the same round trip."""
         evaluation = self._key(shard, "eval")
         take = guidance.take_feedback(
@@ -208,8 +215,8 @@ class HookExchange:
             timers=shard.key("timers"),
             member=evaluation.partition("}:eval:")[2],
         )
-        takes = [take.named(shard.key("op", name)).eval for name in self._asked.operations]
-        replies = connection.run_commands([*commands, *takes])
+        takes = [take.named(shard.key("op", name)) for name in self._asked.operations]
+        replies = _run_scripts(connection, [*commands, *takes])
         first, taken = replies[: len(commands)], replies[len(commands) :]
         with self.guard:
             self.published = self.published or (bool(first) and all(map(_is_taken, first)))
@@ -251,13 +258,32 @@ def _note(event: str, **fields: object) -> None:
         log_failure(os.environ, " ".join([event, *(f"{name}={value}" for name, value in fields.items())]))
 
 
-def _append_commands(stream: str, bounds: Bounds, events: Sequence[bytes]) -> list[Sequence[Arg]]:
+def _append_commands(stream: str, bounds: Bounds, events: Sequence[bytes]) -> list[ScriptCall]:
     if not events:
         return []
-    call = intake.append_events(
-        intake=stream, max_entries=bounds.entries, max_bytes=bounds.bytes, first=0, events=events
-    )
-    return [call.eval]
+    return [
+        intake.append_events(intake=stream, max_entries=bounds.entries, max_bytes=bounds.bytes, first=0, events=events)
+    ]
+
+
+def _run_scripts(connection: RespConnection, calls: Sequence[Sequence[Arg] | ScriptCall]) -> list[Any]:
+    """Return the replies of scripts and other commands; a script that the server lacks is sent whole, once more.
+
+    Workers load every script, so the second round trip is rare. A user who may not bring scripts has no second one.
+    """
+    replies = connection.run_commands([call.evalsha if isinstance(call, ScriptCall) else call for call in calls])
+    unknown = {
+        at: call for at, call in enumerate(calls) if isinstance(call, ScriptCall) and _says(replies[at], "NOSCRIPT")
+    }
+    if unknown:
+        again = connection.run_commands([call.eval for call in unknown.values()])
+        for at, reply in zip(unknown, again, strict=True):
+            replies[at] = Unavailable(SCRIPTS_MISSING) if _says(reply, "NOPERM") else reply
+    return replies
+
+
+def _says(reply: Any, word: str) -> bool:
+    return isinstance(reply, RedisErrorReply) and str(reply) == word
 
 
 def _is_taken(reply: Any) -> bool:

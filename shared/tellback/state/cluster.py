@@ -107,15 +107,17 @@ class ClusterConnections:
             raise reply
         return reply
 
-    def run_all(self, commands: Sequence[Command]) -> list[Any]:
+    def run_all(self, commands: Sequence[Command], *, repeat: bool = True) -> list[Any]:
         """Run several commands, in one round trip to all nodes that they concern, and return their replies.
+
+        Commands whose replies are lost are sent again, unless `repeat` is false.
 
         An error stands in the place of its reply; that of a node that does not answer too, since other nodes did.
         """
         if any(command[0] in EVERYWHERE for command in commands):
             return [self._run_everywhere(command) for command in commands]
         retries, seconds = (LOST_RETRIES, REPEAT_SECONDS) if self._seconds is None else (0, self._seconds)
-        call = _Call(commands, clock.monotonic() + seconds, retries)
+        call = _Call(commands, clock.monotonic() + seconds, retries if repeat else 0)
         for attempt, pause in enumerate(chain((0.0,), BACKOFF.pauses())):
             self._attempt(call)
             refused = self._keep_waiting(call)

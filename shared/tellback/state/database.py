@@ -22,7 +22,7 @@ from tellback.state import redis_py
 from tellback.state.cluster import ClusterConnections
 from tellback.state.confirmation import Confirmation
 from tellback.state.keys import Shard, lifetime_ms
-from tellback.state.script_calls import Arg, DecisionCall, ScriptCall
+from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall
 from tellback.state.scripts import common as scripts
 from tellback.state.unavailable import unavailable_text, where_of
 from tellback.urls import servers_of
@@ -44,12 +44,27 @@ FULL = (
 
 LOST = "a failover of Redis lost the call just after it was made: try again"
 
+SCRIPTS_MISSING = (
+    "Redis at {where} lacks a script of this release, and this user may not load it (EVAL is refused): workers of the "
+    "same release load it within 5 seconds of their start, or of a restart of Redis; check with `tellback doctor` that "
+    "one runs"
+)
+
+NOT_PERMITTED = (
+    "Redis at {where} refused the call: {error}. Connect as a user with the right (docs/operations/access.md)"
+)
+
 FULL_PAUSE = 0.1  # seconds between two reads of a full Redis that refuses a blocking read
 
 RETRYABLE_ERRORS = (
     "MISCONF",
     "NOREPLICAS",
 )  # first words of the errors of a server that cannot write now: its disk is full, or replicas are missing
+
+DENIED_IN_SCRIPT = (
+    "ACL failure in script",
+    "The user executing the script can't",  # Redis 7.0
+)  # redis-py has no type for them; a plain command raises NoPermissionError
 
 # Errors of a server that is no longer the primary, or is cut off from it. The address may resolve to another server by
 # now, but an open connection does not move: behind a virtual IP, calls failed for 46 s until it was cut from outside.
@@ -59,6 +74,10 @@ DEMOTED = (exceptions.ReadOnlyError, exceptions.ClusterDownError)  # MasterDownE
 
 class RedisFull(Unavailable):
     """Redis is at its `maxmemory`. It refuses this call, but not those that free memory or answer a user."""
+
+
+class NotPermitted(Unavailable):
+    """Redis refused this call to this user. The next one may be allowed: an access list changes without a restart."""
 
 
 Connections = redis_py.RedisConnections | ClusterConnections
@@ -106,12 +125,15 @@ class Database:
         with _unavailable(self.url), self._leaving_demoted():
             return self._connections.run(parts)
 
-    def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
-        """Run several commands in one round trip, not one transaction, and return their replies in order."""
+    def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True, repeat: bool = True) -> list[Any]:
+        """Run several commands in one round trip, not one transaction, and return their replies in order.
+
+        If the connection breaks before the replies came, the commands are sent again, unless `repeat` is false.
+        """
         if not commands:
             return []
         with _unavailable(self.url):
-            replies = self._connections.run_all(commands)
+            replies = self._connections.run_all(commands, repeat=repeat)
             errors = [reply for reply in replies if isinstance(reply, Exception)]
             if any(isinstance(error, DEMOTED) for error in errors):
                 self._connections.drop_idle()
@@ -158,21 +180,53 @@ class Database:
         others: calls of different scripts must not depend on their order.
         """
         replies = self.run_each(calls, also)
-        for reply in replies:
-            if isinstance(reply, Exception):
-                raise reply
-        return replies
+        return _raise_first(replies)
 
-    def run_each(self, calls: Sequence[ScriptCall], also: Sequence[Command] = ()) -> list[Any]:
-        """Run as `run_all`, but return the error of a failed call in place of its reply."""
-        replies = self.pipeline([*(call.evalsha for call in calls), *also], raise_on_error=False)
+    def run_once(self, calls: Sequence[ScriptCall], *, first: Sequence[Command] = ()) -> list[Any]:
+        """Run commands, then scripts, in one round trip that is never repeated, and return the replies of the scripts.
+
+        It is for calls whose repetition would do something else, because they take what comes next.
+
+        Raises:
+            Unavailable: Redis is away, or the replies were lost; the calls may have had their effect.
+        """
+        return _raise_first(self.run_each(calls, first=first, repeat=False))
+
+    def run_each(
+        self,
+        calls: Sequence[ScriptCall],
+        also: Sequence[Command] = (),
+        *,
+        first: Sequence[Command] = (),
+        repeat: bool = True,
+    ) -> list[Any]:
+        """Run as `run_all`, but return errors in place of failed calls' replies, and no replies to `first`."""
+        sent = [*first, *(call.evalsha for call in calls), *also]
+        replies = self.pipeline(sent, raise_on_error=False, repeat=repeat)
+        _raise_first([_as_raised(each, self.url) for each in replies[: len(first)] if isinstance(each, Exception)])
+        del replies[: len(first)]
         unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
         if unknown:
             # Loading them first would need another round trip, between which a server that restarts forgets them again.
-            again = self.pipeline([calls[i].eval for i in unknown], raise_on_error=False)
+            again = self.pipeline([calls[i].eval for i in unknown], raise_on_error=False, repeat=repeat)
             for i, reply in zip(unknown, again, strict=True):
-                replies[i] = reply
+                replies[i] = Unavailable(SCRIPTS_MISSING.format(where=where_of(self.url))) if _no_eval(reply) else reply
         return [_as_raised(reply, self.url) if isinstance(reply, Exception) else reply for reply in replies]
+
+    def load_scripts(self, scripts: Sequence[Script]) -> None:
+        """Load the scripts that a server lacks, for clients that may run scripts but not bring their own.
+
+        A script that was loaded stays until Redis restarts; one that came by EVAL may be evicted, from Redis 7.4 on.
+        Each primary of a cluster is asked for itself. Requirement A-94.
+        """
+        wanted: Command = ("SCRIPT", "EXISTS", *(script.sha for script in scripts))
+        with _unavailable(self.url):
+            for server in self._connections.each_primary():
+                known = server.run(wanted)
+                missing = [script for script, is_there in zip(scripts, known, strict=True) if not is_there]
+                for reply in server.run_all([("SCRIPT", "LOAD", script.source) for script in missing]):
+                    if isinstance(reply, Exception):
+                        raise reply
 
     @property
     def confirms(self) -> bool:
@@ -208,6 +262,18 @@ class Database:
         self._connections.close()
 
 
+def _no_eval(reply: Any) -> bool:
+    return isinstance(reply, exceptions.NoPermissionError) and "'eval'" in str(reply)
+
+
+def _raise_first(replies: list[Any]) -> list[Any]:
+    """Return replies, or raise the first error among them."""
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise reply
+    return replies
+
+
 def _as_raised(error: Exception, url: str) -> Exception:
     """Return the error of one reply as the type that every other call raises for it."""
     try:
@@ -234,7 +300,11 @@ def _unavailable(url: str) -> Generator[None, None, None]:
         raise Unavailable(unavailable_text(error, url)) from error
     except exceptions.AskError as error:  # MovedError is one; a client of the cluster follows them
         raise ConfigurationError(ONE_NODE.format(where=where_of(url))) from error
+    except exceptions.NoPermissionError as error:
+        raise NotPermitted(NOT_PERMITTED.format(where=where_of(url), error=error)) from error
     except exceptions.ResponseError as error:
+        if str(error).startswith(DENIED_IN_SCRIPT):
+            raise NotPermitted(NOT_PERMITTED.format(where=where_of(url), error=error)) from error
         if not str(error).startswith(RETRYABLE_ERRORS):
             raise
         raise Unavailable(unavailable_text(error, url)) from error

@@ -17,7 +17,7 @@ import msgspec
 from cachetools import LRUCache
 
 from tellback.guidance.state import RECENT_CALLS, EvaluationState
-from tellback.state.intake import Lease
+from tellback.state.intake_lease import Lease
 
 _CALLS: Final = tuple(f"call:{n}" for n in range(RECENT_CALLS))
 

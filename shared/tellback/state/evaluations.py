@@ -37,7 +37,8 @@ from tellback.state.evaluation_codec import (
     state_size,
 )
 from tellback.state.guidance_stats import bucket
-from tellback.state.intake import Fenced, IntakeEntry, Lease, committed
+from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_lease import Fenced, Lease, committed
 from tellback.state.keys import FAMILIES, Layout, Shard
 from tellback.state.readable import readable
 from tellback.state.script_calls import Arg, ScriptCall
@@ -175,7 +176,7 @@ class Evaluations:
         """
         late = commit_each(self._db, [(self, lease, changes)])[0]
         if late is None:
-            raise Fenced("the consumer's lease has passed on")
+            raise Fenced
         return late
 
     def commit_timer(self, evaluation: TimedEvaluation) -> bool:

@@ -8,27 +8,23 @@ docs/decisions/stream-as-ledger.md and docs/decisions/fences.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
-import msgspec
 from redis import exceptions
 
 from tellback import clock
 from tellback.contracts.codec import AnyMessage
-from tellback.errors import TellbackError
 from tellback.log import get_logger
 from tellback.names import Family
-from tellback.state.database import Database, shorten_lifetime, small_write
+from tellback.state.database import Command, Database, shorten_lifetime, small_write
+from tellback.state.intake_entry import RawEntry, id_order, pairs, raw_entry
+from tellback.state.intake_lease import Fenced, Lease, Read, Taken
 from tellback.state.keys import Layout, Shard, lifetime_ms, stream_of
-from tellback.state.script_calls import Arg, CommitParts, LeaseKeys, ScriptCall
+from tellback.state.script_calls import Arg, ScriptCall
 from tellback.state.scripts import intake as scripts
 from tellback.state.steady import STEP_MS, set_back
 
-FIELD: Final = "m"
-_FIELD: Final = FIELD.encode()
 PENDING_MS: Final = 3_000
 SET_BACK_SECONDS: Final = 1.0  # how long the answer is cached: an agent may wait for an event's feedback meanwhile
 LEASE_MAX: Final = lifetime_ms("lease") / 1000
@@ -39,78 +35,6 @@ StreamRef = tuple[Shard, Family]
 WakeupState = Literal["due", "pending", "lingering"]
 
 _log = get_logger("tellback.intake")
-
-
-class Fenced(TellbackError):
-    """The consumer's lease has expired or passed to another. Stop: the last script wrote nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """The right to consume one stream. `fence` grows with each lease, and every commit checks it."""
-
-    shard: Shard
-    family: Family
-    fence: int
-
-    @property
-    def stream(self) -> str:
-        """The intake stream: KEYS[1] of a commit."""
-        return stream_of(self.shard, self.family)
-
-    @property
-    def key(self) -> str:
-        """The key of the lease itself."""
-        return self.shard.key("lease", self.family)
-
-    def commit_of(self, entries: Sequence[IntakeEntry]) -> CommitParts:
-        """Return the keys and arguments of every commit, for entries that it takes out of the stream."""
-        stream, lease = _commit_keys(self.shard, self.family)
-        ids = msgspec.json.encode([entry.id for entry in entries])
-        return {"intake": stream, "lease": lease, "fence": self.fence, "entries": ids}
-
-
-class RawEntry(msgspec.Struct, frozen=True, gc=False):  # no dataclass: a worker makes one for each event
-    """An entry as stored in the stream; `raw` is None if the message field is missing."""
-
-    id: str
-    raw: bytes | None
-    deliveries: int
-
-
-class IntakeEntry(msgspec.Struct, frozen=True, gc=False):  # as above; no part of a cycle
-    """A decoded entry. `deliveries` above 1 means that an earlier attempt failed or crashed.
-
-    `read_at` is 0 unless the server's clock was set back and stream ids stand still. It is then the time of reading, in
-    microseconds, by that clock as if it had gone on.
-    """
-
-    id: str
-    message: AnyMessage
-    deliveries: int
-    read_at: int = 0
-
-    @property
-    def at_ms(self) -> int:
-        """The time of arrival, by the server's clock."""
-        return self.read_at // 1000 or int(self.id.partition("-")[0])
-
-    @property
-    def order(self) -> int:
-        """A number that grows with each entry of its stream: microseconds of its arrival, in small steps."""
-        milliseconds, _, sequence = self.id.partition("-")
-        return self.read_at or int(milliseconds) * 1000 + min(int(sequence), 999)
-
-
-def committed(reply: Any) -> bool:
-    """Return True if a commit took effect, False if its compare-and-set lost ('stale').
-
-    Raises:
-        Fenced: the lease has passed on.
-    """
-    if reply == b"fenced":
-        raise Fenced("the consumer's lease has passed on")
-    return bool(reply == b"ok")
 
 
 class Intake:
@@ -242,21 +166,29 @@ class Intake:
 
     def take_lease(self, shard: Shard, family: Family, seconds: float) -> Lease | None:
         """Lease a stream; return None while another consumer holds it."""
-        fence = self._db.run(_lease_call(shard, family, seconds, linger=False))
-        return None if fence is None else Lease(shard, family, int(fence))
+        taken = self.take_and_read(shard, family, seconds, 0)
+        return taken and taken.lease
+
+    def take_and_read(self, shard: Shard, family: Family, seconds: float, count: int) -> Taken | None:
+        """Lease a stream and read at most `count` new entries; return None while another consumer holds it."""
+        reply = self._db.run(_lease_call(shard, family, seconds, count=count))
+        if reply is None:
+            return None
+        fence, pending, items = reply
+        entries = [raw_entry(id_, fields, 1) for id_, fields in items]
+        return Taken(Lease(shard, family, fence), bool(pending), entries)
 
     def lease_to_linger(self, shards: Iterable[Shard], family: Family, seconds: float) -> list[Lease]:
         """Lease the streams that nobody consumes; no wake-ups are published for them until their release."""
         wanted = list(shards)
-        fences = self._db.run_all([_lease_call(shard, family, seconds, linger=True) for shard in wanted])
-        found = zip(wanted, fences, strict=True)
-        return [Lease(shard, family, int(fence)) for shard, fence in found if fence is not None]
+        replies = self._db.run_all([_lease_call(shard, family, seconds, linger=True) for shard in wanted])
+        found = zip(wanted, replies, strict=True)
+        return [Lease(shard, family, reply[0]) for shard, reply in found if reply is not None]
 
     def renew_lingering(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
         """Renew the leases of a lingering consumer for `seconds` from now; return those that it still holds."""
         calls = [
-            scripts.extend_lease(**_lease_keys(lease), fence=lease.fence, lease_ms=int(seconds * 1000))
-            for lease in leases
+            scripts.extend_lease(**lease.keys, fence=lease.fence, lease_ms=int(seconds * 1000)) for lease in leases
         ]
         return [lease for lease, ours in zip(leases, self._db.run_all(calls), strict=True) if ours]
 
@@ -267,75 +199,102 @@ class Intake:
             Fenced: the lease has passed on.
         """
         if not self._db.run(scripts.renew_lease(lease=lease.key, fence=lease.fence, lease_ms=int(seconds * 1000))):
-            raise Fenced("the consumer's lease has passed on")
+            raise Fenced
 
     def release(self, *leases: Lease) -> None:
         """Release the leases."""
-        self._db.run_all([scripts.release_lease(**_lease_keys(lease), fence=lease.fence) for lease in leases])
+        self._db.run_all([scripts.release_lease(**lease.keys, fence=lease.fence) for lease in leases])
 
     def has_new(self, lease: Lease) -> bool:
         """Check for entries that no consumer has read."""
-        groups, last = self._db.pipeline(
+        groups, newest = self._db.pipeline(
             [("XINFO", "GROUPS", lease.stream), ("XREVRANGE", lease.stream, "+", "-", "COUNT", 1)]
         )
-        if not last:
-            return False
-        delivered = next(
-            (info[b"last-delivered-id"] for info in map(_pairs, groups) if info[b"name"] == b"consumer"), b"0-0"
-        )
-        return _id(last[0][0]) > _id(delivered)
+        return bool(newest) and id_order(newest[0][0]) > id_order(_last_read(groups))
 
-    def read_new(self, lease: Lease, count: int) -> list[RawEntry]:
-        """Read the next new entries: at most `count`, fewer if they are large."""
-        memory, length = self._db.pipeline([("MEMORY", "USAGE", lease.stream), ("XLEN", lease.stream)])
-        if length:
-            count = max(1, min(count, READ_BYTES * length // memory))
-        reply = self._group_command(
-            "XREADGROUP", "GROUP", "consumer", _CONSUMER_NAME, "COUNT", count, "STREAMS", lease.stream, ">"
-        )  # fmt: skip
-        return [_raw_entry(item, 1) for item in reply[0][1]] if reply else []
+    def last_read(self, leases: Sequence[Lease]) -> dict[Lease, bytes]:
+        """Return the id of the last entry that a consumer has read of each stream."""
+        replies = self._db.pipeline([("XINFO", "GROUPS", lease.stream) for lease in leases])
+        return {lease: _last_read(groups) for lease, groups in zip(leases, replies, strict=True)}
 
-    def read_waiting(self, leases: Sequence[Lease], count: int) -> dict[Lease, list[RawEntry]]:
-        """Read at most `count` new entries of each stream, fewer if they are large, all in one round trip.
+    def read_or_release(self, lease: Lease, count: int) -> list[RawEntry] | None:
+        """Read the next new entries: at most `count`, fewer if they are large. If there are none, release the stream.
 
-        On a cluster the streams must share a slot.
+        Returns None if it was released: who appends from now on finds that a wake-up is due.
+
+        Raises:
+            Fenced: the lease has passed on.
         """
-        bound = READ_BYTES // max(1, len(leases))
+        read = self._read([lease], count, or_release=True)
+        if read.fenced:
+            raise Fenced
+        return None if read.released else read.entries.get(lease, [])
+
+    def read_next(self, after: Mapping[Lease, bytes], count: int, block_ms: int) -> Read:
+        """Wait at most `block_ms`, and read at most `count` new entries of each stream, fewer if they are large.
+
+        `after` names the last entry that was read of each. On a cluster the streams must share a slot.
+        """
+        # A script cannot block, and only a script can check the fence. So a read that takes nothing blocks, and the
+        # scripts follow in the same round trip.
+        streams = [lease.stream for lease in after]
+        waiting: list[Arg] = ["XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", *streams, *after.values()]
+        return self._read(list(after), count, first=[waiting])
+
+    def _read(
+        self, leases: Sequence[Lease], count: int, *, first: Sequence[Command] = (), or_release: bool = False
+    ) -> Read:
+        bound = READ_BYTES // len(leases)
         calls = [
-            scripts.read_stream(intake=lease.stream, consumer=_CONSUMER_NAME, max_entries=count, max_bytes=bound)
+            scripts.read_stream(
+                **lease.keys,
+                intake=lease.stream,
+                fence=lease.fence,
+                consumer=_CONSUMER_NAME,
+                max_entries=count,
+                max_bytes=bound,
+                or_release=or_release,
+            )
             for lease in leases
         ]
         try:
-            replies = self._db.run_all(calls)
+            # Not repeated: if the reply is lost, its entries are pending, and a second read would get later ones.
+            replies = self._db.run_once(calls, first=first)
         except exceptions.ResponseError as error:
             self._recreate_groups(error)
-            return {}
-        found = zip(leases, replies, strict=True)
-        return {lease: [_raw_entry(item, 1) for item in items] for lease, items in found if items}
-
-    def read_next(self, leases: Sequence[Lease], count: int, block_ms: int) -> dict[Lease, list[RawEntry]]:
-        """Read at most `count` new entries of each stream, after waiting for at most `block_ms`.
-
-        On a cluster the streams must share a slot.
-        """
-        by_stream = {lease.stream.encode(): lease for lease in leases}
-        reply = self._group_command(
-            "XREADGROUP", "GROUP", "consumer", _CONSUMER_NAME, "COUNT", count, "BLOCK", block_ms,
-            "STREAMS", *by_stream, *([">"] * len(by_stream)),
-        )  # fmt: skip
-        return {by_stream[stream]: [_raw_entry(item, 1) for item in items] for stream, items in reply or ()}
+            return Read()
+        read = Read()
+        for lease, reply in zip(leases, replies, strict=True):
+            if reply == b"fenced":
+                read.fenced.append(lease)
+            elif reply == b"released":
+                read.released.append(lease)
+            elif reply:
+                read.entries[lease] = [raw_entry(id_, fields, 1) for id_, fields in reply]
+        return read
 
     def read_pending(self, lease: Lease, after: str, count: int) -> list[RawEntry]:
-        """Read entries after id `after` that were read before and never applied; each reading counts as a delivery."""
-        reply = self._group_command(
-            "XREADGROUP", "GROUP", "consumer", _CONSUMER_NAME, "COUNT", count, "STREAMS", lease.stream, after
-        )  # fmt: skip
-        items: list[Any] = reply[0][1] if reply else []
-        if not items:
+        """Read entries after id `after` that were read before and never applied; each reading counts as a delivery.
+
+        Raises:
+            Fenced: the lease has passed on.
+        """
+        call = scripts.read_pending(
+            intake=lease.stream,
+            lease=lease.key,
+            fence=lease.fence,
+            consumer=_CONSUMER_NAME,
+            after=after,
+            max_entries=count,
+        )
+        try:
+            reply = self._db.run(call)
+        except exceptions.ResponseError as error:
+            self._recreate_groups(error)
             return []
-        pending = self._db.command("XPENDING", lease.stream, "consumer", items[0][0], items[-1][0], count)
-        deliveries = {id_: int(times) for id_, _, _, times in pending}
-        return [_raw_entry(item, deliveries.get(item[0], 1)) for item in items]
+        if reply == b"fenced":
+            raise Fenced
+        return [raw_entry(*item) for item in reply]
 
     def uncount_delivery(self, lease: Lease, entry_id: str, deliveries: int) -> None:
         """Undo the delivery that a reading counted, for a deferred entry: it was not tried."""
@@ -359,38 +318,21 @@ class Intake:
         self.ensure_groups()
 
 
-@lru_cache(maxsize=1024)
-def _commit_keys(shard: Shard, family: Family) -> tuple[str, str]:
-    """Return the stream and lease keys, cached: every commit of a batch needs them."""
-    return (stream_of(shard, family), shard.key("lease", family))
+def _last_read(groups: Sequence[Sequence[Any]]) -> bytes:
+    """Return the id of the last entry that the consumers' group was given, by a reply to XINFO GROUPS."""
+    by_name = {group[b"name"]: group for group in map(dict, map(pairs, groups))}
+    return bytes(by_name[b"consumer"][b"last-delivered-id"]) if b"consumer" in by_name else b"0-0"
 
 
-def _lease_keys(lease: Lease) -> LeaseKeys:
-    return {"lease": lease.key, "wakeup": lease.shard.key("wakeup", lease.family)}
-
-
-def _lease_call(shard: Shard, family: Family, seconds: float, *, linger: bool) -> ScriptCall:
+def _lease_call(shard: Shard, family: Family, seconds: float, *, linger: bool = False, count: int = 0) -> ScriptCall:
     return scripts.take_lease(
         lease=shard.key("lease", family),
         fence_counter=shard.key("fence", family),
         wakeup=shard.key("wakeup", family),
+        intake=stream_of(shard, family),
         lease_ms=int(seconds * 1000),
         linger=linger,
+        consumer=_CONSUMER_NAME,
+        max_entries=count,
+        max_bytes=READ_BYTES,
     )
-
-
-def _raw_entry(item: Any, deliveries: int) -> RawEntry:
-    id_, fields = item
-    # The form that our publishers write, without the cost of a dict.
-    if fields and len(fields) == 2 and fields[0] == _FIELD:
-        return RawEntry(id_.decode(), fields[1], deliveries)
-    return RawEntry(id_.decode(), _pairs(fields or ()).get(_FIELD), deliveries)
-
-
-def _pairs(flat: Sequence[Any]) -> dict[bytes, Any]:
-    return dict(zip(flat[::2], flat[1::2], strict=True))
-
-
-def _id(text: bytes) -> tuple[int, int]:
-    milliseconds, _, sequence = text.partition(b"-")
-    return int(milliseconds), int(sequence)

@@ -6,13 +6,10 @@ from typing import Final, TypedDict
 
 import msgspec
 
-from tellback.commands.record import history_entry, record_without_run
+from tellback.commands.record import history_entry
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
 from tellback.names import Family, host_queue
-from tellback.state.intake import IntakeEntry, Lease
 from tellback.state.keys import Shard
-from tellback.state.script_calls import ScriptCall
-from tellback.state.scripts import commands as scripts
 
 ANY_POOL: Final = "*"  # no host has this name
 PRIORITIES: Final = {"interactive": 0, "normal": 1, "batch": 2}
@@ -83,26 +80,3 @@ def record_keys(shard: Shard, submitted: CommandSubmitted) -> RecordKeys:
         "hist": shard.key("hist", session),
         "cmdstats": shard.key("cmdstats"),
     }
-
-
-def enqueueing(lease: Lease, entry: IntakeEntry, submitted: CommandSubmitted, refusal: str | None) -> ScriptCall:
-    """Build the call that applies a submission under the consumer's lease; a `refusal` is why it must not run."""
-    shard, pool = lease.shard, pool_of(submitted)
-    cancelled = stored_record(record_without_run(submitted, "cancelled before it started"))
-    refused = stored_record(record_without_run(submitted, refusal)) if refusal else None
-    return scripts.enqueue_job(
-        **lease.commit_of([entry]),
-        **queue_keys(shard, pool),
-        **record_keys(shard, submitted),
-        job=shard.key("job", submitted.command_id),
-        command_id=submitted.command_id,
-        session=submitted.session,
-        pool=pool,
-        priority=PRIORITIES[submitted.priority],
-        spec="" if refused else msgspec.json.encode(submitted),
-        refused=refused["record"] if refused else "",
-        refused_history=refused["history"] if refused else "",
-        cancelled=cancelled["record"],
-        cancelled_history=cancelled["history"],
-        on_lost=submitted.on_lost,
-    )

@@ -27,8 +27,7 @@ from tellback.log import get_logger
 from tellback.names import Family
 from tellback.state.audit import Author
 from tellback.state.database import Command, Database, decide, shorten_lifetime, small_write
-from tellback.state.intake import IntakeEntry, Lease
-from tellback.state.job_keys import enqueueing, outcome_of, pool_of, queue_keys, record_keys, stored_record
+from tellback.state.job_keys import outcome_of, pool_of, queue_keys, record_keys, stored_record
 from tellback.state.job_losses import Lost, losing
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.readable import UNREADABLE
@@ -163,10 +162,6 @@ class Jobs:
         self._db = database
         self._layout = layout
         self._known_views: dict[str, list[Command]] = {}
-
-    def enqueue(self, lease: Lease, entry: IntakeEntry, submitted: CommandSubmitted, refusal: str | None) -> ScriptCall:
-        """Build the call that applies a submission under the consumer's lease; a `refusal` is why it must not run."""
-        return enqueueing(lease, entry, submitted, refusal)
 
     def lease(self, claimant: JobClaimant) -> JobLease | None:
         """Lease the next command of a pool: by priority, then in turn over its sessions; None if nothing is queued.

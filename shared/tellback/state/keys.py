@@ -66,7 +66,14 @@ FAMILIES: Final = {
             "provider-call", "guidance", "string", 10 * MINUTE, None, "the custom provider that a process is calling"
         ),
         KeyFamily("job", "commands", "hash", 7 * DAY, 32, "one command's state; a cancelled one's tombstone"),
-        KeyFamily("jobs", "commands", "zset", 7 * DAY, None, "queued commands of a pool, by priority and turn"),
+        KeyFamily(
+            "jobs",
+            "commands",
+            "zset",
+            7 * DAY,
+            None,
+            "queued commands of a pool, by priority and turn; command_queue_max, and lost ones that run again",
+        ),
         KeyFamily("joborder", "commands", "hash", 7 * DAY, None, "turns of the sessions that a pool has commands of"),
         KeyFamily("pools", "commands", "zset", 7 * DAY, None, "pools that have queued commands, by last use"),
         KeyFamily("jobwakeup", "commands", "string", MINUTE, None, "pending marker of a pool's repeated wake-up"),

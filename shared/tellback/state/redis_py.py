@@ -96,14 +96,23 @@ class RedisConnections:
             raise reply
         return reply
 
-    def run_all(self, commands: Sequence[Command]) -> list[Any]:
-        """Run several commands in one round trip and return their replies; an error reply is returned, not raised."""
+    def run_all(self, commands: Sequence[Command], *, repeat: bool = True) -> list[Any]:
+        """Run several commands in one round trip and return their replies; an error reply is returned, not raised.
+
+        Commands whose replies are lost are sent again, unless `repeat` is false.
+        """
         pieces = list(pack_commands(commands))
         with self.connection() as connection:
+            if not repeat:
+                return _exchange(connection, pieces, len(commands))
             replies: list[Any] = connection.retry.call_with_retry(
                 lambda: _exchange(connection, pieces, len(commands)), connection.disconnect
             )
         return replies
+
+    def each_primary(self) -> list[RedisConnections]:
+        """Return the connections to each server that takes writes, as a cluster does: these."""
+        return [self]
 
     @contextmanager
     def sent(self, commands: Sequence[Command], seconds: float = 0.0) -> Generator[Callable[[], list[Any]]]:

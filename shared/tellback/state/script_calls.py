@@ -6,11 +6,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, cast
 
 from tellback.state.lua_text import script_text
 
 Arg = str | bytes | int | float
+
+
+def _digest(text: bytes) -> str:
+    """Return the digest by Python's own module, since a hook must not pay for loading OpenSSL."""
+    try:
+        import _sha1 as digests  # type: ignore[import-not-found]  # noqa: PLC0415 - typeshed lacks it; see above
+    except ImportError:  # a Python that was built with OpenSSL's digests alone
+        import hashlib as digests  # noqa: PLC0415 - see above
+    module = cast("Any", digests)
+    return str(module.sha1(text, usedforsecurity=False).hexdigest())
 
 
 class Script:
@@ -32,9 +42,7 @@ class Script:
     def sha(self) -> str:
         """The digest by which EVALSHA calls the script."""
         if self._sha is None:
-            import hashlib  # noqa: PLC0415 - the hook sends the text and must not pay for this import
-
-            self._sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
+            self._sha = _digest(self.source.encode())
         return self._sha
 
     def call(self, keys: Sequence[str], args: Sequence[Arg]) -> ScriptCall:

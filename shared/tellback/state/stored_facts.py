@@ -16,8 +16,9 @@ from redis import exceptions
 
 from tellback.names import Family
 from tellback.signals.models import ModelMismatch
-from tellback.state.database import Command, Database
-from tellback.state.intake import IntakeEntry, Lease, committed
+from tellback.state.database import Command, Database, NotPermitted
+from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_lease import Lease, committed
 from tellback.state.keys import Shard, stream_of
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import signals as scripts
@@ -237,7 +238,7 @@ def has_vector_sets(database: Database, shard: Shard) -> bool:
     """Check whether the server has vector sets and allows their use."""
     try:
         database.command("VCARD", shard.key("factset", ""))
-    except exceptions.ResponseError:  # an unknown command, or forbidden by an access list
+    except (exceptions.ResponseError, NotPermitted):  # an unknown command, or forbidden by an access list
         return False
     return True
 

@@ -19,7 +19,8 @@ from tellback.errors import InvalidInput, NotFound, StateConflict
 from tellback.names import turn_routing
 from tellback.state import turn_sweeps
 from tellback.state.database import Database, decide
-from tellback.state.intake import IntakeEntry, Lease, committed
+from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_lease import Lease, committed
 from tellback.state.keys import Layout, Shard
 from tellback.state.outbox import NO_EVICTION, EvictionCandidate, eviction_candidate, with_eviction
 from tellback.state.readable import readable

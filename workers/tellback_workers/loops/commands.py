@@ -10,13 +10,14 @@ from collections.abc import Sequence
 
 import structlog
 
-from tellback.commands.checks import addressing_error, submission_error
+from tellback.commands.checks import addressing_error
 from tellback.contracts.codec import encode
 from tellback.contracts.commands import CommandSubmitted
 from tellback.redaction import redact_text
-from tellback.state.intake import IntakeEntry, Lease, RawEntry, committed
+from tellback.state.intake_entry import IntakeEntry, RawEntry
+from tellback.state.intake_lease import Lease
 from tellback.state.job_keys import pool_of
-from tellback.state.jobs import Jobs
+from tellback.state.job_submissions import enqueue
 from tellback_workers.runtime import Runtime
 from tellback_workers.wakeups import wake_pool
 
@@ -27,8 +28,8 @@ class CommandsLoop:
     """Applies the submissions of one team."""
 
     def __init__(self, runtime: Runtime, team: str) -> None:
+        self._queue_max = runtime.settings.command_queue_max
         self._db = runtime.database
-        self._jobs = Jobs(runtime.database, runtime.layout(team))
         self._dead = runtime.dead(team)
 
     def ready(self) -> None:
@@ -40,14 +41,13 @@ class CommandsLoop:
         Raises:
             Fenced: another consumer has the lease.
         """
-        submissions = [(entry, entry.message) for entry in entries if isinstance(entry.message, CommandSubmitted)]
-        calls = [
-            self._jobs.enqueue(lease, entry, submitted, submission_error(submitted))
-            for entry, submitted in submissions
-            if not self._dead_letter_unaddressable(lease, entry, submitted)
+        submissions = [
+            (entry, entry.message)
+            for entry in entries
+            if isinstance(entry.message, CommandSubmitted)
+            and not self._dead_letter_unaddressable(lease, entry, entry.message)
         ]
-        for reply in self._db.run_all(calls):
-            committed(reply)
+        enqueue(self._db, lease, submissions, self._queue_max)
         # After the commit, because a worker that is woken earlier would find no job.
         for pool, jobs in Counter(pool_of(submitted) for _, submitted in submissions).items():
             wake_pool(lease.shard, pool, jobs)

@@ -28,7 +28,8 @@ from tellback.guidance.observations.classify import classify_published_call
 from tellback.guidance.registry import load_registry
 from tellback.state.evaluation_codec import EvaluationCache, EvaluationId, LoadedEvaluation
 from tellback.state.evaluations import EvaluationChange, Evaluations, commit_each, load_each
-from tellback.state.intake import Fenced, IntakeEntry, Lease
+from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_lease import Fenced, Lease
 from tellback.state.shared_changes import SharedChange, SharedChanges
 from tellback.state.tool_health import FleetHealth, ToolHealth, ToolSighting
 from tellback_workers.consumer import Deferred
@@ -191,7 +192,7 @@ class GuidanceLoop:
             Fenced: another consumer has the lease.
         """
         if self._evaluate_and_commit([self._batch(lease, entries)]):
-            raise Fenced("the consumer's lease has passed on")
+            raise Fenced
 
     def apply_together(self, batches: Mapping[Lease, Sequence[IntakeEntry]]) -> Deferred:
         """Apply new entries of several streams in the round trips of one; return the rest.

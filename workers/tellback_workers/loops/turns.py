@@ -25,7 +25,8 @@ from tellback.contracts.turns import (
 )
 from tellback.errors import InvalidInput
 from tellback.redaction import redact_text
-from tellback.state.intake import IntakeEntry, Lease, RawEntry
+from tellback.state.intake_entry import IntakeEntry, RawEntry
+from tellback.state.intake_lease import Lease
 from tellback.state.keys import Layout
 from tellback.state.turn_answers import RoutingReport, TurnAnswer
 from tellback.state.turn_view import TurnView

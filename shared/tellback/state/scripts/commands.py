@@ -45,7 +45,7 @@ def enqueue_job(
     intake: str, lease: str, job: str, jobs: str, joborder: str, pools: str, records: str, recorded: str, done: str,
     hist: str, cmdstats: str, fence: int, entries: str | bytes, command_id: str, session: str, pool: str, priority: int,
     spec: str | bytes, refused: str | bytes, refused_history: str | bytes, cancelled: str | bytes,
-    cancelled_history: str | bytes, on_lost: str,
+    cancelled_history: str | bytes, on_lost: str, queue_max: int,
 ) -> ScriptCall:
     """Apply CommandSubmitted: queue the command, or store its record at once if it cannot run or was cancelled."""
     keys: list[str] = [
@@ -53,7 +53,7 @@ def enqueue_job(
     ]
     args: list[Arg] = [
         fence, entries, command_id, session, pool, priority, spec, refused, refused_history, cancelled,
-        cancelled_history, on_lost,
+        cancelled_history, on_lost, queue_max,
     ]
     return _enqueue_job.call(keys, args)
 

@@ -73,16 +73,29 @@ def extend_lease(
     return _extend_lease.call(keys, args)
 
 
+_read_pending = Script("intake/read_pending")
+
+
+def read_pending(
+    *,
+    intake: str, lease: str, fence: int, consumer: str, after: str, max_entries: int,
+) -> ScriptCall:
+    """Read entries that were read before and never applied."""
+    keys: list[str] = [intake, lease]
+    args: list[Arg] = [fence, consumer, after, max_entries]
+    return _read_pending.call(keys, args)
+
+
 _read_stream = Script("intake/read_stream")
 
 
 def read_stream(
     *,
-    intake: str, consumer: str, max_entries: int, max_bytes: int,
+    intake: str, lease: str, wakeup: str, fence: int, consumer: str, max_entries: int, max_bytes: int, or_release: bool,
 ) -> ScriptCall:
-    """Read the next entries of a stream that no consumer has read."""
-    keys: list[str] = [intake]
-    args: list[Arg] = [consumer, max_entries, max_bytes]
+    """Read the next entries of a stream that no consumer has read, or release the stream if there are none."""
+    keys: list[str] = [intake, lease, wakeup]
+    args: list[Arg] = [fence, consumer, max_entries, max_bytes, int(or_release)]
     return _read_stream.call(keys, args)
 
 
@@ -130,9 +143,10 @@ _take_lease = Script("intake/take_lease")
 
 def take_lease(
     *,
-    lease: str, fence_counter: str, wakeup: str, lease_ms: int, linger: bool,
+    lease: str, fence_counter: str, wakeup: str, intake: str, lease_ms: int, linger: bool, consumer: str,
+    max_entries: int, max_bytes: int,
 ) -> ScriptCall:
     """Make the caller the only consumer of a stream for a while."""
-    keys: list[str] = [lease, fence_counter, wakeup]
-    args: list[Arg] = [lease_ms, int(linger)]
+    keys: list[str] = [lease, fence_counter, wakeup, intake]
+    args: list[Arg] = [lease_ms, int(linger), consumer, max_entries, max_bytes]
     return _take_lease.call(keys, args)

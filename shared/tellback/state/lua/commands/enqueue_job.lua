@@ -1,6 +1,7 @@
 -- flags: allow-oom
 -- Apply CommandSubmitted: queue the command, or store its record at once if it cannot run or was cancelled. Atomic:
--- the entry leaves the intake exactly when the command is queued or has its record.
+-- the entry leaves the intake exactly when the command is queued or has its record. If the queue is full, nothing
+-- changes: the caller refuses the command in a second call, so that no other call carries one more record.
 -- keys: intake, lease, job, jobs, joborder, pools, records, recorded, done, hist, cmdstats, clock
 -- args:
 --   fence int
@@ -15,17 +16,21 @@
 --   cancelled text: record of a cancellation, JSON
 --   cancelled_history text: its history entry, JSON without its first brace
 --   on_lost str: what to do if its worker is lost; kept for lease_job
--- returns: 'ok' | 'fenced'.
+--   queue_max int: commands in the queue at which it is full
+-- returns: 'ok' | 'full' | 'fenced'.
 -- @include intake
 -- @include jobs
 if fenced() then
   return 'fenced'
 end
-ack()
 local keys = {
   job = key_job, jobs = key_jobs, order = key_joborder, pools = key_pools,
   records = key_records, recorded = key_recorded, done = key_done, hist = key_hist, stats = key_cmdstats,
 }
+if arg_refused == '' and redis.call('ZCARD', keys.jobs) >= tonumber(arg_queue_max) then
+  return 'full'
+end
+ack()
 local state = redis.call('HGET', keys.job, 'state')
 if state == 'cancelled' then -- a tombstone: the cancellation was applied before the submission
   store_record(keys, arg_cancelled, arg_cancelled_history, 'cancelled')

@@ -7,7 +7,8 @@
 --   fence int
 --   lease_ms int
 -- returns: 1, or 0 if the caller no longer holds the lease.
-if redis.call('GET', key_lease) ~= arg_fence then
+-- @include fence
+if fenced() then
   return 0
 end
 redis.call('PEXPIRE', key_lease, arg_lease_ms)

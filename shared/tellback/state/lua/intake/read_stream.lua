@@ -1,18 +1,24 @@
 -- flags: allow-oom
--- Read the next entries of a stream that no consumer has read: as many as fit a byte limit at the stream's average
--- entry size, and at least one if there is any. A script because the count depends on the size and many streams are
--- read in one round trip.
--- keys: intake
+-- Read the next entries of a stream that no consumer has read, or release the stream if there are none. Atomic: a
+-- consumer whose lease has passed on must not read an entry, because only it would apply that one, and the holder would
+-- apply later ones first; and an entry that came between an empty read and the release would have no wake-up.
+-- keys: intake, lease, wakeup
 -- args:
+--   fence int
 --   consumer str
 --   max_entries int
 --   max_bytes int
--- returns: the entries, as XREADGROUP has them.
-local length = redis.call('XLEN', key_intake)
-if length == 0 then
-  return {}
+--   or_release flag: release the stream if there are none
+-- returns: the entries, as XREADGROUP has them | 'released' | 'fenced'.
+-- @include fence
+-- @include reading
+-- @include release
+if fenced() then
+  return 'fenced'
 end
-local fitting = math.floor(tonumber(arg_max_bytes) * length / redis.call('MEMORY', 'USAGE', key_intake))
-local count = math.max(1, math.min(tonumber(arg_max_entries), fitting))
-local read = redis.call('XREADGROUP', 'GROUP', 'consumer', arg_consumer, 'COUNT', count, 'STREAMS', key_intake, '>')
-return read and read[1][2] or {}
+local entries = next_entries()
+if #entries == 0 and arg_or_release == '1' then
+  release()
+  return 'released'
+end
+return entries

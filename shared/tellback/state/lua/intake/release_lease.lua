@@ -5,10 +5,9 @@
 -- args:
 --   fence int
 -- returns: 1 if the caller held the lease, else 0.
-if redis.call('GET', key_lease) ~= arg_fence then
+-- @include fence
+-- @include release
+if fenced() then
   return 0
 end
-if redis.call('GET', key_wakeup) == 'lingering' then
-  redis.call('DEL', key_wakeup)
-end
-return redis.call('DEL', key_lease)
+return release()

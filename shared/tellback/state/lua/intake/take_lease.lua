@@ -1,12 +1,18 @@
 -- flags: allow-oom
 -- Make the caller the only consumer of a stream for a while. This deletes the pending marker: later entries need a new
 -- wake-up. A consumer that lingers holds the marker itself, and nobody publishes a wake-up while it does. Atomic: two
--- consumers must never both believe that they hold the stream.
--- keys: lease, fence_counter, wakeup
+-- consumers must never both believe that they hold the stream. It reads in the same round trip, because most consumers
+-- are woken for a few entries.
+-- keys: lease, fence_counter, wakeup, intake
 -- args:
 --   lease_ms int
 --   linger flag
--- returns: the fence, or nil if another consumer holds the lease.
+--   consumer str
+--   max_entries int: 0 reads nothing
+--   max_bytes int
+-- returns: nil if another consumer holds the lease, else [fence, 1 if entries are pending, the next entries]. While
+--   entries are pending, which a dead consumer left, none is read: they come first.
+-- @include reading
 local held = redis.call('EXISTS', key_lease) == 1
 if not held or redis.call('GET', key_wakeup) ~= 'lingering' then
   redis.call('DEL', key_wakeup)
@@ -22,4 +28,14 @@ redis.call('SET', key_lease, fence, 'PX', arg_lease_ms)
 if arg_linger == '1' then
   redis.call('SET', key_wakeup, 'lingering', 'PX', arg_lease_ms)
 end
-return fence
+if arg_max_entries == '0' or redis.call('XLEN', key_intake) == 0 then
+  return {fence, 0, {}}
+end
+local pending = redis.pcall('XPENDING', key_intake, 'consumer')
+if pending.err then -- no group, in a database that was emptied: the next read raises it, when the caller has the fence
+  return {fence, 0, {}}
+end
+if pending[1] > 0 then
+  return {fence, 1, {}}
+end
+return {fence, 0, next_entries()}

@@ -1,11 +1,7 @@
 -- For scripts that apply events. They declare the keys intake and lease, and the arguments fence, of the consumer, and
 -- entries, a JSON array of ids. An entry leaves the stream in the script that stores its effect.
 -- @include clock
-
--- True if another consumer may hold the stream; then return 'fenced' before any write.
-local function fenced()
-  return redis.call('GET', key_lease) ~= arg_fence
-end
+-- @include fence
 
 -- Returns whether any of the entries was still there: a caller repeats a script whose reply was lost.
 local function ack()

@@ -8,6 +8,8 @@ local SPARED = 50
 -- Evicts a session's surplus records: first, among the oldest, a success that retries nothing. Failures, and the
 -- retries that resolve them, thus outlive the others; if the oldest 51 records are all such, the oldest is evicted.
 local function drop_surplus(records)
+  -- A host may write its team's keys itself and make this list long: evicting one by one would hold up every client.
+  redis.call('LTRIM', records, -(KEPT + SPARED), -1)
   while redis.call('LLEN', records) > KEPT do
     local found = redis.call('LINDEX', records, 0)
     for place = 0, SPARED do

@@ -1,0 +1,64 @@
+"""An entry of an intake stream, as read and as decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from tellback.contracts.codec import AnyMessage
+
+FIELD: Final = "m"  # the one field of an entry: its message
+_FIELD: Final = FIELD.encode()
+
+
+class RawEntry(msgspec.Struct, frozen=True, gc=False):  # no dataclass: a worker makes one for each event
+    """An entry as stored in the stream; `raw` is None if the message field is missing."""
+
+    id: str
+    raw: bytes | None
+    deliveries: int
+
+
+class IntakeEntry(msgspec.Struct, frozen=True, gc=False):  # as above; no part of a cycle
+    """A decoded entry. `deliveries` above 1 means that an earlier attempt failed or crashed.
+
+    `read_at` is 0 unless the server's clock was set back and stream ids stand still. It is then the time of reading, in
+    microseconds, by that clock as if it had gone on.
+    """
+
+    id: str
+    message: AnyMessage
+    deliveries: int
+    read_at: int = 0
+
+    @property
+    def at_ms(self) -> int:
+        """The time of arrival, by the server's clock."""
+        return self.read_at // 1000 or int(self.id.partition("-")[0])
+
+    @property
+    def order(self) -> int:
+        """A number that grows with each entry of its stream: microseconds of its arrival, in small steps."""
+        milliseconds, _, sequence = self.id.partition("-")
+        return self.read_at or int(milliseconds) * 1000 + min(int(sequence), 999)
+
+
+def raw_entry(id_: bytes, fields: Sequence[Any] | None, deliveries: int) -> RawEntry:
+    """Return an entry by its id and its fields as Redis has them: names and values by turns, None if it was deleted."""
+    # The form that our publishers write, without the cost of a dict.
+    if fields and len(fields) == 2 and fields[0] == _FIELD:
+        return RawEntry(id_.decode(), fields[1], deliveries)
+    return RawEntry(id_.decode(), dict(pairs(fields or ())).get(_FIELD), deliveries)
+
+
+def pairs(flat: Sequence[Any]) -> zip[tuple[Any, Any]]:
+    """Return the pairs of a flat reply of names and values."""
+    return zip(flat[::2], flat[1::2], strict=True)
+
+
+def id_order(id_: bytes) -> tuple[int, int]:
+    """Return the numbers by which stream ids are ordered."""
+    milliseconds, _, sequence = id_.partition(b"-")
+    return int(milliseconds), int(sequence)

@@ -1,0 +1,29 @@
+-- flags: allow-oom
+-- Read entries that were read before and never applied. Each reading counts as a delivery, and too many deliveries make
+-- a dead letter. Atomic: a consumer whose lease has passed on must not count one for an entry that the holder applies.
+-- keys: intake, lease
+-- args:
+--   fence int
+--   consumer str
+--   after str: entry id
+--   max_entries int
+-- returns: [id, fields, deliveries] of each entry; the fields are nil if the entry was deleted | 'fenced'.
+-- @include fence
+if fenced() then
+  return 'fenced'
+end
+local read = redis.call('XREADGROUP', 'GROUP', 'consumer', arg_consumer, 'COUNT', arg_max_entries,
+  'STREAMS', key_intake, arg_after)
+local entries = read and read[1][2] or {}
+if #entries == 0 then
+  return entries
+end
+local first, last = entries[1][1], entries[#entries][1]
+local deliveries = {}
+for _, pending in ipairs(redis.call('XPENDING', key_intake, 'consumer', first, last, arg_max_entries)) do
+  deliveries[pending[1]] = pending[4]
+end
+for _, entry in ipairs(entries) do
+  entry[3] = deliveries[entry[1]] or 1
+end
+return entries

@@ -1,0 +1,15 @@
+-- For scripts that read a stream. They declare the key intake, and the arguments consumer, max_entries and max_bytes.
+
+-- The next entries that no consumer has read, as XREADGROUP has them: as many as fit the bytes at the stream's average
+-- entry size, and at least one if there is any. The count depends on the size, so only a script can ask in one round
+-- trip.
+local function next_entries()
+  local length = redis.call('XLEN', key_intake)
+  if length == 0 then
+    return {}
+  end
+  local fitting = math.floor(tonumber(arg_max_bytes) * length / redis.call('MEMORY', 'USAGE', key_intake))
+  local count = math.max(1, math.min(tonumber(arg_max_entries), fitting))
+  local read = redis.call('XREADGROUP', 'GROUP', 'consumer', arg_consumer, 'COUNT', count, 'STREAMS', key_intake, '>')
+  return read and read[1][2] or {}
+end
