@@ -159,7 +159,7 @@ def services() -> dict[str, Any]:
     read = subprocess.run(
         [Path(sys.executable).with_name("docker-compose"), "--profile", "metrics", "config", "--format", "json"],
         cwd=ROOT,
-        env={"PATH": os.environ["PATH"], "REDIS_PASSWORD": "abc", "FLOWER_PASSWORD": "def"},
+        env={"PATH": os.environ["PATH"], "REDIS_PASSWORD": "abc", "BROKER_PASSWORD": "ghi", "FLOWER_PASSWORD": "def"},
         capture_output=True,
         text=True,
         timeout=60,

@@ -34,6 +34,19 @@ def test_the_functions_are_what_the_headers_give() -> None:
     }
 
 
+def test_no_script_loops_longer_than_its_data() -> None:
+    """Redis runs nothing else meanwhile. A `for` ends with its list; each other loop is named here with its reason."""
+    bounded = {
+        "signals/apply_signals": "over a sample of fixed size",
+        "lib/records": "the list is trimmed first",
+    }
+    code = {path: re.sub(r"--.*", "", path.read_text("utf-8")) for path in FILES}
+    looping = {path for path, text in code.items() if re.search(r"\b(while|repeat|goto)\b", text)}
+    assert {path.relative_to(FOLDER).with_suffix("").as_posix() for path in looping} == set(bounded)
+    counted = [text for text in code.values() if re.search(r"for \w+ = .*\barg_", text)]
+    assert not counted, "a caller could ask for any number of rounds"
+
+
 def test_each_script_has_a_caller() -> None:
     used: set[str] = set()
     for path in CALLERS:

@@ -18,6 +18,7 @@ from tellback.contracts.message import new_event_id
 from tellback.contracts.turns import OutgoingResponse
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.state import cluster as cluster_module
+from tellback.state.all_scripts import all_scripts
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
@@ -81,6 +82,16 @@ def test_scripts_are_loaded_into_every_node(cluster: RedisCluster, database: Dat
         cluster.client(node).command("SCRIPT", "FLUSH")
     calls = [scripts.small_write(key=key, command="SET", parts=["1"]) for key in KEYS]
     assert database.run_all(calls) == [b"OK"] * len(KEYS)
+
+
+def test_what_workers_load_is_in_every_primary(cluster: RedisCluster, database: Database) -> None:
+    """Requirement A-94. A primary that forgot its scripts gets them again, whatever the others have."""
+    wanted = [script.sha for script in all_scripts()]
+    database.load_scripts(all_scripts())
+    cluster.client(cluster.primaries[1]).command("SCRIPT", "FLUSH")
+    database.load_scripts(all_scripts())
+    for node in cluster.primaries:
+        assert all(cluster.client(node).command("SCRIPT", "EXISTS", *wanted))
 
 
 def test_a_slot_that_has_moved_is_found(cluster: RedisCluster, database: Database) -> None:

@@ -22,6 +22,7 @@ from tellback.contracts.codec import decode
 from tellback.contracts.guidance import ToolInvoked
 from tellback.names import Family
 from tellback.settings import Settings
+from tellback.state.all_scripts import all_scripts
 from tellback.state.database import Database
 from tellback.state.keys import stream_of
 from tests.support.hooks import PROGRAM, context_of, run_hook, start_hook, tool_event, troubles
@@ -341,6 +342,7 @@ def test_feedback_that_a_slow_redis_gave_too_late_comes_with_the_next_call(
         mailbox = tb.context.layout.of("s1").key("mailbox", "s1", "agent", "s1")
     database = Database(own_redis.url)
     database.command("RPUSH", mailbox, b'{"provider_name":"X","summary":"kept"}')
+    database.load_scripts(all_scripts())  # as workers do: the second reply is not to say that the script is missing
     replies = iter([0.0])
     with slow_proxy(own_redis.port, lambda: next(replies, 60.0)) as url:
         start = time.monotonic()

@@ -112,11 +112,11 @@ def jobs(database: Database, layout: Layout) -> Jobs:
 
 
 @pytest.fixture
-def queue(database: Database, layout: Layout, jobs: Jobs) -> Queue:
-    """Submits commands to `jobs`."""
+def queue(database: Database, layout: Layout) -> Queue:
+    """Queues commands of the first shard."""
     from tests.support.jobs import Queue
 
-    return Queue(database, layout, jobs)
+    return Queue(database, layout)
 
 
 @pytest.fixture

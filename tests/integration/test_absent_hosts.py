@@ -26,7 +26,7 @@ def layout(database: Database) -> Layout:  # noqa: ARG001 - emptied
 
 @pytest.fixture
 def queue(database: Database, layout: Layout) -> Queue:
-    return Queue(database, layout, Jobs(database, layout))
+    return Queue(database, layout)
 
 
 def worker(host: str, *queues: str) -> Worker:
@@ -68,7 +68,7 @@ def test_a_host_is_waited_for(database: Database, layout: Layout, queue: Queue) 
 def test_a_command_that_was_leased_meanwhile_keeps_its_own_end(tb: Tellback, database: Database) -> None:
     """Of a worker that came at the last moment and the sweep, one has it."""
     layout = tb.context.layout
-    queue, jobs = Queue(database, layout, Jobs(database, layout)), Jobs(database, layout)
+    queue, jobs = Queue(database, layout), Jobs(database, layout)
     session = next(f"s{n}" for n in range(99) if layout.of(f"s{n}").index == 0)
     queue.put(session, "job", host="h")
     lease = jobs.lease(JobClaimant("h", seconds=60, worker="w@h", host="h"))

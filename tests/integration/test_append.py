@@ -168,9 +168,9 @@ def test_healthy_streams_of_one_flush_share_a_round_trip(
     trips: list[int] = []
     pipeline = database.pipeline
 
-    def counted(commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
+    def counted(commands: Sequence[Command], **options: bool) -> list[Any]:
         trips.append(len(commands))
-        return pipeline(commands, raise_on_error=raise_on_error)
+        return pipeline(commands, **options)
 
     monkeypatch.setattr(database, "pipeline", counted)
     for number in range(100):

@@ -18,7 +18,9 @@ from tellback.state.database import Command, Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations, TimedEvaluation
-from tellback.state.intake import Intake, IntakeEntry, Lease, RawEntry
+from tellback.state.intake import Intake
+from tellback.state.intake_entry import IntakeEntry, RawEntry
+from tellback.state.intake_lease import Lease
 from tellback.state.keys import Layout
 from tellback.state.script_calls import ScriptCall
 from tellback_workers.consumer import Consumer, Deferred
@@ -106,10 +108,10 @@ def trips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     taken: list[int] = []
     pipeline = Database.pipeline
 
-    def counted(self: Database, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[object]:
+    def counted(self: Database, commands: Sequence[Command], **options: bool) -> list[object]:
         if commands:
             taken.append(len(commands))
-        return pipeline(self, commands, raise_on_error=raise_on_error)
+        return pipeline(self, commands, **options)
 
     monkeypatch.setattr(Database, "pipeline", counted)
     return taken
@@ -301,7 +303,8 @@ def test_after_a_failure_everything_is_pending_and_what_was_applied_counts_once(
             database.command("XADD", lease.stream, "*", "m", encode(streams.call(lease.shard.index).message))
     stumbles = Stumbles(streams.runtime, "default")
     consumer = Consumer(streams.intake, DeadLetters(database, streams.layout), stumbles, lease_seconds=5, batch=500)
-    assert consumer.apply_together(streams.intake.read_waiting(streams.leases, 500)) is None
+    read = streams.intake.read_next(streams.intake.last_read(streams.leases), 500, 60_000)
+    assert consumer.apply_together(read.entries) is None
     for lease in streams.leases:
         consumer.recover_pending(lease, float("inf"))
     assert streams.calls() == [3, 3, 3, 3]

@@ -13,8 +13,10 @@ from tellback.cli.app import app
 from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.dead_letters import MAX_TOTAL_BYTES, DeadLetters
-from tellback.state.intake import Intake, RawEntry
+from tellback.state.intake import Intake
+from tellback.state.intake_entry import RawEntry
 from tellback.state.keys import Layout, stream_of
+from tests.support.intake_entries import read_new
 from tests.support.keyleaks import undeclared
 from tests.support.up import command as tellback_command
 from tests.support.workers import environment
@@ -36,7 +38,7 @@ def letter(database: Database, layout: Layout) -> str:
     database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", RAW)
     lease = intake.take_lease(shard, Family.EVENTS, 5)
     assert lease is not None
-    (entry,) = intake.read_new(lease, 1)
+    (entry,) = read_new(intake, lease, 1)
     dead.add(lease, RawEntry(entry.id, entry.raw, 1), "UnsupportedVersion: schema version 2")
     intake.release(lease)
     return dead.newest()[0].id
@@ -98,7 +100,7 @@ def add_letter(database: Database, layout: Layout, stream: str, raw: bytes, reas
     database.command("XADD", stream, "*", "m", raw)
     lease = intake.take_lease(layout.shard(2), family, 5)
     assert lease is not None
-    (entry,) = intake.read_new(lease, 1)
+    (entry,) = read_new(intake, lease, 1)
     dead.add(lease, RawEntry(entry.id, entry.raw, 1), reason)
     intake.release(lease)
 

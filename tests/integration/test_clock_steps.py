@@ -40,8 +40,8 @@ def jobs(database: Database, one: Layout) -> Jobs:
 
 
 @pytest.fixture
-def queue(database: Database, one: Layout, jobs: Jobs) -> Queue:
-    return Queue(database, one, jobs)
+def queue(database: Database, one: Layout) -> Queue:
+    return Queue(database, one)
 
 
 def step(clock: ServerClock, hours: int) -> None:
@@ -505,7 +505,7 @@ def test_a_server_whose_clock_really_steps_leaves_turns_and_commands_alone(tmp_p
     with SteppedServer.start(tmp_path) as server:
         database, layout = Database(server.url), Layout("default", 1)
         jobs = Jobs(database, layout)
-        Queue(database, layout, jobs).put("s", "c1")
+        Queue(database, layout).put("s", "c1")
         lease = take(jobs)
         assert lost(jobs) == []
         server.step_to(seconds)

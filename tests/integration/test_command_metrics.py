@@ -23,8 +23,8 @@ def jobs(tb: Tellback) -> Jobs:
 
 
 @pytest.fixture
-def queue(tb: Tellback, jobs: Jobs) -> Queue:
-    return Queue(tb.context.database, tb.context.layout, jobs)
+def queue(tb: Tellback) -> Queue:
+    return Queue(tb.context.database, tb.context.layout)
 
 
 @pytest.fixture

@@ -419,3 +419,14 @@ def test_no_log_of_a_worker_carries_what_a_command_printed(
     logs = [path.read_text("utf-8") for path in workers.logs]
     assert logs
     assert not any(word in log for log in logs)
+
+
+def test_a_command_that_finds_a_full_queue_has_a_record(start_workers: StartWorkers, tb: Tellback) -> None:
+    """The setting reaches the worker, and who waits for the command hears of it at once."""
+    start_workers(env={"TELLBACK_COMMAND_QUEUE_MAX": "2", "TELLBACK_HOST_WAIT": "3600"})
+    jobs = [tb.submit(["true"], session="s1", host="nowhere") for _ in range(3)]
+    record = jobs[-1].wait(timeout=20)
+    assert record.exit_code is None
+    assert record.error is not None
+    assert "the queue of host 'nowhere' is full (TELLBACK_COMMAND_QUEUE_MAX is 2)" in record.error
+    assert [each.command_id for each in tb.records("s1")] == [jobs[-1].command_id]

@@ -15,10 +15,13 @@ from tellback.names import Family
 from tellback.state import dead_letters as dead_module
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
-from tellback.state.intake import Fenced, Intake, IntakeEntry, Lease, committed
+from tellback.state.intake import Intake
+from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_lease import Fenced, Lease, committed
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback_workers.consumer import MAX_DELIVERIES, Consumer
 from tests.support.acknowledge import acknowledge
+from tests.support.intake_entries import read_new
 
 FAMILY = Family.EVENTS
 
@@ -112,7 +115,7 @@ def test_an_entry_whose_worker_died_each_time_becomes_a_dead_letter_untouched(
     append(database, shard, "killer", "innocent")
     lease = intake.take_lease(shard, FAMILY, 5)
     assert lease is not None
-    intake.read_new(lease, 10)
+    read_new(intake, lease, 10)
     for _ in range(MAX_DELIVERIES):
         intake.read_pending(lease, "0", 1)
     intake.release(lease)
@@ -153,7 +156,7 @@ def test_a_dead_letter_whose_reply_was_lost_is_added_once(
     append(database, shard, b"x")
     lease = intake.take_lease(shard, FAMILY, 5)
     assert lease is not None
-    (entry,) = intake.read_new(lease, 1)
+    (entry,) = read_new(intake, lease, 1)
     for _ in range(2):
         dead.add(lease, entry, "nobody can read it")
     assert len(dead.newest()) == 1
@@ -238,7 +241,7 @@ def test_of_two_consumers_the_fenced_one_writes_nothing(
             Consumer(intake, dead, recorder, lease_seconds=5, batch=3).consume(shard, FAMILY)
             with pytest.raises(Fenced):
                 super().apply(lease, entries)
-            raise Fenced("stop")
+            raise Fenced
 
     slow = LosesLease(database)
     append(database, shard, *"abcd")

@@ -109,9 +109,9 @@ def test_a_full_redis_is_unavailable_and_says_why(database: Database) -> None:
 class Forgetting(Database):
     """Speaks to a server that restarts before each round trip, as far as scripts go."""
 
-    def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
+    def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True, repeat: bool = True) -> list[Any]:
         super().pipeline([("SCRIPT", "FLUSH")])
-        return super().pipeline(commands, raise_on_error=raise_on_error)
+        return super().pipeline(commands, raise_on_error=raise_on_error, repeat=repeat)
 
 
 def test_a_server_that_forgets_scripts_again_and_again_runs_them(database: Database, layout: Layout) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -25,11 +25,15 @@ from tellback.contracts.message import new_event_id
 from tellback.guidance.evaluation import BatchEffects, new_evaluation
 from tellback.names import Family
 from tellback.settings import Settings
-from tellback.state.database import Database
+from tellback.state.database import Command, Database
 from tellback.state.evaluation_codec import EvaluationId, LoadedEvaluation
 from tellback.state.evaluations import EvaluationChange, EvaluationCounts, Evaluations, load_each
-from tellback.state.intake import Fenced, Intake, IntakeEntry, Lease
+from tellback.state.intake import Intake
+from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_lease import Fenced, Lease
 from tellback.state.keys import Layout, stream_of
+from tellback.state.script_calls import Arg
+from tellback_workers.loops import consumer_of
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
 from tests.support import providers
@@ -85,6 +89,36 @@ def test_feedback_is_delivered_once(tb: Tellback, consume: Callable[[], None], s
     assert (feedback.summary, feedback.call_index, feedback.prompt_name) == ("Mind the goal.", 2, "p")
     assert prompt.feedback() == []
     assert store.counts(ID) == EvaluationCounts(calls=2, fires=1, delivered=1, expired=0)
+
+
+def test_a_single_event_costs_its_consumer_four_round_trips(
+    tb: Tellback, settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lease and read; load; commit; read nothing and release."""
+    prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[reminder(2)])
+    tb.flush()
+    runtime, shard = Runtime(settings), layout.of("s")
+    runtime.intake("default").ensure_groups()
+    consumer = consumer_of(runtime, "default", Family.EVENTS)
+    assert not consumer.consume(shard, Family.EVENTS)
+    calls(prompt, 1)
+    tb.flush()
+    trips: list[object] = []
+    command, pipeline = Database.command, Database.pipeline
+
+    def counted_command(database: Database, *parts: Arg) -> object:
+        trips.append(parts)
+        return command(database, *parts)
+
+    def counted_pipeline(database: Database, commands: Sequence[Command], **options: bool) -> object:
+        trips.extend([commands] if commands else [])
+        return pipeline(database, commands, **options)
+
+    monkeypatch.setattr(Database, "command", counted_command)
+    monkeypatch.setattr(Database, "pipeline", counted_pipeline)
+    assert not consumer.consume(shard, Family.EVENTS)
+    assert len(trips) == 4
+    assert Evaluations(tb.context.database, shard).counts(ID).calls == 1
 
 
 def test_an_event_counts_once_in_a_batch_across_batches_and_after_a_restart(

@@ -15,7 +15,7 @@ from tellback.cli.metrics_collector import render_metrics
 from tellback.client.turns import Turn
 from tellback.settings import Settings
 from tellback.state import outbox
-from tellback.state.intake import Lease
+from tellback.state.intake_lease import Lease
 from tellback.state.turn_answers import TurnAnswer
 from tellback_workers.runtime import Runtime
 from tests.support.full_outbox import CAP, fill, keys_of

@@ -22,9 +22,11 @@ from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
-from tellback.state.intake import Intake, RawEntry
+from tellback.state.intake import Intake
+from tellback.state.intake_entry import RawEntry
 from tellback.state.keys import Layout, stream_of
 from tests.support.hostile import HOSTILE, hidden, marks_in_a_row
+from tests.support.intake_entries import read_new
 from tests.support.signals import Bench, item, signal
 from tests.support.turns import opened, overdue
 from tests.support.workers import environment
@@ -115,7 +117,7 @@ def _add_letter(database: Database, layout: Layout) -> None:
         database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", raw)
         lease = intake.take_lease(shard, Family.EVENTS, 5)
         assert lease is not None
-        (entry,) = intake.read_new(lease, 1)
+        (entry,) = read_new(intake, lease, 1)
         dead.add(lease, RawEntry(entry.id, entry.raw, 1), raw.decode())
         intake.release(lease)
 

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-import pytest
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
+import pytest
+from redis.exceptions import ResponseError
+
+from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.state.database import Database
-from tellback.state.intake import Intake, Lease
+from tellback.state.intake import Intake
+from tellback.state.intake_lease import Fenced, Lease, Read
 from tellback.state.keys import Layout, Shard, stream_of
+from tests.support.intake_entries import read_new
+from tests.support.lost_replies import lossy_link
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
 
 FAMILY = Family.EVENTS
 
 
-def append(database: Database, shard: Shard, *raws: bytes) -> None:
+def append(database: Database, shard: Shard, *raws: bytes, family: Family = FAMILY) -> None:
     for raw in raws:
-        database.command("XADD", stream_of(shard, FAMILY), "*", "m", raw)
+        database.command("XADD", stream_of(shard, family), "*", "m", raw)
 
 
-def lease_of(intake: Intake, shard: Shard, seconds: float = 5) -> Lease:
-    lease = intake.take_lease(shard, FAMILY, seconds)
+def lease_of(intake: Intake, shard: Shard, seconds: float = 5, family: Family = FAMILY) -> Lease:
+    lease = intake.take_lease(shard, family, seconds)
     assert lease is not None
     return lease
+
+
+def three_of(intake: Intake, shard: Shard) -> list[Lease]:
+    """Leases of streams that are read together: on a cluster, those of one slot."""
+    return [lease_of(intake, shard, family=family) for family in (Family.EVENTS, Family.TURNS, Family.COMMANDS)]
 
 
 def test_each_new_entry_notifies_one_listener_once(database: Database, layout: Layout, intake: Intake) -> None:
@@ -74,7 +89,7 @@ def test_a_successor_reads_what_a_dead_consumer_left_with_its_deliveries(
     shard = layout.shard(0)
     append(database, shard, b"a", b"b")
     lease = lease_of(intake, shard)
-    assert [entry.deliveries for entry in intake.read_new(lease, 10)] == [1, 1]
+    assert [entry.deliveries for entry in read_new(intake, lease, 10)] == [1, 1]
     assert [(entry.raw, entry.deliveries) for entry in intake.read_pending(lease, "0", 1)] == [(b"a", 2)]
     assert [(entry.raw, entry.deliveries) for entry in intake.read_pending(lease, "0", 2)] == [(b"a", 3), (b"b", 2)]
 
@@ -82,30 +97,49 @@ def test_a_successor_reads_what_a_dead_consumer_left_with_its_deliveries(
 def test_large_entries_are_read_a_few_at_a_time(database: Database, layout: Layout, intake: Intake) -> None:
     shard = layout.shard(0)
     append(database, shard, *[b"x" * (2 << 20)] * 30)
-    assert 1 <= len(intake.read_new(lease_of(intake, shard), 500)) <= 10
+    assert 1 <= len(read_new(intake, lease_of(intake, shard), 500)) <= 10
 
 
 def test_what_waits_in_several_streams_is_read_at_once_and_bounded(
     database: Database, layout: Layout, intake: Intake
 ) -> None:
-    first, second, third = (lease_of(intake, layout.shard(n)) for n in range(3))
-    append(database, first.shard, *[b"x" * (1 << 20)] * 30)
-    append(database, third.shard, b"a", b"b", b"c")
-    read = intake.read_waiting([first, second, third], 2)
+    shard = layout.shard(0)
+    first, second, third = leases = three_of(intake, shard)
+    append(database, shard, *[b"x" * (1 << 20)] * 30)
+    append(database, shard, b"a", b"b", b"c", family=third.family)
+    after = intake.last_read(leases)
+    read = intake.read_next(after, 2, 60_000).entries
     assert [(entry.raw, entry.deliveries) for entry in read[third]] == [(b"a", 1), (b"b", 1)]
     assert read.keys() == {first, third}
-    sizes = {len(intake.read_waiting([first, second, third], 500)[first]) for _ in range(2)}
+    sizes = {len(intake.read_next(after, 500, 60_000).entries[first]) for _ in range(2)}
     assert all(1 <= size <= 6 for size in sizes), "a third of the bytes of one read, each"
+    assert intake.read_next(intake.last_read([second]), 500, 10) == Read()
+
+
+def test_a_read_waits_for_the_next_entry_of_any_stream(database: Database, layout: Layout, intake: Intake) -> None:
+    shard = layout.shard(0)
+    leases = three_of(intake, shard)
+    append(database, shard, b"read before, never applied", family=leases[1].family)
+    assert len(read_new(intake, leases[1], 10)) == 1
+    after = intake.last_read(leases)
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(intake.read_next, after, 10, 3_000)
+        wait_until(lambda: b"cmd=xread " in database.command("CLIENT", "LIST"), "the read waits")
+        append(database, shard, b"a", family=leases[2].family)
+        read = reading.result(timeout=30)
+    assert {lease: [entry.raw for entry in raws] for lease, raws in read.entries.items()} == {leases[2]: [b"a"]}
+    assert (read.fenced, read.released) == ([], [])
 
 
 def test_what_waits_is_found_again_in_a_database_that_was_emptied(
     database: Database, layout: Layout, intake: Intake
 ) -> None:
     lease = lease_of(intake, layout.shard(0))
+    after = intake.last_read([lease])
     database.command("DEL", lease.stream)
     append(database, lease.shard, b"a")
-    assert intake.read_waiting([lease], 10) == {}
-    assert [entry.raw for entry in intake.read_waiting([lease], 10)[lease]] == [b"a"]
+    assert intake.read_next(after, 10, 60_000) == Read()
+    assert [entry.raw for entry in intake.read_next(after, 10, 60_000).entries[lease]] == [b"a"]
 
 
 def test_new_entries_are_distinguished_from_read_ones(database: Database, layout: Layout, intake: Intake) -> None:
@@ -114,8 +148,50 @@ def test_new_entries_are_distinguished_from_read_ones(database: Database, layout
     assert not intake.has_new(lease)
     append(database, shard, b"a")
     assert intake.has_new(lease)
-    intake.read_new(lease, 10)
+    read_new(intake, lease, 10)
     assert not intake.has_new(lease)
+
+
+def test_a_stream_is_leased_and_read_in_one_call_unless_entries_are_pending(
+    database: Database, layout: Layout, intake: Intake
+) -> None:
+    """What a dead consumer left is applied first."""
+    shard = layout.shard(0)
+    append(database, shard, b"a", b"b")
+    taken = intake.take_and_read(shard, FAMILY, 5, 1)
+    assert taken is not None
+    assert (taken.pending, [entry.raw for entry in taken.entries]) == (False, [b"a"])
+    assert intake.take_and_read(shard, FAMILY, 5, 1) is None
+    intake.release(taken.lease)
+    again = intake.take_and_read(shard, FAMILY, 5, 1)
+    assert again is not None
+    assert (again.pending, again.entries) == (True, [])
+    assert again.lease.fence > taken.lease.fence
+
+
+def test_a_stream_without_new_entries_is_released_at_the_read(
+    database: Database, layout: Layout, intake: Intake
+) -> None:
+    """An entry that comes after it has a wake-up of its own; one that came before it is read."""
+    shard = layout.shard(0)
+    (lease,) = intake.lease_to_linger([shard], FAMILY, 5)
+    append(database, shard, b"a")
+    assert [entry.raw for entry in intake.read_or_release(lease, 10) or ()] == [b"a"]
+    assert intake.try_mark_pending(shard, FAMILY) == "lingering"
+    assert intake.read_or_release(lease, 10) is None
+    assert intake.try_mark_pending(shard, FAMILY) == "due"
+    assert intake.take_lease(shard, FAMILY, 5) is not None
+
+
+def test_a_lease_on_a_stream_without_a_group_can_be_used(database: Database, layout: Layout, intake: Intake) -> None:
+    """A host that knows only XADD appended to a database that was emptied."""
+    database.command("FLUSHALL")
+    append(database, layout.shard(0), b"a")
+    taken = intake.take_and_read(layout.shard(0), FAMILY, 5, 10)
+    assert taken is not None
+    assert (taken.pending, taken.entries) == (False, [])
+    assert intake.read_or_release(taken.lease, 10) == [], "the groups are created"
+    assert [entry.raw for entry in read_new(intake, taken.lease, 10)] == [b"a"]
 
 
 def test_an_idle_stream_is_one_with_entries_and_neither_consumer_nor_wakeup(
@@ -140,13 +216,46 @@ def test_groups_come_back_after_the_database_was_emptied(database: Database, lay
     assert intake.wait_for_notifications(layout.all, 10) == [(layout.shard(0), FAMILY)]
 
 
-@pytest.mark.xfail(strict=True, reason="no read checks the fence; ops/proofs/intake.pml found it (ORDER)")
 def test_a_consumer_past_its_lease_gets_no_entry(database: Database, layout: Layout, intake: Intake) -> None:
-    """Its commits are fenced, so what it reads is applied after later entries, and only by the next consumer."""
+    """Its commits are fenced, so what it read would be applied after later entries, and only by the next consumer."""
     shard = layout.shard(0)
     past = lease_of(intake, shard)
+    after = intake.last_read([past])
+    append(database, shard, b"pending")
+    assert len(read_new(intake, past, 1)) == 1
     database.command("DEL", past.key)  # it expired while its holder stood still
     holder = lease_of(intake, shard)
     append(database, shard, b"first", b"second")
-    assert intake.read_new(past, 1) == []
-    assert [entry.raw for entry in intake.read_new(holder, 2)] == [b"first", b"second"]
+    with pytest.raises(Fenced):
+        intake.read_or_release(past, 1)
+    assert intake.read_next(after, 1, 60_000) == Read(fenced=[past])
+    with pytest.raises(Fenced):
+        intake.read_pending(past, "0", 1)
+    assert [(entry.raw, entry.deliveries) for entry in intake.read_pending(holder, "0", 1)] == [(b"pending", 2)]
+    assert [entry.raw for entry in read_new(intake, holder, 2)] == [b"first", b"second"]
+
+
+def test_a_read_whose_reply_was_lost_is_not_repeated(
+    redis_server: RedisServer, database: Database, layout: Layout, intake: Intake
+) -> None:
+    """A second read would get later entries, and they would be applied before those of the first."""
+    shard = layout.shard(0)
+    lease = lease_of(intake, shard)
+    append(database, shard, b"a", b"b", b"c", b"d")
+    with lossy_link(redis_server.port) as link, closing(Database(link.url)) as far:
+        reader = Intake(far, layout)
+        assert [entry.raw for entry in read_new(reader, lease, 1)] == [b"a"]
+        reads = (lambda: reader.read_or_release(lease, 1), lambda: reader.read_next({lease: b"0-0"}, 1, 10))
+        for read in reads:
+            link.losing = link.once = True
+            with pytest.raises(Unavailable):
+                read()
+            reader.last_read([lease])  # connects again
+    assert [entry.raw for entry in intake.read_pending(lease, "0", 10)] == [b"a", b"b", b"c"]
+
+
+def test_a_wait_that_redis_refuses_is_an_error(layout: Layout, intake: Intake) -> None:
+    """A read that did not wait would be made again at once, and again."""
+    lease = lease_of(intake, layout.shard(0))
+    with pytest.raises(ResponseError, match="Invalid stream ID"):
+        intake.read_next({lease: b"no id"}, 10, 10)

@@ -6,8 +6,10 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 import pytest
 
+from tellback.contracts.commands import CommandRecord
 from tellback.state.database import Database
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_losses import MAX_ATTEMPTS
@@ -16,7 +18,7 @@ from tellback.state.keys import Layout
 from tellback.state.records import CAP, Records
 from tellback.state.script_calls import Script
 from tellback_workers.lease_heartbeat import LeaseHeartbeat, LeaseTimes
-from tests.support.jobs import AUTHOR, Queue, ended
+from tests.support.jobs import AUTHOR, Queue, ended, submission
 from tests.support.waiting import wait_until
 
 
@@ -86,6 +88,39 @@ def test_an_empty_queue_leaves_nothing_behind(jobs: Jobs, queue: Queue, database
         pass
     names = {key.partition(b"}:")[2].partition(b":")[0] for key in database.command("KEYS", "tb:*")}
     assert not names & {b"jobs", b"joborder", b"pools"}
+
+
+def test_a_full_queue_refuses_commands_with_a_record(jobs: Jobs, queue: Queue, records: Records) -> None:
+    """They are neither lost nor kept waiting, and the queues of other hosts take theirs."""
+    queue.put_all([submission("s", f"c{number}") for number in range(5)], queue_max=3)
+    queue.put_all([submission("s", "of-h", host="h")], queue_max=3)
+    found = {record.command_id: record for record in records.last("s")}
+    assert found.keys() == {"c3", "c4"}
+    assert all(
+        record.exit_code is None and "TELLBACK_COMMAND_QUEUE_MAX" in (record.error or "") for record in found.values()
+    )
+    assert [taken(jobs).command_id for _ in range(3)] == ["c0", "c1", "c2"]
+    assert take(jobs) is None
+    assert take(jobs, pool="h") is not None
+
+
+def test_a_queue_accepts_commands_after_it_was_full(jobs: Jobs, queue: Queue, records: Records) -> None:
+    """The cap counts what waits, not what was submitted or runs."""
+    for number in range(9):
+        queue.put_all([submission("s", f"c{number}")], queue_max=1)
+        assert taken(jobs).command_id == f"c{number}"
+    assert records.last("s") == []
+
+
+def test_a_full_queue_treats_known_commands_as_before(jobs: Jobs, queue: Queue, records: Records) -> None:
+    """A queued command that is submitted twice stays queued, and a cancelled one gets the record of that."""
+    jobs.cancel(submission("s", "gone"), AUTHOR)
+    queue.put_all([submission("s", "queued")], queue_max=1)
+    queue.put_all([submission("s", "queued"), submission("s", "gone")], queue_max=1)
+    assert [(record.command_id, record.error) for record in records.last("s")] == [
+        ("gone", "cancelled before it started")
+    ]
+    assert taken(jobs).command_id == "queued"
 
 
 def test_two_workers_never_lease_the_same_command(jobs: Jobs, queue: Queue) -> None:
@@ -303,3 +338,18 @@ def test_pools_that_nobody_touches_are_found_once(jobs: Jobs, queue: Queue) -> N
     found = jobs.idle_pools(0, 10)
     assert sorted((pool, queued) for _, pool, queued in found) == [(ANY_POOL, 1), ("h", 2)]
     assert jobs.idle_pools(0, 10) == []
+
+
+def test_a_list_of_records_that_somebody_made_long_holds_nobody_up(
+    database: Database, layout: Layout, queue: Queue, records: Records
+) -> None:
+    """A host may write its team's keys by itself. Evicting 30,000 records one by one took over 5 s."""
+    key = layout.shard(0).key("records", "s")
+    failed = msgspec.json.encode(CommandRecord(command_id="c", session="s", command=["false"], exit_code=1))
+    for _ in range(30):
+        database.command("RPUSH", key, *([failed] * 1_000))
+    start = time.monotonic()
+    queue.put("s", "last", "refused")
+    assert time.monotonic() - start < 2.0
+    assert len(records.last("s")) == 200
+    assert records.last("s", 1)[0].command_id == "last"

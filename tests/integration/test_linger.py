@@ -19,7 +19,9 @@ from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
-from tellback.state.intake import Intake, IntakeEntry, Lease, committed
+from tellback.state.intake import Intake
+from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_lease import Lease, committed
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback_workers import linger as module
 from tellback_workers.app import config
@@ -28,6 +30,7 @@ from tellback_workers.linger import MAX_BUSY_CHECKS, Lingerer, QueuePressure
 from tellback_workers.wakeups import next_messages
 from tests.support.acknowledge import acknowledge
 from tests.support.clocks import later
+from tests.support.intake_entries import read_new
 from tests.support.tool_calls import calls
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
@@ -196,7 +199,7 @@ def test_what_a_dead_consumer_left_is_applied_first(bench: LingerBench, layout: 
     bench.append(0, "left", "fresh")
     lease = bench.intake.take_lease(layout.shard(0), FAMILY, 60)
     assert lease is not None
-    assert len(bench.intake.read_new(lease, 1)) == 1
+    assert len(read_new(bench.intake, lease, 1)) == 1
     bench.intake.release(lease)
     with bench.attending():
         wait_until(lambda: len(bench.recorder.tools) == 2, "both are applied")
@@ -210,7 +213,7 @@ def test_a_stream_whose_recovery_takes_long_is_given_up_before_new_entries_are_r
     bench.append(0, "left", "left too", "fresh")
     lease = bench.intake.take_lease(layout.shard(0), FAMILY, 60)
     assert lease is not None
-    assert len(bench.intake.read_new(lease, 2)) == 2
+    assert len(read_new(bench.intake, lease, 2)) == 2
     bench.intake.release(lease)
     bench.recorder.when_applied = lambda: later(monkeypatch, 2)  # of a lease of five seconds
     assert bench.linger(idle_seconds=1) == [layout.shard(0)]

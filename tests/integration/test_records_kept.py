@@ -24,7 +24,7 @@ class Session:
     def __init__(self, database: Database) -> None:
         layout = Layout("default", 1)
         self._jobs = Jobs(database, layout)
-        self._queue = Queue(database, layout, self._jobs)
+        self._queue = Queue(database, layout)
         self._records = Records(database, layout)
 
     def end(self, id_: str, exit_code: int | None, parent: str | None = None, text: str = "") -> None:

@@ -21,8 +21,10 @@ from tellback.settings import Settings
 from tellback.state import banks
 from tellback.state.database import Database
 from tellback.state.embeddings import EmbeddingCache
-from tellback.state.intake import Fenced, IntakeEntry
+from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_lease import Fenced
 from tellback.state.keys import Layout, stream_of
+from tests.support.intake_entries import read_new
 from tests.support.signals import Angles, Bench, item, recall, serving, signal
 from tests.support.waiting import wait_until
 
@@ -147,7 +149,7 @@ def test_a_fenced_consumer_answers_no_recall(tb: Tellback, bench: Bench) -> None
     tb.flush()
     lease = bench.lease("b", Family.RECALLS)
     entries = [
-        IntakeEntry(raw.id, decode(raw.raw or b"", Family.RECALLS), 1) for raw in bench.intake.read_new(lease, 9)
+        IntakeEntry(raw.id, decode(raw.raw or b"", Family.RECALLS), 1) for raw in read_new(bench.intake, lease, 9)
     ]
     bench.intake.release(lease)
     bench.lease("b", Family.RECALLS)

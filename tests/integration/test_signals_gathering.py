@@ -18,7 +18,8 @@ from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.signals.matching import Vectors
 from tellback.state.embeddings import Encoders
-from tellback.state.intake import Fenced, Intake, Lease
+from tellback.state.intake import Intake
+from tellback.state.intake_lease import Fenced, Lease
 from tellback.state.keys import Layout, stream_of
 from tests.support.signals import Angles, Bench, item
 from tests.support.waiting import wait_until

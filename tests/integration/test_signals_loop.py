@@ -16,7 +16,8 @@ from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.embeddings import Encoders
-from tellback.state.intake import Fenced, Intake
+from tellback.state.intake import Intake
+from tellback.state.intake_lease import Fenced
 from tellback.state.keys import Layout
 from tests.support.lost_tail import restore, snapshot
 from tests.support.signals import Angles, Bench, counted, item, recall, signal

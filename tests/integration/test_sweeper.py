@@ -47,7 +47,7 @@ def sweeps(tb: Tellback) -> SweepClaims:
 
 def test_a_worker_sweeps_when_nobody_has(tb: Tellback, runtime: Runtime) -> None:
     turn = overdue(tb)
-    assert StandInSweeper(runtime).sweep_if_silent(TEAM) == SILENT_PERIODS * runtime.settings.beat_period
+    assert 0 < StandInSweeper(runtime).sweep_if_silent(TEAM) <= SILENT_PERIODS * runtime.settings.beat_period
     assert state(turn) == "fallback"
 
 

@@ -29,13 +29,14 @@ from tellback.contracts.codec import decode
 from tellback.errors import InvalidInput, Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
-from tellback.state.intake import IntakeEntry
+from tellback.state.intake_entry import IntakeEntry
 from tellback.state.turns import Turns
 from tellback.turns.fallback_text import BUSY_KEY, LIMIT_KEYS
 from tellback_workers.loops.turns import TurnsLoop
 from tellback_workers.runtime import Runtime
 from tests.support import systems
 from tests.support.examples import examples
+from tests.support.intake_entries import read_new
 from tests.support.leaking import TEXTS, Blurts, leaks, shown
 from tests.support.turns import delivered_now, opened, overdue, sent, state, swept
 from tests.support.waiting import wait_until
@@ -53,7 +54,7 @@ def apply(tb: Tellback, runtime: Runtime, *, deliveries: int = 1, **settings: An
     for shard in tb.context.layout.all:
         lease = intake.take_lease(shard, Family.TURNS, 5)
         assert lease is not None
-        raws = intake.read_new(lease, 100)
+        raws = read_new(intake, lease, 100)
         loop.apply(lease, [IntakeEntry(raw.id, decode(raw.raw or b"", Family.TURNS), deliveries) for raw in raws])
         intake.release(lease)
 

@@ -9,10 +9,13 @@ from tellback import OutgoingResponse, Tellback
 from tellback.contracts.codec import decode
 from tellback.contracts.turns import TurnFinished
 from tellback.names import Family
-from tellback.state.intake import Fenced, Intake, IntakeEntry, Lease
+from tellback.state.intake import Intake
+from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_lease import Fenced, Lease
 from tellback.state.turn_answers import TurnAnswer
 from tellback_workers.loops.turns import TurnsLoop
 from tellback_workers.runtime import Runtime
+from tests.support.intake_entries import read_new
 from tests.support.turns import HELLO, fallback_was, opened, overdue, sent, state, store, swept, view
 
 
@@ -34,7 +37,7 @@ def published(tb: Tellback, runtime: Runtime, *facts: TurnFinished) -> tuple[Int
         lease,
         [
             IntakeEntry(raw.id, decode(raw.raw or b"", Family.TURNS), raw.deliveries)
-            for raw in intake.read_new(lease, 100)
+            for raw in read_new(intake, lease, 100)
         ],
     )
 

@@ -23,7 +23,6 @@ from tellback import Settings, Tellback
 from tellback.commands.record import RecordFile
 from tellback.contracts.commands import CommandRecord
 from tellback.state.database import Database
-from tellback.state.jobs import Jobs
 from tellback.state.team import open_layout
 from tests.support.jobs import Queue
 from tests.support.redis_server import RedisServer
@@ -117,7 +116,7 @@ def test_a_redis_that_stops_while_it_is_open_is_shown_and_asked_again(tmp_path: 
     with RedisServer.start(tmp_path) as server, closing(Database(server.url)) as database:
         settings = Settings(redis_url=server.url, shards=1)
         layout = open_layout(database, settings.team, settings.shards)
-        queue = Queue(database, layout, Jobs(database, layout))
+        queue = Queue(database, layout)
         queue.put("s1", refusal="first-reason")
         with terminal(settings, "s1") as seen:
             wait_until(lambda: seen.shows("first-reason"), "the record is shown", timeout=20)
@@ -140,7 +139,7 @@ def test_it_ends_while_redis_is_away(tmp_path: Path) -> None:
     with RedisServer.start(tmp_path) as server, closing(Database(server.url)) as database:
         settings = Settings(redis_url=server.url, shards=1)
         layout = open_layout(database, settings.team, settings.shards)
-        Queue(database, layout, Jobs(database, layout)).put("s1", refusal="first-reason")
+        Queue(database, layout).put("s1", refusal="first-reason")
         with terminal(settings, "s1") as seen:
             wait_until(lambda: seen.shows("first-reason"), "the record is shown", timeout=20)
             server.pause()

@@ -21,6 +21,7 @@ from tellback.state.job_keys import ANY_POOL
 from tellback.state.records import Records
 from tests.simulation.fleet import QUEUES, Fleet
 from tests.simulation.leases import Leases
+from tests.simulation.scheduler import Process
 from tests.simulation.signals import BANK, QUERIES, Letters, stored_scores
 from tests.simulation.world import World
 
@@ -30,7 +31,8 @@ BATCHES = 3
 SESSIONS = tuple(EvaluationId(f"s{number}", "p", "e") for number in range(3))
 RUNNING = 12.0  # seconds of the command that runs when Redis becomes full
 ANSWER_WITHIN = 20.0  # seconds; an answer of which Redis did not hear is a fallback then, still with a full Redis
-FULL_SECONDS = 90.0
+FULL_SECONDS = 180.0
+HARMS = 2  # deaths and freezes of workers while Redis is full: each may hold a lease of signals for half a minute
 RESCUED = (Family.EVENTS, Family.TURNS, Family.SIGNALS, Family.COMMANDS)
 
 
@@ -58,24 +60,30 @@ class ExhaustionScenario:
         world, scheduler, fleet = self.world, self.world.scheduler, self.fleet
         host = scheduler.process("host")
         tb = world.client(host)
+        # A lease whose reply is lost ends with a sweep, of which there is none yet: the command would never run.
+        fault, world.network.fault = world.network.fault, 0.0
         submitting = scheduler.spawn(host, lambda: self._submit(tb, RUNNING), "submitting")
         fleet.add_pool_process("runner", ("commands",))
         while not submitting.done or not fleet.executions:
             self._wake_runner()
             scheduler.sleep(1)
+        world.network.fault = fault
         filling = scheduler.spawn(host, lambda: self._fill(tb), "filling")
         while not filling.done:
             scheduler.sleep(0.1)
         world.database.command("CONFIG", "SET", "maxmemory", 1)
         fleet.broker.away = True
-        fleet.add_main_process("main0", families=RESCUED)
-        if world.choices.chance(0.5, "a second worker"):
-            fleet.add_main_process("main1", families=RESCUED)
+        workers = 1 + world.choices.pick(2, "a second worker")
+        mains = [fleet.add_main_process(f"main{number}", families=RESCUED) for number in range(workers)]
+        harms = HARMS
         refused = scheduler.spawn(host, lambda: self._work_while_full(tb), "refused")
         end = scheduler.now + FULL_SECONDS
         try:
             while (self._left() or not refused.done) and scheduler.now < end:
                 scheduler.sleep(1)
+                if harms and world.choices.chance(0.1, "harm while full"):
+                    harms -= 1
+                    self._harm(mains)
             assert not self._left(), f"still there after {FULL_SECONDS:g} s with a full Redis: {self._left()}"
             assert refused.done, "a call still waits for a full Redis"
         finally:
@@ -96,6 +104,15 @@ class ExhaustionScenario:
         assert not self._left(), f"still there though there is room: {self._left()}"
         assert not self._unrecorded(), f"without a record: {self._unrecorded()}"
         self._check()
+
+    def _harm(self, mains: list[Process]) -> None:
+        """Kill a worker, whose supervisor starts another, or freeze it beyond its lease."""
+        victim = self.world.choices.pick(len(mains), "process")
+        if self.world.choices.chance(0.5, "death"):
+            self.world.scheduler.kill(mains[victim])
+            mains[victim] = self.fleet.add_main_process(f"{mains[victim].name}+", families=RESCUED)
+        else:
+            self.world.scheduler.freeze(mains[victim], self.world.choices.between(0.0, 20.0, "freeze"))
 
     # What the host does.
 

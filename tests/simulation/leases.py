@@ -12,7 +12,8 @@ from typing import Any
 from unittest import mock
 
 from tellback.names import Family
-from tellback.state.intake import Intake, Lease
+from tellback.state.intake import Intake
+from tellback.state.intake_lease import Lease, Taken
 from tellback.state.keys import Shard
 from tellback.state.steady import steady_now
 from tellback_workers.lease_heartbeat import LeaseTimes
@@ -46,12 +47,12 @@ class Leases:
         Raises:
             AssertionError: after the run, if a check failed in it.
         """
-        take, linger = Intake.take_lease, Intake.lease_to_linger
+        take, linger = Intake.take_and_read, Intake.lease_to_linger
 
-        def taken(intake: Intake, shard: Shard, family: Family, seconds: float) -> Lease | None:
-            lease = take(intake, shard, family, seconds)
-            self.note(lease)
-            return lease
+        def taken(intake: Intake, shard: Shard, family: Family, seconds: float, count: int) -> Taken | None:
+            found = take(intake, shard, family, seconds, count)
+            self.note(found and found.lease)
+            return found
 
         def lingering(intake: Intake, shards: Sequence[Shard], family: Family, seconds: float) -> list[Lease]:
             leases = linger(intake, shards, family, seconds)
@@ -60,7 +61,7 @@ class Leases:
             return leases
 
         stand_ins: list[Any] = [
-            mock.patch.object(Intake, "take_lease", taken),
+            mock.patch.object(Intake, "take_and_read", taken),
             mock.patch.object(Intake, "lease_to_linger", lingering),
         ]
         self.world.checks.append(self.check)

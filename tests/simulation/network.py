@@ -41,9 +41,9 @@ class Network:
         if me in self.waiting:
             self.waiting.remove(me)
 
-    def trip(self, timeout: float, send: Callable[[], Any]) -> Any:
+    def trip(self, timeout: float, send: Callable[[], Any], *, repeat: bool = True) -> Any:
         """Run one round trip, and wake those who wait in blocking commands."""
-        reply = self._trip(timeout, send)
+        reply = self._trip(timeout, send, repeat=repeat)
         waiting, self.waiting = self.waiting, []
         for task in waiting:
             self.scheduler.wake(task)
@@ -53,7 +53,7 @@ class Network:
         """Run one round trip on behalf of a blocking command."""
         return self._trip(timeout, send)
 
-    def _trip(self, timeout: float, send: Callable[[], Any]) -> Any:
+    def _trip(self, timeout: float, send: Callable[[], Any], *, repeat: bool = True) -> Any:
         self.scheduler.yield_turn()
         if self.away:
             self.scheduler.sleep(min(timeout, 0.2))
@@ -73,7 +73,7 @@ class Network:
             self.scheduler.sleep(timeout)
             raise Unavailable("simulated: time-out")
         reply = self._answered(send)
-        if kind == "reply lost":
+        if kind == "reply lost" or (kind == "reply lost, sent again" and not repeat):
             raise Unavailable("simulated: connection reset")
         self.scheduler.sleep(delay)
         return self._answered(send) if kind == "reply lost, sent again" else reply
@@ -139,11 +139,16 @@ class SimulatedDatabase(Database):
             return self._poll(float(parts[at + 1]) / 1000, (*parts[:at], *parts[at + 2 :]))
         return self.pipeline([parts])[0]
 
-    def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
+    def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True, repeat: bool = True) -> list[Any]:
         if not commands:
             return []
+        if "BLOCK" in commands[0]:  # it waits; the others follow at once
+            waited = self.command(*commands[0])
+            return [waited, *self.pipeline(commands[1:], raise_on_error=raise_on_error, repeat=repeat)]
         send = super().pipeline
-        replies: list[Any] = self._network.trip(self._timeout, lambda: send(commands, raise_on_error=raise_on_error))
+        replies: list[Any] = self._network.trip(
+            self._timeout, lambda: send(commands, raise_on_error=raise_on_error), repeat=repeat
+        )
         return replies
 
     def blocking(self, seconds: float, *parts: Arg) -> Any:

@@ -85,7 +85,9 @@ class SteppedServer(RedisServer):
 
     def step_to(self, seconds: int) -> None:
         """Set the server's clock so far from the host's."""
-        self._offset.write_text(f"{seconds:+d}\n")
+        whole = self._offset.with_suffix(".new")  # renamed, since the server may read while the file is written
+        whole.write_text(f"{seconds:+d}\n")
+        whole.replace(self._offset)
 
 
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Entries of the turns' intake as a consumer reads them, without Celery."""
+"""Entries of an intake as a consumer reads them, without Celery."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from collections.abc import Callable
 from tellback import Tellback
 from tellback.contracts.codec import decode
 from tellback.names import Family
-from tellback.state.intake import IntakeEntry, Lease
+from tellback.state.intake import Intake
+from tellback.state.intake_entry import IntakeEntry, RawEntry
+from tellback.state.intake_lease import Lease
 from tellback_workers.runtime import Runtime
+
+
+def read_new(intake: Intake, lease: Lease, count: int) -> list[RawEntry]:
+    """New entries of a stream; if there are none, it is released."""
+    return intake.read_or_release(lease, count) or []
 
 
 def published(
@@ -22,6 +29,7 @@ def published(
     lease = intake.take_lease(tb.context.layout.of_turn("chat", conversation), Family.TURNS, 60)
     assert lease is not None
     entries = [
-        IntakeEntry(raw.id, decode(raw.raw or b"", Family.TURNS), raw.deliveries) for raw in intake.read_new(lease, 100)
+        IntakeEntry(raw.id, decode(raw.raw or b"", Family.TURNS), raw.deliveries)
+        for raw in read_new(intake, lease, 100)
     ]
     return lease, entries

@@ -26,8 +26,8 @@ class Interrupted(Database):
         self._after([parts])
         return reply
 
-    def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True) -> list[Any]:
-        replies = super().pipeline(commands, raise_on_error=raise_on_error)
+    def pipeline(self, commands: Sequence[Command], *, raise_on_error: bool = True, repeat: bool = True) -> list[Any]:
+        replies = super().pipeline(commands, raise_on_error=raise_on_error, repeat=repeat)
         self._after(commands)
         return replies
 

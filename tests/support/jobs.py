@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from tellback.commands.record import record_without_run
@@ -10,8 +12,10 @@ from tellback.contracts.message import new_event_id
 from tellback.names import Family
 from tellback.state.audit import Author
 from tellback.state.database import Database
-from tellback.state.intake import Intake, IntakeEntry
-from tellback.state.jobs import JobLease, Jobs
+from tellback.state.intake import Intake
+from tellback.state.intake_entry import IntakeEntry
+from tellback.state.job_submissions import enqueue, enqueueing
+from tellback.state.jobs import JobLease
 from tellback.state.keys import Layout
 
 AUTHOR = Author("alice@test", "not needed any more")
@@ -20,20 +24,27 @@ AUTHOR = Author("alice@test", "not needed any more")
 class Queue:
     """Queues commands in the first shard."""
 
-    def __init__(self, database: Database, layout: Layout, jobs: Jobs) -> None:
-        self._db, self._jobs, self._layout = database, jobs, layout
+    def __init__(self, database: Database, layout: Layout) -> None:
+        self._db = database
         lease = Intake(database, layout).take_lease(layout.shard(0), Family.COMMANDS, 300)
         assert lease is not None
         self._lease = lease
 
     def put(self, session: str, command_id: str | None = None, refusal: str | None = None, **fields: object) -> str:
-        event_id = new_event_id()
-        plain = {"type": "CommandSubmitted", "event_id": event_id, "command_id": command_id or event_id}
-        submitted = msgspec.convert(plain | {"session": session, "argv": ["true"]} | fields, CommandSubmitted)
-        assert (
-            self._db.run(self._jobs.enqueue(self._lease, IntakeEntry("1-1", submitted, 1), submitted, refusal)) == b"ok"
-        )
+        submitted = submission(session, command_id, **fields)
+        entry = IntakeEntry("1-1", submitted, 1)
+        assert self._db.run(enqueueing(self._lease, entry, submitted, refusal, 10_000)) == b"ok"
         return submitted.command_id
+
+    def put_all(self, submissions: Sequence[CommandSubmitted], queue_max: int) -> None:
+        enqueue(self._db, self._lease, [(IntakeEntry("1-1", each, 1), each) for each in submissions], queue_max)
+
+
+def submission(session: str, command_id: str | None = None, **fields: object) -> CommandSubmitted:
+    """A submission of `true`, with a new id unless one is given."""
+    event_id = new_event_id()
+    plain = {"type": "CommandSubmitted", "event_id": event_id, "command_id": command_id or event_id}
+    return msgspec.convert(plain | {"session": session, "argv": ["true"]} | fields, CommandSubmitted)
 
 
 def ended(lease: JobLease, exit_code: int | None = 0) -> CommandRecord:

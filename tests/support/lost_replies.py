@@ -11,11 +11,11 @@ from tests.support.redis_server import free_port
 
 
 class LossyLink:
-    """What stands between a client and the server; `losing` may be changed at any time."""
+    """What stands between a client and the server; `losing` may be changed at any time, `once` ends it."""
 
     def __init__(self, url: str, port: int) -> None:
         self.url = url
-        self.losing = False
+        self.losing = self.once = False
         self.lost = 0
         self._port = port
 
@@ -26,6 +26,7 @@ class LossyLink:
             while data := server.recv(1 << 16):
                 if self.losing:
                     self.lost += 1
+                    self.losing = not self.once
                     line.shutdown(socket.SHUT_RDWR)
                     return
                 line.sendall(data)

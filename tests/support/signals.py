@@ -20,12 +20,14 @@ from tellback.names import Family
 from tellback.settings import Settings
 from tellback.signals.matching import Vectors
 from tellback.state.dead_letters import DeadLetters
-from tellback.state.intake import IntakeEntry, Lease
+from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_lease import Lease
 from tellback.state.keys import Layout
 from tellback_workers.consumer import Consumer, Loop
 from tellback_workers.loops.recalls import RecallsLoop
 from tellback_workers.loops.signals import SignalsLoop
 from tellback_workers.runtime import Runtime
+from tests.support.intake_entries import read_new
 
 TEAM = "default"
 
@@ -107,7 +109,7 @@ class Bench:
         return lease
 
     def read(self, lease: Lease) -> list[IntakeEntry]:
-        raws = self.intake.read_new(lease, 100)
+        raws = read_new(self.intake, lease, 100)
         return [IntakeEntry(raw.id, decode(raw.raw or b"", lease.family), raw.deliveries) for raw in raws]
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ from tellback.state.evaluation_codec import (
     new_version,
     state_size,
 )
-from tellback.state.intake import Lease
+from tellback.state.intake_lease import Lease
 from tellback.state.keys import Layout
 
 LEASE = Lease(Layout("default", 4).shard(0), Family.EVENTS, 1)

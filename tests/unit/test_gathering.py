@@ -16,7 +16,7 @@ from tellback.embedding.batching import BatchedEncoder, Row
 from tellback.embedding.encoder import RETRY_SECONDS
 from tellback.errors import Unavailable
 from tellback.signals.matching import Vectors
-from tellback.state.intake import Fenced
+from tellback.state.intake_lease import Fenced
 from tests.support.waiting import wait_until
 
 
@@ -174,7 +174,7 @@ def test_who_waits_keeps_what_he_holds_and_stops_when_he_cannot(
     def keep() -> None:
         kept.append(1)
         if len(kept) == 3:
-            raise Fenced("passed on")
+            raise Fenced
 
     with pytest.raises(Fenced):
         asking.gathering.encode(["a"], keep=keep)
