@@ -104,9 +104,9 @@ def leases_by_the_wall_clock() -> Generator[None]:
     """Fault 7: leases end by the server's clock, whatever steps it makes."""
 
     def stepped(text: str) -> str:
-        return text.replace("return math.max(now - tonumber(known[1] or 0), last), last", "return now, now").replace(
-            "return tonumber(last or now_ms())", "return now_ms()"
-        )
+        for steady in ("return math.max(now - tonumber(known[1]), last), last", "return math.max(now, reached), 0"):
+            text = text.replace(steady, "return now, now")
+        return text.replace("return tonumber(last or now_ms())", "return now_ms()")
 
     def observe(database: Any, shards: Any, *_: Any) -> list[Observed]:
         return [Observed(database.now_ms(), 1 << 40) for _ in shards]
@@ -172,6 +172,13 @@ def unobserved_clock_believed() -> Generator[None]:
 
 
 @contextmanager
+def first_times_forgotten() -> Generator[None]:
+    """No time is kept before the first observation: a turn opened then waits for as long as a step back."""
+    with _scripts(lambda text: text.replace("if now > reached then", "if false then")):
+        yield
+
+
+@contextmanager
 def clusters_of_a_lost_tail_kept() -> Generator[None]:
     """A worker goes on with the query clusters that it began in a second of writes that Redis has lost."""
 
@@ -196,6 +203,7 @@ PUT_BACK: dict[str, tuple[str, Callable[[], Any]]] = {
     "fallback beside an answer": ("turns", fallback_beside_an_answer),
     "claimed within the lease of another": ("outbox", claimed_within_the_lease_of_another),
     "unobserved clock believed": ("turns", unobserved_clock_believed),
+    "first times forgotten": ("turns", first_times_forgotten),
     "clusters of a lost tail kept": ("lost-tail", clusters_of_a_lost_tail_kept),
     "stored beside the loss": ("commands", stored_beside_the_loss),
     "left running by a frozen worker": ("commands", left_running_by_a_frozen_worker),

@@ -88,17 +88,9 @@ class TurnsScenario:
             partial(scheduler.kill, host),
             lambda: scheduler.freeze(host, world.choices.between(0.0, 10.0, "freeze of a host")),
             partial(self._replace_main, main),
-            self._step_clock,
+            lambda: world.step_clock(world.choices.between(-STEP, STEP, "step")),
         ]
         harms[world.choices.pick(len(harms), "harm")]()
-
-    def _step_clock(self) -> None:
-        """Step the server's clock, once each shard was observed: nobody can count an earlier step."""
-        world = self.world
-        clocks = [shard.key("clock") for shard in world.layout.all]
-        while not all(world.database.command("HEXISTS", clock, "last") for clock in clocks):
-            world.scheduler.sleep(0.5)
-        world.step_clock(world.choices.between(-STEP, STEP, "step"))
 
     def _replace_main(self, main: list[Process]) -> None:
         self.world.scheduler.kill(main[0])

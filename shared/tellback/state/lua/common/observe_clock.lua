@@ -4,7 +4,8 @@
 -- host's record holds its last observation: the offset (server's clock less its own), its own clock, the skew at that
 -- time, the number of the observation, and 1 while the host is in doubt. Numbers order the observations because times
 -- cannot: between a step back and its counting, the steady time is behind. Steps that others have counted since are
--- subtracted, so the second observer of a step finds none.
+-- subtracted, so the second observer of a step finds none. A host without a record knows of a step back only that time
+-- did not go back: it counts the step but for the time since the last observation, which a host with a record adds.
 -- keys: observations
 -- args:
 --   host str: field of the observing host; '' if the round trip was too slow to measure, and nothing is compared
@@ -29,10 +30,10 @@ local function int(number)
   return string.format('%.0f', number)
 end
 
-local known = redis.call('HMGET', key_observations, 'skew', 'last', 'since', host, 'most')
+local known = redis.call('HMGET', key_observations, 'skew', 'last', 'since', host, 'most', 'reached')
 local skew, last, since = tonumber(known[1] or 0), tonumber(known[2]), tonumber(known[3] or 0)
 local offset, step, newest = server - boot, 0, host ~= ''
-local was = known[4] and cjson.decode(known[4])
+local was, reached = known[4] and cjson.decode(known[4]), last or tonumber(known[6] or 0) -- see lib/steady
 if was then
   newest = boot >= was[2] -- otherwise another process of that host observed after this measurement
   local moved = (offset - was[1]) - (skew - was[3])
@@ -50,6 +51,9 @@ if was then
       end
     end
   end
+elseif reached - (now - skew) > tonumber(arg_step_ms) then
+  step = now - skew - reached
+  skew = skew + step
 end
 local silent = host ~= '' and arg_stands_in == '1' and last and now - skew - last > UNOBSERVED_MS
 local doubtful = silent and (not was or (was[5] and boot - was[2] < UNOBSERVED_MS))
@@ -64,6 +68,7 @@ if newest and not (doubtful and was) then
     .. (doubtful and ',1]' or ']')
   redis.call('HSET', key_observations, host, record)
 end
+redis.call('HDEL', key_observations, 'reached')
 local surplus = redis.call('HLEN', key_observations) - 5 - tonumber(arg_hosts)
 if surplus > 0 then -- evict the one that observed longest ago; each call adds at most one
   local hosts, oldest, at = redis.call('HGETALL', key_observations), nil, math.huge
