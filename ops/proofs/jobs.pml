@@ -6,7 +6,7 @@ STEP renew       lua/commands/renew_job.lua tellback.state.jobs:Jobs.renew tellb
 STEP finish      lua/commands/finish_job.lua tellback.state.jobs:Jobs.finish
 STEP lose        lua/commands/mark_job_lost.lua tellback.state.jobs:Jobs.mark_lost
 STEP give_up     lua/commands/mark_job_lost.lua tellback.state.jobs:Jobs.give_up
-STEP find_overdue  tellback.state.jobs:Jobs.overdue tellback_workers.jobs:sweep_jobs
+STEP find_overdue  tellback.state.jobs:Jobs.overdue tellback_workers.sweep_jobs:sweep_jobs
 STEP cancel      lua/commands/cancel_job.lua tellback.state.jobs:Jobs.cancel
 STEP start       tellback_workers.jobs:JobWorker tellback_workers.lease_heartbeat:LeaseTimes tellback.commands.supervisor:CommandSupervisor
 

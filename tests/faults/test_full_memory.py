@@ -19,6 +19,7 @@ from tellback.state.database import RedisFull
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
 from tellback.state.keys import stream_of
+from tellback.state.records import Records
 from tests.support.keyleaks import undeclared
 from tests.support.processes import tree_of
 from tests.support.redis_server import RedisServer
@@ -175,6 +176,38 @@ def test_a_worker_that_begins_in_a_full_redis_empties_it(tb: Tellback, settings:
         workers.wait_ready()
     finally:
         workers.stop()
+
+
+def test_the_record_of_a_dead_worker_needs_no_broker(tb: Tellback, settings: Settings, tmp_path: Path) -> None:
+    """The message of the sweep that writes it is refused; what is to run again does so when there is room."""
+    flag = tmp_path / "flag"
+    waits = ["sh", "-c", f"while [ ! -e {flag} ]; do sleep 0.05; done; echo done"]
+    with (
+        running(settings, tmp_path, "commands,commands.alpha") as runner,
+        running(settings, tmp_path, "events,turns,sweeps") as loops,
+    ):
+        once = tb.submit(waits, session="job", timeout=100)
+        again = tb.submit(waits, session="job", timeout=100, on_lost="retry")
+        tb.flush()
+        running_jobs = tb.context.layout.of("job").key("running")
+        wait_until(lambda: tb.context.database.command("ZCARD", running_jobs) == 2, "the commands run", timeout=20)
+        tb.context.database.command("CONFIG", "SET", "maxmemory", 1)
+        runner.kill()
+        record = once.wait(timeout=60)
+        assert (record.exit_code, record.error is None) == (None, False)
+        kept = Records(tb.context.database, tb.context.layout)
+        wait_until(lambda: len(kept.last("job")) == 2, "the other one has its record too", timeout=60)
+        assert int(tb.context.database.command("CONFIG", "GET", "maxmemory")[1]) == 1, "Redis is full all the while"
+        assert loops.processes[0].poll() is None
+        flag.touch()
+        tb.context.database.command("CONFIG", "SET", "maxmemory", 0)
+        runner.start()
+        tb.submit(
+            ["true"], session="job"
+        )  # its wake-up serves both; beat, of which there is none, repeats refused ones
+        last = again.wait(timeout=60)
+        assert (last.exit_code, last.attempt, last.parent_command_id) == (0, 2, again.command_id)
+        wait_until(lambda: len(kept.last("job")) == 4, "one record each", timeout=30)
 
 
 def test_a_broker_that_is_away_keeps_nothing_waiting(tmp_path: Path) -> None:

@@ -12,10 +12,15 @@ from tellback import Tellback
 from tellback.doctor.backlog import check_sweep as examined
 from tellback.errors import Unavailable
 from tellback.settings import Settings
+from tellback.state.job_keys import ANY_POOL
+from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.keys import Layout, Shard
+from tellback.state.records import Records
 from tellback.state.turn_sweeps import SweepClaims
 from tellback_workers.runtime import Runtime
 from tellback_workers.runtime import runtime as task_runtime
 from tellback_workers.sweep_turns import MIN_WAIT, SILENT_PERIODS, StandInSweeper, sweep_turns
+from tests.support.jobs import Queue
 from tests.support.redis_server import free_port
 from tests.support.turns import deadline_passes, opened, overdue, state, view
 from tests.support.waiting import wait_until
@@ -88,6 +93,35 @@ def test_one_of_many_workers_stands_in(tb: Tellback, settings: Settings, monkeyp
     for process in runtimes:
         process.database.close()
     assert len(swept) == 1, "the others lost the claim"
+
+
+def test_who_stands_in_records_the_command_of_a_dead_worker(
+    settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record needs no beat and no broker; the wake-up of its next attempt is left to the sweep of idle pools."""
+    monkeypatch.setattr("tellback_workers.sweep_jobs.WATCH", 0.0)  # a loss is decided at first sight
+    broken = Runtime(msgspec.structs.replace(settings, beat_period=0.05, job_lease=2.0))
+    jobs, queue = Jobs(broken.database, layout), Queue(broken.database, layout)
+    sessions = [name for name in map(str, range(100)) if layout.of(name) == layout.shard(0)][:3]
+    asked = list[str]()
+
+    def refuse(_: Shard, pool: str, __: int) -> bool:
+        asked.append(pool)
+        return False
+
+    monkeypatch.setattr("tellback_workers.sweep_jobs.wake_pool", refuse)
+    for session in sessions:
+        queue.put(session, on_lost="retry")
+        assert jobs.lease(JobClaimant(ANY_POOL, seconds=0.001, worker="w@test", host="h", retry_seconds=0.001))
+    sweeper = StandInSweeper(broken)
+
+    def recorded() -> bool:
+        sweeper.sweep_if_silent(TEAM)
+        return all(Records(broken.database, layout).last(session) for session in sessions)
+
+    wait_until(recorded, "each has its record", timeout=30)
+    assert set(asked) == {ANY_POOL}
+    broken.database.close()
 
 
 def test_what_a_dead_sweeper_claimed_is_swept_by_another_in_time(tb: Tellback, settings: Settings) -> None:

@@ -27,12 +27,12 @@ from tellback.state.presence import Presence, Worker
 from tellback.state.records import Records, read_history
 from tellback.state.shared_changes import SharedChanges
 from tellback.state.tool_health import ToolHealth
-from tellback_workers import jobs as sweeping
+from tellback_workers import sweep_jobs as sweeping
 from tellback_workers.decay import run_for
 from tellback_workers.due_timers import DueTimers
-from tellback_workers.jobs import sweep_jobs
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
+from tellback_workers.sweep_jobs import sweep_jobs
 from tests.support.jobs import Queue
 from tests.support.scores import build_bank
 from tests.support.turns import HELLO, deadline_passes, opened, sent, store, swept

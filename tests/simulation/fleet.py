@@ -18,7 +18,7 @@ from tellback.embedding.batching import _gatherings
 from tellback.names import Family, Task
 from tellback.redaction import Redactor
 from tellback.state.job_keys import ANY_POOL, queue_of
-from tellback_workers import dispatcher, due_timers, jobs, sweep_turns, tasks, wakeups
+from tellback_workers import dispatcher, due_timers, jobs, sweep_jobs, sweep_turns, tasks, wakeups
 from tellback_workers.loops import clusters, loop_of
 from tellback_workers.runtime import Runtime
 from tests.simulation.broker import Broker
@@ -32,7 +32,7 @@ TASKS: dict[str, Callable[..., Any]] = {
     Task.CONSUME: tasks.consume.run,
     Task.RUN_JOB: jobs.run_job.run,
     Task.FIRE_TIMERS: due_timers.fire_due_timers.run,
-    Task.SWEEP_JOBS: jobs.sweep_jobs.run,
+    Task.SWEEP_JOBS: sweep_jobs.sweep_jobs.run,
     Task.SWEEP_TURNS: sweep_turns.sweep_turns.run,
     Task.WAKE_STREAMS: tasks.wake_streams.run,
 }
@@ -213,10 +213,10 @@ class Fleet:
         """Put the stand-ins where the workers' modules find them."""
         self._forget()
         stand_ins: list[tuple[Any, str, Any]] = [
-            *((module, "runtime", self.runtime) for module in (tasks, jobs, sweep_turns, due_timers)),
+            *((module, "runtime", self.runtime) for module in (tasks, jobs, sweep_jobs, sweep_turns, due_timers)),
             (tasks, "app", self.broker),
             (wakeups, "current_app", self.broker),
-            (jobs, "current_app", self.broker),
+            (sweep_jobs, "current_app", self.broker),
             (jobs, "run", self.run_command),
             (jobs, "output_tap", mock.Mock(return_value=nullcontext())),
             (jobs, "end_survivors", mock.Mock(return_value=0)),

@@ -10,7 +10,7 @@ from kombu import Queue
 from tellback.broker import broker_config
 from tellback.names import SWEEPS_QUEUE, Family, Task, host_queue
 from tellback.settings import Settings, load
-from tellback_workers import celery_signals, cgroup_parent, policy_file, presence
+from tellback_workers import celery_signals, cgroup_parent, policy_file, pool_rescue, presence
 from tellback_workers.dispatcher import DispatcherStep
 from tellback_workers.log import configure
 from tellback_workers.sweep_turns import StandInSweeperStep
@@ -48,6 +48,7 @@ __all__ = [
     "celery_signals",
     "cgroup_parent",
     "policy_file",
+    "pool_rescue",
     "presence",
 ]
 
@@ -58,6 +59,7 @@ app = Celery(
         "tellback_workers.due_timers",
         "tellback_workers.sweep_turns",
         "tellback_workers.jobs",
+        "tellback_workers.sweep_jobs",
         "tellback_workers.decay",
     ],
 )

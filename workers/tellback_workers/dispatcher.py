@@ -26,12 +26,11 @@ from tellback.settings import load
 from tellback.state.intake import Intake, StreamRef, WakeupState
 from tellback.state.keys import Layout, Shard
 from tellback_workers.loops import consumer_of
+from tellback_workers.pool_rescue import MODEL, ask_pool
 from tellback_workers.runtime import Runtime, runtime
 from tellback_workers.wakeups import NotPublished, idle, publish_wakeup, wake_timers
 
 PAUSE: Final = 1.0  # seconds without another try after a refusal, since one try may take the broker seconds
-
-MODEL: Final = frozenset({Family.SIGNALS, Family.RECALLS})
 
 _log = structlog.get_logger("tellback.rescue")
 
@@ -39,7 +38,7 @@ _log = structlog.get_logger("tellback.rescue")
 def families_of(pool: str, queues: Collection[str]) -> frozenset[Family]:
     """Return the families that a worker may consume in its main process."""
     # Beside a pool of processes this excludes families that need the model: the pool's processes have loaded it, and
-    # the main process would load one more copy.
+    # the main process would load one more copy. It asks the pool for these (`pool_rescue`).
     served = frozenset(family for family in Family if family.value in queues)
     return served - MODEL if "prefork" in pool else served
 
@@ -67,6 +66,8 @@ class Rescue:
                 _log.warning("rescue.wakeup_failed", team=place[0].team, reason=str(refusal))
         if place[1] in self._families:  # a worker that serves the others finds them idle
             self._places[place] = None
+        elif place[1] in MODEL:
+            ask_pool()
         return None
 
     def consume_next(self, intake: Intake) -> None:

@@ -1,13 +1,10 @@
-"""The jobs of a worker: each runs under its lease until its record is stored, and a sweep records the lost ones.
+"""The jobs of a worker: each runs under its lease until its record is stored.
 
 A wake-up names a pool, not a job. A worker that was woken first applies the submissions that still wait in the intake,
 so an urgent command does not wait behind the wake-ups that stand before its own in the Celery queue. The task then runs
 further jobs for a few seconds, which saves a wake-up for each.
 
 A thread of its own publishes a followed command's output, so the command never waits for Redis.
-
-The sweep records commands whose worker died or whose host is absent, and repeats lost wake-ups. Any number of sweeps
-may run at once, because each transition is one script that checks the lease.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from typing import Final
 
 import structlog
 from celery import Task as CeleryTask
-from celery import current_app, shared_task
+from celery import shared_task
 
 from tellback import clock
 from tellback.commands.checks import MAX_TIMEOUT
@@ -33,18 +30,15 @@ from tellback.contracts.commands import CommandRecord
 from tellback.errors import Unavailable
 from tellback.names import Family, Task
 from tellback.redaction import Redactor
-from tellback.state.absent_hosts import AbsentHosts
 from tellback.state.followed_output import FollowedOutput
-from tellback.state.job_keys import pool_of, queue_of
-from tellback.state.job_losses import Lost, first_id
+from tellback.state.job_losses import first_id
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.keys import Shard
-from tellback.state.steady import gap_ms
 from tellback_workers.celery_signals import shutting_down
 from tellback_workers.lease_heartbeat import NOT_RENEWED, SHUTDOWN_REASON, LeaseHeartbeat, LeaseTimes
 from tellback_workers.policy import Policy, Refused
 from tellback_workers.runtime import Runtime, runtime
-from tellback_workers.wakeups import purge, queue_length, wake_pool
+from tellback_workers.wakeups import wake_pool
 
 PERIOD: Final = 0.1  # seconds; output within one period is published together
 
@@ -266,71 +260,3 @@ class JobWorker:
             RecordFile(path).append(record)
         except OSError as error:
             _log.exception("job.record_not_appended", command_id=record.command_id, path=str(path), reason=str(error))
-
-
-# The part of a lease between a sweep's first sight of an expired lease and the loss. When Redis comes back after an
-# outage, all leases look expired, and their holders have to renew first.
-WATCH: Final = 0.3
-
-IDLE_SECONDS: Final = 2.0
-
-WAKEUP_SECONDS: Final = 10.0
-
-MAX_QUEUED: Final = 4  # wake-ups to which the sweep fills a queue at most: the host may be gone for days
-
-
-@shared_task(name=Task.SWEEP_JOBS)
-def sweep_jobs(team: str) -> None:
-    """Record lost and abandoned commands, and wake the pools whose ready jobs nobody has touched for a while."""
-    process = runtime()
-    try:
-        for step in (_lose_overdue, _abandon, _wake_idle):
-            try:
-                step(process, team)
-            except Unavailable:
-                raise
-            except Exception:  # noqa: BLE001 - a step that fails must not stop the others
-                _log.exception("sweep_jobs.failed", team=team, step=step.__name__)
-    except Unavailable as away:
-        _log.warning("sweep.postponed", team=team, reason=str(away))
-
-
-def _lose_overdue(process: Runtime, team: str) -> None:
-    jobs = Jobs(process.database, process.layout(team))
-    settings = process.settings
-    longest = LeaseTimes.of(settings, "retry").lease
-    for lost in jobs.overdue(settings.job_lease, gap_ms(settings.beat_period), longest):
-        try:
-            _lose(jobs, lost, settings.job_lease * WATCH)
-        except Unavailable:
-            raise
-        except Exception:  # noqa: BLE001 - the other commands get their records; this one is retried later
-            _log.exception("job.not_recorded", command_id=lost.submitted.command_id)
-            jobs.postpone_loss(lost.shard, lost.submitted.command_id)
-
-
-def _lose(jobs: Jobs, lost: Lost, watch: float) -> None:
-    if not jobs.mark_lost(lost, watch):
-        return
-    _log.warning(
-        "job.lost",
-        command_id=lost.submitted.command_id,
-        worker=lost.attempt.worker,
-        attempt=lost.attempt.number,
-    )
-    if lost.again is not None:
-        wake_pool(lost.shard, pool_of(lost.submitted), 1)
-
-
-def _abandon(process: Runtime, team: str) -> None:
-    abandoned = AbsentHosts(process.database, process.layout(team)).abandon(process.settings.host_wait)
-    for command_ids in abandoned.values():
-        for command_id in command_ids:
-            _log.warning("job.abandoned", command_id=command_id)
-    for host in abandoned:  # last, because the broker may be unavailable, and the records matter more
-        purge(current_app, queue_of(host))
-
-
-def _wake_idle(process: Runtime, team: str) -> None:
-    for shard, pool, queued in Jobs(process.database, process.layout(team)).idle_pools(IDLE_SECONDS, WAKEUP_SECONDS):
-        wake_pool(shard, pool, min(queued, MAX_QUEUED - queue_length(current_app, queue_of(pool))))

@@ -3,7 +3,8 @@
 The cost is proportional to the turns that are due, not to those that are open. Beat sends the task. If no sweep has run
 for a while, a worker's main process stands in (`StandInSweeper`), whatever queues that worker reads; it needs only
 Redis. So users are answered while beat is dead, while the queue of sweeps has no free process, and while the broker is
-unavailable. A sweep also ends deliveries for channels that are not in `TELLBACK_CHANNELS`.
+unavailable; in the same way the commands whose worker died get their records. A sweep also ends deliveries for channels
+that are not in `TELLBACK_CHANNELS`.
 Requirements T-20, T-22 and T-23.
 """
 
@@ -30,6 +31,7 @@ from tellback.state.turn_sweeps import SweepClaims
 from tellback.state.turn_view import TurnView
 from tellback.state.turns import Turns
 from tellback_workers.runtime import Runtime, runtime
+from tellback_workers.sweep_jobs import record_ends
 
 BATCH: Final = 200  # deliveries of one unknown channel in one run; the next run goes on
 
@@ -180,7 +182,7 @@ STOP_SECONDS: Final = 3.0
 
 
 class StandInSweeper:
-    """Sweeps the turns of the served teams when nobody else does, on one thread a team."""
+    """Sweeps the turns and commands of the served teams when nobody else does, on one thread a team."""
 
     def __init__(self, runtime: Runtime) -> None:
         """Set up a sweeper; no other process may share the connections of `runtime`."""
@@ -206,7 +208,7 @@ class StandInSweeper:
         """Sweep if nobody has done so for a while; return the seconds until the next check.
 
         Raises:
-            Unavailable: Redis is unavailable; every turn stays due.
+            Unavailable: Redis is, and every turn stays due; or the broker, when all that is due was written.
         """
         database, layout = self._runtime.database, self._runtime.layout(team)
         sweeps = SweepClaims(database, layout)
@@ -219,6 +221,7 @@ class StandInSweeper:
         sweeps.mark_swept(self._silent_seconds)
         dead_letter_unknown(database, layout, self._runtime.settings)  # as in the task that beat sends
         reindex(database, layout, self._runtime.settings.beat_period)
+        record_ends(self._runtime, team)
         return self._silent_seconds
 
     def _run(self, team: str) -> None:

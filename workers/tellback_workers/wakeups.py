@@ -150,8 +150,8 @@ def next_messages(app: Celery) -> frozenset[bytes]:
 MAX_WAKEUPS: Final = 32  # at once; a woken worker goes on with the next job, so more would only stand in the queue
 
 
-def wake_pool(shard: Shard, pool: str, jobs: int) -> None:
-    """Publish up to `jobs` wake-ups for a pool; a refused one is logged, and the sweep repeats it."""
+def wake_pool(shard: Shard, pool: str, jobs: int) -> bool:
+    """Publish up to `jobs` wake-ups for a pool; return False if one was refused, which the sweep repeats."""
     queue = queue_of(pool)
     try:
         # A host may be gone for ever: 400 commands for an absent one left 400 messages in its queue. An expiry would
@@ -162,3 +162,5 @@ def wake_pool(shard: Shard, pool: str, jobs: int) -> None:
             publish(current_app, Task.RUN_JOB, (shard.team, shard.index, pool), queue)
     except NotPublished as refusal:
         _log.warning("job.wakeup_failed", team=shard.team, pool=pool, reason=str(refusal))
+        return False
+    return True

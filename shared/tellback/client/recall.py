@@ -28,6 +28,7 @@ from tellback.redaction import redact_text
 from tellback.signals.ranking import rank_candidates
 from tellback.signals.validation import check_candidates, check_count, check_limits, check_query, check_share
 from tellback.state.banks import BankStore
+from tellback.state.database import RedisFull
 from tellback.state.keys import stream_of
 from tellback.state.recalls import Recalls
 from tellback.state.stored_facts import FactBacklog, FactStore
@@ -196,21 +197,22 @@ class RecallClient:
         return reply
 
     def _ask(self, request: RecallRequested) -> RecallReply | None:
-        """Return a worker's reply; None if none comes in time, or if the stream has no room for more candidates.
+        """Return a worker's reply; None if none comes in time, or if there is no room for a request with candidates.
 
         A request is not spooled, because nobody would want a later reply.
 
         Raises:
             StreamFull: the stream has no room, and only a worker can answer.
+            RedisFull: Redis has none, likewise.
         """
         if request.deadline_in <= 0:
             return None
         end = clock.monotonic() + request.deadline_in
         stream = stream_of(self._shard, Family.RECALLS)
-        appended = self._context.database.run(append_call([SpooledEvent(stream, encode(request))], self._bounds))
         try:
+            appended = self._context.database.run(append_call([SpooledEvent(stream, encode(request))], self._bounds))
             self._bounds.check(stream, appended)
-        except StreamFull:
+        except (StreamFull, RedisFull):
             if request.candidates is None:
                 raise
             return None

@@ -1,0 +1,111 @@
+"""The sweep of commands: it records those whose worker died or whose host is absent, and repeats lost wake-ups.
+
+Beat sends the task. Any number of sweeps may run at once, because each transition is one script that checks the lease.
+Where beat is silent or the broker takes nothing, the worker that stands in for it writes the records (`record_ends`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import structlog
+from celery import current_app, shared_task
+
+from tellback.errors import Unavailable
+from tellback.names import Task
+from tellback.state.absent_hosts import AbsentHosts
+from tellback.state.job_keys import pool_of, queue_of
+from tellback.state.job_losses import Lost
+from tellback.state.jobs import Jobs
+from tellback.state.keys import Shard
+from tellback.state.steady import gap_ms
+from tellback_workers.lease_heartbeat import LeaseTimes
+from tellback_workers.runtime import Runtime, runtime
+from tellback_workers.wakeups import purge, queue_length, wake_pool
+
+_log = structlog.get_logger("tellback.jobs")
+
+# The part of a lease between a sweep's first sight of an expired lease and the loss. When Redis comes back after an
+# outage, all leases look expired, and their holders have to renew first.
+WATCH: Final = 0.3
+
+IDLE_SECONDS: Final = 2.0
+
+WAKEUP_SECONDS: Final = 10.0
+
+MAX_QUEUED: Final = 4  # wake-ups to which the sweep fills a queue at most: the host may be gone for days
+
+
+@shared_task(name=Task.SWEEP_JOBS)
+def sweep_jobs(team: str) -> None:
+    """Record lost and abandoned commands, and wake the pools whose ready jobs nobody has touched for a while."""
+    process = runtime()
+    try:
+        record_ends(process, team)
+        _wake_idle(process, team)
+    except Unavailable as away:
+        _log.warning("sweep.postponed", team=team, reason=str(away))
+    except Exception:  # noqa: BLE001 - as in `record_ends`
+        _log.exception("sweep_jobs.failed", team=team, step=_wake_idle.__name__)
+
+
+def record_ends(process: Runtime, team: str) -> None:
+    """Record the commands of a team whose worker died or whose host is absent; this needs Redis, and no broker.
+
+    Raises:
+        Unavailable: Redis is; or the broker, when all records are written.
+    """
+    for step in (_lose_overdue, _abandon):
+        try:
+            step(process, team)
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - a step that fails must not stop the others
+            _log.exception("sweep_jobs.failed", team=team, step=step.__name__)
+
+
+def _lose_overdue(process: Runtime, team: str) -> None:
+    jobs = Jobs(process.database, process.layout(team))
+    settings = process.settings
+    longest = LeaseTimes.of(settings, "retry").lease
+    queued_again = Counter[tuple[Shard, str]]()
+    for lost in jobs.overdue(settings.job_lease, gap_ms(settings.beat_period), longest):
+        try:
+            if _lose(jobs, lost, settings.job_lease * WATCH) and lost.again is not None:
+                queued_again[lost.shard, pool_of(lost.submitted)] += 1
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - the other commands get their records; this one is retried later
+            _log.exception("job.not_recorded", command_id=lost.submitted.command_id)
+            jobs.postpone_loss(lost.shard, lost.submitted.command_id)
+    # Last, because each refusal may take the broker seconds; so the first ends it, and the sweep of idle pools goes on.
+    for (shard, pool), commands in queued_again.items():
+        if not wake_pool(shard, pool, commands):
+            break
+
+
+def _lose(jobs: Jobs, lost: Lost, watch: float) -> bool:
+    if not jobs.mark_lost(lost, watch):
+        return False
+    _log.warning(
+        "job.lost",
+        command_id=lost.submitted.command_id,
+        worker=lost.attempt.worker,
+        attempt=lost.attempt.number,
+    )
+    return True
+
+
+def _abandon(process: Runtime, team: str) -> None:
+    abandoned = AbsentHosts(process.database, process.layout(team)).abandon(process.settings.host_wait)
+    for command_ids in abandoned.values():
+        for command_id in command_ids:
+            _log.warning("job.abandoned", command_id=command_id)
+    for host in abandoned:  # last, because the broker may be unavailable, and the records matter more
+        purge(current_app, queue_of(host))
+
+
+def _wake_idle(process: Runtime, team: str) -> None:
+    for shard, pool, queued in Jobs(process.database, process.layout(team)).idle_pools(IDLE_SECONDS, WAKEUP_SECONDS):
+        wake_pool(shard, pool, min(queued, MAX_QUEUED - queue_length(current_app, queue_of(pool))))
