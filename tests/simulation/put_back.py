@@ -165,20 +165,6 @@ def claimed_within_the_lease_of_another() -> Generator[None]:
 
 
 @contextmanager
-def unobserved_clock_believed() -> Generator[None]:
-    """Scripts believe a clock far ahead of its last observation: a turn opened then waits for as long as the step."""
-    with _scripts(lambda text: text.replace("return last > 0 and clock - last > UNOBSERVED_MS", "return false")):
-        yield
-
-
-@contextmanager
-def first_times_forgotten() -> Generator[None]:
-    """No time is kept before the first observation: a turn opened then waits for as long as a step back."""
-    with _scripts(lambda text: text.replace("if now > reached then", "if false then")):
-        yield
-
-
-@contextmanager
 def clusters_of_a_lost_tail_kept() -> Generator[None]:
     """A worker goes on with the query clusters that it began in a second of writes that Redis has lost."""
 
@@ -202,8 +188,6 @@ PUT_BACK: dict[str, tuple[str, Callable[[], Any]]] = {
     "taken without an operation": ("guidance", taken_without_an_operation),
     "fallback beside an answer": ("turns", fallback_beside_an_answer),
     "claimed within the lease of another": ("outbox", claimed_within_the_lease_of_another),
-    "unobserved clock believed": ("turns", unobserved_clock_believed),
-    "first times forgotten": ("turns", first_times_forgotten),
     "clusters of a lost tail kept": ("lost-tail", clusters_of_a_lost_tail_kept),
     "stored beside the loss": ("commands", stored_beside_the_loss),
     "left running by a frozen worker": ("commands", left_running_by_a_frozen_worker),
