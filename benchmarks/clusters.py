@@ -1,4 +1,4 @@
-"""`python -m benchmarks.clusters [CONTEXTS ...]`: a bank's clusters, whole product, index, and the indexes of others.
+"""`python -m benchmarks.clusters [CLUSTERS ...]`: a bank's clusters, whole product, index, and the indexes of others.
 
 Clusters are mixtures of real sentences' embeddings, and the queries others of them: of both alike, so that most queries
 have matches. usearch is measured where it is installed, vector sets where the server has them, up to 20,000 clusters:
@@ -77,8 +77,8 @@ def times(name: str, one: float, many: float, beside: tuple[float, float]) -> st
     )
 
 
-def ours(rows: Vectors, asked: Vectors, *, screened: bool) -> list[ClusterMatch | None]:
-    matching.PREFILTER_FROM = 0 if screened else sys.maxsize  # type: ignore[misc]  # pyright: ignore[reportConstantRedefinition, reportAttributeAccessIssue]  # one or the other
+def ours(rows: Vectors, asked: Vectors, *, prefiltered: bool) -> list[ClusterMatch | None]:
+    matching.PREFILTER_FROM = 0 if prefiltered else sys.maxsize  # type: ignore[misc]  # pyright: ignore[reportConstantRedefinition, reportAttributeAccessIssue]  # one or the other
     matrix = ClusterMatrix(rows.shape[1])
     start = time.perf_counter()
     matrix.put_all(range(len(rows)), rows)
@@ -86,7 +86,7 @@ def ours(rows: Vectors, asked: Vectors, *, screened: bool) -> list[ClusterMatch 
     built = time.perf_counter() - start
     beside = bare(rows, asked)
     one, many = (milliseconds(lambda n=n: matrix.best(asked[:n], THRESHOLD)) for n in (1, len(asked)))  # type: ignore[misc]  # as above
-    name = "index" if screened else "product"
+    name = "index" if prefiltered else "product"
     print(times(name, one, many, beside), f"ready in {built:.1f} s, {matrix.nbytes >> 20} MiB")
     return matrix.best(asked, THRESHOLD)
 
@@ -212,8 +212,8 @@ def main() -> None:
     for count in map(int, sys.argv[1:] or ["20000", "100000"]):
         rows, asked = mixed(seeds, count, 1), mixed(seeds, 500, 2)
         print(f"{count:,} clusters")
-        exact = ours(rows, asked, screened=False)
-        assert ours(rows, asked, screened=True) == exact
+        exact = ours(rows, asked, prefiltered=False)
+        assert ours(rows, asked, prefiltered=True) == exact
         with tempfile.TemporaryDirectory() as folder, RedisServer.start(Path(folder)) as server:
             database = Database(server.url)
             taken = held(database, rows)

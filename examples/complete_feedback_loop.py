@@ -26,28 +26,28 @@ QUESTIONS = (
 )
 
 
-def generate_response(question: str, memories: Sequence[tellback.RecallHit]) -> str:
-    """What your model would answer; this one has read the memories too, and only one of them helps."""
+def generate_response(question: str, hits: Sequence[tellback.RecallHit]) -> str:
+    """Return what your model would answer; here only one of the recalled facts helps."""
     assert question
-    assert memories
+    assert hits
     return "To implement it, call sessions.login(user) once verify_password has passed. Nothing more is needed now."
 
 
 def agent_with_feedback(tb: tellback.Tellback, bank: tellback.Bank, question: str, session: str) -> str:
     """One turn of the loop."""
-    # 1. Recall memories, boosted by how useful they were for questions like this one.
-    memories = bank.recall(question, boost_by_usefulness=True, usefulness_weight=0.3, limit=2, wait=60)
-    if not memories:
+    # 1. Recall facts, boosted by how useful they were for questions like this one.
+    hits = bank.recall(question, boost_by_usefulness=True, usefulness_weight=0.3, limit=2, wait=60)
+    if not hits:
         raise SystemExit("no worker has taken the facts: is `tellback up` running?")
     print(f"\n{question}")
-    for hit in memories:
+    for hit in hits:
         print(f"  recalled {hit.fact_id:14} useful {hit.usefulness:.2f} ({hit.scope})")
 
     # 2. The agent generates a response using some of them.
-    response = generate_response(question, memories)
+    response = generate_response(question, hits)
 
     # 3. Determine which facts were used and which ignored, each with its confidence.
-    signals = tellback.detect_signals(response, {hit.fact_id: hit.text or "" for hit in memories}, query=question)
+    signals = tellback.detect_signals(response, {hit.fact_id: hit.text or "" for hit in hits}, query=question)
     for signal in signals:
         print(f"  {signal.signal_type:8} {signal.fact_id:14} confidence {signal.confidence:.2f}, {signal.context}")
 

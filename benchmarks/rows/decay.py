@@ -21,7 +21,7 @@ from tellback.state.keys import Layout
 SCORES = 1_000_000
 FACTS = 100_000
 EACH = 45  # scores of a cluster
-CONTEXTS = (SCORES - FACTS) // EACH
+CLUSTERS = (SCORES - FACTS) // EACH
 RUNS = 3
 BUDGET_RATE = 100_000
 BUDGET_MS = 10
@@ -51,7 +51,7 @@ def measure(system: BenchmarkSystem) -> tuple[RowResult, RowResult]:
             ratios=[rate / BUDGET_RATE for rate in rates],
             budget=1,
             sense="at least",
-            details=[f"scores a second: {spread(rates)};  {FACTS:,} facts and {CONTEXTS:,} clusters of {EACH}"],
+            details=[f"scores a second: {spread(rates)};  {FACTS:,} facts and {CLUSTERS:,} clusters of {EACH}"],
         ),
         RowResult(
             name="decay_call",
@@ -79,17 +79,17 @@ class _Bank:
     def build(self) -> None:
         shard = self._shard
         self._db.command("ZADD", shard.key("banks"), 1, BANK)
-        self._db.command("HSET", shard.key("bank", BANK), "version", CONTEXTS)
+        self._db.command("HSET", shard.key("bank", BANK), "version", CLUSTERS)
         self._fill(shard.key("factscore", BANK), FACTS, struct.Struct("<8d"))
-        for slot in range(CONTEXTS):
+        for slot in range(CLUSTERS):
             self._db.command("ZADD", shard.key("clusterver", BANK), slot + 1, slot)
 
     def age(self) -> None:
         """Write the scores of the clusters, and those of the facts, as they stood a month ago."""
         shard, form = self._shard, struct.Struct("<4d")
         self._fill(shard.key("factscore", BANK), FACTS, struct.Struct("<8d"))
-        for start in range(0, CONTEXTS, 100):
-            slots = range(start, min(start + 100, CONTEXTS))
+        for start in range(0, CLUSTERS, 100):
+            slots = range(start, min(start + 100, CLUSTERS))
             self._db.pipeline([self._some(shard.key("cluster", BANK, str(slot)), 0, EACH, form) for slot in slots])
         self._db.command("DEL", shard.key("decay"))
 
@@ -102,7 +102,7 @@ class _Bank:
         seconds = time.perf_counter() - start
         slow = self._watched()
         [state] = store.states()
-        assert (outcome, state.scores) == ("done", CONTEXTS * EACH + FACTS), (outcome, state)
+        assert (outcome, state.scores) == ("done", CLUSTERS * EACH + FACTS), (outcome, state)
         return seconds, slow
 
     def control(self, times: int, micros: float) -> list[int]:

@@ -25,7 +25,7 @@ from tellback.signals.models import PACKAGED, default_threshold
 from tellback.state.database import Command, Database
 from tellback.state.keys import Shard
 
-CONTEXTS = 100_000
+CLUSTERS = 100_000
 CANDIDATES = 1_000
 HELD = 20_000
 TEXTS = 512  # that the model embeds; every other vector is a mix of some of them, so that they lie as real ones do
@@ -37,7 +37,7 @@ BANK = "bench"
 
 def measure(system: BenchmarkSystem) -> RowResult:
     asked = queries(TEXTS)
-    vectors = _mixed(encode(asked, 64).astype(np.float32), CONTEXTS)
+    vectors = _mixed(encode(asked, 64).astype(np.float32), CLUSTERS)
     query = asked[0]
     filler = _Filler(system.database, vectors)
     here = msgspec.structs.replace(system.settings, recall_in_process=True)
@@ -61,7 +61,7 @@ def measure(system: BenchmarkSystem) -> RowResult:
         )
     return RowResult(
         name="recall",
-        what=f"a recall over {CANDIDATES:,} candidates and {CONTEXTS:,} clusters against the bare numpy product",
+        what=f"a recall over {CANDIDATES:,} candidates and {CLUSTERS:,} clusters against the bare numpy product",
         ratios=[our / product for our, product in zip(ours, bare, strict=True)],
         budget=5,
         sense="at most",
@@ -115,10 +115,10 @@ class _Filler:
         threshold = default_threshold(PACKAGED)
         self._db.command(
             *("HSET", shard.key("bank", BANK), "id", "bench", "model", PACKAGED, "dimension", len(query)),
-            *("threshold", threshold, "version", CONTEXTS, "created_at", int(self._now)),
+            *("threshold", threshold, "version", CLUSTERS, "created_at", int(self._now)),
         )
-        for start in range(0, CONTEXTS, 500):
-            slots = range(start, min(start + 500, CONTEXTS))
+        for start in range(0, CLUSTERS, 500):
+            slots = range(start, min(start + 500, CLUSTERS))
             rows = [part for slot in slots for part in (slot, as_bytes(self._vectors[slot]))]
             versions = [part for slot in slots for part in (slot + 1, slot)]
             self._db.pipeline(

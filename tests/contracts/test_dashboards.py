@@ -129,7 +129,7 @@ def test_panels_have_titles_of_their_own_and_say_what_they_show() -> None:
         assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
         assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"]), panel["title"]
     rows = [panel["title"] for panel in every if panel["type"] == "row"]
-    assert rows == ["Is all well?", "Turns", "Outbox", "Facts on their way", "Commands", "Guidance", "Signals"]
+    assert rows == ["Is all well?", "Turns", "Outbox", "Events on their way", "Commands", "Guidance", "Signals"]
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ class Outbox:
     def _read_firsts(self, places):
         heads = self._db.pipeline([("LINDEX", place.queue, 0) for place in places])
         gone = [place for place, head in zip(places, heads, strict=True) if head is None]
-        self._db.pipeline([("ZREM", key, place.conversation) for place in gone for key in (place.out, place.unsure)])
+        self._db.pipeline([("ZREM", key, place.conversation) for place in gone for key in (place.out, place.ambiguous)])
         return [(place, _decode(head)) for place, head in zip(places, heads, strict=True) if head is not None]
 """
 

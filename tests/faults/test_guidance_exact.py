@@ -36,16 +36,16 @@ id_ = EvaluationId("fleet", "p", "shared")
 with connect() as tb:
     tb.prompt("fleet", "p", evaluation="shared", feedback_providers=[ten, budget], delivery="all")
     for n in range(5):
-        facts = []
+        events = []
         for _ in range(100):
-            facts += [
+            events += [
                 build_budget_spent(id_, 3, "0.001"),
                 ToolInvoked(event_id=new_event_id(), session="fleet", prompt="p", evaluation="shared", tool="search"),
             ]
-        facts *= 2  # each of them arrives twice
-        random.shuffle(facts)
-        for fact in facts:
-            tb.context.publisher.publish(fact)
+        events *= 2  # each of them arrives twice
+        random.shuffle(events)
+        for event in events:
+            tb.context.publisher.publish(event)
         tb.flush()
 """
 

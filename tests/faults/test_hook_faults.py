@@ -42,7 +42,7 @@ def of(server: RedisServer, tmp_path: Path, **fields: Any) -> Settings:
 def spooled(settings: Settings) -> list[str]:
     """The ids of the calls that wait on disk."""
     events = [decode(event.raw, Family.EVENTS) for event in waiting(settings.data_path)]
-    return sorted(fact.call_id or "" for fact in events if isinstance(fact, ToolInvoked))
+    return sorted(event.call_id or "" for event in events if isinstance(event, ToolInvoked))
 
 
 NO_EVENTS: Final = {
@@ -96,7 +96,7 @@ def test_ten_megabytes_are_taken_and_cut(database: Database, layout: Any, settin
 
 
 def test_mutated_bytes_never_break_it(settings: Settings) -> None:
-    """The same code as the process runs, with bytes flipped, cut and doubled: an error of ours, or a valid fact."""
+    """The same code as the process runs, with bytes flipped, cut and doubled: an error of ours, or a valid event."""
     from tellback.errors import TellbackError
     from tellback.hook.event import read_event, tool_invoked
 
@@ -161,7 +161,7 @@ def test_broken_settings(settings: Settings, broken: dict[str, str]) -> None:
 
 
 def test_rules_that_cannot_be_read_publish_nothing(settings: Settings, tmp_path: Path) -> None:
-    """Rather no fact than one that is not redacted as its user wants it."""
+    """Rather no event than one that is not redacted as its user wants it."""
     rules = tmp_path / "rules.toml"
     rules.write_text("[[rules]]\nname = 'x'\npattern = '('\n")
     assert run_hook(settings, tool_event(), env={"TELLBACK_REDACTION_RULES": str(rules)}) == b""
@@ -270,7 +270,7 @@ GARBAGE: Final[dict[str, Callable[[socket.socket], None]]] = {
 
 
 @pytest.mark.parametrize("what", GARBAGE)
-def test_whatever_answers_in_place_of_redis_the_fact_is_kept_on_disk(what: str, settings: Settings) -> None:
+def test_whatever_answers_in_place_of_redis_the_event_is_kept_on_disk(what: str, settings: Settings) -> None:
     with server_of(GARBAGE[what]) as url:
         start = time.monotonic()
         assert run_hook(settings, tool_event("toolu_1"), f"--redis-url={url}", "--wait=0.3") == b""
@@ -278,7 +278,7 @@ def test_whatever_answers_in_place_of_redis_the_fact_is_kept_on_disk(what: str, 
     assert spooled(settings) == ["toolu_1"]
 
 
-def test_a_wrong_password_keeps_the_fact_and_the_password_out_of_the_log(tmp_path: Path) -> None:
+def test_a_wrong_password_keeps_the_event_and_the_password_out_of_the_log(tmp_path: Path) -> None:
     with RedisServer.start(tmp_path) as server:
         open_door = Database(server.url)
         open_door.command("CONFIG", "SET", "requirepass", "right")

@@ -312,7 +312,7 @@ def test_after_a_failure_everything_is_pending_and_what_was_applied_counts_once(
 
 
 @pytest.mark.parametrize(("loop", "heard"), [(GuidanceLoop, 4), (Stumbles, 2)])
-def test_who_stands_by_applies_alone_what_is_left(
+def test_a_lingerer_applies_alone_what_is_left(
     streams: Streams, database: Database, loop: type[GuidanceLoop], heard: int
 ) -> None:
     """Streams with custom providers, and all after a failure: then no custom provider is asked."""

@@ -1,4 +1,4 @@
-"""Connecting, also while Redis is away: facts go to the disk for the right shard, decisions say so."""
+"""Connecting, also while Redis is away: events go to the disk for the right shard, decisions say so."""
 
 from __future__ import annotations
 

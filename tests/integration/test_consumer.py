@@ -1,4 +1,4 @@
-"""The drain against a real Redis: order, poison, dead letters, fencing. The loop records, and commits for real."""
+"""The consumer against a real Redis: order, poison, dead letters, fencing. The loop records, and commits for real."""
 
 from __future__ import annotations
 

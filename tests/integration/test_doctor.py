@@ -132,8 +132,8 @@ def test_beat_that_is_not_heard_is_wrong(settings: Settings, presence: Presence)
     assert found(impatient)["beat"].state == "wrong"
 
 
-def test_facts_that_nobody_reads_are_wrong(settings: Settings, tb: Tellback, presence: Presence) -> None:
-    """With a worker of their queue the same facts are what is waiting for a moment."""
+def test_events_that_nobody_reads_are_wrong(settings: Settings, tb: Tellback, presence: Presence) -> None:
+    """With a worker of their queue the same events are what is waiting for a moment."""
     assert found(settings)["intake events"].state == "note"
     for number in range(3):
         tb.context.publisher.publish(
@@ -147,7 +147,7 @@ def test_facts_that_nobody_reads_are_wrong(settings: Settings, tb: Tellback, pre
     assert found(settings)["intake events"].state == "ok"
 
 
-def test_facts_that_wait_for_long_or_are_too_many_are_wrong(
+def test_events_that_wait_for_long_or_are_too_many_are_wrong(
     settings: Settings, database: Database, layout: Layout, presence: Presence
 ) -> None:
     presence.announce(worker("w1@h", "events", "turns"))

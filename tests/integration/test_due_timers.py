@@ -266,7 +266,7 @@ def test_a_timer_that_fails_costs_the_others_nothing(
 def test_a_due_shard_is_woken_once_until_its_wake_up_is_taken(
     tb: Tellback, settings: Settings, consume: Callable[[], None], database: Database, layout: Layout
 ) -> None:
-    """Beat's ring and every worker's dispatcher do so; nothing is sent while nothing is due."""
+    """Beat and every worker's dispatcher do so; nothing is sent while nothing is due."""
     intake, queue = Intake(database, layout), f"{KEY_PREFIX}{Family.EVENTS}"
     tb.prompt("s", "p", feedback_providers=[timed()])
     consume()

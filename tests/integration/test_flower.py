@@ -99,7 +99,7 @@ def test_tasks_appear_without_what_they_carry(up: RunningUp) -> None:
             page.wait_for_timeout(500)
             return rows.count() > 0
 
-        wait_until(consumed, "a drain that succeeded is listed", timeout=30)
+        wait_until(consumed, "a consume task that succeeded is listed", timeout=30)
         picture(page, "tasks")
         page.locator("#tasks-table tbody tr a[href*='/task/']").first.click()
         page.get_by_text("default").first.wait_for()  # the team, the first of the task's arguments

@@ -41,7 +41,7 @@ UNANSWERED = "--wait=1"  # where no worker runs, all of it is spent
 
 
 def published(database: Database, layout: Layout, session: str = "s1") -> list[Message]:
-    """The facts in the intake of a session, while no worker runs."""
+    """The events in the intake of a session, while no worker runs."""
     entries = database.command("XRANGE", stream_of(layout.of(session), Family.EVENTS), "-", "+")
     return [decode(fields[1], Family.EVENTS) for _, fields in entries]
 
@@ -106,7 +106,7 @@ def test_the_session_start_begins_the_evaluation_and_says_nothing(
 ) -> None:
     started = {"session_id": "s1", "hook_event_name": "SessionStart", "source": "startup"}
     assert run_hook(settings, started, config, UNANSWERED, event="session-start") == b""
-    assert [type(fact) for fact in published(database, layout)] == [EvaluationBegun]
+    assert [type(event) for event in published(database, layout)] == [EvaluationBegun]
 
 
 def test_an_evaluation_begins_once_and_a_call_that_two_settings_files_report_counts_once(
@@ -218,7 +218,7 @@ def test_what_was_spooled_by_hooks_is_sent_by_the_next_one(
     assert len(list(spool.rglob("*.spool"))) == 1, "all hooks of a host share a file"
     run_hook(settings, tool_event("toolu_4"), config, UNANSWERED)
     assert not list(spool.rglob("*.spool"))
-    calls = [fact for fact in published(tb.context.database, layout) if isinstance(fact, ToolInvoked)]
+    calls = [event for event in published(tb.context.database, layout) if isinstance(event, ToolInvoked)]
     assert sorted(call.call_id or "" for call in calls) == [f"toolu_{n}" for n in range(5)]
 
 
@@ -230,7 +230,7 @@ def test_a_client_sends_what_hooks_have_spooled(settings: Settings, database: Da
     with connect(settings=settings) as tb:
         tb.prompt("s2", "p")
         tb.flush()
-        calls = [fact for fact in published(database, tb.context.layout) if isinstance(fact, ToolInvoked)]
+        calls = [event for event in published(database, tb.context.layout) if isinstance(event, ToolInvoked)]
         assert {call.call_id for call in calls} == {"toolu_1", "toolu_2"}
 
 

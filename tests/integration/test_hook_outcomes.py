@@ -1,4 +1,4 @@
-"""What `tellback hook` published counts in statistics and in the tools' health, by what it came to."""
+"""What `tellback hook` published counts in statistics and in the tools' health, by its outcome."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_what_a_host_classified_itself_and_what_it_did_not_stays_as_it_is(tb: Te
     assert "outcome" not in bare, "classifying every call of every host would cost the workers dear"
 
 
-def test_stats_show_what_the_calls_of_hooks_came_to(settings: Settings, start_workers: StartWorkers) -> None:
+def test_stats_show_the_outcomes_of_the_calls_of_hooks(settings: Settings, start_workers: StartWorkers) -> None:
     start_workers(1, queues="events")
     event = failed("Request failed with status code 429")
     assert run_hook(settings, event, "--wait=10", event="post-tool-use-failure") == b""

@@ -79,7 +79,7 @@ def reported(
     tb: Tellback, bench: Bench, database: Database, layout: Layout, consume: Callable[[], None], tmp_path: Path
 ) -> int:
     """All that a hostile host could publish; returns how many of the texts were accepted."""
-    accepted, facts = 0, list[SignalItem]()
+    accepted, items = 0, list[SignalItem]()
     prompt = tb.prompt(SESSION, "p")
     for number, name in enumerate(SHOWN):
         text = HOSTILE[name]
@@ -88,9 +88,9 @@ def reported(
             prompt.tool_invoked(text, params={"q": text}, result=text)
             opened(tb, conversation=text, channel=text, text=text).respond(OutgoingResponse.text_only(text))
             overdue(tb, conversation=text, text=text)
-            facts.append(item(text.encode("utf-8", "replace").decode(), "a", context=text))
+            items.append(item(text.encode("utf-8", "replace").decode(), "a", context=text))
             accepted += 1
-    signal(tb, bench, facts, bank=BANK)
+    signal(tb, bench, items, bank=BANK)
     consume()
     _add_letter(database, layout)
     return accepted

@@ -39,13 +39,13 @@ def interrupt(settings: Settings) -> Iterator[Interrupt]:
         yield make
 
 
-@pytest.mark.parametrize("family", ["out", "unsure"])
+@pytest.mark.parametrize("family", ["out", "ambiguous"])
 def test_an_answer_comes_while_its_queue_is_found_empty(tb: Tellback, interrupt: Interrupt, family: str) -> None:
     """A transport that found nothing must not take the conversation out of the index that has it again."""
     late, turn = opened(tb), opened(tb)
     late.respond(OutgoingResponse.text_only("long ago"))
     shard = store(tb).shard(turn.id)
-    if family == "unsure":
+    if family == "ambiguous":
         tb.context.database.command("ZADD", shard.key("ambiguous", "chat"), 1, "c1")
         tb.context.database.command("PEXPIRE", shard.key("ambiguous", "chat"), 60_000)
     tb.context.database.command("DEL", shard.key("outq", "chat", "c1"))  # it has outlived its days

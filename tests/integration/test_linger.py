@@ -62,7 +62,7 @@ class OrderRecorder:
 
 
 class LingerBench:
-    """A standby in a thread, told from outside when it is needed elsewhere."""
+    """A lingerer in a thread, and a switch for when other work needs its process."""
 
     def __init__(self, database: Database, layout: Layout) -> None:
         self.database = database
@@ -71,14 +71,14 @@ class LingerBench:
         self.intake.ensure_groups()
         self.recorder = OrderRecorder(database)
         self.consumer = Consumer(self.intake, DeadLetters(database, layout), self.recorder, lease_seconds=5, batch=500)
-        self.needed = False
+        self.other_work = False
         self.due: list[Shard] | None = None
 
     def linger(self, *, idle_seconds: float = 60, batch: int = 500, lease_seconds: float = 5) -> list[Shard]:
         lingerer = Lingerer(
             self.intake,
             self.consumer,
-            lambda: self.needed,
+            lambda: self.other_work,
             lease_seconds=lease_seconds,
             idle_seconds=idle_seconds,
             batch=batch,
@@ -87,19 +87,19 @@ class LingerBench:
         return self.due
 
     @contextmanager
-    def attending(self, **options: float) -> Generator[None]:
+    def lingering(self, **options: float) -> Generator[None]:
         """While all streams are lingered on by a thread, which ends with the context."""
         thread = threading.Thread(target=self.linger, kwargs=options)
         thread.start()
         try:
-            wait_until(lambda: self.attended() == len(self.layout.all), "all streams are lingered on")
+            wait_until(lambda: self.lingered_on() == len(self.layout.all), "all streams are lingered on")
             yield
         finally:
-            self.needed = True
+            self.other_work = True
             thread.join(10)
             assert not thread.is_alive()
 
-    def attended(self) -> int:
+    def lingered_on(self) -> int:
         return sum(
             self.database.command("GET", shard.key("wakeup", FAMILY)) == b"lingering" for shard in self.layout.all
         )
@@ -116,7 +116,7 @@ def bench(database: Database, layout: Layout) -> LingerBench:
 
 
 def test_what_comes_is_applied_in_order_without_a_wakeup(bench: LingerBench, layout: Layout) -> None:
-    with bench.attending():
+    with bench.lingering():
         for number in range(50):
             bench.append(0, f"a{number}")
             bench.append(3, f"b{number}")
@@ -129,22 +129,22 @@ def test_what_comes_is_applied_in_order_without_a_wakeup(bench: LingerBench, lay
 
 
 def test_a_wakeup_that_comes_late_takes_no_pending_marker_away(bench: LingerBench, layout: Layout) -> None:
-    with bench.attending():
+    with bench.lingering():
         assert bench.intake.take_lease(layout.shard(0), FAMILY, 5) is None
         assert bench.intake.try_mark_pending(layout.shard(0), FAMILY) == "lingering"
 
 
 def test_who_leaves_gives_streams_and_tokens_back(bench: LingerBench, layout: Layout) -> None:
-    with bench.attending():
+    with bench.lingering():
         pass
-    assert bench.attended() == 0
+    assert bench.lingered_on() == 0
     assert bench.intake.try_mark_pending(layout.shard(1), FAMILY) == "due"
     assert bench.intake.take_lease(layout.shard(1), FAMILY, 5) is not None
 
 
 def test_it_ends_when_it_is_quiet(bench: LingerBench) -> None:
     assert bench.linger(idle_seconds=0.05) == []
-    assert bench.attended() == 0
+    assert bench.lingered_on() == 0
 
 
 def test_a_message_that_is_on_its_way_ends_nothing_and_one_that_stays_does(bench: LingerBench) -> None:
@@ -184,14 +184,14 @@ def test_a_stream_that_another_consumes_is_left_until_it_is_free(bench: LingerBe
     thread = threading.Thread(target=bench.linger)
     thread.start()
     try:
-        wait_until(lambda: bench.attended() == 3, "the others are lingered on")
+        wait_until(lambda: bench.lingered_on() == 3, "the others are lingered on")
         bench.append(2, "later")
         bench.append(1, "first")
         wait_until(lambda: bench.recorder.tools == ["first"], "what is ours is applied")
         bench.intake.release(other)
         wait_until(lambda: bench.recorder.tools == ["first", "later"], "what was the other's is applied")
     finally:
-        bench.needed = True
+        bench.other_work = True
         thread.join(10)
 
 
@@ -201,7 +201,7 @@ def test_what_a_dead_consumer_left_is_applied_first(bench: LingerBench, layout: 
     assert lease is not None
     assert len(read_new(bench.intake, lease, 1)) == 1
     bench.intake.release(lease)
-    with bench.attending():
+    with bench.lingering():
         wait_until(lambda: len(bench.recorder.tools) == 2, "both are applied")
     assert bench.recorder.tools == ["left", "fresh"]
 
@@ -225,7 +225,7 @@ def test_a_stream_whose_recovery_takes_long_is_given_up_before_new_entries_are_r
 
 def test_a_lease_that_was_lost_costs_its_stream_only_the_rest_of_it(bench: LingerBench) -> None:
     bench.recorder.lost = "b"
-    with bench.attending():
+    with bench.lingering():
         bench.append(0, "a", "b")
         bench.append(1, "c")
         wait_until(lambda: {"a", "b", "c"} <= set(bench.recorder.tools), "each is applied")
@@ -243,19 +243,19 @@ def test_leases_are_kept_for_as_long_as_it_stays(
         return extend(leases, seconds)
 
     monkeypatch.setattr(bench.intake, "renew_lingering", counted)
-    with bench.attending(lease_seconds=1.5):
+    with bench.lingering(lease_seconds=1.5):
         lease = layout.shard(0).key("lease", FAMILY)
         fence = bench.database.command("GET", lease)
         wait_until(lambda: len(extended) >= 8, "twice the lease has passed", timeout=30)
         assert bench.database.command("GET", lease) == fence
-        assert bench.attended() == 4
+        assert bench.lingered_on() == 4
 
 
 def test_a_backlog_is_left_to_several_processes(bench: LingerBench, layout: Layout) -> None:
     bench.append(0, *map(str, range(40)))
     bench.append(1, *map(str, range(60)))
     assert bench.linger(batch=20) == [layout.shard(0), layout.shard(1)]
-    assert bench.attended() == 0
+    assert bench.lingered_on() == 0
 
 
 def test_a_stream_that_nobody_serves_is_found_when_a_lingerer_died(bench: LingerBench, layout: Layout) -> None:
@@ -274,17 +274,17 @@ def publish(tb: Tellback, count: int) -> None:
         tb.flush()
 
 
-def attended_by_worker(tb: Tellback) -> bool:
+def worker_lingers(tb: Tellback) -> bool:
     shard = tb.context.layout.of("s")
     return bool(tb.context.database.command("GET", shard.key("wakeup", FAMILY)) == b"lingering")
 
 
-def test_a_worker_stands_by_and_its_death_loses_and_repeats_nothing(
+def test_a_worker_lingers_and_its_death_loses_and_repeats_nothing(
     tb: Tellback, start_workers: StartWorkers, settings_env: dict[str, str]
 ) -> None:
     first = start_workers(queues="events,sweeps", env=settings_env)
     publish(tb, 1)
-    wait_until(lambda: attended_by_worker(tb), "the worker lingers")
+    wait_until(lambda: worker_lingers(tb), "the worker lingers")
     publish(tb, 20)
     wait_until(lambda: calls(tb) == 21, "what came is applied")
     assert first.log().count(" received") < 10, "each entry had a wake-up of its own"
@@ -304,14 +304,14 @@ def test_a_worker_that_is_asked_to_stop_does_not_stay(
 ) -> None:
     workers = start_workers(queues="events", env=settings_env)
     publish(tb, 1)
-    wait_until(lambda: attended_by_worker(tb), "the worker lingers")
+    wait_until(lambda: worker_lingers(tb), "the worker lingers")
     process = workers.processes[0]
     process.terminate()
     assert process.wait(timeout=20) == 0
-    assert not attended_by_worker(tb)
+    assert not worker_lingers(tb)
 
 
-def test_other_work_of_the_worker_takes_the_process_that_stands_by(
+def test_other_work_of_the_worker_ends_the_linger(
     tb: Tellback, start_workers: StartWorkers, settings_env: dict[str, str]
 ) -> None:
     """Of two processes one runs a command for long, and the other lingers: a second command does not wait for it."""
@@ -319,7 +319,7 @@ def test_other_work_of_the_worker_takes_the_process_that_stands_by(
     long = tb.submit(["sleep", "60"], session="s")
     wait_until(lambda: tb.context.database.command("ZCARD", tb.context.layout.of("s").key("running")), "it runs")
     publish(tb, 1)
-    wait_until(lambda: attended_by_worker(tb), "the other process lingers")
+    wait_until(lambda: worker_lingers(tb), "the other process lingers")
     assert tb.submit(["true"], session="s").wait(timeout=20).succeeded
     long.cancel()
     long.wait(timeout=20)
@@ -333,7 +333,7 @@ def test_a_worker_of_one_process_does_not_linger(
     wait_until(lambda: calls(tb) == 3, "they are applied")
     wait_until(lambda: database.command("LLEN", f"{KEY_PREFIX}events") == 0, "no wake-up is left")
     wait_until(lambda: workers.log().count("succeeded") == workers.log().count("received"), "no task goes on")
-    assert not attended_by_worker(tb)
+    assert not worker_lingers(tb)
 
 
 def test_more_streams_than_one_reads_are_left_to_others(bench: LingerBench, monkeypatch: pytest.MonkeyPatch) -> None:

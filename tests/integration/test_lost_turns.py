@@ -33,10 +33,10 @@ def lose(tb: Tellback, turn: Turn, *, all_of_it: bool = False) -> None:
         store(tb).drop_due([turn.id])
 
 
-def applied(tb: Tellback, runtime: Runtime, *facts: TurnFinished) -> list[str]:
-    """The reasons for which facts became dead letters; the others were applied, by a worker's loop."""
+def applied(tb: Tellback, runtime: Runtime, *events: TurnFinished) -> list[str]:
+    """The reasons for which events became dead letters; the others were applied, by a worker's loop."""
     publish = tb.context.publisher.publish
-    lease, entries = published(tb, runtime, *(partial(publish, fact) for fact in facts))
+    lease, entries = published(tb, runtime, *(partial(publish, event) for event in events))
     TurnsLoop(runtime, "default").apply(lease, entries)
     runtime.intake("default").release(lease)
     assert tb.context.database.command("XLEN", lease.stream) == 0
@@ -48,7 +48,7 @@ def finished(turn: Turn, text: str = "hello", **changes: object) -> TurnFinished
     origin = TurnOrigin(
         message_id=turn.message_id, session=turn.session, opened_at=turn._opened_at, language=turn.language or ""
     )  # fmt: skip
-    fact = TurnFinished(
+    event = TurnFinished(
         event_id=f"{turn.id}-{text}",
         turn=turn.id,
         channel=turn.channel,
@@ -56,7 +56,7 @@ def finished(turn: Turn, text: str = "hello", **changes: object) -> TurnFinished
         response=OutgoingResponse.text_only(text),
         origin=origin,
     )
-    return msgspec.structs.replace(fact, **changes)
+    return msgspec.structs.replace(event, **changes)
 
 
 def test_a_spooled_answer_makes_a_lost_turn_again_and_answers_it_once(tb: Tellback, runtime: Runtime) -> None:
@@ -164,13 +164,13 @@ def test_what_says_nothing_leaves_the_turn_owed(tb: Tellback, runtime: Runtime) 
     """The pipeline made no answer: the turn is there again, and the sweep answers when its time is over."""
     turn = opened(tb)
     lose(tb, turn, all_of_it=True)
-    fact = finished(
+    event = finished(
         turn,
         response=None,
         llm_response=LlmResponse(tool_calls=1),
         messages=(TurnMessage(metadata={AUTO_MODE: True}),),
     )
-    assert applied(tb, runtime, fact) == []
+    assert applied(tb, runtime, event) == []
     found = view(tb, turn)
     assert found.state == "open"
     assert found.deadline is not None
@@ -205,10 +205,10 @@ def test_what_proves_no_turn_is_a_dead_letter(
 ) -> None:
     turn = opened(tb)
     lose(tb, turn)
-    fact = finished(turn)
-    assert fact.origin is not None
-    changed = None if origin is None else msgspec.structs.replace(fact.origin, **origin)
-    [found] = applied(tb, runtime, msgspec.structs.replace(fact, origin=changed))
+    event = finished(turn)
+    assert event.origin is not None
+    changed = None if origin is None else msgspec.structs.replace(event.origin, **origin)
+    [found] = applied(tb, runtime, msgspec.structs.replace(event, origin=changed))
     assert found.startswith(reason)
     assert store(tb).load([turn.id]) == [None]
     assert sent(tb) == []
@@ -217,10 +217,10 @@ def test_what_proves_no_turn_is_a_dead_letter(
 def test_an_opening_that_the_future_knows_counts_as_of_now(tb: Tellback, runtime: Runtime) -> None:
     turn = opened(tb)
     lose(tb, turn)
-    fact = finished(turn)
-    assert fact.origin is not None
-    ahead = msgspec.structs.replace(fact.origin, opened_at=fact.origin.opened_at + 30 * DAY)
-    assert applied(tb, runtime, msgspec.structs.replace(fact, origin=ahead)) == []
+    event = finished(turn)
+    assert event.origin is not None
+    ahead = msgspec.structs.replace(event.origin, opened_at=event.origin.opened_at + 30 * DAY)
+    assert applied(tb, runtime, msgspec.structs.replace(event, origin=ahead)) == []
     assert view(tb, turn).opened_at <= tb.context.database.now_ms()
 
 

@@ -29,7 +29,7 @@ TOOLS = ("wikipedia", "duckduckgo_search", "final_answer")
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 
-def test_what_a_call_came_to_stands_in_the_history(tb: Tellback, start_workers: StartWorkers) -> None:
+def test_the_outcome_of_a_call_stands_in_the_history(tb: Tellback, start_workers: StartWorkers) -> None:
     start_workers(1, queues="events")
     prompt = tb.prompt("s1", "p", tools=TOOLS, question="Where was the creator of Ruby born?")
     good = prompt.observe("wikipedia", params={"query": "Ruby creator"}, result="Matz was born in Osaka", call_id="c1")

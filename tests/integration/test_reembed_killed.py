@@ -30,7 +30,7 @@ from tests.support.workers import environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.model, pytest.mark.faults, pytest.mark.timeout(300)]
 
-CONTEXTS = 8_000
+CLUSTERS = 8_000
 FACTS = 2_000
 SAME = "0.99999"  # of random models all texts are alike; a text is the same as itself alone
 
@@ -76,29 +76,29 @@ def test_killed_in_the_middle_and_run_again_it_loses_and_repeats_nothing(
     old, new = worker(settings, layout, before), worker(settings, layout, after)
     known = BankThreshold(database, shard, "b")
     known.set(float(SAME), model=str(before), dimension=32, weights=fingerprint(before))
-    signal(tb, old, used(range(CONTEXTS)))
-    assert tb.bank("b").stats().clusters == CONTEXTS
+    signal(tb, old, used(range(CLUSTERS)))
+    assert tb.bank("b").stats().clusters == CLUSTERS
 
     def embedded() -> int:
         return int(database.command("HLEN", shard.key("nextvec", "b")))
 
     killed(settings, after, lambda: embedded() > 0)
     done_before = embedded()
-    assert 0 < done_before < CONTEXTS, "it was killed in the middle"
+    assert 0 < done_before < CLUSTERS, "it was killed in the middle"
     assert tb.bank("b").stats().model == str(before)
 
-    signal(tb, old, used(range(CONTEXTS - 50, CONTEXTS + 50)))  # some of clusters that there are, some begin one
+    signal(tb, old, used(range(CLUSTERS - 50, CLUSTERS + 50)))  # some of clusters that there are, some begin one
     reported = finished(settings, after)
-    assert (reported["changed"], reported["clusters"], reported["dimension"]) == (True, CONTEXTS + 50, 48)
+    assert (reported["changed"], reported["clusters"], reported["dimension"]) == (True, CLUSTERS + 50, 48)
     assert embedded() == 0
 
     signal(tb, new, used(range(100)))
     stats = tb.bank("b").stats()
-    assert (stats.model, stats.clusters) == (str(after), CONTEXTS + 50)
-    assert stats.signal_count == CONTEXTS + 200
+    assert (stats.model, stats.clusters) == (str(after), CLUSTERS + 50)
+    assert stats.signal_count == CLUSTERS + 200
     assert tb.dead.count() == 0
-    twice = {*range(100), *range(CONTEXTS - 50, CONTEXTS)}
-    for number in (0, 99, 100, done_before - 1, done_before, CONTEXTS - 51, CONTEXTS - 50, CONTEXTS, CONTEXTS + 49):
+    twice = {*range(100), *range(CLUSTERS - 50, CLUSTERS)}
+    for number in (0, 99, 100, done_before - 1, done_before, CLUSTERS - 51, CLUSTERS - 50, CLUSTERS, CLUSTERS + 49):
         [hit] = recall(new, tb.bank("b"), text(number), [(f"f{number}", 0.5)])
         expected = 0.7 if number in twice else 0.6
         assert (hit.scope, round(hit.usefulness, 4)) == ("cluster", expected), number
@@ -111,7 +111,7 @@ def test_killed_in_the_middle_and_run_again_it_loses_and_repeats_nothing(
 def test_reembedding_of_stored_facts_is_killed_again_and_again(
     tb: Tellback, settings: Settings, redis_server: RedisServer, layout: Layout, tmp_path: Path, vector_sets: str
 ) -> None:
-    """Meanwhile facts are told, told anew and forgotten: text and new vector of each are those of its last telling."""
+    """Meanwhile facts are stored, stored again and forgotten: each ends with its last text and the vector of that."""
     before, after = make_model(tmp_path / "before", seed=1), make_model(tmp_path / "after", dimension=48, seed=2)
     held = settings_with(redis_server, settings, vector_sets)
     database, shard, bank = tb.context.database, layout.of("b"), tb.bank("b")

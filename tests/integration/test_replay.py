@@ -241,7 +241,7 @@ def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(settings: Settin
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_workers_give_the_nudges_that_the_report_shows(tb: Tellback, start_workers: StartWorkers, name: str) -> None:
-    """Conversation by conversation: who speaks, at which call, in which words; and what each call came to."""
+    """Conversation by conversation: who speaks, at which call, in which words; and the outcome of each call."""
     start_workers(queues="events")
     raw = b"".join(conversations_of(name).raw.splitlines(keepends=True)[:60])
     expected: dict[str, list[tuple[object, ...]]] = {}

@@ -104,7 +104,7 @@ def test_a_run_that_died_after_publishing_goes_on_and_counts_each_line_once(
     assert counted(tb, bench) == 1_700
 
 
-def _came_to(process: subprocess.Popen[bytes], lines: Callable[[], int], least: int) -> bool:
+def _has_published(process: subprocess.Popen[bytes], lines: Callable[[], int], least: int) -> bool:
     return process.poll() is not None or lines() >= least
 
 
@@ -121,7 +121,7 @@ def test_killed_runs_lose_and_repeat_nothing(bench: Bench, settings: Settings, t
 
     for least in (500, 3_000):
         process = subprocess.Popen(command, env=environment(settings), stdout=subprocess.DEVNULL)
-        wait_until(partial(_came_to, process, lines, least), "it has come so far", 60)
+        wait_until(partial(_has_published, process, lines, least), "it has come so far", 60)
         process.kill()
         process.wait()
     assert 3_000 <= lines() < count, "it was killed in the middle"

@@ -204,7 +204,7 @@ def test_recalls_are_bounded_in_bytes_and_go_on_when_they_were_answered(
         tb.bank(other).recall("a", [("f", 1.0)], wait=0.001)
         assert sum(bench.intake.lengths().values()) == asked + 1, "another shard has room"
         with serving(bench):  # the requests are past their deadline, and dropped
-            wait_until(lambda: database.command("XLEN", stream) == 0, "the stream is drained")
+            wait_until(lambda: database.command("XLEN", stream) == 0, "the stream is empty")
             assert [hit.degraded for hit in bank.recall("a", [("f", 1.0)], wait=60)] == [False]
             assert [hit.fact_id for hit in bank.recall("a", wait=60)] == ["f"]
 

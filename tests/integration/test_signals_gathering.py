@@ -99,7 +99,7 @@ def test_a_query_that_the_model_fails_at_costs_its_clients_batch_alone(
     tb.bank("b").signal([item("after", "a")])
     tb.flush()
     bench.consume()
-    assert tb.bank("b").stats().signal_count == 2, "in the first drain, however often the bad one is tried"
+    assert tb.bank("b").stats().signal_count == 2, "in the first round, however often the bad one is tried"
     assert tb.bank(other).fact_stats("of another").signal_count == 1
     for _ in range(5):
         bench.consume()
@@ -152,13 +152,13 @@ def test_a_lease_is_kept_while_the_model_computes(
         bench.read(lease)
         bench.intake.release(lease)
     with ThreadPoolExecutor(1) as threads:
-        draining = threads.submit(bench.consumer(lease_seconds=1.5).consume, shard, Family.SIGNALS)
+        consuming = threads.submit(bench.consumer(lease_seconds=1.5).consume, shard, Family.SIGNALS)
         wait_until(lambda: encoder.calls, "the model computes")
         later = tb.context.database.now_ms() + 3_000
         wait_until(lambda: tb.context.database.now_ms() > later, "the lease would have run out twice")
         assert bench.intake.take_lease(shard, Family.SIGNALS, 1) is None
         encoder.gate.set()
-        draining.result(20)
+        consuming.result(20)
     assert tb.bank("b").fact_stats("f").signal_count == 1
     assert len(encoder.calls) == 1
 
@@ -172,11 +172,11 @@ def test_a_consumer_that_lost_its_lease_waits_no_longer(
     tb.bank("b").signal([item("f", "a")])
     tb.flush()
     with ThreadPoolExecutor(1) as threads:
-        draining = threads.submit(bench.consumer().consume, layout.of("b"), Family.SIGNALS)
+        consuming = threads.submit(bench.consumer().consume, layout.of("b"), Family.SIGNALS)
         wait_until(lambda: encoder.calls, "the model computes")
         bench.runtime.database.command("DEL", layout.of("b").key("lease", "signals"))
         successor = bench.lease("b")
-        assert draining.result(20) is False
+        assert consuming.result(20) is False
     with pytest.raises(Fenced):
         bench.intake.renew(Lease(successor.shard, successor.family, successor.fence - 1), 30)
     bench.intake.release(successor)
@@ -200,7 +200,7 @@ def test_only_one_suspect_is_tried_at_a_time(tb: Tellback, bench: Bench, encoder
         first = threads.submit(bench.consumer(trials=trials).consume, layout.of(one), Family.SIGNALS)
         wait_until(lambda: encoder.calls, "one is tried")
         second = bench.consumer(trials=trials, lease_seconds=1.5)
-        draining = threads.submit(second.consume, layout.of(other), Family.SIGNALS)
+        consuming = threads.submit(second.consume, layout.of(other), Family.SIGNALS)
         wait_until(lambda: database.command("EXISTS", layout.of(other).key("lease", "signals")), "the other waits")
         later = database.now_ms() + 3_000
         wait_until(lambda: database.now_ms() > later, "its lease would have run out twice")
@@ -209,7 +209,7 @@ def test_only_one_suspect_is_tried_at_a_time(tb: Tellback, bench: Bench, encoder
         assert database.command("EXISTS", layout.of(other).key("lease", "signals")) == 1
         encoder.gate.set()
         first.result(20)
-        draining.result(20)
+        consuming.result(20)
     assert [tb.bank(bank).stats().signal_count for bank in (one, other)] == [1, 1]
     assert encoder.calls == [["a"], ["b"]]
 

@@ -183,7 +183,7 @@ def test_chunks_are_bounded_by_bytes_too(tb: Tellback, bench: Bench) -> None:
 
 
 def test_each_distinct_query_is_embedded_once(tb: Tellback, bench: Bench, encoder: Angles, settings: Settings) -> None:
-    """One call of the model for a drain's distinct queries over all its banks, and none where a cache has them."""
+    """One call of the model for the distinct queries of a batch over all its banks, and none where a cache has them."""
     shard_of = bench.layout.of
     banks = [name for name in map(str, range(100)) if shard_of(name) == shard_of("b")][:3]
     for bank in banks:

@@ -39,7 +39,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> ServerClock:
     return clock
 
 
-def anew(bench: Bench) -> None:
+def start_over(bench: Bench) -> None:
     """Hypothesis calls a test many times with one and the same Redis."""
     bench.runtime.database.command("FLUSHALL")
     bench.intake.ensure_groups()
@@ -53,7 +53,7 @@ def score(tb: Tellback, bank: str = "b", fact: str = "f") -> float:
     return tb.bank(bank).fact_stats(fact).usefulness_score
 
 
-def in_context(bench: Bench, bank: str) -> Usefulness:
+def in_cluster(bench: Bench, bank: str) -> Usefulness:
     """What a recall of the bank's one cluster would find."""
     store = BankStore(bench.runtime.database, bench.layout.of(bank), bank)
     loaded = store.load("", 0)
@@ -69,7 +69,7 @@ def test_scores_stay_in_bounds(
     tb: Tellback, bench: Bench, clock: ServerClock, history: list[tuple[SignalType, float, float]]
 ) -> None:
     """Global and context scores, whatever comes, whenever."""
-    anew(bench)
+    start_over(bench)
     for kind, confidence, weeks in history:
         signal(tb, bench, said([(kind, confidence)] * 3))
         for found in scores(bench.runtime.database, bench.layout.of("b"), "b").values():
@@ -84,7 +84,7 @@ def test_neutral_stays_neutral(
     tb: Tellback, bench: Bench, clock: ServerClock, weeks: list[float], kind: SignalType
 ) -> None:
     """However much time passes, and whether decay is written or not: 0.5 is 0.5, exactly."""
-    anew(bench)
+    start_over(bench)
     for each in weeks:
         signal(tb, bench, said([(kind, 0.0)]))
         clock.step(each * WEEK_MS)
@@ -103,7 +103,7 @@ def test_decay_written_back_or_not_is_the_same_to_a_reader(
     read_after: float,
 ) -> None:
     """One bank is decayed after each signal, however late; the other, of another shard, never."""
-    anew(bench)
+    start_over(bench)
     database = bench.runtime.database
     often, never = "b", next(name for name in "cdefgh" if bench.layout.of(name) != bench.layout.of("b"))
     store = Decay(database, bench.layout)
@@ -116,7 +116,7 @@ def test_decay_written_back_or_not_is_the_same_to_a_reader(
             assert store.run(bench.layout.of(often), "t", lambda: False) == "done"
     clock.step(read_after * WEEK_MS)
     assert score(tb, often) == pytest.approx(score(tb, never), abs=1e-9)
-    one, two = (in_context(bench, bank) for bank in (often, never))
+    one, two = (in_cluster(bench, bank) for bank in (often, never))
     assert (one.scope, two.scope) == ("cluster", "cluster")
     assert one.score == pytest.approx(two.score, abs=1e-9)
     assert tb.bank(often).fact_stats("f").last_signal_at == tb.bank(never).fact_stats("f").last_signal_at
@@ -128,7 +128,7 @@ def test_a_batch_is_its_signals_in_order(
     tb: Tellback, bench: Bench, clock: ServerClock, moves: list[tuple[SignalType, float]], cut: int
 ) -> None:
     """One batch, two, or each signal by itself: the same scores."""
-    anew(bench)
+    start_over(bench)
     assert clock.offset_ms >= 0
     signal(tb, bench, said(moves), bank="whole")
     for part in (moves[:cut], moves[cut:]):
@@ -145,7 +145,7 @@ def test_an_id_counts_once(
     tb: Tellback, bench: Bench, clock: ServerClock, moves: list[tuple[SignalType, float]], again: list[int]
 ) -> None:
     """Whatever comes again, in the same batch or another, with the same content or not: the first is what counts."""
-    anew(bench)
+    start_over(bench)
     assert clock.offset_ms >= 0
     items = [
         item("f", "a", kind, confidence=confidence, signal_id=f"s{i}") for i, (kind, confidence) in enumerate(moves)
@@ -166,7 +166,7 @@ def test_signals_commute_within_the_bounds(
     tb: Tellback, bench: Bench, clock: ServerClock, moves: list[tuple[SignalType, float]]
 ) -> None:
     """At one moment, where no order reaches an end of the scale, order does not matter."""
-    anew(bench)
+    start_over(bench)
     assert clock.offset_ms >= 0
     changes = [score_delta(kind, confidence) for kind, confidence in moves]
     up, down = sum(c for c in changes if c > 0), sum(c for c in changes if c < 0)

@@ -40,7 +40,7 @@ def consume(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], No
         tb.flush()
         for shard in layout.all:
             while consumer_of(runtime, "default", Family.EVENTS).consume(shard, Family.EVENTS):
-                continue  # a drain ends with half its lease
+                continue  # a consumer ends with half its lease
 
     return run
 

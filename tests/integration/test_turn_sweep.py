@@ -187,7 +187,7 @@ def test_a_turn_whose_fallback_cannot_be_written_costs_no_other_its_fallback_or_
     assert len(reported) == 3
     assert any("sweep_turns.failed" in line and turns[1].id in line for line in logged)
     assert state(turns[1]) == "open", "the script changed nothing"
-    assert store(tb).overdue(10) == [], "it is set aside"
+    assert store(tb).overdue(10) == [], "it is postponed"
     tb.context.database.command("DEL", key)
     deadline_passes(tb, turns[1])
     assert sweep(store(tb), settings) == (1, 1)

@@ -24,10 +24,10 @@ def loop(runtime: Runtime) -> TurnsLoop:
     return TurnsLoop(runtime, "default")
 
 
-def published(tb: Tellback, runtime: Runtime, *facts: TurnFinished) -> tuple[Intake, Lease, list[IntakeEntry]]:
-    """The facts as a consumer reads them: all are of the conversation c1."""
-    for fact in facts:
-        tb.context.publisher.publish(fact)
+def published(tb: Tellback, runtime: Runtime, *events: TurnFinished) -> tuple[Intake, Lease, list[IntakeEntry]]:
+    """The events as a consumer reads them: all are of the conversation c1."""
+    for event in events:
+        tb.context.publisher.publish(event)
     tb.flush()
     intake = runtime.intake("default")
     lease = intake.take_lease(tb.context.layout.of_turn("chat", "c1"), Family.TURNS, 5)
@@ -96,10 +96,10 @@ def test_a_turn_that_goes_between_two_reads_keeps_its_answer_in_the_stream(tb: T
 
 def test_a_failures_code_is_redacted_and_stays_with_operators(tb: Tellback, runtime: Runtime, loop: TurnsLoop) -> None:
     turn = opened(tb, language="es")
-    fact = TurnFinished(
+    event = TurnFinished(
         event_id="1", turn=turn.id, channel="chat", conversation="c1", error_code="Traceback\npassword=hunter2"
     )
-    _, lease, entries = published(tb, runtime, fact)
+    _, lease, entries = published(tb, runtime, event)
     loop.apply(lease, entries)
     [(_, _, text)] = sent(tb)
     assert "Traceback" not in (text or "")

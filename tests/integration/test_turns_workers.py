@@ -125,16 +125,16 @@ def test_what_answers_no_turn_is_a_dead_letter_and_the_stream_goes_on(
 ) -> None:
     start_workers(1, queues="turns")
     turn, other = opened(tb), opened(tb, conversation="c2")
-    for fact in (
+    for event in (
         finished("1", "t0-000000000000000000000000", HELLO),
         finished("2", "not an id", HELLO),
         finished("3", other.id, HELLO),
         finished("4", turn.id, OutgoingResponse.text_only("x" * 70_000)),
         finished("5", turn.id, OutgoingResponse.text_only(" ")),
     ):
-        tb.context.publisher.publish(fact)
+        tb.context.publisher.publish(event)
     tb.flush()
-    wait_until(lambda: answered(tb, turn.id), "the last fact is applied", timeout=30)
+    wait_until(lambda: answered(tb, turn.id), "the last event is applied", timeout=30)
     reasons = sorted(letter.reason.partition(":")[0] for letter in tb.dead.newest())
     expected = ["no such turn", "no such turn", "response.text", "the turn belongs to another conversation"]
     assert reasons == expected

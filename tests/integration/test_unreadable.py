@@ -77,7 +77,7 @@ def test_a_lost_command_that_cannot_be_read_keeps_no_other_from_its_record(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It is set aside, logged, and recorded by a release that can read it."""
+    """It is postponed, logged, and recorded by a release that can read it."""
     session = session_of(layout)
     for name in ("a", "b", "c"):
         queue.put(session, name)
@@ -170,7 +170,7 @@ def test_a_delivery_that_cannot_be_read_keeps_no_other_conversation_waiting(
     assert [delivery.turn for _, _, delivery in outbox.pending("chat", 10)] == [sound.id]
     assert [turn for turn, _, _ in sent(tb)] == [sound.id]
     assert "delivery.unreadable" in caplog.text
-    assert not outbox.has_ready("chat"), "it is set aside"
+    assert not outbox.has_ready("chat"), "it is postponed"
     database.command("LSET", queue, 0, raw)
     database.command("ZADD", shard.key("out", "chat"), "XX", 1, "odd")
     assert [turn for turn, _, _ in sent(tb)] == [odd.id]

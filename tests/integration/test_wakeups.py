@@ -1,4 +1,4 @@
-"""Who wakes a drain: the dispatcher at once, and the rounds where a wake-up or its dispatcher was lost."""
+"""Who wakes a consumer: the dispatcher at once, and the rounds where a wake-up or its dispatcher was lost."""
 
 from __future__ import annotations
 

@@ -73,11 +73,11 @@ def test_guidance_that_nobody_heeds_changes_nothing(mode: Mode) -> None:
     seeds = SEEDS if mode.agents == 1 else range(2)
     for seed in seeds:
         alone, guided = (play(mode, seed, guided=on) for on in (False, True))
-        assert [facts(run) for run in alone] == [facts(run) for run in guided]
+        assert [figures(run) for run in alone] == [figures(run) for run in guided]
         assert sum(run.taken for run in guided) == 0
 
 
-def facts(run: AgentRun) -> tuple[object, ...]:
+def figures(run: AgentRun) -> tuple[object, ...]:
     return (run.solved, run.calls, run.loops, run.repeated, run.premature, run.limited)
 
 
@@ -91,7 +91,7 @@ def test_the_same_seed_gives_the_same_run(mode: Mode) -> None:
 def test_guidance_that_is_heeded_helps_in_every_mode(mode: Mode) -> None:
     alone, guided = runs_of(mode, guided=False), runs_of(mode, guided=True, compliance=1.0)
     if mode.name == "success":
-        assert [facts(run) for run in alone] == [facts(run) for run in guided]
+        assert [figures(run) for run in alone] == [figures(run) for run in guided]
         return
     assert mean(run.solved for run in guided) >= mean(run.solved for run in alone) + 0.1
     assert mean(run.solved for run in guided) >= 0.85
@@ -141,7 +141,7 @@ def test_each_kind_of_label_has_its_coding_mode() -> None:
 def test_guidance_that_nobody_heeds_changes_no_coding(mode: CodingMode) -> None:
     for seed in range(2):
         (alone,), (guided,) = (play_coding(mode, seed, guided=on) for on in (False, True))
-        assert facts(alone) == facts(guided)
+        assert figures(alone) == figures(guided)
 
 
 def test_left_alone_a_coder_solves_some_and_all_where_nothing_goes_wrong() -> None:

@@ -37,37 +37,37 @@ JSON = st.recursive(
 
 
 def published(event: dict[str, Any]) -> ToolInvoked:
-    fact = decode(tool_invoked(read_event(json.dumps(event).encode(), "PostToolUse"), "p"), Family.EVENTS)
-    assert isinstance(fact, ToolInvoked)
-    return fact
+    invoked = decode(tool_invoked(read_event(json.dumps(event).encode(), "PostToolUse"), "p"), Family.EVENTS)
+    assert isinstance(invoked, ToolInvoked)
+    return invoked
 
 
 @settings(max_examples=examples(150))
 @given(st.dictionaries(st.text(), JSON, max_size=5), st.text(max_size=200) | JSON)
 def test_parameters_and_results_are_those_that_a_client_publishes(params: dict[str, Any], response: Any) -> None:
-    fact = published(tool_event(tool_input=params, tool_response=response))
-    assert fact.params == msgspec.json.decode(msgspec.json.encode(wire_params(params)))
+    invoked = published(tool_event(tool_input=params, tool_response=response))
+    assert invoked.params == msgspec.json.decode(msgspec.json.encode(wire_params(params)))
     if isinstance(response, str):
-        assert fact.result == wire_text(response)
+        assert invoked.result == wire_text(response)
     elif response is None:
-        assert fact.result is None
+        assert invoked.result is None
 
 
 @pytest.mark.parametrize("size", [100, 70_000, MAX_CHARS_READ, MAX_CHARS_READ + 10, 3 * MAX_CHARS_READ])
 def test_long_texts_are_cut_as_a_client_cuts_them(size: int) -> None:
     text = ("word " * (size // 5 + 1))[:size]
-    fact = published(tool_event(tool_response=text, tool_input={"a": text, "b": [text] * 3}))
-    assert fact.result == wire_text(text)
-    assert fact.params == wire_params({"a": text, "b": [text] * 3})
-    assert len((fact.result or "").encode()) <= 64 << 10
-    assert len(msgspec.json.encode(fact.params)) <= 64 << 10
+    invoked = published(tool_event(tool_response=text, tool_input={"a": text, "b": [text] * 3}))
+    assert invoked.result == wire_text(text)
+    assert invoked.params == wire_params({"a": text, "b": [text] * 3})
+    assert len((invoked.result or "").encode()) <= 64 << 10
+    assert len(msgspec.json.encode(invoked.params)) <= 64 << 10
 
 
 def test_each_kind_of_secret_is_redacted_as_by_a_client() -> None:
     for kind, line in secrets(seed=5, each=2):
-        fact = published(tool_event(tool_response=f"before\n{line}\nafter", tool_input={"command": line}))
-        assert fact.result == redact_text(f"before\n{line}\nafter"), kind
-        assert fact.params == wire_params({"command": line}), kind
+        invoked = published(tool_event(tool_response=f"before\n{line}\nafter", tool_input={"command": line}))
+        assert invoked.result == redact_text(f"before\n{line}\nafter"), kind
+        assert invoked.params == wire_params({"command": line}), kind
 
 
 def test_a_redactor_for_one_text_finds_in_it_what_one_for_all_finds() -> None:

@@ -13,7 +13,7 @@ def test_one_point_in_time_spans_two_days(shown: list[Any]) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is an extra")
     from matplotlib.figure import Figure
 
-    from tellback.cli.plots import _finish_bank_axes  # pyright: ignore[reportPrivateUsage]
+    from tellback.cli.plots import _finish_bank_axes
 
     axes: Any = Figure().subplots()
     axes.plot(shown, [1] * len(shown), "o")

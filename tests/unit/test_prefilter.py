@@ -63,7 +63,7 @@ def test_bounds_hold_whatever_the_index_was_fitted_to(seed: int, rank: int, fitt
 @pytest.mark.usefixtures("small")
 @settings(max_examples=examples(100))
 @given(st.integers(0, 2**32), st.integers(9, 90), st.integers(1, 24), st.floats(0.05, 0.999))
-def test_a_screened_bank_answers_as_pair_by_pair(seed: int, clusters: int, rank: int, threshold: float) -> None:
+def test_a_prefiltered_bank_answers_as_pair_by_pair(seed: int, clusters: int, rank: int, threshold: float) -> None:
     rows, asked = flat_units(seed, clusters, rank), flat_units(seed + 1, 8, rank)
     rows[-1] = rows[0]  # equal ones in two blocks: the lower slot counts
     asked[0] = rows[0]

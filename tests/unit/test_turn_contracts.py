@@ -86,10 +86,10 @@ def finished(**fields: object) -> dict[str, object]:
 
 
 def test_a_finished_turn_survives_the_wire() -> None:
-    fact = TurnFinished(
+    event = TurnFinished(
         event_id="e1", turn="t0-1", channel="c", conversation="v", response=OutgoingResponse(attachments=("a",))
     )
-    assert decode(encode(fact), Family.TURNS) == fact
+    assert decode(encode(event), Family.TURNS) == event
 
 
 @pytest.mark.parametrize("fields", [{}, {"response": {"text": "hi"}, "llm_response": {"text": "ho"}}])

@@ -235,8 +235,8 @@ class JobWorker:
                 execution = self._alone(lease, execution)
             except TimeoutError as error:
                 return record_without_run(submitted, str(error), attempt)
-        hold = LeaseHeartbeat(self._jobs, self._renewing, lease, execution.cwd, times)
-        with hold as control, output_tap(self._process, self._team, lease, redactor) as tap:
+        heartbeat = LeaseHeartbeat(self._jobs, self._renewing, lease, execution.cwd, times)
+        with heartbeat as control, output_tap(self._process, self._team, lease, redactor) as tap:
             outcome = run(execution, redactor=redactor, control=control, now=server_now, tap=tap)
         return build_record(submitted, outcome, redactor=redactor, cwd=execution.cwd, attempt=attempt)
 

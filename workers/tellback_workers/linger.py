@@ -46,19 +46,19 @@ class Lingerer:
         self,
         intake: Intake,
         consumer: Consumer,
-        is_needed: Callable[[], bool],
+        has_other_work: Callable[[], bool],
         *,
         lease_seconds: float,
         idle_seconds: float,
         batch: int,
     ) -> None:
-        """Set up a lingerer that leaves when `is_needed` returns True.
+        """Set up a lingerer that leaves when `has_other_work` returns True.
 
         It also leaves after `idle_seconds` without an entry, and when more than `batch` entries wait in a stream.
         """
         self._intake = intake
         self._consumer = consumer
-        self._is_needed = is_needed
+        self._has_other_work = has_other_work
         self._lease_seconds = lease_seconds
         self._idle_seconds = idle_seconds
         self._batch = batch
@@ -87,7 +87,7 @@ class Lingerer:
         end, quiet_at = now + MAX_SECONDS, now + self._idle_seconds
         while now < min(end, quiet_at):
             if now >= check_at:
-                if self._is_needed():
+                if self._has_other_work():
                     return
                 self._take_free_streams(shards, family)
                 check_at = now + CHECK_SECONDS

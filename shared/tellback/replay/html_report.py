@@ -169,7 +169,7 @@ def _figure_tables(digest: AnalysisDigest) -> Iterator[str]:
         [(name, *(f"{counts[group]:,}" for group in GROUPS)) for name, counts in sorted(digest.providers.items())],
     )
     yield from _html_table(
-        "What tool calls came to", ("state", "calls"), [(c, f"{n:,}") for c, n in digest.codes.most_common()]
+        "Outcomes of tool calls", ("state", "calls"), [(c, f"{n:,}") for c, n in digest.codes.most_common()]
     )
     yield from _html_table(
         "Suggestions", ("kind", "offered"), [(kind, f"{n:,}") for kind, n in digest.suggestions.most_common()]

@@ -67,7 +67,7 @@ def _figure_section(digest: AnalysisDigest) -> Iterator[str]:
     yield "| provider | solved | not solved | unknown |\n|---|--:|--:|--:|\n" if digest.providers else "None.\n"
     for provider, counts in sorted(digest.providers.items()):
         yield f"| {cell_text(provider)} | {' | '.join(f'{counts[group]:,}' for group in GROUPS)} |\n"
-    yield "\n## What tool calls came to\n\n| state | calls |\n|---|--:|\n"
+    yield "\n## Outcomes of tool calls\n\n| state | calls |\n|---|--:|\n"
     yield from (f"| {code} | {count:,} |\n" for code, count in digest.codes.most_common())
     yield "\n| suggestion | offered |\n|---|--:|\n"
     yield from (f"| {kind} | {count:,} |\n" for kind, count in digest.suggestions.most_common())

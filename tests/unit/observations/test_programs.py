@@ -1,4 +1,4 @@
-"""What a program that was run came to, whatever its output speaks of."""
+"""The outcome of a program that was run, whatever its output speaks of."""
 
 from __future__ import annotations
 

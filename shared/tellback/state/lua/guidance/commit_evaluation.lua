@@ -35,7 +35,7 @@ if arg_check_seen == '1' and #args_event_ids > 0 and any_seen(key_seen, key_seen
   return 'stale'
 end
 ack()
-local keys = {eval = key_evaluation, mail = key_mailbox, due = key_timers}
+local keys = {evaluation = key_evaluation, mailbox = key_mailbox, timers = key_timers}
 store_state(keys, arg_new_version, arg_state, arg_calls, unpack(args_newest_calls))
 schedule(keys, arg_timer, arg_next_timer)
 if #args_event_ids > 0 then

@@ -23,7 +23,7 @@ local loaded = redis.call('HMGET', key_evaluation, 'version', 'takes')
 if loaded[1] ~= arg_version or (loaded[2] or '0') ~= arg_generation then
   return 'stale'
 end
-local keys = {eval = key_evaluation, mail = key_mailbox, due = key_timers}
+local keys = {evaluation = key_evaluation, mailbox = key_mailbox, timers = key_timers}
 store_state(keys, arg_new_version, arg_state, arg_calls, unpack(args_newest_calls))
 schedule(keys, arg_timer, arg_next_timer)
 if #args_feedback > 0 then

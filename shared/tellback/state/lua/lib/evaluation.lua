@@ -1,37 +1,37 @@
--- One evaluation: its state, its mailbox and its next timer. `keys` is {eval=, mail=, due=}. Feedback of a timer has a
--- `slot`.
+-- One evaluation: its state, its mailbox and its next timer. `keys` is {evaluation=, mailbox=, timers=}. Feedback of a
+-- timer has a `slot`.
 -- constants: EVAL_LIFETIME, TIMERS_LIFETIME, MAILBOX_LIFETIME
-local MAIL = 100
+local MAX_FEEDBACK = 100
 
 -- `version` is new. take_feedback compares with `calls`; the rest are field and line of each newest call that is not
 -- stored yet.
 local function store_state(keys, version, state, calls, ...)
-  redis.call('HSET', keys.eval, 'version', version, 'state', state, 'calls', calls, ...)
-  redis.call('PEXPIRE', keys.eval, EVAL_LIFETIME)
+  redis.call('HSET', keys.evaluation, 'version', version, 'state', state, 'calls', calls, ...)
+  redis.call('PEXPIRE', keys.evaluation, EVAL_LIFETIME)
 end
 
 -- `at`: '' if nothing in this evaluation is timed, '-' if nothing is timed any more.
 local function schedule(keys, member, at)
   if at == '-' then
-    redis.call('ZREM', keys.due, member)
+    redis.call('ZREM', keys.timers, member)
   elseif at ~= '' then
-    redis.call('ZADD', keys.due, at, member)
-    redis.call('PEXPIRE', keys.due, TIMERS_LIFETIME)
+    redis.call('ZADD', keys.timers, at, member)
+    redis.call('PEXPIRE', keys.timers, TIMERS_LIFETIME)
   end
 end
 
 -- Removes the waiting feedback of these slots (a table: slot number -> true).
 local function drop_outdated(keys, slots)
-  for _, raw in ipairs(redis.call('LRANGE', keys.mail, 0, -1)) do
+  for _, raw in ipairs(redis.call('LRANGE', keys.mailbox, 0, -1)) do
     local slot = cjson.decode(raw).slot
     if slot and slots[slot] then
-      redis.call('LREM', keys.mail, 1, raw)
+      redis.call('LREM', keys.mailbox, 1, raw)
     end
   end
 end
 
 local function deliver(keys, ...)
-  redis.call('RPUSH', keys.mail, ...)
-  redis.call('LTRIM', keys.mail, -MAIL, -1)
-  redis.call('PEXPIRE', keys.mail, MAILBOX_LIFETIME)
+  redis.call('RPUSH', keys.mailbox, ...)
+  redis.call('LTRIM', keys.mailbox, -MAX_FEEDBACK, -1)
+  redis.call('PEXPIRE', keys.mailbox, MAILBOX_LIFETIME)
 end

@@ -39,7 +39,7 @@ end
 
 -- Schedules the deadline. If the clock is far beyond its last observation, either nobody sweeps or the clock has
 -- stepped. In case it has, the next sweep gets the turn at once: only soon after the step does `set_at` show how far it
--- is ahead. A sweep that came after the time to answer would start that time anew.
+-- is ahead. A sweep that came after the time to answer would restart that time.
 local function set_due(keys, id, deadline, now)
   local clock, last = steady(now)
   redis.call('HSET', keys.turn, 'set_at', clock)

@@ -9,14 +9,14 @@
 --   ids}.
 local factinfo = redis.call('HMGET', key_factinfo, 'id', 'version', 'floor')
 local since, version, most = tonumber(arg_version), tonumber(factinfo[2] or 0), tonumber(arg_limit)
-local anew = ((factinfo[1] or '') ~= arg_facts_id or since < tonumber(factinfo[3] or 0)
+local is_reset = ((factinfo[1] or '') ~= arg_facts_id or since < tonumber(factinfo[3] or 0)
   or since > version) and 1 or 0 -- lower than what is cached: Redis lost the end of its log
-if anew == 1 then since = 0 end
+if is_reset == 1 then since = 0 end
 
 local names = redis.call('ZRANGEBYSCORE', key_factver, '(' .. since, '+inf', 'LIMIT', 0, most)
 local vectors = {}
 if #names > 0 then vectors = redis.call('HMGET', key_factvec, unpack(names)) end
 if #names == most then version = tonumber(redis.call('ZSCORE', key_factver, names[most])) end
-local gone = {}
-if anew == 0 then gone = redis.call('ZRANGEBYSCORE', key_factdeleted, '(' .. since, version) end
-return {redis.call('HGETALL', key_factinfo), anew, version, names, vectors, gone}
+local deleted = {}
+if is_reset == 0 then deleted = redis.call('ZRANGEBYSCORE', key_factdeleted, '(' .. since, version) end
+return {redis.call('HGETALL', key_factinfo), is_reset, version, names, vectors, deleted}

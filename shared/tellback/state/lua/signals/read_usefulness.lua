@@ -20,12 +20,12 @@ for i = 1, #args_fact_ids do
 end
 for k = 1, #keys_clusters + 1 do
   if #open == 0 then break end
-  local of_context = k <= #keys_clusters
+  local of_cluster = k <= #keys_clusters
   local names, left = {}, {}
   for i, at in ipairs(open) do names[i] = args_fact_ids[at] end
-  for i, packed in ipairs(redis.call('HMGET', of_context and keys_clusters[k] or key_factscore, unpack(names))) do
+  for i, packed in ipairs(redis.call('HMGET', of_cluster and keys_clusters[k] or key_factscore, unpack(names))) do
     if packed then
-      found[open[i]] = {of_context and 1 or 0, packed}
+      found[open[i]] = {of_cluster and 1 or 0, packed}
     else
       left[#left + 1] = open[i]
     end
