@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -38,6 +39,12 @@ def pytest_collection_finish() -> None:
     """Keep the garbage collector from going through all collected tests again and again, a twentieth of all work."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_configure() -> None:
+    """Have programs that tests interrupt heed it: a run in a shell's background starts with SIGINT ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +82,12 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def settings(state_url: str, redis_server: RedisServer, tmp_path: Path) -> Settings:
     """Settings of a client or store of this test."""
     broker_url = redis_server.url if ON_CLUSTER else ""
-    return Settings(redis_url=state_url, broker_url=broker_url, data_dir=str(tmp_path / "data"))
+    return Settings(
+        redis_url=state_url,
+        broker_url=broker_url,
+        data_dir=str(tmp_path / "data"),
+        feedback_deadline=5.0,  # the default of 0.1 s passes on a busy machine; tests of the deadline set their own
+    )
 
 
 @pytest.fixture

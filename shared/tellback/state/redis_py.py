@@ -188,12 +188,19 @@ class RedisConnections:
             self._call_deadline.end(call)
             raise
         call.connection = connection
+        in_time = True
         try:
-            yield connection
-        finally:
-            if not self._call_deadline.end(call):
-                connection.disconnect()
-            pool.release(connection)
+            try:
+                yield connection
+            finally:
+                in_time = self._call_deadline.end(call)
+                if not in_time:
+                    connection.disconnect()
+                pool.release(connection)
+        except exceptions.ConnectionError as error:  # a socket that we shut reads as if the server had gone
+            if in_time:
+                raise
+            raise exceptions.TimeoutError("the call's deadline passed") from error
 
     def _on_connect(self, connection: Any) -> None:
         """Run a new connection's handshake within the deadline of the call that needs it."""
