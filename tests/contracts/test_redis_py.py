@@ -156,22 +156,32 @@ def test_a_call_is_ended_at_its_deadline_while_its_reply_is_late(redis_server: R
         assert bounded.command("ECHO", "a") == b"a", "the late reply is not read as the next one's"
 
 
-def test_a_call_that_its_own_deadline_ended_names_that_and_not_an_absent_redis(redis_server: RedisServer) -> None:
+def test_a_call_that_its_own_deadline_ended_is_no_sign_of_an_absent_redis(redis_server: RedisServer) -> None:
     """As where this process got no time to send: the socket that was shut reads as a broken pipe."""
 
     def send_late(connections: RedisConnections) -> None:
-        with connections.connection() as connection:
+        with connections.connection(-29.9) as connection:
             line = open_socket(connection)
             assert line is not None
-            line.settimeout(30)
             assert line.recv(1) == b"", "it is shut at the deadline"
             connection.send_command("PING")
             connection.read_response()
 
-    with closing(RedisConnections(redis_server.url, call_deadline=0.1)) as connections:
+    with closing(RedisConnections(redis_server.url, call_deadline=30)) as connections:
         connections.run(("PING",))
         with pytest.raises(exceptions.TimeoutError, match="deadline"):
             send_late(connections)
+        assert connections.run(("ECHO", "a")) == b"a"
+
+
+def test_a_handshake_that_its_deadline_ended_is_none_either(redis_server: RedisServer) -> None:
+    with closing(RedisConnections(redis_server.url, call_deadline=30)) as connections:
+        redis_server.pause()
+        try:
+            with pytest.raises(exceptions.TimeoutError, match="deadline"), connections.connection(-29.9):
+                pass
+        finally:
+            redis_server.resume()
         assert connections.run(("ECHO", "a")) == b"a"
 
 

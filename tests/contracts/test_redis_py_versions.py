@@ -1,7 +1,7 @@
 """The contract with redis-py, on the oldest and the newest version that pyproject.toml allows.
 
-Each is installed into a folder below `.venv`, ahead of the installed one, and kept for the next run. Needs a package
-index.
+Each is installed into a folder of this Python's environment, ahead of the installed one, and kept for the next run.
+Needs a package index.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import os
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import distributions
+from importlib.metadata import distributions, version
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = "import hiredis, redis; print('redis', redis.__version__, 'hiredis', hiredis.__version__)"
@@ -62,7 +63,7 @@ def check(place: Path) -> str:
 
 def test_the_contract_holds_on_the_oldest_version() -> None:
     oldest = floor(allowed())
-    place = ROOT / ".venv" / oldest.replace("==", "-")
+    place = Path(sys.prefix) / oldest.replace("==", "-")
     if not (place / "hiredis").is_dir():  # the last step
         install(place, oldest)
         install(place, floor(hiredis_for(place)))
@@ -70,6 +71,6 @@ def test_the_contract_holds_on_the_oldest_version() -> None:
 
 
 def test_the_contract_holds_on_the_newest_version() -> None:
-    place = ROOT / ".venv" / "redis-newest"
+    place = Path(sys.prefix) / "redis-newest"
     install(place, f"redis{allowed().specifier}", "hiredis")
-    assert check(place).startswith("redis ")
+    assert Version(check(place).split()[1]) >= Version(version("redis")), "the suite itself runs on a newer one"

@@ -182,21 +182,18 @@ class RedisConnections:
                 pool.release(connection)
             return
         call = self._call_deadline.begin(seconds)
-        try:
-            connection = pool.get_connection()
-        except BaseException:
-            self._call_deadline.end(call)
-            raise
-        call.connection = connection
+        connection = None
         in_time = True
         try:
             try:
+                connection = call.connection = pool.get_connection()
                 yield connection
             finally:
                 in_time = self._call_deadline.end(call)
-                if not in_time:
-                    connection.disconnect()
-                pool.release(connection)
+                if connection is not None:
+                    if not in_time:
+                        connection.disconnect()
+                    pool.release(connection)
         except exceptions.ConnectionError as error:  # a socket that we shut reads as if the server had gone
             if in_time:
                 raise
