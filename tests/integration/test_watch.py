@@ -212,7 +212,7 @@ def test_without_the_extra_one_line_says_what_to_install(settings: Settings) -> 
 
 def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     with terminal(Settings(), "--file", str(tmp_path)) as seen:
-        wait_until(lambda: seen.shows("cannot be read"), "the reason is told", timeout=20)
+        wait_until(lambda: seen.shows("can't read"), "the reason is told", timeout=20)
         assert seen.ends() == 2
 
 

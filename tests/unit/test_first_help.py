@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,14 @@ def test_help_shows_every_word_of_its_text() -> None:
         assert command.callback is not None
         text = command.callback.__doc__ or ""
         assert "[" not in text, f"{command.name}: {text}"
+
+
+@pytest.mark.parametrize("command", ["submit", "recall", "stats"])
+def test_a_paragraph_of_help_fills_its_lines(command: str) -> None:
+    """The line breaks of its docstring, which is wider, would leave a word or two on every other line."""
+    lines = [line.strip() for line in said(command, "--help").partition("╭")[0].splitlines()]
+    broken = [line for line, after in pairwise(lines) if after and 0 < len(line) < 70]
+    assert not broken
 
 
 def test_records_of_a_file_that_does_not_exist_are_an_error(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_nothing_is_overwritten_unless_asked_and_a_dry_run_writes_nothing(tmp_pa
     (folder / SKILL).write_text("mine")
     refused = tool("init-runner", str(folder))
     assert refused.returncode == 2
-    assert f"{SKILL} in {folder} would be overwritten; say --force" in refused.stderr
+    assert f"{SKILL} exists in {folder}; to overwrite it, pass --force" in refused.stderr
     assert [path.name for path in folder.iterdir()] == [SKILL]
     assert (folder / SKILL).read_text() == "mine"
     assert tool("init-runner", str(folder), "--force", "--head", "3").returncode == 0

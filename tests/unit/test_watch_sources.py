@@ -96,7 +96,7 @@ def test_lines_of_a_file_that_are_no_records_are_counted(tmp_path: Path) -> None
 
 
 def test_a_file_that_cannot_be_read_is_one_error(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="cannot be read"):
+    with pytest.raises(InvalidInput, match="can't read"):
         FileSource(tmp_path).run(SourceDelivery(), threading.Event())
 
 

@@ -48,7 +48,7 @@ def acl(
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
 ) -> None:
-    """Write an ACL file for Redis, one for the broker, and each user's login. Connects to nothing, prints no password.
+    """Write an ACL file for Redis, one for the broker, and each user's login. Needs no Redis and prints no password.
 
     The users are agent-TEAM, worker, beat, flower and operator. Load a file with `aclfile FILE` in redis.conf; give
     each process the .env file of its user.

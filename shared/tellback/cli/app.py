@@ -6,8 +6,10 @@ Modules of commands import models, Textual, matplotlib and Prometheus inside fun
 from __future__ import annotations
 
 import errno
+import inspect
 import logging
 import os
+import re
 import sys
 from typing import Annotated, Any, Final
 
@@ -41,27 +43,29 @@ _UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.E
 
 
 class _Commands(typer.core.TyperGroup):
-    """The root group, which shows flags as flags: typer prints `<bool>` behind each, as if it took a value."""
+    """The root group, whose commands show their help without what typer leaves in it."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command = super().get_command(ctx, cmd_name)
-        _hide_flag_types(command)
+        _tidy_help(command)
         return command
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        _hide_flag_types(self)
+        _tidy_help(self)
         super().format_help(ctx, formatter)
 
 
-def _hide_flag_types(command: Any) -> None:
+def _tidy_help(command: Any) -> None:
+    """Show flags without the `<bool>` of a value, and paragraphs without the line breaks of their docstring."""
     if command is None:
         return
+    command.help = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(command.help or ""))
     options = [*command.params, command.get_help_option(typer.Context(command, help_option_names=HELP_OPTIONS))]
     for option in options:
         if getattr(option, "is_flag", False):
             option.metavar = ""
     for each in getattr(command, "commands", {}).values():
-        _hide_flag_types(each)
+        _tidy_help(each)
 
 
 app = typer.Typer(

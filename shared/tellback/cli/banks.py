@@ -169,7 +169,9 @@ def reembed(
     *,
     model: Annotated[
         str | None,
-        typer.Option(help="Model folder, or name on the Hugging Face hub. Default: TELLBACK_MODEL, else the packaged."),
+        typer.Option(
+            help="Model folder, or name on the Hugging Face hub. Default: TELLBACK_MODEL, or the packaged model."
+        ),
     ] = None,
     threshold: Annotated[
         float | None, typer.Option(min=0, max=1, help="New similarity threshold. Default: the model's.")

@@ -126,7 +126,7 @@ def _read_pairs(pairs: str, columns: str | None, delimiter: str | None, same_fro
         with sys.stdin.buffer if pairs == "-" else Path(pairs).open("rb") as file:
             data = file.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise InvalidInput(f"{pairs}: {error.strerror}") from error
+        raise InvalidInput(f"can't read {pairs}: {error.strerror}") from error
     if len(data) > _MAX_FILE_BYTES:
         raise InvalidInput(f"{pairs} is larger than {_MAX_FILE_BYTES >> 20} MiB: use a sample of a few thousand pairs")
     return read_pairs(

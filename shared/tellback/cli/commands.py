@@ -287,7 +287,7 @@ def _append_record(record: CommandRecord, path: Path) -> None:
     try:
         RecordFile(path).append(record)
     except OSError as error:
-        echo(f"tellback: can't append the record to {path}: {error}", err=True)
+        echo(f"tellback: can't append the record to {path}: {error.strerror or error}", err=True)
 
 
 def _wait_for_record(job: Job, seconds: float | None) -> CommandRecord:

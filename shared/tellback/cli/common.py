@@ -147,5 +147,5 @@ def reporting_plot_errors(path: Path) -> Generator[None, None, None]:
             "--plot FILE requires matplotlib: pip install 'tellback[plot]', or use --plot - for the terminal"
         ) from error
     except OSError as error:
-        raise InvalidInput(f"--plot {path}: {error.strerror}") from error
+        raise InvalidInput(f"--plot: can't write {path}: {error.strerror}") from error
     echo(f"plot written to {path}", err=True)

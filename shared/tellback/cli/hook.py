@@ -61,7 +61,7 @@ HELP: Final = {
     "pre-tool-use": "Deny a call that is certain to repeat a failure, where a policy file says so; else do nothing.",
     "post-tool-use": "Publish a completed tool call, and deliver its feedback as additionalContext.",
     "post-tool-use-failure": "Publish a failed tool call, and deliver its feedback as additionalContext.",
-    "subagent-start": "Begin the evaluation of a subagent, which has one of its own in the session.",
+    "subagent-start": "Begin a separate evaluation for a subagent.",
     "subagent-stop": "Note for the main agent's next call if a subagent ended stuck or failed.",
     "stop": "Remind the agent once of missing steps before it stops, if configured; send spooled events.",
 }

@@ -70,7 +70,7 @@ def records(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Show the newest records of a session, oldest first; with --failed, everything unresolved, whatever its age."""
+    """Show a session's newest records, oldest first. With --failed, show all unresolved ones, however old."""
     with report_errors():
         if superseded and (file or failed or follow):
             raise InvalidInput("--superseded can't be combined with --file, --failed or --follow")
@@ -295,7 +295,7 @@ def _readable_file(file: Path) -> Generator[None]:
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise InvalidInput(f"can't read {file}: {error}") from error
+            raise InvalidInput(f"can't read {file}: {error.strerror or error}") from error
 
 
 def _warn_incomplete(gone: int, unreadable: Sequence[str]) -> None:

@@ -184,7 +184,7 @@ def _open_file(file: Path) -> Generator[IO[bytes]]:
     try:
         source = file.open("rb")
     except OSError as error:
-        raise InvalidInput(f"{file}: {error.strerror}") from error
+        raise InvalidInput(f"can't read {file}: {error.strerror}") from error
     with source:
         yield source
 
@@ -199,7 +199,7 @@ def _open_rejects(name: str, file: Path | None, size: int) -> Generator[Rejected
         out = file.open("r+b" if size and file.is_file() else "wb")
         out.seek(out.truncate(min(size, file.stat().st_size)))
     except OSError as error:
-        raise InvalidInput(f"--rejects {file}: {error.strerror}") from error
+        raise InvalidInput(f"--rejects: can't write {file}: {error.strerror}") from error
     with out:
         yield RejectedLines(name, out)
 

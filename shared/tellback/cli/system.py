@@ -24,13 +24,14 @@ def register(app: typer.Typer) -> None:
 def up(
     *,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Directory for data and logs. Default: TELLBACK_DATA_DIR, else the user's.")
+        Path | None,
+        typer.Option(help="Directory for data and logs. Default: TELLBACK_DATA_DIR, or your user data directory."),
     ] = None,
     redis_url: Annotated[
         str | None, typer.Option(help="Redis URL to use. Default: TELLBACK_REDIS_URL, else an embedded Redis.")
     ] = None,
     workers: Annotated[
-        int, typer.Option(min=1, max=64, help="Number of workers for events and turns, and again for commands.")
+        int, typer.Option(min=1, max=64, help="Number of workers of each kind: for events and turns, and for commands.")
     ] = 1,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of the embedded Redis. 0 picks a free port.")

@@ -37,7 +37,7 @@ def run_locally(
     try:
         event_id, place = new_event_id(), str(Path.cwd() / (cwd or ""))
     except OSError as error:
-        raise InvalidInput(f"the present directory cannot be used: {error}") from error
+        raise InvalidInput(f"can't use the current directory: {error.strerror or error}") from error
     submitted = CommandSubmitted(
         event_id=event_id,
         command_id=event_id,

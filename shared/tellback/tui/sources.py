@@ -90,7 +90,7 @@ class FileSource:
             except TimeoutError:  # a suspended writer holds the lock
                 deliver([], "the file is locked; asked again")
             except OSError as error:
-                raise InvalidInput(f"{self._file.path} cannot be read: {error}") from error
+                raise InvalidInput(f"can't read {self._file.path}: {error.strerror or error}") from error
 
     def _follow(self, deliver: DeliverRecords, stopped: Event) -> None:
         said = ""

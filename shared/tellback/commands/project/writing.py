@@ -51,7 +51,7 @@ def write_files(folder: Path, texts: dict[str, str], *, force: bool) -> None:
     """
     present = [name for name in texts if os.path.lexists(folder / name)]
     if present and not force:
-        raise InvalidInput(f"{', '.join(present)} in {folder} would be overwritten; say --force if you mean it")
+        raise InvalidInput(f"{', '.join(present)} exists in {folder}; to overwrite it, pass --force")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():  # each by a rename: an agent may be running the old script
@@ -60,7 +60,7 @@ def write_files(folder: Path, texts: dict[str, str], *, force: bool) -> None:
             fresh.chmod(0o755 if name == RUNNER else 0o644)
             fresh.replace(folder / name)
     except OSError as error:
-        raise InvalidInput(f"{folder} cannot be written: {error}") from error
+        raise InvalidInput(f"can't write to {folder}: {error.strerror or error}") from error
 
 
 def _render_runner(choices: RunnerOptions) -> str:
