@@ -5,12 +5,16 @@ structlog prints to standard output by default. A library must not: its host may
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     import structlog
     from structlog.typing import EventDict, WrappedLogger
+
+
+_sources: Final[list[Callable[[], Mapping[str, str]]]] = []
 
 
 class Logger:
@@ -27,7 +31,9 @@ class Logger:
 
         # wrap_logger and not structlog.configure: the configuration belongs to the host, and is global.
         logger = structlog.wrap_logger(
-            logging.getLogger(self._name), processors=[_render_event], wrapper_class=structlog.stdlib.BoundLogger
+            logging.getLogger(self._name),
+            processors=[common_fields, _render_event],
+            wrapper_class=structlog.stdlib.BoundLogger,
         )
         return cast("structlog.stdlib.BoundLogger", logger)
 
@@ -55,6 +61,18 @@ class Logger:
 def get_logger(name: str) -> Logger:
     """Return a logger that writes wherever the host's `logging` does; by default warnings go to standard error."""
     return Logger(name)
+
+
+def add_fields(source: Callable[[], Mapping[str, str]]) -> None:
+    """Add what `source` returns to every line from now on, such as the ids of a trace."""
+    _sources.append(source)
+
+
+def common_fields(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Return a line's fields with those of `add_fields`: a processor of structlog."""
+    for source in _sources:
+        event.update(source())
+    return event
 
 
 def _render_event(_logger: WrappedLogger, _method: str, event: EventDict) -> tuple[tuple[str], dict[str, Any]]:

@@ -149,6 +149,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "directory. `none`: no file."
         ),
     ] = ""
+    tracing: Annotated[bool, Meta(description="Record spans of OpenTelemetry. Requires `tellback[otel]`.")] = False
     redaction_rules: Annotated[
         str, Meta(description="TOML file with redaction rules to add to the built-in ones. Empty: none.")
     ] = ""

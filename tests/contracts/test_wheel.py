@@ -66,7 +66,7 @@ def test_an_agent_host_gets_neither_celery_nor_torch(metadata: email.message.Mes
 
 
 def test_the_extras_are_those_that_the_documentation_names(metadata: email.message.Message) -> None:
-    extras = {"workers", "metrics", "embedded", "flower", "tui", "plot", "all", "docs", "dev"}
+    extras = {"workers", "metrics", "embedded", "flower", "tui", "plot", "otel", "all", "docs", "dev"}
     assert set(metadata.get_all("Provides-Extra", [])) == extras
 
 

@@ -28,6 +28,7 @@ from tellback.names import Family
 from tellback.process_privacy import forbid_dumps
 from tellback.settings import load
 from tellback.state.presence import MODEL_ADVICE, MODEL_MB
+from tellback.tracing import WORKER, tracing_of
 from tellback.up.launch import die_with_parent
 from tellback_workers.isolation import pipeline_of
 
@@ -48,6 +49,13 @@ def _die_with_worker(**_: object) -> None:
     # whose parent is a shell that may exit.
     if current_process().name != "MainProcess":
         die_with_parent()
+
+
+@signals.worker_process_shutdown.connect
+def _export_spans(**_: object) -> None:
+    tracing = tracing_of(load(), WORKER)  # a pool process ends without `atexit`
+    if tracing is not None:
+        tracing.close()
 
 
 _flag: Final = mmap.mmap(-1, 1)  # made at import, before the pool forks
@@ -94,6 +102,7 @@ def _ready(sender: Any, **_: object) -> None:
 def _check(**_: object) -> None:
     try:
         settings = load()
+        tracing_of(settings, WORKER)
         load_registry(settings.providers)  # also fails when two packages register a provider under one name
         pipeline_of(settings, custom=True)
     except ConfigurationError as error:

@@ -29,6 +29,8 @@ from tellback.state.intake import Intake
 from tellback.state.intake_entry import IntakeEntry, RawEntry
 from tellback.state.intake_lease import Fenced, Lease
 from tellback.state.keys import Shard
+from tellback.tracing import Tracing
+from tellback_workers.entry_spans import EntrySpans
 
 
 class Loop(Protocol):
@@ -95,6 +97,7 @@ class Consumer:
         batch: int,
         recovery_lock: Lock | None = None,
         model_wait: float = 0.0,
+        tracing: Tracing | None = None,
     ) -> None:
         """Set up a consumer; `model_wait` is the seconds that an entry waits for a worker with its bank's model.
 
@@ -110,6 +113,7 @@ class Consumer:
         # Checked once: `isinstance` against a runtime-checkable protocol costs more than applying a small batch.
         self._joint_loop = loop if isinstance(loop, JointLoop) else None
         self._model_wait_ms = model_wait * 1000
+        self._tracing = tracing
 
     def consume(self, shard: Shard, family: Family) -> bool:
         """Apply the waiting entries, for at most half the lease; return True if another wake-up is due.
@@ -156,7 +160,7 @@ class Consumer:
         if not entries:
             return True
         try:
-            self._loop.apply(lease, entries)
+            self._apply(lease, entries)
         except (Fenced, Unavailable):
             raise
         except ModelMismatch:
@@ -183,8 +187,8 @@ class Consumer:
         if self._joint_loop is None:
             return deferred
         try:
-            rest = self._joint_loop.apply_together(
-                {lease: entries for lease, entries in deferred.separate.items() if entries}
+            rest = self._apply_jointly(
+                self._joint_loop, {lease: entries for lease, entries in deferred.separate.items() if entries}
             )
         except Unavailable:
             raise
@@ -192,6 +196,23 @@ class Consumer:
             _log.exception("consumer.batch_failed", streams=[lease.stream for lease in read])
             return None
         return Deferred(deferred.fenced | rest.fenced, rest.separate)
+
+    def _apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
+        if self._tracing is None:
+            self._loop.apply(lease, entries)
+            return
+        with EntrySpans(self._tracing) as spans:
+            traced = spans.begin(lease, entries)
+            with spans.current(lease):
+                self._loop.apply(lease, traced)
+
+    def _apply_jointly(self, loop: JointLoop, batches: Mapping[Lease, Sequence[IntakeEntry]]) -> Deferred:
+        if self._tracing is None:
+            return loop.apply_together(batches)
+        with EntrySpans(self._tracing) as spans:
+            rest = loop.apply_together({lease: spans.begin(lease, entries) for lease, entries in batches.items()})
+            spans.drop(rest.fenced | rest.separate.keys())  # the latter are applied again, alone
+            return rest
 
     def recover_pending(self, lease: Lease, end: float) -> bool:
         """Apply the pending entries, each alone, because a bad one must not affect the others.
@@ -232,7 +253,7 @@ class Consumer:
             )
             return False
         try:
-            self._loop.apply(lease, [entry])
+            self._apply(lease, [entry])
         except Fenced:
             raise
         except Unavailable:  # an outage is not the entry's fault

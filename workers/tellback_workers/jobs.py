@@ -35,6 +35,7 @@ from tellback.state.job_losses import first_id
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.keys import Shard
 from tellback_workers.celery_signals import shutting_down
+from tellback_workers.entry_spans import command_span
 from tellback_workers.lease_heartbeat import NOT_RENEWED, SHUTDOWN_REASON, LeaseHeartbeat, LeaseTimes
 from tellback_workers.policy import Policy, Refused
 from tellback_workers.runtime import Runtime, runtime
@@ -164,7 +165,7 @@ class JobWorker:
         """
         lease = self._jobs.lease(self._claimant) if further() else None
         while lease is not None:
-            record = self._run(self._ensure_lease(lease))
+            record = self._run_traced(self._ensure_lease(lease))
             try:
                 following = self._store_record(lease, record, further())
             finally:  # also if storing failed, since the file is then the only copy
@@ -206,6 +207,13 @@ class JobWorker:
 
         for shard in shards:
             consumer_of(self._process, self._team, Family.COMMANDS).consume(shard, Family.COMMANDS)
+
+    def _run_traced(self, lease: JobLease) -> CommandRecord:
+        tracing = self._process.tracing
+        if tracing is None:
+            return self._run(lease)
+        with command_span(tracing, lease.submitted, lease.attempt) as note:
+            return note(self._run(lease))
 
     def _run(self, lease: JobLease) -> CommandRecord:
         submitted = lease.submitted

@@ -8,6 +8,7 @@ import sys
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from tellback.log import common_fields
 from tellback.redaction import redact_text
 from tellback.sanitize import terminal_text
 
@@ -25,6 +26,7 @@ def configure(level: int) -> None:
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper("iso"),
+        common_fields,
     ]
     structlog.configure(
         processors=[

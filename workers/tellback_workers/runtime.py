@@ -17,6 +17,7 @@ from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake import Intake
 from tellback.state.keys import Layout, Shard
 from tellback.state.team import open_layout
+from tellback.tracing import WORKER, Tracing, tracing_of
 from tellback.wording import count_phrase
 
 SHORT_DEADLINE: Final = 1.0  # seconds; for calls that a running command must not wait for
@@ -32,6 +33,11 @@ class Runtime:
         self.layout = cache(self._layout)
         self.intake = cache(self._intake)
         self.dead = cache(self._dead)
+
+    @property
+    def tracing(self) -> Tracing | None:
+        """The tracing of this process, if it is set."""
+        return tracing_of(self.settings, WORKER)
 
     @cached_property
     def is_cluster(self) -> bool:

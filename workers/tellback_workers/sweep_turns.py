@@ -30,6 +30,7 @@ from tellback.state.stranded import reindex
 from tellback.state.turn_sweeps import SweepClaims
 from tellback.state.turn_view import TurnView
 from tellback.state.turns import Turns
+from tellback.tracing import WORKER, tracing_of, turn_span
 from tellback_workers.runtime import Runtime, runtime
 from tellback_workers.sweep_jobs import record_ends
 
@@ -128,11 +129,13 @@ def _answer(turns: Turns, settings: Settings, due: list[str]) -> int:
     written = turns.fall_back([(turn.ref, _fallback(turn, settings)) for turn in found])
     for turn, wrote in zip(found, written, strict=True):
         if wrote is True:
-            _log.info(
-                "[FeedbackGuarantee] Producing fallback OutgoingResponse ...",
-                turn=turn.id,
-                channel=turn.channel,
-            )
+            tracing = tracing_of(settings, WORKER) if turn.trace else None
+            with turn_span(tracing, "answer turn", turn.ref, answer="fallback", opened=turn.trace):
+                _log.info(
+                    "[FeedbackGuarantee] Producing fallback OutgoingResponse ...",
+                    turn=turn.id,
+                    channel=turn.channel,
+                )
     # One turn's error costs only that turn, but an outage concerns all of them.
     failed = [(turn.id, wrote) for turn, wrote in zip(found, written, strict=True) if isinstance(wrote, Exception)]
     unavailable = next((error for _, error in failed if isinstance(error, Unavailable)), None)

@@ -1,7 +1,8 @@
-"""`tellback metrics`: print metrics in Prometheus' text format, or serve them by HTTP."""
+"""`tellback metrics`: print metrics in Prometheus' text format, serve them by HTTP, or export them by OTLP."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -29,12 +30,17 @@ def metrics(
         typer.Option(metavar="PORT", min=0, max=65_535, help="Serve by HTTP until SIGTERM. 0 picks a free port."),
     ] = None,
     bind: Annotated[str, typer.Option(help="Address to serve on. There is no authentication.")] = "127.0.0.1",
+    otlp: Annotated[
+        bool,
+        typer.Option("--otlp", help="Export to an OpenTelemetry collector until SIGTERM. Requires the extra `otel`."),
+    ] = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Print or serve metrics in Prometheus' text format: turns, sweep lag, outbox, intake, commands, signals.
+    """Print, serve or export metrics: turns, sweep lag, outbox, intake, commands, signals.
 
-    Each scrape makes a bounded number of Redis calls. Requires the extra `metrics`, which `workers` includes.
+    Each scrape makes a bounded number of Redis calls. Requires the extra `metrics`, which `workers` includes. `--otlp`
+    sends the same metrics by HTTP to OTEL_EXPORTER_OTLP_ENDPOINT every OTEL_METRIC_EXPORT_INTERVAL milliseconds.
     """
     try:
         from tellback.cli.metrics_collector import render_metrics
@@ -43,17 +49,16 @@ def metrics(
         with client(redis_url, team):
             raise ConfigurationError(message) from error
     with client(redis_url, team) as tb:
-        if serve is None:
+        if otlp:
+            _export_forever(tb, serve)
+        elif serve is None:
             sys.stdout.write(render_metrics(tb))
         else:
             _serve_forever(tb, bind, serve)
 
 
-def _serve_forever(tb: Tellback, address: str, port: int) -> None:
-    from prometheus_client import start_http_server
-
-    from tellback.cli.metrics_collector import build_registry
-
+def _stop_event() -> threading.Event:
+    """Return an event that SIGTERM and Ctrl-C set."""
     stop = threading.Event()
 
     def request_stop(_number: int, _frame: FrameType | None) -> None:
@@ -61,6 +66,28 @@ def _serve_forever(tb: Tellback, address: str, port: int) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, request_stop)
+    return stop
+
+
+def _export_forever(tb: Tellback, serve: int | None) -> None:
+    if serve is not None:
+        raise ConfigurationError("--otlp and --serve exclude each other: run one process for each")
+    try:
+        from tellback.cli.otlp_metrics import export_until, period_of
+    except ImportError as error:
+        raise ConfigurationError(f"--otlp: {error.name} is missing: pip install 'tellback[otel]'") from error
+    from tellback.cli.metrics_collector import TellbackCollector
+
+    echo("exporting metrics by OTLP", err=True)
+    export_until(_stop_event().wait, TellbackCollector(tb), period_of(os.environ))
+
+
+def _serve_forever(tb: Tellback, address: str, port: int) -> None:
+    from prometheus_client import start_http_server
+
+    from tellback.cli.metrics_collector import build_registry
+
+    stop = _stop_event()
     try:
         server, thread = start_http_server(port, address, build_registry(tb))
     except OSError as error:

@@ -24,6 +24,7 @@ from tellback.state.keys import Layout
 from tellback.state.list_waiter import ListWaiter
 from tellback.state.team import open_layout, team_id
 from tellback.state.tool_health import FleetHealth, ToolHealth
+from tellback.tracing import Tracing, tracing_of
 from tellback.urls import without_secrets
 
 if TYPE_CHECKING:
@@ -106,6 +107,11 @@ class ClientContext:
     """For each bank, the id of the last such event that this client has seen applied."""
     local_recall: LocalRecall = field(init=False)
     """Answers recalls in this process if `recall_in_process` is set."""
+
+    @property
+    def tracing(self) -> Tracing | None:
+        """The tracing of this process, if it is set."""
+        return tracing_of(self.settings)
 
     def __post_init__(self) -> None:
         """Make the parts that depend on others; `object.__setattr__`, since the class is frozen."""

@@ -46,6 +46,7 @@ from tellback.names import agent_evaluation
 from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
+from tellback.tracing import note_delivered
 
 MAX_CALL_MS: Final = 2**53  # numbers in Lua and in many JSON parsers are doubles, exact up to here
 # Used only while this process can't block on the mailbox. With this factor a backoff is about a quarter of the wait
@@ -279,7 +280,7 @@ class Prompt:
         except IndexError:
             operation = secrets.token_hex(12)
         try:
-            return self._mailbox.take_feedback(self._id, operation)
+            taken = self._mailbox.take_feedback(self._id, operation)
         except Unavailable as away:
             self._unanswered.append(operation)
             self._open_circuit(away)
@@ -289,6 +290,9 @@ class Prompt:
             reason = f"{type(refusal).__name__}: {refusal}"[:500]
             _log.warning("feedback.refused", evaluation=self.evaluation, reason=reason)
             return []
+        if taken and (tracing := self._context.tracing) is not None:
+            note_delivered(tracing, self.session, taken)
+        return taken
 
     def _open_circuit(self, away: Unavailable) -> None:
         self._context.breaker.trip()

@@ -9,7 +9,7 @@ failover is restored (requirement T-16). The table "How to end a turn" in docs/l
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, cast
 
 from tellback.client.client_context import ClientContext
@@ -49,6 +49,7 @@ from tellback.redaction import redact_text
 from tellback.state.turn_answers import TurnAnswer, excerpt
 from tellback.state.turn_view import TurnRef, TurnView
 from tellback.state.turns import MAX_MERGED, LostTurnOrigin, NewTurn, Turns, turn_id
+from tellback.tracing import turn_span
 from tellback.turns.pipeline.checks import error_line
 from tellback.turns.pipeline.context import TurnAbout, TurnContext
 from tellback.turns.pipeline.runner import TurnPipeline
@@ -72,6 +73,7 @@ class Turn:
     _opened_at: int = field(repr=False, compare=False)
     _auto: bool = field(repr=False, compare=False)
     _context: ClientContext = field(repr=False, compare=False)
+    _trace: str = field(default="", repr=False, compare=False)
 
     @property
     def state(self) -> TurnState:
@@ -241,7 +243,9 @@ class Turn:
         return LostTurnOrigin(self.message_id, self.language or "", self._opened_at, self._auto, grace)
 
     def _store_answer(self, given: TurnAnswer) -> AnswerResult:
-        return self._store.answer(self.ref, given, self._origin)
+        kind, tracing = "failure" if given.code else "answer", self._context.tracing
+        with turn_span(tracing, "answer turn", self.ref, answer=kind, opened=self._trace):
+            return self._store.answer(self.ref, given, self._origin)
 
     def _fallback_text(self) -> str:
         return self._context.settings.turn_texts.feedback(self.language, self.channel)
@@ -295,18 +299,18 @@ def open_turn(
     turn = turn_id(context.layout, channel, conversation, message_id)
     # A host that only makes decisions never publishes, so answers of its dead predecessor would stay on disk.
     context.publisher.send_orphans(Family.TURNS)
-    opened = Turns(context.database, context.layout).open(
-        NewTurn(
-            ref=TurnRef(turn, channel, conversation, session),
-            message_id=message_id,
-            text=excerpt(redact_text(check_text("text", text, None)), MAX_FIELD_BYTES),
-            language=check_language(language),
-            deadline_ms=to_milliseconds(check_seconds("answer_within", answer_within, context.settings.turn_limit)),
-            limit_ms=to_milliseconds(context.settings.turn_limit),
-            auto=metadata.get(AUTO_MODE) is True,  # a truthy value, such as "false", must not silence a turn
-            host=excerpt(context.settings.host_name, MAX_REFERENCE_BYTES),
-        )
+    wanted = NewTurn(
+        ref=TurnRef(turn, channel, conversation, session),
+        message_id=message_id,
+        text=excerpt(redact_text(check_text("text", text, None)), MAX_FIELD_BYTES),
+        language=check_language(language),
+        deadline_ms=to_milliseconds(check_seconds("answer_within", answer_within, context.settings.turn_limit)),
+        limit_ms=to_milliseconds(context.settings.turn_limit),
+        auto=metadata.get(AUTO_MODE) is True,  # a truthy value, such as "false", must not silence a turn
+        host=excerpt(context.settings.host_name, MAX_REFERENCE_BYTES),
     )
+    with turn_span(context.tracing, "open turn", wanted.ref) as trace:
+        opened = _turn_store(context).open(replace(wanted, trace=trace))
     return Turn(
         id=turn,
         channel=channel,
@@ -318,6 +322,7 @@ def open_turn(
         _opened_at=opened.opened_at,
         _auto=opened.state == "auto",
         _context=context,
+        _trace=trace,
     )
 
 
@@ -386,6 +391,7 @@ def _join_view(context: ClientContext, found: TurnView) -> Turn:
         _opened_at=found.opened_at,
         _auto=found.state == "auto",
         _context=context,
+        _trace=found.trace,
     )
 
 

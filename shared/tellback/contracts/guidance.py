@@ -70,7 +70,8 @@ class Observation(msgspec.Struct, frozen=True):
 class Feedback(msgspec.Struct, frozen=True, omit_defaults=True):
     """Guidance from a provider to an agent; the agent decides whether to follow it.
 
-    The evaluation sets `call_index`, `prompt_name` and `at` (milliseconds since the epoch, server time).
+    The evaluation sets `call_index`, `prompt_name` and `at` (milliseconds since the epoch, server time), and
+    `traceparent`, the context of the event that earned it, if that was traced.
     """
 
     provider_name: str
@@ -81,6 +82,7 @@ class Feedback(msgspec.Struct, frozen=True, omit_defaults=True):
     call_index: int = 0
     prompt_name: str = ""
     at: int = 0
+    traceparent: str = ""
 
     def render(self, form: Form = "text") -> str:
         """Return the form that an agent reads: `[Feedback - Deadline]`, a blank line, the summary, then lists.

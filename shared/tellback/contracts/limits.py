@@ -35,6 +35,7 @@ MAX_COMMAND_ID_CHARS: Final = 200
 MAX_INPUTS: Final = 100
 
 MAX_ID_CHARS: Final = 512
+MAX_TRACEPARENT_CHARS: Final = 128  # 55 in W3C's version 00; later ones may be longer
 MAX_BATCH_SIGNALS: Final = 500
 MAX_CANDIDATES: Final = 1_000
 
@@ -67,6 +68,7 @@ MEANINGS: Final = {
     "MAX_COMMAND_ID_CHARS": "id of a command",
     "MAX_INPUTS": "commands that a command names as its inputs",
     "MAX_ID_CHARS": "id of an event, a fact or a signal; name of a bank",
+    "MAX_TRACEPARENT_CHARS": "trace context of an event",
     "MAX_BATCH_SIGNALS": "signals of one batch",
     "MAX_CANDIDATES": "candidates of one recall",
     "MAX_REFERENCE_BYTES": "channel, conversation, message id, session, host or language of a turn",

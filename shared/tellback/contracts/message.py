@@ -9,17 +9,22 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from tellback.contracts.limits import MAX_ID_CHARS, SCHEMA_VERSION
+from tellback.contracts.limits import MAX_ID_CHARS, MAX_TRACEPARENT_CHARS, SCHEMA_VERSION
 from tellback.names import Family
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):
-    """An event: something that happened. `event_id` makes a repeated delivery harmless; `v` is the schema version."""
+    """An event: something that happened. `event_id` makes a repeated delivery harmless; `v` is the schema version.
+
+    `traceparent` is the W3C trace context of its publisher. It is left out without tracing, so that earlier workers
+    still read the message, and one that is no trace context counts as none.
+    """
 
     family: ClassVar[Family]
 
     event_id: Annotated[str, msgspec.Meta(max_length=MAX_ID_CHARS)]  # sets of ids are bounded in number, not in bytes
     v: int = SCHEMA_VERSION
+    traceparent: Annotated[str, msgspec.Meta(max_length=MAX_TRACEPARENT_CHARS)] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def routing(self) -> str:

@@ -32,6 +32,7 @@ from tellback.names import Family, shard_of
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import Layout, stream_of
+from tellback.tracing import tracing_of, with_context
 
 _log = get_logger("tellback.publisher")
 BUFFER_MAX: Final = 20_000  # events of a family in memory
@@ -48,6 +49,7 @@ class Publisher:
         self._db = database
         self._layout = layout
         self._settings = settings
+        self._tracing = tracing_of(settings)
         self._bounds = Bounds.of(settings.intake_max, settings.intake_max_bytes, layout.shards)
         self._place = location or SpoolLocation(str(settings.data_path / "spool" / layout.team), "here")
         self._closed = False
@@ -83,7 +85,7 @@ class Publisher:
             SpoolFull: Redis is unavailable and the spool is full; the event was not accepted.
             StateConflict: this publisher is closed, so nothing would send the event.
         """
-        raw = _encoded(message)
+        raw = _encoded(message if self._tracing is None else with_context(self._tracing, message))
         family = message.family
         stream, name = self._stream_of(family, message.routing)
         with self._buffer_lock:

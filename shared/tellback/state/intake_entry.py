@@ -25,13 +25,14 @@ class IntakeEntry(msgspec.Struct, frozen=True, gc=False):  # as above; no part o
     """A decoded entry. `deliveries` above 1 means that an earlier attempt failed or crashed.
 
     `read_at` is 0 unless the server's clock was set back and stream ids stand still. It is then the time of reading, in
-    microseconds, by that clock as if it had gone on.
+    microseconds, by that clock as if it had gone on. `trace` is the trace context in which it is being applied.
     """
 
     id: str
     message: AnyMessage
     deliveries: int
     read_at: int = 0
+    trace: str = ""
 
     @property
     def at_ms(self) -> int:

@@ -51,7 +51,7 @@ class TurnView(msgspec.Struct, frozen=True, kw_only=True):
 
     `delivery` is the state of the first answer: waiting, sending (taken, or unknown), delivered, ambiguous, dead, or
     dropped because the outbox of its conversation was full. A late answer is also dropped if it was stale. `host` owes
-    the answer. `covers` counts the turns merged into this one.
+    the answer. `covers` counts the turns merged into this one. `trace` is the trace context of its opening.
     """
 
     id: str
@@ -75,6 +75,7 @@ class TurnView(msgspec.Struct, frozen=True, kw_only=True):
     deferred_at: int | None = None
     merged_into: str | None = None
     covers: int = 0
+    trace: str = ""
 
     @property
     def ref(self) -> TurnRef:

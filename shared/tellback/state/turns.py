@@ -47,6 +47,7 @@ class NewTurn:
     limit_ms: int
     auto: bool
     host: str
+    trace: str = ""
 
 
 class LostTurnArgs(TypedDict):
@@ -151,6 +152,7 @@ class Turns:
             limit_ms=turn.limit_ms,
             auto=turn.auto,
             host=turn.host,
+            trace=turn.trace,
         )
         reply = decide(self._db, shard, decision)
         return msgspec.convert(reply, OpenedTurn)

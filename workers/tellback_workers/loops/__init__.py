@@ -49,4 +49,5 @@ def consumer_of(process: Runtime, team: str, family: Family) -> Consumer:
         batch=settings.consume_batch,
         recovery_lock=_recovery_lock if embeds else None,
         model_wait=settings.model_wait,
+        tracing=process.tracing,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import msgspec
 import structlog
 
 from tellback.commands.checks import addressing_error
@@ -42,7 +43,7 @@ class CommandsLoop:
             Fenced: another consumer has the lease.
         """
         submissions = [
-            (entry, entry.message)
+            (entry, _in_context(entry, entry.message))
             for entry in entries
             if isinstance(entry.message, CommandSubmitted)
             and not self._dead_letter_unaddressable(lease, entry, entry.message)
@@ -60,3 +61,8 @@ class CommandsLoop:
         _log.warning("command.unaddressable", reason=redact_text(reason))
         self._dead.add(lease, RawEntry(entry.id, encode(submitted), entry.deliveries), reason)
         return True
+
+
+def _in_context(entry: IntakeEntry, submitted: CommandSubmitted) -> CommandSubmitted:
+    """Return the command with the context of this application, under which its run is traced."""
+    return msgspec.structs.replace(submitted, traceparent=entry.trace) if entry.trace else submitted

@@ -359,5 +359,10 @@ def _evaluate(
             invoker.about = event_id
             if changes:
                 apply_shared_changes(state, changes, entry.order)
+            earned = len(effects.feedback)
             apply_event(state, event, entry.at_ms, invoker, effects)
+            if entry.trace:
+                effects.feedback[earned:] = [
+                    msgspec.structs.replace(feedback, traceparent=entry.trace) for feedback in effects.feedback[earned:]
+                ]
     return EvaluationChange(id_, loaded, state, entries, list(new_ids), effects)

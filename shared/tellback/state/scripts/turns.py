@@ -190,13 +190,13 @@ def open_turn(
     *,
     turn: str, due: str, out: str, queue: str, channels: str, hist: str, turnstats: str, turns: str, turn_id: str,
     channel: str, conversation: str, message_id: str, session: str, language: str, text: str, excerpt: str,
-    within_ms: int, limit_ms: int, auto: bool, host: str,
+    within_ms: int, limit_ms: int, auto: bool, host: str, trace: str,
 ) -> DecisionCall:
     """Open a turn once."""
     keys: list[str] = [turn, due, out, queue, channels, hist, turnstats, turns, clock_key(turn)]
     args: list[Arg] = [
         turn_id, channel, conversation, message_id, session, language, text, excerpt, within_ms, limit_ms, int(auto),
-        host,
+        host, trace,
     ]
     return _open_turn.decision(keys, args)
 

@@ -14,6 +14,7 @@
 --   limit_ms int: hard limit
 --   auto flag: true for a message of auto mode
 --   host str: that opens it
+--   trace str: its trace context, or empty
 -- returns: {"new", "state", "session", "language", "opened_at"}.
 -- @include decision
 -- @include turn
@@ -39,6 +40,9 @@ if turn.state == 'open' then
   local clock = steady(now)
   write_turn(keys, 'deadline', clock + within, 'limit', clock + tonumber(arg_limit_ms))
   set_due(keys, turn.id, clock + within, now)
+end
+if arg_trace ~= '' then
+  redis.call('HSET', keys.turn, 'trace', arg_trace)
 end
 add_to_listing(key_turns, turn)
 report(keys, turn, 'opened', now, {text = arg_excerpt, state = turn.state})
