@@ -16,6 +16,7 @@ from typing import Final, Literal
 import msgspec
 
 from tellback.connection_file import RunningSystem
+from tellback.doctor.holes import Server, holes_of
 from tellback.embedding.weights import ModelSource, check_fingerprint, find_source
 from tellback.errors import ConfigurationError
 from tellback.messaging import spool_file
@@ -27,6 +28,7 @@ from tellback.state.embeddings import EncoderState
 from tellback.state.keys import Layout
 from tellback.state.presence import MODEL_ADVICE, MODEL_MB, Presence, Worker
 from tellback.up.health import check_redis, flower_is_healthy
+from tellback.up.redis_server import parse_version
 from tellback.urls import without_secrets
 
 FindingState = Literal["ok", "note", "wrong"]
@@ -72,12 +74,13 @@ def check_reachable(url: str, source: str) -> DoctorFinding:
 
 
 def check_server(database: Database) -> list[DoctorFinding]:
-    """Check that Redis persists data, evicts none, and has memory left.
+    """Check that Redis has no known hole in Lua, persists data, evicts none, and has memory left.
 
     Raises:
         Unavailable: the connection was lost meanwhile.
     """
     checks: dict[str, Callable[[Info], DoctorFinding]] = {
+        "scripts": _check_scripts,
         "persistence": _check_persistence,
         "eviction": _check_eviction,
         "memory": _check_memory,
@@ -90,9 +93,25 @@ def check_server(database: Database) -> list[DoctorFinding]:
 
 
 def _server_info(database: Database) -> Info:
-    text = b"".join(database.command("INFO", section) for section in ("persistence", "memory")).decode()
+    sections = ("server", "replication", "persistence", "memory")
+    text = b"".join(database.command("INFO", section) for section in sections).decode()
     pairs = (line.partition(":") for line in text.splitlines() if ":" in line)
     return {name: value for name, _, value in pairs}
+
+
+def _check_scripts(info: Info) -> DoctorFinding:
+    server: Server = "Valkey" if "valkey_version" in info else "Redis"
+    release = info.get("valkey_version") or info.get("redis_version", "")
+    version = parse_version(release)
+    replicates = info.get("role") == "slave" or info.get("connected_slaves", "0") != "0"
+    holes = holes_of(server, version, replicates=replicates)
+    if not holes.names:
+        return ok("scripts", f"no known hole in the Lua of {server} {release}")
+    found = f"{server} {release} has known holes in Lua: {'; '.join(holes.names)}"
+    if version[:2] == (7, 0):  # Debian 12 mends 7.0.15 and keeps that number, which nobody else maintains
+        return note("scripts", found, "upgrade Redis, unless your distribution says that its package is mended")
+    target = ".".join(map(str, holes.upgrade)) if holes.upgrade else "a release line that is still maintained"
+    return wrong("scripts", found, f"whoever may run a script may run code as its user: upgrade to {target} or newer")
 
 
 def _check_persistence(info: Info) -> DoctorFinding:

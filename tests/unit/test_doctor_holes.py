@@ -1,0 +1,60 @@
+"""Known holes in the Lua of Redis and Valkey, as `tellback doctor` finds them. Requirement A-90."""
+
+from __future__ import annotations
+
+import pytest
+
+from tellback.doctor import infrastructure
+from tellback.doctor.holes import Server, Version, holes_of
+
+OCTOBER = "CVE-2025-49844, CVE-2025-46817, CVE-2025-46818 and CVE-2025-46819"
+ERROR_REPLY = "CVE-2025-67733"
+REPLICAS = "CVE-2026-23631"
+
+
+@pytest.mark.parametrize(
+    ("server", "version", "replicates", "names", "upgrade"),
+    [
+        ("Redis", (7, 2, 10), False, (OCTOBER,), (7, 2, 11)),
+        ("Redis", (7, 2, 11), False, (), None),
+        ("Redis", (7, 4, 5), False, (OCTOBER,), (7, 4, 6)),
+        ("Redis", (7, 4, 9), True, (), None),
+        ("Redis", (8, 0, 3), False, (OCTOBER,), (8, 0, 4)),
+        ("Redis", (8, 0, 5), True, (REPLICAS,), None),  # 8.0 ended before
+        ("Redis", (8, 2, 1), True, (OCTOBER, REPLICAS), (8, 2, 6)),
+        ("Redis", (8, 2, 3), False, (), None),
+        ("Redis", (8, 2, 3), True, (REPLICAS,), (8, 2, 6)),
+        ("Redis", (8, 6, 3), True, (), None),
+        ("Redis", (8, 8, 0), True, (), None),
+        ("Redis", (7, 0, 15), False, (OCTOBER,), None),
+        ("Valkey", (7, 2, 11), False, (ERROR_REPLY,), (7, 2, 12)),
+        ("Valkey", (8, 0, 5), False, (OCTOBER, ERROR_REPLY), (8, 0, 7)),
+        ("Valkey", (8, 1, 4), False, (ERROR_REPLY,), (8, 1, 6)),
+        ("Valkey", (8, 1, 8), True, (), None),
+        ("Valkey", (9, 0, 1), False, (ERROR_REPLY,), (9, 0, 2)),
+        ("Valkey", (9, 1, 0), True, (), None),
+    ],
+)
+def test_each_version_has_the_holes_that_its_release_notes_mend_later(
+    server: Server, version: Version, *, replicates: bool, names: tuple[str, ...], upgrade: Version | None
+) -> None:
+    assert holes_of(server, version, replicates=replicates) == (names, upgrade)
+
+
+@pytest.mark.parametrize(
+    ("info", "state", "advice"),
+    [
+        ({"redis_version": "8.2.3", "role": "master", "connected_slaves": "0"}, "ok", ""),
+        ({"redis_version": "8.2.3", "role": "slave"}, "wrong", "upgrade to 8.2.6 or newer"),
+        ({"redis_version": "8.2.3", "role": "master", "connected_slaves": "1"}, "wrong", "upgrade to 8.2.6 or newer"),
+        ({"redis_version": "7.4.2"}, "wrong", "upgrade to 7.4.6 or newer"),
+        ({"redis_version": "8.0.5", "role": "slave"}, "wrong", "upgrade to a release line that is still maintained"),
+        ({"redis_version": "7.0.15"}, "note", "unless your distribution says that its package is mended"),
+        ({"redis_version": "7.2.4", "valkey_version": "8.1.3"}, "wrong", "upgrade to 8.1.6 or newer"),
+        ({"redis_version": "7.2.4", "valkey_version": "8.1.8"}, "ok", ""),
+    ],
+)
+def test_the_finding_says_what_to_do(info: dict[str, str], state: str, advice: str) -> None:
+    finding = infrastructure._check_scripts(info)
+    assert finding.state == state
+    assert advice in finding.advice
