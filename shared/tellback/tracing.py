@@ -1,4 +1,4 @@
-"""Spans by OpenTelemetry, for processes with `TELLBACK_TRACING`; no other one imports its packages. Requirement A-87.
+"""Spans by OpenTelemetry, for processes with `TELLBACK_TRACING`; no other one imports its packages. Requirement A-110.
 
 A span's context travels as a W3C `traceparent`: in the message of an event, with a queued command, with a turn, and
 with feedback. So one trace goes from an agent's tool call through the intake and its effect to the feedback's delivery.

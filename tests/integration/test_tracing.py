@@ -1,6 +1,6 @@
 """One trace from an agent's call to its effect, as a collector gets it from real hosts and real workers.
 
-Requirement A-87.
+Requirement A-110.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Known holes in the Lua of Redis and Valkey, as `tellback doctor` finds them. Requirement A-90."""
+"""Known holes in the Lua of Redis and Valkey, as `tellback doctor` finds them. Requirement A-113."""
 
 from __future__ import annotations
 

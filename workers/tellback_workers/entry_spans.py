@@ -1,4 +1,4 @@
-"""The spans of a worker: of the entries that it applies, and of the commands that it runs. Requirement A-87.
+"""The spans of a worker: of the entries that it applies, and of the commands that it runs. Requirement A-110.
 
 Only what its publisher traced has a span, because a worker's own traces would be as many as its batches. One batch
 serves many traces, so each of its entries has a span of its own, with the task that applied it as attributes.

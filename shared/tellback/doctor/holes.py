@@ -1,4 +1,4 @@
-"""Known holes in the Lua of Redis and Valkey, by the versions that mend them. Requirement A-90.
+"""Known holes in the Lua of Redis and Valkey, by the versions that mend them. Requirement A-113.
 
 Who may run a script, as every worker and operator may, can run code as the server's user through the holes of October
 2025. The versions are those of the projects' own release notes. A distribution may mend a hole and keep the number.
