@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from base64 import b64encode
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 import pytest
 from playwright.sync_api import Page, sync_playwright
@@ -116,3 +119,15 @@ def test_without_the_password_nothing_is_shown(up: RunningUp) -> None:
         assert answer.status == 401
         assert "loops-1" not in answer.text()
         stranger.close()
+
+
+def test_metrics_ask_for_the_password_and_the_health_check_does_not(up: RunningUp) -> None:
+    parts = urlsplit(str(up.flower_url))
+    page = f"http://{parts.hostname}:{parts.port}"
+    with pytest.raises(HTTPError, match="401"):
+        urlopen(f"{page}/metrics", timeout=10)
+    login = b64encode(f"{parts.username}:{parts.password}".encode()).decode()
+    with urlopen(Request(f"{page}/metrics", headers={"Authorization": f"Basic {login}"}), timeout=10) as shown:
+        assert b"flower_" in shown.read()
+    with urlopen(f"{page}/healthcheck", timeout=10) as healthy:
+        assert healthy.read() == b"OK"

@@ -12,6 +12,7 @@ from tellback.names import SWEEPS_QUEUE, Family, Task, host_queue
 from tellback.settings import Settings, load
 from tellback_workers import celery_signals, cgroup_parent, policy_file, pool_rescue, presence
 from tellback_workers.dispatcher import DispatcherStep
+from tellback_workers.flower_metrics import require_password
 from tellback_workers.log import configure
 from tellback_workers.sweep_turns import StandInSweeperStep
 
@@ -71,6 +72,8 @@ app.steps["worker"].add(DispatcherStep)
 app.steps["worker"].add(StandInSweeperStep)
 
 app.set_default()
+
+require_password()
 
 
 @signals.setup_logging.connect

@@ -1,21 +1,30 @@
 """`python -m tellback.doctor.alive`: a health check for containers and service units; exits 0 if a process is alive.
 
     alive worker NODE    the worker with this Celery node name takes tasks
+    alive --kill-after SECONDS worker NODE
+                         as above, and a worker of this host that has been silent for so long is killed
     alive beat           a worker recently ran a task that beat sends; if two beats run, either counts
     alive flower URL     Flower responds
 
-A failed check prints the reason on standard error. Checks run every few seconds, so this module imports neither Celery
-nor the model.
+Docker restarts a container that has ended, and none that is unhealthy: `--kill-after` ends a worker that hangs. It does
+nothing while Redis is away. A failed check prints the reason on standard error. Checks run every few seconds, so this
+module imports neither Celery nor the model.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
+import psutil
 
+from tellback import clock
 from tellback.doctor.infrastructure import DoctorFinding, check_beat, ok, open_team, wrong
 from tellback.errors import TellbackError
 from tellback.settings import load
@@ -27,12 +36,15 @@ from tellback.up.health import flower_is_healthy
 def main(arguments: Sequence[str]) -> int:
     """Return the exit code: 0 alive, 1 not alive, 2 usage error."""
     match arguments:
+        case ["--kill-after", seconds, "worker", node] if seconds.isdecimal():
+            finding = _check_worker(node)
+            _kill_silent(node, int(seconds), finding)
         case ["worker" | "beat", *rest] if len(rest) == (arguments[0] == "worker"):
             finding = _check_worker(*rest)
         case ["flower", url]:
             finding = ok("flower", url) if flower_is_healthy(url) else wrong("flower", f"{url} does not respond", "")
         case _:
-            sys.stderr.write("usage: alive worker NODE | beat | flower URL\n")
+            sys.stderr.write("usage: alive [--kill-after SECONDS] worker NODE | beat | flower URL\n")
             return 2
     if finding.state != "ok":
         sys.stderr.write(f"{finding.found}\n")
@@ -53,6 +65,35 @@ def _check_worker(node: str | None = None) -> DoctorFinding:
             return wrong("worker", f"{node} has sent no recent heartbeat", "")
     except TellbackError as error:
         return wrong("redis", str(error), "")
+
+
+def _kill_silent(node: str, seconds: int, finding: DoctorFinding) -> None:
+    """Kill the worker `node` if `seconds` have passed since its first failed check; checks share a file for that."""
+    since = Path(tempfile.gettempdir()) / f"tellback-silent-{os.getuid()}-{node.replace('/', '_')}"
+    if finding.check != "worker":  # Redis is away: the worker may be well
+        return
+    if finding.state == "ok":
+        since.unlink(missing_ok=True)
+        return
+    with contextlib.suppress(FileExistsError):
+        since.touch(exist_ok=False)
+    if clock.wall() - since.stat().st_mtime < seconds:
+        return
+    since.unlink(missing_ok=True)
+    for process in _processes_of(node):
+        sys.stderr.write(f"killing process {process.pid}\n")
+        process.kill()  # its pool processes end with it
+
+
+def _processes_of(node: str) -> list[psutil.Process]:
+    """Return the main process of a worker on this host: pool processes are its children and have its command line."""
+    found: dict[int, psutil.Process] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            names = [part.rpartition("=")[2].replace("%h", socket.gethostname()) for part in process.cmdline()]
+            if node in names and "worker" in names and process.uids().real == os.getuid():
+                found[process.pid] = process
+    return [process for process in found.values() if process.ppid() not in found]
 
 
 if __name__ == "__main__":

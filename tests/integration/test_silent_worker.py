@@ -1,0 +1,52 @@
+"""A worker that hangs is ended by its container's check, so that the container is started again."""
+
+from __future__ import annotations
+
+import signal
+from functools import partial
+
+import psutil
+import pytest
+
+from tellback.doctor.alive import main
+from tellback.settings import Settings
+from tests.support.redis_server import free_port
+from tests.support.waiting import wait_until
+from tests.support.workers import StartWorkers, Workers
+
+
+def _node(workers: Workers) -> str:
+    return f"{workers.logs[0].stem}@test"
+
+
+def _fails(arguments: list[str]) -> bool:
+    return main(arguments) == 1
+
+
+@pytest.fixture(autouse=True)
+def _environ(settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.setenv("TELLBACK_REDIS_URL", settings.redis_url)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+def test_a_hung_worker_is_killed_and_a_healthy_one_is_not(
+    start_workers: StartWorkers, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With all of its pool, after it was silent for as long as the check allows."""
+    workers = start_workers(2, queues="turns")
+    check = ["--kill-after", "1", "worker", _node(workers)]
+    assert main(check) == 0
+    children = workers.children()
+    workers.processes[0].send_signal(signal.SIGSTOP)
+    wait_until(partial(_fails, check), "the worker counts as silent", timeout=40)
+    wait_until(lambda: _fails(check) and workers.processes[0].poll() is not None, "it is killed", timeout=20)
+    assert not psutil.wait_procs(children, timeout=10)[1]
+    assert f"killing process {workers.processes[0].pid}" in capfd.readouterr().err
+    assert workers.processes[1].poll() is None
+
+
+def test_no_worker_is_killed_while_redis_is_away(start_workers: StartWorkers, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = start_workers(1, queues="turns")
+    monkeypatch.setenv("TELLBACK_REDIS_URL", f"redis://127.0.0.1:{free_port()}/0")
+    assert [main(["--kill-after", "0", "worker", _node(workers)]) for _ in range(3)] == [1, 1, 1]
+    assert workers.processes[0].poll() is None
