@@ -13,7 +13,7 @@ GENERATED := shared/tellback/aio/__init__.pyi shared/tellback/state/scripts
 # Tests start hundreds of Python processes, and each would compile all of Tellback again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup debian demo unit unit-all test slow simulate chaos soak proofs lint generate bench docs clean
+.PHONY: help setup debian demo unit unit-all test slow simulate chaos soak proofs lint generate bench sbom docs clean
 
 help: ## show this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r name text; do printf '%-17s %s\n' "$$name" "$$text"; done
@@ -70,6 +70,9 @@ generate: setup ## write the committed files that are made from code: calls of s
 
 bench: setup ## measure the ratios of the budgets
 	$(BIN)/python -m benchmarks
+
+sbom: setup ## write the bill of materials of what the image installs, build/sbom.cdx.json
+	$(BIN)/python ops/sbom.py build/sbom.cdx.json
 
 docs: setup ## build the documentation into site/
 	$(BIN)/mkdocs build --strict

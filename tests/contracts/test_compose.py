@@ -144,6 +144,39 @@ def test_the_broker_is_a_redis_of_its_own(services: Mapping[str, Any]) -> None:
     assert set(services["broker"]["networks"]) == {"default"}
 
 
+def test_roots_are_read_only_and_what_is_written_has_a_place() -> None:
+    """Each beat has a schedule of its own; the Redises and the workers keep theirs in volumes."""
+    read = compose("--profile", "metrics", "config", "--format", "json", **SECRETS)
+    services: dict[str, Any] = json.loads(read.stdout)["services"]
+    for name, service in services.items():
+        assert service["read_only"] is True, name
+        assert "/tmp" in service["tmpfs"], name
+    kept = {name: {volume["target"] for volume in service.get("volumes", ())} for name, service in services.items()}
+    assert all("/var/lib/tellback" in kept[name] for name in ("loops", "commands", "model", "flower"))
+    for beat in ("beat-1", "beat-2"):
+        assert kept[beat] == set()
+        assert [each for each in services[beat]["tmpfs"] if each.startswith("/var/lib/tellback:uid=10001")]
+    assert "--uid 10001 " in (ROOT / "ops" / "Dockerfile").read_text()
+
+
+def test_commands_have_a_workspace_and_git(services: Mapping[str, Any]) -> None:
+    """In which they may run, apart from the files of the other workers."""
+    commands = services["commands"]
+    volumes = {volume["target"]: volume["source"] for volume in commands["volumes"]}
+    assert volumes == {"/var/lib/tellback": "commands", "/workspace": "workspace"}
+    assert (commands["environment"]["TELLBACK_COMMAND_ROOTS"], commands["working_dir"]) == ("/workspace", "/workspace")
+    assert [name for name, service in services.items() if "workspace" in str(service.get("volumes"))] == ["commands"]
+    dockerfile = (ROOT / "ops" / "Dockerfile").read_text()
+    assert "--no-install-recommends git" in dockerfile
+    assert "mkdir /workspace && chown tellback /workspace" in dockerfile
+
+
+def test_a_hung_worker_is_ended(services: Mapping[str, Any]) -> None:
+    """Docker restarts no container that is merely unhealthy: its check ends the worker after five minutes."""
+    for name in ("loops", "commands", "model"):
+        assert "tellback.doctor.alive --kill-after 300 worker" in services[name]["healthcheck"]["test"][1]
+
+
 def test_git_ignores_the_file_with_the_passwords() -> None:
     done = subprocess.run(["git", "check-ignore", ".env"], cwd=ROOT, capture_output=True, check=False)
     assert done.returncode == 0 or not (ROOT / ".git").exists()
