@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from tellback import FeedbackProviderConfig, FeedbackTrigger, OutgoingResponse, Tellback, ToolUsageMonitor, connect
 from tellback.names import Family
@@ -97,12 +97,13 @@ def _writes(kind: str, key: str, value: Any) -> list[tuple[Any, ...]]:
 
 def _text(value: Any) -> Any:
     """Return bytes as text that JSON takes: itself, or base64 after a mark."""
-    if isinstance(value, dict):
-        return [_text(part) for pair in cast("dict[Any, Any]", value).items() for part in pair]
-    if isinstance(value, set):
-        return sorted(_text(part) for part in cast("set[Any]", value))
-    if isinstance(value, list | tuple):
-        return [_text(part) for part in cast("list[Any]", value)]
+    kind = type(value)  # `isinstance` would leave the parts without a type
+    if issubclass(kind, dict):
+        return [_text(part) for pair in value.items() for part in pair]
+    if issubclass(kind, set):
+        return sorted(_text(part) for part in value)
+    if issubclass(kind, list | tuple):
+        return [_text(part) for part in value]
     if not isinstance(value, bytes):
         return str(value)
     try:
@@ -113,8 +114,8 @@ def _text(value: Any) -> Any:
 
 
 def _raw(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_raw(part) for part in cast("list[Any]", value)]
+    if issubclass(type(value), list):
+        return [_raw(part) for part in value]
     return base64.b64decode(value[7:]) if value.startswith("base64:") else value
 
 
