@@ -97,7 +97,7 @@ def _writes(kind: str, key: str, value: Any) -> list[tuple[Any, ...]]:
 
 def _text(value: Any) -> Any:
     """Return bytes as text that JSON takes: itself, or base64 after a mark."""
-    kind: type[Any] = type(value)  # `isinstance` would leave the parts without a type
+    kind = value.__class__  # `isinstance` would leave the parts without a type
     if issubclass(kind, dict):
         return [_text(part) for pair in value.items() for part in pair]
     if issubclass(kind, set):
