@@ -9,6 +9,7 @@ from benchmarks.system import system
 
 ROWS = (
     "tool_events",
+    "teams",
     "evaluation_cost",
     "feedback_latency",
     "command_throughput",

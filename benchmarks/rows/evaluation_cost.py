@@ -25,9 +25,8 @@ RUNS = 5
 
 def measure(system: BenchmarkSystem) -> RowResult:
     runtime = Runtime(system.settings)
-    intake = runtime.intake("default")
-    intake.ensure_groups()
-    loop = GuidanceLoop(runtime, "default")
+
+    loop = GuidanceLoop(runtime)
     shard = runtime.layout("default").shard(0)
     bench = EvaluationBench(loop, shard, runtime)
     ratios: list[float] = []

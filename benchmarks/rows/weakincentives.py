@@ -147,8 +147,7 @@ def _call(number: int) -> ToolInvoked:
 def _plane_cost(system: BenchmarkSystem) -> dict[int, float]:
     """Microseconds that a worker takes for one call alone: loaded from Redis, stepped, committed."""
     runtime = Runtime(system.settings)
-    runtime.intake("default").ensure_groups()
-    bench = EvaluationBench(GuidanceLoop(runtime, "default"), runtime.layout("default").shard(0), runtime)
+    bench = EvaluationBench(GuidanceLoop(runtime), runtime.layout("default").shard(0), runtime)
     found: dict[int, float] = {}
     for size in SIZES:
         sessions = bench.prepare(f"peer-{size}", size)

@@ -1,29 +1,29 @@
 /* One intake stream: notifications, wake-ups with their pending marker, the lease with its fence, and the idle sweep.
 
 STEP append           lua/intake/append_events.lua
-STEP be_notified      tellback.state.intake:Intake.wait_for_notifications
-STEP skip_the_others  tellback.state.intake:Intake.wait_for_notifications
-STEP try_mark         tellback.state.intake:Intake.try_mark_pending
+STEP notify           tellback.messaging.append_call:notification tellback.messaging.appending:notify
+STEP be_notified      tellback.state.notifications:Notifications.wait
+STEP try_mark         tellback.state.intake:mark_pending
 STEP send             tellback_workers.wakeups:publish
-STEP unmark           tellback.state.intake:Intake.unmark_pending
-STEP wake             tellback_workers.wakeups:publish_wakeup
-STEP take_lease       lua/intake/take_lease.lua tellback.state.intake:Intake.take_and_read tellback.state.intake:Intake.lease_to_linger
+STEP unmark           tellback.state.intake:unmark_pending
+STEP wake             tellback_workers.wakeups:publish_wakeups
+STEP take_lease       lua/intake/take_lease.lua tellback.state.intake:Intake.take_and_read tellback.state.intake:Intake.lease_to_linger tellback.state.intake:Intake.take_each
 STEP read_pending     lua/intake/read_pending.lua tellback.state.intake:Intake.read_pending tellback_workers.consumer:Consumer.recover_pending
-STEP read_new         lua/intake/read_stream.lua tellback.state.intake:Intake.read_or_release tellback.state.intake:Intake.read_next
+STEP read_new         lua/intake/read_stream.lua tellback.state.intake:Intake.read_or_release tellback.state.intake:Intake.read_or_release_each tellback.state.intake:Intake.read_next
 STEP commit           lua/lib/intake.lua lua/guidance/commit_evaluation.lua lua/commands/enqueue_job.lua lua/turns/finish_turn.lua
 STEP release          lua/intake/release_lease.lua tellback.state.intake:Intake.release
 STEP last_read        tellback.state.intake:Intake.has_new
 STEP last_entry       tellback.state.intake:Intake.has_new
-STEP look             tellback.state.intake:Intake.idle_streams tellback_workers.tasks:wake_streams
+STEP look             lua/fleet/shard_work.lua tellback.state.fleet:Fleet.work tellback_workers.scheduler:Scheduler.run
 
 BOUNDS  one stream, 2 or 3 entries, 2 consumers on 2 workers (the first may linger), 1 dispatcher, at most 1 message in the queue
         (all are the same; 2 without the sweep); per run a budget of faults: a death at any step, a lost or doubled message, a refused one, a
-        lease that ends under a holder that goes on.
+        lease that ends under a holder that goes on; a host that dies between its append and its notification.
 TIME    No clock: a pending marker may end at any moment while its message is not in the queue, otherwise for one fault; a lease and its lingering marker, which are set together for
         the same time, end together: when their holder is dead at any moment, otherwise for one of the budget.
 LEFT OUT  entries that fail, dead letters, the main process that consumes when the broker refuses wake-ups.
 
-ASSUMES  Somebody sweeps: beat, or any worker's dispatcher. Only then does a lost wake-up, or a death, cost no more than time.
+ASSUMES  Somebody sweeps: a worker at beat's tick, or any worker's scheduler. Only then does a lost wake-up, or a death, cost no more than time.
 ASSUMES  For liveness: a consumer does not leave for lack of time before it has applied something.
 ASSUMES  A consumer reads and commits nothing but through the scripts that check the fence; what it computes has no other effect.
 ASSUMES  A read whose reply is lost is not repeated: its entries are pending, and a second read would get later ones.
@@ -41,6 +41,8 @@ REJECTS  MARKER_DELETED_AFTER WITHOUT_SWEEP QUEUED=2 FAULTS=0 | applied[0] | the
 REJECTS  NO_LAST_LOOK WITHOUT_SWEEP QUEUED=2 FAULTS=0         | applied[0] | a consumer releases its lease without looking for entries that came meanwhile
 REJECTS  LOOK_BEFORE_RELEASE WITHOUT_SWEEP QUEUED=2 FAULTS=0  | applied[0] | it looks before it releases
 REJECTS  RELEASE_APART WITHOUT_SWEEP QUEUED=2 FAULTS=0        | applied[0] | it reads nothing, and releases in the next step without another look
+REJECTS  NOTIFY_FIRST WITHOUT_SWEEP QUEUED=2 FAULTS=0         | applied[0] | a host notifies before it appends
+REJECTS  DUE_READ_BEFORE WITHOUT_SWEEP QUEUED=2 FAULTS=0      | applied[0] | it asks before it appends whether anybody consumes the stream
 REJECTS  NO_SWEEP WITHOUT_SWEEP FAULTS=1 N=2         | applied[0] | the assumption that somebody sweeps is dropped, and a fault happens
 */
 
@@ -54,10 +56,10 @@ REJECTS  NO_SWEEP WITHOUT_SWEEP FAULTS=1 N=2         | applied[0] | the assumpti
 
 mtype = { none, pending, lingering };
 
-/* The stream. An entry's number is its id; `read` is the group's last delivered id, as `notified` is that of notify. */
+/* The stream. An entry's number is its id; `read` is the group's last delivered id. `notice`: a notification waits. */
 byte appended = 0;
 byte read = 0;
-byte notified = 0;
+bit notice = 0;
 bit gone[N];
 
 byte lease = NOBODY;   /* its holder, for the fence: a process that takes it again has forgotten its earlier one */
@@ -73,10 +75,12 @@ byte faults = FAULTS;
 #define gone_applied() (!gone[e] || applied[e])
 #define fault() atomic { faults > 0 -> faults-- }
 
-inline append() { atomic { appended++ } }
+#define nobody_consumes (marker == none && lease == NOBODY)
 
-inline be_notified() { atomic { notified < appended -> notified++ } }
-inline skip_the_others() { atomic { notified = appended } }
+inline append(due) { atomic { appended++; due = nobody_consumes } }
+inline notify() { atomic { notice = 1 } }
+
+inline be_notified() { atomic { notice -> notice = 0 } }
 
 inline try_mark(state) {
   d_step {
@@ -299,8 +303,26 @@ over:
 }
 
 proctype Host() {
+  bit due = 0;
   do
-  :: appended < N -> append()
+  :: appended < N ->
+#ifdef DUE_READ_BEFORE
+     bit asked = nobody_consumes;
+     append(due);
+     due = asked;
+#else
+#ifdef NOTIFY_FIRST
+     atomic { if :: nobody_consumes -> notify() :: else fi };
+     append(due);
+     due = 0;
+#else
+     append(due);
+#endif
+#endif
+     if
+     :: due -> if :: notify() :: fault() fi
+     :: else
+     fi
   :: else -> break
   od
 }
@@ -312,7 +334,7 @@ end:
   :: be_notified();
      if
      :: fault()
-     :: skip_the_others(); wake(state)
+     :: wake(state)
      fi;
      state = none
   od

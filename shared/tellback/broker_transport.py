@@ -31,12 +31,10 @@ Short = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 Shard = Annotated[int, msgspec.Meta(ge=0)]
 
 _ARGUMENTS: Final[dict[str, Any]] = {
-    Task.CONSUME: tuple[Short, Shard, Family],
+    Task.CONSUME: tuple[Family, Annotated[list[tuple[Short, Shard]], msgspec.Meta(min_length=1, max_length=64)]],
     Task.RUN_JOB: tuple[Short, Shard, Short],
     Task.FIRE_TIMERS: tuple[Short, Shard],
-    Task.WAKE_STREAMS: tuple[Short],
-    Task.SWEEP_TURNS: tuple[Short],
-    Task.SWEEP_JOBS: tuple[Short],
+    Task.VISIT_TEAMS: tuple[()],
     Task.DECAY: Annotated[list[Short], msgspec.Meta(min_length=1, max_length=2)],  # a run that continues: its token
 }
 

@@ -32,10 +32,8 @@ class Task(StrEnum):
 
     CONSUME = "tellback.consume"
     RUN_JOB = "tellback.run_job"
-    WAKE_STREAMS = "tellback.wake_streams"
     FIRE_TIMERS = "tellback.fire_timers"
-    SWEEP_TURNS = "tellback.sweep_turns"
-    SWEEP_JOBS = "tellback.sweep_jobs"
+    VISIT_TEAMS = "tellback.visit_teams"
     DECAY = "tellback.decay"
 
 

@@ -49,7 +49,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float, Meta(gt=0, le=4, description="Time that one write waits for its replicas and disks.")
     ] = 1.0
     team: Annotated[str, Meta(description="Team whose state this process uses: `[a-z0-9-]+`.")] = "default"
-    teams: Annotated[str, Meta(description="Teams that workers and beat serve, comma-separated. Empty: `team`.")] = ""
+    teams: Annotated[str, Meta(description="Teams that this worker looks after, comma-separated. Empty: all.")] = ""
     shards: Annotated[
         int, Meta(ge=1, le=1024, description="Number of shards of a team's state; fixed when the team is first used.")
     ] = 4
@@ -291,8 +291,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def served_teams(self) -> tuple[str, ...]:
-        """The teams that workers and beat serve."""
-        return tuple(name.strip() for name in self.teams.split(",") if name.strip()) or (self.team,)
+        """The teams whose notifications and visits this worker looks after; empty: all."""
+        return tuple(name.strip() for name in self.teams.split(",") if name.strip())
 
     @property
     def longest_consumer_lease(self) -> float:
@@ -350,11 +350,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "tellback"
 
     def record_path(self, team: str) -> Path | None:
-        """Return the file for a team's records, or None for no file; if there are several teams, in a folder each."""
+        """Return the file for a team's records, or None for no file; teams other than `team` have a folder each."""
         if self.record_file == "none":
             return None
         path = Path(self.record_file) if self.record_file else self.data_path / RECORD_FILE
-        return path if len(self.served_teams) == 1 else path.parent / team / path.name
+        return path if team == self.team else path.parent / team / path.name
 
 
 def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> Settings:

@@ -29,20 +29,21 @@ FILES: Final = (
         "hook",
         "intake",
         "jobs",
+        "notifications",
         "outbox",
+        "scheduler",
         "signals",
     ),
     *("stats", "turn_states", "turns"),
 )
 
 NOT_ON_A_CLUSTER: Final = {
-    # the dispatcher of a cluster has a thread for each shard, since one read must stay in one slot
-    "test_intake.py::test_a_listener_reads_one_entry_of_many_and_later_ones_notify_again",
-    "test_intake.py::test_groups_come_back_after_the_database_was_emptied",
-    "test_intake.py::test_each_new_entry_notifies_one_listener_once",
     # they look for the broker, or for a whole server's clients, statistics or dump, at the state's URL, or cut its link
     "test_intake.py::test_a_read_waits_for_the_next_entry_of_any_stream",
     "test_intake.py::test_a_read_whose_reply_was_lost_is_not_repeated",
+    "test_notifications.py::test_dispatchers_that_wait_at_once_share_what_comes",
+    "test_notifications.py::test_wakeups_of_several_teams_are_published_by_the_one_dispatcher",
+    "test_notifications.py::test_a_dispatcher_of_some_teams_leaves_the_others_to_others",
     "test_commands.py::test_wake_ups_for_an_absent_host_do_not_pile_up",
     "test_commands.py::test_many_commands_for_an_absent_host_leave_few_wake_ups",
     "test_commands.py::test_a_secret_reaches_the_command_and_not_the_record",

@@ -77,21 +77,28 @@ FORGED: Final[dict[str, Callable[[Message], Any]]] = {
     "null for a body": with_body(base64.b64encode(b"null").decode()),
     "one part of three": with_body(body([])),
     "arguments that are a text": with_body(body("abc", {}, {})),
-    "keywords that are a list": with_body(body(["default", 0, "events"], [], {})),
-    "keywords that the task has not": with_body(body([], {"team": "default"}, {})),
-    "tasks that follow": with_body(body(["default", 0, "events"], {}, {"errbacks": [1]})),
+    "keywords that are a list": with_body(body(["events", [["default", 0]]], [], {})),
+    "keywords that the task has not": with_body(body([], {"family": "events"}, {})),
+    "tasks that follow": with_body(body(["events", [["default", 0]]], {}, {"errbacks": [1]})),
     "deep nesting": with_body(base64.b64encode(b"[" * 50_000).decode()),
     "no arguments": with_arguments(),
-    "too few arguments": with_arguments("default"),
-    "too many arguments": with_arguments("default", 0, "events", 1),
-    "a team that is a number": with_arguments(5, 0, "events"),
-    "a team that is nothing": with_arguments(None, 0, "events"),
-    "a team that no team can be": with_arguments("../Other Team", 0, "events"),
-    "a shard that is a text": with_arguments("default", "0", "events"),
-    "a shard below the first": with_arguments("default", -1, "events"),
-    "a shard above the last": with_arguments("default", 99, "events"),
-    "a family that is none": with_arguments("default", 0, "no-such-family"),
-    "a huge message": with_arguments("default", 0, "x" * 5_000_000),
+    "arguments of a former release": with_arguments("default", 0, "events"),
+    "too few arguments": with_arguments("events"),
+    "too many arguments": with_arguments("events", [["default", 0]], 1),
+    "no stream": with_arguments("events", []),
+    "more streams than a message has": with_arguments("events", [["default", 0]] * 65),
+    "streams that are a text": with_arguments("events", "default"),
+    "a stream that is a text": with_arguments("events", ["default"]),
+    "a stream without a shard": with_arguments("events", [["default"]]),
+    "a team that is a number": with_arguments("events", [[5, 0]]),
+    "a team that is nothing": with_arguments("events", [[None, 0]]),
+    "a team that no team can be": with_arguments("events", [["../Other Team", 0]]),
+    "a team that there is not": with_arguments("events", [["nobody", 0]]),
+    "a shard that is a text": with_arguments("events", [["default", "0"]]),
+    "a shard below the first": with_arguments("events", [["default", -1]]),
+    "a shard above the last": with_arguments("events", [["default", 99]]),
+    "a family that is none": with_arguments("no-such-family", [["default", 0]]),
+    "a huge message": with_arguments("x" * 5_000_000, [["default", 0]]),
     "no properties": without("properties"),
     "no headers": without("headers"),
     "nothing": lambda _: {},
@@ -130,7 +137,7 @@ FORGED: Final[dict[str, Callable[[Message], Any]]] = {
     "a job without a pool": for_task(Task.RUN_JOB, "default", 0),
     "a job of a shard above the last": for_task(Task.RUN_JOB, "default", 99, "any"),
     "a look of no shard": for_task(Task.FIRE_TIMERS, "default", None),
-    "a sweep of no team": for_task(Task.SWEEP_TURNS),
+    "visits of one team": for_task(Task.VISIT_TEAMS, "default"),
     "a decay of a list": for_task(Task.DECAY, ["default"]),
 }
 RAW: Final[dict[str, bytes]] = {
@@ -155,7 +162,7 @@ def good(settings: Settings, database: Database) -> Message:
     """A wake-up as a worker publishes it."""
     with Celery("test", set_as_current=False) as app:
         app.conf.update(config(settings))
-        app.send_task(Task.CONSUME, ("default", 0, "events"), queue="scratch", ignore_result=True)
+        app.send_task(Task.CONSUME, ("events", [["default", 0]]), queue="scratch", ignore_result=True)
     raw = database.command("LPOP", f"{KEY_PREFIX}scratch")
     database.command("DEL", f"{KEY_PREFIX}_kombu.binding.scratch")
     message: Message = json.loads(raw)
@@ -174,7 +181,7 @@ def test_forged_messages_are_rejected_and_counted_and_no_worker_ends(
     assert len(FORGED) >= 30
     workers = start_workers(pool=pool)
     process, children = workers.processes[0], [child.pid for child in workers.children()]
-    presence = Presence(database, tb.context.layout)
+    presence = Presence(database, tb.context.layout.team)
     pushed = 0
     for queue in QUEUES:
         forged = [json.dumps(forge(copy.deepcopy(good))).encode() for forge in FORGED.values()] + list(RAW.values())
@@ -218,7 +225,12 @@ def test_forged_broadcasts_end_no_worker(tb: Tellback, database: Database, start
 @pytest.mark.parametrize("name", FORGED)
 def test_what_the_check_lets_pass_names_something_that_is_not_there(good: Message, name: str) -> None:
     """Those of the right form: Celery knows no such task, and the task no such shard or team; a worker counts them."""
-    passes = {"a task that nobody has", "a shard above the last", "a job of a shard above the last"}
+    passes = {
+        "a task that nobody has",
+        "a team that there is not",
+        "a shard above the last",
+        "a job of a shard above the last",
+    }
     forged = json.loads(json.dumps(FORGED[name](copy.deepcopy(good))))
     try:
         check_envelope(forged)

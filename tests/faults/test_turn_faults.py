@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from tellback import Tellback, connect
+from tellback.names import Task
 from tellback.settings import Settings
 from tellback.state.turn_view import TurnView
 from tests.support.redis_server import RedisServer
@@ -99,7 +100,7 @@ class KillableFleet:
         log = self.folder / "beat.log"
         with log.open("wb") as out:
             self._beat = subprocess.Popen(command, env=environment(self.settings), stdout=out, stderr=out)
-        wait_until(lambda: "sweep_turns" in log.read_text(), "beat sends sweeps", timeout=TIMEOUT)
+        wait_until(lambda: Task.VISIT_TEAMS in log.read_text(), "beat sends ticks", timeout=TIMEOUT)
 
     def kill_beat(self) -> None:
         """SIGKILL."""

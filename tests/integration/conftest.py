@@ -48,7 +48,6 @@ def consume(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], No
     from tellback_workers.runtime import Runtime
 
     runtime = Runtime(settings)
-    runtime.intake("default").ensure_groups()
 
     def run() -> None:
         tb.flush()
@@ -86,7 +85,6 @@ def runtime(tb: Tellback, settings: Settings) -> Iterator[Runtime]:
 
     del tb
     runtime = Runtime(settings)
-    runtime.intake("default").ensure_groups()
     yield runtime
     runtime.database.close()
 
@@ -99,10 +97,8 @@ def one(database: Database) -> Layout:  # noqa: ARG001 - emptied
 
 @pytest.fixture
 def intake(database: Database, layout: Layout) -> Intake:
-    """The intake streams of the team, with their groups."""
-    intake = Intake(database, layout)
-    intake.ensure_groups()
-    return intake
+    """The intake streams of the team."""
+    return Intake(database, layout)
 
 
 @pytest.fixture

@@ -35,8 +35,8 @@ def worker(host: str, *queues: str) -> Worker:
 
 def test_only_a_host_without_a_worker_is_given_up(database: Database, layout: Layout, queue: Queue) -> None:
     """A worker that does not read its host's queue is none."""
-    Presence(database, layout).announce(worker("served", "commands", host_queue("served")))
-    Presence(database, layout).announce(worker("deaf", "events"))
+    Presence(database, layout.team).announce(worker("served", "commands", host_queue("served")))
+    Presence(database, layout.team).announce(worker("deaf", "events"))
     for name in ("served", "deaf", "gone"):
         queue.put("s", name, host=name)
     queue.put("s", "anywhere")
@@ -50,7 +50,7 @@ def test_only_a_host_without_a_worker_is_given_up(database: Database, layout: La
 
 def test_a_host_is_waited_for(database: Database, layout: Layout, queue: Queue) -> None:
     """Since when it is away is kept from sweep to sweep, and forgotten when it is back."""
-    absent, presence = AbsentHosts(database, layout), Presence(database, layout)
+    absent, presence = AbsentHosts(database, layout), Presence(database, layout.team)
     away = layout.shard(0).key("jobabsent", "h")
     queue.put("s", "job", host="h")
     assert absent.abandon(60) == {}
@@ -113,7 +113,7 @@ def test_a_host_that_is_back_after_the_sweep_read_its_queue_keeps_its_commands(
         queue.put("s", name, host="h")
 
     def comes_back() -> None:
-        Presence(database, layout).announce(worker("h", host_queue("h")))
+        Presence(database, layout.team).announce(worker("h", host_queue("h")))
         held.append(lease(jobs, "h"))
 
     other = Interrupted(state_url, "HGET", comes_back)
@@ -132,7 +132,7 @@ def test_a_sweep_that_saw_the_host_back_keeps_its_commands_from_another(
     queue.put("s", "job", host="h")
 
     def comes_back() -> None:
-        Presence(database, layout).announce(worker("h", host_queue("h")))
+        Presence(database, layout.team).announce(worker("h", host_queue("h")))
         assert AbsentHosts(database, layout).abandon(0) == {}
 
     other = Interrupted(state_url, "HGET", comes_back)

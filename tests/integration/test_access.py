@@ -11,6 +11,7 @@ from redis import exceptions
 
 from tellback.access.actions import ACTIONS, KINDS, OWN, SCRIPT, Action
 from tellback.errors import Unavailable
+from tellback.messaging.append_call import intake_keys
 from tellback.names import Family
 from tellback.state.all_scripts import all_scripts
 from tellback.state.database import Database
@@ -82,9 +83,15 @@ def test_a_restart_loses_no_effect_of_a_script(deployment: AccessDeployment) -> 
         shard = Layout(OWN, 1).shard(0)
         stream = stream_of(shard, Family.EVENTS)
         call = append_events(
-            intake=stream, mark=mark_of(stream, "w"), max_entries=9, max_bytes=1 << 20, first=1, events=[b"{}", b"{}"]
+            intake=stream,
+            **intake_keys(stream),
+            mark=mark_of(stream, "w"),
+            max_entries=9,
+            max_bytes=1 << 20,
+            first=1,
+            events=[b"{}", b"{}"],
         )
-        assert database.run(call)[0] == 1
+        assert database.run(call)[0] == b"appended"
         length = database.command("XLEN", stream)
         deployment.state.restart()
         load(deployment)  # for the other tests

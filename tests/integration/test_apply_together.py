@@ -47,9 +47,8 @@ class Streams:
         self.database = database
         self.layout = layout
         self.intake = Intake(database, layout)
-        self.intake.ensure_groups()
         self.runtime = Runtime(settings)
-        self.loop = GuidanceLoop(self.runtime, "default")
+        self.loop = GuidanceLoop(self.runtime)
         names = (f"s{n}" for n in range(1_000))
         self.sessions = {shard_of(name, layout.shards): name for name in names}
         self.leases = self.intake.lease_to_linger(layout.all, FAMILY, 5)
@@ -121,7 +120,7 @@ def test_four_streams_take_as_many_round_trips_as_one(streams: Streams, trips: l
     begun = {lease: [streams.begun(lease.shard.index, REMINDER)] for lease in streams.leases}
     streams.loop.apply_together(begun)
     trips.clear()
-    streams.loop = GuidanceLoop(streams.runtime, "default")  # another process
+    streams.loop = GuidanceLoop(streams.runtime)  # another process
     left = streams.loop.apply_together(
         {lease: [streams.call(lease.shard.index), streams.call(lease.shard.index)] for lease in streams.leases}
     )
@@ -146,7 +145,7 @@ def test_what_a_process_has_committed_it_need_not_load(streams: Streams, trips: 
 
 
 def test_an_evaluation_that_another_has_changed_is_loaded_again(streams: Streams, trips: list[int]) -> None:
-    other = GuidanceLoop(streams.runtime, "default")
+    other = GuidanceLoop(streams.runtime)
     for _ in range(3):
         for loop in (streams.loop, other):
             trips.clear()
@@ -182,7 +181,7 @@ def test_a_commit_that_redis_forgot_is_not_built_upon(streams: Streams) -> None:
     before = streams.database.command("DUMP", key)
     streams.loop.apply_together({streams.leases[0]: [streams.call(0, "lost")]})
     streams.database.command("RESTORE", key, 60_000, before, "REPLACE")
-    GuidanceLoop(streams.runtime, "default").apply_together({streams.leases[0]: [streams.call(0), streams.call(0)]})
+    GuidanceLoop(streams.runtime).apply_together({streams.leases[0]: [streams.call(0), streams.call(0)]})
     streams.loop.apply_together({streams.leases[0]: [streams.call(0)]})
     assert streams.calls()[0] == 4
 

@@ -91,7 +91,6 @@ def test_figures_are_those_of_all_facts(
     """Signals with weeks between them, facts that the cap of 25 drops, the weekly decay at times in between."""
     database = bench.runtime.database
     database.command("FLUSHALL")
-    bench.intake.ensure_groups()
     for batch, weeks, decays in history:
         signal(tb, bench, [item(fact, "a", kind, confidence=confidence) for fact, kind, confidence in batch])
         clock.step(weeks * WEEK_MS)

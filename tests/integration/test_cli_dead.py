@@ -34,7 +34,6 @@ def tool(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str
 def letter(database: Database, layout: Layout) -> str:
     """The id of a dead letter."""
     intake, dead, shard = Intake(database, layout), DeadLetters(database, layout), layout.shard(1)
-    intake.ensure_groups()
     database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", RAW)
     lease = intake.take_lease(shard, Family.EVENTS, 5)
     assert lease is not None
@@ -96,7 +95,6 @@ def test_what_is_to_be_replayed_is_said_in_one_way(settings: Settings, arguments
 def add_letter(database: Database, layout: Layout, stream: str, raw: bytes, reason: str) -> None:
     intake, dead = Intake(database, layout), DeadLetters(database, layout)
     family = Family(stream.rpartition(":")[2])
-    intake.ensure_groups()
     database.command("XADD", stream, "*", "m", raw)
     lease = intake.take_lease(layout.shard(2), family, 5)
     assert lease is not None

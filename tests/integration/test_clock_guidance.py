@@ -30,7 +30,6 @@ HOUR = 3_600
 @pytest.fixture
 def runtime(settings: Settings, layout: Layout) -> Iterator[Runtime]:  # noqa: ARG001 - the team exists
     runtime = Runtime(settings)
-    runtime.intake("default").ensure_groups()
     yield runtime
     runtime.database.close()
 
@@ -52,7 +51,7 @@ def fires(tb: Tellback, runtime: Runtime, prompt: Prompt) -> int:
     """What time alone has earned so far, after one round of those who look at what is due."""
     database, layout = runtime.database, runtime.layout("default")
     for shard in shards_with_due_timers(database, layout):
-        DueTimers(runtime, shard, GuidanceLoop(runtime, "default")).fire(time.monotonic() + 5)
+        DueTimers(runtime, shard, GuidanceLoop(runtime)).fire(time.monotonic() + 5)
     id_ = EvaluationId(prompt.session, prompt.name, prompt.evaluation)
     return Evaluations(database, tb.context.layout.of("s")).counts(id_).fires
 
@@ -98,7 +97,6 @@ def test_calls_are_in_order_and_timed_while_ids_stand_still(tmp_path: Path) -> N
         runtime = Runtime(settings)
         with connect(settings=settings) as tb:
             layout = runtime.layout("default")
-            runtime.intake("default").ensure_groups()
             prompt = begun(tb, 2)  # longer than a consumer keeps its answer whether ids stand still
             call_tool(tb, runtime, prompt)
             observe(runtime.database, layout.all)

@@ -13,18 +13,20 @@ from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.absent_hosts import AbsentHosts
 from tellback.state.database import Database
-from tellback.state.intake import Intake
+from tellback.state.fleet import Fleet
+from tellback.state.intake import Intake, mark_pending
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.keys import Layout, lifetime_ms, stream_of
 from tellback.state.presence import Presence, Worker
 from tellback.state.records import Records
 from tellback.state.steady import GAP_MS, observe, skews
-from tellback.state.turn_sweeps import SweepClaims
+from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
-from tellback_workers.sweep_turns import StandInSweeper
+from tellback_workers.scheduler import SILENT_PERIODS, Scheduler
 from tests.support.clocks import ServerClock, SteppedServer, faketime_library
 from tests.support.deliveries import answered, first
+from tests.support.intake_entries import idle_streams
 from tests.support.jobs import Queue
 from tests.support.turns import HELLO, SENT, opened, overdue, sent, state, store, swept, view
 from tests.support.waiting import wait_until
@@ -433,12 +435,6 @@ def test_observers_that_come_and_go_count_each_step_once(
     assert [sees(name) for name in "bcaabc"] == [-2 * HOUR] * 6
 
 
-def worker_of(runtime: Runtime, length: float) -> Callable[[], bool]:
-    """Whether a worker that finds beat silent sweeps."""
-    sweeps = SweepClaims(runtime.database, runtime.layout("default"))
-    return lambda: not sweeps.seconds_left(length) and sweeps.claim(length)
-
-
 @pytest.fixture
 def runtime(settings: Settings, database: Database) -> Iterator[Runtime]:  # noqa: ARG001 - emptied
     runtime = Runtime(settings)
@@ -446,32 +442,27 @@ def runtime(settings: Settings, database: Database) -> Iterator[Runtime]:  # noq
     runtime.database.close()
 
 
-def test_a_marker_that_lives_too_long_is_cut_by_whoever_meets_it(
-    database: Database, layout: Layout, runtime: Runtime
-) -> None:
+def test_a_marker_that_lives_too_long_is_cut_by_whoever_meets_it(database: Database, layout: Layout) -> None:
     """As a step of -1 h leaves them: each is to live an hour more than its length, and whoever held it is dead."""
     intake, shard = Intake(database, layout), layout.shard(0)
     assert intake.take_lease(shard, Family.EVENTS, 5) is not None
-    assert intake.try_mark_pending(shard, Family.EVENTS) == "due"
+    assert mark_pending(database, [(shard, Family.EVENTS)]) == ["due"]
     assert intake.try_mark_timers_pending(shard)
-    SweepClaims(database, layout).mark_swept(3)
-    Presence(database, layout).announce(Worker(name="w", host="h", pid=1, queues=(), version="1"))
+    Presence(database, layout.team).announce(Worker(name="w", host="h", pid=1, queues=(), version="1"))
     keys = {
         shard.key("lease", Family.EVENTS): 5_000,
         shard.key("wakeup", Family.EVENTS): lifetime_ms("wakeup"),
         shard.key("wakeup", "timers"): 3_000,
-        shard.key("swept"): 3_000,
         shard.key("worker", "w"): lifetime_ms("worker"),
     }
     for key in keys:
         database.command("PEXPIRE", key, 1_000 * HOUR)
     database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", b"waits")
-    assert intake.idle_streams(5.0) == [(shard, Family.EVENTS)], "no lease and no wake-up live so long"
-    assert intake.try_mark_pending(shard, Family.EVENTS) == "pending"
+    assert idle_streams(database, layout, 5.0) == [(shard, Family.EVENTS)], "no lease and no wake-up live so long"
+    assert mark_pending(database, [(shard, Family.EVENTS)]) == ["pending"]
     assert intake.take_lease(shard, Family.EVENTS, 5) is None
     assert not intake.try_mark_timers_pending(shard)
-    assert not worker_of(runtime, 3.0)()
-    assert [worker.name for worker in Presence(database, layout).workers()] == ["w"]
+    assert [worker.name for worker in Presence(database, layout.team).workers()] == ["w"]
     left = {key: database.command("PTTL", key) for key in keys}
     assert {key: ms for key, ms in left.items() if ms > keys[key]} == {}
 
@@ -486,14 +477,13 @@ def test_a_dead_consumer_blocks_its_stream_for_one_lease_after_a_step_back(tmp_p
     with SteppedServer.start(tmp_path) as server:
         database, layout = Database(server.url), Layout("default", 1)
         intake, shard = Intake(database, layout), layout.shard(0)
-        intake.ensure_groups()
         database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", b"waits")
-        assert intake.try_mark_pending(shard, Family.EVENTS) == "due"
+        assert mark_pending(database, [(shard, Family.EVENTS)]) == ["due"]
         assert intake.take_lease(shard, Family.EVENTS, 3) is not None
-        assert intake.try_mark_pending(shard, Family.EVENTS) == "due"
+        assert mark_pending(database, [(shard, Family.EVENTS)]) == ["due"]
         server.step_to(-HOUR)
         assert database.command("PTTL", shard.key("lease", Family.EVENTS)) > 1_000_000
-        wait_until(lambda: intake.idle_streams(3.0), "the round finds the stream idle", timeout=20)
+        wait_until(lambda: idle_streams(database, layout, 3.0), "the visit finds the stream idle", timeout=20)
         wait_until(lambda: intake.take_lease(shard, Family.EVENTS, 3), "another consumer has it", timeout=20)
         database.close()
 
@@ -516,16 +506,32 @@ def test_a_server_whose_clock_really_steps_leaves_turns_and_commands_alone(tmp_p
         database.close()
 
 
-def test_a_sweeper_finds_a_silent_beat_after_a_step_back(tb: Tellback, runtime: Runtime, database: Database) -> None:
-    """The marker of the sweep before lives an hour more; what waits is answered all the same."""
+def test_a_stand_in_finds_a_silent_beat_after_a_step_back(
+    tb: Tellback, runtime: Runtime, database: Database, clock: ServerClock
+) -> None:
+    """The last visit is an hour ahead; what waits is answered all the same, and once in a period as before."""
+    fleet, period = Fleet(database), runtime.settings.beat_period
+    fleet.notice([tb.context.layout.team])
     turn = overdue(tb)
-    sweeper = StandInSweeper(runtime)
-    SweepClaims(database, tb.context.layout).mark_swept(0.2)
-    database.command("PEXPIRE", tb.context.layout.shard(0).key("swept"), 1_000 * HOUR)
-
-    def answered_by_worker() -> bool:
-        sweeper.sweep_if_silent("default")
-        return state(turn) == "fallback"
-
-    wait_until(answered_by_worker, "a worker stands in", timeout=20)
+    step(clock, -1)
+    Scheduler(app, runtime, lambda _: None).run(SILENT_PERIODS)
+    assert state(turn) == "fallback"
     assert store(tb).overdue(10) == []
+    assert fleet.claim_visits(period, 10).active == [], "the claim is of the clock as it is now"
+    clock.passes(period)
+    assert fleet.claim_visits(period, 10).active == [tb.context.layout.team]
+
+
+@steps
+def test_a_step_lets_a_team_rest_and_wake(database: Database, clock: ServerClock, hours: int) -> None:
+    """Its last notification is an hour ahead, or an hour old."""
+    fleet = Fleet(database)
+    fleet.notice(["acme"])
+    step(clock, hours)
+    fleet.rest("acme")
+    assert fleet.last_noticed() == {}
+    fleet.notice(["acme"])
+    fleet.rest("acme")
+    assert fleet.last_noticed().keys() == {"acme"}
+    clock.passes(1)
+    assert fleet.claim_visits(1.0, 10).active == ["acme"]

@@ -43,7 +43,7 @@ def test_a_worker_without_a_control_group_says_so_once(
     workers = start_workers(1, queues="commands", env=env)
     assert run_bomb(tb) == "killed by this host's policy, rule processes: over 16"
     assert workers.log().count("limits.watched") == 1
-    presence = Presence(database, layout)
+    presence = Presence(database, layout.team)
     wait_until(lambda: bool(presence.workers()), "the worker gives signs of life")
     (worker,) = presence.workers()
     assert worker.policy == (
@@ -69,7 +69,7 @@ def test_a_worker_with_a_control_group_runs_commands_in_groups_below_it(
     stood = tb.submit([sys.executable, "-c", script], session="s1").wait(timeout=60).stdout_tail
     assert f"/{parent.name}/command-{namespace}-" in stood
     assert run_bomb(tb) == "killed by this host's policy, rule processes: over 16"
-    presence = Presence(database, layout)
+    presence = Presence(database, layout.team)
     wait_until(lambda: bool(presence.workers()), "the worker gives signs of life")
     assert presence.workers()[0].policy.endswith(f"held by control groups below {parent}")
     assert [path.name for path in parent.iterdir() if path.is_dir()] == []

@@ -49,7 +49,7 @@ def worker(name: str, *queues: str, version: str = "0.1.0", policy: str = "") ->
 
 @pytest.fixture
 def presence(database: Database, layout: Layout) -> Presence:
-    return Presence(database, layout)
+    return Presence(database, layout.team)
 
 
 def test_a_redis_that_is_away_is_the_first_finding_and_the_exit_code_is_1(tmp_path: Path) -> None:

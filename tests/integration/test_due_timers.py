@@ -51,9 +51,7 @@ def timed(seconds: float = SOON, text: str = "Mind the time.") -> FeedbackProvid
 
 @pytest.fixture
 def runtime(settings: Settings, layout: Layout) -> Runtime:  # noqa: ARG001 - the team exists
-    runtime = Runtime(settings)
-    runtime.intake("default").ensure_groups()
-    return runtime
+    return Runtime(settings)
 
 
 @pytest.fixture
@@ -67,7 +65,7 @@ def consume(runtime: Runtime, layout: Layout, tb: Tellback) -> Callable[[], None
 
 
 def timers(runtime: Runtime, session: str) -> DueTimers:
-    return DueTimers(runtime, runtime.layout("default").of(session), GuidanceLoop(runtime, "default"))
+    return DueTimers(runtime, runtime.layout("default").of(session), GuidanceLoop(runtime))
 
 
 def fire(runtime: Runtime, session: str = "s") -> int:
@@ -266,7 +264,7 @@ def test_a_timer_that_fails_costs_the_others_nothing(
 def test_a_due_shard_is_woken_once_until_its_wake_up_is_taken(
     tb: Tellback, settings: Settings, consume: Callable[[], None], database: Database, layout: Layout
 ) -> None:
-    """Beat and every worker's dispatcher do so; nothing is sent while nothing is due."""
+    """Each visit of its team does so; nothing is sent while nothing is due."""
     intake, queue = Intake(database, layout), f"{KEY_PREFIX}{Family.EVENTS}"
     tb.prompt("s", "p", feedback_providers=[timed()])
     consume()

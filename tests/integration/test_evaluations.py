@@ -60,7 +60,6 @@ def store(database: Database, layout: Layout) -> Evaluations:
 @pytest.fixture
 def lease(database: Database, layout: Layout) -> Lease:
     intake = Intake(database, layout)
-    intake.ensure_groups()
     lease = intake.take_lease(layout.of("s"), Family.EVENTS, 5)
     assert lease is not None
     return lease
@@ -98,7 +97,6 @@ def test_a_single_event_costs_its_consumer_four_round_trips(
     prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[reminder(2)])
     tb.flush()
     runtime, shard = Runtime(settings), layout.of("s")
-    runtime.intake("default").ensure_groups()
     consumer = consumer_of(runtime, "default", Family.EVENTS)
     assert not consumer.consume(shard, Family.EVENTS)
     calls(prompt, 1)
@@ -221,7 +219,7 @@ def test_the_loop_loads_again_when_another_has_committed_meanwhile(
     runtime: Runtime, store: Evaluations, lease: Lease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two evaluators of one batch: whoever commits second builds on what the first has left."""
-    loop = GuidanceLoop(runtime, "default")
+    loop = GuidanceLoop(runtime)
     rivals = iter([True, False])
 
     def load_and_lose(
@@ -337,7 +335,7 @@ def test_what_comes_again_is_evaluated_without_custom_providers(
 ) -> None:
     """One of them may have killed the worker; it stays due, and is asked with the next call."""
     del layout
-    loop = GuidanceLoop(Runtime(msgspec.structs.replace(settings, providers=providers.SETTING)), "default")
+    loop = GuidanceLoop(Runtime(msgspec.structs.replace(settings, providers=providers.SETTING)))
     begun = EvaluationBegun(
         event_id="b",
         session="s",

@@ -13,6 +13,7 @@ from tellback import Tellback
 from tellback.cli.app import app
 from tellback.contracts.guidance import OutcomeCode
 from tellback.hook.event import read_event, tool_invoked
+from tellback.messaging.append_call import intake_keys
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -31,7 +32,6 @@ Apply = Callable[..., list[dict[str, Any]]]
 def applied(settings: Settings, layout: Layout, database: Database, tb: Tellback) -> Apply:
     """Applies events as hooks publish them; the calls as the history has them."""
     runtime = Runtime(settings)
-    runtime.intake("default").ensure_groups()
 
     def run(*events: dict[str, Any]) -> list[dict[str, Any]]:
         for event in events:
@@ -40,6 +40,7 @@ def applied(settings: Settings, layout: Layout, database: Database, tb: Tellback
             database.run(
                 scripts.append_events(
                     intake=stream,
+                    **intake_keys(stream),
                     max_entries=1_000,
                     max_bytes=1 << 20,
                     first=0,

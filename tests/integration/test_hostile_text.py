@@ -111,7 +111,6 @@ def _record(number: int, text: str) -> CommandRecord:
 
 def _add_letter(database: Database, layout: Layout) -> None:
     intake, dead, shard = Intake(database, layout), DeadLetters(database, layout), layout.shard(1)
-    intake.ensure_groups()
     for name in SHOWN:
         raw = HOSTILE[name].encode("utf-8", "replace")
         database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", raw)

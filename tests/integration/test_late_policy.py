@@ -41,7 +41,6 @@ def test_so_it_has_in_the_workers(tb: Tellback, settings: Settings) -> None:
     workers = msgspec.structs.replace(settings, channel_late_within="chat=86400")
     with connect(settings=workers):
         runtime = Runtime(workers)
-    runtime.intake("default").ensure_groups()
     turn = with_fallback(tb, "chat")
     lease, entries = published(tb, runtime, lambda: turn.finish(HELLO))
     TurnsLoop(runtime, "default").apply(lease, entries)

@@ -19,7 +19,7 @@ from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
-from tellback.state.intake import Intake
+from tellback.state.intake import Intake, WakeupState, mark_pending
 from tellback.state.intake_entry import IntakeEntry
 from tellback.state.intake_lease import Lease, committed
 from tellback.state.keys import Layout, Shard, stream_of
@@ -30,7 +30,7 @@ from tellback_workers.linger import MAX_BUSY_CHECKS, Lingerer, QueuePressure
 from tellback_workers.wakeups import next_messages
 from tests.support.acknowledge import acknowledge
 from tests.support.clocks import later
-from tests.support.intake_entries import read_new
+from tests.support.intake_entries import idle_streams, read_new
 from tests.support.tool_calls import calls
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
@@ -68,7 +68,6 @@ class LingerBench:
         self.database = database
         self.layout = layout
         self.intake = Intake(database, layout)
-        self.intake.ensure_groups()
         self.recorder = OrderRecorder(database)
         self.consumer = Consumer(self.intake, DeadLetters(database, layout), self.recorder, lease_seconds=5, batch=500)
         self.other_work = False
@@ -104,6 +103,11 @@ class LingerBench:
             self.database.command("GET", shard.key("wakeup", FAMILY)) == b"lingering" for shard in self.layout.all
         )
 
+    def pending(self, shard: Shard) -> WakeupState:
+        """Mark a stream as a dispatcher does that was notified of it."""
+        [state] = mark_pending(self.database, [(shard, FAMILY)])
+        return state
+
     def append(self, shard: int, *tools: str) -> None:
         for tool in tools:
             event = ToolInvoked(event_id=new_event_id(), session="s", evaluation="e", tool=tool)
@@ -120,7 +124,7 @@ def test_what_comes_is_applied_in_order_without_a_wakeup(bench: LingerBench, lay
         for number in range(50):
             bench.append(0, f"a{number}")
             bench.append(3, f"b{number}")
-            assert bench.intake.try_mark_pending(layout.shard(0), FAMILY) == "lingering"
+            assert bench.pending(layout.shard(0)) == "lingering"
         wait_until(lambda: len(bench.recorder.tools) == 100, "all are applied")
     assert [tool for tool in bench.recorder.tools if tool[0] == "a"] == [f"a{n}" for n in range(50)]
     assert [tool for tool in bench.recorder.tools if tool[0] == "b"] == [f"b{n}" for n in range(50)]
@@ -131,14 +135,14 @@ def test_what_comes_is_applied_in_order_without_a_wakeup(bench: LingerBench, lay
 def test_a_wakeup_that_comes_late_takes_no_pending_marker_away(bench: LingerBench, layout: Layout) -> None:
     with bench.lingering():
         assert bench.intake.take_lease(layout.shard(0), FAMILY, 5) is None
-        assert bench.intake.try_mark_pending(layout.shard(0), FAMILY) == "lingering"
+        assert bench.pending(layout.shard(0)) == "lingering"
 
 
 def test_who_leaves_gives_streams_and_tokens_back(bench: LingerBench, layout: Layout) -> None:
     with bench.lingering():
         pass
     assert bench.lingered_on() == 0
-    assert bench.intake.try_mark_pending(layout.shard(1), FAMILY) == "due"
+    assert bench.pending(layout.shard(1)) == "due"
     assert bench.intake.take_lease(layout.shard(1), FAMILY, 5) is not None
 
 
@@ -259,11 +263,11 @@ def test_a_backlog_is_left_to_several_processes(bench: LingerBench, layout: Layo
 
 
 def test_a_stream_that_nobody_serves_is_found_when_a_lingerer_died(bench: LingerBench, layout: Layout) -> None:
-    """Its token and lease end with it; then the rounds find the stream, as they find any other."""
+    """Its marker and lease end with it; then a visit of its team finds the stream, as it finds any other."""
     assert len(bench.intake.lease_to_linger(layout.all, FAMILY, 0.2)) == 4
     bench.append(0, "a")
-    assert bench.intake.idle_streams() == []
-    wait_until(lambda: bench.intake.idle_streams() == [(layout.shard(0), FAMILY)], "the round finds it")
+    assert idle_streams(bench.database, layout) == []
+    wait_until(lambda: idle_streams(bench.database, layout) == [(layout.shard(0), FAMILY)], "the visit finds it")
 
 
 def publish(tb: Tellback, count: int) -> None:

@@ -236,7 +236,6 @@ def test_a_redis_that_comes_back_empty_gets_the_spooled_answer(tmp_path: Path) -
             assert tb.context.database.command("DBSIZE") == 0
             with connect(settings=settings):
                 runtime = Runtime(settings)
-            runtime.intake("default").ensure_groups()
             lease, entries = published(tb, runtime)
             TurnsLoop(runtime, "default").apply(lease, entries)
             assert sent(tb) == [(turn.id, "answer", "hello")]

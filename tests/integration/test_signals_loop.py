@@ -318,7 +318,6 @@ def test_a_bank_begun_anew_is_not_taken_for_the_old_one(
     """Another worker began it, at the version that this one knew of the old bank."""
     signal(tb, bench, [item("f", "x@0")])
     bench.runtime.database.command("FLUSHALL")
-    bench.intake.ensure_groups()
     other = Bench(settings, bench.layout, encoder)
     signal(tb, other, [item("f", "y@0")])
     scopes = {query: recall(bench, tb.bank("b"), query, [("f", 0.5)])[0].scope for query in ("x@0", "y@0")}

@@ -42,7 +42,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> ServerClock:
 def start_over(bench: Bench) -> None:
     """Hypothesis calls a test many times with one and the same Redis."""
     bench.runtime.database.command("FLUSHALL")
-    bench.intake.ensure_groups()
 
 
 def said(moves: list[tuple[SignalType, float]], fact: str = "f") -> list[SignalItem]:

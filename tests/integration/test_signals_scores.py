@@ -50,7 +50,6 @@ def test_the_script_computes_what_the_document_says(
 ) -> None:
     """Signals with weeks between them (or a clock that went back), against the same arithmetic in Python."""
     bench.runtime.database.command("FLUSHALL")
-    bench.intake.ensure_groups()
     score, age = NEUTRAL, 0.0  # the age is negative while a clock that went back has not caught up
     for number, (weeks, kind, confidence) in enumerate(history):
         if number:

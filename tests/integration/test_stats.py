@@ -34,7 +34,6 @@ DAY_MS = 86_400_000
 def consume(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], None]:
     """Publish what is buffered and apply it, here, with the misbehaving providers at hand."""
     runtime = Runtime(Settings(redis_url=settings.redis_url, providers=providers.SETTING, provider_timeout=0.05))
-    runtime.intake("default").ensure_groups()
 
     def run() -> None:
         tb.flush()

@@ -19,10 +19,9 @@ from tellback.state.decay import Decay
 from tellback.state.embeddings import Encoders, EncoderState
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations, timer_member
-from tellback.state.intake import Intake
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import POSTPONE_MS, JobClaimant, JobLease, Jobs
-from tellback.state.keys import Layout, Shard, stream_of
+from tellback.state.keys import FLEET, Layout, Shard, stream_of
 from tellback.state.presence import Presence, Worker
 from tellback.state.records import Records, read_history
 from tellback.state.shared_changes import SharedChanges
@@ -33,6 +32,7 @@ from tellback_workers.due_timers import DueTimers
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
 from tellback_workers.sweep_jobs import sweep_jobs
+from tests.support.intake_entries import idle_streams
 from tests.support.jobs import Queue
 from tests.support.scores import build_bank
 from tests.support.turns import HELLO, deadline_passes, opened, sent, store, swept
@@ -62,9 +62,8 @@ def leased(jobs: Jobs, pool: str = ANY_POOL, seconds: float = 0.001) -> JobLease
 
 
 def sweep(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeping, "runtime", lambda: Runtime(settings))
     monkeypatch.setattr(sweeping, "WATCH", 0.0)  # a loss is decided at first sight
-    sweep_jobs("default")
+    sweep_jobs(Runtime(settings), "default")
 
 
 def test_a_lost_command_that_cannot_be_read_keeps_no_other_from_its_record(
@@ -142,14 +141,12 @@ def test_a_command_for_an_absent_host_that_cannot_be_read_keeps_no_other_from_it
     assert AbsentHosts(database, layout).abandon(0) == {"gone": ["sound"]}
 
 
-def test_no_host_is_given_up_while_a_worker_cannot_be_read(
-    database: Database, layout: Layout, queue: Queue, shard: Shard
-) -> None:
+def test_no_host_is_given_up_while_a_worker_cannot_be_read(database: Database, layout: Layout, queue: Queue) -> None:
     """That worker may serve it. Those that can be read are listed all the same."""
-    presence = Presence(database, layout)
+    presence = Presence(database, layout.team)
     presence.announce(Worker(name="a", host="a", pid=1, queues=("events",), version="0"))
     presence.announce(Worker(name="b", host="served", pid=1, queues=(host_queue("served"),), version="0"))
-    database.command("SET", shard.key("worker", "b"), '{"name":"b"}', "PX", 15_000)
+    database.command("SET", FLEET.key("worker", "b"), '{"name":"b"}', "PX", 15_000)
     queue.put(session_of(layout), "c", host="served")
     assert [worker.name for worker in presence.workers()] == ["a"]
     assert AbsentHosts(database, layout).abandon(0) == {}
@@ -304,7 +301,7 @@ def test_an_evaluation_that_cannot_be_read_keeps_no_other_from_its_feedback(
 
     monkeypatch.setattr(DueTimers, "_fire_one", one)
     process = Runtime(settings)
-    DueTimers(process, shard, GuidanceLoop(process, "default")).fire(float("inf"))
+    DueTimers(process, shard, GuidanceLoop(process)).fire(float("inf"))
     assert sorted(seen) == ["a", "z"]
 
 
@@ -313,7 +310,7 @@ def test_a_stream_that_is_none_keeps_no_other_waiting(
 ) -> None:
     database.command("SET", stream_of(shard, Family.EVENTS), "no stream", "PX", 60_000)
     database.command("XADD", stream_of(shard, Family.TURNS), "*", "m", "{}")
-    assert Intake(database, layout).idle_streams() == [(shard, Family.TURNS)]
+    assert idle_streams(database, layout) == [(shard, Family.TURNS)]
     assert "intake.no_stream" in caplog.text
     database.command("DEL", stream_of(shard, Family.EVENTS))
 

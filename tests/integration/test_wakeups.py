@@ -1,11 +1,13 @@
-"""Who wakes a consumer: the dispatcher at once, and the rounds where a wake-up or its dispatcher was lost."""
+"""Who wakes a consumer: the dispatcher at once, and visits where a wake-up or its dispatcher was lost."""
 
 from __future__ import annotations
 
+import base64
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,33 +15,27 @@ from celery import Celery
 
 from tellback import Settings, Tellback, connect
 from tellback.broker import KEY_PREFIX
-from tellback.contracts.guidance import ToolInvoked
-from tellback.contracts.message import new_event_id
+from tellback.broker_transport import check_task
+from tellback.errors import InvalidInput
 from tellback.names import SWEEPS_QUEUE, Family, Task
 from tellback.state.database import Database
-from tellback.state.evaluation_codec import EvaluationId
-from tellback.state.evaluations import Evaluations
-from tellback.state.intake import Intake
-from tellback.state.keys import Layout
-from tellback_workers import wakeups
+from tellback.state.intake import mark_pending
+from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_lease import Lease
+from tellback.state.keys import Layout, stream_of
+from tellback.state.notifications import Notifications
+from tellback_workers import tasks, wakeups
 from tellback_workers.app import config
+from tellback_workers.consumer import Deferred
+from tellback_workers.loops.guidance import GuidanceLoop
+from tellback_workers.runtime import Runtime
+from tests.support.clocks import later
 from tests.support.redis_server import RedisServer, free_port
+from tests.support.tool_calls import calls, publish
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers, Workers, environment
 
-ID = EvaluationId("s", "p", "e")
-FAST = {"TELLBACK_BEAT_PERIOD": "0.1"}  # else the decay is first looked at after a minute
-
-
-def publish(tb: Tellback, count: int) -> None:
-    for _ in range(count):
-        event = ToolInvoked(event_id=new_event_id(), session="s", prompt="p", evaluation="e", tool="t")
-        tb.context.publisher.publish(event)
-    tb.flush()
-
-
-def calls(tb: Tellback) -> int:
-    return Evaluations(tb.context.database, tb.context.layout.of("s")).counts(ID).calls
+FAST = {"TELLBACK_BEAT_PERIOD": "0.1"}
 
 
 @pytest.fixture
@@ -54,12 +50,10 @@ def beat(settings: Settings, database: Database, tmp_path: Path) -> Iterator[sub
 def test_an_entry_that_a_dead_dispatcher_heard_of_is_found_by_the_next(
     tb: Tellback, start_workers: StartWorkers
 ) -> None:
-    intake = Intake(tb.context.database, tb.context.layout)
-    intake.ensure_groups()
+    dead = Notifications(tb.context.database)
+    dead.wait(1)
     publish(tb, 3)
-    assert intake.wait_for_notifications(
-        tb.context.layout.all, 10
-    )  # heard, and then it died before it published a wake-up
+    assert dead.wait(10)  # heard, and then it died before it published a wake-up
     start_workers(queues="events")
     wait_until(lambda: calls(tb) == 3, "the entries are applied", timeout=20)
 
@@ -69,9 +63,7 @@ def test_a_wakeup_that_the_broker_lost_is_published_again(
 ) -> None:
     start_workers(queues="events")
     shard = tb.context.layout.of("s")
-    assert (
-        Intake(database, tb.context.layout).try_mark_pending(shard, Family.EVENTS) == "due"
-    )  # a token, and no message behind it
+    assert mark_pending(database, [(shard, Family.EVENTS)]) == ["due"]  # a marker, and no message behind it
     publish(tb, 3)
     wait_until(lambda: calls(tb) == 3, "the entries are applied", timeout=20)
 
@@ -79,29 +71,147 @@ def test_a_wakeup_that_the_broker_lost_is_published_again(
 def test_a_queue_that_nobody_reads_does_not_grow_for_ever(
     tb: Tellback, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A family without workers, for days: its stream is idle in every round, and its wake-ups stay in the broker."""
+    """A family without workers, for days: each visit finds its stream idle, and its wake-ups stay in the broker."""
     monkeypatch.setattr(wakeups, "MAX_QUEUED", 3)
-    intake, shard = Intake(database, tb.context.layout), tb.context.layout.of("s")
+    shard = tb.context.layout.of("s")
     publish(tb, 1)
     with Celery("test", set_as_current=False) as app:
         app.conf.update(config(settings))
         for _ in range(5):
-            wakeups.wake_idle(app, intake)
+            wakeups.publish_wakeups(app, database, [(shard, Family.EVENTS)], again=True)
             database.command("DEL", shard.key("wakeup", Family.EVENTS))
         assert wakeups.queue_length(app, Family.EVENTS) == 3
     assert database.command("LLEN", f"{KEY_PREFIX}{Family.EVENTS}") == 3
 
 
 @pytest.mark.usefixtures("beat")
-def test_beat_sends_every_sweep_of_every_team(database: Database) -> None:
+def test_beat_sends_one_tick_for_all_teams(tb: Tellback, database: Database, settings: Settings) -> None:
     queue = f"{KEY_PREFIX}{SWEEPS_QUEUE}"
+    with connect(settings=msgspec.structs.replace(settings, team="zoo")) as other:
+        publish(tb, 1)
+        publish(other, 1)
+        wait_until(lambda: database.command("LLEN", queue) >= 3, "some ticks were sent", timeout=20)
+    messages = [msgspec.json.decode(raw) for raw in database.command("LRANGE", queue, 0, -1)]
+    assert {message["headers"]["task"] for message in messages} == {Task.VISIT_TEAMS}
+    assert [message["body"] for message in messages] == [messages[0]["body"]] * len(messages)
+    check_task(messages[0])
 
-    def sent() -> set[str]:
-        messages = [msgspec.json.decode(raw) for raw in database.command("LRANGE", queue, 0, -1)]
-        return {message["headers"]["task"] for message in messages}
 
-    expected = {Task.WAKE_STREAMS.value, Task.SWEEP_TURNS.value, Task.SWEEP_JOBS.value, Task.DECAY.value}
-    wait_until(lambda: sent() >= expected, "each sweep was sent", timeout=20)
+def test_a_new_team_is_served_by_workers_that_run(
+    tb: Tellback, start_workers: StartWorkers, settings: Settings
+) -> None:
+    """Its first event is applied, and no process had to be told of the team."""
+    start_workers(queues="events,sweeps", env={"TELLBACK_BEAT_PERIOD": "60"})
+    publish(tb, 2)
+    wait_until(lambda: calls(tb) == 2, "the team of before is served", timeout=20)
+    with connect(settings=msgspec.structs.replace(settings, team="new-team")) as other:
+        publish(other, 3)
+        wait_until(lambda: calls(other) == 3, "so is the new one", timeout=20)
+    assert calls(tb) == 2
+
+
+@pytest.fixture
+def app(settings: Settings) -> Iterator[Celery]:
+    with Celery("test", set_as_current=False) as app:
+        app.conf.update(config(settings))
+        yield app
+
+
+@pytest.fixture
+def in_worker(settings: Settings, app: Celery, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
+    """Tasks run here, as in a process of a worker, and never linger."""
+    process = Runtime(msgspec.structs.replace(settings, consume_batch=10, linger=0.0))
+    monkeypatch.setattr(tasks, "runtime", lambda: process)
+    monkeypatch.setattr(tasks, "app", app)
+    yield process
+    process.database.close()
+
+
+def queued(database: Database, family: Family = Family.EVENTS) -> list[list[Any]]:
+    """The arguments of the wake-ups in a family's queue, oldest first."""
+    messages = [msgspec.json.decode(raw) for raw in database.command("LRANGE", f"{KEY_PREFIX}{family}", 0, -1)]
+    return [msgspec.json.decode(base64.b64decode(message["body"]))[0] for message in reversed(messages)]
+
+
+def test_a_big_backlog_does_not_hold_up_the_other_streams_of_its_message(
+    tb: Tellback, settings: Settings, in_worker: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each gives a share of a batch at a time; what is left gets another wake-up, behind those of others."""
+    apply = GuidanceLoop.apply_together
+
+    def slow(loop: GuidanceLoop, batches: Mapping[Lease, Sequence[IntakeEntry]]) -> Deferred:
+        deferred = apply(loop, batches)
+        later(monkeypatch, settings.consumer_lease)
+        return deferred
+
+    monkeypatch.setattr(GuidanceLoop, "apply_together", slow)
+    big, shard = tb.context.layout.team, tb.context.layout.of("s").index
+    with connect(settings=msgspec.structs.replace(settings, team="zoo")) as other:
+        publish(tb, 100)
+        publish(other, 5)
+        tasks.consume("events", [(big, shard), ("zoo", shard)])
+        assert (calls(tb), calls(other)) == (5, 5)
+    assert queued(in_worker.database) == [["events", [[big, shard]]]]
+    tasks.consume("events", [(big, shard)])
+    assert calls(tb) == 100
+
+
+def test_a_big_backlog_of_commands_is_left_after_a_slice(
+    tb: Tellback, settings: Settings, in_worker: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """These families apply one stream after the other, so none may have half a lease while others wait."""
+    monkeypatch.setattr(tasks, "SLICE", 0.0)
+    big, shard = tb.context.layout.team, tb.context.layout.of("s")
+
+    def waiting(team: str) -> int:
+        return int(in_worker.database.command("XLEN", stream_of(Layout(team, 4).shard(shard.index), Family.COMMANDS)))
+
+    with connect(settings=msgspec.structs.replace(settings, team="zoo")) as other:
+        for client, count in ((tb, 30), (other, 5)):
+            for _ in range(count):
+                client.submit(["true"], session="s")
+            client.flush()
+        assert (waiting(big), waiting("zoo")) == (30, 5)
+        tasks.consume("commands", [(big, shard.index), ("zoo", shard.index)])
+        assert (waiting(big), waiting("zoo")) == (20, 0)
+        assert queued(in_worker.database, Family.COMMANDS)[-1] == ["commands", [[big, shard.index]]]
+        tasks.consume("commands", [(big, shard.index)])
+        assert waiting(big) == 0
+
+
+def test_a_stream_that_cannot_be_consumed_costs_the_others_of_its_message_nothing(
+    tb: Tellback, in_worker: Runtime
+) -> None:
+    """A forged message, or one that is older than a change of its team."""
+    shard = tb.context.layout.of("s").index
+    publish(tb, 5)
+    with pytest.raises(InvalidInput, match="there is no team nobody"):
+        tasks.consume("events", [("nobody", 0), ("default", 99), ("default", shard)])
+    assert calls(tb) == 5
+    assert queued(in_worker.database) == []
+
+
+def test_a_burst_is_announced_in_few_messages_that_several_processes_share(app: Celery, database: Database) -> None:
+    few = [(Layout(f"t{number}", 1).shard(0), Family.EVENTS) for number in range(5)]
+    wakeups.publish_wakeups(app, database, few)
+    assert len(queued(database)) == 5, "each process takes one"
+    database.command("DEL", f"{KEY_PREFIX}{Family.EVENTS}")
+    many = [(Layout(f"t{number}", 1).shard(0), Family.EVENTS) for number in range(400)]
+    wakeups.publish_wakeups(app, database, many)
+    named = [team for _, streams in queued(database) for team, _ in streams]
+    assert sorted(named) == sorted(shard.team for shard, _ in many[5:]), "those that were pending are not named again"
+    assert 8 <= len(queued(database)) <= 16
+    assert max(len(streams) for _, streams in queued(database)) <= wakeups.MAX_STREAMS
+
+
+def test_a_burst_that_the_broker_refuses_can_be_published_again(app: Celery, database: Database) -> None:
+    places = [(Layout(f"t{number}", 1).shard(0), Family.EVENTS) for number in range(20)]
+    with Celery("away", set_as_current=False) as away:
+        away.conf.update(broker_url=f"redis://127.0.0.1:{free_port()}/0")
+        with pytest.raises(wakeups.NotPublished):
+            wakeups.publish_wakeups(away, database, places)
+    wakeups.publish_wakeups(app, database, places)
+    assert sum(len(streams) for _, streams in queued(database)) == 20
 
 
 def test_the_state_on_a_cluster_node_keeps_each_call_in_one_slot(tmp_path: Path) -> None:

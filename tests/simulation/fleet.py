@@ -18,8 +18,8 @@ from tellback.embedding.batching import _gatherings
 from tellback.names import Family, Task
 from tellback.redaction import Redactor
 from tellback.state.job_keys import ANY_POOL, queue_of
-from tellback_workers import dispatcher, due_timers, jobs, sweep_jobs, sweep_turns, tasks, wakeups
-from tellback_workers.loops import clusters, loop_of
+from tellback_workers import app, decay, dispatcher, due_timers, jobs, scheduler, sweep_jobs, tasks, wakeups
+from tellback_workers.loops import clusters, guidance_of, loop_of
 from tellback_workers.runtime import Runtime
 from tests.simulation.broker import Broker
 from tests.simulation.scheduler import Process
@@ -32,9 +32,8 @@ TASKS: dict[str, Callable[..., Any]] = {
     Task.CONSUME: tasks.consume.run,
     Task.RUN_JOB: jobs.run_job.run,
     Task.FIRE_TIMERS: due_timers.fire_due_timers.run,
-    Task.SWEEP_JOBS: sweep_jobs.sweep_jobs.run,
-    Task.SWEEP_TURNS: sweep_turns.sweep_turns.run,
-    Task.WAKE_STREAMS: tasks.wake_streams.run,
+    Task.VISIT_TEAMS: scheduler.visit_teams.run,
+    Task.DECAY: decay.decay.run,
 }
 
 
@@ -113,19 +112,18 @@ class Fleet:
         return process
 
     def add_main_process(self, name: str, families: Collection[Family] = ()) -> Process:
-        """Start a worker's main process: dispatcher, which rescues these families, and sweeper of turns."""
-        scheduler = self.world.scheduler
-        process = scheduler.process(name)
+        """Start a worker's main process: dispatcher, which rescues these families, and scheduler."""
+        spawn = self.world.scheduler.spawn
+        process = self.world.scheduler.process(name)
         made = self._runtime(process)
-        team = self.world.settings.team
         listening = dispatcher.Dispatcher(self.broker, made, families)  # type: ignore[arg-type]  # a stand-in of the app
-        scheduler.spawn(process, lambda: listening._run(team, None), "dispatcher")
-        sweeper = sweep_turns.StandInSweeper(made)
-        scheduler.spawn(process, lambda: sweeper._run(team), "sweeper")
+        spawn(process, listening.run, "dispatcher")
+        standing_in = scheduler.StandIn(self.broker, made, listening.rescue.offer)  # type: ignore[arg-type]  # as above
+        spawn(process, standing_in.run, "scheduler")
         return process
 
     def add_beat(self) -> Process:
-        """Start beat: it publishes the sweeps once in a period."""
+        """Start beat: it publishes a tick once in a period."""
         process = self.world.scheduler.process("beat")
         self.world.scheduler.spawn(process, self._beat, "beat")
         return process
@@ -133,9 +131,8 @@ class Fleet:
     def _beat(self) -> None:
         while True:
             self.world.scheduler.sleep(self.world.settings.beat_period)
-            for task in (Task.SWEEP_JOBS, Task.SWEEP_TURNS, Task.WAKE_STREAMS):
-                with suppress(KombuError):  # Celery's beat logs it and goes on
-                    self.broker.send_task(task, [self.world.settings.team], queue="sweeps")
+            with suppress(KombuError):  # Celery's beat logs it and goes on
+                self.broker.send_task(Task.VISIT_TEAMS, [], queue="sweeps")
 
     def harm(self, pool: list[Process]) -> None:
         """Kill one of these processes, freeze it, or take Redis away for a while, as the seed decides."""
@@ -205,7 +202,9 @@ class Fleet:
     def _forget(self) -> None:
         """Drop what the modules cached for the processes of a run."""
         loop_of.cache_clear()
+        guidance_of.cache_clear()
         clusters.clusters_of.cache_clear()
+        scheduler._scheduler_of.cache_clear()
         _gatherings.clear()
 
     @contextmanager
@@ -213,8 +212,10 @@ class Fleet:
         """Put the stand-ins where the workers' modules find them."""
         self._forget()
         stand_ins: list[tuple[Any, str, Any]] = [
-            *((module, "runtime", self.runtime) for module in (tasks, jobs, sweep_jobs, sweep_turns, due_timers)),
-            (tasks, "app", self.broker),
+            *((module, "runtime", self.runtime) for module in (tasks, jobs, scheduler, decay, due_timers)),
+            *((module, "app", self.broker) for module in (tasks, app)),
+            (decay, "current_app", self.broker),
+            (scheduler, "SCAN_COUNT", 1_000_000),  # all keys at once: their order differs between two servers
             (wakeups, "current_app", self.broker),
             (sweep_jobs, "current_app", self.broker),
             (jobs, "run", self.run_command),

@@ -151,6 +151,11 @@ class SimulatedDatabase(Database):
         )
         return replies
 
+    def scan_step(self, pattern: str, count: int) -> list[bytes]:
+        scan = super().scan_step
+        found: list[bytes] = self._network.trip(self._timeout, lambda: sorted(scan(pattern, count)))
+        return found
+
     def blocking(self, seconds: float, *parts: Arg) -> Any:
         assert parts[0] == "BLMOVE", f"no stand-in for {parts[0]!r}"
         return self._poll(seconds, ("LMOVE", *parts[1:]))

@@ -7,15 +7,23 @@ from collections.abc import Callable
 from tellback import Tellback
 from tellback.contracts.codec import decode
 from tellback.names import Family
-from tellback.state.intake import Intake
+from tellback.state.database import Database
+from tellback.state.fleet import Fleet
+from tellback.state.intake import Intake, StreamRef
 from tellback.state.intake_entry import IntakeEntry, RawEntry
 from tellback.state.intake_lease import Lease
+from tellback.state.keys import Layout
 from tellback_workers.runtime import Runtime
 
 
 def read_new(intake: Intake, lease: Lease, count: int) -> list[RawEntry]:
     """New entries of a stream; if there are none, it is released."""
     return intake.read_or_release(lease, count) or []
+
+
+def idle_streams(database: Database, layout: Layout, longest_lease: float = 300.0) -> list[StreamRef]:
+    """The streams of a team that need a wake-up, as a visit finds them."""
+    return Fleet(database).work([layout], longest_lease)[layout.team].streams
 
 
 def published(

@@ -77,7 +77,6 @@ class Bench:
         self.layout = layout
         self.clusters = ClusterCache(settings, self.runtime.database, layout, encoder)
         self.intake = self.runtime.intake(TEAM)
-        self.intake.ensure_groups()
         self.loops: Mapping[Family, Loop] = {
             Family.SIGNALS: SignalsLoop(self.runtime, TEAM, self.clusters),
             Family.RECALLS: RecallsLoop(self.runtime, TEAM, self.clusters),

@@ -14,7 +14,6 @@ from tellback_workers import celery_signals, cgroup_parent, policy_file, pool_re
 from tellback_workers.dispatcher import DispatcherStep
 from tellback_workers.flower_metrics import require_password
 from tellback_workers.log import configure
-from tellback_workers.sweep_turns import StandInSweeperStep
 
 CONSUME_TIME_LIMIT: Final = 120  # seconds; a consumer returns after half its lease, so this only ends one that hangs
 
@@ -28,7 +27,7 @@ def config(settings: Settings) -> dict[str, Any]:
     """Return the configuration of the workers' app."""
     return broker_config(settings) | {
         "task_queues": queues(settings),
-        "task_routes": {Task.WAKE_STREAMS.value: {"queue": SWEEPS_QUEUE}},
+        "task_routes": {Task.VISIT_TEAMS.value: {"queue": SWEEPS_QUEUE}},
         "task_acks_late": True,
         "task_reject_on_worker_lost": False,  # True would loop a task that kills its child; streams and sweeps recover
         "task_time_limit": CONSUME_TIME_LIMIT,
@@ -58,9 +57,8 @@ app = Celery(
     include=[
         "tellback_workers.tasks",
         "tellback_workers.due_timers",
-        "tellback_workers.sweep_turns",
+        "tellback_workers.scheduler",
         "tellback_workers.jobs",
-        "tellback_workers.sweep_jobs",
         "tellback_workers.decay",
     ],
 )
@@ -68,8 +66,6 @@ app = Celery(
 app.conf.update(config(load()))
 
 app.steps["worker"].add(DispatcherStep)
-
-app.steps["worker"].add(StandInSweeperStep)
 
 app.set_default()
 

@@ -10,9 +10,10 @@ A `Loop` applies the entries of one family.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import Final, Protocol, runtime_checkable
 
@@ -115,8 +116,8 @@ class Consumer:
         self._model_wait_ms = model_wait * 1000
         self._tracing = tracing
 
-    def consume(self, shard: Shard, family: Family) -> bool:
-        """Apply the waiting entries, for at most half the lease; return True if another wake-up is due.
+    def consume(self, shard: Shard, family: Family, most: float | None = None) -> bool:
+        """Apply the waiting entries, for `most` seconds or half the lease; return True if another wake-up is due.
 
         Raises:
             Unavailable: Redis, or something that the loop needs, is unavailable; the entries stay in the stream.
@@ -126,7 +127,8 @@ class Consumer:
         if taken is None:
             return False
         lease, raws = taken.lease, taken.entries
-        end = clock.monotonic() + self._lease_seconds / 2  # the other half is for the batch that is running then
+        half = self._lease_seconds / 2  # the other half is for the batch that is running then
+        end = clock.monotonic() + (half if most is None else min(most, half))
         released = False
         try:
             if taken.pending:
@@ -145,6 +147,57 @@ class Consumer:
             if not released:
                 self._intake.release(lease)
         return not released and self._intake.has_new(lease)
+
+    def consume_together(self, shards: Sequence[Shard], family: Family) -> list[Shard]:
+        """Apply what waits in streams of any teams, in the round trips of one; return those due for another wake-up.
+
+        Each stream gives a share of a batch at a time, so one with a backlog delays the others by no more than that.
+
+        Raises:
+            Unavailable: Redis, or something that the loop needs, is unavailable; the entries stay in their streams.
+        """
+        self._loop.ready()
+        end = clock.monotonic() + self._lease_seconds / 2
+        share = max(1, self._batch // len(shards))
+        taken = self._intake.take_each(shards, family, self._lease_seconds, share)
+        held = {one.lease: None for one in taken}
+        read = {one.lease: one.entries for one in taken if not one.pending}
+        try:
+            for lease in [one.lease for one in taken if one.pending]:
+                self._alone(held, lease, partial(self.recover_pending, lease, end))
+            while held:
+                self._apply_each(held, {lease: raws for lease, raws in read.items() if raws and lease in held}, end)
+                if clock.monotonic() >= end:
+                    break
+                more = self._intake.read_or_release_each(list(held), share)
+                for lease in (*more.released, *more.fenced):
+                    held.pop(lease, None)
+                read = more.entries
+        finally:
+            self._intake.release(*held)
+        return [lease.shard for lease in held if self._intake.has_new(lease)]
+
+    def _apply_each(self, held: dict[Lease, None], read: Mapping[Lease, Sequence[RawEntry]], end: float) -> None:
+        if not read:
+            return
+        self._intake.note_clocks([lease.shard for lease in read])
+        deferred = self.apply_together(read)
+        if deferred is None:
+            for lease in read:
+                self._alone(held, lease, partial(self.recover_pending, lease, end))
+            return
+        for lease in deferred.fenced:
+            held.pop(lease, None)
+        for lease, entries in deferred.separate.items():
+            self._alone(held, lease, partial(self.apply_entries, lease, entries, end))
+
+    def _alone(self, held: dict[Lease, None], lease: Lease, work: Callable[[], bool]) -> None:
+        """Do one stream's work; if another consumer has it by now, leave it to that one."""
+        try:
+            work()
+        except Fenced:
+            _log.warning("consumer.fenced", stream=lease.stream, fence=lease.fence)
+            held.pop(lease, None)
 
     def apply(self, lease: Lease, raws: Sequence[RawEntry], end: float) -> None:
         """Apply new entries as one batch; if that fails, apply each one alone.

@@ -1,6 +1,6 @@
 """The weekly decay of every score, in runs of a second, because turns' fallbacks wait in the same queue.
 
-Beat sends the task often, so a beat that was down does not cost a week; once the week's decay is done, a run is two
+The scheduler checks often, so one that was down does not cost a week; once the week's decay is done, a check is two
 round trips. A run that has not finished sends the next one, which continues from a cursor in Redis. A worker's death or
 a lost message therefore costs at most one lease. The lease also keeps two runs apart, but two at once would do no harm.
 """
@@ -17,11 +17,17 @@ from tellback import clock
 from tellback.errors import Unavailable
 from tellback.names import SWEEPS_QUEUE, Task
 from tellback.state.decay import Decay
-from tellback_workers.runtime import runtime
+from tellback.state.keys import Layout
+from tellback_workers.runtime import Runtime, runtime
 
 SECONDS: Final = 1.0  # of a run, behind which a fallback may wait
 
 _log = structlog.get_logger("tellback.signals")
+
+
+def is_decay_due(process: Runtime, layout: Layout) -> bool:
+    """Check whether a team's scores have not had this week's decay."""
+    return bool(Decay(process.database, layout).due_shards())
 
 
 @shared_task(name=Task.DECAY)
@@ -30,7 +36,7 @@ def decay(team: str, token: str = "") -> None:
 
     Args:
         team: the team.
-        token: the token of the run that this one continues; beat sends none.
+        token: the token of the run that this one continues; the scheduler sends none.
     """
     process = runtime()
     token = token or secrets.token_hex(8)

@@ -16,14 +16,14 @@ from celery import shared_task
 from tellback import clock
 from tellback.errors import Unavailable
 from tellback.guidance.evaluation import BatchEffects, fire_timers
-from tellback.names import Family, Task
+from tellback.names import Task
 from tellback.state.evaluation_codec import EvaluationId, LoadedEvaluation
 from tellback.state.evaluations import Evaluations, TimedEvaluation
 from tellback.state.keys import Shard
 from tellback.state.shared_changes import SharedChanges
 from tellback.state.steady import onward_now
 from tellback_workers.isolation import ProviderCallMarker
-from tellback_workers.loops import loop_of
+from tellback_workers.loops import guidance_of
 from tellback_workers.loops.guidance import GuidanceLoop, apply_shared_changes
 from tellback_workers.runtime import Runtime, runtime
 
@@ -113,8 +113,8 @@ def fire_due_timers(team: str, shard_index: int) -> None:
     process = runtime()
     shard = process.shard(team, shard_index)
     end = clock.monotonic() + SECONDS
-    loop = loop_of(process, team, Family.EVENTS)
-    assert isinstance(loop, GuidanceLoop), "the loop of events"
+    loop = guidance_of(process)
+
     timers = DueTimers(process, shard, loop)
     try:
         process.intake(team).clear_timers_pending(shard)

@@ -20,6 +20,7 @@ from celery import current_app, signals
 from tellback import clock
 from tellback.errors import TellbackError
 from tellback.names import Family
+from tellback.state.fleet import Fleet
 from tellback_workers.celery_signals import shutting_down
 from tellback_workers.loops import consumer_of
 from tellback_workers.runtime import Runtime, runtime
@@ -56,20 +57,19 @@ class PoolRescue:
                 self.consume_idle()
 
     def consume_idle(self) -> None:
-        """Consume each idle stream of the model once; errors are logged, since dispatchers find the streams again."""
+        """Consume each idle stream of the model once; errors are logged, since visits find the streams again."""
         process = self._process()
-        for team in process.settings.served_teams:
-            try:
-                self._consume_idle(process, team)
-            except TellbackError as trouble:
-                _log.warning("rescue.postponed", team=team, reason=str(trouble))
-            except Exception:  # noqa: BLE001 - the thread must survive every error of Redis and of the model
-                _log.exception("rescue.postponed", team=team)
-
-    def _consume_idle(self, process: Runtime, team: str) -> None:
-        for shard, family in process.intake(team).idle_streams(process.settings.longest_consumer_lease):
-            if family in MODEL and not shutting_down():
-                consumer_of(process, team, family).consume(shard, family)
+        try:
+            fleet = Fleet(process.database)
+            layouts = process.known_layouts(fleet.last_noticed())
+            found = fleet.work(list(layouts.values()), process.settings.longest_consumer_lease)
+            for shard, family in [place for work in found.values() for place in work.streams if place[1] in MODEL]:
+                if not shutting_down():
+                    consumer_of(process, shard.team, family).consume(shard, family)
+        except TellbackError as trouble:
+            _log.warning("rescue.postponed", reason=str(trouble))
+        except Exception:  # noqa: BLE001 - the thread must survive every error of Redis and of the model
+            _log.exception("rescue.postponed")
 
 
 @signals.worker_process_init.connect

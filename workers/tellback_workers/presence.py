@@ -34,6 +34,7 @@ class PresenceHeartbeat:
     def __init__(self, runtime: Runtime, worker: Worker) -> None:
         self._runtime = runtime
         self._worker = worker
+        self._presence = Presence(runtime.database, runtime.settings.team)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tellback-presence", daemon=True)
 
@@ -45,19 +46,17 @@ class PresenceHeartbeat:
         """Stop the thread and withdraw the worker's presence."""
         self._stopping.set()
         self._thread.join(HEARTBEAT_SECONDS)
-        for presence in self._presences():
-            try:
-                presence.withdraw(self._worker.name)
-            except TellbackError as trouble:
-                _log.debug("presence.not_withdrawn", reason=str(trouble))  # it expires by itself
+        try:
+            self._presence.withdraw(self._worker.name)
+        except TellbackError as trouble:
+            _log.debug("presence.not_withdrawn", reason=str(trouble))  # it expires by itself
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._load_scripts()
             try:
                 worker = msgspec.structs.replace(self._worker, rejected=count_rejections())
-                for presence in self._presences():
-                    presence.announce(worker)
+                self._presence.announce(worker)
             except TellbackError as trouble:
                 _log.debug("presence.postponed", reason=str(trouble))
             except Exception:  # noqa: BLE001 - the thread must survive every error of Redis
@@ -70,10 +69,6 @@ class PresenceHeartbeat:
             self._runtime.database.load_scripts(all_scripts())
         except (TellbackError, exceptions.RedisError) as trouble:
             _log.debug("scripts.not_loaded", reason=str(trouble))  # the next heartbeat tries again
-
-    def _presences(self) -> list[Presence]:
-        runtime = self._runtime
-        return [Presence(runtime.database, runtime.layout(team)) for team in runtime.settings.served_teams]
 
 
 _running: Final[list[PresenceHeartbeat]] = []
@@ -92,6 +87,7 @@ def _ready(sender: Any, **_: object) -> None:
         version=version("tellback"),
         policy=_policy(settings),
         model_copies=copies_of(sender),
+        teams=settings.served_teams,
     )
     _running.append(PresenceHeartbeat(Runtime(settings), worker))
     _running[0].start()

@@ -6,19 +6,25 @@ A connection that two processes share would mix up their replies.
 from __future__ import annotations
 
 import os
-from functools import cache, cached_property, lru_cache
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
 from typing import Final
 
+from cachetools import LRUCache
+
 from tellback.errors import InvalidInput
+from tellback.guidance.registry import ProviderRegistry, load_registry
 from tellback.settings import Settings, load
 from tellback.state.confirmation import Confirmation
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake import Intake
 from tellback.state.keys import Layout, Shard
-from tellback.state.team import open_layout
+from tellback.state.team import existing_layouts, open_layout
 from tellback.tracing import WORKER, Tracing, tracing_of
 from tellback.wording import count_phrase
+
+TEAMS: Final = 64  # of which a process keeps stores and loops; more are made again when they are needed
 
 SHORT_DEADLINE: Final = 1.0  # seconds; for calls that a running command must not wait for
 
@@ -30,9 +36,9 @@ class Runtime:
         self.settings = settings
         self.database = Database(settings.redis_url, confirmation=Confirmation.of(settings))
         self.short_database = Database(settings.redis_url, call_deadline=SHORT_DEADLINE)
-        self.layout = cache(self._layout)
-        self.intake = cache(self._intake)
-        self.dead = cache(self._dead)
+        self._layouts: LRUCache[str, Layout] = LRUCache(20_000)
+        self.intake = lru_cache(TEAMS)(self._intake)
+        self.dead = lru_cache(TEAMS)(self._dead)
 
     @property
     def tracing(self) -> Tracing | None:
@@ -44,19 +50,41 @@ class Runtime:
         """True if Redis is a cluster, where each call must stay in one slot."""
         return self.database.is_cluster()
 
+    @cached_property
+    def registry(self) -> ProviderRegistry:
+        """The providers; finding them reads the metadata of every installed package, so all teams share them.
+
+        Raises:
+            ConfigurationError: the setting `providers` names one that cannot be used.
+        """
+        return load_registry(self.settings.providers)
+
     def shard(self, team: str, index: int) -> Shard:
         """Return a team's shard by its number.
 
         Raises:
-            InvalidInput: the team has no such shard, so the task's message is forged or outdated.
+            InvalidInput: the team or the shard does not exist, so the task's message is forged or outdated.
         """
-        layout = self.layout(team)
+        layout = self.known_layouts([team]).get(team)
+        if layout is None:
+            raise InvalidInput(f"there is no team {team}")
         if index >= layout.shards:
             raise InvalidInput(f"team {team} has {count_phrase(layout.shards, 'shard')}; there is no shard {index}")
         return layout.shard(index)
 
-    def _layout(self, team: str) -> Layout:
-        return open_layout(self.database, team, self.settings.shards)
+    def layout(self, team: str) -> Layout:
+        """Return a team's layout; a new team gets the shards of the settings."""
+        found = self._layouts.get(team)
+        if found is None:
+            found = self._layouts[team] = open_layout(self.database, team, self.settings.shards)
+        return found
+
+    def known_layouts(self, teams: Iterable[str]) -> dict[str, Layout]:
+        """Return the layouts of the teams that exist, in one round trip for those not seen before."""
+        wanted = list(dict.fromkeys(teams))
+        unseen = [team for team in wanted if team not in self._layouts]
+        self._layouts.update((layout.team, layout) for layout in existing_layouts(self.database, unseen))
+        return {team: self._layouts[team] for team in wanted if team in self._layouts}
 
     def _intake(self, team: str) -> Intake:
         return Intake(self.database, self.layout(team))

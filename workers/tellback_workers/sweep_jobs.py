@@ -1,7 +1,7 @@
 """The sweep of commands: it records those whose worker died or whose host is absent, and repeats lost wake-ups.
 
-Beat sends the task. Any number of sweeps may run at once, because each transition is one script that checks the lease.
-Where beat is silent or the broker takes nothing, the worker that stands in for it writes the records (`record_ends`).
+It is a duty of the scheduler. Any number of sweeps may run at once, because each transition is one script that checks
+the lease.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from collections import Counter
 from typing import Final
 
 import structlog
-from celery import current_app, shared_task
+from celery import current_app
 
 from tellback.errors import Unavailable
-from tellback.names import Task
 from tellback.state.absent_hosts import AbsentHosts
 from tellback.state.job_keys import pool_of, queue_of
 from tellback.state.job_losses import Lost
@@ -21,8 +20,8 @@ from tellback.state.jobs import Jobs
 from tellback.state.keys import Shard
 from tellback.state.steady import gap_ms
 from tellback_workers.lease_heartbeat import LeaseTimes
-from tellback_workers.runtime import Runtime, runtime
-from tellback_workers.wakeups import purge, queue_length, wake_pool
+from tellback_workers.runtime import Runtime
+from tellback_workers.wakeups import NotPublished, purge, queue_length, wake_pool
 
 _log = structlog.get_logger("tellback.jobs")
 
@@ -37,28 +36,19 @@ WAKEUP_SECONDS: Final = 10.0
 MAX_QUEUED: Final = 4  # wake-ups to which the sweep fills a queue at most: the host may be gone for days
 
 
-@shared_task(name=Task.SWEEP_JOBS)
-def sweep_jobs(team: str) -> None:
-    """Record lost and abandoned commands, and wake the pools whose ready jobs nobody has touched for a while."""
-    process = runtime()
-    try:
-        record_ends(process, team)
-        _wake_idle(process, team)
-    except Unavailable as away:
-        _log.warning("sweep.postponed", team=team, reason=str(away))
-    except Exception:  # noqa: BLE001 - as in `record_ends`
-        _log.exception("sweep_jobs.failed", team=team, step=_wake_idle.__name__)
+def sweep_jobs(process: Runtime, team: str) -> None:
+    """Record lost and abandoned commands, and wake the pools whose ready jobs nobody has touched for a while.
 
-
-def record_ends(process: Runtime, team: str) -> None:
-    """Record the commands of a team whose worker died or whose host is absent; this needs Redis, and no broker.
+    The records need Redis, and no broker.
 
     Raises:
-        Unavailable: Redis is; or the broker, when all records are written.
+        Unavailable: Redis is unavailable; the next sweep goes on.
     """
-    for step in (_lose_overdue, _abandon):
+    for step in (_lose_overdue, _abandon, _wake_idle):
         try:
             step(process, team)
+        except NotPublished as refusal:  # the records are written; only wake-ups wait
+            _log.warning("sweep.postponed", team=team, reason=str(refusal))
         except Unavailable:
             raise
         except Exception:  # noqa: BLE001 - a step that fails must not stop the others

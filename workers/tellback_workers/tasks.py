@@ -1,38 +1,67 @@
-"""The tasks of the intake: consuming a stream, lingering, and waking idle streams.
+"""The task of the intake: consuming a stream, then lingering on its family's streams.
 
-Their arguments name a stream and never carry an entry, so neither Flower nor a log shows what a host sent.
+Its arguments name a stream and never carry an entry, so neither Flower nor a log shows what a host sent.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 import structlog
 from celery import shared_task
 
-from tellback.errors import Unavailable
+from tellback.errors import InvalidInput, Unavailable
 from tellback.names import Family, Task
 from tellback.state.keys import Shard
-from tellback.state.presence import Presence
 from tellback_workers.app import app
 from tellback_workers.linger import Lingerer, QueuePressure, linger_slot
 from tellback_workers.loops import consumer_of
 from tellback_workers.runtime import Runtime, runtime
-from tellback_workers.wakeups import next_messages, publish_wakeup, wake_idle, wake_timers
+from tellback_workers.wakeups import next_messages, publish_wakeups
+
+SLICE: Final = 0.25  # seconds for each stream of several that are consumed one after the other
 
 _log = structlog.get_logger("tellback.tasks")
 
 
 @shared_task(name=Task.CONSUME)
-def consume(team: str, shard_index: int, family_name: str) -> None:
-    """Apply the entries that wait in one stream."""
+def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
+    """Apply the entries that wait in some streams of a family; each is a team and the number of a shard.
+
+    Several streams get a share each: what is left has another wake-up, behind those of the others.
+
+    Raises:
+        InvalidInput: a team or shard does not exist; the other streams are consumed.
+    """
     process, family = runtime(), Family(family_name)
-    try:
-        shard = process.shard(team, shard_index)
-        again = consumer_of(process, team, family).consume(shard, family)
-        shards = [shard] if again else _linger(process, team, shard, family)
-        for each in shards:
-            publish_wakeup(app, process.intake(team), each, family)
-    except Unavailable as away:  # includes a wake-up that the broker refused: dispatchers find the waiting entries
-        _log.warning("consumer.postponed", stream=f"{team}.{shard_index}:{family}", reason=str(away))
+    shards, wrong = list[Shard](), list[InvalidInput]()
+    for team, shard_index in streams:
+        try:
+            shards.append(process.shard(team, shard_index))
+        except InvalidInput as error:
+            wrong.append(error)
+    # Tool events of many teams go together; the other families have a loop for each team, or a model that takes longer.
+    together = family is Family.EVENTS and len(shards) > 1 and not process.is_cluster
+    for some in [shards] if together else [[shard] for shard in shards]:
+        try:
+            left = _consume(process, some, family, None if len(shards) == 1 else SLICE)
+            publish_wakeups(app, process.database, [(shard, family) for shard in left])
+        except Unavailable as away:  # includes a wake-up that the broker refused: the scheduler finds what waits
+            _log.warning("consumer.postponed", streams=[f"{one.team}.{one.index}" for one in some], reason=str(away))
+    if wrong:
+        raise wrong[0]
+
+
+def _consume(process: Runtime, shards: Sequence[Shard], family: Family, most: float | None) -> list[Shard]:
+    """Consume streams, linger if it is a single one, and return those that need another wake-up."""
+    first = shards[0]
+    consumer = consumer_of(process, first.team, family)
+    if len(shards) > 1:
+        return consumer.consume_together(shards, family)
+    if consumer.consume(first, family, most):
+        return [first]
+    return [] if most is not None else _linger(process, first.team, first, family)
 
 
 def _linger(process: Runtime, team: str, shard: Shard, family: Family) -> list[Shard]:
@@ -54,15 +83,3 @@ def _linger(process: Runtime, team: str, shard: Shard, family: Family) -> list[S
             batch=settings.consume_batch,
         )
         return lingerer.linger((shard,) if process.is_cluster else process.layout(team).all, family)
-
-
-@shared_task(name=Task.WAKE_STREAMS)
-def wake_streams(team: str) -> None:
-    """Wake a team's idle streams and due timers: the safety net for lost wake-ups and dead consumers."""
-    process = runtime()
-    try:
-        Presence(process.database, process.layout(team)).note_beat()
-        wake_idle(app, process.intake(team), process.settings.longest_consumer_lease)
-        wake_timers(app, process.intake(team), process.database, process.layout(team))
-    except Unavailable as away:
-        _log.warning("wakeup.postponed", team=team, reason=str(away))

@@ -19,13 +19,16 @@ from tellback.errors import Unavailable
 from tellback.names import Family, Task
 from tellback.state.database import Database
 from tellback.state.evaluations import shards_with_due_timers
-from tellback.state.intake import LEASE_MAX, Intake, StreamRef, WakeupState
+from tellback.state.intake import Intake, StreamRef, mark_pending, unmark_pending
 from tellback.state.job_keys import ANY_POOL, queue_of
 from tellback.state.keys import Layout, Shard
 
 # Wake-ups in a family's queue above which a round adds none. A queue that no worker reads grew by 28,800 messages a day
 # for each idle stream.
 MAX_QUEUED: Final = 1_000
+
+MAX_STREAMS: Final = 32  # named by one message
+MIN_MESSAGES: Final = 8  # into which a burst is divided, so that several processes take part
 
 _RETRIES: Final = {"max_retries": 1, "interval_start": 0, "interval_max": 0.1}  # a pooled connection may be dead
 
@@ -54,47 +57,46 @@ def _refusals() -> Generator[None]:
         raise NotPublished(f"can't publish to the broker ({error})") from error
 
 
-def publish_wakeup(app: Celery, intake: Intake, shard: Shard, family: Family) -> WakeupState:
-    """Publish a stream's wake-up if one is due, and return the state that decided it.
+def publish_wakeups(app: Celery, database: Database, places: Sequence[StreamRef], *, again: bool = False) -> None:
+    """Publish the wake-ups that are due: of streams that have no pending marker and no lingering consumer.
+
+    A burst of many streams is announced in few messages, because publishing one costs more than consuming a small
+    stream. `again` is for streams that a visit found, not a notification: families whose queue is long get none, since
+    nobody may read it.
 
     Raises:
-        NotPublished: the broker refused it; the pending marker is removed, so the next try is not held back.
+        NotPublished: the broker refused one; the markers of what it refused are removed, so that the next try is not
+            held back.
     """
-    state = intake.try_mark_pending(shard, family)
-    if state == "due":
+    if not places:
+        return
+    long = {family for family in {family for _, family in places} if again and is_long(app, family)}
+    wanted = [place for place in places if place[1] not in long]
+    states = mark_pending(database, wanted)
+    due: dict[Family, list[Shard]] = {}
+    for (shard, family), state in zip(wanted, states, strict=True):
+        if state == "due":
+            due.setdefault(family, []).append(shard)
+    messages = [
+        (family, shards[start : start + size])
+        for family, shards in due.items()
+        for size in [max(1, min(MAX_STREAMS, len(shards) // MIN_MESSAGES))]
+        for start in range(0, len(shards), size)
+    ]
+    for number, (family, shards) in enumerate(messages):
         try:
-            publish(app, Task.CONSUME, (shard.team, shard.index, family.value), family.value)
+            publish(app, Task.CONSUME, (family.value, [[shard.team, shard.index] for shard in shards]), family.value)
         except NotPublished:
-            intake.unmark_pending(shard, family)
+            unmark_pending(database, [(shard, family) for family, left in messages[number:] for shard in left])
             raise
-    return state
 
 
-def idle(app: Celery, intake: Intake, longest: float = LEASE_MAX) -> list[StreamRef]:
-    """Return the streams that have entries but neither a consumer nor a wake-up, if their queue is not too long.
-
-    `longest` is the longest lease of a consumer, in seconds.
-    """
-    places = intake.idle_streams(longest)
-    long = {family for family in {family for _, family in places} if _is_long(app, family)}
-    return [(shard, family) for shard, family in places if family not in long]
-
-
-def _is_long(app: Celery, family: Family) -> bool:
+def is_long(app: Celery, family: Family) -> bool:
+    """Check whether so many wake-ups wait in a family's queue that a round of visits should add none."""
     try:
         return queue_length(app, family.value) >= MAX_QUEUED
     except NotPublished:  # rescue works without the broker, so its outage must not hide idle streams
         return False
-
-
-def wake_idle(app: Celery, intake: Intake, longest: float = LEASE_MAX) -> None:
-    """Publish a wake-up for each stream that nobody consumes.
-
-    Raises:
-        NotPublished: the broker refused one.
-    """
-    for place in idle(app, intake, longest):
-        publish_wakeup(app, intake, *place)
 
 
 def wake_timers(app: Celery, intake: Intake, database: Database, layout: Layout) -> None:
@@ -103,7 +105,7 @@ def wake_timers(app: Celery, intake: Intake, database: Database, layout: Layout)
     Without a broker the timers wait: the next tool call of an evaluation fires them too.
     """
     due = shards_with_due_timers(database, layout)
-    if not due or _is_long(app, Family.EVENTS):
+    if not due or is_long(app, Family.EVENTS):
         return
     for shard in due:
         if intake.try_mark_timers_pending(shard):

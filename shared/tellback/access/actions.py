@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 from tellback.broker import KEY_PREFIX
 from tellback.names import SWEEPS_QUEUE, Family
+from tellback.state.keys import FLEET, NOTIFICATIONS
 
 Server = Literal["state", "broker"]
 
@@ -67,9 +68,14 @@ ACTIONS: Final = (
     _on("state", "name another team's key inside a loaded script", "EVALSHA", SCRIPT, "1", _key(OWN), "RENAME",
         _key(OTHER), may="worker operator"),
     _on("state", "move its own key over another team's", "RENAME", _key(OWN), _key(OTHER), may="worker operator"),
-    _on("state", "read when beat was last alive", "GET", _key(OTHER, "beat"), may="worker beat operator"),
+    _on("state", "notify the dispatchers", "XADD", NOTIFICATIONS, "*", "k", OWN, may="agent worker operator"),
+    _on("state", "read the notifications of all teams", "XRANGE", NOTIFICATIONS, "-", "+", may="worker operator"),
+    _on("state", "drop notifications", "DEL", NOTIFICATIONS, may="agent worker operator"),
+    _on("state", "see which workers there are", "ZRANGE", FLEET.key("workers"), "0", "-1", may="agent worker operator"),
+    _on("state", "list the teams", "ZRANGE", FLEET.key("teams"), "0", "-1", may="worker operator"),
+    _on("state", "read when beat was last alive", "GET", FLEET.key("beat"), may="agent worker beat operator"),
     _on("state", "write a key outside all teams", "SET", "elsewhere", "1"),
-    _on("state", "list keys by SCAN", "SCAN", "0", may="operator"),
+    _on("state", "list keys by SCAN", "SCAN", "0", may="worker operator"),
     _on("state", "list keys by KEYS", "KEYS", "*"),
     _on("state", "take a random key", "RANDOMKEY"),
     _on("state", "run a command of more than linear time", "LCS", _key(OWN, "a"), _key(OWN, "b")),

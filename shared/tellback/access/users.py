@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from tellback.broker import KEY_PREFIX
 from tellback.names import SWEEPS_QUEUE, check_team
+from tellback.state.keys import FLEET, NOTIFICATIONS
 
 
 class Rights(NamedTuple):
@@ -88,7 +89,7 @@ _SCRIPTS: Final = "eval evalsha script|exists script|load"
 
 _WORKER: Final = (
     *_ALL_DATA,
-    *_allow(f"{_CONNECT} {_SERVERS} {_SCRIPTS} info memory|usage xgroup xinfo|groups"),
+    *_allow(f"{_CONNECT} {_SERVERS} {_SCRIPTS} info memory|usage scan xgroup xinfo|groups"),
     *_VECTOR_SETS,
 )
 
@@ -134,6 +135,13 @@ _OPERATOR_OF_BROKER: Final = _allow(
 )
 
 
+# Hosts notify the dispatchers of all teams, which check what a notification says, and see which workers there are.
+_OF_THE_FLEET: Final = (
+    f"%W~{NOTIFICATIONS}",
+    *(f"%R~{FLEET.key(name)}*" for name in ("worker", "beat")),
+)
+
+
 def agent_name(team: str) -> str:
     """Return the name of a team's user for agent hosts."""
     return f"agent-{team}"
@@ -148,7 +156,7 @@ def agent(team: str) -> RedisUser:
     return RedisUser(
         agent_name(check_team(team)),
         "an agent host: publishes, decides and reads for one team",
-        Rights((*AGENT_COMMANDS, *_RECALL_HERE), (f"~tb:{{{team}.*",)),
+        Rights((*AGENT_COMMANDS, *_RECALL_HERE), (f"~tb:{{{team}.*", *_OF_THE_FLEET)),
         None,
     )
 
@@ -163,7 +171,7 @@ WORKER: Final = RedisUser(
 BEAT: Final = RedisUser(
     "beat",
     "beat: puts sweeps into their queue; its health check reads when a worker last ran one",
-    Rights(_allow(f"{_CONNECT} {_SERVERS} get hget"), ("%R~tb:{*}:team", "%R~tb:{*}:beat")),
+    Rights(_allow(f"{_CONNECT} {_SERVERS} get hget"), ("%R~tb:{*}:team", f"%R~{FLEET.key('beat')}")),
     Rights(
         _PUBLISH_TASKS,
         (f"~{KEY_PREFIX}{SWEEPS_QUEUE}*", f"~{_BINDING}*.{SWEEPS_QUEUE}"),

@@ -64,7 +64,7 @@ def acl(
                 "name the broker's Redis with --broker-url, or pass --one-redis if it is that of the state"
             )
         broker = "" if one_redis else settings.broker_url
-        teams = tuple(team or settings.served_teams)
+        teams = tuple(team or settings.served_teams or [settings.team])
         deployment = Deployment(teams, settings.redis_url, broker, release=release)
         written = write_files(directory, files_of(deployment), replace=replace)
     if as_json:

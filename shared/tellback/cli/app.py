@@ -33,6 +33,7 @@ from tellback.cli import (
     stats,
     steering,
     system,
+    teams,
     turns,
     watch,
 )
@@ -97,6 +98,7 @@ _COMMANDS = (
     metrics.register,
     dead.register,
     acl.register,
+    teams.register,
 )
 for register in _COMMANDS:
     register(app)

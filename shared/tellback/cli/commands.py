@@ -247,7 +247,7 @@ def _check_served(tb: Tellback, job: Job, wait: float | None) -> None:
         raise typer.Exit(1)
     longest = tb.context.settings.host_wait
     end = clock.monotonic() + (longest if wait is None else min(longest, wait))
-    presence = Presence(tb.context.database, tb.context.layout)
+    presence = Presence(tb.context.database, tb.context.layout.team)
     while True:
         workers, unreadable = presence.roll()
         if unreadable or any(queue.startswith(Family.COMMANDS) for worker in workers for queue in worker.queues):

@@ -175,7 +175,7 @@ class TellbackCollector(Collector):
             waiting.add_metric([family.value], sum(context.database.pipeline(streams)))
         yield waiting
         yield _build_gauge("dead_letters", "Entries that could not be applied.", self._tb.dead.count())
-        yield _build_gauge("workers", "Live workers.", len(Presence(context.database, context.layout).workers()))
+        yield _build_gauge("workers", "Live workers.", len(Presence(context.database, context.layout.team).workers()))
         today = GaugeMetricFamily("tellback_guidance_today", "Guidance counters of today (UTC).", labels=["measure"])
         totals = dict.fromkeys(GUIDANCE, 0)
         for day in read_stats(context.database, context.layout, days=1):

@@ -7,19 +7,23 @@ Whatever holds locks or threads must register with `run_in_child`, since hosts f
 
 from __future__ import annotations
 
+import math
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from tellback import clock
 from tellback.contracts.signals import RecallReply, RecallRequested
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.forks import run_in_child
 from tellback.log import get_logger
+from tellback.messaging.append_call import notification
 from tellback.messaging.publisher import Publisher
 from tellback.messaging.team_cache import SpoolLocation, TeamCache, TeamIdentity
 from tellback.settings import Settings
 from tellback.state.call_deadline import CircuitBreaker
-from tellback.state.database import Database
+from tellback.state.database import Database, RedisFull
 from tellback.state.keys import Layout
 from tellback.state.list_waiter import ListWaiter
 from tellback.state.team import open_layout, team_id
@@ -84,6 +88,33 @@ class LocalRecall:
         return RecallAnswerer(ClusterCache(self._settings, self._db, self._layout, encoder_for(self._settings)))
 
 
+class ActivityNotice:
+    """Notifies the scheduler that this client decides something for its team.
+
+    A turn comes into being without an event, and its deadline needs visits of its team. They go on for a minute after a
+    notification, so one in `EVERY` seconds is enough.
+    """
+
+    EVERY: ClassVar[float] = 20.0
+
+    def __init__(self, database: Database, team: str) -> None:
+        self._db = database
+        self._team = team
+        self._next = -math.inf
+
+    def send(self) -> None:
+        """Notify the scheduler before the decision, unless this client did so lately.
+
+        Raises:
+            Unavailable: Redis does not answer.
+        """
+        now = clock.monotonic()
+        if now >= self._next:
+            with suppress(RedisFull):  # it opens no turn either, and an answer must not fail for this
+                self._db.command(*notification(self._team))
+            self._next = now + self.EVERY
+
+
 @dataclass(frozen=True, slots=True)
 class ClientContext:
     """The shared state of one client; `quick_database` is the same Redis with the short call deadline."""
@@ -105,6 +136,8 @@ class ClientContext:
     """For each bank, the id of the last event about its facts that this client published."""
     caught_up: dict[str, str] = field(default_factory=dict[str, str], init=False)
     """For each bank, the id of the last such event that this client has seen applied."""
+    activity: ActivityNotice = field(init=False)
+    """Has the scheduler visit the team."""
     local_recall: LocalRecall = field(init=False)
     """Answers recalls in this process if `recall_in_process` is set."""
 
@@ -117,6 +150,7 @@ class ClientContext:
         """Make the parts that depend on others; `object.__setattr__`, since the class is frozen."""
         object.__setattr__(self, "feedback_waiter", ListWaiter(self.quick_database))
         object.__setattr__(self, "health", FleetHealth(ToolHealth(self.quick_database, self.layout), self.breaker))
+        object.__setattr__(self, "activity", ActivityNotice(self.database, self.layout.team))
         object.__setattr__(self, "local_recall", LocalRecall(self.settings, self.database, self.layout))
 
 

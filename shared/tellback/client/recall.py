@@ -21,7 +21,8 @@ from tellback.contracts.limits import MAX_CANDIDATES, MAX_FIELD_BYTES
 from tellback.contracts.message import new_event_id
 from tellback.contracts.signals import Candidate, RecallHit, RecallReply, RecallRequested
 from tellback.errors import ConfigurationError, InvalidInput, Timeout, Unavailable
-from tellback.messaging.append_call import Bounds, StreamFull, append_call
+from tellback.messaging.append_call import Bounds, StreamFull, append_call, must_notify
+from tellback.messaging.appending import notify
 from tellback.messaging.spool import SpooledEvent
 from tellback.names import Family
 from tellback.redaction import redact_text
@@ -216,6 +217,7 @@ class RecallClient:
             if request.candidates is None:
                 raise
             return None
+        notify(self._context.database, [stream] if must_notify(appended) else [])
         return self._recalls.wait_for_reply(request, end)
 
 

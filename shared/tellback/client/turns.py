@@ -243,6 +243,7 @@ class Turn:
         return LostTurnOrigin(self.message_id, self.language or "", self._opened_at, self._auto, grace)
 
     def _store_answer(self, given: TurnAnswer) -> AnswerResult:
+        self._context.activity.send()  # what the outbox does with the answer needs visits too
         kind, tracing = "failure" if given.code else "answer", self._context.tracing
         with turn_span(tracing, "answer turn", self.ref, answer=kind, opened=self._trace):
             return self._store.answer(self.ref, given, self._origin)
@@ -309,6 +310,7 @@ def open_turn(
         auto=metadata.get(AUTO_MODE) is True,  # a truthy value, such as "false", must not silence a turn
         host=excerpt(context.settings.host_name, MAX_REFERENCE_BYTES),
     )
+    context.activity.send()
     with turn_span(context.tracing, "open turn", wanted.ref) as trace:
         opened = _turn_store(context).open(replace(wanted, trace=trace))
     return Turn(

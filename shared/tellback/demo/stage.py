@@ -134,7 +134,7 @@ class DemoScene:
         self.cast = ExpectedCounts()
         self._workers = {
             queue: worker.name
-            for worker in Presence(tb.context.database, tb.context.layout).workers()
+            for worker in Presence(tb.context.database, tb.context.layout.team).workers()
             for queue in worker.queues
         }
 

@@ -54,10 +54,10 @@ def main(arguments: Sequence[str]) -> int:
 def _check_worker(node: str | None = None) -> DoctorFinding:
     try:
         settings = load()
-        settings = msgspec.structs.replace(settings, team=settings.served_teams[0])
+        settings = msgspec.structs.replace(settings, team=[*settings.served_teams, settings.team][0])
         with contextlib.closing(Database(settings.redis_url)) as database:
             layout, _ = open_team(database, settings)
-            presence = Presence(database, layout)
+            presence = Presence(database, layout.team)
             if node is None:
                 return check_beat(presence, settings, database.now_ms())
             if node in {worker.name for worker in presence.workers()}:

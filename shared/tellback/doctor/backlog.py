@@ -16,7 +16,7 @@ from tellback.state.gauges import TurnStats
 from tellback.state.keys import Layout, stream_of
 from tellback.state.presence import Worker
 from tellback.state.stranded import stranded
-from tellback.state.turn_sweeps import SweepClaims
+from tellback.state.turn_sweeps import lag_ms
 from tellback.urls import without_secrets
 
 SLOW_SECONDS: Final = 30.0  # age of the oldest waiting entry or delivery from which a backlog is reported
@@ -93,7 +93,7 @@ def _queue_length(broker: Database, queue: str) -> int:
 
 def check_sweep(database: Database, layout: Layout, settings: Settings) -> DoctorFinding:
     """Check that users whose deadline has passed get their fallbacks in time."""
-    seconds = SweepClaims(database, layout).lag_ms() / 1000
+    seconds = lag_ms(database, layout) / 1000
     if not seconds:
         return ok("sweep", "no turn is overdue")
     found = f"the longest overdue turn is {seconds:.1f} s past its deadline"

@@ -60,7 +60,7 @@ def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
         yield from infrastructure.check_server(database)
         layout, team = infrastructure.open_team(database, settings)
         yield team
-        presence, now_ms = Presence(database, layout), database.now_ms()
+        presence, now_ms = Presence(database, layout.team), database.now_ms()
         alive = presence.workers()
         yield infrastructure.check_workers(presence, now_ms)
         yield infrastructure.rejected(alive)

@@ -24,7 +24,15 @@ from tellback.hook.failure_log import log_failure
 from tellback.hook.opening import open_redis
 from tellback.hook.options import HookOptions
 from tellback.hook.resp import Arg, RedisErrorReply, RespConnection
-from tellback.messaging.append_call import Bounds, StreamFull, append_call, end_of_call
+from tellback.messaging.append_call import (
+    Bounds,
+    StreamFull,
+    append_call,
+    end_of_call,
+    intake_keys,
+    must_notify,
+    notification,
+)
 from tellback.messaging.team_cache import SpoolLocation, TeamCache, TeamIdentity, spool_name
 from tellback.names import Family, shard_of
 from tellback.state.keys import Layout, Shard, stream_of
@@ -113,6 +121,7 @@ class HookExchange:
             self.published = not events
         for reply in self._run_commands(connection, shard, _append_commands(stream, bounds, events)):
             bounds.check(stream, reply)
+            _notify(connection, stream, reply)
         self._send_spooled(connection, bounds)
         if self._asked.call_event and self._asked.operations:
             self._wait_for_feedback(connection, shard, self._asked.call_event[0])
@@ -132,6 +141,7 @@ class HookExchange:
                 last = end_of_call(events, first, SPOOL_CHUNK)
                 [reply] = _raise_errors(_run_scripts(connection, [append_call(events[first:last], bounds)]))
                 bounds.check(events[first].stream, reply)
+                _notify(connection, events[first].stream, reply)
                 first = last
 
         for name in names:
@@ -262,7 +272,14 @@ def _append_commands(stream: str, bounds: Bounds, events: Sequence[bytes]) -> li
     if not events:
         return []
     return [
-        intake.append_events(intake=stream, max_entries=bounds.entries, max_bytes=bounds.bytes, first=0, events=events)
+        intake.append_events(
+            intake=stream,
+            **intake_keys(stream),
+            max_entries=bounds.entries,
+            max_bytes=bounds.bytes,
+            first=0,
+            events=events,
+        )
     ]
 
 
@@ -282,12 +299,17 @@ def _run_scripts(connection: RespConnection, calls: Sequence[Sequence[Arg] | Scr
     return replies
 
 
+def _notify(connection: RespConnection, stream: str, reply: Any) -> None:
+    if must_notify(reply):
+        connection.run_commands([notification(stream)])  # an error reply is no reason to send the events again
+
+
 def _says(reply: Any, word: str) -> bool:
     return isinstance(reply, RedisErrorReply) and str(reply) == word
 
 
 def _is_taken(reply: Any) -> bool:
-    return isinstance(reply, list) and bool(cast("list[int]", reply)[0])
+    return isinstance(reply, list) and cast("list[object]", reply)[:1] == [b"appended"]
 
 
 def _raise_errors(replies: Sequence[Any]) -> list[Any]:

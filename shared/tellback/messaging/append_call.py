@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tellback.errors import Unavailable
-from tellback.state.keys import mark_of
+from tellback.state.keys import NOTIFICATIONS, mark_of
+from tellback.state.script_calls import Arg, IntakeKeys
 from tellback.state.scripts import intake as scripts
 
 if TYPE_CHECKING:
@@ -39,13 +40,22 @@ class Bounds(NamedTuple):
         Raises:
             StreamFull: it did not; the message names the bound, what the stream holds, and the setting, if any.
         """
-        taken, entries, size = reply
-        if taken:
+        outcome, entries, size, _ = reply
+        if outcome == b"appended":
             return
+        if outcome != b"full":
+            raise StreamFull(_REFUSED[outcome])
         at = f"{self.entries} entries" if entries >= self.entries else f"{self.bytes} bytes, its share of the family's"
         name = self.setting if entries >= self.entries else "TELLBACK_INTAKE_MAX_BYTES"
         held, further = f"{stream} holds {entries} entries in {size} bytes", f", or raise {name}" if name else ""
         raise StreamFull(f"{held}, and its bound is {at}: start more workers{further}")
+
+
+_REFUSED: Final = {
+    b"rate": "the team publishes more events than an operator allows it: publish less, or ask for a higher limit "
+    "(tellback teams limit)",
+    b"suspended": "the team is suspended: an operator resumes it by `tellback teams resume`",
+}
 
 
 def end_of_call(events: Sequence[SpooledEvent], start: int, most: int) -> int:
@@ -65,11 +75,34 @@ def end_of_call(events: Sequence[SpooledEvent], start: int, most: int) -> int:
     return end
 
 
+def intake_keys(stream: str) -> IntakeKeys:
+    """Return the keys beside a stream that an append reads."""
+    shard, family = stream.split(":in:", 1)
+    return {
+        "lease": f"{shard}:lease:{family}",
+        "wakeup": f"{shard}:wakeup:{family}",
+        "limits": f"{shard}:limits",
+        "bucket": f"{shard}:bucket",
+    }
+
+
+def notification(about: str) -> Sequence[Arg]:
+    """Build the command that notifies the dispatchers of a stream, by its key, or of a team, by its name."""
+    # unconditional: it only adds, and dispatchers check what it says
+    return ("XADD", NOTIFICATIONS, "MAXLEN", "~", 100_000, "*", "k", about)
+
+
+def must_notify(reply: Any) -> bool:
+    """Return True if a script appended, or had appended before, and nobody consumes the stream."""
+    return isinstance(reply, list) and reply[3:] == [1]
+
+
 def append_call(events: Sequence[SpooledEvent], bounds: Bounds) -> ScriptCall:
     """Build the call that appends events to one stream, numbered without a gap if they have a writer."""
     stream, _, writer, number = events[0]
     return scripts.append_events(
         intake=stream,
+        **intake_keys(stream),
         mark=mark_of(stream, writer) if writer else None,
         max_entries=bounds.entries,
         max_bytes=bounds.bytes,

@@ -7,16 +7,17 @@ or was out of memory just then) and the second accepted, the second's mark would
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from redis import exceptions
 
 from tellback.errors import Unavailable
-from tellback.messaging.append_call import Bounds, StreamFull, append_call, end_of_call
+from tellback.messaging.append_call import Bounds, StreamFull, append_call, end_of_call, must_notify, notification
 from tellback.messaging.spool import SpooledEvent
 from tellback.names import Family
 from tellback.state.database import LOST, Database
-from tellback.state.script_calls import ScriptCall
+from tellback.state.script_calls import IntakeKeys, ScriptCall
 
 _CONFIRMED: Final = tuple(f":in:{family}" for family in (Family.COMMANDS, Family.TURNS))
 
@@ -63,10 +64,18 @@ def append_all(
             for outcome, _ in running:
                 outcome.trouble = Unreachable(str(error))
             return
+        notify(database, [call.keys[0] for call, reply in zip(calls, replies, strict=True) if must_notify(reply)])
         for (outcome, end), call, reply in zip(running, calls, replies, strict=True):
             outcome.trouble = _trouble(call.keys[0], bounds, reply) or _unconfirmed(database, call)
             if outcome.trouble is None:
                 outcome.sent = end
+
+
+def notify(database: Database, streams: Sequence[str]) -> None:
+    """Notify the dispatchers of these streams; if that fails, the scheduler finds their entries later."""
+    if streams:
+        with suppress(Unavailable, exceptions.RedisError):
+            database.pipeline([notification(stream) for stream in streams])
 
 
 def _trouble(stream: str, bounds: Bounds, reply: Any) -> Exception | None:
@@ -86,11 +95,11 @@ def _unconfirmed(database: Database, call: ScriptCall) -> Exception | None:
     worth. The call itself is repeated: its writer's mark keeps it from a second effect, and a failover that lost the
     first one is made good by it.
     """
-    stream, *mark = call.keys
-    if not (database.confirms and mark and stream.endswith(_CONFIRMED)):
+    stream, numbered = call.keys[0], len(call.keys) > len(IntakeKeys.__annotations__) + 1
+    if not (database.confirms and numbered and stream.endswith(_CONFIRMED)):
         return None
     try:
-        [(taken, *_)] = database.confirm([call.evalsha])
+        [(outcome, *_)] = database.confirm([call.evalsha])
     except (Unavailable, exceptions.RedisError) as error:
         return Unavailable(str(error))
-    return None if taken else Unavailable(LOST)
+    return None if outcome == b"appended" else Unavailable(LOST)

@@ -249,7 +249,7 @@ class Replay:
 
     def _has_workers(self) -> bool:
         context = self._tb.context
-        workers = Presence(context.database, context.layout).workers()
+        workers = Presence(context.database, context.layout.team).workers()
         return any(Family.EVENTS in worker.queues for worker in workers)
 
     @contextmanager

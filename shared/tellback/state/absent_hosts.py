@@ -30,7 +30,7 @@ class AbsentHosts:
 
         One call abandons a bounded number in each pool.
         """
-        workers, unreadable = Presence(self._db, self._layout).roll()
+        workers, unreadable = Presence(self._db, self._layout.team).roll()
         if unreadable:  # an unreadable worker may serve any host: abandon nothing
             return {}
         served = {queue for worker in workers for queue in worker.queues}

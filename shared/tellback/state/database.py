@@ -119,6 +119,7 @@ class Database:
             raise ConfigurationError(NOT_A_URL) from None
         self.url = url
         self._confirmation = confirmation
+        self._cursors: dict[int, bytes] = {}  # of `scan_step`
 
     def command(self, *parts: Arg) -> Any:
         """Run one command and return its reply."""
@@ -227,6 +228,30 @@ class Database:
                 for reply in server.run_all([("SCRIPT", "LOAD", script.source) for script in missing]):
                     if isinstance(reply, Exception):
                         raise reply
+
+    def scan_step(self, pattern: str, count: int) -> list[bytes]:
+        """Return the stream keys that match, among the next `count` or so keys; after the last key come the first.
+
+        Each primary of a cluster is asked for its own keys.
+        """
+        found: list[bytes] = []
+        with _unavailable(self.url):
+            for number, server in enumerate(self._connections.each_primary()):
+                command = ("SCAN", self._cursors.get(number, b"0"), "MATCH", pattern, "COUNT", count, "TYPE", "stream")
+                self._cursors[number], keys = server.run(command)
+                found += keys
+        return found
+
+    def scan(self, pattern: str, count: int) -> Generator[list[bytes]]:
+        """Yield all keys that match, about `count` looked at in each step."""
+        for server in self._connections.each_primary():
+            cursor = b"0"
+            while True:
+                with _unavailable(self.url):
+                    cursor, keys = server.run(("SCAN", cursor, "MATCH", pattern, "COUNT", count))
+                yield keys
+                if cursor == b"0":
+                    break
 
     @property
     def confirms(self) -> bool:

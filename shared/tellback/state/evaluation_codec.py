@@ -18,6 +18,7 @@ from cachetools import LRUCache
 
 from tellback.guidance.state import RECENT_CALLS, EvaluationState
 from tellback.state.intake_lease import Lease
+from tellback.state.keys import Shard
 
 _CALLS: Final = tuple(f"call:{n}" for n in range(RECENT_CALLS))
 
@@ -101,14 +102,16 @@ MAX_BYTES: Final = 16 << 20  # a state may be large: the number alone would not 
 
 
 class EvaluationCache:
-    """The evaluations of one team that were committed last, bounded in number and bytes; the oldest is evicted.
+    """The evaluations that were committed last, bounded in number and bytes; the oldest is evicted.
 
     A stale entry is harmless: the commit compares versions and fails, and the evaluation is loaded. With a new lease
     nothing counts as cached, because another consumer may have held the stream in between.
     """
 
     def __init__(self) -> None:
-        self._cached: LRUCache[EvaluationId, tuple[int, LoadedEvaluation, int]] = LRUCache(MAX_BYTES, itemgetter(2))
+        self._cached: LRUCache[tuple[Shard, EvaluationId], tuple[int, LoadedEvaluation, int]] = LRUCache(
+            MAX_BYTES, itemgetter(2)
+        )
 
     def __len__(self) -> int:
         """Return how many evaluations are cached."""
@@ -116,7 +119,7 @@ class EvaluationCache:
 
     def take(self, lease: Lease, id_: EvaluationId) -> LoadedEvaluation | None:
         """Remove and return the evaluation as it was committed under this lease; the caller may change it."""
-        found = self._cached.pop(id_, None)
+        found = self._cached.pop((lease.shard, id_), None)
         if found is None:
             return None
         fence, loaded, _ = found
@@ -128,4 +131,4 @@ class EvaluationCache:
         while len(self._cached) >= MAX_EVALUATIONS:
             self._cached.popitem()
         if size <= self._cached.maxsize:
-            self._cached[id_] = (lease.fence, loaded, size)
+            self._cached[lease.shard, id_] = (lease.fence, loaded, size)

@@ -1,21 +1,18 @@
-"""The intake: streams by family and shard, notifications of new entries, and the lease of a consumer.
+"""The intake: streams by family and shard, the pending marker of their wake-ups, and the lease of a consumer.
 
-Two consumer groups read each stream. `notify` (NOACK) tells dispatchers that entries came. `consumer` is the ledger: an
-entry stays pending until the script that stores its effect acknowledges and deletes it. See
-docs/decisions/stream-as-ledger.md and docs/decisions/fences.md.
+The consumer group of a stream is the ledger: an entry stays pending until the script that stores its effect
+acknowledges and deletes it. See docs/decisions/stream-as-ledger.md and docs/decisions/fences.md.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from redis import exceptions
+from cachetools import TTLCache
 
 from tellback import clock
 from tellback.contracts.codec import AnyMessage
-from tellback.log import get_logger
 from tellback.names import Family
 from tellback.state.database import Command, Database, shorten_lifetime, small_write
 from tellback.state.intake_entry import RawEntry, id_order, pairs, raw_entry
@@ -27,14 +24,11 @@ from tellback.state.steady import STEP_MS, set_back
 
 PENDING_MS: Final = 3_000
 SET_BACK_SECONDS: Final = 1.0  # how long the answer is cached: an agent may wait for an event's feedback meanwhile
-LEASE_MAX: Final = lifetime_ms("lease") / 1000
 READ_BYTES: Final = 16 << 20  # of one read, by the stream's average entry size: bounds a consumer's memory
 _CONSUMER_NAME: Final = "worker"  # one name for all: a consumer reads what its crashed predecessor left pending
 
 StreamRef = tuple[Shard, Family]
 WakeupState = Literal["due", "pending", "lingering"]
-
-_log = get_logger("tellback.intake")
 
 
 class Intake:
@@ -43,11 +37,7 @@ class Intake:
     def __init__(self, database: Database, layout: Layout) -> None:
         self._db = database
         self._layout = layout
-        self._behind: dict[Shard, int] = {}
-        self._behind_until = -math.inf
-        self._streams = {
-            stream_of(shard, family).encode(): (shard, family) for shard in layout.all for family in Family
-        }
+        self._behind: TTLCache[Shard, int] = TTLCache(4_096, SET_BACK_SECONDS, clock.monotonic)
 
     def shard_of(self, message: AnyMessage) -> Shard:
         """Return the shard of a message."""
@@ -59,93 +49,15 @@ class Intake:
 
     def read_at(self, shard: Shard) -> int:
         """Return the `read_at` of entries read now, in microseconds; 0 if stream ids show when they arrived."""
-        if clock.monotonic() >= self._behind_until:
-            self._behind = dict(zip(self._layout.all, set_back(self._db, self._layout.all), strict=True))
-            self._behind_until = clock.monotonic() + SET_BACK_SECONDS
-        behind = self._behind[shard]
+        if shard not in self._behind:
+            self.note_clocks([shard])
+        behind = self._behind.get(shard, 0)
         return 1000 * (self._db.now_ms() + behind) if behind > STEP_MS else 0
 
-    def ensure_groups(self) -> None:
-        """Create missing consumer groups, from the first entry on."""
-        self._db.run_all(
-            [
-                scripts.ensure_groups(intake=stream_of(*place), groups=["consumer", "notify"])
-                for place in self._streams.values()
-            ]
-        )
-
-    def wait_for_notifications(
-        self, shards: Iterable[Shard], block_ms: int, exclude: Container[StreamRef] = frozenset()
-    ) -> list[StreamRef]:
-        """Wait at most `block_ms` for new entries, and return the streams of these shards that have some.
-
-        Only one dispatcher is notified of an entry. It reads one entry of a stream and moves the group past the others
-        unread, because it needs none of the data that the consumers read. Later entries notify again.
-        """
-        refs = [(shard, family) for shard in shards for family in Family]
-        streams = [stream_of(*place) for place in refs if place not in exclude]
-        reply = self._group_command(
-            "XREADGROUP", "GROUP", "notify", "notify", "COUNT", 1, "BLOCK", block_ms, "NOACK",
-            "STREAMS", *streams, *([">"] * len(streams)),
-        )  # fmt: skip
-        notified: list[bytes] = [stream for stream, _ in reply or ()]
-        # race: an entry that comes between the two is passed over and does not notify again. The caller's wake-up,
-        # which is sent later, covers it, or a pending one, whose consumer has read nothing yet; if the caller crashes
-        # before, the sweep of idle streams finds it. One script cannot do both, because it cannot block; without SETID
-        # a dispatcher would read every entry.
-        self._db.pipeline([("XGROUP", "SETID", stream, "notify", "$") for stream in notified])
-        return [self._streams[stream] for stream in notified]
-
-    def idle_streams(self, longest: float = LEASE_MAX) -> list[StreamRef]:
-        """Return streams that have entries but no consumer and no pending wake-up.
-
-        No lease is longer than `longest` seconds. A lease or marker with more time left has no holder: the server's
-        clock was set back.
-        """
-        refs = list(self._streams.values())
-        most = round(longest * 1000)
-        replies = self._db.pipeline(
-            [
-                command
-                for shard, family in refs
-                for command in (
-                    ("XLEN", stream_of(shard, family)),
-                    ("PTTL", shard.key("lease", family)),
-                    ("PTTL", shard.key("wakeup", family)),
-                )
-            ],
-            raise_on_error=False,
-        )
-        found: list[StreamRef] = []
-        for (shard, family), *states in zip(refs, replies[::3], replies[1::3], replies[2::3], strict=True):
-            trouble = next((reply for reply in states if isinstance(reply, Exception)), None)
-            if trouble is None:
-                length, lease, marker_set = states
-                held = 0 <= lease <= most or 0 <= marker_set <= lifetime_ms("wakeup")
-                found += [(shard, family)] if length and not held else []
-            elif str(trouble).startswith("WRONGTYPE"):  # somebody else's key: it must not hide the other streams
-                _log.error("intake.no_stream", key=stream_of(shard, family))
-            else:
-                raise trouble
-        return found
-
-    def try_mark_pending(self, shard: Shard, family: Family) -> WakeupState:
-        """Set the stream's pending marker if it has none; publish a wake-up only if the answer is `due`.
-
-        Otherwise one is `pending`, or a consumer is `lingering` on the stream.
-        """
-        key = shard.key("wakeup", family)
-        # race: a stream that was consumed since it was found costs a wake-up that finds nothing
-        marker_set = small_write("SET", key, 1, "NX", "GET", "PX", PENDING_MS)
-        marker, _ = self._db.run_all([marker_set], [shorten_lifetime(key, lifetime_ms("wakeup"))])
-        if marker is None:
-            return "due"
-        return "lingering" if marker == b"lingering" else "pending"
-
-    def unmark_pending(self, shard: Shard, family: Family) -> None:
-        """Delete the pending marker of a wake-up that could not be published."""
-        # unconditional: if another process has set the marker since, that costs one wake-up that finds nothing
-        self._db.command("DEL", shard.key("wakeup", family))
+    def note_clocks(self, shards: Sequence[Shard]) -> None:
+        """Prepare `read_at` for these shards, in one round trip for those that it does not know."""
+        if missing := [shard for shard in shards if shard not in self._behind]:
+            self._behind.update(zip(missing, set_back(self._db, missing), strict=True))
 
     def try_mark_timers_pending(self, shard: Shard) -> bool:
         """Set the pending marker of a shard's due timers; publish a wake-up only if this returns True."""
@@ -161,8 +73,9 @@ class Intake:
 
     def lengths(self) -> dict[tuple[Shard, Family], int]:
         """Return the number of entries in each stream."""
-        replies = self._db.pipeline([("XLEN", stream) for stream in self._streams])
-        return dict(zip(self._streams.values(), replies, strict=True))
+        places = [(shard, family) for shard in self._layout.all for family in Family]
+        replies = self._db.pipeline([("XLEN", stream_of(*place)) for place in places])
+        return dict(zip(places, replies, strict=True))
 
     def take_lease(self, shard: Shard, family: Family, seconds: float) -> Lease | None:
         """Lease a stream; return None while another consumer holds it."""
@@ -172,11 +85,12 @@ class Intake:
     def take_and_read(self, shard: Shard, family: Family, seconds: float, count: int) -> Taken | None:
         """Lease a stream and read at most `count` new entries; return None while another consumer holds it."""
         reply = self._db.run(_lease_call(shard, family, seconds, count=count))
-        if reply is None:
-            return None
-        fence, pending, items = reply
-        entries = [raw_entry(id_, fields, 1) for id_, fields in items]
-        return Taken(Lease(shard, family, fence), bool(pending), entries)
+        return None if reply is None else _taken(shard, family, reply)
+
+    def take_each(self, shards: Sequence[Shard], family: Family, seconds: float, count: int) -> list[Taken]:
+        """Lease streams of any teams and read at most `count` new entries of each; leave out what others hold."""
+        replies = self._db.run_all([_lease_call(shard, family, seconds, count=count) for shard in shards])
+        return [_taken(shard, family, reply) for shard, reply in zip(shards, replies, strict=True) if reply is not None]
 
     def lease_to_linger(self, shards: Iterable[Shard], family: Family, seconds: float) -> list[Lease]:
         """Lease the streams that nobody consumes; no wake-ups are published for them until their release."""
@@ -208,13 +122,16 @@ class Intake:
     def has_new(self, lease: Lease) -> bool:
         """Check for entries that no consumer has read."""
         groups, newest = self._db.pipeline(
-            [("XINFO", "GROUPS", lease.stream), ("XREVRANGE", lease.stream, "+", "-", "COUNT", 1)]
+            [("XINFO", "GROUPS", lease.stream), ("XREVRANGE", lease.stream, "+", "-", "COUNT", 1)],
+            raise_on_error=False,
         )
+        if isinstance(newest, Exception):
+            raise newest
         return bool(newest) and id_order(newest[0][0]) > id_order(_last_read(groups))
 
     def last_read(self, leases: Sequence[Lease]) -> dict[Lease, bytes]:
         """Return the id of the last entry that a consumer has read of each stream."""
-        replies = self._db.pipeline([("XINFO", "GROUPS", lease.stream) for lease in leases])
+        replies = self._db.pipeline([("XINFO", "GROUPS", lease.stream) for lease in leases], raise_on_error=False)
         return {lease: _last_read(groups) for lease, groups in zip(leases, replies, strict=True)}
 
     def read_or_release(self, lease: Lease, count: int) -> list[RawEntry] | None:
@@ -229,6 +146,10 @@ class Intake:
         if read.fenced:
             raise Fenced
         return None if read.released else read.entries.get(lease, [])
+
+    def read_or_release_each(self, leases: Sequence[Lease], count: int) -> Read:
+        """Read the next new entries of each stream as `read_or_release` does; release those that have none."""
+        return self._read(leases, count, or_release=True)
 
     def read_next(self, after: Mapping[Lease, bytes], count: int, block_ms: int) -> Read:
         """Wait at most `block_ms`, and read at most `count` new entries of each stream, fewer if they are large.
@@ -257,12 +178,8 @@ class Intake:
             )
             for lease in leases
         ]
-        try:
-            # Not repeated: if the reply is lost, its entries are pending, and a second read would get later ones.
-            replies = self._db.run_once(calls, first=first)
-        except exceptions.ResponseError as error:
-            self._recreate_groups(error)
-            return Read()
+        # Not repeated: if the reply is lost, its entries are pending, and a second read would get later ones.
+        replies = self._db.run_once(calls, first=first)
         read = Read()
         for lease, reply in zip(leases, replies, strict=True):
             if reply == b"fenced":
@@ -287,11 +204,7 @@ class Intake:
             after=after,
             max_entries=count,
         )
-        try:
-            reply = self._db.run(call)
-        except exceptions.ResponseError as error:
-            self._recreate_groups(error)
-            return []
+        reply = self._db.run(call)
         if reply == b"fenced":
             raise Fenced
         return [raw_entry(*item) for item in reply]
@@ -304,22 +217,37 @@ class Intake:
             "RETRYCOUNT", max(deliveries - 1, 0), "JUSTID",
         )  # fmt: skip
 
-    def _group_command(self, *command: Arg) -> Any:
-        try:
-            return self._db.command(*command)
-        except exceptions.ResponseError as error:
-            self._recreate_groups(error)
-            return None
 
-    def _recreate_groups(self, error: exceptions.ResponseError) -> None:
-        """Create the groups again if they were missing: the database was emptied while this process ran."""
-        if not str(error).startswith(("NOGROUP", "UNBLOCKED")):
-            raise error
-        self.ensure_groups()
+def mark_pending(database: Database, places: Sequence[StreamRef]) -> list[WakeupState]:
+    """Set the pending marker of each stream that has none; publish a wake-up only for those that are `due`.
+
+    For the others one is `pending`, or a consumer is `lingering`.
+    """
+    keys = [shard.key("wakeup", family) for shard, family in places]
+    # race: a stream that was consumed since it was found costs a wake-up that finds nothing
+    marks = [small_write("SET", key, 1, "NX", "GET", "PX", PENDING_MS) for key in keys]
+    replies = database.run_all(marks, [shorten_lifetime(key, lifetime_ms("wakeup")) for key in keys])[: len(keys)]
+    states: Mapping[bytes | None, WakeupState] = {None: "due", b"lingering": "lingering"}
+    return [states.get(reply, "pending") for reply in replies]
 
 
-def _last_read(groups: Sequence[Sequence[Any]]) -> bytes:
+def unmark_pending(database: Database, places: Sequence[StreamRef]) -> None:
+    """Delete the pending markers of wake-ups that could not be published."""
+    # unconditional: if another process has set the marker since, that costs one wake-up that finds nothing
+    database.pipeline([("DEL", shard.key("wakeup", family)) for shard, family in places])
+
+
+def _taken(shard: Shard, family: Family, reply: Any) -> Taken:
+    fence, pending, items = reply
+    return Taken(Lease(shard, family, fence), bool(pending), [raw_entry(id_, fields, 1) for id_, fields in items])
+
+
+def _last_read(groups: Sequence[Sequence[Any]] | Exception) -> bytes:
     """Return the id of the last entry that the consumers' group was given, by a reply to XINFO GROUPS."""
+    if isinstance(groups, Exception):
+        if "no such key" not in str(groups):
+            raise groups
+        return b"0-0"
     by_name = {group[b"name"]: group for group in map(dict, map(pairs, groups))}
     return bytes(by_name[b"consumer"][b"last-delivered-id"]) if b"consumer" in by_name else b"0-0"
 

@@ -32,6 +32,12 @@ FAMILIES: Final = {
     family.name: family
     for family in (
         KeyFamily("team", "connect", "hash", None, 8, "a few fields for each team"),
+        KeyFamily("limits", "limits", "hash", None, 8, "what an operator allows the team, the same in each shard"),
+        KeyFamily("bucket", "limits", "hash", HOUR, 2, "the token bucket of events of a limited team's shard"),
+        KeyFamily("notifications", "fleet", "stream", None, 100_100, "what is new, until a visit: 100,000"),
+        KeyFamily("teams", "fleet", "zset", None, None, "one member for each team: the scheduler's last visit"),
+        KeyFamily("active", "fleet", "zset", None, None, "teams visited in each period, by the last visit"),
+        KeyFamily("noticed", "fleet", "zset", None, None, "those teams, by the last notification"),
         KeyFamily("clock", "steady clock", "hash", None, 69, "steps of the server's clock; the newest 64 who saw it"),
         KeyFamily("worker", "presence", "string", 15, None, "one worker's last heartbeat"),
         KeyFamily("workers", "presence", "zset", 3_600, None, "the workers of the last hour"),
@@ -91,7 +97,6 @@ FAMILIES: Final = {
         KeyFamily("turn", "turns", "hash", 7 * DAY, 32, "one turn"),
         KeyFamily("handover", "turns", "zset", 7 * DAY, 10_000, "turns handed over to a host; the oldest is dropped"),
         KeyFamily("due", "turns", "zset", 7 * DAY, None, "open turns by deadline"),
-        KeyFamily("swept", "turns", "string", 10 * MINUTE, None, "claim of the last sweep; none: beat is silent"),
         KeyFamily("turns", "turns", "zset", 7 * DAY, 1_000, "the newest turns by time of opening, for listings"),
         KeyFamily("turnstats", "turns", "hash", None, 230, "counters that only grow; surplus channels count as one"),
         KeyFamily("out", "outbox", "zset", 7 * DAY, None, "conversations of a channel that have deliveries"),
@@ -199,6 +204,13 @@ class Shard:
         except (AttributeError, UnicodeEncodeError):
             raise InvalidInput(f"{name} of {parts!r}: a name is not valid Unicode text") from None
         return f"tb:{{{self.team}.{self.index}}}:{family.name}{suffix}"
+
+
+FLEET: Final = Shard("_fleet", 0)
+"""Keys of no single team, in one slot. No team can have this name, so no team's access rule covers them."""
+
+NOTIFICATIONS: Final = FLEET.key("notifications")
+"""The stream that tells dispatchers what is new."""
 
 
 class _LayoutFields(NamedTuple):

@@ -1,4 +1,4 @@
-"""The presence of a team's workers, by their heartbeats, and of beat, by the last task that a worker did for it."""
+"""The presence of the workers, by their heartbeats, and of beat, by the last task that a worker did for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from tellback.state.database import Database, shorten_lifetime, small_write
-from tellback.state.keys import Layout, lifetime_ms
+from tellback.state.keys import FLEET, lifetime_ms
 from tellback.state.readable import readable
 
 HEARTBEAT_SECONDS: Final = 5.0
@@ -35,17 +35,20 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """Copies of the embedding model that it may load; 0 if it serves no signals or recalls, or is older."""
     rejected: int = 0
     """Broker messages that it has rejected since its start."""
+    teams: tuple[str, ...] = ()
+    """The teams that it looks after; empty: all."""
 
 
 _decode = msgspec.json.Decoder(Worker).decode
 
 
 class Presence:
-    """The presence keys of one team, all in its first shard."""
+    """The presence of the workers that serve a team, and of beat. The keys are those of the fleet."""
 
-    def __init__(self, database: Database, layout: Layout) -> None:
+    def __init__(self, database: Database, team: str) -> None:
         self._db = database
-        self._shard = layout.shard(0)
+        self._team = team
+        self._shard = FLEET
 
     def announce(self, worker: Worker) -> None:
         """Report that this worker accepts tasks; the report expires after three missed heartbeats."""
@@ -73,18 +76,25 @@ class Presence:
         return self.roll()[0]
 
     def roll(self) -> tuple[list[Worker], int]:
-        """Return the live workers by name, and the number of unreadable ones beside them."""
+        """Return the live workers that serve the team, by name, and the number of unreadable ones beside them."""
+        found, unreadable = self._all()
+        serving = [worker for worker in found if not worker.teams or self._team in worker.teams]
+        return sorted(serving, key=lambda worker: worker.name), unreadable
+
+    def _all(self) -> tuple[list[Worker], int]:
         names = [name.decode() for name in self._db.command("ZRANGE", self._shard.key("workers"), 0, -1)]
         values = [raw for raw in self._db.pipeline([("GET", self._key(name)) for name in names]) if raw is not None]
-        self._db.pipeline([shorten_lifetime(self._key(name), lifetime_ms("worker")) for name in names])
-        found = readable("worker", values, _decode)
-        return sorted(found, key=lambda worker: worker.name), len(values) - len(found)
+        # An agent may not; the keys are then shortened by a worker's read.
+        shorten = [shorten_lifetime(self._key(name), lifetime_ms("worker")) for name in names]
+        self._db.pipeline(shorten, raise_on_error=False)
+        found = list(readable("worker", values, _decode))
+        return found, len(values) - len(found)
 
     def expired_workers(self) -> dict[str, int]:
         """Return workers that crashed in the last hour, and when each was last seen (ms, server time)."""
         flat = self._db.command("ZRANGE", self._shard.key("workers"), 0, -1, "WITHSCORES")
         seen = {name.decode(): int(score) for name, score in zip(flat[::2], flat[1::2], strict=True)}
-        alive = {worker.name for worker in self.workers()}
+        alive = {worker.name for worker in self._all()[0]}
         return {name: at for name, at in seen.items() if name not in alive}
 
     def note_beat(self) -> None:

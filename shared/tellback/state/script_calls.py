@@ -102,6 +102,15 @@ class CommitParts(TypedDict):
     entries: bytes
 
 
+class IntakeKeys(TypedDict):
+    """The keys beside a stream that the script that appends events reads."""
+
+    lease: str
+    wakeup: str
+    limits: str
+    bucket: str
+
+
 class LeaseKeys(TypedDict):
     """The keys of the scripts on a consumer's lease alone."""
 

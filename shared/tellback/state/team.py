@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 from tellback.state.database import Database
@@ -19,6 +20,12 @@ def open_layout(database: Database, team: str, shards: int) -> Layout:
     """
     key = Layout(team, 1).shard(0).key("team")
     return Layout(team, int(_fixed(database, key, "shards", shards)))
+
+
+def existing_layouts(database: Database, teams: Sequence[str]) -> list[Layout]:
+    """Return the layouts of those of the teams that exist."""
+    replies = database.pipeline([("HGET", Layout(team, 1).shard(0).key("team"), "shards") for team in teams])
+    return [Layout(team, int(reply)) for team, reply in zip(teams, replies, strict=True) if reply is not None]
 
 
 def team_id(database: Database, team: str) -> str:

@@ -1,7 +1,6 @@
-"""The sweep of overdue turns: which turns are overdue, who swept last, and how late the sweep is.
+"""The sweep of overdue turns: which turns are overdue, and how late the sweep is.
 
-The time of the last sweep shows a worker that beat is silent. A member of the due set that cannot be a turn of its
-shard is removed and logged.
+A member of the due set that cannot be a turn of its shard is removed and logged.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ import re
 from typing import Final
 
 from tellback.log import get_logger
-from tellback.state.database import Database, shorten_lifetime, small_write
-from tellback.state.keys import Layout, Shard, lifetime_ms
+from tellback.state.database import Database
+from tellback.state.keys import Layout, Shard
 from tellback.state.steady import GAP_MS, observe, steady_now
 
 _ID: Final = re.compile(r"t(\d{1,4})-[0-9a-f]{24}", re.ASCII)
@@ -66,43 +65,11 @@ def _remove_strays(database: Database, shard: Shard, members: list[bytes]) -> No
         )
 
 
-class SweepClaims:
-    """The claims on a team's sweep. Every method raises `Unavailable` while Redis is away.
+def lag_ms(database: Database, layout: Layout) -> int:
+    """Return how long the longest overdue turn is past its deadline, in milliseconds; 0 if none is.
 
-    The writes succeed even at `maxmemory`: fallbacks are owed then as well.
+    This reads only the head of each shard's due set, however many turns are open or due.
     """
-
-    def __init__(self, database: Database, layout: Layout) -> None:
-        self._db = database
-        self._layout = layout
-        self._key = layout.shard(0).key("swept")
-
-    def mark_swept(self, seconds: float) -> None:
-        """Note that nothing overdue is left; nobody else needs to sweep for `seconds`."""
-        # race: a turn that becomes overdue at this moment waits that long, as any other between two sweeps
-        self._db.run(small_write("SET", self._key, 1, "PX", _ms(seconds)))
-
-    def claim(self, seconds: float) -> bool:
-        """Claim the sweep for `seconds`, unless the time of an earlier sweep or claim is not over."""
-        # unconditional: NX decides atomically
-        own = small_write("SET", self._key, 1, "NX", "PX", _ms(seconds))
-        return self._db.run_all([own], [shorten_lifetime(self._key, _ms(seconds))])[0] is not None
-
-    def seconds_left(self, seconds: float) -> float:
-        """Return the seconds until the next sweep is due, at most `seconds`; 0.0 if it is due."""
-        _, left = self._db.pipeline([shorten_lifetime(self._key, _ms(seconds)), ("PTTL", self._key)])
-        return max(0, int(left)) / 1000
-
-    def lag_ms(self) -> int:
-        """Return how long the longest overdue turn is past its deadline, in milliseconds; 0 if none is.
-
-        This reads only the head of each shard's due set, however many turns are open or due.
-        """
-        shards = self._layout.all
-        heads = self._db.pipeline([("ZRANGE", shard.key("due"), 0, 0, "WITHSCORES") for shard in shards])
-        found = zip(heads, steady_now(self._db, shards), strict=True)
-        return max([0, *(now - int(float(head[1])) for head, now in found if head)])
-
-
-def _ms(seconds: float) -> int:
-    return max(1, min(round(seconds * 1000), lifetime_ms("swept")))
+    heads = database.pipeline([("ZRANGE", shard.key("due"), 0, 0, "WITHSCORES") for shard in layout.all])
+    found = zip(heads, steady_now(database, layout.all), strict=True)
+    return max([0, *(now - int(float(head[1])) for head, now in found if head)])

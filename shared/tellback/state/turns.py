@@ -15,7 +15,7 @@ from typing import Any, Final, TypedDict, cast
 import msgspec
 
 from tellback.contracts.turns import AnswerResult, OutgoingResponse, TurnState
-from tellback.errors import InvalidInput, NotFound, StateConflict
+from tellback.errors import InvalidInput, NotFound, StateConflict, Unavailable
 from tellback.names import turn_routing
 from tellback.state import turn_sweeps
 from tellback.state.database import Database, decide
@@ -32,6 +32,11 @@ from tellback.state.turn_answers import RoutingReport, TurnAnswer, excerpt
 from tellback.state.turn_view import TurnRef, TurnView, view_of
 
 MAX_MERGED: Final = 100
+SUSPENDED: Final = "the team is suspended: an operator resumes it by `tellback teams resume`"
+TOO_MANY_OPEN: Final = (
+    "{most} turns are open in this shard, as many as an operator allows the team: answer some, or raise the limit by "
+    "`tellback teams limit`"
+)
 MAX_HANDED_OVER: Final = 10_000  # of one host in one shard: a host that never reads its list must not grow it
 
 
@@ -135,11 +140,16 @@ class Turns:
         return shard is not None and shard < self._layout.shards
 
     def open(self, turn: NewTurn) -> OpenedTurn:
-        """Open a turn, or return the one that this message opened before."""
+        """Open a turn, or return the one that this message opened before.
+
+        Raises:
+            Unavailable: an operator has suspended the team or limited its open turns, or Redis does not answer.
+        """
         ref, shard = turn.ref, self.shard(turn.ref.id)
         decision = scripts.open_turn(
             **ref.keys(shard),
             turns=shard.key("turns"),
+            limits=shard.key("limits"),
             turn_id=ref.id,
             channel=ref.channel,
             conversation=ref.conversation,
@@ -155,6 +165,9 @@ class Turns:
             trace=turn.trace,
         )
         reply = decide(self._db, shard, decision)
+        if "refused" in reply:
+            most = reply["refused"]
+            raise Unavailable(SUSPENDED if most == "suspended" else TOO_MANY_OPEN.format(most=most))
         return msgspec.convert(reply, OpenedTurn)
 
     def answer(self, ref: TurnRef, given: TurnAnswer, origin: LostTurnOrigin) -> AnswerResult:

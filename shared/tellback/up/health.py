@@ -77,8 +77,8 @@ class RollCall:
             Unavailable: Redis can't be reached.
         """
         self._database = Database(settings.redis_url)
-        layout = open_layout(self._database, settings.served_teams[0], settings.shards)
-        self._presence = Presence(self._database, layout)
+        layout = open_layout(self._database, settings.team, settings.shards)
+        self._presence = Presence(self._database, layout.team)
         self._since = self._database.now_ms()
 
     def answered_workers(self) -> set[tuple[str, int]]:

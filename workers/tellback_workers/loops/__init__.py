@@ -6,19 +6,21 @@ A loop's module is imported with its first entry, so a worker pays only for what
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from importlib import import_module
 from threading import Lock
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from tellback.names import Family
 from tellback_workers.consumer import Consumer, Loop
-from tellback_workers.runtime import Runtime
+from tellback_workers.runtime import TEAMS, Runtime
+
+if TYPE_CHECKING:
+    from tellback_workers.loops.guidance import GuidanceLoop
 
 # Family -> module and factory `(Runtime, team) -> Loop`.
 _FACTORIES: Final = {
     Family.COMMANDS: ("tellback_workers.loops.commands", "CommandsLoop"),
-    Family.EVENTS: ("tellback_workers.loops.guidance", "GuidanceLoop"),
     Family.TURNS: ("tellback_workers.loops.turns", "TurnsLoop"),
     Family.SIGNALS: ("tellback_workers.loops.signals", "SignalsLoop"),
     Family.RECALLS: ("tellback_workers.loops.recalls", "RecallsLoop"),
@@ -29,9 +31,19 @@ _FACTORIES: Final = {
 _recovery_lock = Lock()
 
 
-@cache
+@lru_cache(maxsize=2)
+def guidance_of(runtime: Runtime) -> GuidanceLoop:
+    """Return the loop of tool events; each process has one for all teams."""
+    from tellback_workers.loops.guidance import GuidanceLoop  # noqa: PLC0415 - as the module says
+
+    return GuidanceLoop(runtime)
+
+
+@lru_cache(TEAMS * len(Family))
 def loop_of(runtime: Runtime, team: str, family: Family) -> Loop:
-    """Return the loop of a family; each process has one for each team."""
+    """Return the loop of a family; each process has one for each team, or for all teams."""
+    if family is Family.EVENTS:
+        return guidance_of(runtime)
     module, name = _FACTORIES[family]
     factory = cast("Callable[[Runtime, str], Loop]", getattr(import_module(module), name))
     return factory(runtime, team)

@@ -19,13 +19,13 @@ from typing import Any, Final, cast
 
 import msgspec
 import structlog
+from cachetools import LRUCache
 
 from tellback.contracts.guidance import ContextChanged, EvaluationBegun, ProviderSpec, ToolInvoked
 from tellback.contracts.limits import HOOK_ID
 from tellback.errors import TellbackError
 from tellback.guidance.evaluation import BatchEffects, EvaluationState, apply_event, new_evaluation, record_change
 from tellback.guidance.observations.classify import classify_published_call
-from tellback.guidance.registry import load_registry
 from tellback.state.evaluation_codec import EvaluationCache, EvaluationId, LoadedEvaluation
 from tellback.state.evaluations import EvaluationChange, Evaluations, commit_each, load_each
 from tellback.state.intake_entry import IntakeEntry
@@ -34,7 +34,7 @@ from tellback.state.shared_changes import SharedChange, SharedChanges
 from tellback.state.tool_health import FleetHealth, ToolHealth, ToolSighting
 from tellback_workers.consumer import Deferred
 from tellback_workers.isolation import IsolatedInvoker, ProviderCallMarker
-from tellback_workers.runtime import Runtime
+from tellback_workers.runtime import TEAMS, Runtime
 
 REFUSAL_CODES: Final = frozenset({"rate_limited", "unavailable"})
 
@@ -168,18 +168,17 @@ class _Batch:
 
 
 class GuidanceLoop:
-    """Applies the tool calls and prompts of one team."""
+    """Applies the tool calls and prompts of all teams."""
 
-    def __init__(self, runtime: Runtime, team: str) -> None:
+    def __init__(self, runtime: Runtime) -> None:
         """Load the providers.
 
         Raises:
             ConfigurationError: the setting `providers` names one that cannot be used.
         """
         self._runtime = runtime
-        self._team = team
-        self.registry = load_registry(runtime.settings.providers)
-        self._health = HealthReport(runtime, team)
+        self.registry = runtime.registry
+        self._health: LRUCache[str, HealthReport] = LRUCache(TEAMS)
         self._cache = EvaluationCache()
 
     def ready(self) -> None:
@@ -237,7 +236,7 @@ class GuidanceLoop:
                     separate[batch.lease] = batch.entries()
                 else:
                     evaluated.append((batch, self._evaluate_batch(batch, found)))
-            self._health.report([change for _, changes in evaluated for change in changes])
+            self._report_health(evaluated)
             commits = [(batch.store, batch.lease, changes) for batch, changes in evaluated]
             late = commit_each(self._runtime.database, commits, cache)
             fenced.update(batch.lease for (batch, _), rest in zip(evaluated, late, strict=True) if rest is None)
@@ -246,6 +245,15 @@ class GuidanceLoop:
                 return fenced
         waiting = sum(len(batch.pending) for batch in batches)
         raise TellbackError(f"{waiting} evaluations changed under each of {TRIES} attempts")
+
+    def _report_health(self, evaluated: Iterable[tuple[_Batch, Sequence[EvaluationChange]]]) -> None:
+        by_team: dict[str, list[EvaluationChange]] = {}
+        for batch, changes in evaluated:
+            by_team.setdefault(batch.lease.shard.team, []).extend(changes)
+        for team, changes in by_team.items():
+            if team not in self._health:
+                self._health[team] = HealthReport(self._runtime, team)
+            self._health[team].report(changes)
 
     def _load(self, batches: Sequence[_Batch], cache: EvaluationCache) -> list[Mapping[EvaluationId, LoadedEvaluation]]:
         """Load the evaluations of each batch, from the cache or from Redis."""

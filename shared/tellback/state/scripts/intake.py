@@ -26,10 +26,11 @@ _append_events = Script("intake/append_events")
 
 def append_events(
     *,
-    intake: str, mark: str | None = None, max_entries: int, max_bytes: int, first: int, events: Sequence[str | bytes],
+    intake: str, lease: str, wakeup: str, limits: str, bucket: str, mark: str | None = None, max_entries: int,
+    max_bytes: int, first: int, events: Sequence[str | bytes],
 ) -> ScriptCall:
     """Append events to one intake stream, all or none."""
-    keys: list[str] = [intake, *(() if mark is None else (mark,))]
+    keys: list[str] = [intake, lease, wakeup, limits, bucket, *(() if mark is None else (mark,))]
     args: list[Arg] = [max_entries, max_bytes, first, *events]
     return _append_events.call(keys, args)
 

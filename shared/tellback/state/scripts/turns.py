@@ -188,12 +188,12 @@ _open_turn = Script("turns/open_turn")
 
 def open_turn(
     *,
-    turn: str, due: str, out: str, queue: str, channels: str, hist: str, turnstats: str, turns: str, turn_id: str,
-    channel: str, conversation: str, message_id: str, session: str, language: str, text: str, excerpt: str,
-    within_ms: int, limit_ms: int, auto: bool, host: str, trace: str,
+    turn: str, due: str, out: str, queue: str, channels: str, hist: str, turnstats: str, turns: str, limits: str,
+    turn_id: str, channel: str, conversation: str, message_id: str, session: str, language: str, text: str,
+    excerpt: str, within_ms: int, limit_ms: int, auto: bool, host: str, trace: str,
 ) -> DecisionCall:
     """Open a turn once."""
-    keys: list[str] = [turn, due, out, queue, channels, hist, turnstats, turns, clock_key(turn)]
+    keys: list[str] = [turn, due, out, queue, channels, hist, turnstats, turns, clock_key(turn), limits]
     args: list[Arg] = [
         turn_id, channel, conversation, message_id, session, language, text, excerpt, within_ms, limit_ms, int(auto),
         host, trace,

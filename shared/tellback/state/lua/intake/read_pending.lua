@@ -12,9 +12,9 @@
 if fenced() then
   return 'fenced'
 end
-local read = redis.call('XREADGROUP', 'GROUP', 'consumer', arg_consumer, 'COUNT', arg_max_entries,
+local read = redis.pcall('XREADGROUP', 'GROUP', 'consumer', arg_consumer, 'COUNT', arg_max_entries,
   'STREAMS', key_intake, arg_after)
-local entries = read and read[1][2] or {}
+local entries = read and not read.err and read[1][2] or {} -- an error: there is no group, so nothing was read
 if #entries == 0 then
   return entries
 end

@@ -32,10 +32,7 @@ if arg_max_entries == '0' or redis.call('XLEN', key_intake) == 0 then
   return {fence, 0, {}}
 end
 local pending = redis.pcall('XPENDING', key_intake, 'consumer')
-if pending.err then -- no group, in a database that was emptied: the next read raises it, when the caller has the fence
-  return {fence, 0, {}}
-end
-if pending[1] > 0 then
+if not pending.err and pending[1] > 0 then -- an error: there is no group, which the next read creates
   return {fence, 1, {}}
 end
 return {fence, 0, next_entries()}

@@ -2,8 +2,9 @@
 -- and leases stored as times use this clock; stamps that people read do not. The key clock is the hash of the steps.
 -- @include clock
 
--- The steady time at `now`, and that of the last observation or 0. It is never before the last observation: in the
--- seconds until a backward step is observed it stands still, and times set then are off by at most these seconds.
+-- The steady time at `now`, that of the last observation or 0, and true if it stands still. It is never before the last
+-- observation: in the seconds until a backward step is observed it stands still, and times set then are off by at most
+-- these seconds.
 -- Before the first observation, `reached` keeps the newest time that a script has used. It stands still in the same
 -- way, and the first observer counts a step back from there. Without it, whoever opened a turn would wait for as long
 -- as the step.
@@ -11,13 +12,14 @@ local function steady(now)
   local known = redis.call('HMGET', key_clock, 'skew', 'last', 'reached')
   if known[2] then
     local last = tonumber(known[2])
-    return math.max(now - tonumber(known[1]), last), last
+    local clock = now - tonumber(known[1])
+    return math.max(clock, last), last, clock < last
   end
   local reached = tonumber(known[3] or 0)
   if now > reached then
     redis.call('HSET', key_clock, 'reached', string.format('%.0f', now))
   end
-  return math.max(now, reached), 0
+  return math.max(now, reached), 0, now < reached
 end
 
 -- A steady time that has certainly passed: that of the last observation. Expiry is decided by this one, because the

@@ -15,6 +15,9 @@ end
 
 -- The turn as a table, or nil. `deadline` and `limit` are steady times, `set_at` is when they were set. If `set_at` is
 -- in the future, all three were set between a forward step and its observation; they are moved back to start now.
+-- `stood_at` is the server's clock when they were set while the steady one stood still, after a backward step. If
+-- nobody had observed the team for minutes, it stood that much in the past; once the step is counted, they move
+-- forward.
 local function load_turn(keys)
   local flat = redis.call('HGETALL', keys.turn)
   if #flat == 0 then
@@ -24,10 +27,17 @@ local function load_turn(keys)
   for index = 1, #flat, 2 do
     turn[flat[index]] = flat[index + 1]
   end
-  local ahead = tonumber(turn.set_at or 0) - steady(now_ms())
-  if ahead > 0 and turn.deadline then
+  if not turn.deadline then
+    return turn
+  end
+  local ahead = math.max(0, tonumber(turn.set_at or 0) - steady(now_ms()))
+  if turn.stood_at then
+    ahead = math.min(ahead, turn.set_at - (turn.stood_at - tonumber(redis.call('HGET', key_clock, 'skew') or 0)))
+  end
+  if ahead ~= 0 then
     turn.deadline, turn.limit, turn.set_at = turn.deadline - ahead, turn.limit - ahead, turn.set_at - ahead
     redis.call('HSET', keys.turn, 'deadline', turn.deadline, 'limit', turn.limit, 'set_at', turn.set_at)
+    redis.call('HDEL', keys.turn, 'stood_at')
   end
   return turn
 end
@@ -41,8 +51,13 @@ end
 -- stepped. In case it has, the next sweep gets the turn at once: only soon after the step does `set_at` show how far it
 -- is ahead. A sweep that came after the time to answer would restart that time.
 local function set_due(keys, id, deadline, now)
-  local clock, last = steady(now)
+  local clock, last, stands = steady(now)
   redis.call('HSET', keys.turn, 'set_at', clock)
+  if stands then
+    redis.call('HSET', keys.turn, 'stood_at', now)
+  else
+    redis.call('HDEL', keys.turn, 'stood_at')
+  end
   redis.call('ZADD', keys.due, unobserved(clock, last) and last or deadline, id)
   redis.call('PEXPIRE', keys.due, DUE_LIFETIME)
 end

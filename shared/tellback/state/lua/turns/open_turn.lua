@@ -1,6 +1,6 @@
 -- Open a turn once: the same message of a conversation has the same id, and a second call finds the first one's turn.
 -- Atomic: two calls must not both open the turn, and no turn exists without its deadline.
--- keys: operation, turn, due, out, queue, channels, hist, turnstats, turns, clock
+-- keys: operation, turn, due, out, queue, channels, hist, turnstats, turns, clock, limits
 -- args:
 --   turn_id str
 --   channel str
@@ -15,7 +15,7 @@
 --   auto flag: true for a message of auto mode
 --   host str: that opens it
 --   trace str: its trace context, or empty
--- returns: {"new", "state", "session", "language", "opened_at"}.
+-- returns: {"new", "state", "session", "language", "opened_at"}, or {"refused": 'suspended' | the most open turns}.
 -- @include decision
 -- @include turn
 local replayed = replay()
@@ -27,6 +27,13 @@ local found = load_turn(keys)
 if found then
   return answer({new = false, state = found.state, session = found.session, language = found.language,
     opened_at = tonumber(found.opened_at)})
+end
+local allowed = redis.call('HMGET', key_limits, 'suspended', 'turns')
+if allowed[1] then
+  return answer({refused = 'suspended'})
+end
+if allowed[2] and arg_auto ~= '1' and redis.call('ZCARD', key_due) >= tonumber(allowed[2]) then
+  return answer({refused = allowed[2]})
 end
 local now = now_ms()
 local within = tonumber(arg_within_ms)

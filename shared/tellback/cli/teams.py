@@ -1,0 +1,156 @@
+"""`tellback teams`: list, create, limit, suspend, resume and remove teams."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tellback.cli.common import OPERATE, JsonOption, UrlOption, echo, report_errors, show_rows
+
+if TYPE_CHECKING:
+    from tellback.settings import Settings
+    from tellback.state.limits import TeamLimits
+    from tellback.state.teams import Teams
+
+NameArgument = Annotated[str, typer.Argument(help="Name of the team.", metavar="TEAM")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group."""
+    group = typer.Typer(help="List, create, limit, suspend or remove teams.", no_args_is_help=True)
+    for command in (list_, create, limit, suspend, resume, remove):
+        group.command(command.__name__.rstrip("_"))(command)
+    app.add_typer(group, name="teams", rich_help_panel=OPERATE)
+
+
+@contextmanager
+def _teams(url: str | None) -> Generator[tuple[Teams, Settings]]:
+    from tellback.settings import load
+    from tellback.state.database import Database
+    from tellback.state.teams import Teams
+
+    with report_errors():
+        settings = load(redis_url=url)
+        with closing(Database(settings.redis_url)) as database:
+            yield Teams(database), settings
+
+
+def list_(
+    names: Annotated[list[str] | None, typer.Argument(help="Teams to list. Default: all.", metavar="[TEAM]...")] = None,
+    as_json: JsonOption = False,
+    redis_url: UrlOption = None,
+) -> None:
+    """List the teams: their state, waiting entries, open turns and limits."""
+    import msgspec
+
+    with _teams(redis_url) as (teams, _):
+        found = list(teams.rows(names or None))
+    if as_json:
+        show_rows(found, as_json=True, columns=(), title="Teams")
+        return
+    rows = [msgspec.to_builtins(row) | {"limits": _limits_text(row.limits)} for row in found]
+    columns = ("team", "state", "waiting", "open_turns", "shards", "limits")
+    show_rows(rows, as_json=False, columns=columns, title="Teams", spare=("shards",))
+
+
+def _limits_text(limits: TeamLimits) -> str:
+    parts = [
+        f"{limits.events_per_second:g} events/s" if limits.events_per_second else "",
+        f"{limits.intake_bytes:,} bytes" if limits.intake_bytes else "",
+        f"{limits.open_turns:,} open turns" if limits.open_turns else "",
+    ]
+    return ", ".join(part for part in parts if part) or "none"
+
+
+def create(
+    team: NameArgument,
+    *,
+    shards: Annotated[
+        int | None, typer.Option(help="Number of shards; it can't be changed later. Default: TELLBACK_SHARDS.", min=1)
+    ] = None,
+    redis_url: UrlOption = None,
+) -> None:
+    """Create a team. You rarely need to: the first client that connects creates its team."""
+    with _teams(redis_url) as (teams, settings):
+        layout = teams.create(team, shards or settings.shards)
+    echo(f"{team}: {layout.shards} shards")
+
+
+def limit(
+    team: NameArgument,
+    *,
+    events_per_second: Annotated[
+        float | None, typer.Option(help="Events that all its hosts may publish a second. 0: no limit.", min=0)
+    ] = None,
+    intake_bytes: Annotated[
+        int | None, typer.Option(help="Bytes that the intake streams of one family may hold. 0: no limit.", min=0)
+    ] = None,
+    open_turns: Annotated[int | None, typer.Option(help="Turns that may be open. 0: no limit.", min=0)] = None,
+    redis_url: UrlOption = None,
+) -> None:
+    """Limit what a team may send. Hosts over a limit get an error, and spool what they can't publish."""
+    import msgspec
+
+    from tellback.errors import InvalidInput
+
+    given = {"events_per_second": events_per_second, "intake_bytes": intake_bytes, "open_turns": open_turns}
+    changed = {name: value for name, value in given.items() if value is not None}
+    with _teams(redis_url) as (teams, _):
+        if not changed:
+            raise InvalidInput("give at least one of --events-per-second, --intake-bytes and --open-turns")
+        store = teams.limits(team)
+        limits = msgspec.structs.replace(store.read(), **changed)
+        store.write(limits)
+    echo(f"{team}: {_limits_text(limits)}")
+
+
+def suspend(team: NameArgument, redis_url: UrlOption = None) -> None:
+    """Refuse everything new from a team's hosts. What is in is applied, and open turns get their answers."""
+    _suspend(team, redis_url, suspended=True)
+
+
+def resume(team: NameArgument, redis_url: UrlOption = None) -> None:
+    """Accept a suspended team's events and turns again. Its hosts send what they spooled meanwhile."""
+    _suspend(team, redis_url, suspended=False)
+
+
+def _suspend(team: str, redis_url: str | None, *, suspended: bool) -> None:
+    import msgspec
+
+    with _teams(redis_url) as (teams, _):
+        store = teams.limits(team)
+        store.write(msgspec.structs.replace(store.read(), suspended=suspended))
+    echo(f"{team}: {'suspended' if suspended else 'resumed'}")
+
+
+def remove(
+    team: NameArgument,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+    redis_url: UrlOption = None,
+) -> None:
+    """Delete a team with all its keys: streams, records, turns, scores, facts and history."""
+    with _teams(redis_url) as (teams, _):
+        [row] = list(teams.rows([teams.layout(team).team]))
+        if not yes:
+            typer.confirm(
+                f"Delete team {team} for good? {row.waiting:,} entries wait, {row.open_turns:,} turns are open",
+                abort=True,
+            )
+        deleted = _remove_all(teams, team)
+    echo(f"{team}: removed, {deleted:,} keys deleted")
+
+
+def _remove_all(teams: Teams, team: str) -> int:
+    import sys
+
+    deleted = 0
+    for deleted in teams.remove(team):
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{deleted:,} keys deleted")
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+    return deleted

@@ -1,0 +1,61 @@
+"""The calls of the scripts in `lua/fleet`. Generated from their headers by `make generate`: do not edit."""
+# fmt: off
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tellback.state.script_calls import Arg, Script, ScriptCall, clock_key
+
+_claim_visits = Script("fleet/claim_visits")
+
+
+def claim_visits(
+    *,
+    teams: str, active: str, noticed: str, notifications: str, active_ms: int, idle_ms: int, most: int, notices: int,
+    only: Sequence[str],
+) -> ScriptCall:
+    """Claim the visits that are due: active teams not visited for one period, the others not for a longer one."""
+    keys: list[str] = [teams, active, noticed, notifications]
+    args: list[Arg] = [active_ms, idle_ms, most, notices, *only]
+    return _claim_visits.call(keys, args)
+
+
+_notice_teams = Script("fleet/notice_teams")
+
+
+def notice_teams(
+    *,
+    teams: str, active: str, noticed: str, names: Sequence[str],
+) -> ScriptCall:
+    """Note that something new happened in these teams: the scheduler visits them in each period for a while."""
+    keys: list[str] = [teams, active, noticed]
+    args: list[Arg] = [*names]
+    return _notice_teams.call(keys, args)
+
+
+_rest_team = Script("fleet/rest_team")
+
+
+def rest_team(
+    *,
+    active: str, noticed: str, team: str, quiet_ms: int,
+) -> ScriptCall:
+    """End the frequent visits of a team in which nothing waits, unless it was noticed lately."""
+    keys: list[str] = [active, noticed]
+    args: list[Arg] = [team, quiet_ms]
+    return _rest_team.call(keys, args)
+
+
+_shard_work = Script("fleet/shard_work")
+
+
+def shard_work(
+    *,
+    timers: str, due: str, turns: str, running: str, pools: str, banks: str, streams: Sequence[str],
+    leases: Sequence[str], wakeups: Sequence[str], longest_lease: int, observed_ms: int,
+) -> ScriptCall:
+    """Look for what waits in one shard of a team, in one call, because the scheduler visits thousands of teams."""
+    keys: list[str] = [timers, due, turns, running, pools, banks, clock_key(timers), *streams, *leases, *wakeups]
+    args: list[Arg] = [len(streams), len(leases), longest_lease, observed_ms]
+    return _shard_work.call(keys, args)

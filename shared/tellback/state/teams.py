@@ -1,0 +1,120 @@
+"""What an operator sees of all teams, and does to one: create, limit, suspend, remove."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from tellback.errors import NotFound
+from tellback.names import Family, check_team
+from tellback.state.database import Database
+from tellback.state.fleet import Fleet
+from tellback.state.keys import Layout, stream_of
+from tellback.state.limits import LimitStore, TeamLimits
+from tellback.state.team import existing_layouts, open_layout
+
+PAGE: Final = 200  # teams in one round trip
+
+SCAN_COUNT: Final = 1_000
+
+
+class TeamRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One team: `waiting` entries in its streams, `noticed` is the server's time of its last notification (ms)."""
+
+    team: str
+    shards: int
+    state: str
+    """active, idle or suspended."""
+    waiting: int
+    open_turns: int
+    noticed: int | None = None
+    limits: TeamLimits = TeamLimits()
+
+
+class Teams:
+    """The teams of one Redis."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._fleet = Fleet(database)
+
+    def rows(self, names: Sequence[str] | None = None) -> Generator[TeamRow]:
+        """Yield the teams that exist, by name; `names` are those that you want, by default all."""
+        noticed = self._fleet.last_noticed()
+        wanted = iter(self._fleet.known() if names is None else names)
+        while page := list(islice(wanted, PAGE)):
+            for layout in existing_layouts(self._db, page):
+                yield self._row(layout, noticed.get(layout.team))
+
+    def create(self, team: str, shards: int) -> Layout:
+        """Create a team with a number of shards; one that exists keeps its own.
+
+        Raises:
+            InvalidInput: the team's name is not allowed.
+        """
+        layout = open_layout(self._db, check_team(team), shards)
+        self._fleet.notice([team])
+        return layout
+
+    def layout(self, team: str) -> Layout:
+        """Return the layout of a team that exists.
+
+        Raises:
+            NotFound: there is no such team.
+            InvalidInput: the team's name is not allowed.
+        """
+        found = existing_layouts(self._db, [check_team(team)])
+        if not found:
+            raise NotFound(f"there is no team {team}: `tellback teams list` shows those that exist")
+        return found[0]
+
+    def limits(self, team: str) -> LimitStore:
+        """Return the limits of a team that exists.
+
+        Raises:
+            NotFound: there is no such team.
+        """
+        return LimitStore(self._db, self.layout(team))
+
+    def remove(self, team: str) -> Iterator[int]:
+        """Delete every key of a team; yield the number deleted so far, after each step.
+
+        The team is suspended first, so that nothing new comes in meanwhile, and forgotten last: a removal that was
+        interrupted can be repeated. A host that connects later makes a new team of the same name.
+
+        Raises:
+            NotFound: there is no such team.
+        """
+        layout = self.layout(team)
+        LimitStore(self._db, layout).write(TeamLimits(suspended=True))
+        kept = {layout.shard(0).key("team"), *(shard.key("limits") for shard in layout.all)}
+        deleted = 0
+        for keys in self._db.scan(f"tb:{{{team}.*", SCAN_COUNT):
+            names = [key for key in keys if key.decode(errors="replace") not in kept]
+            # unconditional: the team is to have no keys; whoever writes one meanwhile is removed by the next step
+            deleted += sum(self._db.pipeline([("UNLINK", name) for name in names]))
+            yield deleted
+        self._fleet.forget(team)
+        # unconditional: as above
+        deleted += sum(self._db.pipeline([("UNLINK", name) for name in sorted(kept)]))
+        yield deleted
+
+    def _row(self, layout: Layout, noticed: int | None) -> TeamRow:
+        lengths = [("XLEN", stream_of(shard, family)) for shard in layout.all for family in Family]
+        turns = [("ZCARD", shard.key("due")) for shard in layout.all]
+        replies = self._db.pipeline([*lengths, *turns], raise_on_error=False)
+        limits = LimitStore(self._db, layout).read()
+        state = "suspended" if limits.suspended else "idle" if noticed is None else "active"
+        waiting = sum(reply for reply in replies[: len(lengths)] if isinstance(reply, int))
+        return TeamRow(
+            team=layout.team,
+            shards=layout.shards,
+            state=state,
+            waiting=waiting,
+            open_turns=sum(reply for reply in replies[len(lengths) :] if isinstance(reply, int)),
+            noticed=noticed,
+            limits=limits,
+        )

@@ -1,0 +1,218 @@
+"""Notifications: what tells the dispatchers of all teams that something is new, against a real Redis."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import pytest
+from celery import Celery
+
+from tellback import Settings, Tellback, connect
+from tellback.broker import KEY_PREFIX
+from tellback.messaging.append_call import notification
+from tellback.names import Family
+from tellback.state.database import Database
+from tellback.state.fleet import NOTICES, QUIET_SECONDS, Fleet
+from tellback.state.intake import mark_pending
+from tellback.state.keys import NOTIFICATIONS, Layout, Shard, stream_of
+from tellback.state.notifications import Notifications, Notified
+from tellback_workers.app import config
+from tellback_workers.dispatcher import Dispatcher
+from tellback_workers.runtime import Runtime
+from tests.support.clocks import ServerClock, later
+from tests.support.tool_calls import publish
+from tests.support.turns import opened
+from tests.support.waiting import wait_until
+
+FAMILY = Family.EVENTS
+
+
+def notify(database: Database, *about: str) -> None:
+    for each in about:
+        database.command(*notification(each))
+
+
+def listening(database: Database) -> Notifications:
+    """A dispatcher that has waited once, so that the group exists."""
+    notifications = Notifications(database)
+    notifications.wait(1)
+    return notifications
+
+
+def waiting(database: Database) -> int:
+    return int(database.command("XLEN", NOTIFICATIONS))
+
+
+def test_each_notification_names_its_stream_once_and_to_one_dispatcher(database: Database, layout: Layout) -> None:
+    first, second = listening(database), Notifications(database)
+    stream = stream_of(layout.shard(1), FAMILY)
+    notify(database, stream, stream, "acme", "acme")
+    assert first.wait(10) == [Notified("default", (1, FAMILY)), Notified("acme")]
+    assert second.wait(10) == first.wait(10) == []
+    notify(database, stream)
+    assert second.wait(10) == [Notified("default", (1, FAMILY))]
+
+
+def test_dispatchers_that_wait_at_once_share_what_comes(database: Database) -> None:
+    listening(database)
+    with ThreadPoolExecutor(4) as pool:
+        found = [pool.submit(Notifications(database).wait, 3_000) for _ in range(4)]
+        wait_until(lambda: database.command("CLIENT", "LIST").count(b"cmd=xreadgroup") == 4, "all of them wait")
+        notify(database, *"abcd")
+        assert sorted(name.team for each in found for name in each.result(timeout=30)) == list("abcd")
+
+
+def test_forged_notifications_are_skipped(database: Database) -> None:
+    notifications = listening(database)
+    forged = [
+        "", "Upper", "a b", "x" * 65, "tb:{acme.0}:in:", "tb:{acme.0}:in:none", "tb:{acme}:in:events",
+        "tb:{acme.0}:turn", "tb:{acme.99999}:in:events", "tb:{../x.0}:in:events", "tb:{acme.-1}:in:events",
+        "x" * 100_000, "acme\n", "tb:{acme.٣}:in:events",
+    ]  # fmt: skip
+    notify(database, *forged, "acme")
+    database.command("XADD", NOTIFICATIONS, "*", "k", b"\xff\xfe")
+    database.command("XADD", NOTIFICATIONS, "*", b"\xff", "b", "and", "more")
+    assert notifications.wait(10) == [Notified("acme"), Notified("b")]
+    fleet = Fleet(database)
+    notify(database, *forged)
+    fleet.claim_visits(5.0, 100)
+    assert set(fleet.known()) <= {"acme", "b"}
+    assert waiting(database) == 0
+
+
+def test_the_group_comes_back_after_the_database_was_emptied(database: Database) -> None:
+    notifications = listening(database)
+    database.command("FLUSHALL")
+    notify(database, "acme")
+    wait_until(lambda: notifications.wait(10) == [Notified("acme")], "it is named all the same")
+
+
+def test_who_watches_takes_nothing_from_others(database: Database) -> None:
+    """A worker that serves some teams."""
+    notify(database, "before")
+    watching, sharing = Notifications(database), listening(database)
+    sharing.wait(10)
+    assert watching.watch(1) == []
+    notify(database, "acme")
+    assert watching.watch(10) == [Notified("acme")]
+    assert watching.watch(1) == []
+    assert sharing.wait(10) == [Notified("acme")]
+    notify(database, "acme", "acme")
+    assert sharing.wait(10) == watching.watch(10) == [Notified("acme")]
+
+
+def test_who_watches_goes_on_when_the_database_was_emptied(database: Database) -> None:
+    watching = Notifications(database)
+    notify(database, "acme")
+    watching.watch(1)
+    Fleet(database).claim_visits(5.0, 10)  # removes what it watched
+    notify(database, "zoo")
+    assert watching.watch(10) == [Notified("zoo")]
+
+
+def test_a_notification_whose_reader_died_is_noted_by_the_next_visits(database: Database, clock: ServerClock) -> None:
+    fleet = Fleet(database)
+    dead = listening(database)
+    notify(database, "acme", stream_of(Layout("zoo", 4).shard(3), FAMILY))
+    assert len(dead.wait(10)) == 2
+    assert sorted(fleet.claim_visits(5.0, 10).active) == ["acme", "zoo"]
+    assert waiting(database) == 0, "what was noted does not stay"
+    clock.passes(5)
+    assert sorted(fleet.claim_visits(5.0, 10).active) == ["acme", "zoo"]
+
+
+def test_a_burst_of_notifications_is_noted_bit_by_bit(database: Database) -> None:
+    fleet = Fleet(database)
+    database.pipeline([notification(f"t{number}") for number in range(NOTICES + 1)])
+    assert fleet.claim_visits(5.0, 1).more
+    assert waiting(database) == 1
+    assert not fleet.claim_visits(5.0, 1).more
+    assert len(fleet.known()) == NOTICES + 1
+
+
+def test_a_host_notifies_of_a_stream_that_nobody_consumes(tb: Tellback, database: Database) -> None:
+    shard = tb.context.layout.of("s")
+    notifications = listening(database)
+    publish(tb, 1)
+    assert notifications.wait(10) == [Notified("default", (shard.index, FAMILY))]
+    publish(tb, 1)
+    assert notifications.wait(10) == [Notified("default", (shard.index, FAMILY))], "no wake-up is pending yet"
+    assert mark_pending(database, [(shard, FAMILY)]) == ["due"]
+    publish(tb, 1)
+    assert notifications.wait(10) == []
+    lease = consumed(tb, shard)
+    publish(tb, 1)
+    assert notifications.wait(10) == []
+    database.command("DEL", lease)
+    publish(tb, 1)
+    assert notifications.wait(10) == [Notified("default", (shard.index, FAMILY))]
+
+
+def consumed(tb: Tellback, shard: Shard) -> str:
+    """Consume a stream, which takes the pending marker away."""
+    lease = Runtime(tb.context.settings).intake("default").take_lease(shard, FAMILY, 5)
+    assert lease is not None
+    return lease.key
+
+
+def test_a_turn_notifies_its_team_now_and_then(
+    tb: Tellback, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has a deadline and no event, so nothing else tells of it; visits go on for a minute after each."""
+    notifications = listening(database)
+    for _ in range(3):
+        opened(tb)
+    assert notifications.wait(10) == [Notified("default")]
+    assert waiting(database) == 1
+    later(monkeypatch, QUIET_SECONDS / 2)
+    opened(tb)
+    assert notifications.wait(10) == [Notified("default")]
+
+
+@pytest.fixture
+def app(settings: Settings) -> Iterator[Celery]:
+    with Celery("test", set_as_current=False) as app:
+        app.conf.update(config(settings))
+        yield app
+
+
+def test_wakeups_of_several_teams_are_published_by_the_one_dispatcher(
+    tb: Tellback, app: Celery, settings: Settings, database: Database
+) -> None:
+    """Also of a team that nobody knew when it started; what names no shard or no team that exists wakes nobody."""
+    dispatcher = Dispatcher(app, Runtime(settings), [])
+    dispatcher.start()
+    wait_until(lambda: b"cmd=xreadgroup" in database.command("CLIENT", "LIST"), "it waits")
+    publish(tb, 1)
+    wait_until(lambda: named(database) == {("default", tb.context.layout.of("s").index)}, "a wake-up is published")
+    notify(database, "tb:{default.99}:in:events", "tb:{nobody.0}:in:events")
+    with connect(settings=msgspec.structs.replace(settings, team="zoo")) as other:
+        publish(other, 1)
+        wait_until(lambda: ("zoo", other.context.layout.of("s").index) in named(database), "one for the new team")
+    dispatcher.stop()
+    assert len(named(database)) == 2
+
+
+def test_a_dispatcher_of_some_teams_leaves_the_others_to_others(
+    tb: Tellback, app: Celery, settings: Settings, database: Database
+) -> None:
+    some = Dispatcher(app, Runtime(msgspec.structs.replace(settings, teams="zoo")), [])
+    some.start()
+    wait_until(lambda: b"cmd=xread " in database.command("CLIENT", "LIST"), "it waits")
+    others = listening(database)
+    publish(tb, 1)
+    with connect(settings=msgspec.structs.replace(settings, team="zoo")) as other:
+        publish(other, 1)
+        wait_until(lambda: named(database) == {("zoo", other.context.layout.of("s").index)}, "its team is woken")
+    some.stop()
+    assert {each.team for each in others.wait(10)} == {"default", "zoo"}
+
+
+def named(database: Database) -> set[tuple[str, int]]:
+    """The streams that the published wake-ups name."""
+    queued = [msgspec.json.decode(raw) for raw in database.command("LRANGE", f"{KEY_PREFIX}{FAMILY}", 0, -1)]
+    bodies = [msgspec.json.decode(base64.b64decode(each["body"])) for each in queued]
+    return {(team, shard) for (_, streams), *_ in bodies for team, shard in streams}

@@ -1,0 +1,420 @@
+"""Workers visit teams themselves where beat is silent, a team by one at a time; and how late they are can be asked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from tellback import Tellback, connect
+from tellback.doctor.backlog import check_sweep as examined
+from tellback.errors import Unavailable
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.fleet import IDLE_SECONDS, QUIET_SECONDS, Fleet
+from tellback.state.intake import StreamRef
+from tellback.state.keys import FLEET, NOTIFICATIONS, Layout, stream_of
+from tellback.state.presence import Presence
+from tellback.state.turn_sweeps import lag_ms
+from tellback_workers import scheduler
+from tellback_workers.app import app
+from tellback_workers.runtime import Runtime
+from tellback_workers.runtime import runtime as task_runtime
+from tellback_workers.scheduler import EARLY, SCAN_SECONDS, SILENT_PERIODS, Scheduler, StandIn, visit_teams
+from tellback_workers.sweep_turns import sweep_turns
+from tellback_workers.wakeups import NotPublished
+from tests.support.clocks import ServerClock, later
+from tests.support.redis_server import RedisServer, free_port
+from tests.support.turns import HELLO, deadline_passes, opened, overdue, state, view
+from tests.support.waiting import wait_until
+
+TEAM = "default"
+
+
+@pytest.fixture
+def beat_task(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The task that beat sends can be called here, with the settings that a worker would load."""
+    monkeypatch.setenv("TELLBACK_REDIS_URL", settings.redis_url)
+    task_runtime.cache_clear()
+    yield
+    task_runtime().database.close()
+    task_runtime.cache_clear()
+
+
+@pytest.fixture
+def fleet(database: Database) -> Fleet:
+    return Fleet(database)
+
+
+def nobody_woken(places: Sequence[StreamRef]) -> None:
+    """Take streams to be woken, and wake none."""
+
+
+def visit(process: Runtime, periods: float = EARLY, wake: Callable[[Sequence[StreamRef]], None] = nobody_woken) -> None:
+    Scheduler(app, process, wake).run(periods)
+
+
+def stand_in(process: Runtime) -> None:
+    visit(process, SILENT_PERIODS)
+
+
+def runs_out_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each slice of a team's turns takes as long as a whole run may."""
+    sweep = sweep_turns
+
+    def slow(process: Runtime, layout: Layout) -> bool:
+        finished = sweep(process, layout)
+        later(monkeypatch, scheduler.RUN_SECONDS)
+        return finished
+
+    monkeypatch.setattr("tellback_workers.scheduler.sweep_turns", slow)
+    monkeypatch.setattr("tellback_workers.sweep_turns.SLICE", 0.0)
+
+
+def due_at_once(database: Database) -> None:
+    """Note what is new, and let a long time go by for the teams."""
+    fleet = Fleet(database)
+    fleet.claim_visits(60.0, 100)
+    fleet.visit_soon(fleet.known())
+
+
+def test_a_worker_sweeps_when_nobody_has(tb: Tellback, settings: Settings) -> None:
+    hasty = Runtime(msgspec.structs.replace(settings, beat_period=0.05))
+    turn = overdue(tb)
+    worker = StandIn(app, hasty, nobody_woken)
+    worker.start()
+    wait_until(lambda: state(turn) == "fallback", "the worker has visited the team")
+    worker.stop()
+    hasty.database.close()
+
+
+@pytest.mark.usefixtures("beat_task")
+def test_a_worker_leaves_the_visits_to_beat_while_beat_is_heard(
+    tb: Tellback, runtime: Runtime, clock: ServerClock
+) -> None:
+    period = runtime.settings.beat_period
+    Fleet(runtime.database).notice([TEAM])
+    visit_teams()
+    turn = overdue(tb)
+    clock.passes(1.2 * period)
+    stand_in(runtime)
+    assert state(turn) == "open", "beat's tick does it, although it is a little late"
+    visit_teams()
+    assert state(turn) == "fallback"
+    assert Presence(runtime.database, TEAM).last_beat() is not None
+
+
+def test_a_worker_visits_soon_after_beat_fell_silent(tb: Tellback, runtime: Runtime, clock: ServerClock) -> None:
+    period = runtime.settings.beat_period
+    Fleet(runtime.database).notice([TEAM])
+    visit(runtime)
+    turn = overdue(tb)
+    clock.passes((SILENT_PERIODS + 0.1) * period)
+    stand_in(runtime)
+    assert state(turn) == "fallback"
+
+
+def test_one_of_many_workers_stands_in(tb: Tellback, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    overdue(tb)
+    due_at_once(tb.context.database)
+    swept: list[Runtime] = []
+
+    def count(process: Runtime, layout: Layout) -> bool:
+        del layout
+        swept.append(process)
+        return True
+
+    monkeypatch.setattr("tellback_workers.scheduler.sweep_turns", count)
+    runtimes = [Runtime(settings) for _ in range(8)]
+    barrier = threading.Barrier(8)
+
+    def visit_once(process: Runtime) -> None:
+        barrier.wait()
+        stand_in(process)
+
+    threads = [threading.Thread(target=visit_once, args=(process,)) for process in runtimes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for process in runtimes:
+        process.database.close()
+    assert len(swept) == 1, "the others lost the claim"
+
+
+def test_what_a_dead_visitor_claimed_is_visited_by_another_in_time(
+    tb: Tellback, settings: Settings, fleet: Fleet
+) -> None:
+    """The claim of one that was killed ends by itself; the next look is when it does."""
+    hasty = Runtime(msgspec.structs.replace(settings, beat_period=0.05))
+    turn = overdue(tb)
+    due_at_once(tb.context.database)
+    assert fleet.claim_visits(SILENT_PERIODS * 0.05, 10).active == [TEAM]
+
+    def visited() -> bool:
+        stand_in(hasty)
+        return state(turn) == "fallback"
+
+    wait_until(visited, "the claim has ended")
+    hasty.database.close()
+
+
+def test_a_backlog_above_one_run_is_gone_on_with_at_once(
+    tb: Tellback, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run is bounded; the next one, of whichever worker, does not wait for the period."""
+    turns = [overdue(tb, conversation=f"c{number}") for number in range(7)]
+    due_at_once(tb.context.database)
+    slow = Runtime(msgspec.structs.replace(settings, sweep_batch=2))
+    with monkeypatch.context() as patched:
+        runs_out_of_time(patched)
+        stand_in(slow)
+    assert [state(turn) for turn in turns] == ["fallback"] * 2 + ["open"] * 5
+    stand_in(slow)
+    slow.database.close()
+    assert {state(turn) for turn in turns} == {"fallback"}
+
+
+def test_a_team_with_much_to_do_holds_up_no_other(
+    tb: Tellback, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slice for each team in turn, also for the last one of a run whose time is over."""
+    turns = [overdue(tb, conversation=f"c{number}") for number in range(5)]
+    with connect(settings=msgspec.structs.replace(settings, team="zoo")) as other:
+        few = overdue(other)
+        due_at_once(tb.context.database)
+        slow = Runtime(msgspec.structs.replace(settings, sweep_batch=2))
+        runs_out_of_time(monkeypatch)
+        stand_in(slow)
+        slow.database.close()
+        assert state(few) == "fallback"
+    assert [state(turn) for turn in turns] == ["fallback"] * 2 + ["open"] * 3
+
+
+def test_a_duty_that_fails_costs_neither_the_others_nor_the_other_teams(
+    tb: Tellback,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of the first team the turns cannot be swept, and what comes after them is done all the same."""
+    sweep = sweep_turns
+
+    def failing(process: Runtime, layout: Layout) -> bool:
+        if layout.team == TEAM:
+            raise ValueError("no turns")
+        return sweep(process, layout)
+
+    monkeypatch.setattr("tellback_workers.scheduler.sweep_turns", failing)
+    named = Runtime(msgspec.structs.replace(settings, channels="chat"))
+    unknown = opened(tb, channel="telegrm")
+    unknown.respond(HELLO)
+    overdue(tb)
+    with connect(settings=msgspec.structs.replace(settings, team="zoo")) as other:
+        turn = overdue(other)
+        due_at_once(tb.context.database)
+        with capture_logs() as logs:
+            stand_in(named)
+        assert state(turn) == "fallback"
+    named.database.close()
+    assert view(tb, unknown).delivery == "dead"
+    assert [entry["team"] for entry in logs if entry["event"] == "scheduler.duty_failed"] == [TEAM]
+
+
+def test_a_stopped_worker_ends_after_the_visits_at_hand(
+    tb: Tellback, settings: Settings, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler, "BATCH", 1)
+    with connect(settings=msgspec.structs.replace(settings, team="zoo")) as other:
+        turns = [overdue(tb), overdue(other)]
+        due_at_once(tb.context.database)
+        ends = iter([False, True])
+        Scheduler(app, runtime, nobody_woken).run(SILENT_PERIODS, lambda: next(ends))
+        assert sorted(state(turn) for turn in turns) == ["fallback", "open"]
+        stand_in(runtime)
+        assert {state(turn) for turn in turns} == {"fallback"}, "who comes next visits the other"
+
+
+def test_who_stands_in_buries_what_goes_to_unknown_channels_too(tb: Tellback, settings: Settings) -> None:
+    turn, known = overdue(tb, channel="telegrm"), overdue(tb, conversation="c2")
+    named = Runtime(msgspec.structs.replace(settings, channels="chat"))
+    for _ in range(2):  # the fallbacks come first
+        due_at_once(tb.context.database)
+        stand_in(named)
+    named.database.close()
+    assert (view(tb, turn).delivery, view(tb, known).delivery) == ("dead", "waiting")
+
+
+def test_a_visit_in_the_future_is_due_whatever_another_said(tb: Tellback, runtime: Runtime, database: Database) -> None:
+    """Redis's clock was set back, and what was claimed a moment ago would be due in an hour."""
+    turn = overdue(tb)
+    due_at_once(database)
+    for key in ("active", "noticed", "teams"):
+        database.command("ZADD", FLEET.key(key), database.now_ms() + 3_600_000, TEAM)
+    stand_in(runtime)
+    assert state(turn) == "fallback"
+
+
+def test_redis_away_is_logged_and_tried_again(settings: Settings, own_redis: RedisServer) -> None:
+    away = Runtime(msgspec.structs.replace(settings, redis_url=f"redis://127.0.0.1:{free_port()}/0"))
+    with pytest.raises(Unavailable):
+        stand_in(away)
+    known = msgspec.structs.replace(settings, redis_url=own_redis.url, beat_period=0.05)
+    with connect(settings=known) as tb:
+        turn = overdue(tb)
+        own_redis.kill()
+        worker = StandIn(app, Runtime(known), nobody_woken)
+        with capture_logs() as logs:
+            worker.start()
+            wait_until(lambda: logs, "Redis is missed")
+        assert {entry["event"] for entry in logs} == {"scheduler.postponed"}
+        own_redis.launch()
+        wait_until(lambda: state(turn) == "fallback", "the worker goes on", timeout=20)
+        worker.stop()
+
+
+def test_a_refused_wakeup_costs_no_duty(tb: Tellback, runtime: Runtime, database: Database) -> None:
+    """The broker is away: who waits for an answer has it all the same."""
+    turn = overdue(tb)
+    database.command("XADD", stream_of(tb.context.layout.shard(0), Family.EVENTS), "*", "m", b"waits")
+    refused: list[StreamRef] = []
+
+    def refuse(places: Sequence[StreamRef]) -> None:
+        refused.extend(places)
+        raise NotPublished("no broker")
+
+    due_at_once(database)
+    visit(runtime, wake=refuse)
+    assert refused == [(tb.context.layout.shard(0), Family.EVENTS)]
+    assert state(turn) == "fallback"
+
+
+def test_a_full_redis_stops_no_visit(settings: Settings, own_redis: RedisServer) -> None:
+    """Claims and what they note are writes, and fallbacks are owed most while nothing else can be stored."""
+    full = msgspec.structs.replace(settings, redis_url=own_redis.url, beat_period=0.05)
+    with connect(settings=full) as tb, closing(Database(own_redis.url)) as database:
+        turn = overdue(tb)
+        database.command("CONFIG", "SET", "maxmemory", 1)
+        worker = StandIn(app, Runtime(full), nobody_woken)
+        worker.start()
+        wait_until(lambda: state(turn) == "fallback", "the worker has visited the team")
+        worker.stop()
+
+
+def test_a_claim_belongs_to_one_and_for_its_time(layout: Layout, fleet: Fleet, clock: ServerClock) -> None:
+    fleet.notice([layout.team])
+    assert fleet.claim_visits(30.0, 10).active == [TEAM], "at once, since it is new"
+    assert fleet.claim_visits(30.0, 10).active == []
+    clock.passes(29)
+    assert fleet.claim_visits(30.0, 10).active == []
+    clock.passes(2)
+    assert fleet.claim_visits(30.0, 10).active == [TEAM]
+
+
+def test_a_team_without_news_for_a_minute_rests_until_the_next(
+    layout: Layout, runtime: Runtime, fleet: Fleet, clock: ServerClock
+) -> None:
+    period = runtime.settings.beat_period
+    fleet.notice([layout.team])
+    clock.passes(period)
+    visit(runtime)
+    assert fleet.last_noticed().keys() == {TEAM}, "it may be in the middle of something"
+    clock.passes(QUIET_SECONDS)
+    visit(runtime)
+    assert fleet.last_noticed() == {}
+    clock.passes(period)
+    assert fleet.claim_visits(period, 10).active == []
+    fleet.notice([layout.team])
+    clock.passes(period)
+    assert fleet.claim_visits(period, 10).active == [TEAM]
+
+
+def test_a_team_in_which_something_waits_does_not_rest(
+    tb: Tellback, runtime: Runtime, fleet: Fleet, clock: ServerClock
+) -> None:
+    """A turn is open for longer than a minute, and nothing happens meanwhile."""
+    turn = opened(tb)
+    visit(runtime)
+    clock.passes(2 * QUIET_SECONDS)
+    visit(runtime)
+    assert fleet.last_noticed().keys() == {TEAM}
+    deadline_passes(tb, turn)
+    clock.passes(runtime.settings.beat_period)
+    visit(runtime)
+    assert state(turn) == "fallback"
+
+
+def test_an_idle_team_that_no_notification_named_is_visited_now_and_then(
+    tb: Tellback, runtime: Runtime, database: Database, fleet: Fleet, clock: ServerClock
+) -> None:
+    """Its notification was lost; from then on the team is visited in each period."""
+    fleet.notice([TEAM])
+    clock.passes(QUIET_SECONDS)
+    fleet.rest(TEAM)
+    turn = overdue(tb)
+    database.command("DEL", NOTIFICATIONS)
+    clock.passes(runtime.settings.beat_period)
+    visit(runtime)
+    assert state(turn) == "open"
+    clock.passes(IDLE_SECONDS)
+    visit(runtime)
+    assert state(turn) == "fallback"
+    assert fleet.last_noticed().keys() == {TEAM}
+
+
+def test_a_team_that_only_plain_xadd_uses_is_found(
+    own_redis: RedisServer, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among a thousand other keys, and keys of the same name that no team's stream has."""
+    process = Runtime(msgspec.structs.replace(settings, redis_url=own_redis.url))
+    database, fleet, woken = process.database, Fleet(process.database), list[StreamRef]()
+    database.pipeline([("SET", f"other:{number}", 1) for number in range(1_000)])
+    database.command("SET", "tb:{fake.0}:in:events", 1)
+    database.command("XADD", "tb:{NO TEAM.0}:in:events", "*", "m", b"{}")
+    database.command("XADD", stream_of(Layout("acme", 1).shard(0), Family.EVENTS), "*", "m", b"{}")
+    visiting = Scheduler(app, process, woken.extend)
+    for _ in range(20):
+        visiting.run()
+        later(monkeypatch, SCAN_SECONDS)
+    assert fleet.known() == ["acme"]
+    assert set(woken) == {(process.layout("acme").shard(0), Family.EVENTS)}
+    database.close()
+
+
+def test_a_team_that_redis_lost_is_forgotten(runtime: Runtime, fleet: Fleet) -> None:
+    """Forged notifications name teams that do not exist; their list must not grow for ever."""
+    fleet.notice(["nobody", "nothing"])
+    fleet.visit_soon(fleet.known())
+    visit(runtime)
+    assert fleet.known() == []
+
+
+def test_a_worker_that_serves_some_teams_visits_only_these(
+    tb: Tellback, settings: Settings, database: Database
+) -> None:
+    with connect(settings=msgspec.structs.replace(settings, team="zoo")) as other:
+        ours, theirs = overdue(other), overdue(tb)
+        due_at_once(database)
+        restricted = Runtime(msgspec.structs.replace(settings, teams="zoo"))
+        stand_in(restricted)
+        restricted.database.close()
+        assert (state(ours), state(theirs)) == ("fallback", "open")
+
+
+def test_the_lag_is_the_age_of_the_longest_overdue_turn(tb: Tellback, settings: Settings) -> None:
+    database, layout = tb.context.database, tb.context.layout
+    assert lag_ms(database, layout) == 0
+    opened(tb, conversation="later")
+    assert lag_ms(database, layout) == 0, "an open turn before its deadline is no lag"
+    assert examined(database, layout, settings).state == "ok"
+    deadline_passes(tb, opened(tb))
+    age = database.now_ms() - 1
+    assert age - 60_000 < lag_ms(database, layout) <= age + 60_000
+    finding = examined(database, layout, settings)
+    assert finding.state == "wrong"
+    assert "past its deadline" in finding.found
+    assert "tellback turns --overdue" in finding.advice

@@ -1,0 +1,142 @@
+"""Teams as an operator sees and limits them: `tellback teams`, and what a host of a limited team gets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from tellback import Settings, Tellback, connect
+from tellback.cli.app import app
+from tellback.errors import InvalidInput, NotFound, Unavailable
+from tellback.names import Family
+from tellback.state.database import Database
+from tellback.state.keys import FLEET, Layout, stream_of
+from tellback.state.limits import LimitStore, TeamLimits
+from tellback.state.teams import Teams
+
+
+def open_one(tb: Tellback, number: int) -> None:
+    tb.open_turn(channel="chat", conversation=f"c{number}", message_id="m", text="hi")
+
+
+def run(settings: Settings, *arguments: str) -> tuple[int, str]:
+    environment = {"TELLBACK_REDIS_URL": settings.redis_url, "TELLBACK_DATA_DIR": settings.data_dir}
+    result = CliRunner().invoke(app, ["teams", *arguments], env=environment)
+    return result.exit_code, result.output
+
+
+def waiting(database: Database, layout: Layout) -> int:
+    return sum(database.pipeline([("XLEN", stream_of(shard, Family.EVENTS)) for shard in layout.all]))
+
+
+@pytest.fixture
+def one_shard(database: Database, settings: Settings, tmp_path: Path) -> Settings:  # noqa: ARG001 - emptied
+    """Settings of a team with one shard, whose limits are not divided."""
+    return msgspec.structs.replace(settings, team="small", shards=1, data_dir=str(tmp_path / "small"))
+
+
+def test_a_team_is_created_listed_and_removed_with_all_its_keys(settings: Settings, database: Database) -> None:
+    assert run(settings, "create", "acme", "--shards", "2") == (0, "acme: 2 shards\n")
+    assert run(settings, "create", "acme-2", "--shards", "1")[0] == 0
+    for team in ("acme", "acme-2"):
+        with connect(settings=msgspec.structs.replace(settings, team=team)) as tb:
+            tb.prompt("s", "p").tool_invoked("search")
+            open_one(tb, 1)
+    listed = [json.loads(line) for line in run(settings, "list", "--json")[1].splitlines()]
+    assert [(row["team"], row["shards"], row["state"], row["open_turns"]) for row in listed] == [
+        ("acme", 2, "active", 1),
+        ("acme-2", 1, "active", 1),
+    ]
+    assert all(row["waiting"] for row in listed)
+    code, output = run(settings, "remove", "acme", "--yes")
+    assert (code, "removed" in output) == (0, True)
+    left = {key for keys in database.scan("tb:*", 1000) for key in keys}
+    assert not {key for key in left if key.startswith(b"tb:{acme.")}
+    assert {key for key in left if key.startswith(b"tb:{acme-2.")}
+    assert database.command("ZRANGE", FLEET.key("teams"), 0, -1) == [b"acme-2"]
+
+
+def test_a_removal_asks_first_and_a_team_that_does_not_exist_is_an_error(settings: Settings, tb: Tellback) -> None:
+    open_one(tb, 1)
+    result = CliRunner().invoke(
+        app, ["teams", "remove", "default"], input="n\n", env={"TELLBACK_REDIS_URL": settings.redis_url}
+    )
+    assert (result.exit_code, "1 turns are open" in result.output) == (1, True)
+    assert Teams(tb.context.database).layout("default").team == "default"
+    code, output = run(settings, "suspend", "nobody")
+    assert (code, "there is no team nobody" in output) == (1, True)
+    with pytest.raises(NotFound):
+        Teams(tb.context.database).limits("nobody")
+
+
+def test_a_suspended_team_accepts_nothing_new_and_sends_what_waited_when_it_is_resumed(
+    settings: Settings, database: Database
+) -> None:
+    with connect(settings=settings) as tb:
+        before = tb.open_turn(channel="chat", conversation="c0", message_id="m", text="hi")
+        assert run(settings, "suspend", "default")[0] == 0
+        with pytest.raises(Unavailable, match="suspended"):
+            open_one(tb, 1)
+        tb.prompt("s", "p").tool_invoked("search")
+        tb.flush()
+        assert waiting(database, tb.context.layout) == 0
+        before.no_reply(reason="what is in gets its end")
+        assert run(settings, "resume", "default")[0] == 0
+        open_one(tb, 1)
+        tb.flush()
+        assert waiting(database, tb.context.layout) > 0
+
+
+def test_a_team_has_as_many_open_turns_as_it_is_allowed(one_shard: Settings) -> None:
+    with connect(settings=one_shard) as tb:
+        LimitStore(tb.context.database, tb.context.layout).write(TeamLimits(open_turns=2))
+        turns = [tb.open_turn(channel="chat", conversation=f"c{n}", message_id="m", text="hi") for n in range(2)]
+        with pytest.raises(Unavailable, match="2 turns are open"):
+            open_one(tb, 2)
+        again = tb.open_turn(channel="chat", conversation="c0", message_id="m", text="hi")
+        assert again.duplicate, "a turn that is open is found, whatever the limit"
+        tb.open_turn(channel="chat", conversation="c9", message_id="m", text="hi", metadata={"auto.mode": True})
+        turns[0].no_reply(reason="done")
+        open_one(tb, 2)
+
+
+def test_a_team_publishes_at_its_rate_and_loses_nothing(one_shard: Settings) -> None:
+    with connect(settings=one_shard) as tb:
+        database, layout = tb.context.database, tb.context.layout
+        LimitStore(database, layout).write(TeamLimits(events_per_second=2))  # at once: the rate of ten seconds
+        prompt = tb.prompt("s", "p")
+        tb.flush()
+        for _ in range(60):
+            prompt.tool_invoked("search")
+            tb.flush()
+        accepted = waiting(database, layout)
+        assert 20 <= accepted < 60, "a bucket of 20, and what came in meanwhile"
+        LimitStore(database, layout).write(TeamLimits())
+        tb.flush()
+        tb.flush()
+        assert waiting(database, layout) == 61, "the rest waited in the spool"
+
+
+def test_a_team_has_its_share_of_bytes(one_shard: Settings) -> None:
+    with connect(settings=one_shard) as tb:
+        LimitStore(tb.context.database, tb.context.layout).write(TeamLimits(intake_bytes=20_000))
+        prompt = tb.prompt("s", "p")
+        for _ in range(20):
+            prompt.tool_invoked("search", result="x" * 5_000)
+            tb.flush()
+        assert 4 <= waiting(tb.context.database, tb.context.layout) <= 8
+
+
+def test_limits_are_changed_one_by_one_and_shown(settings: Settings, tb: Tellback) -> None:
+    assert run(settings, "limit", "default", "--events-per-second", "50") == (0, "default: 50 events/s\n")
+    assert run(settings, "limit", "default", "--open-turns", "7") == (0, "default: 50 events/s, 7 open turns\n")
+    assert run(settings, "limit", "default")[0] == 2
+    assert run(settings, "limit", "default", "--events-per-second", "0")[1] == "default: 7 open turns\n"
+    store = LimitStore(tb.context.database, tb.context.layout)
+    assert store.read() == TeamLimits(open_turns=7)
+    with pytest.raises(InvalidInput, match="open_turns is -1"):
+        store.write(TeamLimits(open_turns=-1))

@@ -1,0 +1,263 @@
+"""The scheduler: visits the teams in which something may be due, and does their duties.
+
+Beat sends a tick in each period, and a worker visits the teams that nobody has visited since. If beat is silent, a
+thread of any worker does so a little later: a fallback is owed while beat, the broker or the free process is missing.
+A visit is claimed, so each team has one in a period however many schedulers run, and every duty may run twice.
+Requirements A-72 and T-20.
+
+tick ── claim due visits ── what waits in them, in one round trip ── wake streams ── duties by turns ──▶ next visits
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+import structlog
+from cachetools import LRUCache
+from celery import Celery, shared_task
+
+from tellback import clock
+from tellback.errors import TellbackError, Unavailable
+from tellback.names import SWEEPS_QUEUE, TEAM_PATTERN, Task
+from tellback.state.fleet import Fleet, TeamWork
+from tellback.state.intake import StreamRef
+from tellback.state.keys import Layout
+from tellback.state.presence import Presence
+from tellback.state.steady import gap_ms, observe
+from tellback_workers.decay import is_decay_due
+from tellback_workers.runtime import Runtime, runtime
+from tellback_workers.sweep_jobs import sweep_jobs
+from tellback_workers.sweep_turns import sweep_outbox, sweep_turns
+from tellback_workers.wakeups import NotPublished, publish, publish_wakeups, wake_timers
+
+RUN_SECONDS: Final = 1.0  # of a run: fallbacks of other teams wait for the next one
+
+BATCH: Final = 100  # visits claimed at once
+
+EARLY: Final = 0.75  # of a period: a tick that comes a little early must not skip a visit
+
+SILENT_PERIODS: Final = 1.5  # without a visit until beat counts as silent; more than the jitter of its ticks
+
+ACTIVE_DECAY_SECONDS: Final = 60.0
+IDLE_DECAY_SECONDS: Final = 3_600.0
+
+SCAN_SECONDS: Final = 5.0  # between two steps of the search for teams that only plain XADD uses
+
+SCAN_COUNT: Final = 500
+
+STOP_SECONDS: Final = 3.0
+
+BACKOFF: Final = 0.5
+
+_STREAM: Final = re.compile(rb"tb:\{([^.{}]+)\.\d+\}:in:[a-z]+")
+
+_log = structlog.get_logger("tellback.scheduler")
+
+
+class Scheduler:
+    """Visits teams for one process."""
+
+    def __init__(self, app: Celery, process: Runtime, wake: Callable[[Sequence[StreamRef]], None]) -> None:
+        """Set up a scheduler; `wake` has streams consumed, and raises `NotPublished` if nobody can be asked."""
+        self._app = app
+        self._process = process
+        self._wake = wake
+        self._fleet = Fleet(process.database)
+        self._search = Search(process)
+        self._next_decay: LRUCache[str, float] = LRUCache(20_000)
+
+    def run(self, periods: float = EARLY, stopping: Callable[[], bool] = lambda: False) -> None:
+        """Visit the teams not visited for so many of beat's periods, for about a second.
+
+        Raises:
+            Unavailable: Redis is unavailable; what is due stays due.
+        """
+        end = clock.monotonic() + RUN_SECONDS
+        only = self._process.settings.served_teams
+        self._search.step(only)
+        while clock.monotonic() < end and not stopping():
+            visits = self._fleet.claim_visits(periods * self._process.settings.beat_period, BATCH, only)
+            self._visit(visits.active, visits.idle, end)
+            if max(len(visits.active), len(visits.idle)) < BATCH and not visits.more:
+                return
+
+    def _visit(self, active: Collection[str], idle: Collection[str], end: float) -> None:
+        layouts = self._process.known_layouts([*active, *idle])
+        for gone in {*active, *idle} - layouts.keys():  # removed, or Redis lost it
+            self._fleet.forget(gone)
+        found = self._fleet.work(list(layouts.values()), self._process.settings.longest_consumer_lease)
+        waiting = [place for work in found.values() for place in work.streams]
+        try:
+            self._wake(waiting)
+        except NotPublished as refusal:
+            _log.warning("scheduler.wakeup_failed", reason=str(refusal))
+        self._do_duties(layouts, found, set(active), end)
+        self._fleet.notice([team for team in idle if team in found and found[team].is_active])
+        for team in active:
+            if team in found and not found[team].is_active:
+                self._fleet.rest(team)
+
+    def _do_duties(
+        self, layouts: Mapping[str, Layout], found: Mapping[str, TeamWork], active: Collection[str], end: float
+    ) -> None:
+        """Do what is due in each team, by turns: a team with much to do must not hold up the others."""
+        due = [(team, duty) for team, work in found.items() for duty in self._due(team, work, team in active)]
+        while due:
+            unfinished = [(team, duty) for team, duty in due if not self._do(layouts[team], duty)]
+            if unfinished and clock.monotonic() >= end:
+                self._fleet.visit_soon({team for team, _ in unfinished})
+                return
+            due = unfinished
+
+    def _due(self, team: str, work: TeamWork, active: bool) -> list[str]:  # noqa: FBT001 - private
+        left = set(work.duties)
+        if not active:
+            left.discard("clock")  # a visit that follows the next notification observes it
+        if clock.monotonic() < self._next_decay.get(team, 0.0):
+            left.discard("banks")
+        elif "banks" in left:
+            self._next_decay[team] = clock.monotonic() + (ACTIVE_DECAY_SECONDS if active else IDLE_DECAY_SECONDS)
+        return [duty for duty in _DUTIES if duty in left]
+
+    def _do(self, layout: Layout, duty: str) -> bool:
+        """Do a duty; return False if more is left."""
+        try:
+            return _DUTIES[duty](self._app, self._process, layout)
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - a duty that fails must cost neither the others nor the other teams
+            _log.exception("scheduler.duty_failed", team=layout.team, duty=duty)
+            return True
+
+
+def _observe_clock(app: Celery, process: Runtime, layout: Layout) -> bool:  # noqa: ARG001 - a duty
+    observe(process.database, layout.all, gap_ms(process.settings.beat_period))
+    return True
+
+
+def _fire_timers(app: Celery, process: Runtime, layout: Layout) -> bool:
+    wake_timers(app, process.intake(layout.team), process.database, layout)
+    return True
+
+
+def _sweep_turns(app: Celery, process: Runtime, layout: Layout) -> bool:  # noqa: ARG001 - a duty
+    return sweep_turns(process, layout)
+
+
+def _sweep_outbox(app: Celery, process: Runtime, layout: Layout) -> bool:  # noqa: ARG001 - a duty
+    sweep_outbox(process, layout)
+    return True
+
+
+def _sweep_jobs(app: Celery, process: Runtime, layout: Layout) -> bool:  # noqa: ARG001 - a duty
+    sweep_jobs(process, layout.team)
+    return True
+
+
+def _decay(app: Celery, process: Runtime, layout: Layout) -> bool:
+    if is_decay_due(process, layout):
+        publish(app, Task.DECAY, (layout.team,), SWEEPS_QUEUE)
+    return True
+
+
+# In this order: first the clock, by which the others go, then fallbacks, because users wait for them.
+_DUTIES: Final[Mapping[str, Callable[[Celery, Runtime, Layout], bool]]] = {
+    "clock": _observe_clock,
+    "turns": _sweep_turns,
+    "jobs": _sweep_jobs,
+    "timers": _fire_timers,
+    "outbox": _sweep_outbox,
+    "banks": _decay,
+}
+
+
+class Search:
+    """Finds teams that no notification has named, because their hosts use nothing but XADD: a slow walk over the keys.
+
+    It is slow on purpose: such a team is found once, and from then on its streams are visited like all others.
+    """
+
+    def __init__(self, process: Runtime) -> None:
+        self._process = process
+        self._fleet = Fleet(process.database)
+        self._next_step = 0.0
+        self._known: LRUCache[str, bool] = LRUCache(20_000)
+
+    def step(self, only: Collection[str]) -> None:
+        """Look at some hundred keys more, unless that was done a moment ago.
+
+        Raises:
+            Unavailable: Redis is unavailable.
+        """
+        now = clock.monotonic()
+        if now < self._next_step:
+            return
+        self._next_step = now + SCAN_SECONDS
+        streams = [_STREAM.fullmatch(key) for key in self._process.database.scan_step("tb:{*}:in:*", SCAN_COUNT)]
+        names = {found[1].decode(errors="replace") for found in streams if found is not None}
+        new = {
+            name
+            for name in names
+            if name not in self._known and TEAM_PATTERN.fullmatch(name) and (not only or name in only)
+        }
+        for name in new:
+            self._process.layout(name)  # fixes the number of its shards
+            self._known[name] = True
+        self._fleet.notice(new)
+
+
+@shared_task(name=Task.VISIT_TEAMS)
+def visit_teams() -> None:
+    """Visit the teams in which something may be due. Beat sends this in each period."""
+    process = runtime()
+    try:
+        Presence(process.database, process.settings.team).note_beat()
+        _scheduler_of(process).run()
+    except Unavailable as away:
+        _log.warning("scheduler.postponed", reason=str(away))
+
+
+@lru_cache(maxsize=1)
+def _scheduler_of(process: Runtime) -> Scheduler:
+    """Return the scheduler of this process, which remembers how far its walk over the keys has come."""
+    from tellback_workers.app import app  # noqa: PLC0415 - it imports this module
+
+    return Scheduler(app, process, lambda places: publish_wakeups(app, process.database, places, again=True))
+
+
+class StandIn:
+    """A thread of a worker's main process that visits what nobody else does."""
+
+    def __init__(self, app: Celery, process: Runtime, wake: Callable[[Sequence[StreamRef]], None]) -> None:
+        """Set up the thread; no other process may share the connections of `process`."""
+        self._scheduler = Scheduler(app, process, wake)
+        self._pause = process.settings.beat_period / 2
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self.run, name="tellback-scheduler", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; while Redis is unavailable it retries."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread, and wait for it a little longer than a run takes."""
+        self._stopping.set()
+        self._thread.join(STOP_SECONDS)
+
+    def run(self) -> None:
+        """Visit until the worker stops."""
+        while not self._stopping.is_set():
+            pause = self._pause
+            try:
+                self._scheduler.run(SILENT_PERIODS, self._stopping.is_set)
+            except TellbackError as trouble:
+                _log.warning("scheduler.postponed", reason=str(trouble))
+                pause = BACKOFF
+            except Exception:  # noqa: BLE001 - the thread must survive every error of Redis
+                _log.exception("scheduler.postponed")
+                pause = BACKOFF
+            self._stopping.wait(pause)
