@@ -144,13 +144,13 @@ def test_addresses(url: str, parts: tuple[Any, ...]) -> None:
 
 
 def test_the_default_providers_are_known_to_workers() -> None:
-    begun = decode(encode_json(read_config("").evaluation_begun("s", "e", "p")), Family.EVENTS)
+    begun = decode(encode_json(read_config("").evaluation_begun("s", "e", "p", "h")), Family.EVENTS)
     assert isinstance(begun, EvaluationBegun)
     assert {spec.name for spec in begun.providers} <= {cls.__name__ for cls in BUILT_IN}
 
 
 def test_the_default_providers_are_those_that_are_recommended() -> None:
-    begun = decode(encode_json(read_config("").evaluation_begun("s", "e", "p")), Family.EVENTS)
+    begun = decode(encode_json(read_config("").evaluation_begun("s", "e", "p", "h")), Family.EVENTS)
     assert isinstance(begun, EvaluationBegun)
     registry = ProviderRegistry()
     asked = [(registry.build(spec), spec.trigger) for spec in begun.providers]

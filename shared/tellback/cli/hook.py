@@ -243,7 +243,7 @@ def _checked_prompt(config: Path | None, prompt: str | None) -> str | None:
         return prompt
     read = read_config(str(config))
     try:
-        decode(encode_json(read.evaluation_begun("s", "e", prompt or read.prompt or PROMPT)), Family.EVENTS)
+        decode(encode_json(read.evaluation_begun("s", "e", prompt or read.prompt or PROMPT, "h")), Family.EVENTS)
     except (MessageError, TypeError, ValueError) as error:
         raise ConfigurationError(f"{config}: {error}") from error
     return prompt or read.prompt

@@ -333,7 +333,8 @@ def begin_prompt(
     declared = tuple(observer.tools.values())
     seconds = _seconds_left(deadline)
     ends_at = None if seconds is None else clock.monotonic() + seconds
-    begun = build_evaluation_begun(id_, specs, delivery, seconds, observer.tools, question)
+    here = context.settings.host_name
+    begun = build_evaluation_begun(id_, specs, delivery, seconds, observer.tools, question, here)
     context.publisher.publish(begun)
 
     def begin_agent(agent: str) -> Prompt:

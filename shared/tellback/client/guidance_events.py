@@ -33,6 +33,7 @@ from tellback.contracts.limits import (
     MAX_CHANGE_NAME_CHARS,
     MAX_FILE_CHARS,
     MAX_KIND_CHARS,
+    MAX_NAME_CHARS,
     MAX_QUESTION_BYTES,
     MAX_STATUS_CHARS,
 )
@@ -75,6 +76,7 @@ def build_evaluation_begun(  # noqa: PLR0917 - as many as the event has
     deadline_in: float | None,
     tools: Mapping[str, Tool],
     question: str | None,
+    host: str,
 ) -> EvaluationBegun:
     """Return the event that begins an evaluation.
 
@@ -95,6 +97,7 @@ def build_evaluation_begun(  # noqa: PLR0917 - as many as the event has
         tools=names,
         effects=announced_effects(tools, names) or msgspec.UNSET,
         question=None if question is None else truncate_text(wire_text(question), MAX_QUESTION_BYTES),
+        host=wire_text(host)[:MAX_NAME_CHARS],
     )
     try:
         decode(encode(begun), begun.family)

@@ -156,7 +156,8 @@ class EvaluationBegun(Message, frozen=True, kw_only=True):
 
     `deadline_in` is in seconds from the arrival of the entry, so the host's clock does not matter. `effects` has a
     letter for each of `tools`, in their order, as far as a host declares what they do: `r` reads, `w` writes, `-`
-    unknown. It is left out where nothing is declared, so that earlier workers still read the message.
+    unknown. It is left out where nothing is declared, so that earlier workers still read the message. `host` is where
+    the agent runs, for listings of sessions.
     """
 
     family: ClassVar[Family] = Family.EVENTS
@@ -170,6 +171,7 @@ class EvaluationBegun(Message, frozen=True, kw_only=True):
     tools: list[ToolName] = []
     question: str | None = None
     effects: ToolEffects | msgspec.UnsetType = msgspec.UNSET
+    host: Name | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         """Limit the size of the configuration, which the evaluation's state carries."""

@@ -10,6 +10,7 @@ from tellback.doctor.infrastructure import DoctorFinding, note, ok, wrong
 from tellback.errors import Unavailable
 from tellback.names import SWEEPS_QUEUE, Family
 from tellback.settings import Settings
+from tellback.state.backlog import read_backlog
 from tellback.state.database import Database, NotPermitted
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.gauges import TurnStats
@@ -37,19 +38,17 @@ def _check_family(
     database: Database, layout: Layout, settings: Settings, family: Family, *, served: bool
 ) -> DoctorFinding:
     check, streams = f"intake {family}", [stream_of(shard, family) for shard in layout.all]
-    lengths: list[int] = database.pipeline([("XLEN", stream) for stream in streams])
-    oldest = database.pipeline([("XRANGE", stream, "-", "+", "COUNT", 1) for stream in streams])
-    since = min((int(entry[0][0].partition(b"-")[0]) for entry in oldest if entry), default=None)
-    if since is None:
+    waiting = read_backlog(database, layout, family)
+    if waiting.since is None:
         return ok(check, "empty") if served else note(check, "no worker reads it", _start_command(family))
-    age = (database.now_ms() - since) / 1000
+    age = waiting.age(database.now_ms())
     sizes = [size or 0 for size in database.pipeline([("MEMORY", "USAGE", one, "SAMPLES", 0) for one in streams])]
-    found = f"{sum(lengths)} events waiting, the oldest for {age:.1f} s"
-    found += f"; longest stream {max(lengths)}, largest {max(sizes)} bytes, total {sum(sizes)} bytes"
+    found = f"{waiting.events} events waiting, the oldest for {age:.1f} s"
+    found += f"; longest stream {waiting.longest}, largest {max(sizes)} bytes, total {sum(sizes)} bytes"
     if not served:
         return wrong(check, f"{found}; no worker reads it", _start_command(family))
     for name, reached in (
-        ("intake_max", max(lengths) >= settings.intake_max),
+        ("intake_max", waiting.longest >= settings.intake_max),
         ("intake_max_bytes", max(sizes) * layout.shards >= settings.intake_max_bytes),
     ):
         if reached:

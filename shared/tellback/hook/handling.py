@@ -132,7 +132,7 @@ def _write_answer(answer: dict[str, Any]) -> None:
 
 def _evaluation_begun(options: HookOptions, event: HookEvent, prompt: str) -> bytes:
     config: HookConfig = read_config(options.config)
-    begun: dict[str, Any] = config.evaluation_begun(event.session, event.evaluation, prompt)
+    begun: dict[str, Any] = config.evaluation_begun(event.session, event.evaluation, prompt, options.host)
     return encode_json(begun)
 
 

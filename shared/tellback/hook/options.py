@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from tellback.connection_file import find_running_in
-from tellback.contracts.limits import SCHEMA_VERSION
+from tellback.contracts.limits import MAX_NAME_CHARS, SCHEMA_VERSION
 from tellback.errors import ConfigurationError
 from tellback.names import check_team
 
@@ -69,6 +69,7 @@ class HookOptions(NamedTuple):
     config: str
     redaction_rules: str
     policy: str = ""
+    host: str = ""
 
 
 def read_options(arguments: Sequence[str], environ: Mapping[str, str]) -> HookOptions:
@@ -101,6 +102,7 @@ def read_options(arguments: Sequence[str], environ: Mapping[str, str]) -> HookOp
         config=text("hook_config"),
         redaction_rules=text("redaction_rules"),
         policy=text("hook_policy"),
+        host=text("host") or os.uname().nodename,
     )
 
 
@@ -204,9 +206,9 @@ class HookConfig(NamedTuple):
         """The question in the file; "" if it has none."""
         return str(self.begun.get("question") or "")
 
-    def evaluation_begun(self, session: str, evaluation: str, prompt: str) -> dict[str, Any]:
+    def evaluation_begun(self, session: str, evaluation: str, prompt: str, host: str) -> dict[str, Any]:
         """Return the event that begins an agent's evaluation; its id is the same in every process: it counts once."""
-        where = {"session": session, "evaluation": evaluation, "prompt": prompt}
+        where = {"session": session, "evaluation": evaluation, "prompt": prompt, "host": host[:MAX_NAME_CHARS]}
         return {"type": "EvaluationBegun", "v": SCHEMA_VERSION, "event_id": "hook-begun", **where, **self.begun}
 
 

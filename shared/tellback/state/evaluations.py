@@ -44,6 +44,7 @@ from tellback.state.readable import readable
 from tellback.state.script_calls import Arg, ScriptCall
 from tellback.state.scripts import common
 from tellback.state.scripts import guidance as scripts
+from tellback.state.sessions import newest_fields
 from tellback.state.steady import onward_now
 
 _MAILBOX_CAP: Final = FAMILIES["mailbox"].cap or 0
@@ -63,6 +64,8 @@ class _Keys(NamedTuple):
     mailbox: str
     hist: str
     due: str
+    sessions: str
+    activity: str
 
 
 @lru_cache(maxsize=4096)
@@ -70,7 +73,8 @@ def _keys(shard: Shard, id_: EvaluationId) -> _Keys:
     """Return an evaluation's keys, cached: quoting its names for each batch costs more than applying an event."""
     names = ("eval", "seen", "seen-old", "mailbox")
     evaluation, seen, seen_old, mailbox = (shard.key(name, *id_) for name in names)
-    return _Keys(evaluation, seen, seen_old, mailbox, shard.key("hist", id_.session), shard.key("timers"))
+    hist, activity = (shard.key(name, id_.session) for name in ("hist", "activity"))
+    return _Keys(evaluation, seen, seen_old, mailbox, hist, shard.key("timers"), shard.key("sessions"), activity)
 
 
 def timer_member(shard: Shard, id_: EvaluationId) -> str:
@@ -228,6 +232,8 @@ class Evaluations:
             hist=keys.hist,
             timers=keys.due,
             guidestats=bucket(self._shard, change.entries[-1].at_ms),
+            sessions=keys.sessions,
+            activity=keys.activity,
             version=loaded.version,
             new_version=committed_as.version,
             state=written,
@@ -235,12 +241,16 @@ class Evaluations:
             check_seen=not loaded.checked_seen,
             timer=timer,
             next_timer=next_timer,
+            session_name=change.id.session,
+            at=change.entries[-1].at_ms,
+            new_calls=max(0, state.calls - loaded.stored_calls),
             outdated=_encode(sorted(effects.outdated)) if effects.outdated else b"",
             newest_calls=calls,
             event_ids=change.new_ids,
             feedback=[_encode(item) for item in effects.feedback[-_MAILBOX_CAP:]],
             counts=_flatten(effects.tallies),
             lines=effects.history[-_HISTORY_CAP:],
+            newest=newest_fields([entry.message for entry in change.entries]),
         )
         return call, committed_as, state_size(written, state)
 
@@ -253,6 +263,7 @@ class Evaluations:
             hist=keys.hist,
             timers=keys.due,
             guidestats=bucket(self._shard, evaluation.at_ms),
+            activity=keys.activity,
             version=evaluation.loaded.version,
             new_version=new_version(),
             generation=evaluation.loaded.generation,

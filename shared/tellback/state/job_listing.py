@@ -18,6 +18,7 @@ from tellback.state.readable import readable
 JobState = Literal["running", "queued", "submitted"]
 
 _FIELDS: Final = ("spec", "state", "since", "attempt", "host", "worker")
+MAX_RUNNING: Final = 1_000  # of a shard in `running`; one runs on each process of a worker
 _RANK: Final = ("running", "queued", "submitted")
 
 
@@ -55,6 +56,11 @@ class JobListing:
                     found[job.command_id] = job
         return sorted(found.values(), key=lambda job: (_RANK.index(job.state), job.since or 0))
 
+    def running(self) -> list[ListedJob]:
+        """Return the running commands of the team, the longest running first; at most 1,000 of each shard."""
+        jobs = [job for shard in self._layout.all for job in self._jobs(shard, self._running(shard, MAX_RUNNING))]
+        return sorted((job for job in jobs if job.state == "running"), key=lambda job: job.since or 0)
+
     def find(self, command_id: str) -> ListedJob:
         """Return one unfinished command.
 
@@ -73,11 +79,16 @@ class JobListing:
             yield _listed(submitted, "submitted", {"since": int(entry.partition("-")[0])})
 
     def _applied(self, shard: Shard) -> Iterator[ListedJob]:
-        running = [id_.decode() for id_ in self._db.command("ZRANGE", shard.key("running"), 0, -1)]
         pools = [pool.decode() for pool in self._db.command("ZRANGE", shard.key("pools"), 0, -1)]
         queues = self._db.pipeline([("ZRANGE", shard.key("jobs", pool), 0, -1) for pool in pools])
         queued = [member.decode().partition(":")[2] for queue in queues for member in queue]
-        ids = [*queued, *running]
+        yield from self._jobs(shard, [*queued, *self._running(shard)])
+
+    def _running(self, shard: Shard, limit: int = 0) -> list[str]:
+        found = self._db.command("ZRANGE", shard.key("running"), 0, limit - 1)
+        return [id_.decode() for id_ in found]
+
+    def _jobs(self, shard: Shard, ids: list[str]) -> Iterator[ListedJob]:
         jobs = self._db.pipeline([("HMGET", shard.key("job", id_), *_FIELDS) for id_ in ids])
         # Without a spec it has ended meanwhile.
         yield from readable("command", (job for job in jobs if job[0] is not None), _job)

@@ -63,6 +63,8 @@ def enqueueing(
         **queue_keys(shard, pool),
         **record_keys(shard, submitted),
         job=shard.key("job", submitted.command_id),
+        sessions=shard.key("sessions"),
+        activity=shard.key("activity", submitted.session),
         command_id=submitted.command_id,
         session=submitted.session,
         pool=pool,

@@ -58,6 +58,8 @@ FAMILIES: Final = {
         KeyFamily("audit", "audit", "list", 90 * DAY, 10_000, "manual actions on one shard: the newest 10,000"),
         KeyFamily("op", "decisions", "string", 10 * MINUTE, None, "one reply for each operation id"),
         KeyFamily("hist", "history", "list", 7 * DAY, 1_000, "the newest 1,000 entries of a session"),
+        KeyFamily("sessions", "sessions", "zset", 7 * DAY, 10_000, "sessions by last activity; the longest idle goes"),
+        KeyFamily("activity", "sessions", "hash", 7 * DAY, 8, "one session: host, newest call, counts"),
         KeyFamily("eval", "guidance", "hash", 7 * DAY, 40, "one evaluation's state, its newest 32 calls beside it"),
         KeyFamily("seen", "guidance", "set", 7 * DAY, 50_500, "event ids, two generations of 50,000"),
         KeyFamily("seen-old", "guidance", "set", 7 * DAY, 50_500, "the generation before"),

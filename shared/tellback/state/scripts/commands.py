@@ -43,13 +43,14 @@ _enqueue_job = Script("commands/enqueue_job")
 def enqueue_job(
     *,
     intake: str, lease: str, job: str, jobs: str, joborder: str, pools: str, records: str, recorded: str, done: str,
-    hist: str, cmdstats: str, fence: int, entries: str | bytes, command_id: str, session: str, pool: str, priority: int,
-    spec: str | bytes, refused: str | bytes, refused_history: str | bytes, cancelled: str | bytes,
-    cancelled_history: str | bytes, on_lost: str, queue_max: int,
+    hist: str, cmdstats: str, sessions: str, activity: str, fence: int, entries: str | bytes, command_id: str,
+    session: str, pool: str, priority: int, spec: str | bytes, refused: str | bytes, refused_history: str | bytes,
+    cancelled: str | bytes, cancelled_history: str | bytes, on_lost: str, queue_max: int,
 ) -> ScriptCall:
     """Apply CommandSubmitted: queue the command, or store its record at once if it cannot run or was cancelled."""
     keys: list[str] = [
-        intake, lease, job, jobs, joborder, pools, records, recorded, done, hist, cmdstats, clock_key(intake),
+        intake, lease, job, jobs, joborder, pools, records, recorded, done, hist, cmdstats, sessions, activity,
+        clock_key(intake),
     ]
     args: list[Arg] = [
         fence, entries, command_id, session, pool, priority, spec, refused, refused_history, cancelled,

@@ -2,7 +2,7 @@
 -- Apply CommandSubmitted: queue the command, or store its record at once if it cannot run or was cancelled. Atomic:
 -- the entry leaves the intake exactly when the command is queued or has its record. If the queue is full, nothing
 -- changes: the caller refuses the command in a second call, so that no other call carries one more record.
--- keys: intake, lease, job, jobs, joborder, pools, records, recorded, done, hist, cmdstats, clock
+-- keys: intake, lease, job, jobs, joborder, pools, records, recorded, done, hist, cmdstats, sessions, activity, clock
 -- args:
 --   fence int
 --   entries text: JSON array of the ids that leave the stream
@@ -20,6 +20,7 @@
 -- returns: 'ok' | 'full' | 'fenced'.
 -- @include intake
 -- @include jobs
+-- @include sessions
 if fenced() then
   return 'fenced'
 end
@@ -31,6 +32,7 @@ if arg_refused == '' and redis.call('ZCARD', keys.jobs) >= tonumber(arg_queue_ma
   return 'full'
 end
 ack()
+note_activity(key_sessions, key_activity, arg_session, now_ms(), 0, 0)
 local state = redis.call('HGET', keys.job, 'state')
 if state == 'cancelled' then -- a tombstone: the cancellation was applied before the submission
   store_record(keys, arg_cancelled, arg_cancelled_history, 'cancelled')

@@ -2,7 +2,7 @@
 -- Commit the effects of a batch of events on one evaluation: its state, the ids it has seen, the feedback it earned,
 -- the history lines and the counters. Atomic with the acknowledgement: whichever process dies, an event counts once
 -- and its feedback is sent once. The version stops two consumers from building on the same state.
--- keys: intake, lease, evaluation, seen, seen_old, mailbox, hist, timers, guidestats
+-- keys: intake, lease, evaluation, seen, seen_old, mailbox, hist, timers, guidestats, sessions, activity
 -- args:
 --   fence int
 --   entries text: JSON array of the ids that leave the stream
@@ -13,18 +13,23 @@
 --   check_seen flag: true if nobody has checked yet whether the event ids were seen
 --   timer str: the member of timers
 --   next_timer str: see lib/evaluation
+--   session_name str
+--   at int: when the newest event came
+--   new_calls int: tool calls of this batch
 --   outdated text: slots whose waiting feedback is outdated (JSON array), or ''
 --   *newest_calls text: field and value of each newest call, in turn
 --   *event_ids str
 --   *feedback text: JSON
 --   *counts arg: counter and increment, in turn
 --   *lines text: of the history, JSON
+--   *newest arg: field and value of what is newest in the session, in turn
 -- returns: 'ok' | 'fenced' | 'stale': the version has changed, or an unchecked id was seen before; load again.
 -- @include intake
 -- @include history
 -- @include seen
 -- @include tally
 -- @include evaluation
+-- @include sessions
 if fenced() then
   return 'fenced'
 end
@@ -53,4 +58,5 @@ if #args_feedback > 0 then
 end
 tally_given(key_guidestats, args_counts)
 append_history(key_hist, unpack(args_lines))
+note_activity(key_sessions, key_activity, arg_session_name, arg_at, arg_new_calls, #args_feedback, unpack(args_newest))
 return 'ok'

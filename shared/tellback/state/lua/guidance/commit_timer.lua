@@ -2,7 +2,7 @@
 -- Commit the effects of a timer on one evaluation. Several workers may evaluate the same timer; atomic with the check
 -- of the version, which lets only one of them commit. The mailbox's generation proves that nobody has taken the
 -- waiting feedback since it was loaded.
--- keys: evaluation, mailbox, hist, timers, guidestats
+-- keys: evaluation, mailbox, hist, timers, guidestats, activity
 -- args:
 --   version text: that was loaded
 --   new_version text
@@ -19,6 +19,7 @@
 -- @include history
 -- @include tally
 -- @include evaluation
+-- constants: ACTIVITY_LIFETIME
 local loaded = redis.call('HMGET', key_evaluation, 'version', 'takes')
 if loaded[1] ~= arg_version or (loaded[2] or '0') ~= arg_generation then
   return 'stale'
@@ -36,4 +37,8 @@ if #args_feedback > 0 then
 end
 tally_given(key_guidestats, args_counts)
 append_history(key_hist, unpack(args_lines))
+if #args_feedback > 0 then -- a nudge, and no activity: the agent did nothing
+  redis.call('HINCRBY', key_activity, 'nudges', #args_feedback)
+  redis.call('PEXPIRE', key_activity, ACTIVITY_LIFETIME)
+end
 return 'ok'

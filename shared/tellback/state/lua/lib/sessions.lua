@@ -1,0 +1,16 @@
+-- The sessions of a shard by their last activity, the newest 10,000, and of each what listings say.
+-- constants: SESSIONS_LIFETIME, ACTIVITY_LIFETIME
+local SESSIONS = 10000
+
+-- `at` is the time of the newest event, `calls` and `nudges` are added, the rest are field and value of what is newest.
+local function note_activity(sessions, activity, name, at, calls, nudges, ...)
+  redis.call('ZADD', sessions, 'GT', at, name)
+  redis.call('ZREMRANGEBYRANK', sessions, 0, -(SESSIONS + 1))
+  redis.call('PEXPIRE', sessions, SESSIONS_LIFETIME)
+  redis.call('HINCRBY', activity, 'calls', calls)
+  redis.call('HINCRBY', activity, 'nudges', nudges)
+  if select('#', ...) > 0 then
+    redis.call('HSET', activity, ...)
+  end
+  redis.call('PEXPIRE', activity, ACTIVITY_LIFETIME)
+end

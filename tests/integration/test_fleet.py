@@ -1,0 +1,169 @@
+"""The fleet at a glance: `tellback sessions` and `tellback team`, on a real Redis."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from tellback import FeedbackProviderConfig, FeedbackTrigger, Settings, StaticFeedback, Tellback, connect
+from tellback.cli.app import app
+from tellback.client.fleet import active_sessions, team_status
+from tellback.names import Family
+from tellback.state.database import Database
+from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.keys import FAMILIES, stream_of
+from tests.support.jobs import Queue
+from tests.support.turns import opened
+
+
+def tool(settings: Settings, *arguments: str) -> str:
+    done = CliRunner().invoke(app, [*arguments, "--redis-url", settings.redis_url], env={"COLUMNS": "250"})
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def rows(settings: Settings, *arguments: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in tool(settings, *arguments, "--json").splitlines()]
+
+
+def reminder(every: int) -> FeedbackProviderConfig:
+    return FeedbackProviderConfig(StaticFeedback("Mind the goal."), FeedbackTrigger(every_n_calls=every))
+
+
+def test_a_session_shows_its_host_last_call_open_turn_command_and_nudges(
+    tb: Tellback, settings: Settings, consume: Callable[[], None], jobs: Jobs, queue: Queue
+) -> None:
+    """One line for what an operator asks first."""
+    session = next(f"s{n}" for n in range(99) if tb.context.layout.of(f"s{n}").index == 0)
+    with connect(settings=msgspec.structs.replace(settings, host="alpha")) as host:
+        prompt = host.prompt(session, "p", evaluation="e", feedback_providers=[reminder(2)])
+        for status in ("success", "success", "error", "success", "error"):
+            prompt.tool_invoked("Bash", params={"command": "ls"}, status=status)
+        host.flush()
+    consume()
+    turn = opened(tb, session=session)
+    queue.put(session, "build", argv=["make", "-j4"])
+    assert jobs.lease(JobClaimant("*", seconds=60, worker="w@beta", host="beta")) is not None
+    (row,) = rows(settings, "sessions")
+    assert (row["session"], row["host"], row["tool"], row["status"]) == (session, "alpha", "Bash", "error")
+    assert (row["calls"], row["nudges"]) == (5, 2)
+    assert (row["turn"], row["command_id"], row["command"], row["command_host"]) == (
+        turn.id, "build", ["make", "-j4"], "beta",
+    )  # fmt: skip
+    table = tool(settings, "sessions")
+    for text in (session, "alpha", "Bash: error", turn.id, "make -j4"):
+        assert text in table
+
+
+def test_events_that_come_again_count_once(
+    tb: Tellback, settings: Settings, consume: Callable[[], None], database: Database
+) -> None:
+    """The counts are written with the commit: an event that was seen before adds nothing."""
+    prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[reminder(1)])
+    prompt.tool_invoked("Bash")
+    tb.flush()
+    stream = stream_of(tb.context.layout.of("s"), Family.EVENTS)
+    ((_, fields), *_) = reversed(database.command("XRANGE", stream, "-", "+"))
+    consume()
+    database.command("XADD", stream, "*", *fields)
+    consume()
+    (row,) = rows(settings, "sessions")
+    assert (row["calls"], row["nudges"]) == (1, 1)
+
+
+def test_only_active_sessions_are_listed_newest_first_and_no_more_than_asked(
+    tb: Tellback, settings: Settings, consume: Callable[[], None], database: Database
+) -> None:
+    """One that has been idle for long is listed again while a turn of it is open."""
+    for name in ("old", "first", "second", "third"):
+        tb.prompt(name, "p").tool_invoked("Bash")
+        tb.flush()
+        consume()
+        database.command("SET", "elsewhere", "1")
+    shard = tb.context.layout.of("old")
+    database.command("ZADD", shard.key("sessions"), database.now_ms() - 3_600_000, "old")
+    assert [row["session"] for row in rows(settings, "sessions")] == ["third", "second", "first"]
+    assert [row["session"] for row in rows(settings, "sessions", "--limit", "2")] == ["third", "second"]
+    assert len(rows(settings, "sessions", "--within", "7200")) == 4
+    opened(tb, session="old")
+    old = next(row for row in rows(settings, "sessions") if row["session"] == "old")
+    assert (old["tool"], old["turn"] is not None) == ("Bash", True)
+    database.command("DEL", "elsewhere")
+
+
+def test_the_index_has_a_cap(tb: Tellback, consume: Callable[[], None], database: Database) -> None:
+    """The session that has been idle for longest leaves it."""
+    shard = tb.context.layout.of("new")
+    cap = FAMILIES["sessions"].cap or 0
+    flat = [part for n in range(cap) for part in (n + 1, f"idle-{n}")]
+    database.command("ZADD", shard.key("sessions"), *flat)
+    tb.prompt("new", "p").tool_invoked("Bash")
+    tb.flush()
+    consume()
+    assert database.command("ZCARD", shard.key("sessions")) == cap
+    assert database.command("ZSCORE", shard.key("sessions"), "idle-0") is None
+
+
+def test_a_listing_costs_the_same_however_many_sessions_there_are(
+    tb: Tellback, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Round trips do not grow, no command walks the keys, and no reply is longer than what is asked for."""
+    sent: list[str] = []
+    pipeline = Database.pipeline
+
+    def counted(self: Database, commands: Any, **options: Any) -> Any:
+        sent.extend(str(command[0]) for command in commands)
+        return pipeline(self, commands, **options)
+
+    shard = tb.context.layout.shard(0)
+    now = database.now_ms()
+    costs: list[list[str]] = []
+    for most in (200, 5_000):
+        database.command("ZADD", shard.key("sessions"), *[p for n in range(most) for p in (now, f"s-{n}")])
+        database.command("PEXPIRE", shard.key("sessions"), 60_000)
+        monkeypatch.setattr(Database, "pipeline", counted)
+        sent.clear()
+        assert len(active_sessions(tb.context, limit=50)) == 50
+        team_status(tb.context)
+        monkeypatch.undo()
+        costs.append(list(sent))
+    assert len(costs[0]) == len(costs[1])
+    assert not {"SCAN", "KEYS", "LRANGE", "SMEMBERS"} & {*costs[1]}
+
+
+def test_a_team_in_a_few_lines(
+    tb: Tellback, settings: Settings, consume: Callable[[], None], jobs: Jobs, queue: Queue, database: Database
+) -> None:
+    """Backlog, lag, open turns, dead letters, commands, sessions and the share of memory."""
+    tb.prompt("s", "p").tool_invoked("Bash")
+    tb.flush()
+    consume()
+    opened(tb)
+    for name in ("runs", "waits"):
+        queue.put("c", name)
+    assert jobs.lease(JobClaimant("*", seconds=60, worker="w@beta", host="beta")) is not None
+    tb.prompt("later", "p").tool_invoked("Bash", params={"x": "y" * 50_000})
+    tb.flush()
+    (found,) = rows(settings, "team")
+    assert (found["team"], found["workers"], found["turns_open"], found["dead_letters"]) == ("default", 0, 1, 0)
+    assert (found["commands_running"], found["commands_queued"], found["sessions"]) == (1, 1, 2)
+    assert found["waiting"]["events"] == 2
+    assert found["waited"]["events"] >= 0
+    assert found["memory"] > 10_000
+    assert found["memory_share"] is None, "this Redis has no limit"
+    text = tool(settings, "team")
+    assert "1 running, 1 queued" in text
+    assert "Redis has no limit" in text
+    database.command("CONFIG", "SET", "maxmemory", "100mb")
+    try:
+        share = team_status(tb.context).memory_share
+        assert share is not None
+        assert 0 < share < 1
+        assert "% of Redis' limit of 100 MiB" in tool(settings, "team")
+    finally:
+        database.command("CONFIG", "SET", "maxmemory", "0")
