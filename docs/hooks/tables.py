@@ -15,6 +15,8 @@ from mkdocs.structure.files import File, Files
 
 from tellback import _EXPORTS
 from tellback.access.actions import ACTIONS, KINDS
+from tellback.alerts.settings import PREFIX as ALERT_PREFIX
+from tellback.alerts.settings import AlertSettings
 from tellback.contracts import limits as wire
 from tellback.contracts.codec import MESSAGES, schema_of
 from tellback.contracts.commands import CommandRecord
@@ -61,12 +63,22 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def settings() -> str:
     """A row for each setting."""
+    return _settings_of(Settings, PREFIX)
+
+
+def alert_settings() -> str:
+    """A row for each setting of alerts."""
+    return _settings_of(AlertSettings, ALERT_PREFIX)
+
+
+def _settings_of(settings_class: type[msgspec.Struct], prefix: str) -> str:
     rows: list[Sequence[str]] = []
-    for name, schema in msgspec.json.schema(Settings)["$defs"]["Settings"]["properties"].items():
+    schemas = msgspec.json.schema(settings_class)["$defs"][settings_class.__name__]["properties"]
+    for name, schema in schemas.items():
         default = schema["default"]
         bounds = _bounds(schema)
         meaning = f"{schema['description']}{f' ({bounds})' if bounds else ''}"
-        rows.append((f"`{PREFIX}{name.upper()}`", "empty" if default == "" else f"`{default}`", meaning))
+        rows.append((f"`{prefix}{name.upper()}`", "empty" if default == "" else f"`{default}`", meaning))
     return _table(("variable", "default", "meaning"), rows)
 
 
@@ -236,6 +248,7 @@ def access() -> str:
 MAKERS: Final = {
     "access": access,
     "settings": settings,
+    "alert_settings": alert_settings,
     "keys": keys,
     "limits": limits,
     "messages": messages,

@@ -17,6 +17,7 @@ from tellback.cli.metrics_collector import DELIVERY_EVENTS, TURN_EVENTS, render_
 from tests.support.turns import HELLO, delivered_now, opened
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "ops" / "prometheus"
+RUNBOOKS: Final = FOLDER.parents[1] / "docs" / "operations" / "runbooks"
 NAME: Final = re.compile(r"\btellback_\w+")
 SELECTOR: Final = re.compile(r"\b(tellback_\w+)\{(\w+)=~?\"([^\"]*)\"\}")
 
@@ -63,7 +64,12 @@ def test_there_is_an_alert_for_each_way_to_be_silent() -> None:
 def test_an_alert_is_whole(alert: str) -> None:
     rule = rules()[alert]
     assert rule["labels"]["severity"] in {"critical", "warning"}
-    assert rule["annotations"].keys() == {"summary", "action"}
+    assert rule["annotations"].keys() == {"summary", "action", "runbook_url"}
+    name = re.fullmatch(
+        r"\{\{ \$externalLabels\.docs \}\}/operations/runbooks/([a-z-]+)/", rule["annotations"]["runbook_url"]
+    )
+    assert name is not None
+    assert f"`{alert}`" in (RUNBOOKS / f"{name[1]}.md").read_text("utf-8"), "the page names the alert"
     assert rule["expr"].count("(") == rule["expr"].count(")")
     assert re.fullmatch(r"\d+[sm]", rule.get("for", "1m"))
 

@@ -18,6 +18,7 @@ import typer.core
 
 from tellback.cli import (
     acl,
+    alerts,
     banks,
     calibrate,
     commands,
@@ -87,6 +88,7 @@ _COMMANDS = (
     records.register,
     steering.register,
     fleet.register,
+    alerts.register,
     watch.register,
     offline.register,
     hook.register,

@@ -56,6 +56,8 @@ FAMILIES: Final = {
             "10,000 entries (trimmed to a whole node), 64 MiB or 30 days",
         ),
         KeyFamily("audit", "audit", "list", 90 * DAY, 10_000, "manual actions on one shard: the newest 10,000"),
+        KeyFamily("alerts", "alerts", "hash", 30 * DAY, 100, "alerts that a receiver was told of, since when"),
+        KeyFamily("alerting", "alerts", "string", HOUR, None, "the process that tells a receiver"),
         KeyFamily("op", "decisions", "string", 10 * MINUTE, None, "one reply for each operation id"),
         KeyFamily("hist", "history", "list", 7 * DAY, 1_000, "the newest 1,000 entries of a session"),
         KeyFamily("sessions", "sessions", "zset", 7 * DAY, 10_000, "sessions by last activity; the longest idle goes"),

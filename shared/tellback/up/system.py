@@ -188,13 +188,15 @@ class SystemPlan:
     workers: dict[str, ChildProgram]
     beat: ChildProgram
     flower: ChildProgram | None
+    alerts: ChildProgram | None
     flower_url: str | None
 
     @property
     def after_redis(self) -> list[ChildProgram]:
         """The programs that need Redis, in starting order: beat last, so that its first message finds workers."""
         flower = [] if self.flower is None else [self.flower]
-        return [*self.workers.values(), *flower, self.beat]
+        alerts = [] if self.alerts is None else [self.alerts]
+        return [*self.workers.values(), *flower, *alerts, self.beat]
 
 
 def plan_system(options: UpOptions) -> SystemPlan:
@@ -225,6 +227,7 @@ def plan_system(options: UpOptions) -> SystemPlan:
         workers=_worker_programs(settings, data_dir, environ, options.workers),
         beat=_celery_program("beat", beat(str(data_dir.beat / "schedule")), data_dir, environ),
         flower=flower,
+        alerts=_alerts_program(data_dir, environ),
         flower_url=flower_url,
     )
 
@@ -307,6 +310,14 @@ def _flower_program(data_dir: DataDir, environ: dict[str, str], port: int) -> tu
     secret = environ | {"FLOWER_BASIC_AUTH": f"{FLOWER_USER}:{password}"}
     program = _celery_program("flower", flower(LOOPBACK, port), data_dir, secret, cwd=data_dir.path)
     return program, f"http://{FLOWER_USER}:{password}@{LOOPBACK}:{port}/"
+
+
+def _alerts_program(data_dir: DataDir, environ: dict[str, str]) -> ChildProgram | None:
+    """Return the program that sends alerts, or None if there is nobody to send them to."""
+    if not any(environ.get(f"{PREFIX}ALERT_{receiver}") for receiver in ("WEBHOOK", "SLACK")):
+        return None
+    argv = [sys.executable, "-P", "-c", "from tellback.cli.app import main; main()", "alerts", "--send"]
+    return ChildProgram(name="alerts", argv=argv, log=data_dir.logs / "alerts.log", environ=environ)
 
 
 def _celery_program(

@@ -33,6 +33,19 @@ def drop_not_running(
     return _drop_not_running.call(keys, args)
 
 
+_hold_lease = Script("common/hold_lease")
+
+
+def hold_lease(
+    *,
+    lease: str, token: str, ms: int,
+) -> ScriptCall:
+    """Give this process a lease that is free, or renew its own."""
+    keys: list[str] = [lease]
+    args: list[Arg] = [token, ms]
+    return _hold_lease.call(keys, args)
+
+
 _observe_clock = Script("common/observe_clock")
 
 

@@ -1,0 +1,113 @@
+"""The loop of one receiver: look at a team, compare with what the receiver was told, and tell each change once.
+
+Each receiver has a thread and a memory of its own, so that one that hangs or fails delays no other. A notice is built
+anew for each attempt: after an outage of the receiver it learns what holds then, not what held before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from tellback import clock
+from tellback.alerts.rules import RULES, AlertRule
+from tellback.alerts.settings import AlertSettings
+from tellback.alerts.sinks import AlertNotice, NotDelivered, NoticeState, Sink
+from tellback.backoff import Backoff
+from tellback.client.fleet import TeamStatus
+from tellback.errors import Unavailable
+from tellback.log import get_logger
+from tellback.state.notified_alerts import NotifiedAlerts
+
+BACKOFF: Final = Backoff(first=1.0, longest=300.0)
+LEASE_PERIODS: Final = 3.0  # looks that a process may miss before another takes over
+MAX_RETRY_AFTER: Final = 3_600.0  # seconds; a receiver that asks for more is asked again after an hour
+
+_log = get_logger("tellback.alerts")
+
+
+class AlertWatcher:
+    """Tells one receiver about one team."""
+
+    def __init__(
+        self, sink: Sink, notified: NotifiedAlerts, read: Callable[[], TeamStatus], settings: AlertSettings
+    ) -> None:
+        self._sink = sink
+        self._notified = notified
+        self._read = read
+        self._settings = settings
+        self._well_since: dict[str, float] = {}
+        self._pauses: Iterator[float] = BACKOFF.pauses()
+
+    def run(self, stop: threading.Event) -> None:
+        """Look every period until `stop` is set; after a failure, wait longer each time."""
+        while not stop.wait(self.step()):
+            pass
+        try:
+            self._notified.release()
+        except Unavailable:  # another process takes over when the lease ends
+            return
+
+    def step(self) -> float:
+        """Look once, tell what has changed, and return the seconds to wait before the next look."""
+        try:
+            self._check()
+        except NotDelivered as error:
+            own = next(self._pauses)
+            pause = own if error.retry_after is None else max(own, min(error.retry_after, MAX_RETRY_AFTER))
+            _log.warning("alerts.not_delivered", receiver=self._sink.name, reason=str(error), retry_in=round(pause, 1))
+            return pause
+        except Unavailable as error:
+            _log.warning("alerts.redis_unavailable", receiver=self._sink.name, reason=str(error))
+            return self._settings.period
+        self._pauses = BACKOFF.pauses()
+        return self._settings.period
+
+    def _check(self) -> None:
+        lease = max(LEASE_PERIODS * self._settings.period, 2 * self._settings.timeout)
+        if not self._notified.hold(lease):
+            return
+        status, known = self._read(), self._notified.firing()
+        if known:
+            self._notified.renew()
+        for rule in RULES:
+            summary = rule.summary(status, self._settings)
+            if summary is not None:
+                self._well_since.pop(rule.name, None)
+                if rule.name not in known:
+                    self._send(rule, status, "firing", summary, status.at)
+                    self._notified.note_firing(rule.name, status.at)
+            elif rule.name in known and self._is_well(rule.name):
+                seconds = (status.at - known[rule.name]) / 1000
+                self._send(rule, status, "resolved", f"over, after {seconds:.0f} s", known[rule.name])
+                self._notified.note_resolved(rule.name)
+                self._well_since.pop(rule.name, None)
+            self._notified.hold(lease)  # a receiver may have taken long
+
+    def _send(self, rule: AlertRule, status: TeamStatus, state: NoticeState, summary: str, since: int) -> None:
+        self._sink.send(
+            AlertNotice(
+                key=f"{status.team}:{rule.name}:{since}:{state}",
+                team=status.team,
+                alert=rule.name,
+                state=state,
+                severity=rule.severity,
+                summary=summary,
+                action=rule.action,
+                runbook=self._settings.runbook(rule.name),
+                since=since,
+                at=status.at,
+            )
+        )
+
+    def _is_well(self, alert: str) -> bool:
+        """Check whether the alert's condition has been false long enough: one that flickers is one alert."""
+        since = self._well_since.setdefault(alert, clock.monotonic())
+        return clock.monotonic() - since >= self._settings.resolve_after
+
+
+def firing_now(status: TeamStatus, settings: AlertSettings) -> Mapping[AlertRule, str]:
+    """Return the rules that hold, each with what it says."""
+    found = ((rule, rule.summary(status, settings)) for rule in RULES)
+    return {rule: summary for rule, summary in found if summary is not None}

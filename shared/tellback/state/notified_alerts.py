@@ -1,0 +1,55 @@
+"""The alerts that each receiver was told of: a restart repeats nothing, and of two processes only one tells it."""
+
+from __future__ import annotations
+
+import secrets
+
+from tellback.state.database import Database, small_write
+from tellback.state.keys import Layout, lifetime_ms
+from tellback.state.scripts import common
+
+
+class NotifiedAlerts:
+    """The firing alerts of a team that one receiver knows of, each with its beginning (milliseconds, server time)."""
+
+    def __init__(self, database: Database, layout: Layout, receiver: str) -> None:
+        self._db = database
+        self._key = layout.shard(0).key("alerts", receiver)
+        self._lease = layout.shard(0).key("alerting", receiver)
+        self._token = secrets.token_hex(8)
+
+    def hold(self, seconds: float) -> bool:
+        """Return True if this process may tell the receiver for the next `seconds`, and no other may."""
+        call = common.hold_lease(lease=self._lease, token=self._token, ms=min(round(seconds * 1000), self._longest))
+        return bool(self._db.run(call))
+
+    @property
+    def _longest(self) -> int:
+        return lifetime_ms("alerting")
+
+    def release(self) -> None:
+        """Let another process tell the receiver at once."""
+        if self.hold(1):
+            # race: the lease is ours for a second, and ends by itself if it takes longer
+            self._db.command("DEL", self._lease)
+
+    def firing(self) -> dict[str, int]:
+        """Return the alerts that the receiver was told of and that were not resolved."""
+        flat = self._db.command("HGETALL", self._key)
+        return {name.decode(): int(since) for name, since in zip(flat[::2], flat[1::2], strict=True)}
+
+    def note_firing(self, alert: str, since: int) -> None:
+        """Note that the receiver was told of an alert."""
+        # race: only who holds the lease tells; after a pause beyond it, a change may be told twice
+        renewed = small_write("PEXPIRE", self._key, lifetime_ms("alerts"))
+        self._db.run_all([small_write("HSET", self._key, alert, since), renewed])
+
+    def renew(self) -> None:
+        """Keep what is noted: an alert may last longer than the key lives."""
+        # unconditional: a longer lifetime of the same content
+        self._db.run(small_write("PEXPIRE", self._key, lifetime_ms("alerts")))
+
+    def note_resolved(self, alert: str) -> None:
+        """Note that the receiver was told of the end of an alert."""
+        # race: as `note_firing`
+        self._db.command("HDEL", self._key, alert)

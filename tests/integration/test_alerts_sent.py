@@ -1,0 +1,260 @@
+"""Alerts to a webhook and to Slack: real receivers on real sockets, a real Redis."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from tellback import ConfigurationError, Settings, Tellback
+from tellback.alerts.rules import RULES
+from tellback.alerts.settings import AlertSettings, load_alert_settings
+from tellback.alerts.sinks import AlertNotice, Sink, SlackSink, WebhookSink, slack_text
+from tellback.alerts.watcher import AlertWatcher
+from tellback.cli.app import app
+from tellback.client.fleet import TeamStatus, team_status
+from tellback.state.database import Database
+from tellback.state.notified_alerts import NotifiedAlerts
+from tellback.transports.webhook import SIGNATURE, TIMESTAMP, sign
+from tests.support.commands import TOOL
+from tests.support.http_server import HttpServer, http_server, reply, reset, silent
+from tests.support.turns import overdue
+from tests.support.waiting import wait_until
+
+SECRET: Final = "correct-horse-battery"
+DOCS: Final = "http://127.0.0.1/docs"
+RUNBOOKS: Final = Path(__file__).resolve().parents[2] / "docs" / "operations" / "runbooks"
+
+
+@pytest.fixture
+def server() -> Generator[HttpServer]:
+    with http_server(reply(200, b"ok")) as found:
+        yield found
+
+
+def made(server: HttpServer, **changes: Any) -> AlertSettings:
+    given: dict[str, Any] = {
+        "webhook": f"{server.url}/hook/token-4711",
+        "webhook_secret": SECRET,
+        "slack": f"{server.url}/services/T0/B0/token-4711",
+        "docs_url": DOCS,
+        "resolve_after": 0,
+        "overdue": 0.001,
+        "timeout": 5,
+    }
+    return AlertSettings(**given | changes)
+
+
+def watcher(tb: Tellback, settings: AlertSettings, sink: Sink | None = None) -> AlertWatcher:
+    sink = sink or WebhookSink(settings)
+    known = NotifiedAlerts(tb.context.database, tb.context.layout, sink.name)
+    return AlertWatcher(sink, known, lambda: team_status(tb.context), settings)
+
+
+def late_turn(tb: Tellback) -> None:
+    """A turn that the rule calls overdue."""
+    overdue(tb)
+    wait_until(lambda: team_status(tb.context).sweep_lag > 0.01, "the turn is overdue for long enough")
+
+
+def clear_overdue(database: Database, tb: Tellback) -> None:
+    for shard in tb.context.layout.all:
+        database.command("DEL", shard.key("due"))
+
+
+def test_a_change_is_sent_once_and_its_end_too(tb: Tellback, server: HttpServer, database: Database) -> None:
+    """However often it is looked at, by this process or one that was started anew."""
+    settings = made(server)
+    first = watcher(tb, settings)
+    first.step()
+    assert not server.requests, "all is well"
+    late_turn(tb)
+    for _ in range(3):
+        assert first.step() == settings.period
+    first._notified.release()
+    watcher(tb, settings).step()
+    (sent,) = server.requests
+    assert (sent.json["alert"], sent.json["state"], sent.json["team"]) == ("overdue-turns", "firing", "default")
+    assert "1 turns are overdue" in sent.json["summary"]
+    assert sent.json["runbook"] == f"{DOCS}/operations/runbooks/overdue-turns/"
+    stamp = int(sent.headers[TIMESTAMP])
+    assert sent.headers[SIGNATURE] == sign(sent.body, SECRET, at=stamp)
+    clear_overdue(database, tb)
+    again = watcher(tb, settings)
+    again.step()
+    assert len(server.requests) == 1, "another process tells, for as long as it lives"
+    database.command("DEL", tb.context.layout.shard(0).key("alerting", "webhook"))
+    for _ in range(3):
+        again.step()
+    assert [one.json["state"] for one in server.requests] == ["firing", "resolved"]
+    assert server.requests[1].json["since"] == sent.json["since"]
+    late_turn(tb)
+    again.step()
+    assert [one.json["state"] for one in server.requests] == ["firing", "resolved", "firing"]
+    assert server.requests[2].headers["Idempotency-Key"] != sent.headers["Idempotency-Key"]
+
+
+def test_each_rule_fires_and_links_to_its_runbook(tb: Tellback, server: HttpServer) -> None:
+    """Overdue turns, dead letters, lag, and a team above its share; each in Slack too."""
+    settings = made(server)
+    well = team_status(tb.context)
+    ill = msgspec.structs.replace(
+        well,
+        turns_overdue=3,
+        sweep_lag=42.0,
+        dead_letters=7,
+        waiting={"events": 900},
+        waited={"events": 61.0},
+        memory=600 << 20,
+        memory_limit=1 << 30,
+    )
+    status = ill
+
+    def read() -> TeamStatus:
+        return status
+
+    for sink in (WebhookSink(settings), SlackSink(settings)):
+        known = NotifiedAlerts(tb.context.database, tb.context.layout, sink.name)
+        AlertWatcher(sink, known, read, settings).step()
+    by_webhook = {one.json["alert"]: one.json for one in server.requests if "hook" in one.path}
+    by_slack = [one.json["text"] for one in server.requests if "services" in one.path]
+    assert by_webhook.keys() == {"overdue-turns", "dead-letters", "intake-lag", "memory-share"}
+    assert "900 of events, the oldest for 61 s" in by_webhook["intake-lag"]["summary"]
+    assert "59% of Redis' memory; its share is 50%" in by_webhook["memory-share"]["summary"]
+    assert len(by_slack) == 4
+    for rule in RULES:
+        assert (RUNBOOKS / f"{rule.name}.md").is_file()
+        assert any(f"<{DOCS}/operations/runbooks/{rule.name}/|Runbook>" in text for text in by_slack)
+
+
+def test_slack_reads_no_markup_in_what_we_write(server: HttpServer) -> None:
+    notice = AlertNotice(
+        key="k", team="t", alert="a", state="firing", severity="warning", summary="<!channel> & <b>", action="",
+        runbook="docs/x.md", since=1, at=2,
+    )  # fmt: skip
+    assert "&lt;!channel&gt; &amp; &lt;b&gt;" in slack_text(notice)
+    assert server.url
+
+
+def test_a_receiver_that_fails_gets_what_holds_later(
+    tb: Tellback, server: HttpServer, database: Database
+) -> None:
+    """Pauses grow; a Retry-After is kept; what was not taken counts as not sent."""
+    settings = made(server)
+    server.then(reply(500), reset, reply(429, Retry_After="77"))
+    one = watcher(tb, settings)
+    late_turn(tb)
+    assert [one.step() for _ in range(3)] == [1.0, 2.0, 77.0]
+    assert one.step() == settings.period
+    assert [each.json["state"] for each in server.requests] == ["firing"] * 4
+    clear_overdue(database, tb)
+    server.then(reply(500))
+    assert one.step() == 1.0, "a success starts the pauses anew"
+    late_turn(tb)
+    one.step()
+    assert len(server.requests) == 5, "while the receiver was away the alert came back: nothing has changed for it"
+
+
+def test_an_alert_that_flickers_is_one_alert(tb: Tellback, server: HttpServer, database: Database) -> None:
+    """It is over when all was well for `resolve_after`."""
+    one = watcher(tb, made(server, resolve_after=3_600))
+    for _ in range(3):
+        late_turn(tb)
+        one.step()
+        clear_overdue(database, tb)
+        one.step()
+    assert [each.json["state"] for each in server.requests] == ["firing"]
+
+
+def test_of_two_processes_one_sends(tb: Tellback, server: HttpServer) -> None:
+    settings = made(server)
+    late_turn(tb)
+    steps = [threading.Thread(target=watcher(tb, settings).step) for _ in range(6)]
+    for step in steps:
+        step.start()
+    for step in steps:
+        step.join(30)
+    assert len(server.requests) == 1
+
+
+def environ(settings: Settings, alerts: AlertSettings) -> dict[str, str]:
+    given = {name: str(getattr(alerts, name)) for name in AlertSettings.__struct_fields__}
+    ours = {f"TELLBACK_ALERT_{name.upper()}": value for name, value in given.items() if value}
+    ours["TELLBACK_ALERT_PERIOD"] = "1"
+    return {**os.environ, **ours, "TELLBACK_REDIS_URL": settings.redis_url}
+
+
+def test_a_receiver_that_hangs_delays_no_other_and_no_secret_is_printed(
+    tb: Tellback, settings: Settings, server: HttpServer
+) -> None:
+    """The real process: Slack hangs, the webhook is sent; then it ends in good order."""
+    late_turn(tb)
+    with http_server(silent) as hanging:
+        alerts = made(server, slack=f"{hanging.url}/services/T0/B0/token-4711", timeout=1)
+        process = subprocess.Popen(
+            [*TOOL, "alerts", "--send"], env=environ(settings, alerts), stderr=subprocess.PIPE, text=True
+        )
+        wait_until(lambda: server.requests, "the webhook is sent")
+        wait_until(lambda: len(hanging.requests) > 1, "Slack is sent again")
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert "alerts.not_delivered" in errors
+    assert "token-4711" not in errors
+    assert SECRET not in errors
+
+
+def test_the_command_line_lists_and_tries(
+    tb: Tellback, settings: Settings, server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 1 while something is wrong, so that a script can ask."""
+    for name, value in environ(settings, made(server)).items():
+        if name.startswith("TELLBACK_ALERT"):
+            monkeypatch.setenv(name, value)
+    runner = CliRunner()
+    fine = runner.invoke(app, ["alerts", "--redis-url", settings.redis_url])
+    assert (fine.exit_code, fine.output) == (0, "Alerts: none\n")
+    late_turn(tb)
+    ill = runner.invoke(app, ["alerts", "--json", "--redis-url", settings.redis_url])
+    assert (ill.exit_code, json.loads(ill.output)["alert"]) == (1, "overdue-turns")
+    assert runner.invoke(app, ["alerts", "--test"]).output == "webhook: delivered\nslack: delivered\n"
+    server.then(reply(404))
+    failed = runner.invoke(app, ["alerts", "--test"])
+    assert (failed.exit_code, "webhook: HTTP 404" in failed.output) == (1, True)
+    monkeypatch.delenv("TELLBACK_ALERT_WEBHOOK")
+    monkeypatch.delenv("TELLBACK_ALERT_SLACK")
+    nobody = runner.invoke(app, ["alerts", "--send", "--redis-url", settings.redis_url])
+    assert (nobody.exit_code, "nobody to tell" in nobody.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"WEBHOOK": "http://elsewhere.example/token-4711", "WEBHOOK_SECRET": SECRET}, "ALERT_WEBHOOK"),
+        ({"WEBHOOK": "https://a.example/token-4711", "WEBHOOK_SECRET": "token-4711"}, "ALERT_WEBHOOK_SECRET"),
+        ({"SLACK": "https://u:token-4711@hooks.example/x"}, "ALERT_SLACK"),
+        ({"PERIOD": "0"}, "ALERT_PERIOD"),
+        ({"MEMORY_SHARE": "2"}, "ALERT_MEMORY_SHARE"),
+    ],
+)
+def test_wrong_settings_are_named_and_not_repeated(given: dict[str, str], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named) as caught:
+        load_alert_settings({f"TELLBACK_ALERT_{name}": value for name, value in given.items()})
+    assert "token-4711" not in str(caught.value)
+
+
+def test_settings_in_a_log_show_no_secret(server: HttpServer, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        logging.getLogger("test").info("%r %s", made(server), made(server))
+    assert "token-4711" not in caplog.text
+    assert SECRET not in caplog.text
