@@ -23,6 +23,7 @@ class Family(StrEnum):
     RECALLS = "recalls"
 
 
+REPLAY_TEAM: Final = "replay"  # what `tellback replay` plays into, unless it is given another
 SWEEPS_QUEUE: Final = "sweeps"
 RECORD_FILE: Final = "feedback_record.jsonl"  # the records, on the host that ran the commands
 

@@ -146,9 +146,7 @@ def test_slack_reads_no_markup_in_what_we_write(server: HttpServer) -> None:
     assert server.url
 
 
-def test_a_receiver_that_fails_gets_what_holds_later(
-    tb: Tellback, server: HttpServer, database: Database
-) -> None:
+def test_a_receiver_that_fails_gets_what_holds_later(tb: Tellback, server: HttpServer, database: Database) -> None:
     """Pauses grow; a Retry-After is kept; what was not taken counts as not sent."""
     settings = made(server)
     server.then(reply(500), reset, reply(429, Retry_After="77"))

@@ -16,15 +16,18 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
-from tellback import Tellback
+from tellback import Tellback, connect
 from tellback.cli.app import app
+from tellback.client.fleet import active_sessions
 from tellback.replay.accounts import GuidanceAnalyzer, ObservedCall
 from tellback.replay.analysis import collect_tools
+from tellback.replay.own_team import KEPT
 from tellback.replay.player import CHANNEL
 from tellback.replay.reading import read_transcripts
 from tellback.replay.run import Replay, ReplayResult
 from tellback.replay.transcript import BadLine, TranscriptCounts
 from tellback.settings import Settings
+from tellback.state.database import Database
 from tests.support.conversations import SOURCES, conversations_of
 from tests.support.redis_server import free_port
 from tests.support.up import command
@@ -78,7 +81,9 @@ def file(tmp_path: Path) -> Callable[[bytes], str]:
 
 
 def invoke(settings: Settings, *arguments: str, stdin: bytes | None = None) -> Result:
-    return CliRunner().invoke(app, ["replay", "--redis-url", settings.redis_url, *arguments], input=stdin)
+    team = [] if {"--team", "--own"} & {*arguments} else ["--team", settings.team]
+    given = [part for part in arguments if part != "--own"]
+    return CliRunner().invoke(app, ["replay", "--redis-url", settings.redis_url, *team, *given], input=stdin)
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -140,14 +145,14 @@ def test_without_workers_the_counts_differ_and_the_exit_code_is_1(
 ) -> None:
     done = invoke(settings, file(lines(transcript(2))))
     assert done.exit_code == 1
-    assert "no worker is running: start `tellback up`" in done.stderr
+    assert "no worker of team default is running: start `tellback up`" in done.stderr
     assert "line 1" in done.stderr
 
 
 def test_an_interrupt_ends_it_with_one_line(tb: Tellback, settings: Settings, file: Callable[[bytes], str]) -> None:
     chat = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}] * 300
     replaying = subprocess.Popen(
-        command("replay", file(lines(*[{"messages": chat}] * 100)), "--json"),
+        command("replay", "--team", "default", file(lines(*[{"messages": chat}] * 100)), "--json"),
         env=environment_of(settings), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     wait_until(lambda: tb.context.database.command("KEYS", "*:turn:*"), "the replay has begun")
@@ -210,7 +215,7 @@ def test_on_a_terminal_progress_is_shown(
     ours, theirs = pty.openpty()
     environment = {**environment_of(settings), "TERM": "xterm"}
     done = subprocess.run(
-        command("replay", file(lines(transcript(2))), "--json"),
+        command("replay", "--team", "default", file(lines(transcript(2))), "--json"),
         env=environment, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=False,
     )  # fmt: skip
     os.close(theirs)
@@ -292,3 +297,53 @@ def test_agents_of_a_replay_have_the_tools_of_the_whole_file(tb: Tellback, start
     )
     (call,) = (entry for entry in tb.history(f"replay-{outcome.run}/line-1") if entry["kind"] == "tool_call")
     assert "wikipedia" in [offer.get("tool") for offer in call["outcome"]["offered"]]
+
+
+def test_a_replay_has_a_team_of_its_own_and_is_undone(
+    tb: Tellback, settings: Settings, start_workers: StartWorkers, file: Callable[[bytes], str], database: Database
+) -> None:
+    """The live team's statistics stay as they were; undoing leaves nothing behind but what workers go on with."""
+    start_workers(queues="events", env={"TELLBACK_TEAMS": "default,replay"})
+    tb.prompt("live", "p").tool_invoked("Bash")
+    tb.flush()
+    name = file(lines(transcript(3)))
+    for _ in range(2):
+        done = invoke(settings, name, "--own")
+        assert done.exit_code == 0, done.output
+        wait_until(lambda: "live" in [row.session for row in active_sessions(tb.context)], "the live call is applied")
+        assert [row.session for row in active_sessions(tb.context)] == ["live"]
+        with connect(settings=msgspec.structs.replace(settings, team="replay")) as own:
+            assert len(active_sessions(own.context)) == 1
+        assert "deleted" in invoke(settings, "--undo", "--own").output
+        left = {key.decode().split(":")[2] for key in database.command("KEYS", "tb:{replay.*")}
+        assert left <= KEPT
+        with connect(settings=msgspec.structs.replace(settings, team="replay")) as own:
+            assert active_sessions(own.context) == []
+    assert [row.session for row in active_sessions(tb.context)] == ["live"]
+
+
+def test_only_a_team_of_replays_is_undone(tb: Tellback, settings: Settings, consume: Callable[[], None]) -> None:
+    """Neither a team that was played into by name nor one whose name a live team has."""
+    tb.prompt("live", "p").tool_invoked("Bash")
+    tb.flush()
+    consume()
+    refused = invoke(settings, "--undo", "--team", "default")
+    assert (refused.exit_code, "cannot be told from the rest" in refused.output) == (2, True)
+    with connect(settings=msgspec.structs.replace(settings, team="replay")) as own:
+        own.open_turn(channel="chat", conversation="c", message_id="m", text="hi")
+    refused = invoke(settings, "-", "--own", stdin=lines(transcript(1)))
+    assert (refused.exit_code, "has data of its own" in refused.output) == (2, True)
+    assert invoke(settings, "--undo", "--own").exit_code == 2
+    assert [row.session for row in active_sessions(tb.context)] == ["live"]
+    assert invoke(settings).exit_code == 2, "neither a file nor --undo"
+
+
+def test_a_replay_whose_events_wait_is_not_undone(
+    settings: Settings, tb: Tellback, file: Callable[[bytes], str]
+) -> None:
+    """What is deleted while events wait would come back. And a replay that nobody serves says so."""
+    assert tb.context.layout
+    done = invoke(settings, file(lines(transcript(1))), "--own", "--timeout", "0.5")
+    assert (done.exit_code, "no worker of team replay" in done.output) == (1, True)
+    waiting = invoke(settings, "--undo", "--own")
+    assert (waiting.exit_code, "still wait" in waiting.output) == (1, True)

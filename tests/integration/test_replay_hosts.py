@@ -187,4 +187,4 @@ def test_killing_is_for_playing_only(settings: Settings, tmp_path: Path) -> None
 
 
 def invoke(settings: Settings, *arguments: str) -> Result:
-    return CliRunner().invoke(app, ["replay", "--redis-url", settings.redis_url, *arguments])
+    return CliRunner().invoke(app, ["replay", "--redis-url", settings.redis_url, "--team", settings.team, *arguments])

@@ -208,7 +208,8 @@ def test_bytes_that_are_no_text_cost_their_own_line(
         "17",
     ]
     assert "bytes; the maximum is 100000" in done.stderr
-    assert run(settings, file).exit_code == 0, "the rest of a long line is no line of its own"
+    again = summary(run(settings, file, "--json"))
+    assert (again["published"], again["rejected"]) == (0, 5), "the rest of a long line is no line of its own"
     assert counted(tb, bench) == 5
 
 
@@ -406,3 +407,41 @@ def test_a_compressed_file_says_what_to_do(settings: Settings, file: Path, datab
     done = run(settings, file)
     assert done.exit_code == 1
     assert f"{file}:1: the file is compressed: unpack it, or use zcat FILE | tellback signal -" in done.stderr
+
+
+def test_mended_lines_are_published_and_nothing_counts_twice(
+    bench: Bench, settings: Settings, tb: Tellback, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person mends some of the rejected lines in place and runs the command again, also after a crash."""
+    monkeypatch.setattr(signal_publishing, "CHUNK", 2)
+    rejects = tmp_path / "rejects"
+    lines = ["\ufeff" + line(fact_id="f1"), "{\n", line(fact_id="f2"), line(confidence=2), "{{\n", line(fact_id="f3")]
+    file.write_text("".join(lines))
+    assert summary(run(settings, file, "--json", "--rejects", str(rejects)))["rejected"] == 3
+    lines[1], lines[3] = line(fact_id="mended one, longer than it was"), line(fact_id="m2")
+    file.write_text("".join(lines))
+    save, saves = FileCursor.save, list[int]()
+
+    def dying(cursor: FileCursor, place: FilePosition) -> None:
+        saves.append(1)
+        if len(saves) == 1:
+            raise KeyboardInterrupt
+        save(cursor, place)
+
+    monkeypatch.setattr(FileCursor, "save", dying)
+    assert run(settings, file, "--rejects", str(rejects)).exit_code == 130
+    again = run(settings, file, "--json", "--rejects", str(rejects))
+    assert (again.exit_code, summary(again)["published"], summary(again)["rejected"]) == (1, 2, 1)
+    assert summary(again)["skipped"] == 3
+    assert [json.loads(raw)["line"] for raw in rejects.read_text().splitlines()] == [5]
+    assert counted(tb, bench) == 5
+    lines[4] = line(fact_id="m3")
+    file.write_text("".join(lines) + line(fact_id="f4"))
+    last = run(settings, file, "--json", "--rejects", str(rejects))
+    assert (last.exit_code, summary(last)["published"], summary(last)["skipped"]) == (0, 2, 5)
+    assert counted(tb, bench) == 7
+    assert summary(run(settings, file, "--json"))["published"] == 0
+    lines[1] = line(fact_id="mended twice")
+    file.write_text("".join(lines) + line(fact_id="f4"))
+    assert "has changed" in run(settings, file).stderr, "it was published: it is a line like any other"
+    assert counted(tb, bench) == 7

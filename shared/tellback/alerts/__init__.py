@@ -1,4 +1,4 @@
-"""Alerts about a team, told once for each change to a webhook and to Slack. Requirement A-90.
+"""Alerts about a team, told once for each change to a webhook and to Slack. Requirement A-118.
 
 readings ── rules ──▶ what holds now ── compared with what each sink was told ──▶ one notice for each change
 

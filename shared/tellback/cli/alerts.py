@@ -1,4 +1,4 @@
-"""`tellback alerts`: show what somebody should look at, and tell a webhook and Slack. Requirement A-90."""
+"""`tellback alerts`: show what somebody should look at, and tell a webhook and Slack. Requirement A-118."""
 
 from __future__ import annotations
 

@@ -259,7 +259,7 @@ def _check_served(tb: Tellback, job: Job, wait: float | None) -> None:
         name = tb.context.layout.team
         raise Unavailable(
             f"no worker has served commands of team {name} for {longest:g} s. Command {job.command_id} stays in Redis "
-            f"and runs when one starts (TELLBACK_TEAMS={name}); `tellback cancel {job.command_id}` takes it back"
+            f"and runs when one starts; `tellback cancel {job.command_id}` takes it back"
         )
 
 

@@ -7,17 +7,21 @@ host processes that it kills, and checks that every user message still gets exac
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
 
 import typer
 
-from tellback.cli.common import GUIDANCE, TeamOption, UrlOption, client, echo, plain_text, print_json, report_errors
+from tellback.cli.common import GUIDANCE, UrlOption, client, echo, plain_text, print_json, report_errors
 from tellback.cli.replay_report import INTERRUPTED, ReplayBars, open_input
 from tellback.errors import InvalidInput
+from tellback.names import REPLAY_TEAM
 from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
+    from tellback.client.connection import Tellback
     from tellback.replay.hosts import HostsResult
     from tellback.replay.run import ReplayResult
 
@@ -49,8 +53,8 @@ def register(app: typer.Typer) -> None:
 
 def replay(
     file: Annotated[
-        str, typer.Argument(help="JSON lines file, each line an object with `messages`; - for standard input.")
-    ],
+        str | None, typer.Argument(help="JSON lines file, each line an object with `messages`; - for standard input.")
+    ] = None,
     *,
     timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds to wait for the workers while they make no progress.")
@@ -68,17 +72,28 @@ def replay(
     ] = 200,
     kill_hosts: KillHostsOption = None,
     seed: Annotated[int, typer.Option(help="With --kill-hosts: seed that selects the messages.")] = 0,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Delete what replays left in their team. Takes no file.")
+    ] = False,
     answer_within: Annotated[
         float,
         typer.Option(min=0.1, max=3_600.0, help="With --kill-hosts: deadline of a turn, in seconds."),
     ] = 10.0,
     redis_url: UrlOption = None,
-    team: TeamOption = None,
+    team: Annotated[
+        str | None, typer.Option("--team", help=f"Team to play into. Default: {REPLAY_TEAM}, where only replays are.")
+    ] = None,
 ) -> None:
     """Play chat transcripts at full speed. Exits 1 if the counts in Redis then differ from those in the file.
 
     With --report or --offline, show instead which guidance each conversation would have received, and when.
     """
+    with report_errors():
+        if undo == (file is not None):
+            raise InvalidInput("name a file to play, or --undo to delete what replays left in their team")
+    if undo or file is None:
+        _undo(redis_url, team)
+        return
     if kill_hosts is not None:
         from tellback.cli.replay import KillOptions, play_file_with_hosts
 
@@ -96,11 +111,30 @@ def replay(
     _play_file(file, timeout, as_json=as_json, redis_url=redis_url, team=team)
 
 
+def _undo(redis_url: str | None, team: str | None) -> None:
+    from tellback.replay.own_team import undo
+
+    with client(redis_url, team or REPLAY_TEAM) as tb:
+        deleted = undo(tb.context.database, tb.context.layout)
+        echo(f"deleted {count_phrase(deleted, 'key')} of team {tb.context.layout.team}")
+
+
+@contextmanager
+def _player(redis_url: str | None, team: str | None) -> Generator[Tellback, None, None]:
+    """Open a client of the team to play into: a named one, or that of replays."""
+    from tellback.replay.own_team import claim_team
+
+    with client(redis_url, team or REPLAY_TEAM) as tb:
+        if team is None:
+            claim_team(tb.context.database, tb.context.layout)
+        yield tb
+
+
 def _play_file(file: str, timeout: float, *, as_json: bool, redis_url: str | None, team: str | None) -> None:
     from tellback.replay.run import Replay
 
     try:
-        with open_input(file) as source, client(redis_url, team) as tb, ReplayBars(file, source) as bars:
+        with open_input(file) as source, _player(redis_url, team) as tb, ReplayBars(file, source) as bars:
             outcome = Replay(tb, bars, timeout=timeout).run(source)
     except KeyboardInterrupt:
         echo("tellback: interrupted; played events stay in Redis, and nothing was compared", err=True)
@@ -109,7 +143,7 @@ def _play_file(file: str, timeout: float, *, as_json: bool, redis_url: str | Non
         print_json(_result_dict(outcome))
     else:
         _print_result(outcome)
-    _explain_differences(file, outcome)
+    _explain_differences(file, outcome, team or REPLAY_TEAM)
     if outcome.bad_lines and not outcome.conversations:
         echo(f"tellback: {file} contains no conversation", err=True)
         raise typer.Exit(2)
@@ -148,14 +182,15 @@ def _print_result(outcome: ReplayResult) -> None:
         console.print(plain_text(f"lines without a conversation: {len(outcome.bad_lines):,}"))
 
 
-def _explain_differences(file: str, outcome: ReplayResult) -> None:
+def _explain_differences(file: str, outcome: ReplayResult, team: str) -> None:
     """Print on standard error why the counts differ."""
     if outcome.fallbacks:
         echo(
             f"tellback: the sweep answered {count_phrase(outcome.fallbacks, 'turn')} before an answer arrived", err=True
         )
     if not outcome.applied:
-        why = "the workers made no progress" if outcome.workers else "no worker is running: start `tellback up`"
+        alone = f"no worker of team {team} is running: start `tellback up`, or workers, with {team} in TELLBACK_TEAMS if they have that setting"
+        why = "the workers made no progress" if outcome.workers else alone
         echo(f"tellback: some events were not applied: {why}", err=True)
     for line, reason in outcome.differing.items():
         echo(f"tellback: {file}, line {line}: {reason}", err=True)
@@ -177,7 +212,7 @@ def play_file_with_hosts(
     from tellback.replay.hosts import HostsReplay
 
     try:
-        with open_input(file) as source, client(redis_url, team) as tb, ReplayBars(file, source, "answered") as bars:
+        with open_input(file) as source, _player(redis_url, team) as tb, ReplayBars(file, source, "answered") as bars:
             outcome = HostsReplay(tb, bars, **killing).run(source)
     except KeyboardInterrupt:
         echo("tellback: interrupted; played events stay in Redis, and the sweep answers open turns", err=True)

@@ -15,6 +15,7 @@ import os
 import secrets
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
@@ -35,17 +36,21 @@ _SHOWN: Final = 2_048  # characters of a rejected line that --rejects keeps
 
 
 class SignalLine(NamedTuple):
-    """A line with its number, from 1; `digest` covers the file up to the line's `end`, in bytes.
+    """A line with its number, from 1, and its `end` in the file, in bytes.
 
-    `ended` is False for a last line without a line end. If the line exceeds `MAX_LINE`, `raw` is its beginning.
+    `ended` is False for a last line without a line end. If the line exceeds `MAX_LINE`, `stored` is its beginning.
     """
 
     number: int
-    raw: bytes
+    stored: bytes
     length: int
     ended: bool
     end: int
-    digest: str
+
+    @property
+    def raw(self) -> bytes:
+        """The line without a mark of byte order."""
+        return self.stored.removeprefix(_BOM) if self.number == 1 else self.stored
 
     @property
     def display_text(self) -> str:
@@ -70,20 +75,14 @@ def new_digest() -> Any:
     return hashlib.blake2b(digest_size=16)
 
 
-def read_lines(source: IO[bytes], digest: Any, number: int = 0, offset: int = 0) -> Iterator[SignalLine]:
-    """Yield the lines after line `number` at `offset`, and update `digest`, which covers the file up to there.
-
-    Memory is bounded however long a line is.
-    """
-    while raw := source.readline(MAX_LINE + 1):
-        length, ended = len(raw), raw.endswith(b"\n")
-        digest.update(raw)
+def read_lines(source: IO[bytes], number: int = 0, offset: int = 0) -> Iterator[SignalLine]:
+    """Yield the lines after line `number` at `offset`; memory is bounded however long a line is."""
+    while stored := source.readline(MAX_LINE + 1):
+        length, ended = len(stored), stored.endswith(b"\n")
         while not ended and (part := source.readline(MAX_LINE)):
             length, ended = length + len(part), part.endswith(b"\n")
-            digest.update(part)
         number, offset = number + 1, offset + length
-        shown = raw.removeprefix(_BOM) if number == 1 else raw
-        yield SignalLine(number, shown, length, ended, offset, digest.hexdigest())
+        yield SignalLine(number, stored, length, ended, offset)
 
 
 def parse_signal(line: SignalLine, default_bank: str | None) -> tuple[str, SignalItem]:
@@ -128,11 +127,14 @@ def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> None:
         raise InvalidInput(f"duplicate field {twice!r}")
 
 
-_BLOCK: Final = 1 << 20  # bytes read at once to verify the published part of a file
+MAX_REJECTED: Final = 10_000  # rejected lines whose numbers are kept; a later one cannot be mended in place
 
 
 class FilePosition(msgspec.Struct, frozen=True, kw_only=True):
-    """The published part of a file: lines, bytes and their digest. `run` and the line number make signals' ids."""
+    """The read part of a file: lines, bytes, and the digest of all lines but the `rejected` ones, given by numbers.
+
+    `run` and the line number make the ids of signals.
+    """
 
     file: str
     run: str
@@ -141,6 +143,7 @@ class FilePosition(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
     rejects: str = ""
     rejects_size: int = 0
+    rejected: tuple[int, ...] = ()
 
 
 class FileCursor:
@@ -148,7 +151,6 @@ class FileCursor:
 
     def __init__(self, path: Path, file: Path) -> None:
         self._path = path
-        self.digest: Any = new_digest()
         self.place = FilePosition(file=str(file.resolve()), run=secrets.token_hex(8))
 
     def resume(self, source: IO[bytes]) -> None:
@@ -161,17 +163,28 @@ class FileCursor:
         if known is None:
             self.start_over()
             return
-        left = known.offset
-        while left and (block := source.read(min(left, _BLOCK))):
-            self.digest.update(block)
-            left -= len(block)
-        if left or self.digest.hexdigest() != known.digest:
+        if not self._is_unchanged(source, known):
             raise InvalidInput(
                 f"{self.place.file} was published up to line {known.lines}, and that part has changed: "
-                "undo the change, or publish the whole file again with --again"
+                "undo the change, but for rejected lines, or publish the whole file again with --again"
             )
         self.place = known
-        self._skip_line_end(source)
+        source.seek(0)
+
+    def _is_unchanged(self, source: IO[bytes], known: FilePosition) -> bool:
+        """Check that no published line has changed; the rejected ones may."""
+        rejected, digest, count = frozenset(known.rejected), new_digest(), 0
+        before_end = ""
+        for line in islice(read_lines(source), known.lines):
+            count += 1
+            if line.number not in rejected:
+                if line.number == known.lines and line.ended:
+                    # A line end that was appended to the last published line changes nothing.
+                    without = digest.copy()
+                    without.update(line.stored[:-1])
+                    before_end = without.hexdigest()
+                digest.update(line.stored)
+        return count == known.lines and known.digest in {digest.hexdigest(), before_end}
 
     def start_over(self) -> None:
         """Forget earlier runs; saves the new run's id before a signal uses it, so that a crash can't lose it."""
@@ -204,18 +217,6 @@ class FileCursor:
                 f"can't read {self._path}, the saved position in {self.place.file} ({error}): "
                 "repair it, or publish the whole file again with --again"
             ) from error
-
-    def _skip_line_end(self, source: IO[bytes]) -> None:
-        """Skip a line end that was appended to the last published line; it would count as an empty line."""
-        position = source.tell()
-        if position == 0:
-            return
-        source.seek(position - 1)
-        if source.read(1) != b"\n" and (end := source.read(1)) == b"\n":
-            self.digest.update(end)
-            self.place = msgspec.structs.replace(self.place, offset=position + 1, digest=self.digest.hexdigest())
-            return
-        source.seek(position)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ import msgspec
 
 from tellback.cli.common import echo
 from tellback.cli.signal_file import (
+    MAX_REJECTED,
     FileCursor,
     FilePosition,
     SignalLine,
@@ -84,28 +85,44 @@ class SignalFilePublisher:
         self.done = PublishResult(file=name, bank=bank)
         self._chunk: dict[str, list[SignalItem]] = {}
         self._place: FilePosition | None = None
+        self._digest = new_digest()
+        self._rejected: list[int] = []
         self._unsaved = self._unsaved_bytes = 0
 
     def run(
         self, lines: Iterator[SignalLine], rejects: RejectedLines, cursor: FileCursor | None, rejects_file: str
     ) -> None:
-        """Publish every valid line, and save the position after each chunk."""
+        """Publish every valid line, and save the position after each chunk.
+
+        Of the lines that an earlier run has read, only the rejected ones are taken, which may have been mended since.
+        The position is saved again when all of them were read.
+        """
+        read = cursor.place.lines if cursor is not None else 0
+        again = frozenset(cursor.place.rejected if cursor is not None else ())
         for line in lines:
-            if not self._take_line(line, rejects, cursor):
+            if line.number <= read and line.number not in again:
+                self._digest.update(line.stored)
+            elif not self._take_line(line, rejects, cursor):
                 break  # it is the last line; a later run reads it again, when its writer may have completed it
             self._unsaved += 1
             self._unsaved_bytes += len(line.raw)
-            if cursor is not None:
+            if cursor is not None and line.number >= read:
                 self._place = msgspec.structs.replace(
-                    cursor.place, lines=line.number, offset=line.end, digest=line.digest, rejects=rejects_file
+                    cursor.place,
+                    lines=line.number,
+                    offset=line.end,
+                    digest=self._digest.hexdigest(),
+                    rejects=rejects_file,
+                    rejected=tuple(self._rejected),
                 )
-            if self._unsaved == CHUNK or self._unsaved_bytes > CHUNK_BYTES:
+            if self._unsaved >= CHUNK or self._unsaved_bytes > CHUNK_BYTES:
                 self._publish_chunk(rejects, cursor)
         self._publish_chunk(rejects, cursor)
 
     def _take_line(self, line: SignalLine, rejects: RejectedLines, cursor: FileCursor | None) -> bool:
         """Add a line's signal to the chunk or reject it; return False for a last line that looks incomplete."""
         if not line.raw.strip():
+            self._digest.update(line.stored)
             return True
         try:
             bank, item = parse_signal(line, self._bank)
@@ -113,11 +130,21 @@ class SignalFilePublisher:
             torn = cursor is not None and not line.ended
             rejects.add(line, f"{error}{'; the line is incomplete, and the next run reads it again' if torn else ''}")
             self.done.rejected += 1
+            if not torn:
+                self._note_rejected(line)
             return not torn
+        self._digest.update(line.stored)
         if cursor is not None and not item.signal_id:
             item = msgspec.structs.replace(item, signal_id=f"{cursor.place.run}-{line.number}")
         self._chunk.setdefault(bank, []).append(item)
         return True
+
+    def _note_rejected(self, line: SignalLine) -> None:
+        """Leave a rejected line out of the digest, so that a person may mend it; beyond the bound, keep it in."""
+        if len(self._rejected) < MAX_REJECTED:
+            self._rejected.append(line.number)
+        else:
+            self._digest.update(line.stored)
 
     def _publish_chunk(self, rejects: RejectedLines, cursor: FileCursor | None) -> None:
         for bank, items in self._chunk.items():
@@ -145,12 +172,12 @@ def publish_file(
     with _open_file(file) as source, open_cursor(tb.context.settings, file, bank) as cursor:
         cursor.start_over() if again else cursor.resume(source)
         place = cursor.place
-        publication.done.skipped = place.lines
+        publication.done.skipped = place.lines - len(place.rejected)
         kept_rejects = str(rejects.resolve()) if rejects else ""
-        size = place.rejects_size if place.rejects == kept_rejects else 0
-        with _open_rejects(str(file), rejects, size) as wrong, _progress(file.stat().st_size, place.offset) as advance:
-            lines = read_lines(source, cursor.digest, place.lines, place.offset)
-            publication.run(_with_progress(lines, advance), wrong, cursor, kept_rejects)
+        # Rejected lines are read again, and those that are still wrong are written again.
+        size = place.rejects_size if place.rejects == kept_rejects and not place.rejected else 0
+        with _open_rejects(str(file), rejects, size) as wrong, _progress(file.stat().st_size, 0) as advance:
+            publication.run(_with_progress(read_lines(source), advance), wrong, cursor, kept_rejects)
     return publication.done
 
 
@@ -164,7 +191,7 @@ def _publish_stream(
         _open_rejects(name, rejects, 0) as wrong,
         _progress(None, 0) as advance,
     ):
-        publication.run(_with_progress(read_lines(source, new_digest()), advance), wrong, None, "")
+        publication.run(_with_progress(read_lines(source), advance), wrong, None, "")
     return publication.done
 
 
