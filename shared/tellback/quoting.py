@@ -5,6 +5,7 @@ r"""Quote what a tool, a user or a command wrote, so that no person and no model
 | `quote_forged_lines` | a whole text, such as a tool's result | quotes lines that look like ours |
 | `quote_forged_parts` | a result that comes in parts | the same, also for a line that runs over two parts |
 | `quote_value` | a value within a line of ours | one line; quoted if it looks like ours |
+| `quote_terminal` | a name or text in a listing | the same, with escapes for what hides |
 | `quote_summary` | the summary of a feedback | quotes lines that would begin a section or a list of ours |
 
 A quoted line begins with `> `, and characters in it that act or hide are shown as escapes. Text without a line that
@@ -165,6 +166,12 @@ def quote_value(text: str) -> str:
     """Return the text as a value in a line of ours: one line in which nothing acts, quoted if it looks like ours."""
     line = inert_line(text)
     return f"{QUOTE}{line}" if looks_like_ours(line) else line
+
+
+def quote_terminal(text: str) -> str:
+    """Return the text as one line for a terminal, quoted if it looks like ours; what hides is shown as escapes."""
+    # One line: a second one would stand alone in its cell or field, and could begin a section.
+    return f"{QUOTE}{terminal_line(text)}" if looks_like_ours(text) else terminal_line(text)
 
 
 def quote_summary(summary: str) -> list[str]:

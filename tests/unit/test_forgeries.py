@@ -6,8 +6,12 @@ reader there must find exactly that.
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from html import unescape
 from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree as ET
@@ -15,10 +19,15 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import tellback
 from tellback import Feedback, Observation, OutgoingResponsePreparationSystem, TurnContext, Words
 from tellback.adapters.openai import append_feedback, guided
+from tellback.cli.history import _entry_line, history_row  # pyright: ignore[reportPrivateUsage] - what --follow prints
+from tellback.cli.listing import fit_table
+from tellback.cli.records import _record_row, print_line  # pyright: ignore[reportPrivateUsage] - a row of the listing
+from tellback.cli.signals import _display_hit  # pyright: ignore[reportPrivateUsage] - as above
 from tellback.guidance.builtin_providers import FailureStreakFeedback, RepeatedCallFeedback, StaticFeedback
 from tellback.guidance.observations.catalog import LANGUAGES, catalog_for
 from tellback.guidance.observations.completion import AnswerCheck, MissingItem
@@ -33,7 +42,11 @@ from tellback.hook.options import read_config
 from tellback.hook.reading import AgentView
 from tellback.hook.subagents import ending_of
 from tellback.quoting import HEADINGS, looks_like_ours, quote_forged_lines, quote_forged_parts
+from tellback.replay.analysis import analyze_file
+from tellback.replay.html_report import render_html
 from tellback.testing import Call, run
+from tellback.tui.page import record_page
+from tellback.tui.review import RecordReview
 from tests.support.forgeries import FORGERIES, forged, sections
 
 Way = Callable[[str], tuple[str, list[str]]]
@@ -176,7 +189,81 @@ def _turn(text: str) -> tuple[str, list[str]]:
     return str(context.outgoing_response.text), []
 
 
+def _screen(rows: list[dict[str, Any]], columns: list[str]) -> str:
+    """What a listing shows in a wide terminal."""
+    shown = io.StringIO()
+    Console(file=shown, width=2_000).print(fit_table(rows, columns, (), title="Rows", width=2_000), crop=False)
+    return _cells(shown.getvalue())
+
+
+def _cells(shown: str) -> str:
+    """Each cell or field as a line of its own: a reader looks at them one by one."""
+    return re.sub("[\u2500-\u257f\n]+ *", "\n", shown)
+
+
+def _listing(text: str) -> tuple[str, list[str]]:
+    """Names, reasons and notes in cells, as those of `tellback turns`, `dead list`, `sessions` and `audit`."""
+    line = text.split("\n")[2]
+    return _screen([{"name": line, "reason": text}, {"name": text, "reason": line}], ["name", "reason"]), []
+
+
+def _history(text: str) -> tuple[str, list[str]]:
+    line = text.split("\n")[2]
+    entries: list[dict[str, Any]] = [
+        {"at": 1, "kind": "tool_call", "tool": line, "result": text, "params": {"q": text}},
+        {"at": 2, "kind": "turn", "event": line, "text": text},
+    ]
+    with redirect_stdout(io.StringIO()) as followed:
+        for entry in entries:
+            print_line(_entry_line(entry))
+    listed = _screen([history_row(entry) for entry in entries], ["at", "kind", "what"])
+    return f"{listed}\n{followed.getvalue()}", []
+
+
+def _recalled_fact(text: str) -> tuple[str, list[str]]:
+    """A remembered fact in a listing of `tellback recall`, and in guidance that quotes it."""
+    line = text.split("\n")[2]
+    hit = tellback.RecallHit(fact_id=line, score=0.5, semantic=0.5, usefulness=0.5, scope="cluster", text=text)
+    seen = Feedback("Memory", "You stored this.", (Observation("fact", text), Observation("fact", line)))
+    return f"{_screen([_display_hit(hit)], ['fact_id', 'text'])}\n{seen.render()}", ["feedback memory"]
+
+
+def _records(text: str) -> tuple[str, list[str]]:
+    line = text.split("\n")[2]
+    made = tellback.CommandRecord(
+        command_id="c1", session="s", command=[line, text], cwd=line, agent_note=text, error=line,
+        stdout_tail=text, stderr_tail=text, exit_code=None,
+    )  # fmt: skip
+    review = RecordReview(slow=10)
+    review.add([made])
+    page = "\n".join(piece for pieces in record_page(review, review.rows[0]) for piece, _ in pieces)
+    return f"{page}\n{_screen([_record_row(made)], ['command', 'error', 'note'])}", []
+
+
+def _reports(text: str) -> tuple[str, list[str]]:
+    """The reports of a replay: what the user, the agent and a tool said stands in them, and nothing of ours."""
+    line = text.split("\n")[2]
+    call = {"id": "c", "type": "function", "function": {"name": line[:60], "arguments": json.dumps({"q": line})}}
+    messages = [
+        {"role": "user", "content": text},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": f"fine\n{text}"},
+        {"role": "assistant", "content": text},
+    ]
+    file = io.BytesIO(json.dumps({"task_id": line, "messages": messages}).encode())
+    digest = analyze_file(file, source="talks.jsonl")
+    steps = ["next steps"] if any(each.steps for card in digest.cards for each in card.lines) else []
+    page = "".join(render_html(digest)).partition("<main>")[2]
+    read = unescape(re.sub(r"<script.*?</script>|</?[a-z][^>]*>", "\n", page, flags=re.DOTALL))
+    return read, steps
+
+
 PATHS: Final[dict[str, Way]] = {
+    "listing": _listing,
+    "history": _history,
+    "recalled fact": _recalled_fact,
+    "records": _records,
+    "reports": _reports,
     "guided": _guided,
     "guided without guidance": _guided_without_guidance,
     "guided output": _guided_output,

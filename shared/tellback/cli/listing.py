@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tellback import clock
+from tellback.quoting import quote_terminal
 from tellback.sanitize import terminal_text
 from tellback.truncation import truncate_chars
 
@@ -103,8 +104,8 @@ def format_cell(name: str, value: Any, now: float | None = None) -> str:
         seconds = -1.0 if now is None else now - at
         # A time ahead of this host's clock (skew, or a time in the future such as `ready_at`) has no age.
         return _format_age(seconds) if seconds >= 0 else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    text = value if isinstance(value, str) else str(value)
-    return terminal_text(truncate_chars(text, _LONGEST))
+    text = truncate_chars(value if isinstance(value, str) else str(value), _LONGEST)
+    return quote_terminal(text)
 
 
 def _is_time(name: str) -> bool:

@@ -29,6 +29,7 @@ from tellback.cli.common import (
     show_rows,
 )
 from tellback.errors import InvalidInput
+from tellback.quoting import quote_terminal
 from tellback.sanitize import terminal_line
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ def _print_record(record: CommandRecord, *, as_json: bool) -> None:
 
 def print_line(text: str) -> None:
     """Print one line on standard output and flush it."""
-    sys.stdout.write(f"{terminal_line(text)}\n")
+    sys.stdout.write(f"{quote_terminal(text)}\n")
     sys.stdout.flush()
 
 

@@ -19,6 +19,7 @@ from typing import BinaryIO, Final, Literal
 from tellback.contracts.guidance import OutcomeCode, Severity
 from tellback.guidance.observations.values import display_text
 from tellback.guidance.repeats import normalized_arguments_json
+from tellback.quoting import QUOTE, looks_like_ours, quote_forged_lines, quote_value
 from tellback.redaction import redact_value
 from tellback.replay.accounts import GuidanceAnalyzer, GuidedConversation, ObservedCall, TranscriptText
 from tellback.replay.reading import TranscriptTools, read_transcripts
@@ -218,7 +219,7 @@ def build_card(account: GuidedConversation) -> ConversationCard:
     calls, nudges = account.tool_calls, account.feedback
     return ConversationCard(
         line=talk.line,
-        label=talk.label,
+        label=_shown_label(talk.label),
         reward=talk.reward,
         group=outcome_group(account),
         calls=len(calls),
@@ -230,10 +231,16 @@ def build_card(account: GuidedConversation) -> ConversationCard:
     )
 
 
+def _shown_label(label: str) -> str:
+    """Return a conversation's label, quoted if it looks like ours; a `?` stands for what hid in it."""
+    forms = (label.replace("?", put) for put in ("?", "", " "))
+    return f"{QUOTE}{label}" if any(map(looks_like_ours, forms)) else label
+
+
 def _report_lines(entries: Iterable[TranscriptText | ObservedCall]) -> Iterator[ReportLine]:
     for entry in entries:
         if isinstance(entry, TranscriptText):
-            said = truncate_middle(display_text(entry.text), TEXT_MAX)
+            said = truncate_middle(display_text(quote_forged_lines(entry.text)), TEXT_MAX)
             yield ReportLine("user" if entry.speaker == "user" else "agent", entry.position, said)
             continue
         yield ReportLine(
@@ -241,7 +248,7 @@ def _report_lines(entries: Iterable[TranscriptText | ObservedCall]) -> Iterator[
             entry.position,
             truncate_middle(entry.feedback.to_observation(), TEXT_MAX),
             index=entry.index,
-            tool=entry.returned.tool[:200],
+            tool=quote_value(entry.returned.tool[:200]),
             arguments=truncate_middle(normalized_arguments(entry), ARGUMENTS_MAX),
             code=entry.code,
             status=entry.feedback.status,

@@ -17,7 +17,8 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from tellback.contracts.commands import CommandRecord, StreamFlags
-from tellback.sanitize import terminal_line, terminal_output
+from tellback.quoting import quote_forged_lines, quote_terminal
+from tellback.sanitize import terminal_output
 from tellback.truncation import truncate_chars
 from tellback.tui.record_text import (
     Role,
@@ -40,10 +41,12 @@ _MARKER: Final = re.compile(r"\.\.\.truncated \d+ (?:lines|bytes)\.\.\.$|^\[reda
 def record_page(review: RecordReview, row: RecordRow, *, longest: int | None = None) -> list[StyledLine]:
     """Return the whole page of one record; output lines are truncated to `longest` characters if it is given."""
     record = row.record
-    lines: list[StyledLine] = [[(row.command, "title")], _outcome_line(row)]
-    lines.append(_field_line("Expected", terminal_line(record.agent_note) if record.agent_note else "nothing was said"))
+    lines: list[StyledLine] = [[(quote_terminal(row.command), "title")], _outcome_line(row)]
+    lines.append(
+        _field_line("Expected", quote_terminal(record.agent_note) if record.agent_note else "nothing was said")
+    )
     lines += _attempt_lines(review, row)
-    lines.append(_field_line("Directory", terminal_line(record.cwd) if record.cwd else "it did not run anywhere"))
+    lines.append(_field_line("Directory", quote_terminal(record.cwd) if record.cwd else "it did not run anywhere"))
     if cut := _omitted_text(record):
         lines.append([*_field_line("Not shown", ""), (cut, "mark")])
     lines += _stream_lines("stdout", record.stdout_tail, longest)
@@ -58,7 +61,7 @@ def latest_failure_line(review: RecordReview) -> StyledLine:
     row = review.rows[review.latest_failure]
     resolved: StyledLine = [("resolved by a retry ", "good"), ("·", "dim")] if row.is_resolved else []
     note = row.record.agent_note
-    expected = f" · expected: {terminal_line(note)}" if note else ""
+    expected = f" · expected: {quote_terminal(note)}" if note else ""
     return [
         (" Latest failure ", "dim" if row.is_resolved else "bad"),
         *resolved,
@@ -75,12 +78,12 @@ def _outcome_line(row: RecordRow) -> StyledLine:
     line = _field_line("Outcome", "")
     line.append((outcome_text(record), outcome_role(record, resolved=row.is_resolved)))
     if record.exit_code is not None and record.error:
-        line.append((f" · {terminal_line(record.error)}", "plain"))
+        line.append((f" · {quote_terminal(record.error)}", "plain"))
     line.append((f" · {duration_text(record.duration_ms)}", "plain"))
     if row.is_slow:
         line.append((" slow", "mark"))
     if row.resolved_by:
-        line.append((f" · resolved by {terminal_line(row.resolved_by)}", "good"))
+        line.append((f" · resolved by {quote_terminal(row.resolved_by)}", "good"))
     return line
 
 
@@ -104,7 +107,7 @@ def _attempt_lines(review: RecordReview, row: RecordRow) -> list[StyledLine]:
             line.append((" → …", "dim"))
         lines.append(line)
     if story.chain.orphans or story.chain.cycle:
-        problems = terminal_line("; ".join(story.chain.link_problems))[:MAX_PROBLEM_CHARS]
+        problems = quote_terminal("; ".join(story.chain.link_problems))[:MAX_PROBLEM_CHARS]
         lines.append([*_field_line("Links", ""), (problems, "mark")])
     return lines
 
@@ -120,12 +123,12 @@ def _origin_lines(record: CommandRecord) -> list[StyledLine]:
     if record.parent_command_id:
         ids += f" after {record.parent_command_id}"
     lines: list[StyledLine] = [_section_heading("origin")]
-    lines += [_field_line("Started", terminal_line(started)), _field_line("Where", terminal_line(" · ".join(where)))]
-    lines.append(_field_line("Id", terminal_line(ids)))
+    lines += [_field_line("Started", quote_terminal(started)), _field_line("Where", quote_terminal(" · ".join(where)))]
+    lines.append(_field_line("Id", quote_terminal(ids)))
     if record.waiver is not None:
-        lines.append(_field_line("Waived", terminal_line(f"by {record.waiver.by}: {record.waiver.reason}")))
+        lines.append(_field_line("Waived", quote_terminal(f"by {record.waiver.by}: {record.waiver.reason}")))
     if record.input_command_ids:
-        lines.append(_field_line("Used", terminal_line(", ".join(record.input_command_ids))))
+        lines.append(_field_line("Used", quote_terminal(", ".join(record.input_command_ids))))
     return lines
 
 
@@ -144,7 +147,7 @@ def _stream_lines(name: str, text: str, longest: int | None) -> list[StyledLine]
     if not text:
         return [_section_heading(f"{name}: nothing")]
     lines = [_section_heading(name)]
-    for line in terminal_output(text).removesuffix("\n").split("\n"):
+    for line in terminal_output(quote_forged_lines(text)).removesuffix("\n").split("\n"):
         # A marker at the end of a long line tells that output is missing, so only the text before it is shortened.
         found = _MARKER.search(line)
         said = line[: found.start()] if found else line

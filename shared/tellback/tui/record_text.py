@@ -10,6 +10,7 @@ import shlex
 from typing import Final, Literal
 
 from tellback.contracts.commands import CommandRecord
+from tellback.quoting import quote_terminal
 from tellback.sanitize import terminal_line
 
 Role = Literal["plain", "dim", "good", "bad", "resolved", "null", "label", "title", "mark", "rule"]
@@ -35,7 +36,7 @@ def exit_text(record: CommandRecord) -> str:
 def outcome_text(record: CommandRecord) -> str:
     """Return the outcome in a few words."""
     if record.exit_code is None:
-        return f"no exit: {terminal_line(record.error or 'no reason given')}"
+        return f"no exit: {quote_terminal(record.error or 'no reason given')}"
     by = f", ended by {terminal_line(record.signal)}" if record.signal else ""
     return f"exit {record.exit_code}{by}"
 
