@@ -300,7 +300,7 @@ def test_after_a_failure_everything_is_pending_and_what_was_applied_counts_once(
     for lease in streams.leases:
         for _ in range(3):
             database.command("XADD", lease.stream, "*", "m", encode(streams.call(lease.shard.index).message))
-    stumbles = Stumbles(streams.runtime, "default")
+    stumbles = Stumbles(streams.runtime)
     consumer = Consumer(streams.intake, DeadLetters(database, streams.layout), stumbles, lease_seconds=5, batch=500)
     read = streams.intake.read_next(streams.intake.last_read(streams.leases), 500, 60_000)
     assert consumer.apply_together(read.entries) is None
@@ -321,7 +321,7 @@ def test_a_lingerer_applies_alone_what_is_left(
         for entry in (streams.begun(lease.shard.index, spec), *(streams.call(lease.shard.index) for _ in range(8))):
             database.command("XADD", lease.stream, "*", "m", encode(entry.message))
     dead = DeadLetters(database, streams.layout)
-    consumer = Consumer(streams.intake, dead, loop(streams.runtime, "default"), lease_seconds=5, batch=500)
+    consumer = Consumer(streams.intake, dead, loop(streams.runtime), lease_seconds=5, batch=500)
     lingerer = Lingerer(streams.intake, consumer, lambda: False, lease_seconds=5, idle_seconds=0.1, batch=500)
     assert lingerer.linger(streams.layout.all, FAMILY) == []
     assert streams.calls() == [8, 8, 8, 8]

@@ -70,7 +70,7 @@ def test_a_host_without_python_is_heard(
     start_workers(queues="events,sweeps")
     replies = [_redis_cli(database, arguments) for arguments in redis_cli("docs/messages.md")]
     assert replies[0] == "4"
-    assert len(replies) == 4
+    assert len(replies) == 5
     stream = stream_of(tb.context.layout.of("my-agent"), Family.SIGNALS)
     [(_, fields)] = database.command("XRANGE", stream, "-", "+")
     batch = decode(fields[1], Family.SIGNALS)

@@ -22,7 +22,7 @@ from tellback.doctor.infrastructure import DoctorFinding
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.keys import Layout, stream_of
+from tellback.state.keys import FLEET, Layout, stream_of
 from tellback.state.presence import Presence, Worker
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.up import command, environment
@@ -111,7 +111,7 @@ def test_workers_are_named_with_their_queues(settings: Settings, presence: Prese
 def test_a_worker_that_fell_silent_is_named(settings: Settings, database: Database, presence: Presence) -> None:
     presence.announce(worker("w1@h", "events"))
     presence.announce(worker("w2@h", "events"))
-    database.command("DEL", "tb:{default.0}:worker:w2%40h")
+    database.command("DEL", FLEET.key("worker", "w2@h"))
     finding = found(settings)["workers"]
     assert finding.state == "note"
     assert "w2@h went silent 0 s ago" in finding.found

@@ -19,6 +19,7 @@ from tellback_workers.app import config
 
 SAMPLES: Final[dict[str, Any]] = {
     "team": "default",
+    "streams": [["default", 3], ["acme", 0]],
     "shard_index": 3,
     "family_name": Family.EVENTS.value,
     "pool": "*",

@@ -18,8 +18,11 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.fleet import IDLE_SECONDS, QUIET_SECONDS, Fleet
 from tellback.state.intake import StreamRef
-from tellback.state.keys import FLEET, NOTIFICATIONS, Layout, stream_of
+from tellback.state.job_keys import ANY_POOL
+from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.keys import FLEET, NOTIFICATIONS, Layout, Shard, stream_of
 from tellback.state.presence import Presence
+from tellback.state.records import Records
 from tellback.state.turn_sweeps import lag_ms
 from tellback_workers import scheduler
 from tellback_workers.app import app
@@ -29,6 +32,7 @@ from tellback_workers.scheduler import EARLY, SCAN_SECONDS, SILENT_PERIODS, Sche
 from tellback_workers.sweep_turns import sweep_turns
 from tellback_workers.wakeups import NotPublished
 from tests.support.clocks import ServerClock, later
+from tests.support.jobs import Queue
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.turns import HELLO, deadline_passes, opened, overdue, state, view
 from tests.support.waiting import wait_until
@@ -145,6 +149,35 @@ def test_one_of_many_workers_stands_in(tb: Tellback, settings: Settings, monkeyp
     for process in runtimes:
         process.database.close()
     assert len(swept) == 1, "the others lost the claim"
+
+
+def test_who_stands_in_records_the_command_of_a_dead_worker(
+    settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record needs no beat and no broker; the wake-up of its next attempt is left to the sweep of idle pools."""
+    monkeypatch.setattr("tellback_workers.sweep_jobs.WATCH", 0.0)  # a loss is decided at first sight
+    broken = Runtime(msgspec.structs.replace(settings, beat_period=0.05, job_lease=2.0))
+    jobs, queue = Jobs(broken.database, layout), Queue(broken.database, layout)
+    sessions = [name for name in map(str, range(100)) if layout.of(name) == layout.shard(0)][:3]
+    asked = list[str]()
+
+    def refuse(_: Shard, pool: str, __: int) -> bool:
+        asked.append(pool)
+        return False
+
+    monkeypatch.setattr("tellback_workers.sweep_jobs.wake_pool", refuse)
+    for session in sessions:
+        queue.put(session, on_lost="retry")
+        assert jobs.lease(JobClaimant(ANY_POOL, seconds=0.001, worker="w@test", host="h", retry_seconds=0.001))
+    Fleet(broken.database).notice([TEAM])
+
+    def recorded() -> bool:
+        stand_in(broken)
+        return all(Records(broken.database, layout).last(session) for session in sessions)
+
+    wait_until(recorded, "each has its record", timeout=30)
+    assert set(asked) == {ANY_POOL}
+    broken.database.close()
 
 
 def test_what_a_dead_visitor_claimed_is_visited_by_another_in_time(

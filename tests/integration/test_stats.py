@@ -252,9 +252,10 @@ def test_a_flood_of_names_costs_the_server_one_read_of_each(
     for n in range(300):
         tb.context.publisher.publish(call(prompt, f"tool-{n}", {}, "ok"))
     consume()
-    database.command("CONFIG", "RESETSTAT")
     for n in range(500):
         tb.context.publisher.publish(call(prompt, f"more-{n}", {}, "ok"))
+    tb.flush()
+    database.command("CONFIG", "RESETSTAT")
     consume()
     reported = database.command("INFO", "commandstats").decode()
     calls = {name: int(count) for name, count in re.findall(r"cmdstat_(\w+):calls=(\d+)", reported)}

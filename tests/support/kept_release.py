@@ -122,7 +122,6 @@ def _raw(value: Any) -> Any:
 def applier(settings: Settings, tb: Tellback) -> Callable[[], None]:
     """Apply what waits for the loops that need no model, in this process."""
     runtime = Runtime(settings)
-    runtime.intake(settings.team).ensure_groups()
 
     def apply() -> None:
         for family in (Family.EVENTS, Family.COMMANDS, Family.TURNS):

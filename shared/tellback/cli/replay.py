@@ -189,7 +189,10 @@ def _explain_differences(file: str, outcome: ReplayResult, team: str) -> None:
             f"tellback: the sweep answered {count_phrase(outcome.fallbacks, 'turn')} before an answer arrived", err=True
         )
     if not outcome.applied:
-        alone = f"no worker of team {team} is running: start `tellback up`, or workers, with {team} in TELLBACK_TEAMS if they have that setting"
+        alone = (
+            f"no worker of team {team} is running: start `tellback up`, or workers, with {team} in TELLBACK_TEAMS if "
+            "they have that setting"
+        )
         why = "the workers made no progress" if outcome.workers else alone
         echo(f"tellback: some events were not applied: {why}", err=True)
     for line, reason in outcome.differing.items():

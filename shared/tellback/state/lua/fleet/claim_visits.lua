@@ -3,7 +3,7 @@
 -- the visit's time, so each team has one visitor in a period, and one that dies costs a period. Atomic: two visitors
 -- would otherwise claim the same teams. A time in the future is due: the server's clock was set back.
 -- First it notes the teams that notifications name, and removes these, in the same script: a dispatcher whose read was
--- lost, or that died, thus delays a wake-up by a period at most.
+-- lost, or that died, thus delays a wake-up by a period at most. A team that no dispatcher has read of is due at once.
 -- keys: teams, active, noticed, notifications
 -- args:
 --   active_ms int: period of the active teams
@@ -17,10 +17,30 @@
 local now = now_ms()
 local most = tonumber(arg_most)
 
+-- True if no dispatcher has read the entry: then nobody has published its wake-up.
+local delivered_ms, delivered_seq = 0, 0
+local groups = redis.pcall('XINFO', 'GROUPS', key_notifications)
+for _, group in ipairs(groups.err and {} or groups) do
+  for i = 1, #group, 2 do
+    if group[i] == 'last-delivered-id' then
+      delivered_ms, delivered_seq = string.match(group[i + 1], '(%d+)-(%d+)')
+    end
+  end
+end
+local function is_unread(id)
+  local ms, seq = string.match(id, '(%d+)-(%d+)')
+  ms, seq = tonumber(ms) - delivered_ms, tonumber(seq) - delivered_seq
+  return ms > 0 or (ms == 0 and seq > 0)
+end
+
 local read = redis.call('XRANGE', key_notifications, '-', '+', 'COUNT', arg_notices)
 for _, entry in ipairs(read) do
   local about = entry[2][2]
-  notice(string.match(about, '^tb:{([^.]+)%.') or about, now)
+  local team = string.match(about, '^tb:{([^.]+)%.') or about
+  notice(team, now)
+  if is_unread(entry[1]) then
+    redis.call('ZADD', key_active, 'XX', 0, team)
+  end
   redis.call('XDEL', key_notifications, entry[1])
 end
 
