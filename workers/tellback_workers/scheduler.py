@@ -22,7 +22,7 @@ from celery import Celery, shared_task
 
 from tellback import clock
 from tellback.errors import TellbackError, Unavailable
-from tellback.names import SWEEPS_QUEUE, TEAM_PATTERN, Task
+from tellback.names import SWEEPS_QUEUE, Task
 from tellback.state.fleet import Fleet, TeamWork
 from tellback.state.intake import StreamRef
 from tellback.state.keys import Layout
@@ -45,7 +45,7 @@ SILENT_PERIODS: Final = 1.5  # without a visit until beat counts as silent; more
 ACTIVE_DECAY_SECONDS: Final = 60.0
 IDLE_DECAY_SECONDS: Final = 3_600.0
 
-SCAN_SECONDS: Final = 5.0  # between two steps of the search for teams that only plain XADD uses
+SCAN_SECONDS: Final = 5.0  # between two steps of the search for teams that nobody notified of
 
 SCAN_COUNT: Final = 500
 
@@ -53,7 +53,7 @@ STOP_SECONDS: Final = 3.0
 
 BACKOFF: Final = 0.5
 
-_STREAM: Final = re.compile(rb"tb:\{([^.{}]+)\.\d+\}:in:[a-z]+")
+_KEY: Final = re.compile(rb"tb:\{[a-z0-9-]{1,64}\.\d+\}:")
 
 _log = structlog.get_logger("tellback.scheduler")
 
@@ -176,7 +176,9 @@ _DUTIES: Final[Mapping[str, Callable[[Celery, Runtime, Layout], bool]]] = {
 
 
 class Search:
-    """Finds teams that no notification has named, because their hosts use nothing but XADD: a slow walk over the keys.
+    """Finds teams that no notification has named: a slow walk over the keys.
+
+    Their hosts use nothing but XADD, or Redis lost the notification in a failover.
 
     It is slow on purpose: such a team is found once, and from then on its streams are visited like all others.
     """
@@ -197,17 +199,21 @@ class Search:
         if now < self._next_step:
             return
         self._next_step = now + SCAN_SECONDS
-        streams = [_STREAM.fullmatch(key) for key in self._process.database.scan_step("tb:{*}:in:*", SCAN_COUNT)]
-        names = {found[1].decode(errors="replace") for found in streams if found is not None}
-        new = {
-            name
-            for name in names
-            if name not in self._known and TEAM_PATTERN.fullmatch(name) and (not only or name in only)
-        }
-        for name in new:
-            self._process.layout(name)  # fixes the number of its shards
-            self._known[name] = True
-        self._fleet.notice(new)
+        found = [key for key in self._process.database.scan_step("tb:{*", SCAN_COUNT) if _KEY.match(key)]
+        named = {key: _name_in(key) for key in found}
+        unseen = {name for name in named.values() if name not in self._known and (not only or name in only)}
+        self._known.update(dict.fromkeys(unseen, True))
+        new = self._fleet.unknown(unseen)
+        streams = [key for key, name in named.items() if name in new and b"}:in:" in key]
+        types = self._process.database.pipeline([("TYPE", key) for key in streams])
+        for key, kind in zip(streams, types, strict=True):
+            if kind == b"stream":  # a team of plain XADD: this fixes the number of its shards
+                self._process.layout(named[key])
+        self._fleet.notice(self._process.known_layouts(new))
+
+
+def _name_in(key: bytes) -> str:
+    return key[len(b"tb:{") :].partition(b".")[0].decode()
 
 
 @shared_task(name=Task.VISIT_TEAMS)

@@ -230,14 +230,14 @@ class Database:
                         raise reply
 
     def scan_step(self, pattern: str, count: int) -> list[bytes]:
-        """Return the stream keys that match, among the next `count` or so keys; after the last key come the first.
+        """Return the keys that match, among the next `count` or so; after the last key come the first.
 
         Each primary of a cluster is asked for its own keys.
         """
         found: list[bytes] = []
         with _unavailable(self.url):
             for number, server in enumerate(self._connections.each_primary()):
-                command = ("SCAN", self._cursors.get(number, b"0"), "MATCH", pattern, "COUNT", count, "TYPE", "stream")
+                command = ("SCAN", self._cursors.get(number, b"0"), "MATCH", pattern, "COUNT", count)
                 self._cursors[number], keys = server.run(command)
                 found += keys
         return found

@@ -103,6 +103,12 @@ class Fleet:
         """Return the names of all teams, in order."""
         return sorted(name.decode() for name in self._db.command("ZRANGE", self._teams, 0, -1))
 
+    def unknown(self, teams: Collection[str]) -> set[str]:
+        """Return those of the teams that are in no list."""
+        wanted = list(teams)
+        scores = self._db.command("ZMSCORE", self._teams, *wanted) if wanted else []
+        return {team for team, score in zip(wanted, scores, strict=True) if score is None}
+
     def last_noticed(self) -> Mapping[str, int]:
         """Return the active teams, with the server's time of the last notification, in milliseconds."""
         flat = self._db.command("ZRANGE", self._noticed, 0, -1, "WITHSCORES")
