@@ -3,7 +3,7 @@
 Beat sends a tick in each period, and a worker visits the teams that nobody has visited since. If beat is silent, a
 thread of any worker does so a little later: a fallback is owed while beat, the broker or the free process is missing.
 A visit is claimed, so each team has one in a period however many schedulers run, and every duty may run twice.
-Requirements A-72 and T-20.
+Requirements A-72, A-119 to A-121 and T-20.
 
 tick ── claim due visits ── what waits in them, in one round trip ── wake streams ── duties by turns ──▶ next visits
 """

@@ -1,4 +1,4 @@
-"""`tellback teams`: list, create, limit, suspend, resume and remove teams."""
+"""`tellback teams`: list, create, limit, suspend, resume and remove teams. Requirements A-122 and A-123."""
 
 from __future__ import annotations
 

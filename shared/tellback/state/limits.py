@@ -1,7 +1,7 @@
 """What an operator allows a team: checked by the scripts that let something in, so a host gets a clear error at once.
 
 The limits of a team are divided evenly among its shards, and stand in each, because a script stays in one. A host that
-writes keys of its team by itself passes them by, as it passes by the bounds of the streams.
+writes keys of its team by itself passes them by, as it passes by the bounds of the streams. Requirement A-122.
 """
 
 from __future__ import annotations
