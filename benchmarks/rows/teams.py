@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from statistics import median
 from typing import TypeVar
 
@@ -148,8 +149,12 @@ def _burst(database: Database, layouts: Sequence[Layout], count: int) -> float:
     start = time.perf_counter()
     _append(database, calls)
     for some in batched(streams, 5 * AT_ONCE):
-        _until(lambda some=some: not any(database.pipeline([("XLEN", stream) for stream in some])))  # type: ignore[misc]
+        _until(partial(_are_empty, database, some))
     return time.perf_counter() - start
+
+
+def _are_empty(database: Database, streams: Sequence[str]) -> bool:
+    return not any(database.pipeline([("XLEN", stream) for stream in streams]))
 
 
 def batched(items: Sequence[T], size: int) -> Generator[Sequence[T]]:

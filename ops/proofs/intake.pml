@@ -14,7 +14,7 @@ STEP commit           lua/lib/intake.lua lua/guidance/commit_evaluation.lua lua/
 STEP release          lua/intake/release_lease.lua tellback.state.intake:Intake.release
 STEP last_read        tellback.state.intake:Intake.has_new
 STEP last_entry       tellback.state.intake:Intake.has_new
-STEP look             lua/fleet/shard_work.lua tellback.state.fleet:Fleet.work tellback_workers.scheduler:Scheduler.run
+STEP look             lua/fleet/shard_work.lua tellback.state.fleet:TeamVisits.work tellback_workers.scheduler:TeamScheduler.run
 
 BOUNDS  one stream, 2 or 3 entries, 2 consumers on 2 workers (the first may linger), 1 dispatcher, at most 1 message in the queue
         (all are the same; 2 without the sweep); per run a budget of faults: a death at any step, a lost or doubled message, a refused one, a

@@ -157,7 +157,9 @@ class Tracing:
 
     def _context(self, traceparent: str) -> Context:
         from opentelemetry.context import Context  # noqa: PLC0415 - as above
-        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
+        from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 - as above
+            TraceContextTextMapPropagator,
+        )
 
         return TraceContextTextMapPropagator().extract({"traceparent": traceparent}, context=Context())
 

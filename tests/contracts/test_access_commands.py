@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tellback.access.users import AGENT_COMMANDS, BEAT, FLOWER, OPERATOR, WORKER, agent
+from tellback.state.keys import NOTIFICATIONS
 
 PACKAGE: Final = Path(__file__).parents[2] / "shared" / "tellback"
 IN_LUA: Final = re.compile(r"redis\.p?call\(\s*'([A-Z]+)'")
@@ -25,7 +26,7 @@ SERVERS: Final = {
 }
 """What redis-py and our connections send on their own."""
 
-OF_WORKERS: Final = {"info", "vadd", "vrem", "xack", "xgroup", "xpending", "xreadgroup"}
+OF_WORKERS: Final = {"info", "vadd", "vrem", "xack", "xgroup", "xinfo", "xpending", "xreadgroup", "zmscore"}
 
 CONTAINERS: Final = {"memory": "usage", "cluster": "slots"}
 
@@ -63,7 +64,10 @@ def test_no_agent_brings_a_script_or_a_category_or_a_channel() -> None:
     assert agent("acme").broker is None
     assert not [rule for rule in rights.commands if "@" in rule or not rule.startswith("+")]
     assert not {"+eval", "+script", "+script|load", "+fcall", "+function"} & set(rights.commands)
-    assert (rights.keys, rights.channels) == (("~tb:{acme.*",), ())
+    own, *others = rights.keys
+    assert (own, rights.channels) == ("~tb:{acme.*", ())
+    assert [rule for rule in others if rule.startswith("%W~")] == [f"%W~{NOTIFICATIONS}"]
+    assert all(rule.startswith(("%W~tb:{_fleet.0}:", "%R~tb:{_fleet.0}:")) for rule in others), "none of another team"
 
 
 def test_flower_and_beat_hold_no_state_and_no_user_holds_all() -> None:

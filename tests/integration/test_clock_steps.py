@@ -13,7 +13,7 @@ from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.absent_hosts import AbsentHosts
 from tellback.state.database import Database
-from tellback.state.fleet import Fleet
+from tellback.state.fleet import TeamVisits
 from tellback.state.intake import Intake, mark_pending
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
@@ -23,7 +23,7 @@ from tellback.state.records import Records
 from tellback.state.steady import GAP_MS, observe, skews
 from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
-from tellback_workers.scheduler import SILENT_PERIODS, Scheduler
+from tellback_workers.scheduler import SILENT_PERIODS, TeamScheduler
 from tests.support.clocks import ServerClock, SteppedServer, faketime_library
 from tests.support.deliveries import answered, first
 from tests.support.intake_entries import idle_streams
@@ -510,11 +510,11 @@ def test_a_stand_in_finds_a_silent_beat_after_a_step_back(
     tb: Tellback, runtime: Runtime, database: Database, clock: ServerClock
 ) -> None:
     """The last visit is an hour ahead; what waits is answered all the same, and once in a period as before."""
-    fleet, period = Fleet(database), runtime.settings.beat_period
+    fleet, period = TeamVisits(database), runtime.settings.beat_period
     fleet.notice([tb.context.layout.team])
     turn = overdue(tb)
     step(clock, -1)
-    Scheduler(app, runtime, lambda _: None).run(SILENT_PERIODS)
+    TeamScheduler(app, runtime, lambda _: None).run(SILENT_PERIODS)
     assert state(turn) == "fallback"
     assert store(tb).overdue(10) == []
     assert fleet.claim_visits(period, 10).active == [], "the claim is of the clock as it is now"
@@ -525,7 +525,7 @@ def test_a_stand_in_finds_a_silent_beat_after_a_step_back(
 @steps
 def test_a_step_lets_a_team_rest_and_wake(database: Database, clock: ServerClock, hours: int) -> None:
     """Its last notification is an hour ahead, or an hour old."""
-    fleet = Fleet(database)
+    fleet = TeamVisits(database)
     fleet.notice(["acme"])
     step(clock, hours)
     fleet.rest("acme")

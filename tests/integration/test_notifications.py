@@ -15,7 +15,7 @@ from tellback.broker import KEY_PREFIX
 from tellback.messaging.append_call import notification
 from tellback.names import Family
 from tellback.state.database import Database
-from tellback.state.fleet import NOTICES, QUIET_SECONDS, Fleet
+from tellback.state.fleet import NOTICES, QUIET_SECONDS, TeamVisits
 from tellback.state.intake import mark_pending
 from tellback.state.keys import NOTIFICATIONS, Layout, Shard, stream_of
 from tellback.state.notifications import Notifications, Notified
@@ -76,7 +76,7 @@ def test_forged_notifications_are_skipped(database: Database) -> None:
     database.command("XADD", NOTIFICATIONS, "*", "k", b"\xff\xfe")
     database.command("XADD", NOTIFICATIONS, "*", b"\xff", "b", "and", "more")
     assert notifications.wait(10) == [Notified("acme"), Notified("b")]
-    fleet = Fleet(database)
+    fleet = TeamVisits(database)
     notify(database, *forged)
     fleet.claim_visits(5.0, 100)
     assert set(fleet.known()) <= {"acme", "b"}
@@ -108,13 +108,13 @@ def test_who_watches_goes_on_when_the_database_was_emptied(database: Database) -
     watching = Notifications(database)
     notify(database, "acme")
     watching.watch(1)
-    Fleet(database).claim_visits(5.0, 10)  # removes what it watched
+    TeamVisits(database).claim_visits(5.0, 10)  # removes what it watched
     notify(database, "zoo")
     assert watching.watch(10) == [Notified("zoo")]
 
 
 def test_a_notification_whose_reader_died_is_noted_by_the_next_visits(database: Database, clock: ServerClock) -> None:
-    fleet = Fleet(database)
+    fleet = TeamVisits(database)
     dead = listening(database)
     notify(database, "acme", stream_of(Layout("zoo", 4).shard(3), FAMILY))
     assert len(dead.wait(10)) == 2
@@ -125,7 +125,7 @@ def test_a_notification_whose_reader_died_is_noted_by_the_next_visits(database: 
 
 
 def test_a_burst_of_notifications_is_noted_bit_by_bit(database: Database) -> None:
-    fleet = Fleet(database)
+    fleet = TeamVisits(database)
     database.pipeline([notification(f"t{number}") for number in range(NOTICES + 1)])
     assert fleet.claim_visits(5.0, 1).more
     assert waiting(database) == 1

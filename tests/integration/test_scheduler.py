@@ -16,7 +16,7 @@ from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback.state.fleet import IDLE_SECONDS, QUIET_SECONDS, Fleet
+from tellback.state.fleet import IDLE_SECONDS, QUIET_SECONDS, TeamVisits
 from tellback.state.intake import StreamRef
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import JobClaimant, Jobs
@@ -29,7 +29,7 @@ from tellback_workers import scheduler
 from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
 from tellback_workers.runtime import runtime as task_runtime
-from tellback_workers.scheduler import EARLY, SCAN_SECONDS, SILENT_PERIODS, Scheduler, StandIn, visit_teams
+from tellback_workers.scheduler import EARLY, SCAN_SECONDS, SILENT_PERIODS, StandIn, TeamScheduler, visit_teams
 from tellback_workers.sweep_turns import sweep_turns
 from tellback_workers.wakeups import NotPublished
 from tests.support.clocks import ServerClock, later
@@ -52,8 +52,8 @@ def beat_task(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 
 
 @pytest.fixture
-def fleet(database: Database) -> Fleet:
-    return Fleet(database)
+def fleet(database: Database) -> TeamVisits:
+    return TeamVisits(database)
 
 
 def nobody_woken(places: Sequence[StreamRef]) -> None:
@@ -61,7 +61,7 @@ def nobody_woken(places: Sequence[StreamRef]) -> None:
 
 
 def visit(process: Runtime, periods: float = EARLY, wake: Callable[[Sequence[StreamRef]], None] = nobody_woken) -> None:
-    Scheduler(app, process, wake).run(periods)
+    TeamScheduler(app, process, wake).run(periods)
 
 
 def stand_in(process: Runtime) -> None:
@@ -83,7 +83,7 @@ def runs_out_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def due_at_once(database: Database) -> None:
     """Note what is new, and let a long time go by for the teams."""
-    fleet = Fleet(database)
+    fleet = TeamVisits(database)
     fleet.claim_visits(60.0, 100)
     fleet.visit_soon(fleet.known())
 
@@ -103,7 +103,7 @@ def test_a_worker_leaves_the_visits_to_beat_while_beat_is_heard(
     tb: Tellback, runtime: Runtime, clock: ServerClock
 ) -> None:
     period = runtime.settings.beat_period
-    Fleet(runtime.database).notice([TEAM])
+    TeamVisits(runtime.database).notice([TEAM])
     visit_teams()
     turn = overdue(tb)
     wait_until(lambda: Notifications(runtime.database).wait(1), "a dispatcher has read of the turn")
@@ -117,7 +117,7 @@ def test_a_worker_leaves_the_visits_to_beat_while_beat_is_heard(
 
 def test_a_worker_visits_soon_after_beat_fell_silent(tb: Tellback, runtime: Runtime, clock: ServerClock) -> None:
     period = runtime.settings.beat_period
-    Fleet(runtime.database).notice([TEAM])
+    TeamVisits(runtime.database).notice([TEAM])
     visit(runtime)
     turn = overdue(tb)
     clock.passes((SILENT_PERIODS + 0.1) * period)
@@ -171,7 +171,7 @@ def test_who_stands_in_records_the_command_of_a_dead_worker(
     for session in sessions:
         queue.put(session, on_lost="retry")
         assert jobs.lease(JobClaimant(ANY_POOL, seconds=0.001, worker="w@test", host="h", retry_seconds=0.001))
-    Fleet(broken.database).notice([TEAM])
+    TeamVisits(broken.database).notice([TEAM])
 
     def recorded() -> bool:
         stand_in(broken)
@@ -183,7 +183,7 @@ def test_who_stands_in_records_the_command_of_a_dead_worker(
 
 
 def test_what_a_dead_visitor_claimed_is_visited_by_another_in_time(
-    tb: Tellback, settings: Settings, fleet: Fleet
+    tb: Tellback, settings: Settings, fleet: TeamVisits
 ) -> None:
     """The claim of one that was killed ends by itself; the next look is when it does."""
     hasty = Runtime(msgspec.structs.replace(settings, beat_period=0.05))
@@ -268,7 +268,7 @@ def test_a_stopped_worker_ends_after_the_visits_at_hand(
         turns = [overdue(tb), overdue(other)]
         due_at_once(tb.context.database)
         ends = iter([False, True])
-        Scheduler(app, runtime, nobody_woken).run(SILENT_PERIODS, lambda: next(ends))
+        TeamScheduler(app, runtime, nobody_woken).run(SILENT_PERIODS, lambda: next(ends))
         assert sorted(state(turn) for turn in turns) == ["fallback", "open"]
         stand_in(runtime)
         assert {state(turn) for turn in turns} == {"fallback"}, "who comes next visits the other"
@@ -340,7 +340,7 @@ def test_a_full_redis_stops_no_visit(settings: Settings, own_redis: RedisServer)
         worker.stop()
 
 
-def test_a_claim_belongs_to_one_and_for_its_time(layout: Layout, fleet: Fleet, clock: ServerClock) -> None:
+def test_a_claim_belongs_to_one_and_for_its_time(layout: Layout, fleet: TeamVisits, clock: ServerClock) -> None:
     fleet.notice([layout.team])
     assert fleet.claim_visits(30.0, 10).active == [TEAM], "at once, since it is new"
     assert fleet.claim_visits(30.0, 10).active == []
@@ -351,7 +351,7 @@ def test_a_claim_belongs_to_one_and_for_its_time(layout: Layout, fleet: Fleet, c
 
 
 def test_a_team_without_news_for_a_minute_rests_until_the_next(
-    layout: Layout, runtime: Runtime, fleet: Fleet, clock: ServerClock
+    layout: Layout, runtime: Runtime, fleet: TeamVisits, clock: ServerClock
 ) -> None:
     period = runtime.settings.beat_period
     fleet.notice([layout.team])
@@ -369,7 +369,7 @@ def test_a_team_without_news_for_a_minute_rests_until_the_next(
 
 
 def test_a_team_in_which_something_waits_does_not_rest(
-    tb: Tellback, runtime: Runtime, fleet: Fleet, clock: ServerClock
+    tb: Tellback, runtime: Runtime, fleet: TeamVisits, clock: ServerClock
 ) -> None:
     """A turn is open for longer than a minute, and nothing happens meanwhile."""
     turn = opened(tb)
@@ -384,7 +384,7 @@ def test_a_team_in_which_something_waits_does_not_rest(
 
 
 def test_an_idle_team_that_no_notification_named_is_visited_now_and_then(
-    tb: Tellback, runtime: Runtime, database: Database, fleet: Fleet, clock: ServerClock
+    tb: Tellback, runtime: Runtime, database: Database, fleet: TeamVisits, clock: ServerClock
 ) -> None:
     """Its notification was lost; from then on the team is visited in each period."""
     fleet.notice([TEAM])
@@ -406,12 +406,12 @@ def test_a_team_that_only_plain_xadd_uses_is_found(
 ) -> None:
     """Among a thousand other keys, and keys of the same name that no team's stream has."""
     process = Runtime(msgspec.structs.replace(settings, redis_url=own_redis.url))
-    database, fleet, woken = process.database, Fleet(process.database), list[StreamRef]()
+    database, fleet, woken = process.database, TeamVisits(process.database), list[StreamRef]()
     database.pipeline([("SET", f"other:{number}", 1) for number in range(1_000)])
     database.command("SET", "tb:{fake.0}:in:events", 1)
     database.command("XADD", "tb:{NO TEAM.0}:in:events", "*", "m", b"{}")
     database.command("XADD", stream_of(Layout("acme", 1).shard(0), Family.EVENTS), "*", "m", b"{}")
-    visiting = Scheduler(app, process, woken.extend)
+    visiting = TeamScheduler(app, process, woken.extend)
     for _ in range(20):
         visiting.run()
         later(monkeypatch, SCAN_SECONDS)
@@ -420,7 +420,7 @@ def test_a_team_that_only_plain_xadd_uses_is_found(
     database.close()
 
 
-def test_a_team_that_redis_lost_is_forgotten(runtime: Runtime, fleet: Fleet) -> None:
+def test_a_team_that_redis_lost_is_forgotten(runtime: Runtime, fleet: TeamVisits) -> None:
     """Forged notifications name teams that do not exist; their list must not grow for ever."""
     fleet.notice(["nobody", "nothing"])
     fleet.visit_soon(fleet.known())

@@ -18,7 +18,7 @@ from tellback.embedding.batching import _gatherings
 from tellback.names import Family, Task
 from tellback.redaction import Redactor
 from tellback.state.job_keys import ANY_POOL, queue_of
-from tellback_workers import app, decay, dispatcher, due_timers, jobs, scheduler, sweep_jobs, tasks, wakeups
+from tellback_workers import decay, dispatcher, due_timers, jobs, scheduler, sweep_jobs, tasks, wakeups
 from tellback_workers.loops import clusters, guidance_of, loop_of
 from tellback_workers.runtime import Runtime
 from tests.simulation.broker import Broker
@@ -213,7 +213,8 @@ class Fleet:
         self._forget()
         stand_ins: list[tuple[Any, str, Any]] = [
             *((module, "runtime", self.runtime) for module in (tasks, jobs, scheduler, decay, due_timers)),
-            *((module, "app", self.broker) for module in (tasks, app)),
+            (tasks, "app", self.broker),
+            (scheduler, "current_app", self.broker),
             (decay, "current_app", self.broker),
             (scheduler, "SCAN_COUNT", 1_000_000),  # all keys at once: their order differs between two servers
             (wakeups, "current_app", self.broker),

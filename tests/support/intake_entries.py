@@ -8,7 +8,7 @@ from tellback import Tellback
 from tellback.contracts.codec import decode
 from tellback.names import Family
 from tellback.state.database import Database
-from tellback.state.fleet import Fleet
+from tellback.state.fleet import TeamVisits
 from tellback.state.intake import Intake, StreamRef
 from tellback.state.intake_entry import IntakeEntry, RawEntry
 from tellback.state.intake_lease import Lease
@@ -23,7 +23,7 @@ def read_new(intake: Intake, lease: Lease, count: int) -> list[RawEntry]:
 
 def idle_streams(database: Database, layout: Layout, longest_lease: float = 300.0) -> list[StreamRef]:
     """The streams of a team that need a wake-up, as a visit finds them."""
-    return Fleet(database).work([layout], longest_lease)[layout.team].streams
+    return TeamVisits(database).work([layout], longest_lease)[layout.team].streams
 
 
 def published(

@@ -16,6 +16,7 @@ LETS_IN = {  # new obligations and events, and what can wait: refused at maxmemo
 }  # fmt: skip
 READS = {
     "bank_stats", "load_bank", "load_facts", "next_clusters", "next_facts", "rank_facts", "read_usefulness",
+    "shard_work",
 }  # fmt: skip
 
 

@@ -31,8 +31,8 @@ def test_a_wrong_value_is_an_error_that_names_the_variable(name: str, value: str
         load({name: value})
 
 
-def test_teams_default_to_the_team() -> None:
-    assert load({"TELLBACK_TEAM": "acme"}).served_teams == ("acme",)
+def test_teams_default_to_all() -> None:
+    assert load({"TELLBACK_TEAM": "acme"}).served_teams == ()
     assert load({"TELLBACK_TEAMS": "a, b,"}).served_teams == ("a", "b")
 
 

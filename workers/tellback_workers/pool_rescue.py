@@ -20,7 +20,7 @@ from celery import current_app, signals
 from tellback import clock
 from tellback.errors import TellbackError
 from tellback.names import Family
-from tellback.state.fleet import Fleet
+from tellback.state.fleet import TeamVisits
 from tellback_workers.celery_signals import shutting_down
 from tellback_workers.loops import consumer_of
 from tellback_workers.runtime import Runtime, runtime
@@ -60,7 +60,7 @@ class PoolRescue:
         """Consume each idle stream of the model once; errors are logged, since visits find the streams again."""
         process = self._process()
         try:
-            fleet = Fleet(process.database)
+            fleet = TeamVisits(process.database)
             layouts = process.known_layouts(fleet.last_noticed())
             found = fleet.work(list(layouts.values()), process.settings.longest_consumer_lease)
             for shard, family in [place for work in found.values() for place in work.streams if place[1] in MODEL]:

@@ -18,12 +18,12 @@ from typing import Final
 
 import structlog
 from cachetools import LRUCache
-from celery import Celery, shared_task
+from celery import Celery, current_app, shared_task
 
 from tellback import clock
 from tellback.errors import TellbackError, Unavailable
 from tellback.names import SWEEPS_QUEUE, Task
-from tellback.state.fleet import Fleet, TeamWork
+from tellback.state.fleet import TeamVisits, TeamWork
 from tellback.state.intake import StreamRef
 from tellback.state.keys import Layout
 from tellback.state.presence import Presence
@@ -58,7 +58,7 @@ _KEY: Final = re.compile(rb"tb:\{[a-z0-9-]{1,64}\.\d+\}:")
 _log = structlog.get_logger("tellback.scheduler")
 
 
-class Scheduler:
+class TeamScheduler:
     """Visits teams for one process."""
 
     def __init__(self, app: Celery, process: Runtime, wake: Callable[[Sequence[StreamRef]], None]) -> None:
@@ -66,8 +66,8 @@ class Scheduler:
         self._app = app
         self._process = process
         self._wake = wake
-        self._fleet = Fleet(process.database)
-        self._search = Search(process)
+        self._fleet = TeamVisits(process.database)
+        self._search = TeamSearch(process)
         self._next_decay: LRUCache[str, float] = LRUCache(20_000)
 
     def run(self, periods: float = EARLY, stopping: Callable[[], bool] = lambda: False) -> None:
@@ -175,7 +175,7 @@ _DUTIES: Final[Mapping[str, Callable[[Celery, Runtime, Layout], bool]]] = {
 }
 
 
-class Search:
+class TeamSearch:
     """Finds teams that no notification has named: a slow walk over the keys.
 
     Their hosts use nothing but XADD, or Redis lost the notification in a failover.
@@ -185,7 +185,7 @@ class Search:
 
     def __init__(self, process: Runtime) -> None:
         self._process = process
-        self._fleet = Fleet(process.database)
+        self._fleet = TeamVisits(process.database)
         self._next_step = 0.0
         self._known: LRUCache[str, bool] = LRUCache(20_000)
 
@@ -228,11 +228,11 @@ def visit_teams() -> None:
 
 
 @lru_cache(maxsize=1)
-def _scheduler_of(process: Runtime) -> Scheduler:
+def _scheduler_of(process: Runtime) -> TeamScheduler:
     """Return the scheduler of this process, which remembers how far its walk over the keys has come."""
-    from tellback_workers.app import app  # noqa: PLC0415 - it imports this module
-
-    return Scheduler(app, process, lambda places: publish_wakeups(app, process.database, places, again=True))
+    return TeamScheduler(
+        current_app, process, lambda places: publish_wakeups(current_app, process.database, places, again=True)
+    )
 
 
 class StandIn:
@@ -240,7 +240,7 @@ class StandIn:
 
     def __init__(self, app: Celery, process: Runtime, wake: Callable[[Sequence[StreamRef]], None]) -> None:
         """Set up the thread; no other process may share the connections of `process`."""
-        self._scheduler = Scheduler(app, process, wake)
+        self._scheduler = TeamScheduler(app, process, wake)
         self._pause = process.settings.beat_period / 2
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="tellback-scheduler", daemon=True)

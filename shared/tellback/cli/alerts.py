@@ -37,7 +37,7 @@ def alerts(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Show the alerts of the served teams, and exit 1 if there are any; or post them to a webhook and Slack."""
+    """Show alerts of TELLBACK_TEAMS, else of your team, and exit 1 if there are any; or post them to receivers."""
     from tellback.alerts.settings import load_alert_settings
     from tellback.client.connection import connect
     from tellback.settings import load
@@ -50,7 +50,7 @@ def alerts(
         if test:
             _send_tests(settings)
             return
-        teams = (served.team,) if team else served.served_teams
+        teams = (served.team,) if team else served.served_teams or (served.team,)
         clients = [open_clients.enter_context(connect(redis_url, team=each)) for each in teams]
         if send:
             _send_until_stopped(clients, settings)

@@ -51,6 +51,22 @@ def register(app: typer.Typer) -> None:
     app.command(rich_help_panel=GUIDANCE)(replay)
 
 
+ReportOption = Annotated[
+    list[Path] | None,
+    typer.Option(help="Write a guidance report: *.html (with timelines) or *.md. Repeatable. Implies --offline."),
+]
+
+OfflineOption = Annotated[
+    bool, typer.Option("--offline", help="Only analyse the file. Plays nothing and needs no Redis.")
+]
+
+UndoOption = Annotated[bool, typer.Option("--undo", help="Delete what replays left in their team. Takes no file.")]
+
+PlayTeamOption = Annotated[
+    str | None, typer.Option("--team", help=f"Team to play into. Default: {REPLAY_TEAM}, where only replays are.")
+]
+
+
 def replay(
     file: Annotated[
         str | None, typer.Argument(help="JSON lines file, each line an object with `messages`; - for standard input.")
@@ -60,29 +76,20 @@ def replay(
         float, typer.Option(min=0.1, help="Seconds to wait for the workers while they make no progress.")
     ] = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    report: Annotated[
-        list[Path] | None,
-        typer.Option(help="Write a guidance report: *.html (with timelines) or *.md. Repeatable. Implies --offline."),
-    ] = None,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Only analyse the file. Plays nothing and needs no Redis.")
-    ] = False,
+    report: ReportOption = None,
+    offline: OfflineOption = False,
     top: Annotated[
         int, typer.Option(min=0, max=100_000, help="Maximum number of conversations in a report, most nudges first.")
     ] = 200,
     kill_hosts: KillHostsOption = None,
     seed: Annotated[int, typer.Option(help="With --kill-hosts: seed that selects the messages.")] = 0,
-    undo: Annotated[
-        bool, typer.Option("--undo", help="Delete what replays left in their team. Takes no file.")
-    ] = False,
+    undo: UndoOption = False,
     answer_within: Annotated[
         float,
         typer.Option(min=0.1, max=3_600.0, help="With --kill-hosts: deadline of a turn, in seconds."),
     ] = 10.0,
     redis_url: UrlOption = None,
-    team: Annotated[
-        str | None, typer.Option("--team", help=f"Team to play into. Default: {REPLAY_TEAM}, where only replays are.")
-    ] = None,
+    team: PlayTeamOption = None,
 ) -> None:
     """Play chat transcripts at full speed. Exits 1 if the counts in Redis then differ from those in the file.
 

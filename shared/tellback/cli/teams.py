@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -145,12 +145,12 @@ def remove(
 
 
 def _remove_all(teams: Teams, team: str) -> int:
-    import sys
+    """Remove a team, with progress if standard error is a terminal; return the number of deleted keys."""
+    from rich.console import Console
 
-    deleted = 0
-    for deleted in teams.remove(team):
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r{deleted:,} keys deleted")
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")
+    console, deleted = Console(stderr=True), 0
+    with console.status("deleting keys") if console.is_terminal else nullcontext() as status:
+        for deleted in teams.remove(team):
+            if status is not None:
+                status.update(f"{deleted:,} keys deleted")
     return deleted

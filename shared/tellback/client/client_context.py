@@ -21,6 +21,7 @@ from tellback.log import get_logger
 from tellback.messaging.append_call import notification
 from tellback.messaging.publisher import Publisher
 from tellback.messaging.team_cache import SpoolLocation, TeamCache, TeamIdentity
+from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.database import Database, RedisFull
@@ -152,6 +153,16 @@ class ClientContext:
         object.__setattr__(self, "health", FleetHealth(ToolHealth(self.quick_database, self.layout), self.breaker))
         object.__setattr__(self, "activity", ActivityNotice(self.database, self.layout.team))
         object.__setattr__(self, "local_recall", LocalRecall(self.settings, self.database, self.layout))
+
+    def prepare_turn(self) -> None:
+        """Send what a new turn must not wait for.
+
+        Raises:
+            Unavailable: Redis does not answer.
+        """
+        # A host that only makes decisions never publishes, so answers of its dead predecessor would stay on disk.
+        self.publisher.send_orphans(Family.TURNS)
+        self.activity.send()
 
 
 _log = get_logger("tellback.client")

@@ -44,7 +44,6 @@ from tellback.contracts.turns import (
     TurnState,
 )
 from tellback.errors import InvalidInput, NotFound, StateConflict, Unavailable
-from tellback.names import Family
 from tellback.redaction import redact_text
 from tellback.state.turn_answers import TurnAnswer, excerpt
 from tellback.state.turn_view import TurnRef, TurnView
@@ -298,8 +297,7 @@ def open_turn(
         check_name(name, value)
     session = check_name("session", metadata.get("session", conversation) if session is None else session)
     turn = turn_id(context.layout, channel, conversation, message_id)
-    # A host that only makes decisions never publishes, so answers of its dead predecessor would stay on disk.
-    context.publisher.send_orphans(Family.TURNS)
+    context.prepare_turn()
     wanted = NewTurn(
         ref=TurnRef(turn, channel, conversation, session),
         message_id=message_id,
@@ -310,7 +308,6 @@ def open_turn(
         auto=metadata.get(AUTO_MODE) is True,  # a truthy value, such as "false", must not silence a turn
         host=excerpt(context.settings.host_name, MAX_REFERENCE_BYTES),
     )
-    context.activity.send()
     with turn_span(context.tracing, "open turn", wanted.ref) as trace:
         opened = _turn_store(context).open(replace(wanted, trace=trace))
     return Turn(

@@ -43,7 +43,7 @@ class Visits(NamedTuple):
 
 
 class TeamWork(NamedTuple):
-    """What waits in a team: `duties` for which there may be work now, and streams that need a wake-up."""
+    """Work that waits in a team: `duties` for which there may be some now, and streams that need a wake-up."""
 
     duties: frozenset[str]
     streams: list[tuple[Shard, Family]]
@@ -54,7 +54,7 @@ class TeamWork(NamedTuple):
         return bool(self.duties - {"banks", "clock", "outbox"} or self.streams)
 
 
-class Fleet:
+class TeamVisits:
     """The teams, by when something happened in them, and when they were visited."""
 
     def __init__(self, database: Database) -> None:

@@ -1,4 +1,4 @@
-"""What an operator allows a team: checked by the scripts that let something in, so a host gets a clear error at once.
+"""Limits that an operator sets a team: scripts that let something in check them, so a host gets a clear error at once.
 
 The limits of a team are divided evenly among its shards, and stand in each, because a script stays in one. A host that
 writes keys of its team by itself passes them by, as it passes by the bounds of the streams. Requirement A-122.
@@ -14,6 +14,11 @@ from tellback.errors import InvalidInput
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 
+SUSPENDED: Final = "the team is suspended: an operator resumes it by `tellback teams resume`"
+TOO_MANY_OPEN: Final = (
+    "{most} turns are open in this shard, as many as an operator allows the team: answer some, or raise the limit by "
+    "`tellback teams limit`"
+)
 BURST_SECONDS: Final = 10
 """Seconds of the rate that a team may publish at once."""
 

@@ -41,8 +41,9 @@ class NotifiedAlerts:
     def note_firing(self, alert: str, since: int) -> None:
         """Note that the receiver was told of an alert."""
         # race: only who holds the lease tells; after a pause beyond it, a change may be told twice
-        renewed = small_write("PEXPIRE", self._key, lifetime_ms("alerts"))
-        self._db.run_all([small_write("HSET", self._key, alert, since), renewed])
+        noted = small_write("HSET", self._key, alert, since)
+        # race: as for the note; a longer lifetime of the same content
+        self._db.run_all([noted, small_write("PEXPIRE", self._key, lifetime_ms("alerts"))])
 
     def renew(self) -> None:
         """Keep what is noted: an alert may last longer than the key lives."""
@@ -51,5 +52,5 @@ class NotifiedAlerts:
 
     def note_resolved(self, alert: str) -> None:
         """Note that the receiver was told of the end of an alert."""
-        # race: as `note_firing`
+        # race: only who holds the lease tells, as in `note_firing`
         self._db.command("HDEL", self._key, alert)

@@ -1,4 +1,4 @@
-"""What an operator sees of all teams, and does to one: create, limit, suspend, remove."""
+"""The teams as an operator sees them, and the acts on one: create, limit, suspend, remove."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from tellback.errors import NotFound
 from tellback.names import Family, check_team
 from tellback.state.database import Database
-from tellback.state.fleet import Fleet
+from tellback.state.fleet import TeamVisits
 from tellback.state.keys import Layout, stream_of
 from tellback.state.limits import LimitStore, TeamLimits
 from tellback.state.team import existing_layouts, open_layout
@@ -39,7 +39,7 @@ class Teams:
 
     def __init__(self, database: Database) -> None:
         self._db = database
-        self._fleet = Fleet(database)
+        self._fleet = TeamVisits(database)
 
     def rows(self, names: Sequence[str] | None = None) -> Generator[TeamRow]:
         """Yield the teams that exist, by name; `names` are those that you want, by default all."""
@@ -94,11 +94,11 @@ class Teams:
         deleted = 0
         for keys in self._db.scan(f"tb:{{{team}.*", SCAN_COUNT):
             names = [key for key in keys if key.decode(errors="replace") not in kept]
-            # unconditional: the team is to have no keys; whoever writes one meanwhile is removed by the next step
+            # race: the team is to have no keys; what is written meanwhile is removed too, or by a second removal
             deleted += sum(self._db.pipeline([("UNLINK", name) for name in names]))
             yield deleted
         self._fleet.forget(team)
-        # unconditional: as above
+        # race: the team is to have no keys; as above
         deleted += sum(self._db.pipeline([("UNLINK", name) for name in sorted(kept)]))
         yield deleted
 

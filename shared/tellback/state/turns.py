@@ -22,6 +22,7 @@ from tellback.state.database import Database, decide
 from tellback.state.intake_entry import IntakeEntry
 from tellback.state.intake_lease import Lease, committed
 from tellback.state.keys import Layout, Shard
+from tellback.state.limits import SUSPENDED, TOO_MANY_OPEN
 from tellback.state.outbox import NO_EVICTION, EvictionCandidate, eviction_candidate, with_eviction
 from tellback.state.readable import readable
 from tellback.state.script_calls import ScriptCall
@@ -32,11 +33,6 @@ from tellback.state.turn_answers import RoutingReport, TurnAnswer, excerpt
 from tellback.state.turn_view import TurnRef, TurnView, view_of
 
 MAX_MERGED: Final = 100
-SUSPENDED: Final = "the team is suspended: an operator resumes it by `tellback teams resume`"
-TOO_MANY_OPEN: Final = (
-    "{most} turns are open in this shard, as many as an operator allows the team: answer some, or raise the limit by "
-    "`tellback teams limit`"
-)
 MAX_HANDED_OVER: Final = 10_000  # of one host in one shard: a host that never reads its list must not grow it
 
 

@@ -43,7 +43,7 @@ class CommandsLoop:
             Fenced: another consumer has the lease.
         """
         submissions = [
-            (entry, _in_context(entry, entry.message))
+            (entry, _under_trace(entry, entry.message))
             for entry in entries
             if isinstance(entry.message, CommandSubmitted)
             and not self._dead_letter_unaddressable(lease, entry, entry.message)
@@ -63,6 +63,6 @@ class CommandsLoop:
         return True
 
 
-def _in_context(entry: IntakeEntry, submitted: CommandSubmitted) -> CommandSubmitted:
+def _under_trace(entry: IntakeEntry, submitted: CommandSubmitted) -> CommandSubmitted:
     """Return the command with the context of this application, under which its run is traced."""
     return msgspec.structs.replace(submitted, traceparent=entry.trace) if entry.trace else submitted
