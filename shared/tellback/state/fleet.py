@@ -106,7 +106,7 @@ class TeamVisits:
     def unknown(self, teams: Collection[str]) -> set[str]:
         """Return those of the teams that are in no list."""
         wanted = list(teams)
-        scores = self._db.command("ZMSCORE", self._teams, *wanted) if wanted else []
+        scores: list[bytes | None] = self._db.command("ZMSCORE", self._teams, *wanted) if wanted else []
         return {team for team, score in zip(wanted, scores, strict=True) if score is None}
 
     def last_noticed(self) -> Mapping[str, int]:
