@@ -104,7 +104,7 @@ def test_who_watches_takes_nothing_from_others(database: Database) -> None:
     assert sharing.wait(10) == watching.watch(10) == [Notified("acme")]
 
 
-def test_who_watches_goes_on_when_the_database_was_emptied(database: Database) -> None:
+def test_who_watches_goes_on_when_visits_removed_what_it_read(database: Database) -> None:
     watching = Notifications(database)
     notify(database, "acme")
     watching.watch(1)
