@@ -71,8 +71,12 @@ class Presence:
         # unconditional: the worker itself reports its end
         self._db.pipeline([("DEL", self._key(name)), ("ZREM", self._shard.key("workers"), name)])
 
+    def all_workers(self) -> list[Worker]:
+        """Return the live workers, whatever teams they serve, without unreadable ones."""
+        return self._all()[0]
+
     def workers(self) -> list[Worker]:
-        """Return the live workers by name, without unreadable ones."""
+        """Return the live workers that serve the team, by name, without unreadable ones."""
         return self.roll()[0]
 
     def roll(self) -> tuple[list[Worker], int]:
@@ -94,7 +98,7 @@ class Presence:
         """Return workers that crashed in the last hour, and when each was last seen (ms, server time)."""
         flat = self._db.command("ZRANGE", self._shard.key("workers"), 0, -1, "WITHSCORES")
         seen = {name.decode(): int(score) for name, score in zip(flat[::2], flat[1::2], strict=True)}
-        alive = {worker.name for worker in self._all()[0]}
+        alive = {worker.name for worker in self.all_workers()}
         return {name: at for name, at in seen.items() if name not in alive}
 
     def note_beat(self) -> None:

@@ -12,7 +12,6 @@ from tellback.errors import ConfigurationError, Unavailable
 from tellback.settings import Settings
 from tellback.state.database import Database, connect_to
 from tellback.state.presence import Presence
-from tellback.state.team import open_layout
 from tellback.up.redis_server import MIN_VERSION, parse_version
 from tellback.urls import without_secrets
 
@@ -77,14 +76,13 @@ class RollCall:
             Unavailable: Redis can't be reached.
         """
         self._database = Database(settings.redis_url)
-        layout = open_layout(self._database, settings.team, settings.shards)
-        self._presence = Presence(self._database, layout.team)
+        self._presence = Presence(self._database, settings.team)
         self._since = self._database.now_ms()
 
     def answered_workers(self) -> set[tuple[str, int]]:
         """Return the node name and main process id of each worker that takes tasks."""
         with contextlib.suppress(Unavailable):
-            return {(worker.name, worker.pid) for worker in self._presence.workers()}
+            return {(worker.name, worker.pid) for worker in self._presence.all_workers()}
         return set()
 
     def beat_heard(self) -> bool:
