@@ -15,6 +15,7 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.decay import Decay, monday
 from tellback.state.keys import Layout
+from tellback.state.teams import Teams
 from tests.support.clocks import DAY_MS
 from tests.support.redis_server import RedisServer
 from tests.support.scores import build_bank, scores
@@ -122,7 +123,8 @@ def test_redis_goes_away_in_the_middle(tmp_path: Path) -> None:
     folder.mkdir()
     with RedisServer.start(folder) as server:
         settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"))
-        database, layout = Database(server.url), Layout("default", settings.shards)
+        database = Database(server.url)
+        layout = Teams(database).create("default", settings.shards)
         for bank in ("one", "two"):
             build_bank(database, layout.of(bank), bank, facts=150_000, clusters=10, each=100, age_ms=30 * DAY_MS)
         workers = Workers(settings, tmp_path, queues=SWEEPS_QUEUE, env={"TELLBACK_BEAT_PERIOD": "0.05"})

@@ -22,6 +22,7 @@ from redis import exceptions
 from tellback.broker import broker_config
 from tellback.connection_file import find_running
 from tellback.settings import Settings
+from tellback.state.keys import FLEET
 from tests.support.up import RunningUp, command, gone, running
 from tests.support.waiting import wait_until
 
@@ -103,9 +104,9 @@ def test_workers_read_every_queue_and_this_host_s_own(up: RunningUp) -> None:
 
 def test_beat_s_messages_are_carried_out(up: RunningUp) -> None:
     state = client(up.redis_url)
-    before = state.get("tb:{default.0}:beat")
+    before = state.get(FLEET.key("beat"))
     assert before is not None
-    wait_until(lambda: state.get("tb:{default.0}:beat") != before, "beat is heard again", timeout=10)
+    wait_until(lambda: state.get(FLEET.key("beat")) != before, "beat is heard again", timeout=10)
 
 
 def test_flower_answers_with_the_printed_password_and_to_nobody_else(up: RunningUp) -> None:
@@ -246,7 +247,7 @@ def test_a_dead_child_is_started_again_and_said_so(tmp_path: Path) -> None:
 
 def _beat(up: RunningUp) -> str | None:
     try:
-        return cast("str | None", client(up.redis_url).get("tb:{default.0}:beat"))
+        return cast("str | None", client(up.redis_url).get(FLEET.key("beat")))
     except exceptions.RedisError:
         return None
 
