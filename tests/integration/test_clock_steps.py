@@ -17,7 +17,7 @@ from tellback.state.fleet import TeamVisits
 from tellback.state.intake import Intake, mark_pending
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
-from tellback.state.keys import Layout, lifetime_ms, stream_of
+from tellback.state.keys import FLEET, Layout, lifetime_ms, stream_of
 from tellback.state.presence import Presence, Worker
 from tellback.state.records import Records
 from tellback.state.steady import GAP_MS, observe, skews
@@ -453,7 +453,7 @@ def test_a_marker_that_lives_too_long_is_cut_by_whoever_meets_it(database: Datab
         shard.key("lease", Family.EVENTS): 5_000,
         shard.key("wakeup", Family.EVENTS): lifetime_ms("wakeup"),
         shard.key("wakeup", "timers"): 3_000,
-        shard.key("worker", "w"): lifetime_ms("worker"),
+        FLEET.key("worker", "w"): lifetime_ms("worker"),
     }
     for key in keys:
         database.command("PEXPIRE", key, 1_000 * HOUR)
@@ -462,7 +462,8 @@ def test_a_marker_that_lives_too_long_is_cut_by_whoever_meets_it(database: Datab
     assert mark_pending(database, [(shard, Family.EVENTS)]) == ["pending"]
     assert intake.take_lease(shard, Family.EVENTS, 5) is None
     assert not intake.try_mark_timers_pending(shard)
-    assert [worker.name for worker in Presence(database, layout.team).workers()] == ["w"]
+    Presence(database, layout.team).announce(Worker(name="v", host="h", pid=2, queues=(), version="1"))
+    assert [worker.name for worker in Presence(database, layout.team).workers()] == ["v", "w"]
     left = {key: database.command("PTTL", key) for key in keys}
     assert {key: ms for key, ms in left.items() if ms > keys[key]} == {}
 

@@ -51,19 +51,26 @@ class Presence:
         self._shard = FLEET
 
     def announce(self, worker: Worker) -> None:
-        """Report that this worker accepts tasks; the report expires after three missed heartbeats."""
+        """Report that this worker accepts tasks; the report expires after three missed heartbeats.
+
+        It also shortens reports of others that outlive that, after a step back of the server's clock.
+        """
+        others = [name.decode() for name in self._db.command("ZRANGE", self._shard.key("workers"), 0, -1)]
         seen = msgspec.structs.replace(worker, seen=self._db.now_ms())
         index = self._shard.key("workers")
         expired_before = seen.seen - lifetime_ms("workers")
-        # unconditional: this worker's own key, and members that have expired. PEXPIRE is a script too: if the server
-        # has forgotten the scripts, a plain PEXPIRE would run before the ZADD
+        # race: this worker's own key, members that have expired, and lifetimes that no worker asked for. PEXPIRE is a
+        # script too: if the server has forgotten the scripts, a plain PEXPIRE would run before the ZADD
         self._db.run_all(
             [  # even at `maxmemory`: commands of a host that seems to have no workers are abandoned
                 small_write("SET", self._key(worker.name), msgspec.json.encode(seen), "PX", lifetime_ms("worker")),
                 small_write("ZADD", index, seen.seen, worker.name),
                 small_write("PEXPIRE", index, lifetime_ms("workers")),
             ],
-            [("ZREMRANGEBYSCORE", index, "-inf", expired_before)],
+            [
+                ("ZREMRANGEBYSCORE", index, "-inf", expired_before),
+                *(shorten_lifetime(self._key(name), lifetime_ms("worker")) for name in others),
+            ],
         )
 
     def withdraw(self, name: str) -> None:
@@ -88,9 +95,6 @@ class Presence:
     def _all(self) -> tuple[list[Worker], int]:
         names = [name.decode() for name in self._db.command("ZRANGE", self._shard.key("workers"), 0, -1)]
         values = [raw for raw in self._db.pipeline([("GET", self._key(name)) for name in names]) if raw is not None]
-        # An agent may not; the keys are then shortened by a worker's read.
-        shorten = [shorten_lifetime(self._key(name), lifetime_ms("worker")) for name in names]
-        self._db.pipeline(shorten, raise_on_error=False)
         found = list(readable("worker", values, _decode))
         return found, len(values) - len(found)
 
