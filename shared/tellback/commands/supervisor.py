@@ -154,6 +154,7 @@ class CommandSupervisor:
             if self.control_group is not None:
                 preparation.use_cgroup(self.control_group)
             _enter_directory(message["cwd"], real=message["real_cwd"])
+            started = time.monotonic()  # before: on a busy machine the command may end before `Popen` returns
             process = subprocess.Popen(  # noqa: S603 - running the given command is its purpose
                 message["argv"],
                 env=message["env"],
@@ -176,7 +177,7 @@ class CommandSupervisor:
                 os.close(descriptor)
             preparation.close()
         process.returncode = 0  # `_reap_children` collects the status, so `Popen` must not wait for it
-        self.group, self.ended, self.started = process.pid, False, time.monotonic()
+        self.group, self.ended, self.started = process.pid, False, started
         self.alive_until = _time(message["alive_until"])
         self.kill_at = float("inf")
         self.written_before = self.own_writes.count() if "written" in self.limits else 0
