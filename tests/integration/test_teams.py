@@ -60,6 +60,12 @@ def test_a_team_is_created_listed_and_removed_with_all_its_keys(settings: Settin
     assert database.command("ZRANGE", FLEET.key("teams"), 0, -1) == [b"acme-2"]
 
 
+def test_a_team_that_has_just_come_into_being_is_listed(settings: Settings, tb: Tellback) -> None:
+    """Before any worker has visited it."""
+    open_one(tb, 1)
+    assert [json.loads(line)["team"] for line in run(settings, "list", "--json")[1].splitlines()] == ["default"]
+
+
 def test_a_removal_asks_first_and_a_team_that_does_not_exist_is_an_error(settings: Settings, tb: Tellback) -> None:
     open_one(tb, 1)
     result = CliRunner().invoke(

@@ -57,10 +57,12 @@ def list_(
 
 
 def _limits_text(limits: TeamLimits) -> str:
+    from tellback.wording import count_phrase
+
     parts = [
         f"{limits.events_per_second:g} events/s" if limits.events_per_second else "",
         f"{limits.intake_bytes:,} bytes" if limits.intake_bytes else "",
-        f"{limits.open_turns:,} open turns" if limits.open_turns else "",
+        count_phrase(limits.open_turns, "open turn") if limits.open_turns else "",
     ]
     return ", ".join(part for part in parts if part) or "none"
 

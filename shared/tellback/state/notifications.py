@@ -55,6 +55,10 @@ class Notifications:
             self._db.run(scripts.ensure_groups(intake=NOTIFICATIONS, groups=[GROUP]))
             return []
 
+    def peek(self) -> list[Notified]:
+        """Return the oldest notifications that no visit has noted yet, and leave them there."""
+        return _parsed([(NOTIFICATIONS, self._db.command("XRANGE", NOTIFICATIONS, "-", "+", "COUNT", MOST))])
+
     def watch(self, block_ms: int) -> list[Notified]:
         """Wait as `wait` does, but get what other dispatchers get too, from the first call on.
 

@@ -14,6 +14,7 @@ from tellback.state.database import Database
 from tellback.state.fleet import TeamVisits
 from tellback.state.keys import Layout, stream_of
 from tellback.state.limits import LimitStore, TeamLimits
+from tellback.state.notifications import Notifications
 from tellback.state.team import existing_layouts, open_layout
 
 PAGE: Final = 200  # teams in one round trip
@@ -44,10 +45,14 @@ class Teams:
     def rows(self, names: Sequence[str] | None = None) -> Generator[TeamRow]:
         """Yield the teams that exist, by name; `names` are those that you want, by default all."""
         noticed = self._fleet.last_noticed()
-        wanted = iter(self._fleet.known() if names is None else names)
+        wanted = iter(self._known() if names is None else names)
         while page := list(islice(wanted, PAGE)):
             for layout in existing_layouts(self._db, page):
                 yield self._row(layout, noticed.get(layout.team))
+
+    def _known(self) -> list[str]:
+        """Return every team's name; one that has just come into being is not in the registry yet."""
+        return sorted({*self._fleet.known(), *(each.team for each in Notifications(self._db).peek())})
 
     def create(self, team: str, shards: int) -> Layout:
         """Create a team with a number of shards; one that exists keeps its own.
