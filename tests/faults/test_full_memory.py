@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,11 +20,10 @@ from tellback.state.evaluations import Evaluations
 from tellback.state.keys import stream_of
 from tellback.state.records import Records
 from tests.support.keyleaks import undeclared
-from tests.support.processes import tree_of
 from tests.support.redis_server import RedisServer
 from tests.support.turns import delivered_now, opened, state
 from tests.support.waiting import wait_until
-from tests.support.workers import Workers
+from tests.support.workers import Workers, stopped
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
@@ -59,19 +57,6 @@ def running(settings: Settings, folder: Path, queues: str) -> Generator[Workers]
         yield workers
     finally:
         workers.stop()
-
-
-@contextmanager
-def stopped(workers: Workers) -> Generator[None]:
-    """The worker with its pool does nothing."""
-    members = tree_of(workers.processes[0])
-    for member in members:
-        member.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for member in members:
-            member.send_signal(signal.SIGCONT)
 
 
 def event(number: int, result: str = RESULT) -> ToolInvoked:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,10 +14,9 @@ from tellback.contracts.signals import MAX_WAIT
 from tellback.names import Family
 from tellback.state.keys import stream_of
 from tests.support.keyleaks import undeclared
-from tests.support.processes import tree_of
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
-from tests.support.workers import Workers
+from tests.support.workers import Workers, stopped
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.model, pytest.mark.timeout(300)]
 
@@ -37,19 +35,6 @@ def pooled(settings: Settings, folder: Path) -> Generator[Workers]:
         yield workers
     finally:
         workers.stop()
-
-
-@contextmanager
-def stopped(workers: Workers) -> Generator[None]:
-    """The worker with its pool does nothing."""
-    members = tree_of(workers.processes[0])
-    for member in members:
-        member.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for member in members:
-            member.send_signal(signal.SIGCONT)
 
 
 def load_model(tb: Tellback) -> None:

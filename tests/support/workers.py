@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -147,3 +147,16 @@ class StartWorkers(Protocol):
     ) -> Workers:
         """Start `n` worker processes, by the program `prefix` if given; they are killed when the test ends."""
         ...
+
+
+@contextmanager
+def stopped(workers: Workers) -> Generator[None]:
+    """The worker with its pool does nothing."""
+    members = tree_of(workers.processes[0])
+    for member in members:
+        member.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for member in members:
+            member.send_signal(signal.SIGCONT)
