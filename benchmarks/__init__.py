@@ -1,1 +1,1 @@
-"""What the budgets of the design are measured with. Ratios against a peer in the same run; ships nowhere."""
+"""The measurements of the design's budgets: ratios against a peer in the same run. Ships nowhere."""

@@ -21,7 +21,7 @@ def arrivals(rate: float, count: int, seed: int) -> Iterator[int]:
 
 
 def each(rate: float, count: int, seed: int, call: Callable[[int, int], float]) -> list[float]:
-    """What `call(number, due)` returns for each arrival; one that takes long holds none of the next up."""
+    """Return the result of `call(number, due)` for each arrival; one that takes long holds none of the next up."""
     with ThreadPoolExecutor(THREADS) as pool:
         running = [pool.submit(call, number, due) for number, due in enumerate(arrivals(rate, count, seed))]
     return [one.result() for one in running]

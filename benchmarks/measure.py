@@ -1,4 +1,4 @@
-"""What a row gives back, and how it reads."""
+"""The result of a row, and its form in the table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one run did: how much a second, and how much processor time each took, in microseconds."""
+    """The work of one run: how much a second, and how much processor time each took, in microseconds."""
 
     rate: float
     cpu_us: float

@@ -26,7 +26,7 @@ NORMAL: Final = 1.96  # 95 %
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a result is, as somebody read it."""
+    """The label that a reader gave to a result."""
 
     id: str
     call: int

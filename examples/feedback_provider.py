@@ -23,7 +23,7 @@ class SameToolMonitor:
 
     @property
     def name(self) -> str:
-        """Who speaks; `[Feedback - SameToolMonitor]` heads the text."""
+        """The name of the provider; `[Feedback - SameToolMonitor]` heads its text."""
         return "SameToolMonitor"
 
     def should_run(self, *, context: FeedbackContext) -> bool:

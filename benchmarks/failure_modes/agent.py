@@ -34,7 +34,7 @@ _PARTS: Final = re.compile(r'(\w+): ("(?:[^"\\]|\\.)*"|[^,]+)(?:, |$)')
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What the agent does next: a call (after `wait` seconds), or an answer."""
+    """The agent's next step: a call (after `wait` seconds), or an answer."""
 
     tool: str = ""
     args: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -54,7 +54,7 @@ class Agent:
     """One agent at one task."""
 
     def __init__(self, task: AgentTask, tools: list[str], seed: str, compliance: float, *, alike: bool = False) -> None:
-        """Take the tools in the order of the prompt; agents that are alike try them in that order."""
+        """Keep the tools in the order of the prompt; agents that are `alike` try them in it, others at random."""
         self.task = task
         self._tools = [tool for tool in tools if tool != "final_answer"]
         self._random = Random(f"policy {seed}")
@@ -71,7 +71,7 @@ class Agent:
         return self._noted(move)
 
     def next(self, last: Move, text: str, *, helped: bool, nudged: bool = False) -> Move:
-        """What it does after reading `text`; `helped`: it is a page, and no failure."""
+        """Choose the step after reading `text`; `helped`: it is a page, and not a failure."""
         self._read |= self.task.found(text)
         own = self._policy(last, helped=helped)  # drawn in any case, so that guidance changes no later draw
         calmer = self._calmer(last)
@@ -87,7 +87,7 @@ class Agent:
         return own if own.answer is not None else self._noted(own)
 
     def refused(self, last: Move) -> Move | None:
-        """What it does where the check before its answer finds something missing; None: it answers all the same."""
+        """Choose a step after the check before its answer found something missing; None: it answers all the same."""
         change = self._calmer(last)
         return self._noted(change) if self._complies() else None
 
@@ -123,7 +123,7 @@ class Agent:
         return self._picked(sensible if thinks and sensible else options) or last
 
     def _distance(self, args: dict[str, Any]) -> int:
-        """How far arguments are from the question's words and from what the schema asks, both of which it has read."""
+        """Count how far arguments are from the question's words and the schema's demands, both of which it has read."""
         words = set(str(args.get("query", args.get("title", args.get("q", "")))).split())
         wrong = len(words ^ set(self.task.words)) if words else 0
         if "limit" in args or "title" in args:

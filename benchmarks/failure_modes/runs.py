@@ -28,7 +28,7 @@ START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(slots=True)
 class AgentRun:
-    """What became of one agent: `solved` at which call; loops of three identical calls, failures repeated."""
+    """The run of one agent: `solved` at which call; loops of three identical calls, failures repeated."""
 
     solved: bool = False
     calls: int = 0

@@ -26,11 +26,11 @@ class AgentTask:
 
     @property
     def words(self) -> list[str]:
-        """What an agent may put into a search: the words of the question that mean something."""
+        """The words that an agent may put into a search: those of the question that mean something."""
         return [*self.subject.split(), *self.values]
 
     def found(self, text: str) -> dict[str, str]:
-        """What a reader can take from a text: the values that are said in it, right ones alone are ever said."""
+        """Read the values that a text states; it states none but right ones."""
         pattern = rf"{re.escape(self.subject)}'s (\w+) is ([A-Z]\d+)"
         return {aspect: value for aspect, value in re.findall(pattern, text) if aspect in self.values}
 

@@ -39,7 +39,7 @@ Fault = Literal["limited", "down", "strict", "picky", "vague"]
 
 @dataclass(frozen=True, slots=True)
 class ToolReply:
-    """What a call gave back, as its host would see it."""
+    """The reply to a call, as its host would see it."""
 
     text: str
     error: bool = False

@@ -1,4 +1,4 @@
-"""What signals look like as a plain Celery task: one signal a message, embedded, matched and scored by itself.
+"""Signals as a plain Celery task: one signal a message, embedded, matched and scored by itself.
 
 It does less than Tellback: no order, histories, statistics or caps, no batches, and what is delivered twice counts
 twice. It remembers embeddings in its process, and takes a lock of Redis where it may begin a cluster.

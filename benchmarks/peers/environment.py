@@ -16,7 +16,7 @@ NO_PYTHON = f"no Python {NEEDED[0]}.{NEEDED[1]} or newer on PATH, of uv or of py
 
 
 class PeerMissingError(Exception):
-    """What the peer needs is not there; its text says what."""
+    """Something that the peer needs is missing; the text names it."""
 
 
 def environment(requirement: str) -> Path:
@@ -60,7 +60,7 @@ def _candidates() -> Iterator[str]:
 
 
 def _new_enough(python: str) -> bool:
-    """Whether it runs at all, too: a shim on PATH may stand for a version that is not there."""
+    """Check that it is new enough, and runs at all: a shim on PATH may stand for a version that is not installed."""
     code = f"import sys, venv, ensurepip; sys.exit(sys.version_info < {NEEDED})"
     try:
         return subprocess.run([python, "-c", code], capture_output=True, timeout=30, check=False).returncode == 0

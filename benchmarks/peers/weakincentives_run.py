@@ -103,7 +103,7 @@ def cost(sizes: list[int]) -> dict[str, float]:
 
 
 def fires() -> int:
-    """How often a provider that is due every ten calls fired, with several threads on one prompt."""
+    """Count how often a provider that is due every ten calls fired, with several threads on one prompt."""
     agent = PeerAgent(Reminder())
     counts: list[int] = []
 

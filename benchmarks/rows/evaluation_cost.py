@@ -1,4 +1,4 @@
-"""What one evaluation costs with 10,000 recorded events against 10: load, step, commit, with a provider that fires."""
+"""The cost of one evaluation with 10,000 recorded events against 10: load, step, commit, with a provider that fires."""
 
 from __future__ import annotations
 

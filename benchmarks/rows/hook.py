@@ -1,4 +1,4 @@
-"""What one `tellback hook` process costs against `python -c pass`: started, published, evaluated, answered."""
+"""The cost of one `tellback hook` process against `python -c pass`: started, published, evaluated, answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What redaction costs on hostile text against prose: 50 MB each, the worst of several kinds of almost-matches."""
+"""The cost of redaction on hostile text against prose: 50 MB each, the worst of several kinds of almost-matches."""
 
 from __future__ import annotations
 

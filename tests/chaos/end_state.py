@@ -1,4 +1,4 @@
-"""What Redis, the disks and the logs hold when a run has settled, as plain data that the checks read."""
+"""The state of Redis, the disks and the logs after a run has settled, as plain data that the checks read."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class EndState:
     """By session."""
     superseded: list[str] = field(default_factory=list[str])
     passed: Mapping[str, bool] = field(default_factory=dict[str, bool])
-    """Whether the gate of each session passes."""
+    """True for each session whose gate passes."""
     runs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """The label and the process of each line that a command wrote, in order."""
     dead: list[str] = field(default_factory=list[str])
     """Each dead letter: its reason and its text."""
     left: list[str] = field(default_factory=list[str])
-    """What has not settled, or waits where nobody looks."""
+    """Names of things that have not settled, or wait where nobody looks."""
     key_problems: list[str] = field(default_factory=list[str])
     keys: int = 0
 

@@ -26,14 +26,14 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What a run found."""
+    """The story and the verdicts of one run."""
 
     story: Story
     verdicts: list[ChaosVerdict]
     applied: Counter[str]
     left_out: Counter[str]
     own_deaths: list[str]
-    """How processes of the system ended that nobody killed."""
+    """The ends of processes of the system that nobody killed."""
 
     @property
     def holds(self) -> bool:

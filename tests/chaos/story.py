@@ -16,7 +16,7 @@ ENDINGS: Final = frozenset({"respond", "finish", "fail", "no_reply"})
 
 @dataclass
 class Life:
-    """What one life published in one loop. `certain` of it is applied in the end, and never more than `possible`."""
+    """The events that one life published in one loop: `certain` of them are applied, and never more than `possible`."""
 
     certain: int = 0
     possible: int = 0

@@ -67,7 +67,7 @@ class Member:
     process: subprocess.Popen[bytes] | None = None
     down_until: float = 0.0
     own_deaths: list[str] = field(default_factory=list[str])
-    """How each life ended that no fault ended: its exit code and the end of its log."""
+    """The end of each life that no fault ended: its exit code and the end of its log."""
     killed: bool = True
     retired: bool = False
     """True: it is not started again."""

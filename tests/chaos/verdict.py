@@ -1,4 +1,4 @@
-"""What the check of one invariant found."""
+"""The verdict of one invariant's check."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _SCRIPT: Final = re.compile(rb'"EVALSHA(?:_RO)?" "[0-9a-f]{40}" "(\d+)"', re.IGN
 
 @dataclass
 class Seen:
-    """What was seen; `strays` are commands in scripts that touched a key which was not passed, or of another shard."""
+    """The findings; `strays` are commands in scripts that touched a key which was not passed, or of another shard."""
 
     scripts: int = 0
     script_commands: int = 0

@@ -24,7 +24,7 @@ SERVERS: Final = {
     "client|setname",
     "client|setinfo",
 }
-"""What redis-py and our connections send on their own."""
+"""Commands that redis-py and our connections send on their own."""
 
 OF_WORKERS: Final = {"info", "vadd", "vrem", "xack", "xgroup", "xinfo", "xpending", "xreadgroup", "zmscore"}
 
@@ -47,7 +47,7 @@ def sent_by_python() -> set[str]:
 
 
 def test_an_agent_may_run_what_scripts_send() -> None:
-    """What Python sends beside them, `test_all_loops_work_under_these_users` tries."""
+    """Commands that Python sends beside them are tried by `test_all_loops_work_under_these_users`."""
     rights = agent("acme").state
     assert rights is not None
     assert {f"+{name}" for name in sent_by_scripts() - OF_WORKERS} <= set(rights.commands)

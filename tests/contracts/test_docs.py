@@ -101,7 +101,7 @@ def test_the_worked_examples_of_the_shard_rule_are_right() -> None:
 
 
 class Loads(HTMLParser):
-    """What a page makes a browser fetch."""
+    """The addresses that a page makes a browser fetch."""
 
     def __init__(self) -> None:
         super().__init__()

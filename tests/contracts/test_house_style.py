@@ -50,7 +50,11 @@ OF_BANKS: Final = re.compile(
     r"tellback/cli/(?:banks|plots|signal|stats_report)|loops/(?:fact_writer|signals)"
 )
 """The modules of banks, where a fact is the text that a bank stores."""
-OPENINGS: Final = re.compile(r"(?:What|Whether|Take|Takes|Who|How|Why|Keeping|From when|For how long|Until when)\b")
+OPENINGS: Final = re.compile(
+    r"(?:What|Whether|Takes?|Who|How|Why|When|Where|Which|Keeping|From when|For how long|For scripts|Until when)\b"
+)
+DOUBTFUL: Final = re.compile(rf'r?"""\\?\s*{OPENINGS.pattern}')
+"""Such an opening in the text of a module, which is worth a syntax tree then."""
 SUPPRESSION: Final = re.compile(r"# ?(?:noqa|type: ignore|pyright: ?\w|pragma: no)")
 WITH_REASON: Final = re.compile(r"# (?:noqa: [A-Z0-9, ]+|(?:type|pyright): ignore\[[\w, -]+\])(?:  ?# | - )\S")
 REQUIREMENT: Final = re.compile(r"\b([ACGTS])-(\d+)\b")
@@ -62,6 +66,16 @@ def definitions(path: Path) -> Iterator[Definition]:
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, Definition):
             yield node
+
+
+def headers(path: Path) -> Iterator[tuple[int, str]]:
+    """The line that opens a script's header, below its flags."""
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        if not line.startswith("--"):
+            return
+        if not line.startswith("-- flags:"):
+            yield number, line.removeprefix("--").strip()
+            return
 
 
 def docstrings(path: Path, containing: re.Pattern[str] | None = None) -> Iterator[tuple[int, str]]:
@@ -150,7 +164,7 @@ def test_no_name_uses_a_retired_word() -> None:
 
 
 def test_only_modules_of_banks_speak_of_facts() -> None:
-    """What happened is an event, and what is known of a call are its features."""
+    """Events are things that happened, and features are things known of a call; neither is a fact."""
     found = [
         f"{where(path, line)} {name}"
         for path in SOURCES
@@ -174,10 +188,11 @@ def test_the_check_of_names_finds_what_it_should() -> None:
 def test_docstrings_open_with_a_verb_or_a_noun_phrase() -> None:
     found = [
         f"{where(path, line)} {text.splitlines()[0]}"
-        for path in SOURCES
-        for line, text in docstrings(path)
+        for path in [*SOURCES, *TESTS, *TOOLS]
+        for line, text in docstrings(path, containing=DOUBTFUL)
         if OPENINGS.match(text)
     ]
+    found += [f"{where(path, line)} {text}" for path in SCRIPTS for line, text in headers(path) if OPENINGS.match(text)]
     assert not found, "\n".join(found)
 
 

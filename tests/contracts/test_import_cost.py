@@ -1,4 +1,4 @@
-"""What `import tellback` costs an agent host: little, and no library that the host may not have."""
+"""The cost of `import tellback` to an agent host: little, and no library that the host may not have."""
 
 import json
 import subprocess

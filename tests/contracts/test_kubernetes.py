@@ -29,7 +29,7 @@ class Trigger(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Fallback(msgspec.Struct, forbid_unknown_fields=True):
-    """What KEDA does while a trigger cannot be read."""
+    """The behaviour of KEDA while a trigger cannot be read."""
 
     failureThreshold: int  # noqa: N815 - as Kubernetes names it
     replicas: int

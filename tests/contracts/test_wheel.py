@@ -1,4 +1,4 @@
-"""What is built and shipped: every file of the three packages, in wheel and sdist, and nothing else."""
+"""The contents of wheel and sdist: every file of the three packages, and nothing else."""
 
 import email
 import email.message

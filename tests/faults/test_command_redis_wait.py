@@ -53,7 +53,7 @@ def workers(start_workers: StartWorkers, tmp_path: Path) -> Workers:
 
 
 def beats(folder: Path) -> dict[int, list[int]]:
-    """When each process wrote, in nanoseconds, in the order of their beginnings."""
+    """Return the times at which each process wrote, in nanoseconds, in the order of their beginnings."""
     found: dict[int, list[int]] = {}
     path = folder / "beats"
     for line in path.read_text().splitlines() if path.exists() else ():
@@ -69,7 +69,7 @@ def pass_time(seconds: float) -> None:
 
 
 def runs_tellback(process: psutil.Process) -> bool:
-    """Whether it is one of ours: not the command, nor a `sleep` of its shell, which may end meanwhile."""
+    """Find out if a process is ours: not the command, nor a `sleep` of its shell, which may end meanwhile."""
     try:
         return "tellback" in " ".join(process.cmdline())
     except psutil.NoSuchProcess:

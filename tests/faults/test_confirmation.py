@@ -71,12 +71,12 @@ def open_turns(tb: Tellback, number: int) -> list[Turn]:
 
 
 def answer(turn: Turn) -> bool:
-    """Whether the answer is in Redis, as far as the caller is told, and not on this host's disk."""
+    """Answer the turn; return true if the caller may believe that Redis has the answer, and not this host's disk."""
     return turn.respond(OutgoingResponse.text_only("yes")) != "spooled"
 
 
 def kept(pair: Replicated, tb: Tellback, turns: Iterable[Turn]) -> int:
-    """How many of the answered turns the new primary has as answered."""
+    """Count the answered turns that are answered on the new primary too."""
     refs = [turn.ref for turn in turns]
     shards = [tb.context.layout.of_turn(ref.channel, ref.conversation) for ref in refs]
     found = [("HGET", shard.key("turn", ref.id), "state") for shard, ref in zip(shards, refs, strict=True)]

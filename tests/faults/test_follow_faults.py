@@ -52,7 +52,7 @@ class Follower:
 @pytest.mark.faults
 @pytest.mark.usefixtures("beat")
 def test_a_follower_of_a_lost_worker_ends_with_the_record_that_says_so(tb: Tellback, workers: Workers) -> None:
-    """What was printed before stands; then the loss is told."""
+    """Output that was printed before stays; then the loss is reported."""
     job = tb.submit(["sh", "-c", "echo begun; sleep 60"], session="s1", timeout=90, follow=True)
     follower = Follower(job)
     wait_until(lambda: follower.text == "begun\n", "the output is followed", timeout=20)

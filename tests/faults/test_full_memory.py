@@ -98,7 +98,7 @@ def waiting(tb: Tellback) -> int:
 def test_a_full_redis_is_emptied_and_users_are_answered(
     tb: Tellback, settings: Settings, tmp_path: Path, *, for_good: bool
 ) -> None:
-    """Where it is full for good, nothing that workers free lets a wake-up pass: they do it all by themselves."""
+    """Workers do it all by themselves if it is full for good: nothing that they free lets a wake-up pass."""
     flag = tmp_path / "flag"
     with (
         running(settings, tmp_path, "commands,commands.alpha") as runner,

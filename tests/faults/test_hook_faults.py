@@ -314,7 +314,7 @@ def test_a_unix_socket_and_a_user_with_a_password_that_must_be_quoted(tmp_path: 
 
 @contextmanager
 def slow_proxy(port: int, delay: Callable[[], float]) -> Generator[str]:
-    """What comes from the server is handed on after a delay."""
+    """Proxy the server, and hand on its replies after a delay."""
 
     def serve(line: socket.socket) -> None:
         with socket.create_connection(("127.0.0.1", port)) as server:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.faults
 
 
 def test_a_full_disk_is_not_littered_with_empty_files(small_disk: Path) -> None:
-    """What is replaced as a whole is written beside; where that fails, each call left a file."""
+    """A file that is replaced as a whole is written beside first; each failed call used to leave one."""
     memory = TeamCache(str(small_disk), "default", "redis://h:1/0")
     memory.write(TeamIdentity(4, "abc"))
     questions = UnansweredRequests(str(small_disk), "m")

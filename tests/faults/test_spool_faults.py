@@ -1,4 +1,4 @@
-"""What a host's disk may do to the spool: no room, flipped bits, keys of another type, a backlog of many processes."""
+"""Faults of a host's disk under the spool: no room, flipped bits, keys of another type, a backlog of many processes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def spool_of(settings: Settings, place: SpoolLocation, name: str = "") -> Spool:
 
 
 def place_of(database: Database, settings: Settings) -> SpoolLocation:
-    """Where hooks and clients of this Redis spool."""
+    """Return the folder in which hooks and clients of this Redis spool."""
     id_ = database.command("HGET", Layout(settings.team, 1).shard(0).key("team"), "id")
     if id_ is None:
         id_ = b"abc"

@@ -126,7 +126,7 @@ def fleet(tmp_path: Path) -> Iterator[KillableFleet]:
 
 @pytest.fixture
 def users(fleet: KillableFleet) -> Iterator[Tellback]:
-    """What reads turns and the outbox; a host of its own, with a spool of its own."""
+    """A client that reads turns and the outbox, as a host of its own with a spool of its own."""
     with connect(settings=msgspec.structs.replace(fleet.settings, data_dir=str(fleet.folder / "users"))) as tb:
         yield tb
 
@@ -221,7 +221,7 @@ def _fallbacks(tb: Tellback, turns: list[str]) -> int:
 
 
 def test_redis_restarted_while_turns_are_open_and_deliveries_in_flight(fleet: KillableFleet, users: Tellback) -> None:
-    """What a transport holds can be settled after the restart; what waits is still in order, and nothing is twice."""
+    """Claimed deliveries can be settled after the restart; waiting ones are still in order, and none is there twice."""
     fleet.workers.start(1)
     fleet.start_beat()
     answered = [opened(users, conversation=f"a{number}") for number in range(10)]

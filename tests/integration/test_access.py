@@ -1,4 +1,4 @@
-"""What each user of Redis may do, tried on real servers that loaded the files of `tellback acl`."""
+"""The rights of each user of Redis, tried on real servers that loaded the files of `tellback acl`."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class FakeCli(Transport):
         pass
 
     async def call_hook(self, event: str, given: dict[str, Any], number: int) -> Any:
-        """What the SDK answers after it has called the hook of `event`."""
+        """Call the hook of `event` as the SDK does, and return its answer."""
         ((callback,),) = [matcher["hookCallbackIds"] for matcher in self.initialized["hooks"][event]]
         id_ = f"req_{number}"
         self._answers[id_] = asyncio.get_running_loop().create_future()

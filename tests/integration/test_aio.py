@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def ticking() -> AsyncGenerator[list[int]]:
-    """How often the loop has come round: a call that blocks it stops the count."""
+    """Count the rounds of the loop: a call that blocks it stops the count."""
     ticks = [0]
 
     async def tick() -> None:
@@ -49,7 +49,7 @@ async def ticking() -> AsyncGenerator[list[int]]:
 
 
 async def together(calls: Sequence[Awaitable[T]]) -> tuple[list[T], int]:
-    """What calls give that all wait, and how many of them had begun when the first ended."""
+    """Return the results of calls that all wait, and how many of them had begun when the first ended."""
     begun, first = 0, 0
 
     async def one(call: Awaitable[T]) -> T:

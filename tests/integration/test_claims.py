@@ -104,7 +104,7 @@ def test_each_command_is_leased_once_however_many_go_on(database: Database, layo
 
 
 def test_an_urgent_command_waits_for_one_other_at_most(jobs: Jobs, queue: Queue) -> None:
-    """What came while a command ran was not seen before it; after the next one it is."""
+    """A command that is submitted while another runs is claimed after the next one at the latest."""
     for _ in range(10):
         queue.put("s", priority="batch")
     who = claimant()

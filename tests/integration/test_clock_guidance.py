@@ -48,7 +48,7 @@ def call_tool(tb: Tellback, runtime: Runtime, prompt: Prompt) -> None:
 
 
 def fires(tb: Tellback, runtime: Runtime, prompt: Prompt) -> int:
-    """What time alone has earned so far, after one round of those who look at what is due."""
+    """Fire what is due in every shard, and count what time alone has earned so far."""
     database, layout = runtime.database, runtime.layout("default")
     for shard in shards_with_due_timers(database, layout):
         DueTimers(runtime, shard, GuidanceLoop(runtime)).fire(time.monotonic() + 5)

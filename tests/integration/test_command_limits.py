@@ -1,4 +1,4 @@
-"""How a worker holds the limits of its policy, and who is told: the log, the record, `tellback doctor`."""
+"""A worker's limits from its policy, and their reports: in the log, the record and `tellback doctor`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_worker_without_a_control_group_says_so_once(
 def test_a_worker_with_a_control_group_runs_commands_in_groups_below_it(
     tb: Tellback, start_workers: StartWorkers, database: Database, layout: Layout, policy: Path
 ) -> None:
-    """What another that was killed has left there goes when it starts."""
+    """Groups that a killed worker left there go when it starts."""
     parent = Path(GIVEN) / f"worker-{os.getpid()}"
     parent.mkdir()
     namespace = Path("/proc/self/ns/pid").stat().st_ino

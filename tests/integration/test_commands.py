@@ -334,7 +334,7 @@ def test_many_commands_for_an_absent_host_leave_few_wake_ups(tb: Tellback, datab
 
 @pytest.mark.usefixtures("workers")
 def test_a_submission_of_a_host_in_another_language_is_checked_too(tb: Tellback, database: Database) -> None:
-    """What `submit` would have refused, written to the stream by hand, is a record that says why."""
+    """An entry that `submit` would have refused, written to the stream by hand, becomes a record that says why."""
     wrong: list[tuple[list[str], dict[str, Any]]] = [
         ([], {}),
         (["a\0b"], {}),

@@ -213,7 +213,7 @@ def test_a_loop_that_is_not_ready_leaves_everything_in_the_stream(
 def test_an_entry_that_could_not_be_tried_is_never_given_up(
     database: Database, shard: Shard, intake: Intake, dead: DeadLetters, recorder: Recorder
 ) -> None:
-    """What the loop needs is away while it applies: each try is taken back, however often."""
+    """A service that the loop needs is unavailable while it applies: no try counts as a delivery, however many fail."""
 
     class RaisesUnavailable(Recorder):
         def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:

@@ -143,7 +143,7 @@ def test_a_new_week_in_the_middle_begins_anew(
 def test_a_new_week_between_two_calls_ends_the_run(
     database: Database, store: Decay, shard: Shard, clock: ServerClock
 ) -> None:
-    """What one week's pass has not done, the next one does: no score is written for a week that is over."""
+    """The next week's pass does what this one has left: no score is written for a week that is over."""
     build_bank(database, shard, "b", facts=2_500, age_ms=30 * DAY_MS)
 
     def later() -> bool:
@@ -157,7 +157,7 @@ def test_a_new_week_between_two_calls_ends_the_run(
 
 
 def test_ten_days_of_downtime(database: Database, store: Decay, shard: Shard, clock: ServerClock) -> None:
-    """What was missed is done at once on return, in one pass, and a reader sees what he would have seen without it."""
+    """One pass after the return makes up for all of it; readers see the scores that they would have seen without it."""
     build_bank(database, shard, "b", facts=600, clusters=2, each=10, age_ms=3 * DAY_MS)
     assert run_for(store, "t", FOREVER)
     before = scores(database, shard, "b")
@@ -331,7 +331,7 @@ def test_a_shard_that_fails_does_not_hold_up_the_others(database: Database, stor
 def test_no_call_takes_more_than_it_may(
     database: Database, store: Decay, shard: Shard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What one call looks at is bounded, whatever the sizes of clusters: its time is measured by `make bench`."""
+    """Each call reads a bounded number of scores, whatever the sizes of clusters; `make bench` measures its time."""
     monkeypatch.setattr(decaying, "SCORE_BATCH", 100)
     build_bank(database, shard, "b", facts=3_000, clusters=300, each=7, age_ms=30 * DAY_MS)
     build_bank(database, shard, "b2", facts=0, clusters=3, each=400, age_ms=30 * DAY_MS)

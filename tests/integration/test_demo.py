@@ -48,7 +48,7 @@ class Demo:
         self.output = ""
 
     def read(self, timeout: float = 0.1) -> bool:
-        """Take what it prints; whether it has ended."""
+        """Append its output so far; return true once it has ended."""
         try:
             while select.select([self._out], [], [], timeout)[0]:
                 chunk = os.read(self._out, 65536)

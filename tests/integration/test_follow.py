@@ -59,7 +59,7 @@ def text(pieces: list[OutputPiece], stream: str = "stdout") -> str:
 
 @pytest.mark.usefixtures("workers")
 def test_output_is_seen_while_the_command_runs(tb: Tellback, tmp_path: Path) -> None:
-    """What it has printed is there before it prints more; it ends with the record."""
+    """Each piece of output can be read before the command prints more; following ends with the record."""
     script = f"echo first; {until('go')}; echo second >&2; printf third; exit 3"
     job = tb.submit(["sh", "-c", script], session="s1", follow=True)
     following = job.follow(timeout=TIMEOUT)
@@ -144,7 +144,7 @@ def test_a_command_that_nobody_asked_to_follow_publishes_nothing(tb: Tellback, d
 
 @pytest.mark.usefixtures("workers")
 def test_a_cancelled_command_is_followed_to_its_end(tb: Tellback) -> None:
-    """What it printed, then the end; the record says that it was cancelled."""
+    """Its output comes first, then the end; the record says that it was cancelled."""
     job = tb.submit(["sh", "-c", "echo begun; sleep 60"], session="s1", timeout=90, follow=True)
     following = job.follow(timeout=TIMEOUT)
     assert next(following).text == "begun\n"

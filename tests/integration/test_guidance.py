@@ -227,7 +227,7 @@ def test_what_a_stopped_redis_had_taken_is_delivered_when_it_answers_again(
 
 
 def last_words(settings: Settings, **env: str) -> str:
-    """What a worker says that does not start."""
+    """Return the output of a worker that does not start."""
     ended = subprocess.run(
         [sys.executable, "-m", "celery", "-A", "tellback_workers.app", "worker"],
         env=environment(settings, env),

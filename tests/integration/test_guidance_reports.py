@@ -1,4 +1,4 @@
-"""What hosts report beside tool calls: budgets, changes, files; on a real Redis, consumed in this process."""
+"""Reports of hosts beside tool calls: budgets, changes, files; on a real Redis, consumed in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who acts: subagents of one session in real hook processes, and calls that a policy denies."""
+"""Agents behind a hook: subagents of one session in real processes, and calls that a policy denies."""
 
 from __future__ import annotations
 

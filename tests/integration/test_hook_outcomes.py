@@ -1,4 +1,4 @@
-"""What `tellback hook` published counts in statistics and in the tools' health, by its outcome."""
+"""Calls that `tellback hook` published count in statistics and in the tools' health, by their outcome."""
 
 from __future__ import annotations
 

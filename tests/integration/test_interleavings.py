@@ -123,7 +123,7 @@ def test_a_lease_that_was_renewed_is_not_postponed(database: Database, one: Layo
 
 
 def test_an_evaluation_begins_again_while_it_is_found_gone(database: Database, one: Layout) -> None:
-    """What was decided on an earlier look counts no longer: its time triggers must find it."""
+    """A decision from an earlier read no longer counts: its time triggers must find it."""
     shard, id_ = one.shard(0), EvaluationId("s", "ns:p", "e")
     member, key = timer_member(shard, id_), shard.key("eval", *id_)
     evaluations, due = Evaluations(database, shard), shard.key("timers")
@@ -158,7 +158,7 @@ def test_a_host_says_its_model_again_while_what_it_said_is_found_old(
 
 
 def test_what_a_host_said_more_than_a_day_ago_goes(database: Database, one: Layout) -> None:
-    """What cannot be read stays until its key goes: it may be of a newer release."""
+    """An unreadable report stays until its key expires: it may be of a newer release."""
     encoders, key = Encoders(database, one), one.shard(0).key("encoder")
     encoders.report(EncoderState(host="a", model="m", state="loaded"))
     [field, raw] = database.command("HGETALL", key)

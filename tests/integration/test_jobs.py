@@ -210,7 +210,7 @@ def test_a_renewal_makes_no_key_for_a_job_that_is_gone(
 def test_a_lease_that_is_over_may_be_renewed_before_the_loss_is_decided(
     jobs: Jobs, queue: Queue, records: Records
 ) -> None:
-    """When Redis was away every lease is over: a sweep that comes first only notes it, a renewal forgets the note."""
+    """Every lease is over after an outage: a sweep that comes first only notes it, and a renewal clears the note."""
     queue.put("s")
     lease = take(jobs, seconds=0.02)
     assert lease is not None
@@ -243,7 +243,7 @@ def test_an_attempt_that_is_given_up_has_its_own_record_and_a_successor(
 def test_a_lease_is_given_up_in_one_step_and_once(
     jobs: Jobs, queue: Queue, records: Records, database: Database
 ) -> None:
-    """When Redis has forgotten some scripts, calls of several run in another order; a lost reply repeats a call."""
+    """Calls run in another order after Redis has lost some of several scripts; a lost reply repeats a call."""
     queue.put("s", "c1", on_lost="retry")
     lease = taken(jobs)
     database.command("SCRIPT", "FLUSH")
@@ -301,7 +301,7 @@ def test_a_cancelled_command_is_not_tried_again(jobs: Jobs, queue: Queue) -> Non
 
 
 def test_a_refusal_is_a_record_at_once(jobs: Jobs, queue: Queue, records: Records) -> None:
-    """What cannot be run is not queued, and keeps no secret of its argv."""
+    """A command that cannot be run is not queued, and its record keeps no secret of its argv."""
     queue.put("s", argv=["login", "password=x"], refusal="argv[1] carries a secret (rule password)")
     assert take(jobs) is None
     assert [(r.exit_code, r.command) for r in records.last("s")] == [(None, ["login", "[redacted: password]"])]

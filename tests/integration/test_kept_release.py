@@ -1,4 +1,4 @@
-"""What a release wrote is read by today's code: its messages, and its states in Redis. Requirement A-114."""
+"""Messages and states that an earlier release wrote are read by today's code. Requirement A-114."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RELEASES = sorted(FOLDER.glob("*.json"))
 
 @pytest.fixture(params=RELEASES, ids=[path.stem for path in RELEASES])
 def kept(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
-    """What one release wrote."""
+    """The messages and states of one release."""
     path: Path = request.param
     found: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))
     return found

@@ -1,4 +1,4 @@
-"""For how long late answers are sent, channel by channel."""
+"""The time within which late answers are sent, channel by channel."""
 
 from __future__ import annotations
 

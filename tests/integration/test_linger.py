@@ -213,7 +213,7 @@ def test_what_a_dead_consumer_left_is_applied_first(bench: LingerBench, layout: 
 def test_a_stream_whose_recovery_takes_long_is_given_up_before_new_entries_are_read(
     bench: LingerBench, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is new would be applied before the rest of what a dead consumer left."""
+    """New entries would be applied before the rest of those that a dead consumer left."""
     bench.append(0, "left", "left too", "fresh")
     lease = bench.intake.take_lease(layout.shard(0), FAMILY, 60)
     assert lease is not None

@@ -44,7 +44,7 @@ def applied(tb: Tellback, runtime: Runtime, *events: TurnFinished) -> list[str]:
 
 
 def finished(turn: Turn, text: str = "hello", **changes: object) -> TurnFinished:
-    """What a host spools, or publishes by `finish`."""
+    """Build the event that a host spools, or publishes by `finish`."""
     origin = TurnOrigin(
         message_id=turn.message_id, session=turn.session, opened_at=turn._opened_at, language=turn.language or ""
     )  # fmt: skip

@@ -149,7 +149,7 @@ def test_what_waits_was_not_delivered(tb: Tellback, bench: Bench, other: Bench) 
 
 
 def test_facts_wait_and_keep_their_order(tb: Tellback, bench: Bench, other: Bench, neighbour: str) -> None:
-    """What is to be forgotten waits for what is to be remembered before it, or it would come back."""
+    """A fact to forget waits for the facts to remember before it, or it would come back."""
     bank = tb.bank("b")
     bank.remember("kept", "x")
     tb.flush()

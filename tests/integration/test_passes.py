@@ -92,7 +92,7 @@ def test_few_texts_have_all_cores_and_no_other_thread() -> None:
 
 
 def test_threads_that_begin_later_have_all_cores() -> None:
-    """What torch was told last holds for them, whichever thread said it."""
+    """The last setting that torch was given holds for them, whichever thread gave it."""
     encoder.encode_parallel(_Seen(), [str(n) for n in range(64)], CORES)
     found: list[int] = []
     later = threading.Thread(target=lambda: found.append(cores_of_this_thread()))

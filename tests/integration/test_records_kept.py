@@ -1,4 +1,4 @@
-"""What a session keeps when it has more records than its cap."""
+"""Records that a session keeps when it has more than its cap."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def session(database: Database) -> Session:
 
 
 def test_failures_and_their_retries_outlive_the_cap(session: Session) -> None:
-    """What is unresolved stays so, what is resolved too, and the order is kept; successes go, oldest first."""
+    """Failures and the records that resolve them stay, in order; other successes go, oldest first."""
     session.end("unresolved", 1)
     session.end("lost", None)
     session.end("repaired", 2)

@@ -1,4 +1,4 @@
-"""Which redis-server `tellback up` runs: the one on PATH, or the packaged one."""
+"""The redis-server that `tellback up` runs: the one on PATH, or the packaged one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Where the server is to keep its data."""
+    """The folder for the server's data."""
     folder = tmp_path / "redis"
     folder.mkdir()
     return folder

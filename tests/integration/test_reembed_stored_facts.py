@@ -89,7 +89,7 @@ def test_stored_facts_and_clusters_change_together(tb: Tellback, bench: Bench, n
 def test_until_the_switch_all_goes_on_with_the_old_model(
     tb: Tellback, bench: Bench, new: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is stored, stored anew and forgotten a moment before the switch is as store_texts afterwards."""
+    """Facts stored, stored anew and forgotten a moment before the switch are the same after it."""
     store_texts(tb, bench, {"stays": "x@1", "moves": "x@2", "goes": "x@3"})
     assert [fact for fact, _ in found(tb, bench, "x")] == ["stays", "moves", "goes"]
 
@@ -201,7 +201,7 @@ def test_a_bank_that_only_holds_facts_gets_another_model(
 
 
 def test_facts_that_stayed_behind_follow(tb: Tellback, bench: Bench, new: Bench, layout: Layout) -> None:
-    """Where signals have begun the clusters with the new model, only the facts are embedded; the threshold stays."""
+    """Only facts are embedded if signals have begun clusters with the new model; the threshold stays."""
     store_texts(tb, bench, {"f": "x"})
     signal(tb, new, [item("f", "x")])
     with pytest.raises(ConfigurationError, match="tellback bank reembed b"):

@@ -341,7 +341,7 @@ def test_only_a_team_of_replays_is_undone(tb: Tellback, settings: Settings, cons
 def test_a_replay_whose_events_wait_is_not_undone(
     settings: Settings, tb: Tellback, file: Callable[[bytes], str]
 ) -> None:
-    """What is deleted while events wait would come back. And a replay that nobody serves says so."""
+    """Data deleted while events wait would come back. A replay that no worker serves says so."""
     assert tb.context.layout
     done = invoke(settings, file(lines(transcript(1))), "--own", "--timeout", "0.5")
     assert (done.exit_code, "no worker of team replay" in done.output) == (1, True)

@@ -48,7 +48,7 @@ def test_signals_are_collected_and_submitted_once_at_the_end(tb: Tellback, bench
 
 
 def test_a_block_that_raises_submits_what_was_collected(tb: Tellback, bench: Bench) -> None:
-    """What the agent used before it failed was used; the block's error is raised as it was."""
+    """Facts that the agent used before it failed were used; the block's error is raised as it was."""
     with pytest.raises(ZeroDivisionError) as raised:
         fail_in(tb.bank("b").session("s1"))
     assert not hasattr(raised.value, "__notes__")

@@ -1,4 +1,4 @@
-"""What is bounded or guarded in the signals loop, on a real Redis: caches, replies in parts, races, leases."""
+"""Bounds and guards of the signals loop, on a real Redis: caches, replies in parts, races, leases."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_what_many_clients_sent_is_applied_in_short_calls_and_a_batch_in_one(tb:
 
 
 def test_a_commit_renews_the_lease(tb: Tellback, bench: Bench) -> None:
-    """What comes next may have to be embedded, which takes seconds."""
+    """The next batch may have to be embedded, which takes seconds."""
     lease = bench.intake.take_lease(bench.layout.of("b"), Family.SIGNALS, 2)
     assert lease is not None
     tb.bank("b").signal([item("f", "a")])

@@ -1,4 +1,4 @@
-"""What holds of scores as the script computes them: bounds, fixed point, decay, order, idempotency; and examples."""
+"""Properties of scores as the script computes them: bounds, fixed point, decay, order, idempotency; and examples."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def score(tb: Tellback, bank: str = "b", fact: str = "f") -> float:
 
 
 def in_cluster(bench: Bench, bank: str) -> Usefulness:
-    """What a recall of the bank's one cluster would find."""
+    """Read the usefulness that a recall of the bank's one cluster would find."""
     store = BankStore(bench.runtime.database, bench.layout.of(bank), bank)
     loaded = store.load("", 0)
     assert loaded.bank is not None
@@ -179,7 +179,7 @@ def test_signals_commute_within_the_bounds(
 
 
 def test_signals_do_not_commute_at_the_clamp(tb: Tellback, bench: Bench, clock: ServerClock) -> None:
-    """What is beyond an end of the scale is lost: an up and a down at 1.0 come to 0.9, a down and an up to 1.0."""
+    """Changes beyond an end of the scale are lost: up, down from 1.0 ends at 0.9, and down, up at 1.0."""
     assert clock.offset_ms == 0
     up: list[tuple[SignalType, float]] = [("helpful", 1.0)]
     down: list[tuple[SignalType, float]] = [("not_helpful", 1.0)]

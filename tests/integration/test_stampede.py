@@ -45,7 +45,7 @@ print(json.dumps([first, sent_to]))
 
 
 def fleet(settings: Settings, refused: str, status: int, run: str) -> tuple[Counter[str], Counter[str]]:
-    """What the agents of all hosts did, and all that they were told of: how often each tool."""
+    """Run the agents of all hosts; count the tools advised first, which they called, and all that were advised."""
     hosts = [
         subprocess.Popen(
             [sys.executable, "-c", HOST, f"{run}-{n}", refused, str(AGENTS // HOSTS), str(status), ",".join(TOOLS)],

@@ -99,7 +99,7 @@ def test_a_command_is_cancelled_by_its_id_and_the_log_says_by_whom(
 
 
 def test_a_whole_session_is_cancelled(tb: Tellback, settings: Settings, jobs: Jobs, queue: Queue, session: str) -> None:
-    """What runs is asked to stop, what is queued has its record; another session's commands stay."""
+    """Running commands are asked to stop, queued ones have their record; another session's commands stay."""
     queue.put(session, "runs")
     lease = leased(jobs)
     queue.put(session, "waits")
@@ -161,7 +161,7 @@ def test_a_cancellation_that_does_nothing_is_not_logged(tb: Tellback, jobs: Jobs
 
 
 def test_a_session_is_followed_live(tb: Tellback, settings: Settings) -> None:
-    """What was is listed, what comes is printed as it comes, from any loop, until Ctrl-C."""
+    """Past entries are listed, new ones are printed as they come, from any loop, until Ctrl-C."""
     tb.open_turn(channel="web", conversation="c", message_id="m1", text="hi", session="live")
     command = [*TOOL, "history", "live", "--follow", "--json", "--redis-url", settings.redis_url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:

@@ -34,7 +34,7 @@ from tests.support.vector_sets import KINDS, settings_with
 
 @pytest.fixture(params=list(KINDS))
 def vector_sets(request: pytest.FixtureRequest) -> str:
-    """What the server has."""
+    """The kind of vector sets that the server has."""
     return str(request.param)
 
 

@@ -70,7 +70,7 @@ def test_what_is_stored_while_redis_is_away_waits_on_disk_and_a_recall_waits_for
 
 
 def test_a_recall_waits_for_what_a_full_intake_holds_back(tb: Tellback, settings: Settings, layout: Layout) -> None:
-    """What waits on disk for room in the stream is told as well."""
+    """Facts that wait on disk for room in the stream are waited for as well."""
     del tb  # an emptied Redis
     bench = Bench(settings, layout, Angles())
     with connect(settings=msgspec.structs.replace(settings, intake_max=1)) as host:

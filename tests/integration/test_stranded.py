@@ -18,7 +18,7 @@ def strand(tb: Tellback, turn_id: str, conversation: str = "c1") -> None:
 
 
 def every_page(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """What each of the twenty rounds put back."""
+    """Return the number of deliveries that each of the twenty rounds put back."""
     found: list[int] = []
     for place in range(20):
         monkeypatch.setattr(clock, "wall", lambda now=2.0 * place: now)

@@ -84,7 +84,7 @@ def test_repeated_refusals_without_a_time_wait_longer_up_to_ten_minutes(health: 
 
 
 def kept(health: ToolHealth, tool: str = "t") -> dict[str, float]:
-    """What is stored of a tool; nothing if it is not known."""
+    """Return the stored health of a tool; empty if the tool is not known."""
     raw = health._db.command("HGET", health._layout.of(tool).key("health"), tool)
     return {} if raw is None else msgspec.json.decode(raw, type=dict[str, float])
 

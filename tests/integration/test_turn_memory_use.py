@@ -1,4 +1,4 @@
-"""What docs/loops/turns.md promises of the memory of an open turn: all its keys together."""
+"""The memory of an open turn, as docs/loops/turns.md promises it: all its keys together."""
 
 from __future__ import annotations
 

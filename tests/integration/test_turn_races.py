@@ -30,7 +30,7 @@ Reports = list[tuple[str, str, str]]  # call, turn, result
 
 
 def raced(target: Callable[..., None], each: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """What processes of their own put into the queue, all of them started at one moment."""
+    """Return the results of processes of their own, all of them started at one moment."""
     barrier, results = SPAWN.Barrier(len(each)), SPAWN.Queue()
     processes = [SPAWN.Process(target=target, args=(*args, barrier, results)) for args in each]
     for process in processes:

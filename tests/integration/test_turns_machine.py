@@ -39,7 +39,7 @@ OUTCOMES = {
 
 
 class TurnsMachine(RuleBasedStateMachine):
-    """What hosts, sweepers and transports may do in any order."""
+    """The acts of hosts, sweepers and transports, in any order."""
 
     hosts: ClassVar[list[Tellback]]
 
@@ -231,7 +231,7 @@ class TurnsMachine(RuleBasedStateMachine):
 
     @rule(message=MESSAGES, sending=st.booleans(), late_within=st.sampled_from([0.0, None]))
     def host_falls_silent(self, message: tuple[str, str], *, sending: bool, late_within: float | None) -> None:
-        """What rules by themselves seldom come to: a fallback, which a transport may have, and then the answer."""
+        """Play a course that rules seldom come to: a fallback, which a transport may have, and then the answer."""
         if message in self.owed:
             self.expire(self.owed[message])
             self.sweep_all()

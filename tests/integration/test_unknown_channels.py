@@ -1,4 +1,4 @@
-"""What is to go to a channel without a transport: dead, with an alert, where channels are named; else it waits."""
+"""Deliveries to a channel without a transport: dead, with an alert, if channels are named; else they wait."""
 
 from __future__ import annotations
 

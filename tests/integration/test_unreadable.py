@@ -44,7 +44,7 @@ def shard(layout: Layout) -> Shard:
 
 
 def newer(raw: bytes) -> bytes:
-    """What a newer release makes of it: one field more."""
+    """Return the message as a newer release would write it: one field more."""
     return json.dumps(json.loads(raw) | {"a_newer_field": 1}).encode()
 
 

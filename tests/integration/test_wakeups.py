@@ -1,4 +1,4 @@
-"""Who wakes a consumer: the dispatcher at once, and visits where a wake-up or its dispatcher was lost."""
+"""Wake-ups of a consumer: by the dispatcher at once, and by visits after a wake-up or its dispatcher was lost."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Terminal:
         self._out = b""
 
     def shows(self, text: str) -> bool:
-        """Whether the text has been drawn; words apart, since what has not changed is not drawn again."""
+        """Check that each word of the text has been drawn; unchanged ones are not drawn again."""
         while select.select([self._descriptor], [], [], 0)[0]:
             try:
                 self._out += os.read(self._descriptor, 65_536)

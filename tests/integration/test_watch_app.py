@@ -329,7 +329,7 @@ def test_a_source_that_cannot_be_read_ends_the_app() -> None:
 
 
 def _calls(count: int) -> dict[str, int]:
-    """How many functions each key's press calls at least, with so many records."""
+    """Count the functions that each key's press calls at least, with so many records."""
     taken: dict[str, list[int]] = {}
 
     async def scene(watch: WatchDriver) -> None:

@@ -99,7 +99,7 @@ CASES: dict[str, tuple[Behaviour, str, int]] = {
     "byte by byte": (byte_by_byte, "ambiguous", 1),
     "garbage": (garbage, "ambiguous", 1),
 }
-"""What a receiver does, how the delivery is settled, and how many attempts that spent."""
+"""The act of a receiver, how the delivery is settled, and how many attempts that spent."""
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,4 +1,4 @@
-"""What must hold at every moment of a run: no lease outlives its length, and each queue of deliveries is in an index.
+"""Checks at every moment of a run: no lease outlives its length, and each queue of deliveries is in an index.
 
 The checks run as time passes, beside the tasks: they draw no decision and take no time.
 """

@@ -42,7 +42,7 @@ class Done(NamedTuple):
 
 
 class LostTailScenario:
-    """What was acknowledged outside the lost tails has its effect once; what was in one has it at most once."""
+    """An event acknowledged outside the lost tails has its effect once; one inside has it at most once."""
 
     def __init__(self, world: World) -> None:
         self.world = world

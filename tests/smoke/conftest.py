@@ -46,7 +46,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     params=["local", pytest.param("container", marks=[pytest.mark.containers, pytest.mark.timeout(_BUILD_SECONDS)])]
 )
 def nodes(request: pytest.FixtureRequest) -> str:
-    """What the nodes of a test are; the fixtures `local_…` and `container_…` make them."""
+    """The kind of a test's nodes; the fixtures `local_…` and `container_…` make them."""
     return cast("str", request.param)
 
 

@@ -69,7 +69,7 @@ WORKER: dict[str, Any] = {
 
 @functools.cache
 def missing() -> str | None:
-    """Why containers cannot run; None where an engine answers.
+    """Return the reason why containers cannot run; None if an engine answers.
 
     It is asked from a process of its own: a client that fails to connect leaks its socket, and may wait for long.
     """

@@ -12,7 +12,7 @@ from tests.support.workers import Workers
 
 
 class Node(Protocol):
-    """What the tests use of a node of pytest-celery."""
+    """The part of a pytest-celery node that the tests use."""
 
     container: Any
 

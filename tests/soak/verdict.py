@@ -22,7 +22,7 @@ MOST_PAIRS: Final = 400  # samples of a slope; more are thinned out
 
 @dataclass(frozen=True, slots=True)
 class SoakBounds:
-    """What may grow: memory by the larger of MiB and a share, a level by the larger of a number and a share."""
+    """Allowed growth: of memory the larger of MiB and a share, of a level the larger of a number and a share."""
 
     memory_mib: float = 3.0
     memory_share: float = 0.03

@@ -1,4 +1,4 @@
-"""What tests of commands share: short leases, a real beat, the command line, and what is left alive."""
+"""Helpers for tests of commands: short leases, a real beat, the command line, and processes left alive."""
 
 from __future__ import annotations
 

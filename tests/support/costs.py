@@ -1,4 +1,4 @@
-"""What code costs, in calls that it makes: the same on every machine, however busy."""
+"""The cost of code, in calls that it makes: the same on every machine, however busy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import FrameType
 
 @contextmanager
 def counted_calls() -> Generator[list[int]]:
-    """How many functions this thread calls meanwhile, Python's and C's; read it at the end."""
+    """Count the functions that this thread calls meanwhile, Python's and C's; read it at the end."""
     count = [0]
 
     def seen(_frame: FrameType, event: str, _arg: object) -> None:
@@ -25,7 +25,7 @@ def counted_calls() -> Generator[list[int]]:
 
 
 def calls_of(do: Callable[[], object]) -> int:
-    """How many functions `do` calls on this thread."""
+    """Count the functions that `do` calls on this thread."""
     with counted_calls() as count:
         do()
     return count[0]

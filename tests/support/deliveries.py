@@ -1,4 +1,4 @@
-"""What the tests of transports share: answers in the outbox, and a transport's one round."""
+"""Helpers for tests of transports: answers in the outbox, and a transport's one round."""
 
 from __future__ import annotations
 

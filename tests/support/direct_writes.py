@@ -88,7 +88,7 @@ def _verbs(function: Function) -> Iterator[tuple[int, int, str]]:
 
 
 def unexplained(source: str) -> list[str]:
-    """What is wrong with the direct writes of a module, as `LINE: VERB in FUNCTION: WHY`."""
+    """List what is wrong with the direct writes of a module, as `LINE: VERB in FUNCTION: WHY`."""
     lines = source.splitlines()
     problems: list[str] = []
     for command, after_read in commands(source):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def fill(folder: Path) -> None:
-    """Take the last byte of the disk."""
+    """Fill the disk to its last byte."""
     with suppress(OSError), (folder / "filler").open("wb", buffering=0) as file:
         while True:
             file.write(b"x" * 4096)

@@ -16,7 +16,7 @@ PROGRAM: Final = Path(sys.executable).with_name("tellback")
 
 
 def tool_event(call_id: str | None = "toolu_1", **fields: Any) -> dict[str, Any]:
-    """What Claude Code writes after a tool's call."""
+    """Build the event that Claude Code writes after a tool's call."""
     event = {
         "session_id": "s1",
         "transcript_path": "/home/u/.claude/projects/p/s1.jsonl",
@@ -51,7 +51,7 @@ def run_hook(
     event: str = "post-tool-use",
     env: Mapping[str, str] | None = None,
 ) -> bytes:
-    """What a hook process answers; whatever it was given, it ends with 0 and says nothing on standard error."""
+    """Run a hook process and return its answer; whatever its input, it ends with 0 and leaves standard error empty."""
     raw = given if isinstance(given, bytes) else json.dumps(given).encode()
     process = start_hook(settings, *arguments, event=event, env=env)
     out, err = process.communicate(raw, timeout=30)
@@ -70,6 +70,6 @@ def context_of(answer: bytes) -> str:
 
 
 def troubles(settings: Settings) -> str:
-    """What hook processes have written down."""
+    """Read the troubles that hook processes have written down."""
     path = settings.data_path / "hook" / "troubles.log"
     return path.read_text() if path.exists() else ""

@@ -42,7 +42,7 @@ class HttpServer:
     ended: threading.Event = field(default_factory=threading.Event)
 
     def then(self, *behaviours: Behaviour) -> None:
-        """What the next requests meet."""
+        """Add behaviours for the next requests to meet."""
         self.behaviours.extend(behaviours)
 
 
@@ -56,12 +56,12 @@ def reply(status: int, body: bytes | dict[str, Any] = b"", **headers: str) -> Be
 
 
 def silent(_sock: socket.socket, _request: Request, ended: threading.Event) -> None:
-    """Takes the request and says nothing."""
+    """Receive the request and send nothing."""
     ended.wait(60)
 
 
 def reset(sock: socket.socket, _request: Request, _ended: threading.Event) -> None:
-    """Takes the request, then resets the connection."""
+    """Receive the request, then reset the connection."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 

@@ -29,7 +29,7 @@ def idle_streams(database: Database, layout: Layout, longest_lease: float = 300.
 def published(
     tb: Tellback, runtime: Runtime, *says: Callable[[], object], conversation: str = "c1"
 ) -> tuple[Lease, list[IntakeEntry]]:
-    """What a host said of the turns of one conversation, and the lease of their stream."""
+    """Publish what a host says of the turns of one conversation; return the lease and the entries of their stream."""
     for say in says:
         say()
     tb.flush()

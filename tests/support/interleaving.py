@@ -1,4 +1,4 @@
-"""What other processes do at the worst moment: between the reply to one command and the next command."""
+"""Acts of other processes at the worst moment: between the reply to one command and the next command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test left in Redis against what `tellback.state.keys` declares."""
+"""Keys that a test left in Redis, compared with those that `tellback.state.keys` declares."""
 
 from __future__ import annotations
 

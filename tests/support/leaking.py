@@ -45,7 +45,7 @@ leaks = st.builds(_leak, st.sampled_from(FORMS), st.sampled_from(SECRETS))
 
 
 def shown(text: str, secret: str) -> list[str]:
-    """What of a secret, or of a stack trace, stands in a text that should show neither."""
+    """List the marks of a secret, or of a stack trace, in a text that should show neither."""
     return [mark for mark in (secret, *MARKS) if mark in text]
 
 

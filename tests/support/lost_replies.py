@@ -11,7 +11,7 @@ from tests.support.redis_server import free_port
 
 
 class LossyLink:
-    """What stands between a client and the server; `losing` may be changed at any time, `once` ends it."""
+    """A link between a client and the server; `losing` may be changed at any time, `once` ends it."""
 
     def __init__(self, url: str, port: int) -> None:
         self.url = url

@@ -95,5 +95,5 @@ def counted(database: Database, layout: Layout) -> dict[str, int]:
 
 
 def times(n: int) -> dict[str, int]:
-    """What `n` scripts count."""
+    """Return the counts of `n` scripts."""
     return {name: count * n for name, count in COUNTS.items()}

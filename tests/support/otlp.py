@@ -45,7 +45,7 @@ def _values(pairs: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class OtlpReceiver:
-    """What was exported to `url`."""
+    """A receiver of exports to `url`."""
 
     server: HttpServer
 

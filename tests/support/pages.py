@@ -29,7 +29,7 @@ def examples(page: str) -> list[tuple[str, str]]:
 
 
 def console(page: str) -> dict[str, str]:
-    """What a page shows after each `$` line of its `console` blocks."""
+    """Return what a page shows after each `$` line of its `console` blocks."""
     shown: dict[str, str] = {}
     for language, text in blocks(page):
         if language == "console":

@@ -11,7 +11,7 @@ _SETPRIV = shutil.which("setpriv")
 
 
 def without_powers() -> list[str]:
-    """What to put before a command, so that it and what it starts read no more of each other than a user may."""
+    """Return the prefix that keeps a command, and what it starts, from reading more of each other than a user may."""
     if os.geteuid() != 0:
         return []
     if _SETPRIV is None:

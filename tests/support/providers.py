@@ -24,7 +24,7 @@ SETTING = ",".join(f"tests.support.providers:{name}" for name in ALL.split(","))
 
 @dataclass(frozen=True)
 class Always:
-    """What they have in common."""
+    """A provider that is always due; the base of the others here."""
 
     @property
     def name(self) -> str:
@@ -145,7 +145,7 @@ class Kills(Always):
 
 
 class Hog(Always):
-    """Takes all the memory that it gets."""
+    """Use up all the memory that it gets."""
 
     def provide(self, *, context: FeedbackContext) -> Feedback:
         return Feedback(self.name, str(len(bytearray(4 << 30))))

@@ -81,7 +81,7 @@ class RedisServer:
 
     @property
     def is_sentinel(self) -> bool:
-        """Whether it only watches others, and stores nothing."""
+        """True for a server that only watches others, and stores nothing."""
         return "--sentinel" in self._extra
 
     def launch(self) -> None:
@@ -104,7 +104,7 @@ class RedisServer:
 
     @property
     def running(self) -> bool:
-        """Whether the process lives."""
+        """True while the process lives."""
         return self._process is not None and self._process.poll() is None
 
     def kill(self) -> None:

@@ -1,4 +1,4 @@
-"""What waits on a host's disk, read as a person would: line by line."""
+"""Events that wait on a host's disk, read as a person would: line by line."""
 
 from __future__ import annotations
 

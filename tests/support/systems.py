@@ -88,7 +88,7 @@ class HangingSystem(IdleSystem):
 
 
 class Silences(IdleSystem):
-    """Takes the answer away, between the guarantee and the routing."""
+    """Drop the answer between the guarantee and the routing."""
 
     order = 59.5
 

@@ -37,6 +37,6 @@ class Owed:
     posted: list[str] = field(default_factory=list[str])
 
     def becomes(self, state: str) -> None:
-        """Take a step, which must be one of those that the documentation draws."""
+        """Move to a state by a step that the documentation draws."""
         assert (self.state, state) in DRAWN
         self.state = state

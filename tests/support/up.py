@@ -82,7 +82,7 @@ class RunningUp:
 
     @property
     def errors(self) -> str:
-        """What it said on standard error."""
+        """Its output on standard error."""
         return self._errors.read_text()
 
     @property
@@ -95,7 +95,7 @@ class RunningUp:
         return tree_of(self.process)
 
     def further_output(self, seconds: float) -> bytes:
-        """What it prints on standard output within a time."""
+        """Read its next output on standard output, for at most so many seconds."""
         assert self.process.stdout is not None
         if not select.select([self.process.stdout], [], [], seconds)[0]:
             return b""

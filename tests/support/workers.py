@@ -104,7 +104,7 @@ class Workers:
                 self.processes.pop(0)
 
     def log(self) -> str:
-        """What all of them have logged."""
+        """The log lines of all of them."""
         return "\n".join(path.read_text() for path in self.logs)
 
     def launch(self) -> None:

@@ -1,4 +1,4 @@
-"""What holds of every unit test, and conversations of agents: of the repository, and in slow tests recorded ones."""
+"""Rules for every unit test, and conversations of agents: of the repository, and in slow tests recorded ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as the same attempt."""
+"""Calls that count as the same attempt."""
 
 from __future__ import annotations
 

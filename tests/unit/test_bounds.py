@@ -1,4 +1,4 @@
-"""What a host may pass, and what becomes of it: bounded JSON, without known secrets, never an exception."""
+"""Values that a host passes become bounded JSON, without known secrets, and never raise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the built-in providers say and when, driven as a worker would drive them."""
+"""The built-in providers: their words and their timing, driven as a worker would drive them."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def _sample(seed: int, pairs: int) -> tuple[np.ndarray, np.ndarray]:
 
 @given(LABELLED, st.floats(-1, 1))
 def test_a_point_is_what_counting_says(pairs: list[tuple[float, bool]], threshold: float) -> None:
-    """Whether a pair reaches the threshold is decided as matching decides it."""
+    """A pair reaches the threshold here exactly if it does in matching."""
     taken = [same for cosine, same in pairs if reaches_threshold(cosine, threshold)]
     right, same = sum(taken), sum(same for _, same in pairs)
     point = _calibration(pairs).score_at(threshold)

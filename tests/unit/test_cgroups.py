@@ -82,7 +82,7 @@ def test_a_memory_hog_of_many_processes_is_killed_as_a_whole(parent: Path) -> No
 
 
 def test_one_process_that_uses_too_much_is_killed_and_its_record_says_so(parent: Path) -> None:
-    """What is reserved and not used does not count."""
+    """Memory that is reserved and not used does not count."""
     outcome = limited(parent, "bytearray(b'x') * (256 << 20)", memory=64 * MIB)
     assert outcome.error == f"killed by this host's policy, rule memory: over {64 * MIB}"
     assert outcome.signal == "SIGKILL"
@@ -111,7 +111,7 @@ def test_as_many_processes_as_allowed_may_live(parent: Path) -> None:
 
 
 def test_a_limit_without_a_group_of_its_own_holds_beside_it(parent: Path, tmp_path: Path) -> None:
-    """What is written in all is still looked at."""
+    """The total written is still checked, which no control group limits."""
     outcome = limited(parent, DISK_FILLER, "f", cwd=tmp_path, written=4 * MIB, processes=64)
     assert outcome.error == f"killed by this host's policy, rule written: over {4 * MIB}"
 
@@ -234,7 +234,7 @@ def test_a_worker_leaves_strangers_where_they_are(parent: Path) -> None:
 
 
 def claimed_in(group: Path, named: str = "") -> list[str]:
-    """What a process that stands in `group` says of its claim, and where it stands then."""
+    """Return the claim of a process that runs in `group`, and the group that it is in then."""
     where = group / "tellback-worker" if (group / "tellback-worker").is_dir() else group
     enter = f'echo 0 > {where}/cgroup.procs && exec "$@"'
     argv = ["sh", "-c", enter, "sh", sys.executable, "-c", textwrap.dedent(CLAIM), named]

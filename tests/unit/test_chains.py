@@ -44,7 +44,7 @@ def test_the_first_success_is_named() -> None:
 
 
 def test_a_lost_command_is_cleared_by_a_retry_in_whatever_directory() -> None:
-    """Where it ran is not known."""
+    """The directory of a lost command is not known."""
     assert reported(record("a", None, cwd=None), record("b", 0, "a", cwd="/elsewhere")) == [("ab", "")]
 
 

@@ -1,4 +1,4 @@
-"""What is taken for a delegated control group and what is not, on directories that look like the system's."""
+"""Directories that are taken for a delegated control group and that are not; they look like the system's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a new user types first: help, versions, files that are not there, disks that are full."""
+"""First commands of a new user: help, versions, files that do not exist, disks that are full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a new user does first: paste the pages' examples, one page after the other."""
+"""First steps of a new user: paste the pages' examples, one page after the other."""
 
 from __future__ import annotations
 

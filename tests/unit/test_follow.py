@@ -1,4 +1,4 @@
-"""What a follower sees of a command's output: what the record shows, and all of it, within bounds."""
+"""A follower's view of a command's output: what the record shows, and all of it, within bounds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PrintingCommand:
         self.streams[number].feed(chunk)
 
     def read(self, *, final: bool = False) -> str:
-        """What was not seen before."""
+        """Return what was not seen before."""
         pieces = self.tap.pieces(final=final)
         self.seen += pieces
         return "".join(piece.text for piece in pieces)
@@ -176,7 +176,7 @@ def test_a_single_word_is_shown_soon() -> None:
 
 
 def test_a_line_that_has_not_ended_is_not_shown() -> None:
-    """What comes next may make a secret of it."""
+    """Its next bytes may make a secret of it."""
     command = PrintingCommand()
     command.prints(b"password=")
     assert command.read() == ""

@@ -103,7 +103,7 @@ def test_a_success_before_the_failure_clears_nothing() -> None:
 
 
 def test_inputs_clear_nothing() -> None:
-    """What a command merely consumed is lineage."""
+    """Commands that it merely consumed are its lineage."""
     consumer = CommandRecord(
         command_id="b", session="s", command=["pytest", "-q"], input_command_ids=["a"], exit_code=0
     )
@@ -119,7 +119,7 @@ def test_a_cycle_of_parents_ends() -> None:
 
 
 def test_evicted_records_are_refused() -> None:
-    """What they said is not known."""
+    """Nobody knows what they said."""
     assert evaluate_gate([record("a", 0)], evicted=3).reasons == [
         "3 older records are gone: what they said is not known"
     ]
@@ -160,7 +160,7 @@ def test_a_mistyped_argv_is_replaced_by_the_command_that_was_meant() -> None:
 
 
 def test_a_command_that_was_mistyped_has_not_run() -> None:
-    """What is required is not met by a record that nothing was started for."""
+    """A record that nothing was started for meets no requirement."""
     records = [mistyped("a", "pytest", "-q", error="cwd does not exist: /ap"), record("b", 0, "true", parent="a")]
     assert evaluate_gate(records, require=[["pytest", "-q"]]).reasons[0] == "required and never run: pytest -q"
 

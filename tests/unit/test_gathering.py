@@ -137,7 +137,7 @@ def test_a_suspect_shares_its_call_with_nobody(model: Slow, asking: Asking) -> N
 
 @pytest.mark.parametrize("bad", ["bad", "endless"])
 def test_a_text_that_the_model_fails_at_costs_no_other_its_row(model: Slow, bad: str) -> None:
-    """Whether it raises or gives numbers that are none; halves are tried, so the others take few calls."""
+    """The model raises or gives values that are not numbers; halves are tried, so the others take few calls."""
     texts = [*(f"t{i}" for i in range(99)), bad]
     rows = BatchedEncoder(model, delay=0).encode(texts)
     assert [text for text, row in rows.items() if isinstance(row, ValueError)] == [bad]

@@ -1,4 +1,4 @@
-"""Which call is certain to repeat a failure: the rule, the trail that it reads, and the policy file."""
+"""Calls that are certain to repeat a failure: the rule, the trail that it reads, and the policy file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hook process makes of an event is what a client would have published; and it imports next to nothing."""
+"""A hook process makes of an event what a client would have published, and imports next to nothing."""
 
 from __future__ import annotations
 

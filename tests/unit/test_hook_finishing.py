@@ -1,4 +1,4 @@
-"""What `tellback hook stop` tells an agent before it may stop."""
+"""The advice of `tellback hook stop` to an agent before it may stop."""
 
 from __future__ import annotations
 

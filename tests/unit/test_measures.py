@@ -1,4 +1,4 @@
-"""What is counted of every call: tools, suggestions taken, loops and repeated failures."""
+"""Counters of every call: tools, suggestions taken, loops and repeated failures."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ _events = st.lists(st.sampled_from(["call", "fail", "spent"]), max_size=40)
 
 @given(_events, st.randoms(use_true_random=False))
 def test_the_order_of_events_changes_no_count(kinds: list[str], random: Any) -> None:
-    """What hosts report side by side arrives in any order."""
+    """Reports that hosts send side by side arrive in any order."""
     from tellback.contracts.guidance import BudgetSpent
 
     def run(order: list[str]) -> tuple[int, int, int, int]:

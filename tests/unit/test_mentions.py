@@ -1,4 +1,4 @@
-"""Where a response names facts by id, and whether it says that it used them."""
+"""Facts that a response names by id, and signs that it used them."""
 
 from __future__ import annotations
 

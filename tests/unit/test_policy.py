@@ -1,4 +1,4 @@
-"""What a host's policy lets through, and what it refuses under which rule."""
+"""Commands that a host's policy allows, and those that it refuses under which rule."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ SECTIONS = """
 
 @pytest.mark.usefixtures("folder")
 def test_a_teams_section_overrides_and_adds(decide: Callable[..., ExecutionSpec], tmp_path: Path) -> None:
-    """What it does not name is as for all, as it is for a team that has no section."""
+    """A setting that it does not name is the one for all, as in a team that has no section."""
     tool = str(tmp_path / "bin" / "tool")
     acme = decide(SECTIONS, argv=(tool,), team="acme", cwd=str(tmp_path / "bin"), timeout=60.0)
     assert acme.limits == CommandLimits(memory=1 << 30, processes=8)

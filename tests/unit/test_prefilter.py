@@ -102,7 +102,7 @@ def test_clusters_that_change_are_prefiltered_as_they_are_now(seed: int, changes
 
 
 def test_only_pairs_that_may_match_are_measured(small: pytest.MonkeyPatch) -> None:
-    """What the index is for: of vectors near a few directions, almost none pass it, and no whole product is made."""
+    """Of vectors near a few directions almost none pass the index, and no whole product is computed."""
     small.setattr(matching, "HEAD", 6)
     measured: list[int] = []
     original = matching._measure_exactly

@@ -1,4 +1,4 @@
-"""What goes wrong between fork and exec is told, and not as the command's own failure."""
+"""Failures between fork and exec are reported, and not as the command's own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tellback.commands.exec_preparation import ExecPreparation
 
 
 def failure(preparation: ExecPreparation) -> str:
-    """Why `true` could not be prepared."""
+    """Return the reason why `true` could not be prepared."""
     try:
         with pytest.raises(subprocess.SubprocessError) as caught:
             subprocess.Popen(["true"], preexec_fn=preparation.preexec())  # noqa: PLW1509 - what is tested

@@ -1,4 +1,4 @@
-"""What a command can read of the processes that run it: nothing. Real processes of one user."""
+"""Commands can read nothing of the processes that run them. Real processes of one user."""
 
 from __future__ import annotations
 

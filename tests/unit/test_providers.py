@@ -1,4 +1,4 @@
-"""How providers are named, sent, rebuilt and checked."""
+"""Names of providers, and the way that providers are sent, rebuilt and checked."""
 
 # ruff: noqa: ARG002 - the protocol gives each method a context
 

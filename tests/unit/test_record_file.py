@@ -49,7 +49,7 @@ def start_writer(path: Path, name: str, count: int, size: int) -> subprocess.Pop
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the current file will be, in a folder that does not exist yet."""
+    """The path of the current file, in a folder that does not exist yet."""
     return tmp_path / "data" / "feedback_record.jsonl"
 
 
@@ -204,7 +204,7 @@ def test_nobody_else_may_read_what_is_written(path: Path, file: RecordFile, umas
 
 
 def test_a_full_disk_takes_nothing_and_says_so(path: Path, file: RecordFile) -> None:
-    """What was written of the record is taken back; earlier ones stay; later ones go on."""
+    """The part of the record that was written is removed; earlier ones stay; later ones go on."""
     file.append(record("a"))
     code = f"""
 import resource, signal

@@ -1,4 +1,4 @@
-"""What counts as a secret, and what stands in its place."""
+"""Texts that count as a secret, and the markers that replace them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_source_documents_five_patterns(line: str, rule: str) -> None:
     ],
 )
 def test_prose_and_settings_stay(line: str) -> None:
-    """What only resembles a secret is left as it is."""
+    """A text that only resembles a secret is left as it is."""
     assert redact_text(line) == line
 
 

@@ -97,7 +97,7 @@ def test_a_key_in_other_dress_is_hidden_whole(text: str) -> None:
 
 @pytest.fixture
 def own() -> Iterator[None]:
-    """What a test lets this process remember is forgotten after it."""
+    """Forget after a test what it lets this process remember."""
     yield
     forget_passwords()
 

@@ -1,4 +1,4 @@
-"""How much is caught and how much is left alone, measured on generated secrets and on text that holds none."""
+"""Rates of secrets caught and of text left alone, on generated secrets and on text that holds none."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def test_a_tool_with_a_name_that_no_host_could_declare_is_analysed(name: str) ->
 
 
 def test_no_secret_of_a_transcript_stands_in_a_report() -> None:
-    """What people and agents said, arguments, results and errors, and the nudges that quote them."""
+    """The secret stands in messages of people and agents, arguments, results and errors, and nudges that quote them."""
     secret = "ghp_" + "pLIix6MEOLeMa61EqJomTEI1JEzO3joOj37H"
     turns = [turn("book", f"Error: {secret} is not accepted", token=secret, note=f"with {secret}") for _ in range(4)]
     reported = talk(*turns, turn("look", f'{{"key": "{secret}"}}', query="x"))

@@ -87,7 +87,7 @@ def test_an_argument_over_the_systems_limit_is_an_error() -> None:
 
 
 def test_a_host_without_descriptors_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the system refuses to the runner itself is an outcome too, and the next command runs."""
+    """A refusal of the system to the runner itself is an outcome too, and the next command runs."""
 
     def exhausted() -> tuple[int, int]:
         raise OSError(24, "Too many open files")
@@ -149,7 +149,7 @@ def test_a_background_child_does_not_hold_the_record() -> None:
 
 
 def test_a_daemon_that_closed_its_output_is_ended_too() -> None:
-    """What a command leaves behind without holding its pipes does not stay either."""
+    """Processes that a command leaves behind without holding its pipes do not stay either."""
     tag = f"43.{os.getpid()}"
     outcome = execute("sh", "-c", f"setsid sleep {tag} >/dev/null 2>&1 </dev/null & echo done")
     assert outcome.exit_code == 0

@@ -1,4 +1,4 @@
-"""What is wrong is refused before publishing, by item and field; the edge of the workers refuses the same."""
+"""Wrong signals are refused before publishing, by item and field; the edge of the workers refuses the same."""
 
 from __future__ import annotations
 
@@ -212,5 +212,5 @@ def test_a_candidate_whose_id_is_a_secret_is_named_by_its_place() -> None:
     "ids", [["secret", "hunter2hunter2x"], ["name: token", "value: 0123456789abcdef0123"], ["a\nb", "password", "c"]]
 )
 def test_ids_are_checked_each_by_itself(ids: list[str]) -> None:
-    """What would be a secret with its neighbour is none."""
+    """Two ids that together look like a secret are fine."""
     assert [each.fact_id for each in check_items([item(fact_id=fact_id) for fact_id in ids])] == ids

@@ -42,7 +42,7 @@ def written(folder: Path, count: int) -> Path:
 
 
 def sent_from(folder: Path) -> list[SpooledEvent]:
-    """What another process finds to send; then nothing may be left."""
+    """Return what another process finds to send; then nothing may be left."""
     found: list[SpooledEvent] = []
     spool(folder).send_orphans(found.extend)
     assert list(folder.rglob("*.spool")) == []

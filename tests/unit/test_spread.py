@@ -19,7 +19,7 @@ def declared(*names: str) -> list[dict[str, Any]]:
 
 
 def first_choices(tools: Sequence[Any], refused: str) -> Counter[str]:
-    """What each of a thousand agents is told to try first."""
+    """Count the tools that each of a thousand agents is advised to try first."""
     chosen = Counter[str]()
     for n in range(AGENTS):
         observer = ToolObserver(tools=tools, question="Who made Ruby?", seed=f"evaluation-{n}")

@@ -1,4 +1,4 @@
-"""What counters and histories add up to."""
+"""Sums of counters and histories."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_feedback_that_was_renewed_while_it_waited_is_one() -> None:
 
 
 def test_a_call_counts_with_the_verdict_that_it_was_stored_with() -> None:
-    """What it was judged by is truncated or gone; equal calls alone say nothing."""
+    """The evidence of the verdict is truncated or gone; equal calls alone say nothing."""
     assert "loop:3" not in count_history([call(1), call(2), call(3)])
     assert count_history([call(1), call(2, repeats=2), call(3, repeats=3)])["loop:3"] == 1
 

@@ -67,7 +67,7 @@ class TimerRun:
         return [feedback.summary for feedback in self.effects.feedback[before:]]
 
     def tick(self, second: float) -> list[str]:
-        """What is put into the mailbox at this time."""
+        """Return what is put into the mailbox at this time."""
         effects = BatchEffects()
         now = START + round(second * 1000)
         fire_timers(self.state, now, self.invoker, effects, generation=self.taken, idle_ms=IDLE)

@@ -1,4 +1,4 @@
-"""What is kept of an output stream."""
+"""The part of an output stream that is kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.examples import examples
 
 
 def capture(*chunks: bytes, redactor: Redactor | None = None) -> CapturedOutput:
-    """What is kept of these chunks."""
+    """Return what is kept of these chunks."""
     stream = StreamTruncator(redactor or Redactor())
     for chunk in chunks:
         stream.feed(chunk)
@@ -91,7 +91,7 @@ def test_a_secret_across_the_cut_of_a_long_line_is_redacted() -> None:
 
 
 def test_a_secret_far_beyond_the_cut_is_dropped_with_the_rest() -> None:
-    """Whether a line is redacted depends on its bytes alone, not on how many of them came in one chunk."""
+    """The bytes of a line alone decide if it is redacted, not how many of them came in one chunk."""
     line = b"x" * 20_000 + b" password=hunter2"
     assert capture(line) == capture(line[:10], line[10:]) == capture(*(line[i : i + 7] for i in range(0, len(line), 7)))
     assert "hunter2" not in capture(line).text

@@ -1,4 +1,4 @@
-"""What hosts and transports say about turns."""
+"""Contracts of hosts and transports about turns."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ HELLO = OutgoingResponse.text_only("hello")
 
 @dataclass
 class Chat:
-    """What a user of a chat platform has received."""
+    """The responses that a user of a chat platform has received."""
 
     received: list[OutgoingResponse] = field(default_factory=list[OutgoingResponse])
 

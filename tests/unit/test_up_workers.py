@@ -1,4 +1,4 @@
-"""How many workers `tellback up --workers` starts, and of which kinds."""
+"""The number and the kinds of the workers that `tellback up --workers` starts."""
 
 from __future__ import annotations
 

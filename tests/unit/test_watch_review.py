@@ -1,4 +1,4 @@
-"""What `tellback watch` knows of records: kinds, chains, filters, and the words for them."""
+"""The review of records in `tellback watch`: kinds, chains, filters, and the words for them."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_the_latest_non_zero_exit_is_shown_with_its_expectation() -> None:
 
 
 def test_the_same_record_twice_is_one() -> None:
-    """What comes while a file is loaded is delivered twice."""
+    """A record that is written while a file is loaded is delivered twice."""
     made = review(record("a"), record("b"))
     assert made.add([record("b"), record("c")]) == 1
     assert len(made.rows) == 3
@@ -275,7 +275,7 @@ def test_a_line_shows_all_at_once() -> None:
 
 @pytest.mark.slow
 def test_a_hundred_thousand_records_and_one_more() -> None:
-    """What one more costs depends on its chain alone, and a filter on how many there are."""
+    """The cost of one more depends on its chain alone, and that of a filter on how many there are."""
 
     def cost(size: int) -> tuple[int, int]:
         made = review(

@@ -1,4 +1,4 @@
-"""Where `tellback watch` takes records from: a file that grows and rotates, and lines from a pipe."""
+"""The sources of `tellback watch`: a file that grows and rotates, and lines from a pipe."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def line(id_: str) -> bytes:
 
 
 class SourceDelivery:
-    """What a source has delivered."""
+    """The records and messages that a source has delivered."""
 
     def __init__(self) -> None:
         self.batches: list[list[CommandRecord]] = []

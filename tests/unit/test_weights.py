@@ -1,4 +1,4 @@
-"""Which files are a model's, whether they are those that were meant, and what tells them from others."""
+"""Files of a model: the search for them, the check against their hashes, and their fingerprint."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_path_that_is_no_folder_is_not_searched_on_the_hub(name: str) -> None:
 
 
 def test_the_same_files_have_the_same_fingerprint_wherever_they_are(folder: Path, tmp_path: Path) -> None:
-    """What is about a model, or is another form of it, makes no difference; whatever moves its vectors does."""
+    """Files about a model, or in another form of it, make no difference; a file that moves its vectors does."""
     copy = tmp_path / "elsewhere"
     shutil.copytree(folder, copy)
     assert fingerprint(copy) == fingerprint(folder)

@@ -18,7 +18,7 @@ LINE = "[FeedbackGuarantee] Producing fallback OutgoingResponse ..."
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
-    """What a worker's log would hold."""
+    """The lines that a worker's log would hold."""
     root, out = logging.getLogger(), io.StringIO()
     handlers, level, httpx = root.handlers[:], root.level, logging.getLogger("httpx").level
     monkeypatch.setattr("sys.stderr", out)

@@ -37,7 +37,7 @@ def alerts(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Show alerts of TELLBACK_TEAMS, else of your team, and exit 1 if there are any; or post them to receivers."""
+    """Show the alerts of TELLBACK_TEAMS, else of your team, and exit 1 if there are any. With --send, post them."""
     from tellback.alerts.settings import load_alert_settings
     from tellback.client.connection import connect
     from tellback.settings import load

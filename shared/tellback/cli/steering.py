@@ -123,7 +123,10 @@ def audit(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """List the newest manual actions, oldest first: cancel, waive, replay and drop, with who did it and why."""
+    """List the newest manual actions, oldest first, with who did it and why.
+
+    These are cancel, waive, replay and drop, and the limit, suspend and resume of the team.
+    """
     from tellback.state.audit import AuditLog
 
     with client(redis_url, team) as tb:

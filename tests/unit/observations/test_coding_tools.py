@@ -1,4 +1,4 @@
-"""What shells, editors and readers of files returned: named by what the call was, not by words alone."""
+"""Results of shells, editors and readers of files: named by what the call was, not by words alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as nothing found: what a search answers with, and not a record that happens to hold an empty list."""
+"""Results that found nothing: a search's answer, and not a record that happens to hold an empty list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tools say in other languages than English."""
+"""Reports of tools in other languages than English."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a question asks and no result mentions is named."""
+"""Words of a question that no result mentions are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How services, protocols and gateways put a failure, in their own words and shapes."""
+"""Failures as services, protocols and gateways put them, in their own words and shapes."""
 
 from __future__ import annotations
 

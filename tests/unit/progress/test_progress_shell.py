@@ -1,4 +1,4 @@
-"""What the measure of progress reads from a shell's command line."""
+"""The measure of progress reads a shell's command line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
--- For the scripts of the weekly decay. They declare the key decay, which is the shard's pass, and the arguments token,
--- of the pass's owner, and lease_ms.
+-- A shard's pass of the weekly decay. Its scripts declare the key decay, which is the pass, and the arguments token, of
+-- the pass's owner, and lease_ms.
 -- The pass: `done` is the Monday, in milliseconds, of the last completed week (ISO 8601, UTC). `week`, `bank`, `step`,
 -- `cursor`, `upto` and `server` are where a pass stands, `scores` and `written` its counters; `owner` holds it until
 -- `until`. Any other week than `done` is due, not only a later one, because the server's clock may step.

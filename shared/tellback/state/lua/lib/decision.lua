@@ -1,5 +1,5 @@
--- For decisions. The key operation keeps the reply of this operation id for ten minutes: a retry gets the same reply
--- and has no second effect.
+-- The stored reply of a decision. The key operation keeps the reply of this operation id for ten minutes: a retry gets
+-- the same reply and has no second effect.
 -- @include clock
 -- constants: OP_LIFETIME
 

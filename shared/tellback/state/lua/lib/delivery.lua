@@ -1,4 +1,4 @@
--- For scripts on the first delivery of a conversation. Needs lib/outbox and lib/history.
+-- The first delivery of a conversation. Needs lib/outbox and lib/history.
 -- @include turnstats
 
 -- Writes the delivery's state to its turn. Checks that the turn exists, because HSET would recreate an expired one.

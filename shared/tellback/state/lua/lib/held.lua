@@ -1,4 +1,4 @@
--- For scripts that ask whether somebody holds a lease or a pending marker.
+-- The test of scripts whether somebody holds a lease or a pending marker.
 
 -- True if the key lives. With more time left than its own length, in milliseconds, it has no holder: the server's clock
 -- was set back.

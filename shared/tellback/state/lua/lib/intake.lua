@@ -1,5 +1,5 @@
--- For scripts that apply events. They declare the keys intake and lease, and the arguments fence, of the consumer, and
--- entries, a JSON array of ids. An entry leaves the stream in the script that stores its effect.
+-- The acknowledgement of entries. Scripts that apply events declare the keys intake and lease, and the arguments fence,
+-- of the consumer, and entries, a JSON array of ids. An entry leaves the stream in the script that stores its effect.
 -- @include clock
 -- @include fence
 

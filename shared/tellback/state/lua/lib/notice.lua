@@ -1,4 +1,4 @@
--- For scripts that note that something is new in a team. They declare the keys teams, active and noticed.
+-- The note that something is new in a team. Scripts that make one declare the keys teams, active and noticed.
 
 -- The team is visited at once, and in each period from then on, for a while. Returns 1 if it was not known. Every host
 -- may notify: what cannot be a team's name is skipped.

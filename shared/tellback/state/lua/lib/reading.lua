@@ -1,4 +1,4 @@
--- For scripts that read a stream. They declare the key intake, and the arguments consumer, max_entries and max_bytes.
+-- The reading of a stream. Scripts declare the key intake, and the arguments consumer, max_entries and max_bytes.
 
 -- Creates the consumers' group, from the first entry on. It is missing in a new stream, and in an emptied database.
 local function create_group()

@@ -1,4 +1,4 @@
--- For scripts that release a stream. They declare the keys lease and wakeup.
+-- The release of a stream. Scripts declare the keys lease and wakeup.
 
 -- Ends the lease, and the pending marker if its consumer lingered.
 local function release()

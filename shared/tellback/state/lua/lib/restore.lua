@@ -1,6 +1,6 @@
--- For scripts that may find a turn lost: Redis failed over and lost its last writes. The user is still waiting, so the
--- turn is recreated from what its host knows of it. The session's history and the queue have precedence: a turn that
--- they show as answered is not answered again. Needs lib/turn.
+-- The restoring of a lost turn: Redis failed over and lost its last writes. The user is still waiting, so a script that
+-- finds it lost recreates it from what its host knows of it. The session's history and the queue have precedence: a
+-- turn that they show as answered is not answered again. Needs lib/turn.
 -- constants: TURN_LIFETIME
 local CLOSES = {
   answered = 'responded', replaced = 'responded', fallback = 'fallback', no_reply = 'no_reply', merged = 'merged',

@@ -1,5 +1,5 @@
--- For scripts that write stored facts. A bank has
--- factvec or factset, as `kind` of its factinfo says ('vectors' or 'set'); likewise factnextvec or factnextset.
+-- The write of a stored fact. A bank has factvec or factset, as `kind` of its factinfo says ('vectors' or 'set');
+-- likewise factnextvec or factnextset.
 -- @include intake
 -- @include seen
 local DELETED_CAP = 10000
