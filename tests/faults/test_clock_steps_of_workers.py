@@ -34,7 +34,7 @@ def system(folder: Path) -> Generator[tuple[SteppedServer, Workers, Tellback]]:
         settings = Settings(
             redis_url=server.url,
             data_dir=str(folder / "data"),
-            job_lease=3.0,
+            job_lease=5.0,  # with 3, a busy machine renews too late
             command_roots=str(folder),
             beat_period=0.5,
         )

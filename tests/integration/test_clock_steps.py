@@ -61,7 +61,7 @@ def lost(jobs: Jobs) -> list[str]:
 
 
 def lost_within(jobs: Jobs, clock: ServerClock, seconds: int) -> bool:
-    """Whether the sweep finds a loss while this time passes, a sweep every two seconds."""
+    """Find out if a sweep every two seconds finds a loss while this time passes."""
     for _ in range(seconds // 2):
         clock.passes(2)
         if lost(jobs):
@@ -284,7 +284,7 @@ def test_a_loss_after_a_gap_waits_for_holders_that_could_not_renew(
 def test_a_step_between_the_sweep_and_its_verdict_loses_nothing(
     jobs: Jobs, queue: Queue, clock: ServerClock, database: Database, one: Layout
 ) -> None:
-    """What the sweep has read may be renewed meanwhile, and only the last observation says how late it is."""
+    """A lease that the sweep has read may be renewed meanwhile; only the last observation says how late it is."""
     queue.put("s", "c1")
     lease = take(jobs)
     assert lost(jobs) == []
@@ -529,10 +529,10 @@ def test_a_step_lets_a_team_rest_and_wake(database: Database, clock: ServerClock
     fleet = TeamVisits(database)
     fleet.notice(["acme"])
     step(clock, hours)
-    fleet.rest("acme")
+    fleet.rest(["acme"])
     assert fleet.last_noticed() == {}
     fleet.notice(["acme"])
-    fleet.rest("acme")
+    fleet.rest(["acme"])
     assert fleet.last_noticed().keys() == {"acme"}
     clock.passes(1)
     assert fleet.claim_visits(1.0, 10).active == ["acme"]

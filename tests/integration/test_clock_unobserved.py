@@ -28,7 +28,7 @@ def on_another_host(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 def sweeps(tb: Tellback, clock: ServerClock, seconds: int) -> int:
-    """How many turns get their fallback while this time passes, with a sweep every two seconds."""
+    """Count the turns that get their fallback while this time passes, with a sweep every two seconds."""
     written = 0
     for _ in range(seconds // 2):
         clock.passes(2)
@@ -130,3 +130,41 @@ def test_who_has_observed_corrects_what_a_new_host_could_not_know(
     [goes_on] = observe(database, one.all)
     assert goes_on.now - before.now == pytest.approx(70_000, abs=1_000)
     assert skews(database, one.all) == [pytest.approx(-HOUR_MS, abs=1_000)]
+
+
+def test_a_step_after_the_one_that_let_the_clock_stand_postpones_no_turn(tb: Tellback, clock: ServerClock) -> None:
+    """Seed 873 of the simulated clock: the turn waited for as long as the second step."""
+    assert swept(tb) == 0
+    clock.passes(2)
+    clock.step(-HOUR_MS)
+    opened(tb, answer_within=30)
+    assert swept(tb) == 0
+    clock.step(-HOUR_MS)
+    assert sweeps(tb, clock, 28) == 0, "not before its deadline"
+    assert sweeps(tb, clock, 4) == 1
+
+
+def test_two_steps_that_one_observation_counts_postpone_a_turn_by_seconds(tb: Tellback, clock: ServerClock) -> None:
+    assert swept(tb) == 0
+    clock.passes(4)
+    clock.step(-HOUR_MS)
+    opened(tb, answer_within=30)
+    clock.step(-HOUR_MS)
+    assert sweeps(tb, clock, 26) == 0, "not before its deadline"
+    assert sweeps(tb, clock, 8) == 1, "late by no more than the time between two observations"
+
+
+def test_a_turn_opened_while_the_clock_stood_has_its_time_once_it_is_corrected(
+    tb: Tellback, clock: ServerClock, on_another_host: Callable[[str], None]
+) -> None:
+    """A new host counts the step but not the minute before it; who has observed adds the minute."""
+    on_another_host("old")
+    assert swept(tb) == 0
+    clock.passes(60)
+    clock.step(-HOUR_MS)
+    opened(tb, answer_within=30)
+    on_another_host("new")
+    assert swept(tb) == 0
+    on_another_host("old")
+    assert sweeps(tb, clock, 28) == 0, "not before its deadline"
+    assert sweeps(tb, clock, 4) == 1

@@ -62,12 +62,13 @@ SEARCHES: Final = {
     "6": Search(0, 5, "with a full Redis"),
     "7": Search(0, 2, "seconds between deadline and fallback"),
     "applied ids forgotten": Search(9, 1, "signals counted"),
-    "taken without an operation": Search(44, 1, "delivered"),
-    "fallback beside an answer": Search(3, 1, "taken again"),
+    "taken without an operation": Search(9, 1, "delivered"),
+    "fallback beside an answer": Search(5, 1, "taken again"),
     "claimed within the lease of another": Search(3, 1, "within the lease of attempt"),
-    "clusters of a lost tail kept": Search(35, 1, "no cluster"),
-    "stored beside the loss": Search(21, 1, "records"),
-    "left running by a frozen worker": Search(147, 1, "overlap"),
+    "standstill counted with later steps": Search(59, 1, "seconds between deadline and fallback"),
+    "clusters of a lost tail kept": Search(21, 1, "no cluster"),
+    "stored beside the loss": Search(38, 1, "records"),
+    "left running by a frozen worker": Search(38, 1, "overlap"),
 }
 SLOW: Final = {"1", "clusters of a lost tail kept"}
 WATCHING: Final = "tellback-call-deadline"  # a thread of a client that outlives its last call by two seconds

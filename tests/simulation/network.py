@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from redis.exceptions import ResponseError
+
 from tellback.errors import Unavailable
 from tellback.state.database import Command, Database
 from tellback.state.redis_py import SOCKET_TIMEOUT
@@ -111,7 +113,7 @@ class Network:
     def _arrive(self, seconds: float, send: Callable[[], Any]) -> None:
         self.scheduler.sleep(seconds)
         if not self.away:
-            with suppress(Unavailable):  # a full Redis refuses it, and nobody hears of that
+            with suppress(Unavailable, ResponseError):  # whatever Redis answers, nobody hears of it
                 send()
 
     def _process(self) -> Process:

@@ -165,6 +165,14 @@ def claimed_within_the_lease_of_another() -> Generator[None]:
 
 
 @contextmanager
+def standstill_counted_with_later_steps() -> Generator[None]:
+    """A turn that was opened while the clock stood moves forward by all steps that were counted since."""
+    counted = "math.max(time, math.min(server - found[2], found[3]))"
+    with _scripts(lambda text: text.replace(counted, "server - tonumber(redis.call('HGET', key_clock, 'skew'))")):
+        yield
+
+
+@contextmanager
 def clusters_of_a_lost_tail_kept() -> Generator[None]:
     """A worker goes on with the query clusters that it began in a second of writes that Redis has lost."""
 
@@ -188,6 +196,7 @@ PUT_BACK: dict[str, tuple[str, Callable[[], Any]]] = {
     "taken without an operation": ("guidance", taken_without_an_operation),
     "fallback beside an answer": ("turns", fallback_beside_an_answer),
     "claimed within the lease of another": ("outbox", claimed_within_the_lease_of_another),
+    "standstill counted with later steps": ("clock", standstill_counted_with_later_steps),
     "clusters of a lost tail kept": ("lost-tail", clusters_of_a_lost_tail_kept),
     "stored beside the loss": ("commands", stored_beside_the_loss),
     "left running by a frozen worker": ("commands", left_running_by_a_frozen_worker),

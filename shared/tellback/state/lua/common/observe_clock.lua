@@ -6,6 +6,9 @@
 -- cannot: between a step back and its counting, the steady time is behind. Steps that others have counted since are
 -- subtracted, so the second observer of a step finds none. A host without a record knows of a step back only that time
 -- did not go back: it counts the step but for the time since the last observation, which a host with a record adds.
+-- `standstills` keeps the last of those in which the steady clock stood after a step back: the time at which it stood,
+-- the skew and the steady time after it, and the number of the observation that counted it. What was set meanwhile is
+-- moved forward by these (see lib/steady), whatever steps follow.
 -- keys: observations
 -- args:
 --   host str: field of the observing host; '' if the round trip was too slow to measure, and nothing is compared
@@ -21,6 +24,7 @@
 -- returns: {steady time, how long the clock was observed without a gap or a step, step that was counted}, or nil if the
 --   measurement is too old or the clock has stepped since; measure again.
 -- @include clock
+local KEPT_STANDSTILLS = 8 -- what was set in an older one is early by the time for which the clock stood
 local host, boot, server = arg_host, tonumber(arg_boot_ms), tonumber(arg_server_ms)
 local now = now_ms()
 if host ~= '' and math.abs(now - server) > tonumber(arg_fresh_ms) then
@@ -30,16 +34,22 @@ local function int(number)
   return string.format('%.0f', number)
 end
 
-local known = redis.call('HMGET', key_observations, 'skew', 'last', 'since', host, 'most', 'reached')
+local known = redis.call('HMGET', key_observations, 'skew', 'last', 'since', host, 'most', 'reached', 'standstills')
 local skew, last, since = tonumber(known[1] or 0), tonumber(known[2]), tonumber(known[3] or 0)
 local offset, step, newest = server - boot, 0, host ~= ''
 local was, reached = known[4] and cjson.decode(known[4]), last or tonumber(known[6] or 0) -- see lib/steady
+local standstills, stood = known[7] and cjson.decode(known[7]) or {}, now - skew < reached
 if was then
   newest = boot >= was[2] -- otherwise another process of that host observed after this measurement
   local moved = (offset - was[1]) - (skew - was[3])
   -- A slewed clock runs at most 0.05 % off, and so may the host's, which together is 1/1000 of the time: no step.
   if newest and math.abs(moved) > math.max(tonumber(arg_step_ms), (boot - was[2]) / 1000) then
     step, skew = moved, skew + moved
+    for _, found in ipairs(standstills) do
+      if moved < 0 and not stood and found[4] > was[4] then -- a host without a record counted it
+        found[2], found[3] = found[2] + moved, found[3] - moved
+      end
+    end
     -- A host that observed since this one's last observation saw the clock either before or after the step, and nobody
     -- knows which. Delete its record: otherwise it would count the step again or undo it, and two hosts that disagree
     -- would do so forever.
@@ -69,7 +79,16 @@ if newest and not (doubtful and was) then
   redis.call('HSET', key_observations, host, record)
 end
 redis.call('HDEL', key_observations, 'reached')
-local surplus = redis.call('HLEN', key_observations) - 5 - tonumber(arg_hosts)
+if stood and step ~= 0 then
+  table.insert(standstills, {reached, skew, time, number})
+end
+if #standstills > KEPT_STANDSTILLS then
+  table.remove(standstills, 1)
+end
+if #standstills > 0 then
+  redis.call('HSET', key_observations, 'standstills', cjson.encode(standstills))
+end
+local surplus = redis.call('HLEN', key_observations) - 5 - math.min(#standstills, 1) - tonumber(arg_hosts)
 if surplus > 0 then -- evict the one that observed longest ago; each call adds at most one
   local hosts, oldest, at = redis.call('HGETALL', key_observations), nil, math.huge
   for index = 1, #hosts, 2 do

@@ -22,6 +22,19 @@ local function steady(now)
   return math.max(now, reached), 0, now < reached
 end
 
+-- The steady time at which the server's clock showed `server`, while the steady one stood still at `time` (see
+-- observe_clock): the same, if that standstill is not counted yet. Two steps in one standstill cannot be told apart,
+-- so it is never after the observation that counted them.
+local function since_standstill(time, server)
+  local standstills = redis.call('HGET', key_clock, 'standstills')
+  for _, found in ipairs(standstills and cjson.decode(standstills) or {}) do
+    if found[1] == time then
+      return math.max(time, math.min(server - found[2], found[3]))
+    end
+  end
+  return time
+end
+
 -- A steady time that has certainly passed: that of the last observation. Expiry is decided by this one, because the
 -- server's clock may have stepped a moment ago. Without any observation, the server's clock decides.
 local function observed()

@@ -1,4 +1,4 @@
--- For scripts on one turn. They declare the keys turn, due, out (the channel's outbox), queue (of the
+-- One turn and its conversation. Scripts declare the keys turn, due, out (the channel's outbox), queue (of the
 -- conversation), channels, hist (of the session) and turnstats.
 -- @include outbox
 -- @include history
@@ -32,7 +32,7 @@ local function load_turn(keys)
   end
   local ahead = math.max(0, tonumber(turn.set_at or 0) - steady(now_ms()))
   if turn.stood_at then
-    ahead = math.min(ahead, turn.set_at - (turn.stood_at - tonumber(redis.call('HGET', key_clock, 'skew') or 0)))
+    ahead = math.min(ahead, turn.set_at - since_standstill(tonumber(turn.set_at), tonumber(turn.stood_at)))
   end
   if ahead ~= 0 then
     turn.deadline, turn.limit, turn.set_at = turn.deadline - ahead, turn.limit - ahead, turn.set_at - ahead
