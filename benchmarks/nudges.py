@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from benchmarks.labels.stretches import Stretch, read_labels
 from benchmarks.peers import openclaw, tellback_0_1_0, zeroclaw
+from benchmarks.readers import other_reading, reader_score, reported_of_both, right_for_one
 from benchmarks.scoring import LabelScore, Share
 from benchmarks.transcripts import HALVES, Half, Transcript, read_coding
 from tellback import recommended_providers
@@ -40,11 +41,13 @@ class RowFigures:
     nudges: Counter[str] = field(default_factory=Counter[str])
     labelled: LabelScore = field(default_factory=LabelScore)
     sampled: LabelScore = field(default_factory=LabelScore)
+    spoken: dict[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
 
     def add(self, transcript: Transcript, spoken: Sequence[int], stretches: Sequence[Stretch]) -> None:
         self.calls[transcript.outcome] += len(transcript.calls)
         self.nudges[transcript.outcome] += len(spoken)
         if stretches:
+            self.spoken[transcript.id] = spoken
             self.labelled.add(stretches, spoken)
             if not stretches[0].enriched:
                 self.sampled.add(stretches, spoken)
@@ -128,6 +131,12 @@ def _table(half: Half, rows: Mapping[str, RowFigures], labels: Mapping[str, Sequ
         rates = [_rate(figures.per_call(group)) for group in GROUPS]
         yield f"| {name} | {' | '.join([*rates, *_cells(figures.labelled)])} |"
         yield f"| {name}, sampled alone | | | | {' | '.join(_cells(figures.sampled))} |"
+    again = other_reading(half)
+    yield f"| another reader | | | | {' | '.join(_cells(reader_score(labels, again)))} |\n"
+    for name, figures in rows.items():
+        reported = reported_of_both(labels, again, figures.spoken)
+        right = right_for_one(labels, again, figures.spoken)
+        yield f"{name}: of the stretches that both readers call stuck {reported}; nudges right for either {right}"
 
 
 def _rate(value: float | None) -> str:

@@ -21,6 +21,7 @@ from benchmarks.labels.agreement import (
 from benchmarks.labels.choose import signs_of
 from benchmarks.labels.stretches import Stretch, read_labels
 from benchmarks.peers import openclaw, tellback_0_1_0, zeroclaw
+from benchmarks.readers import reader_score, reported_of_both, right_for_one
 from benchmarks.scoring import LabelScore, Share
 from benchmarks.transcripts import HALVES, Half, half_of, read_coding, task_of
 from tellback.replay.transcript import ToolResult
@@ -259,3 +260,31 @@ def test_the_figures_of_all_readers_are_printed(capsys: pytest.CaptureFixture[st
     assert "1159 of 1206 calls agree, kappa 0.85" in shown
     assert "4518 of 4707 calls agree, kappa 0.73" in shown
     assert "stuck by the labels alone, and what it is to the other: none" in shown
+
+
+AGAIN = [
+    Stretch(DONE, "django-1", 1, 8, "getting_on", "reads"),
+    Stretch(DONE, "django-1", 9, 12, "stuck", "the same failure", 11, "same_failure"),
+    Stretch(DONE, "django-1", 13, 17, "getting_on", "tries more"),
+    Stretch(DONE, "django-1", 18, 20, "stuck", "no more", 19, "no_substance"),
+]
+
+
+def test_another_reader_is_scored_as_one_who_speaks_at_each_evidence() -> None:
+    score = reader_score({DONE: STRETCHES}, {DONE: AGAIN, "not labelled": AGAIN})
+    assert (score.right, score.false) == (1, 1)
+    assert (score.recall.part, score.recall.whole) == (0, 1)  # told at 11, four calls after the labels' evidence
+
+
+@pytest.mark.parametrize(("call", "reported"), [(6, 0), (7, 1), (14, 1), (15, 0)])
+def test_a_stretch_that_both_readers_call_stuck_is_reported_between_their_evidence_and_three_calls_more(
+    call: int, reported: int
+) -> None:
+    assert reported_of_both({DONE: STRETCHES}, {DONE: AGAIN}, {DONE: [call]}) == Share(reported, 1)
+
+
+def test_a_nudge_is_right_if_one_of_the_readers_calls_it_right() -> None:
+    spoken = {
+        DONE: [3, 8, 12, 16, 20]
+    }  # false for both, right for the labels, for both, unclear for one, for the other
+    assert right_for_one({DONE: STRETCHES}, {DONE: AGAIN}, spoken) == Share(3, 4)

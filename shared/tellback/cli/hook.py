@@ -62,7 +62,7 @@ HELP: Final = {
     "post-tool-use": "Publish a completed tool call, and deliver its feedback as additionalContext.",
     "post-tool-use-failure": "Publish a failed tool call, and deliver its feedback as additionalContext.",
     "subagent-start": "Begin a separate evaluation for a subagent.",
-    "subagent-stop": "Note for the main agent's next call if a subagent ended stuck or failed.",
+    "subagent-stop": "Report a subagent that ended stuck or failed, with the main agent's next call.",
     "stop": "Remind the agent once of missing steps before it stops, if configured; send spooled events.",
 }
 EPILOG: Final = (

@@ -24,6 +24,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "The same error has come back {count} times since call {since}, whatever was changed in between.",
         "Before the next change, find out what raises this error: read that code, or print the value it is about.",
     ),
+    "same_output": (
+        "`{subject}` has printed the same {count} times since call {since}, with a change before each.",
+        "Check that the change is in the code that runs (print a value there), before you change it again.",
+    ),
     "same_call": (
         "You have made the same call {count} times since call {since}; nothing was changed, nor has the result.",
         "Decide with what it shows, or change something before you make it again.",
@@ -33,7 +37,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Make the edit or the test that these lines suggest, or say what you still need to know and look for that.",
     ),
     "undone_edit": (
-        "{subject} has been taken back {count} times since call {since}: changed, undone, and changed again.",
+        "{subject} has been changed, taken back and changed again since call {since}; times taken back: {count}.",
         "Note what was wrong with the last attempt, then make one small edit and check it before the next.",
     ),
     "two_states": (
@@ -131,7 +135,7 @@ def _evidence(found: StuckFinding) -> list[Observation]:
         seen.append(Observation("error", found.detail[:_SHOWN]))
     if found.kind in ("same_call", "two_states", "dead_wait") and found.subject:
         seen.append(Observation("call", found.subject[:_SHOWN]))
-    if found.kind == "blind_probe":
+    if found.kind in ("blind_probe", "same_output"):
         seen.append(Observation("last line", found.detail[:_SHOWN]))
     if found.kind == "same_lines" and found.detail:
         seen.append(Observation("read", found.detail))

@@ -199,10 +199,10 @@ class AnalysisDigest:
                 self.errors_beyond += 1
                 return
             self.errors[key] = ErrorShape(
-                call.returned.tool,
+                quote_value(call.returned.tool[:200]),
                 call.code,
                 call.feedback.status_line,
-                truncate_middle(display_text(call.returned.result), 200),
+                truncate_middle(display_text(quote_value(call.returned.result[:1_000])), 200),
             )
         self.errors[key].count += 1
 

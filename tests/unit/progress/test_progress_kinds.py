@@ -1,4 +1,4 @@
-"""What the measure of progress finds, and what it lets pass: agents that get on, and each way to get nowhere."""
+"""Findings of the measure of progress, and runs that it lets pass: agents that get on, and each way to get nowhere."""
 
 from __future__ import annotations
 
@@ -134,6 +134,13 @@ def same_failure() -> list[Step]:
 
 STUCK: dict[str, tuple[Callable[[], list[Step]], int]] = {
     "same_failure": (same_failure, 6),
+    "same_output": (
+        lambda: [
+            each
+            for n in range(4)
+            for each in (edit(f"a{n}", f"b{n}"), bash("python repro.py", "status 302\nexpected 200"))
+        ], 6,
+    ),
     "same_call": (lambda: [bash("git status", "nothing to commit")] * 5, 3),
     "same_lines": (lambda: [bash(f"sed -n '{100 + n},{140 + n}p' app.py", f"lines {n}") for n in range(6)], 4),
     "undone_edit": (lambda: [edit("a", "b"), edit("b", "a"), edit("a", "b"), edit("b", "a"), edit("a", "b")], 3),

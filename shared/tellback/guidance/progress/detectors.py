@@ -15,8 +15,6 @@ from tellback.guidance.progress.features import END, CallFeatures, View
 from tellback.guidance.progress.substance import compare_tests
 from tellback.guidance.progress.trail import (
     ACTIONS_MAX,
-    COPIES_MAX,
-    EDITS_MAX,
     FAILURES_MAX,
     PROBES_MAX,
     TESTS_MAX,
@@ -40,14 +38,15 @@ FOREIGN: Final = 2
 SAME_MANY_COUNTS: Final = 3
 RETRIES_ASKED_FOR: Final = 5  # of a call whose own result asks to try again; by judgement
 SAME_CALL: Final = 3  # by judgement
+# For any program rather than scripts that show a fault, four agents whose linter found nothing got a false report.
+SAME_OUTPUT: Final = 3
 # A tool other than a shell that failed answers the same call in the same way.
 SAME_FAILING_CALL: Final = 2
 # An edit resent at once after a refusal may be a slip: one of four such agents recovered. After four other calls it
 # means that the refusal was forgotten.
 FORGOTTEN_REFUSAL: Final = 4
 SAME_LINES: Final = 4  # by judgement
-RESTORES: Final = 2  # by judgement
-EMPTY_SEARCHES: Final = 6  # by judgement, first 5
+EMPTY_SEARCHES: Final = 6  # with 5, an agent that was making progress got a false report
 FAILING_TOOL: Final = 3  # by judgement, first 4
 FAILING_SHELL: Final = 8  # with 5, an agent that was making progress got a false report; with 8, none did
 WORSE_RUNS: Final = 2  # by judgement
@@ -61,15 +60,19 @@ FAMILIAR_OF_EIGHT: Final = 7  # reads and searches with hardly a new line; with 
 FAMILIAR_SHARE: Final = 0.85
 BLIND_PROBES: Final = 3
 BLIND_SHARE: Final = 0.9
+# A run that shows more new lines than this of a failure looks closer at it, as with a longer traceback; by judgement,
+# 0.3 and 0.6 give the same figures.
+RETRY_SHARE: Final = 0.6
 # Actions after which an error or a restore no longer belongs to the same attempt: calls that run or change something.
 # Counted in calls, recall fell from 0.73 to 0.57 when an unrelated read was put before each call; so, to 0.70. 8 and 9
 # give the same figures; with 6, one stretch less; with 11, two false reports more. For what blocks, 8 to 24 are alike.
 ATTEMPT: Final = 8
 BLOCKED_ATTEMPT: Final = ACTIONS_MAX
-# Calls after which an edit, a read or a script no longer belongs to the same attempt; all by judgement.
-EDITS_FORGOTTEN_AFTER: Final = 16
+# Calls after which a read or a script no longer belongs to the same attempt; all by judgement.
 SOON: Final = 12
 VIEWS_FORGOTTEN_AFTER: Final = 60
+# The last parts of a path that tell files apart, whichever folder a command names it from.
+PATH_PARTS: Final = 3
 
 
 def mark(text: str) -> str:
@@ -123,12 +126,17 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     if not features.failed or not features.error:
         return None
     key = _error_key(features)
+    retry_key = mark(f"{key} {features.purpose}")
     if _got_better(trail, features):
         trail.failures.pop(key, None)
+        trail.failures.pop(retry_key, None)
+    retries = _retries(trail, features, retry_key, at)
     rejected = features.effect == "write" and features.tests is None
     blocks = rejected or _BLOCKS.search(features.error) is not None
     window = BLOCKED_ATTEMPT if blocks else ATTEMPT
     again = [index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= window][-11:]
+    if len(retries) >= (RETRIES_ASKED_FOR if features.retry_asked else SAME_FAILURE):
+        return StuckFinding("same_failure", key, len(retries), retries[0], at, detail=features.error)
     if again and not blocks and trail.fixed <= again[-1] and not features.fixes:
         # Nothing was fixed since: a bug that is examined from several sides fails each time.
         again[-1] = at if len(again) > 1 else again[-1]
@@ -143,11 +151,52 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     return StuckFinding("same_failure", key, len(again), again[0], at, detail=features.error)
 
 
+def _retries(trail: ProgressTrail, features: CallFeatures, key: str, at: int) -> list[int]:
+    """Return the calls for one purpose that failed alike, whatever their options, and record this one.
+
+    A call that shows more of the failure than those before it, such as a longer traceback, replaces the newest one.
+    """
+    if not features.purpose or features.effect not in ("run", "test", "install", "read"):
+        return []
+    calls = [index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= ATTEMPT][-11:]
+    if calls and features.lines and features.known < RETRY_SHARE:
+        calls[-1] = at
+    else:
+        calls.append(at)
+    remember(trail.failures, key, calls, FAILURES_MAX)
+    return calls
+
+
+# Words of a script that shows a fault. A check that finds nothing prints the same after each edit too.
+_SHOWS_FAULT: Final = re.compile(
+    r"(?<!\b0 )(?<!\bno )\b(?:fail(?:s|ed|ure|ures)?|errors?|wrong|incorrect|mismatch|expected|bug|does(?: not|n't)"
+    r"|did(?: not|n't)|not equal|false)\b",
+    re.IGNORECASE,
+)
+
+
+def same_output(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    """Find a script that shows the same fault each time, though it ends without an error and files were changed."""
+    if not features.scripted or features.failed or not _SHOWS_FAULT.search(features.last):
+        return None
+    key = mark(f"> {features.news} {features.purpose}")
+    calls = [index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= ATTEMPT][-11:]
+    if calls and trail.fixed <= calls[-1]:
+        calls[-1] = at  # nothing was changed since
+    else:
+        calls.append(at)
+    remember(trail.failures, key, calls, FAILURES_MAX)
+    if len(calls) < SAME_OUTPUT:
+        return None
+    return StuckFinding("same_output", features.shown, len(calls), calls[0], at, detail=features.last)
+
+
 def _error_key(features: CallFeatures) -> str:
     """Return the key of an error, with what was asked where the error alone says too little."""
+    if not features.named and features.tests is not None:
+        return mark(f"{features.tests.bad} {features.tests.passed} {features.target}")
     if not features.named:
-        said = f"{features.tests.bad} {features.tests.passed}" if features.tests is not None else features.news
-        return mark(f"{said} {features.target}")
+        return mark(f"{features.news} {features.purpose or features.target}")
     if len(features.error) < _DISTINCT_CHARS:
         return mark(f"{features.error_mark} {features.news} {features.target}")
     return f"{features.error_mark:x}"
@@ -176,7 +225,7 @@ def same_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFi
     single = len(features.views) == 1
     reread = False
     for view in features.views:
-        key = mark(view.path)
+        key = mark("/".join(view.path.removeprefix("./").split("/")[-PATH_PARTS:]))
         since = max(trail.changed, trail.paths.get(file_mark(view.path), 0), at - VIEWS_FORGOTTEN_AFTER)
         known = [each for each in trail.views.get(key, ()) if each[2] > since]
         if any(each[:2] == (view.start, view.end) and each[3] != features.news for each in known if single):
@@ -186,7 +235,7 @@ def same_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFi
         remember(trail.views, key, [*known, (view.start, view.end, at, features.news)][-VIEWS_MAX:], VIEWED_PATHS_MAX)
         seen = len(again) + 1
         reread |= seen >= 3
-        if (seen >= SAME_LINES and at - again[-3] <= SOON) or (seen >= 3 and trail.reread.bit_count() >= 2):
+        if (seen >= SAME_LINES and at - again[1 - SAME_LINES] <= SOON) or (seen >= 3 and trail.reread.bit_count() >= 2):
             found = StuckFinding("same_lines", view.path, len(again) + 1, again[0], at, detail=_range(view))
     trail.reread = ((trail.reread << 1) | reread) & 0xFF
     return found
@@ -202,44 +251,6 @@ def _is_same_view(view: View, other: tuple[int, int, int, int]) -> bool:
 
 def _range(view: View) -> str:
     return "" if view.end >= END else f"lines {view.start}-{view.end}"
-
-
-def undone_edit(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
-    """Find an edit that was taken back and made again, or files that are restored again and again."""
-    if features.failed:
-        return None
-    edit = features.edit
-    if edit is not None and edit.old and edit.new and edit.old != edit.new:
-        ahead = mark(f"{edit.path} {edit.old} {edit.new}")
-        back = mark(f"{edit.path} {edit.new} {edit.old}")
-        made = trail.edits.get(ahead)
-        undone = trail.edits.get(back)
-        remember(trail.edits, ahead, (at, made[1] + 1 if made else 1), EDITS_MAX)
-        if made and undone and undone[0] > made[0] and at - made[0] <= EDITS_FORGOTTEN_AFTER:
-            return StuckFinding("undone_edit", edit.path, made[1] + 1, made[0], at)
-    restored = features.restores or _copied_back(trail, features)
-    if restored:
-        path = int(file_mark(restored), 16)
-        trail.restores = [each for each in trail.restores if actions_since(trail, each[1]) <= ATTEMPT][-5:]
-        trail.restores.append((path, at))
-        again = [index for other, index in trail.restores if other == path]
-        if len(again) >= RESTORES:
-            return StuckFinding("undone_edit", restored, len(again), again[0], at)
-    return None
-
-
-def _copied_back(trail: ProgressTrail, features: CallFeatures) -> str:
-    """Return the file over which a copy of it is put that nothing has changed since, "" for none."""
-    restored = ""
-    for path, copy in features.copies:
-        if trail.copies.get(mark(path)) == mark(copy):
-            restored = copy
-        else:
-            remember(trail.copies, mark(copy), mark(path), COPIES_MAX)
-    for path in features.writes:
-        if all(path not in (copy, f"./{copy}") for _, copy in features.copies):
-            trail.copies.pop(mark(path.removeprefix("./")), None)
-    return restored
 
 
 def two_states(trail: ProgressTrail, features: CallFeatures, at: int, state: int) -> StuckFinding | None:

@@ -42,9 +42,11 @@ class CallFeatures:
     effect: Effect
     target: str  # what a run or search asks for, without what is only cosmetic
     shown: str  # the call in a few words, for feedback
+    purpose: str = ""  # of a command line: its program, without options; "" where that says too little
     writes: tuple[str, ...] = ()  # paths that it may have changed; "" means any
     views: tuple[View, ...] = ()
     edit: Edit | None = None
+    change: str = ""  # the change in full, so that the same one is known when it is made again
     restores: str = ""  # the path that it takes back to an earlier state, "*" for all
     copies: tuple[tuple[str, str], ...] = ()  # files that it copies, each with its copy
     waits: bool = False
@@ -66,4 +68,5 @@ class CallFeatures:
     lines: tuple[int, ...] = ()  # marks of the result's lines
     known: float = 0.0  # share of `lines` that was seen before
     last: str = ""  # the result's last line
+    scripted: bool = False  # it runs a script with an interpreter, not code that it has with it
     probes: bool = False  # it has code of its own to run

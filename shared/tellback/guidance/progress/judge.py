@@ -26,6 +26,7 @@ from tellback.guidance.progress.trail import (
     StuckFinding,
     remember,
 )
+from tellback.guidance.progress.undone import RESTORES, undone_edit
 from tellback.guidance.repeats import AttemptMarks
 
 # Multiples of a kind's threshold at which it is reported again, more firmly; each level once in an evaluation. At
@@ -34,7 +35,7 @@ FIRMER = (1, 3)
 # Calls without a further finding after one: an agent needs some to act on it. Both by judgement; 8 was 12 at first.
 QUIET = 25
 QUIET_WHILE_FAILING = 8
-FAILING = ("same_failure", "undone_edit", "failing_tool", "worse_tests")
+FAILING = ("same_output", "same_failure", "undone_edit", "failing_tool", "worse_tests")
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -65,11 +66,14 @@ def judge(
     changed = _expected_changes(trail, features)
     if changed or features.effect in _ACTIONS:
         trail.actions = [*trail.actions[-ACTIONS_MAX:], at]
+    if features.effect in ("run", "test"):
+        trail.ran = at
     repeats = _repeats(trail, features, marks, at, is_near)
     features.known = known_share(trail.seen, features.lines)
     found = [
         detectors.same_failure(trail, features, at),
-        detectors.undone_edit(trail, features, at),
+        undone_edit(trail, features, at),
+        detectors.same_output(trail, features, at),
         detectors.same_call(features, at, repeats),
         detectors.same_lines(trail, features, at),
         detectors.two_states(trail, features, at, hash_of(marks.attempt, features.news)),
@@ -216,8 +220,9 @@ def _at_new_level(trail: ProgressTrail, finding: StuckFinding) -> StuckFinding |
 
 
 THRESHOLDS = {
+    "same_output": detectors.SAME_OUTPUT,
     "same_failure": detectors.SAME_FAILURE,
-    "undone_edit": detectors.RESTORES,
+    "undone_edit": RESTORES,
     "same_call": detectors.SAME_CALL,
     "same_lines": detectors.SAME_LINES,
     "two_states": 1,

@@ -64,7 +64,7 @@ _TESTS: Final = words_in(
 )
 _GH_WRITES: Final = words_in("create edit merge close comment review checkout delete ready reopen clone")
 _CONTAINER_READS: Final = words_in("ps logs images inspect get describe top version info diff stats")
-_INTERPRETERS: Final = words_in("python python3 python2 node ruby perl php deno bun ipython osascript lua")
+SCRIPT_PROGRAMS: Final = words_in("python python3 python2 node ruby perl php deno bun ipython osascript lua")
 _CHECKERS: Final = frozenset({"prettier", "black", "gofmt", "isort"})
 _FLAG_I: Final = re.compile(r"-[a-zA-Z]*i|--in-place")
 _TEST_SCRIPT: Final = re.compile(r"(?:^|/)(?:run_?tests?|test)\.py$")
@@ -91,7 +91,7 @@ def _by_program(command: SimpleCommand) -> Effect:
     if program in _PACKAGERS:
         first = _first(words)
         return "install" if first in _INSTALLS else "test" if first in _TESTS else "read"
-    if program in _INTERPRETERS:
+    if program in SCRIPT_PROGRAMS:
         return "test" if words and _TEST_SCRIPT.search(words[0]) else "run"
     if program in _CHECKERS and {"--check", "-l", "-d", "--diff"} & set(words):
         return "test"
@@ -158,7 +158,7 @@ def changes_files(command: SimpleCommand, effect: Effect) -> bool:
         return True
     if command.writes_to and any(name != "/dev/null" for name in command.writes_to):
         return True
-    if command.program in _INTERPRETERS:
+    if command.program in SCRIPT_PROGRAMS:
         return any(_WRITING_CODE.search(text) for text in (*command.words, command.stdin) if text)
     return effect == "test" and "--fix" in command.words
 

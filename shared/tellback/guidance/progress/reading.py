@@ -56,7 +56,7 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
         features.empty = outcome.code == "no_results"
     text = substance.ends_of(whole)
     _read_result(features, text)
-    if features.effect in ("read", "search", "run"):
+    if features.effect in ("read", "search", "run", "test"):
         features.lines = line_marks(text, " ".join(str(value) for value in event.params.values()))
         features.last = last_line(text)[:_ERROR_CHARS]
     return features
@@ -103,6 +103,7 @@ def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None
     if effect == "write":
         features.edit = _edit(path or "", params)
         features.writes = (path or "",)
+        features.change = _change(features.edit)
         features.creates = features.edit is not None and features.edit.old == 0 and "insert" not in name
         if features.creates and path and (files := files_written_by(_text(params, _NEWS) or "")):
             features.scripts = ((path, files),)
@@ -157,6 +158,10 @@ def _edit(path: str, params: Mapping[str, Any]) -> Edit | None:
     )
 
 
+def _change(edit: Edit | None) -> str:
+    return "" if edit is None else f"{edit.path.rpartition('/')[2]} {edit.old} {edit.new}"
+
+
 def _editor_features(tool: str, command: str, params: Mapping[str, Any]) -> CallFeatures:
     path = _text(params, _PATHS) or ""
     features = CallFeatures(
@@ -166,6 +171,7 @@ def _editor_features(tool: str, command: str, params: Mapping[str, Any]) -> Call
         features.views = (_view(path, params, "view"),)
         return features
     features.writes, features.edit = (path,), _edit(path, params)
+    features.change = _change(features.edit)
     features.creates = command == "create"
     if features.creates and (files := files_written_by(_text(params, _NEWS) or "")):
         features.scripts = ((path, files),)

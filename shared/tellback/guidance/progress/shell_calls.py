@@ -9,7 +9,14 @@ from typing import Any, Final
 
 from tellback.guidance.progress.effects import EFFECTS, Effect, words_in
 from tellback.guidance.progress.features import END, ENVIRONMENT, SHOWN, CallFeatures, View
-from tellback.guidance.progress.programs import changes_files, copied_files, effect_of, files_written_by, restored_path
+from tellback.guidance.progress.programs import (
+    SCRIPT_PROGRAMS,
+    changes_files,
+    copied_files,
+    effect_of,
+    files_written_by,
+    restored_path,
+)
 from tellback.guidance.shell import SimpleCommand, simple_commands
 
 _SUBMITS: Final = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -28,6 +35,7 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     features = CallFeatures(
         tool, strongest, _shell_target(commands, effects, strongest), " ".join(line.split())[:SHOWN]
     )
+    features.purpose = _purpose(commands, effects, strongest)
     features.programs = tuple(each.program for each in commands)
     features.writes = tuple(
         path
@@ -35,6 +43,8 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
         if changes_files(each, effect)
         for path in _written(each, effect)
     )
+    if features.writes and strongest == "write":
+        features.change = " ".join(line.split())
     features.restores = next((path for each in commands if (path := restored_path(each))), "")
     features.copies = tuple(pair for each in commands if (pair := copied_files(each)))
     features.creates = all(
@@ -50,17 +60,13 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
         for word in (each.program, *each.words[:2])
     )
     features.probes = strongest == "run" and any(each.stdin or {"-c", "-e"} & set(each.words) for each in commands)
+    features.scripted = strongest == "run" and not features.probes and bool(SCRIPT_PROGRAMS & set(features.programs))
     features.waits = any(effect == "wait" for effect in effects) or params.get("run_in_background") is True
-    features.views = tuple(_shell_views(commands))
+    features.views = tuple(_in_folder(view, commands) for view in _shell_views(commands))
     return features
 
 
 _RANGE: Final = re.compile(r"^(\d+)(?:,(\d+|\$))?p")
-_FLAGS_WITH_VALUE: Final = frozenset(
-    {"-n", "-c", "-m", "-k", "-o", "-p", "-C", "-A", "-B", "--maxfail", "--tb", "-run", "-count", "-timeout"}
-)
-
-
 _FILTERS: Final = words_in("head tail grep egrep sed awk sort uniq wc cut tr less more jq tee cat xxd nl column rg")
 
 
@@ -82,6 +88,19 @@ def _shell_target(commands: tuple[SimpleCommand, ...], effects: list[Effect], st
     return " && ".join(parts)[:400]
 
 
+def _purpose(commands: tuple[SimpleCommand, ...], effects: list[Effect], strongest: Effect) -> str:
+    """Return the programs of the strongest effect, for an interpreter with its script or the code that it is given."""
+    parts: list[str] = []
+    for each, effect in zip(commands, effects, strict=True):
+        if effect == strongest and not _is_filter(each):
+            what = ""
+            if each.program in SCRIPT_PROGRAMS:
+                words = [word for word in each.words if not word.startswith("-")]
+                what = each.stdin or (words[0].rpartition("/")[2] if words else "")
+            parts.append(f"{each.program.rstrip('0123456789.')} {what}")
+    return f"{zlib.crc32(' && '.join(parts).encode('utf-8', 'replace')):x}" if parts else ""
+
+
 def _written(command: SimpleCommand, effect: Effect) -> tuple[str, ...]:
     if command.writes_to and effect in ("write", "read", "none", "search"):
         return command.writes_to
@@ -95,6 +114,14 @@ def _written(command: SimpleCommand, effect: Effect) -> tuple[str, ...]:
         named = tuple(word for word in command.words if not word.startswith("-") and len(word) < 200)
         return named[-1:] or ("",)
     return ("",)
+
+
+def _in_folder(view: View, commands: tuple[SimpleCommand, ...]) -> View:
+    """Return a view with the folder that a leading `cd` goes to, since the next call may name the whole path."""
+    first = commands[0]
+    if first.program != "cd" or len(first.words) != 1 or view.path.startswith("/"):
+        return view
+    return View(f"{first.words[0].rstrip('/')}/{view.path.removeprefix('./')}", view.start, view.end)
 
 
 def _shell_views(commands: tuple[SimpleCommand, ...]) -> list[View]:

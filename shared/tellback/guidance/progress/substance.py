@@ -29,7 +29,7 @@ _TEMP: Final = re.compile(r"/(?:private/)?(?:tmp|var/folders|var/tmp)/[\w.+-]*(?
 _PROCESS: Final = re.compile(r"\b(?:pid|PID|[Pp]rocess|port)[ =:#]*\d+|^\[\d+\] \d+", re.MULTILINE)
 _HEX: Final = re.compile(r"\b[0-9a-f]{7,64}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{12})?\b")
 _LINES: Final = re.compile(
-    r"(?<=[\w)\]\"'>])[:,] ?(?:line )?\d+(?::\d+)?\b|\bline \d+|\b[Ll]\d+\b|^\s*\d+[ \t]", re.MULTILINE
+    r"(?<=[\w)\]\"'>])(?:[:,] ?(?:line )?\d+(?::\d+)?\b|\(\d+,\d+\))|\bline \d+|\b[Ll]\d+\b|^\s*\d+[ \t]", re.MULTILINE
 )
 
 
@@ -158,6 +158,7 @@ def asks_to_retry(text: str) -> bool:
     return _ASKED_TO_RETRY.search(text) is not None
 
 
+_EXIT_CODE: Final = re.compile(r"^Exit code 1\b")  # that of `grep`, as Claude Code writes it above the output
 _NOTHING: Final = re.compile(
     r"^(?:No (?:matches|files|results?|occurrences|code|search results|output)\b.*|0 (?:results|matches).*"
     r"|\(no output\)|\[\]|\{\}|null|None|Found 0 .*|Could ?n[o']t find any.*|Tool ran without output.*"
@@ -168,4 +169,6 @@ _NOTHING: Final = re.compile(
 
 def is_empty(text: str) -> bool:
     """Check whether a search found nothing."""
-    return len(text) < 400 and _NOTHING.match(_WRAPPING.sub("", text).strip()) is not None
+    if len(text) >= 400:
+        return False
+    return _NOTHING.match(_EXIT_CODE.sub("", without_wrapping(text)).strip()) is not None

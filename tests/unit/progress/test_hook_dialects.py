@@ -1,0 +1,118 @@
+"""The healthy run of eighty calls and a stuck one, as the hooks of Claude Code and of Codex report them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tellback import recommended_providers
+from tellback.contracts.codec import decode
+from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
+from tellback.guidance.evaluation import BatchEffects, apply_event, new_evaluation
+from tellback.guidance.provider import provider_spec
+from tellback.hook.event import read_event, tool_invoked
+from tellback.names import Family
+from tellback.replay.accounts import InProcessInvoker
+from tellback.state.intake_entry import IntakeEntry
+from tellback_workers.loops.guidance import classify_outcomes
+
+Event = dict[str, Any]
+
+
+def claude(tool: str, params: Event, said: str, *, failed: bool = False) -> Event:
+    event = {"hook_event_name": "PostToolUse", "session_id": "s1", "tool_name": tool, "tool_input": params}
+    if failed:
+        return {**event, "hook_event_name": "PostToolUseFailure", "error": f"Exit code 1\n{said}"}
+    path = params.get("file_path", "")
+    numbers = {"filePath": path, "content": said, "numLines": 2, "startLine": 1, "totalLines": 900}
+    responses: dict[str, Any] = {
+        "Bash": {"stdout": said, "stderr": "", "interrupted": False, "isImage": False},
+        "Read": {"type": "text", "file": numbers},
+        "Grep": {"mode": "content", "numFiles": 0, "filenames": [], "content": said, "numLines": 1},
+        "Edit": {"filePath": path, "oldString": "a", "newString": "b", "structuredPatch": [], "replaceAll": False},
+    }
+    return {**event, "tool_response": responses[tool]}
+
+
+def codex(tool: str, params: Event, said: str, *, failed: bool = False) -> Event:
+    """Codex reads, searches and edits by its shell, and tells hooks no exit code."""
+    del failed
+    path = params.get("file_path", "")
+    commands = {
+        "Bash": params.get("command"),
+        "Read": f"sed -n '{params.get('offset')},+40p' {path}",
+        "Grep": f"rg -n '{params.get('pattern')}' src",
+        "Edit": f"apply_patch <<'EOF'\n*** Update File: {path}\n-{params.get('old_string')}\n+new\nEOF",
+    }
+    command = {"command": commands[tool]}
+    return {
+        "hook_event_name": "PostToolUse",
+        "session_id": "s1",
+        "tool_name": "Bash",
+        "tool_input": command,
+        "tool_response": said,
+    }
+
+
+Program = Callable[..., Event]
+PROGRAMS = pytest.mark.parametrize("program", [claude, codex])
+
+
+def reported(events: list[Event]) -> list[int]:
+    """Return the calls after which the hook would have given the agent something."""
+    ids = count()
+    state, invoker = new_evaluation("s1", "agent", "s1", 0), InProcessInvoker()
+    providers = [provider_spec(each) for each in recommended_providers()]
+    begun = EvaluationBegun(event_id="b", session="s1", evaluation="s1", prompt="agent", providers=providers)
+    apply_event(state, begun, 0, invoker, BatchEffects())
+    found: list[int] = []
+    for event in events:
+        raw = json.dumps({**event, "tool_use_id": f"toolu_{next(ids)}"}).encode()
+        message = decode(tool_invoked(read_event(raw, "PostToolUse"), "agent"), Family.EVENTS)
+        [entry] = classify_outcomes([IntakeEntry("1-0", message, 1)])
+        assert isinstance(entry.message, ToolInvoked)
+        effects = BatchEffects()
+        apply_event(state, entry.message, 1_000, invoker, effects)
+        found += [state.calls] * len(effects.feedback)
+    return found
+
+
+def run_of(program: Program, failed: int) -> Event:
+    names = "".join(f"FAILED tests/test_app.py::test_{n} - AssertionError: totals differ\n" for n in range(failed))
+    end = f"{failed} failed, {40 - failed} passed in 0.{failed}2s" if failed else "40 passed in 0.31s"
+    return program("Bash", {"command": "pytest -q"}, names + end, failed=failed > 0)
+
+
+def work(program: Program) -> Iterator[Event]:
+    for n in range(20):
+        path = f"/r/part{n % 4}.py"
+        yield program("Read", {"file_path": path, "offset": n * 40 + 1}, f"def part_{n}():\n    return value_{n}")
+        yield program("Grep", {"pattern": f"part_{n}"}, f"src/use.py:{n}: part_{n}()")
+        yield program("Edit", {"file_path": path, "old_string": f"old {n}", "new_string": f"new {n}"}, "Success.")
+        yield run_of(program, 19 - n)
+
+
+@PROGRAMS
+def test_the_healthy_run_of_eighty_calls_is_never_interrupted(program: Program) -> None:
+    events = list(work(program))
+    assert (len(events), reported(events)) == (80, [])
+
+
+@PROGRAMS
+def test_edits_after_which_the_same_test_fails_are_reported_at_the_third_run(program: Program) -> None:
+    events: list[Event] = []
+    for n in range(4):
+        params = {"file_path": "/r/app.py", "old_string": f"old {n}", "new_string": f"new {n}"}
+        events += [program("Edit", params, "Success."), run_of(program, 2)]
+    assert reported(events) == [6]
+
+
+@PROGRAMS
+def test_the_same_failing_command_is_reported_at_the_third_whatever_its_options(program: Program) -> None:
+    said = "Traceback (most recent call last):\n  File \"/r/app.py\", line 3\nKeyError: 'indexes'"
+    lines = ("python app.py", "cd /r && python3 app.py", "python app.py 2>&1 | tail -20")
+    assert reported([program("Bash", {"command": line}, said, failed=True) for line in lines]) == [3]

@@ -1,0 +1,227 @@
+"""The same ways to be stuck, and the same healthy work, as agents of several programs show them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from tellback.replay.accounts import GuidanceAnalyzer
+from tellback.replay.reading import parse_line
+from tellback.replay.transcript import BadLine
+
+MadeCall = tuple[str, dict[str, object], str]
+Shell = Callable[[str, str, int], MadeCall]
+
+
+def mini(command: str, said: str = "", code: int = 0) -> MadeCall:
+    return "bash", {"command": command}, f"<returncode>{code}</returncode>\n<output>\n{said}\n</output>"
+
+
+def claude(command: str, said: str = "", code: int = 0) -> MadeCall:
+    said = said or "(Bash completed with no output)"
+    return "Bash", {"command": command}, f"Exit code {code}\n{said}" if code else said
+
+
+def openhands(command: str, said: str = "", code: int = 0) -> MadeCall:
+    footer = f"[Python Interpreter: /usr/bin/python]\nroot@h:/w # \n[Command finished with exit code {code}]"
+    return "execute_bash", {"command": command}, said + footer
+
+
+SHELLS = pytest.mark.parametrize("sh", [mini, claude, openhands])
+
+
+def edit(old: str, new: str, path: str = "/r/app.py") -> MadeCall:
+    return "Edit", {"file_path": path, "old_string": old, "new_string": new}, f"The file {path} has been updated."
+
+
+def edit_with_tests(old: str, new: str, failed: int, passed: int) -> MadeCall:
+    params: dict[str, object] = {"command": "str_replace", "path": "app.py", "old_str": old, "new_str": new}
+    return "EditActionArguments", params, f"Edited.\n\n{passed} passed. {failed} failed. 0 errors."
+
+
+def reported(calls: list[MadeCall]) -> list[int]:
+    """Return the calls at which an agent that made these calls would have read something."""
+    messages: list[dict[str, object]] = [{"role": "user", "content": "Make the tests pass."}]
+    for n, (tool, params, result) in enumerate(calls):
+        function = {"name": tool, "arguments": json.dumps(params)}
+        messages.append({"role": "assistant", "tool_calls": [{"id": f"c{n}", "function": function}]})
+        messages.append({"role": "tool", "tool_call_id": f"c{n}", "name": tool, "content": result})
+    talk = parse_line(1, json.dumps({"messages": messages}).encode())
+    assert not isinstance(talk, BadLine)
+    return [nudge.call_index for nudge in GuidanceAnalyzer().analyze(talk, []).feedback]
+
+
+def traceback(error: str = "KeyError: 'indexes'", line: int = 3) -> str:
+    return f'Traceback (most recent call last):\n  File "/r/app.py", line {line}, in main\n    run()\n{error}'
+
+
+def summary(failed: int, passed: int = 20, error: str = "AssertionError: totals differ") -> str:
+    names = "".join(f"FAILED tests/test_app.py::test_{n} - {error}\n" for n in range(failed))
+    return names + (f"{failed} failed, {passed} passed in 0.{failed}2s" if failed else f"{passed} passed in 0.3s")
+
+
+def changed(sh: Shell, n: int) -> MadeCall:
+    return sh(f"sed -i 's/a{n}/b{n}/' app.py", "", 0)
+
+
+@SHELLS
+def test_the_same_failing_command_with_cosmetic_changes_is_reported_at_the_third(sh: Shell) -> None:
+    script = [
+        sh("python app.py", traceback(), 1),
+        sh("python  app.py 2>&1", traceback(line=4), 1),
+        sh("cd /r && python3 app.py 2>&1 | tail -20", traceback(line=4), 0),
+    ]
+    tests = [
+        sh("pytest -q", summary(2), 1),
+        sh("pytest -q --tb=short", summary(2), 1),
+        sh("python -m pytest -q 2>&1 | tail -5", summary(2), 0),
+    ]
+    builds = [sh(line, "src/main.c:4:2: error: expected ';'", 2) for line in ("make", "make -j4", "make V=1")]
+    logins = [sh(f"ssh {flags} host ls", "Permission denied (publickey).", 255) for flags in ("", "-v", "-p 22")]
+    assert [reported(calls) for calls in (script, tests, builds, logins)] == [[3]] * 4
+
+
+@SHELLS
+def test_runs_that_show_more_of_a_failure_each_time_are_let_pass(sh: Shell) -> None:
+    def longer(n: int) -> str:
+        return "".join(f"frame {n} of the run: value {n * m}\n" for m in range(2, 20)) + summary(1)
+
+    assert reported([sh(f"pytest -q --tb=style{n}", longer(n), 1) for n in range(4)]) == []
+
+
+@SHELLS
+def test_the_same_error_of_several_scripts_is_let_pass(sh: Shell) -> None:
+    assert reported([sh(f"python probe{n}.py", traceback("ValueError: bad state"), 1) for n in range(4)]) == []
+    codes = [f"python - <<'EOF'\nimport app; print(app.state({n}))\nEOF" for n in range(3)]
+    assert reported([sh(code, traceback("ValueError: bad state"), 1) for code in codes]) == []
+
+
+@SHELLS
+def test_a_script_that_shows_the_same_fault_after_each_edit_is_reported_at_the_third(sh: Shell) -> None:
+    calls = [each for n in range(4) for each in (changed(sh, n), sh("python repro.py", "got 302, expected 200", 0))]
+    assert reported(calls) == [6]
+
+
+@SHELLS
+@pytest.mark.parametrize("said", ["System check identified no issues (0 silenced).", "all fine, 0 errors", "done"])
+def test_a_check_that_finds_nothing_after_each_edit_is_let_pass(sh: Shell, said: str) -> None:
+    assert reported([each for n in range(8) for each in (changed(sh, n), sh("python manage.py check", said, 0))]) == []
+
+
+@SHELLS
+def test_an_edit_that_is_made_again_after_it_was_restored_is_reported(sh: Shell) -> None:
+    restored = sh("git checkout app.py", "Updated 1 path from the index", 0)
+    assert reported([changed(sh, 1), restored, changed(sh, 1)]) == [3]
+    assert reported([edit("a", "b"), sh("git checkout /r/app.py", "", 0), edit("a", "b")]) == [3]
+
+
+@SHELLS
+def test_the_good_one_of_two_edits_may_be_made_again(sh: Shell) -> None:
+    restored = sh("git checkout app.py", "Updated 1 path from the index", 0)
+    assert reported([changed(sh, 1), changed(sh, 2), restored, changed(sh, 1), changed(sh, 3)]) == []
+
+
+@SHELLS
+def test_a_run_of_the_original_between_undoing_and_redoing_is_a_check(sh: Shell) -> None:
+    restored = sh("git checkout app.py", "Updated 1 path from the index", 0)
+    calls = [changed(sh, 1), sh("pytest -q", summary(1), 1), restored, sh("pytest -q", summary(1), 1), changed(sh, 1)]
+    assert reported(calls) == []
+
+
+def test_an_edit_there_and_back_by_an_editor_that_runs_tests_is_reported() -> None:
+    there, back = edit_with_tests("a", "b", 2, 86), edit_with_tests("b", "a", 1, 87)
+    assert reported([there, back, there]) == [3]
+
+
+@SHELLS
+def test_the_same_lines_are_known_by_whatever_path_they_are_read(sh: Shell) -> None:
+    lines = "first line of the file\nsecond line of the file"
+    commands = (
+        "sed -n 1,50p src/app.py",
+        "head -50 ./src/app.py",
+        "cat src/app.py | head -50",
+        "head -n 50 ./src/app.py",
+    )
+    assert reported([sh(command, lines, 0) for command in commands])[:1] in ([3], [4])
+    moved = (
+        "cd /r && head -50 src/app.py",
+        "head -50 /r/src/app.py",
+        "sed -n 1,50p /r/src/app.py",
+        "head -50 /r/src/app.py",
+    )
+    assert reported([sh(command, lines, 0) for command in moved])[:1] in ([3], [4])
+
+
+@SHELLS
+def test_searches_for_ever_changing_words_with_nothing_found_are_reported(sh: Shell) -> None:
+    assert reported([sh(f'grep -rn "word{n}" src', "", 1) for n in range(7)]) == [6]
+
+
+def test_an_error_of_a_compiler_is_the_same_at_another_line() -> None:
+    error = "src/a.ts({},5): error TS2345: Argument of type 'X' is not assignable to parameter of type 'Y'."
+    calls = [each for n in range(4) for each in (edit(f"a{n}", f"b{n}"), claude("npx tsc", error.format(n + 10), 2))]
+    assert reported(calls) == [6]
+
+
+def fewer_failures(sh: Shell) -> list[MadeCall]:
+    """The run of the issue: reads, edits, greps and test runs, with fewer failures each time."""
+    return [
+        call
+        for n in range(20)
+        for call in (
+            sh(f"sed -n '{n * 20 + 1},{n * 20 + 20}p' app.py", f"def part_{n}():\n    return {n} + value_{n}", 0),
+            sh(f"grep -rn 'part_{n}(' src", f"src/use_{n}.py:{n}: part_{n}()", 0),
+            changed(sh, n),
+            sh("pytest -q", summary(19 - n, 40 + n), int(n < 19)),
+        )
+    ]
+
+
+def refactoring(sh: Shell) -> list[MadeCall]:
+    return [call for n in range(20) for call in (changed(sh, n), sh("pytest -q", summary(0), 0))]
+
+
+def review(sh: Shell) -> list[MadeCall]:
+    return [sh(f"git show --stat c{n}", f"commit c{n}\n file_{n}.py | {n + 1} +", 0) for n in range(40)]
+
+
+def commits(sh: Shell) -> list[MadeCall]:
+    return [
+        call
+        for n in range(15)
+        for call in (
+            changed(sh, n),
+            sh("npm test", "Tests: 12 passed, 12 total", 0),
+            sh("git status --short", " M app.py", 0),
+            sh(f"git commit -qam 'part {n}'", "", 0),
+        )
+    ]
+
+
+def other_errors(sh: Shell) -> list[MadeCall]:
+    return [
+        call
+        for n in range(10)
+        for call in (
+            sh("python app.py", traceback(f"NameError: name 'value_{n}' is not defined", n), 1),
+            changed(sh, n),
+        )
+    ]
+
+
+def build_log(sh: Shell) -> list[MadeCall]:
+    return [sh("sleep 20; tail -1 build.log", f"compiling unit {n} of 40", 0) for n in range(40)]
+
+
+def names_in_a_list(sh: Shell) -> list[MadeCall]:
+    return [sh(f"pip show package_{n} || true", f"WARNING: Package(s) not found: package_{n}", 0) for n in range(7)]
+
+
+@SHELLS
+@pytest.mark.parametrize(
+    "work", [fewer_failures, refactoring, review, commits, other_errors, build_log, names_in_a_list]
+)
+def test_a_healthy_run_is_never_interrupted(work: Callable[[Shell], list[MadeCall]], sh: Shell) -> None:
+    assert reported(work(sh)) == []
