@@ -13,7 +13,7 @@ GENERATED := shared/tellback/aio/__init__.pyi shared/tellback/state/scripts
 # Tests start hundreds of Python processes, and each would compile all of Tellback again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup debian demo unit unit-all test slow simulate chaos soak proofs lint generate bench sbom docs clean
+.PHONY: help setup debian demo unit unit-all test slow simulate chaos soak proofs lint generate bench sbom pins docs clean
 
 help: ## show this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r name text; do printf '%-17s %s\n' "$$name" "$$text"; done
@@ -73,6 +73,9 @@ bench: setup ## measure the ratios of the budgets
 
 sbom: setup ## write the bill of materials of what the image installs, build/sbom.cdx.json
 	$(BIN)/python ops/sbom.py build/sbom.cdx.json
+
+pins: setup ## write the pins of the images with their hashes, ops/pins
+	$(BIN)/python ops/pins.py ops/pins
 
 docs: setup ## build the documentation into site/
 	$(BIN)/mkdocs build --strict

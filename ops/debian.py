@@ -16,6 +16,7 @@ GROUPS = {
         "chromium": "the browser tests",
         "faketime": "the tests of stepping server clocks",
         "gcc": "the clock of simulated runs",
+        "iproute2": "the tests of several hosts",
         "redis-tools": "the tests of TLS",
     },
     "lint": {"lua-check": "the check of the Lua scripts"},
@@ -45,7 +46,7 @@ def _present(package: str) -> bool:
         return any(shutil.which(name) for name in BROWSERS)
     if package == "faketime":
         return any(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
-    program = {"lua-check": "luacheck", "redis-tools": "redis-check-rdb"}.get(package, package)
+    program = {"iproute2": "ip", "lua-check": "luacheck", "redis-tools": "redis-check-rdb"}.get(package, package)
     return shutil.which(program) is not None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -18,8 +19,11 @@ from packaging.utils import canonicalize_name
 EXTRAS = ("workers", "flower", "otel")
 
 
-def closure(root: str, extras: tuple[str, ...]) -> dict[str, str]:
-    """Return the version of each package that `root` needs with these extras, itself excluded."""
+def closure(root: str, extras: tuple[str, ...], environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the version of each package that `root` needs with these extras, itself excluded.
+
+    What `environment` says of markers replaces what this Python is.
+    """
     found: dict[str, str] = {}
     pending, done = [(root, ("", *extras))], set[tuple[str, str]]()
     while pending:
@@ -30,7 +34,7 @@ def closure(root: str, extras: tuple[str, ...]) -> dict[str, str]:
             done.add((name, extra))
             for text in distribution(name).requires or ():
                 needed = Requirement(text)
-                if needed.marker is not None and not needed.marker.evaluate({"extra": extra}):
+                if needed.marker is not None and not needed.marker.evaluate({**(environment or {}), "extra": extra}):
                     continue
                 other = canonicalize_name(needed.name)
                 try:

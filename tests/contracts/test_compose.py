@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -16,14 +16,18 @@ from typing import Any
 import psutil
 import pytest
 
+from tellback import connect
+from tellback.access.files import Deployment, files_of, write_files
 from tellback.errors import Unavailable
+from tellback.settings import load
 from tellback.state.database import Database
 from tellback.up import system
-from tests.support.redis_server import RedisServer, free_port, server_binary
+from tests.support.every_loop import play_every_loop
+from tests.support.redis_server import free_port, server_binary
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-SECRETS = {"REDIS_PASSWORD": "abc", "BROKER_PASSWORD": "ghi", "FLOWER_PASSWORD": "def"}
+LOGIN = ROOT / "ops" / "with-login.sh"
 SERVERS = ("redis", "broker")
 SCHEDULE = "/var/lib/tellback/beat-schedule"
 
@@ -44,22 +48,48 @@ def compose(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]
 @pytest.fixture(scope="module")
 def services() -> Mapping[str, Any]:
     """The services as Docker understands them."""
-    read = compose("config", "--format", "json", **SECRETS)
+    read = compose("config", "--format", "json")
     assert read.returncode == 0, read.stderr
     services: dict[str, Any] = json.loads(read.stdout)["services"]
     return services
 
 
 def test_the_file_is_valid() -> None:
-    read = compose("config", "--quiet", **SECRETS)
+    read = compose("config", "--quiet")
     assert (read.returncode, read.stdout, read.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("missing", SECRETS)
-def test_there_is_no_default_password(missing: str) -> None:
-    read = compose("config", "--quiet", **{name: value for name, value in SECRETS.items() if name != missing})
-    assert read.returncode != 0
-    assert f"required variable {missing} is missing a value: set it in .env" in read.stderr
+def test_no_password_stands_in_a_container_s_settings() -> None:
+    """`docker inspect` shows a container's settings; each service gets the files of its user, none of a variable."""
+    read = compose("--profile", "metrics", "--profile", "operator", "config", "--format", "json")
+    whole: dict[str, Any] = json.loads(read.stdout)
+    given = {
+        name: [secret["source"] for secret in service.get("secrets", ())] for name, service in whole["services"].items()
+    }
+    assert given == {
+        **{name: ["worker.env"] for name in ("loops", "commands", "model")},
+        **{name: ["beat.env"] for name in ("beat-1", "beat-2")},
+        **{name: ["operator.env"] for name in ("metrics", "operator")},
+        "redis": ["redis.acl"],
+        "broker": ["broker.acl"],
+        "flower": ["flower.env"],
+        "prometheus": [],
+        "grafana": ["grafana.password"],
+    }
+    assert {name: secret["file"] for name, secret in whole["secrets"].items()} == {
+        name: str(ROOT / "access" / name) for name in {each for files in given.values() for each in files}
+    }
+    for name, service in whole["services"].items():
+        named = [key for key in service.get("environment", {}) if re.search("PASS|AUTH|URL|SECRET|TOKEN", key)]
+        assert named in ([], ["GF_SECURITY_ADMIN_PASSWORD__FILE"]), name
+
+
+def test_each_process_logs_in_as_its_user(services: Mapping[str, Any]) -> None:
+    """And its health check does so too."""
+    users = dict.fromkeys(("loops", "commands", "model"), "worker") | dict.fromkeys(("beat-1", "beat-2"), "beat")
+    for name, user in {**users, "flower": "flower"}.items():
+        assert services[name]["entrypoint"] == ["with-login", user]
+        assert f"with-login {user} python" in " ".join(services[name]["healthcheck"]["test"]), name
 
 
 @pytest.mark.parametrize(
@@ -105,14 +135,15 @@ def test_one_service_builds_the_image(services: Mapping[str, Any]) -> None:
 
 
 def test_an_index_for_torch_reaches_the_build() -> None:
-    read = compose("config", "--format", "json", **SECRETS, PIP_EXTRA_INDEX_URL="https://index.example")
+    read = compose("config", "--format", "json", PIP_EXTRA_INDEX_URL="https://index.example")
     assert json.loads(read.stdout)["services"]["loops"]["build"]["args"] == {
-        "PIP_EXTRA_INDEX_URL": "https://index.example"
+        "PIP_EXTRA_INDEX_URL": "https://index.example",
+        "TORCH_SHA256": "",
     }
 
 
 def test_logs_memory_and_processes_are_bounded() -> None:
-    read = compose("--profile", "metrics", "config", "--format", "json", **SECRETS)
+    read = compose("--profile", "metrics", "config", "--format", "json")
     for name, service in json.loads(read.stdout)["services"].items():
         assert service["logging"]["options"] == {"max-size": "10m", "max-file": "3"}, name
         assert int(service["mem_limit"]) == 4 << 30, name
@@ -121,7 +152,7 @@ def test_logs_memory_and_processes_are_bounded() -> None:
 
 def test_no_command_of_an_agent_reaches_what_asks_for_no_password() -> None:
     """And no container lives in the network of another, whose crash would cut it off."""
-    read = compose("--profile", "metrics", "config", "--format", "json", **SECRETS)
+    read = compose("--profile", "metrics", "config", "--format", "json")
     services: dict[str, Any] = json.loads(read.stdout)["services"]
     assert not [name for name, service in services.items() if "network_mode" in service]
     monitoring = {name for name, service in services.items() if "monitoring" in service["networks"]}
@@ -133,20 +164,16 @@ def test_no_command_of_an_agent_reaches_what_asks_for_no_password() -> None:
 
 
 def test_the_broker_is_a_redis_of_its_own(services: Mapping[str, Any]) -> None:
-    """Who has the password of the state, such as an agent, can put no task into a queue."""
-    for name in ("loops", "commands", "model", "beat-1", "beat-2", "flower"):
-        environ = services[name]["environment"]
-        assert environ["TELLBACK_REDIS_URL"] == "redis://:abc@redis:6379/0", name
-        assert environ["TELLBACK_BROKER_URL"] == "redis://:ghi@broker:6379/0", name
+    """A login of the state, such as an agent's, can put no task into a queue."""
     data = [volume["source"] for name in SERVERS for volume in services[name]["volumes"] if volume["target"] == "/data"]
     assert data == ["redis", "broker"]
-    assert [services[server]["environment"]["REDIS_PASSWORD"] for server in SERVERS] == ["abc", "ghi"]
+    assert [services[server]["command"][-1] for server in SERVERS] == [f"/run/secrets/{name}.acl" for name in SERVERS]
     assert set(services["broker"]["networks"]) == {"default"}
 
 
 def test_roots_are_read_only_and_what_is_written_has_a_place() -> None:
     """Each beat has a schedule of its own; the Redises and the workers keep theirs in volumes."""
-    read = compose("--profile", "metrics", "config", "--format", "json", **SECRETS)
+    read = compose("--profile", "metrics", "config", "--format", "json")
     services: dict[str, Any] = json.loads(read.stdout)["services"]
     for name, service in services.items():
         assert service["read_only"] is True, name
@@ -177,8 +204,8 @@ def test_a_hung_worker_is_ended(services: Mapping[str, Any]) -> None:
         assert "tellback.doctor.alive --kill-after 300 worker" in services[name]["healthcheck"]["test"][1]
 
 
-def test_git_ignores_the_file_with_the_passwords() -> None:
-    done = subprocess.run(["git", "check-ignore", ".env"], cwd=ROOT, capture_output=True, check=False)
+def test_git_ignores_the_files_with_the_passwords() -> None:
+    done = subprocess.run(["git", "check-ignore", "access/worker.env"], cwd=ROOT, capture_output=True, check=False)
     assert done.returncode == 0 or not (ROOT / ".git").exists()
 
 
@@ -186,18 +213,15 @@ def test_only_flower_is_published_on_loopback_and_behind_its_password(services: 
     published = {name: service["ports"] for name, service in services.items() if service.get("ports")}
     assert set(published) == {"flower"}
     assert [port["host_ip"] for port in published["flower"]] == ["127.0.0.1"]
-    assert services["flower"]["environment"]["FLOWER_BASIC_AUTH"] == "tellback:def"
 
 
-def test_no_password_stands_in_a_command(services: Mapping[str, Any]) -> None:
-    for name, service in services.items():
-        shown = " ".join([*service["command"], *service["healthcheck"]["test"]])
-        assert not [secret for secret in SECRETS.values() if re.search(rf"\b{secret}\b", shown)], name
-
-
-def test_nothing_runs_as_root_or_with_capabilities(services: Mapping[str, Any]) -> None:
-    """The image's last USER is not root, and nothing that runs comes after it but the command."""
-    lines = (ROOT / "ops" / "Dockerfile").read_text().splitlines()
+def test_nothing_runs_as_root_but_the_login_or_with_capabilities(services: Mapping[str, Any]) -> None:
+    """Root reads the login, with no other right, and goes on as `tellback`; the image itself has that user."""
+    text = (ROOT / "ops" / "Dockerfile").read_text()
+    stages = text.split("\nFROM ")[1:]
+    of_root = [stage.splitlines()[0] for stage in stages if "\nUSER tellback\n" not in stage]
+    assert of_root == ["python:3.13-slim AS base", "python:3.13-slim AS build"], "the two that no one runs"
+    lines = text[text.rindex("\nFROM ") :].splitlines()
     users = [line.split()[1] for line in lines if line.startswith("USER ")]
     assert users == ["tellback"]
     assert not [line for line in lines[lines.index("USER tellback") :] if line.startswith("RUN ")]
@@ -205,6 +229,9 @@ def test_nothing_runs_as_root_or_with_capabilities(services: Mapping[str, Any]) 
     for name, service in services.items():
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
+        of_login = ["DAC_READ_SEARCH", "SETGID", "SETUID"] if name not in SERVERS else None
+        assert service.get("cap_add") == of_login, name
+    assert "setpriv --reuid=tellback --regid=tellback --clear-groups --no-new-privs" in LOGIN.read_text()
 
 
 def test_the_image_is_built_from_files_that_exist() -> None:
@@ -221,93 +248,153 @@ def test_the_image_is_built_from_files_that_exist() -> None:
     assert not [source for source in copied if not (ROOT / source).exists()]
 
 
-def start_redis(folder: Path, password: str | None) -> tuple[subprocess.Popen[bytes], int]:
-    """The compose service's command with the real server, in another folder and on another port."""
-    port = free_port()
-    binaries = folder / "bin"
-    binaries.mkdir()
-    (binaries / "redis-server").symlink_to(server_binary())
-    text = (ROOT / "ops" / "redis" / "redis.conf").read_text()
-    text = text.replace("dir /data", f"dir {folder}").replace("port 6379", f"port {port}")
-    (folder / "redis.conf").write_text(text.replace("bind 0.0.0.0", "bind 127.0.0.1"))
-    secret = {} if password is None else {"REDIS_PASSWORD": password}
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            ["sh", str(ROOT / "ops" / "redis" / "start.sh"), str(folder / "redis.conf")],
-            env={"PATH": f"{binaries}:{os.environ['PATH']}", **secret},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
-    return process, port
+def moved(text: str, places: Mapping[str, str]) -> str:
+    """A text with other places; as Docker itself does, `$$` is one `$`."""
+    for place, other in places.items():
+        text = text.replace(place, other)
+    return text.replace("$$", "$")
 
 
-def test_redis_starts_with_its_configuration_and_password(tmp_path: Path) -> None:
-    """AOF, noeviction, the password in neither arguments nor environment; a stop signal reaches the server itself."""
-    process, port = start_redis(tmp_path, "geheim42")
+def with_login(folder: Path, secrets: Path, user: str = "") -> Path:
+    """The script of the image, which reads its secrets elsewhere and goes on as another user, or as the same."""
+    folder.mkdir()
+    script = LOGIN.read_text().replace("/run/secrets", str(secrets)).replace("/var/lib/tellback", str(folder))
+    if not user:
+        script = script.replace('[ "$(id -u)" = 0 ]', "false")
+    path = folder / "with-login"
+    path.write_text(script.replace("=tellback ", f"={user} "))
+    path.chmod(0o755)
+    return path
+
+
+def test_a_login_is_read_and_nothing_else_of_its_file(tmp_path: Path) -> None:
+    (tmp_path / "worker.env").write_text(
+        "PATH=/nowhere\nTELLBACK_REDIS_URL=redis://a:b@h/0?x=1&y=$(id)\nFLOWER_X=y z\n"
+    )
+    script = with_login(tmp_path / "bin", tmp_path)
+    shown = subprocess.run(
+        [script, "worker", "env"], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True
+    )
+    environ = dict(line.split("=", 1) for line in shown.stdout.splitlines())
+    assert environ["TELLBACK_REDIS_URL"] == "redis://a:b@h/0?x=1&y=$(id)"
+    assert environ["FLOWER_X"] == "y z"
+    assert environ["PATH"] == os.environ["PATH"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root becomes somebody else")
+def test_what_it_starts_cannot_read_the_login(tmp_path: Path) -> None:
+    """Neither the worker nor the commands of agents, which run as the worker's user."""
+    login = tmp_path / "worker.env"
+    login.write_text("TELLBACK_TEAM=acme\n")
+    login.chmod(0o600)
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(folder.stat().st_mode | 0o011)
+    script = with_login(tmp_path / "bin", tmp_path, user="nobody")
+    script.write_text(script.read_text().replace("--regid=nobody", "--regid=nogroup"))
+    shown = subprocess.run(
+        [script, "worker", "sh", "-c", f"id -un; echo $TELLBACK_TEAM; cat {login}"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (shown.returncode, shown.stdout) == (1, "nobody\nacme\n")
+    assert "Permission denied" in shown.stderr
+
+
+class Containers:
+    """The processes of the compose file without containers: its commands and health checks, in other places."""
+
+    def __init__(self, services: Mapping[str, Any], folder: Path) -> None:
+        self.services = services
+        self.folder = folder
+        self.access = folder / "access"
+        self.ports = {server: free_port() for server in SERVERS}
+        self.flower = str(free_port())
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        state, broker = (f"redis://127.0.0.1:{self.ports[server]}/0" for server in SERVERS)
+        write_files(self.access, files_of(Deployment(("acme",), state, broker)))
+        with (self.access / "flower.env").open("a") as login:
+            login.write("FLOWER_BASIC_AUTH=tellback:geheim\n")
+        binaries = with_login(folder / "bin", self.access).parent
+        (binaries / "redis-server").symlink_to(server_binary())
+        self.path = f"{binaries}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+    def start(self, name: str) -> None:
+        """Start a service with what its container would have, and nothing else."""
+        place = self.folder / name
+        place.mkdir()
+        places = {SCHEDULE: f"{place}/schedule", "5555": self.flower, "0.0.0.0": "127.0.0.1", "/workspace": str(place)}
+        if name in SERVERS:
+            text = (ROOT / "ops" / "redis" / "redis.conf").read_text()
+            text = text.replace("port 6379", f"port {self.ports[name]}").replace("dir /data", f"dir {place}")
+            (place / "redis.conf").write_text(text.replace("0.0.0.0", "127.0.0.1"))
+            places |= {"/etc/tellback/redis.conf": f"{place}/redis.conf", "/run/secrets": str(self.access)}
+        service = self.services[name]
+        argv = [moved(word, places) for word in [*(service["entrypoint"] or ()), *service["command"]]]
+        environ = {key: moved(value, places) for key, value in service.get("environment", {}).items()}
+        with (place / "log").open("wb") as log:
+            environ |= {"PATH": self.path, "TELLBACK_DATA_DIR": str(place), "TELLBACK_BEAT_PERIOD": "0.5"}
+            self.processes[name] = subprocess.Popen(argv, cwd=place, env=environ, stdout=log, stderr=log)
+
+    def healthy(self, name: str) -> bool:
+        """The container's health check."""
+        kind, *test = (moved(word, {"5555": self.flower}) for word in self.services[name]["healthcheck"]["test"])
+        argv = ["sh", "-c", *test] if kind == "CMD-SHELL" else test
+        environ = {"PATH": self.path, "TELLBACK_HOST": "compose"}
+        return subprocess.run(argv, env=environ, capture_output=True, timeout=30, check=False).returncode == 0
+
+    def log(self, name: str) -> str:
+        """Return the output of a process so far."""
+        return (self.folder / name / "log").read_text()
+
+    def stop(self) -> None:
+        """Stop all, the servers last."""
+        for process in reversed(self.processes.values()):
+            process.terminate()
+            process.wait(30)
+
+
+@pytest.fixture
+def containers(services: Mapping[str, Any], tmp_path: Path) -> Iterator[Containers]:
+    started = Containers(services, tmp_path)
     try:
-        wait_until(lambda: "Ready to accept" in (tmp_path / "log").read_text(), "Redis is ready")
-        with closing(Database(f"redis://:geheim42@127.0.0.1:{port}/0")) as database:
-            wanted = {
-                b"appendonly": b"yes",
-                b"appendfsync": b"everysec",
-                b"maxmemory-policy": b"noeviction",
-                b"auto-aof-rewrite-min-size": b"%d" % (256 << 20),
-            }
-            for name, value in wanted.items():
-                assert database.command("CONFIG", "GET", name) == [name, value]
-        with closing(Database(f"redis://127.0.0.1:{port}/0")) as stranger, pytest.raises(Unavailable, match="Auth"):
-            stranger.command("PING")
-        server = psutil.Process(process.pid)
-        assert "geheim42" not in f"{server.cmdline()} {server.environ()}"
+        for server in SERVERS:
+            started.start(server)
+        for server in SERVERS:
+            wait_until(lambda each=server: "Ready to accept" in started.log(each), f"{server} is ready")  # type: ignore[misc]  # mypy infers no type for a lambda with a default
+        yield started
     finally:
+        started.stop()
+
+
+def test_redis_starts_with_its_configuration_and_users(containers: Containers) -> None:
+    """AOF, noeviction; nobody gets in without a login; a stop signal reaches the server itself."""
+    operator = (containers.access / "operator.env").read_text()
+    for server, variable in zip(SERVERS, ("TELLBACK_REDIS_URL", "TELLBACK_BROKER_URL"), strict=True):
+        url = dict(line.split("=", 1) for line in operator.splitlines())[variable]
+        with closing(Database(url)) as database:
+            assert b"aof_enabled:1" in database.command("INFO", "persistence") or server == "broker"
+            assert database.command("ACL", "WHOAMI") == b"operator"
+        with closing(Database(url.replace("operator", "default"))) as stranger, pytest.raises(Unavailable):
+            stranger.command("PING")
+        process = containers.processes[server]
+        password = url.partition("operator:")[2].partition("@")[0]
+        assert len(password) == 64
+        assert password not in f"{psutil.Process(process.pid).cmdline()} {psutil.Process(process.pid).environ()}"
         process.terminate()
         assert process.wait(10) == 0
 
 
-@pytest.mark.parametrize("password", [None, "with space"])
-def test_redis_does_not_start_without_a_password_that_fits_a_url(tmp_path: Path, password: str | None) -> None:
-    process, _ = start_redis(tmp_path, password)
-    assert process.wait(10) not in (0, None)
-    assert (tmp_path / "log").read_text().count("\n") == 1
-
-
 @pytest.mark.slow
-@pytest.mark.timeout(120)
-def test_each_service_becomes_healthy(
-    services: Mapping[str, Any],
-    redis_server: RedisServer,
-    database: Database,  # noqa: ARG001 - emptied, so that nobody has been heard
-    tmp_path: Path,
-) -> None:
-    """Commands and health checks as in the containers, against the real server, save for its address and two places."""
-    port = str(free_port())
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-
-    def here(text: str) -> str:
-        moved = text.replace(SCHEDULE, f"{tmp_path}/schedule").replace("5555", port).replace("0.0.0.0", "127.0.0.1")
-        return moved.replace("$$", "$")  # as Docker itself does, once
-
-    def healthy(service: Mapping[str, Any], environ: dict[str, str]) -> bool:
-        kind, *test = (here(word) for word in service["healthcheck"]["test"])
-        argv = ["sh", "-c", *test] if kind == "CMD-SHELL" else test
-        return subprocess.run(argv, env=environ, capture_output=True, timeout=30, check=False).returncode == 0
-
-    processes: list[subprocess.Popen[bytes]] = []
-    try:
-        running: dict[str, dict[str, str]] = {}
-        for name in ("loops", "commands", "model", "beat-1", "flower"):
-            environ = {"PATH": path, "TELLBACK_DATA_DIR": str(tmp_path), **services[name]["environment"]}
-            environ["TELLBACK_REDIS_URL"] = environ["TELLBACK_BROKER_URL"] = redis_server.url
-            running[name] = environ
-            assert not healthy(services[name], environ), name
-            with (tmp_path / f"{name}.log").open("wb") as log:
-                command = [here(word) for word in services[name]["command"]]
-                processes.append(subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=log, stderr=log))
-        for name, environ in running.items():
-            wait_until(partial(healthy, services[name], environ), f"{name} is healthy", timeout=60)
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(30)
+@pytest.mark.model
+@pytest.mark.timeout(300)
+def test_each_service_becomes_healthy_and_every_loop_works(containers: Containers) -> None:
+    """Under the users of `tellback acl`, on both servers, with nothing but the files to log in by."""
+    names = ("loops", "commands", "model", "beat-1", "flower")
+    for name in names:
+        assert not containers.healthy(name), name
+        containers.start(name)
+    for name in names:
+        wait_until(partial(containers.healthy, name), f"{name} is healthy", timeout=90)
+    login = dict(line.split("=", 1) for line in (containers.access / "agent-acme.env").read_text().splitlines())
+    agent = load({**login, "TELLBACK_DATA_DIR": str(containers.folder / "agent"), "TELLBACK_SHARDS": "1"})
+    with connect(settings=agent) as tb:
+        play_every_loop(tb, containers.folder / "commands")

@@ -159,7 +159,7 @@ def services() -> dict[str, Any]:
     read = subprocess.run(
         [Path(sys.executable).with_name("docker-compose"), "--profile", "metrics", "config", "--format", "json"],
         cwd=ROOT,
-        env={"PATH": os.environ["PATH"], "REDIS_PASSWORD": "abc", "BROKER_PASSWORD": "ghi", "FLOWER_PASSWORD": "def"},
+        env={"PATH": os.environ["PATH"]},
         capture_output=True,
         text=True,
         timeout=60,
@@ -178,7 +178,7 @@ def test_the_profile_brings_metrics_prometheus_and_grafana(services: dict[str, A
     for name in ("prometheus", "grafana"):
         assert re.fullmatch(r"[a-z]+/[a-z]+:v?\d+\.\d+\.\d+", services[name]["image"]), "pinned"
     assert [service["ports"][0]["host_ip"] for service in services.values() if service.get("ports")] == ["127.0.0.1"]
-    assert services["grafana"]["environment"]["GF_SECURITY_ADMIN_PASSWORD"] == "def"
+    assert services["grafana"]["environment"]["GF_SECURITY_ADMIN_PASSWORD__FILE"] == "/run/secrets/grafana.password"
 
 
 def test_each_finds_the_next(services: dict[str, Any]) -> None:

@@ -15,13 +15,8 @@ import msgspec
 import pytest
 
 from tellback import (
-    DeadlineFeedback,
-    FeedbackProviderConfig,
-    FeedbackTrigger,
     OutgoingResponse,
-    SignalItem,
     Tellback,
-    ToolUsageMonitor,
     Unavailable,
     connect,
 )
@@ -32,9 +27,10 @@ from tellback.state.database import Database
 from tellback.up import system
 from tests.support.access import AccessDeployment, running_access
 from tests.support.commands import tool
+from tests.support.every_loop import play_every_loop
 from tests.support.hooks import run_hook, tool_event
 from tests.support.redis_server import free_port
-from tests.support.turns import opened, sent, state
+from tests.support.turns import opened
 from tests.support.waiting import wait_until
 from tests.support.workers import Workers
 
@@ -71,7 +67,7 @@ def worker(deployment: AccessDeployment, tmp_path: Path) -> Iterator[Workers]:
 
 
 def denied(deployment: AccessDeployment) -> list[str]:
-    """What the servers have refused so far, by user."""
+    """List what the servers have refused so far, by user."""
     found: list[str] = []
     for url in {deployment.url("operator", "state"), deployment.url("operator", "broker")}:
         with closing(Database(url)) as database:
@@ -81,7 +77,7 @@ def denied(deployment: AccessDeployment) -> list[str]:
 
 
 def loaded(deployment: AccessDeployment) -> bool:
-    """Whether Redis has every script; asked by the operator, since an agent may not."""
+    """Find out if Redis has every script; the operator asks, since an agent may not."""
     with closing(Database(deployment.url("operator", "state"))) as database:
         return all(database.command("SCRIPT", "EXISTS", *(script.sha for script in all_scripts())))
 
@@ -135,11 +131,9 @@ def test_all_loops_work_under_these_users(
         deployment, "flower", tmp_path, system.flower("127.0.0.1", port), {"FLOWER_UNAUTHENTICATED_API": "true"}
     )
     try:
+        wait_until(lambda: loaded(deployment), "the worker has loaded the scripts", timeout=60)
         with connect(settings=agent) as tb:
-            guidance(tb)
-            commands(tb, tmp_path)
-            turns(tb)
-            signals(tb)
+            play_every_loop(tb, tmp_path)
         command_line(agent, tmp_path)
         run_hook(agent, tool_event())
         watching(deployment, port, worker)
@@ -168,66 +162,6 @@ def celery_process(
     with (folder / f"{user}.log").open("wb") as log:
         environ = {**os.environ, **deployment.environ(user), **more}
         return subprocess.Popen(command, env=environ, stdout=log, stderr=log, cwd=folder)
-
-
-def guidance(tb: Tellback) -> None:
-    every = FeedbackProviderConfig(ToolUsageMonitor(), FeedbackTrigger(every_n_calls=1))
-    late = FeedbackProviderConfig(DeadlineFeedback(), FeedbackTrigger(every_n_seconds=1))
-    prompt = tb.prompt("s1", "p", feedback_providers=[every, late], deadline=60.0, tools=["t"], delivery="all")
-    prompt.tool_invoked("t", params={"q": "x"}, result="r")
-    prompt.observe("t", params={"q": "y"}, error="429 Too Many Requests")
-    wait_until(lambda: prompt.feedback(wait=0.1), "feedback comes", timeout=20)
-    tb.context_changed("s1", "file", "a.py", by=prompt)
-    prompt.spent(tokens=10)
-    wait_until(lambda: len(tb.history("s1")) > 2, "the history has them")
-
-
-def commands(tb: Tellback, folder: Path) -> None:
-    done = tb.submit(["sh", "-c", "echo hi; exit 3"], session="s2", cwd=folder, follow=True)
-    assert "".join(piece.text for piece in done.follow(timeout=30)) == "hi\n"
-    failed = done.wait(timeout=30)
-    assert failed.exit_code == 3
-    tb.waive("s2", failed.command_id, reason="a test")
-    running = tb.submit(["sleep", "30"], session="s2", cwd=folder, timeout=40)
-    wait_until(running.cancel, "it is cancelled")
-    running.wait(timeout=30)
-    again = tb.submit(["true"], session="s2", cwd=folder, parent=failed.command_id)
-    assert again.wait(timeout=30).exit_code == 0
-    assert len(tb.records("s2")) == 3
-    tb.gate("s2", require=[["true"]])
-
-
-def turns(tb: Tellback) -> None:
-    answered, other, late = opened(tb), opened(tb), opened(tb, answer_within=1.0, conversation="c2")
-    answered.progress()
-    answered.hand_over(to="elsewhere")
-    assert tb.handed_over(to="elsewhere")
-    answered.defer(seconds=30)
-    tb.merge_turns([other], into=answered)
-    answered.respond(OutgoingResponse.text_only("hello"))
-    opened(tb).no_reply(reason="none")
-    opened(tb, conversation="c3").fail(code="llm.timeout")
-    wait_until(lambda: state(late) == "fallback", "the sweep answers", timeout=20)
-    assert {text for _, _, text in sent(tb)} >= {"hello"}
-
-
-def signals(tb: Tellback) -> None:
-    bank = tb.bank("b")
-    bank.remember("f1", "Ruby was written by Matz")
-    bank.remember("f2", "Python was written by Guido")
-    bank.signal([SignalItem(fact_id="f1", signal_type="helpful", query="Who wrote Ruby?")], session="s3")
-    tb.flush()
-    wait_until(lambda: bank.recall("Who wrote Ruby?", wait=30)[:1], "a stored fact is found", timeout=90)
-    hits = bank.recall("Who wrote Ruby?", [("f1", 0.5), ("f2", 0.4)], boost_by_usefulness=True, wait=30)
-    assert hits[0].fact_id == "f1"
-    assert not hits[0].degraded
-    assert bank.fact_stats("f1").usefulness_score > 0.5
-    with connect(settings=msgspec.structs.replace(tb.context.settings, recall_in_process=True)) as here:
-        assert here.bank("b").recall("Who wrote Ruby?")[0].fact_id == "f1", "found in this process, by vector sets"
-    bank.stats()
-    bank.prune_candidates()
-    bank.forget("f2")
-    tb.flush()
 
 
 def command_line(agent: Settings, folder: Path) -> None:
