@@ -44,9 +44,11 @@ from tellback.hook.subagents import ending_of
 from tellback.quoting import HEADINGS, looks_like_ours, quote_forged_lines, quote_forged_parts
 from tellback.replay.analysis import analyze_file
 from tellback.replay.html_report import render_html
+from tellback.replay.markdown_report import render_markdown
 from tellback.testing import Call, run
-from tellback.tui.page import record_page
+from tellback.tui.page import latest_failure_line, record_page
 from tellback.tui.review import RecordReview
+from tellback.tui.rows import row_line
 from tests.support.forgeries import FORGERIES, forged, sections
 
 Way = Callable[[str], tuple[str, list[str]]]
@@ -190,7 +192,7 @@ def _turn(text: str) -> tuple[str, list[str]]:
 
 
 def _screen(rows: list[dict[str, Any]], columns: list[str]) -> str:
-    """What a listing shows in a wide terminal."""
+    """Render a listing for a wide terminal."""
     shown = io.StringIO()
     Console(file=shown, width=2_000).print(fit_table(rows, columns, (), title="Rows", width=2_000), crop=False)
     return _cells(shown.getvalue())
@@ -258,12 +260,48 @@ def _reports(text: str) -> tuple[str, list[str]]:
     return read, steps
 
 
+def _markdown_report(text: str) -> tuple[str, list[str]]:
+    """The same as Markdown: each cell and each of its lines, as a model reads them, which takes no `&lt;` for a tag."""
+    line = text.split("\n")[2]
+    call = {"id": "c", "type": "function", "function": {"name": line[:60], "arguments": json.dumps({"q": line})}}
+    messages = [
+        {"role": "user", "content": text},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": f"Error: {line}\n{text}"},
+        {"role": "assistant", "content": text},
+    ]
+    file = io.BytesIO(json.dumps({"task_id": line, "messages": messages * 6}).encode())
+    digest = analyze_file(file, source=line)
+    nudges = ["feedback stuck" for card in digest.cards for each in card.lines for _ in each.nudges]
+    page = "".join(render_markdown(digest)).replace("<br>", "\n").replace(" | ", "\n").replace("| ", "\n")
+    page = page.replace("### ", "")  # the heading of a conversation is ours, its name is not
+    return re.sub(r"\\(.)", r"\1", page), nudges
+
+
+def _watch(text: str) -> tuple[str, list[str]]:
+    """The rows of `tellback watch`, and its line of the latest failure."""
+    line = text.split("\n")[2]
+    shown: list[str] = []
+    for said in (line, text):
+        made = tellback.CommandRecord(
+            command_id="c1", session="s", command=[said], cwd=said, agent_note=said, exit_code=1,
+            stdout_tail="", stderr_tail="",
+        )  # fmt: skip
+        review = RecordReview(slow=10)
+        review.add([made])
+        shown += [cell for cell, _ in row_line(review.rows[0], 2_000)]
+        shown += [piece for said_last, _ in latest_failure_line(review) for piece in said_last.split(" · ")]
+    return "\n".join(shown), []
+
+
 PATHS: Final[dict[str, Way]] = {
     "listing": _listing,
     "history": _history,
     "recalled fact": _recalled_fact,
     "records": _records,
     "reports": _reports,
+    "Markdown report": _markdown_report,
+    "watch": _watch,
     "guided": _guided,
     "guided without guidance": _guided_without_guidance,
     "guided output": _guided_output,

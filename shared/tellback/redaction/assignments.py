@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from tellback.redaction.values import (
+    AFTER_NAME,
+    AFTER_PASSWORD,
     AHEAD,
     AHEAD_LONG,
     AHEAD_PASSWORD,
@@ -21,6 +23,7 @@ from tellback.redaction.values import (
     LETTERS,
     MIXED,
     NAME_GOES_ON,
+    NEXT_LINE,
     NO_VALUE,
     NOT_NAMED,
     OPEN,
@@ -141,7 +144,6 @@ _PASS_ALONE: Final = (
     r"|\S{1,200}[./](?:sh|py|js|ts|c|t|pl|go|rb|test)?\b))"
 )
 _AHEAD_SIGN: Final = r"(?=[\\\"'`\])}]{0,4}+[ \t]{0,80}+[:=>?+|][:=>|\[ \t]{0,40}+[a-z_/.$]{0,60}+[0-9\"'`!@#%^&*+?~-])"
-_NEXT_LINE: Final = r"(?=[\w.-]{0,40}+[\"']{0,2}+(?:[:>][^\n]{0,8}+\n|</key>))"
 _SIGNED: Final = (
     rf"{CLOSE}{TYPE}{SEPARATOR}{_VALUE}{PATH}(?:(?<=[\"'`])(?=[^\"'`\s]{{0,60}}?[0-9])[^\"'`\s\\]{{16,200}}+[\"'`]"
     rf"|{SIGNS}[\w+/.~=%:!@#^*&$-]{{12,200}}+)"
@@ -167,12 +169,13 @@ def _secrets() -> tuple[AnchoredRule, ...]:
             for after, begins in ends.items()
         )
         named = preceded_by(_MARKS_OF_PAGES, unless=True) * (anchor == "token") + f"(?:{named})"
-        rules.append(AnchoredRule("secret-assignment", anchor, f"{named}{_SECRET}", AHEAD_LONG))
-        rules.append(AnchoredRule("secret-assignment", anchor, f"{named}{_SECRET_BELOW}", _NEXT_LINE))
+        value = f"(?:{AHEAD_LONG}{_SECRET}|{NEXT_LINE}{_SECRET_BELOW})"
+        rules.append(AnchoredRule("secret-assignment", anchor, named + value, AFTER_NAME))
     return tuple(rules)
 
 
 _TOKENS: Final = ("auth_token", "authtoken", "access_token", "accesstoken", "api_token", "apitoken", "api-token")
+_BEFORE_TOKEN: Final = "".join(sorted({name.removesuffix("token")[-1] for name in _TOKENS}))
 _HEADER: Final = r"""[\\"']{0,2}+[ \t]{0,8}+[:=,][ \t]{0,8}+[\\"']{0,2}+"""
 _FLAG: Final = r"[a-z0-9-]{3,40}+(?=[ =][\"']?[^\s\"'<>$-][^\s\"'<>]{3})"
 _VARIABLE: Final = (
@@ -184,11 +187,15 @@ _DSN: Final = r"[^\s:@/\"'<>{}$*]"
 RULES: Final = (
     # The fixed pattern (A-56), then names of passwords, whose values may be words.
     AnchoredRule("password", "pass", "word="),
-    AnchoredRule("password", "pass", f"(?>word|wd|w|phrase|code){_PASSWORD}", AHEAD_PASSWORD),
-    AnchoredRule("password", "pass", f"(?!w|phrase|code){_PASS_ALONE}{_PASSWORD}", AHEAD_PASSWORD),
-    AnchoredRule("password", "pass", f"(?>w|phrase|code){_ALONE_IN_BLOCK}", _NEXT_LINE),
+    AnchoredRule(
+        "password",
+        "pass",
+        f"(?:{AHEAD_PASSWORD}(?>word|wd|w|phrase|code){_PASSWORD}|{NEXT_LINE}(?>w|phrase|code){_ALONE_IN_BLOCK}"
+        f"|{AHEAD_PASSWORD}(?!w|phrase|code){_PASS_ALONE}{_PASSWORD})",
+        AFTER_PASSWORD,
+    ),
     AnchoredRule("password", "pwd", _PASSWORD, AHEAD_PASSWORD),
-    AnchoredRule("password", "pwd", _ALONE_IN_BLOCK, _NEXT_LINE),
+    AnchoredRule("password", "pwd", _ALONE_IN_BLOCK, NEXT_LINE),
     AnchoredRule(
         "password", "psk", f"(?:(?<![a-z]psk)|(?<=wpapsk)|(?<=wifipsk)){_PASSWORD}", AHEAD_PASSWORD
     ),  # not `topSkill`
@@ -206,12 +213,12 @@ RULES: Final = (
         _AHEAD_SIGN,
     ),
     # After names with these ends the value may contain punctuation.
-    AnchoredRule("secret-assignment", "secret", rf"[_-]?key(?:[_-]?base)?{_SIGNED}", "(?=[_-]?key)"),
+    *(AnchoredRule("secret-assignment", "secret", rf"{key}(?:[_-]?base)?{_SIGNED}") for key in ("key", "[_-]key")),
     AnchoredRule(
         "secret-assignment",
         "token",
         f"{preceded_by(_TOKENS)}{_SIGNED}",
-        AHEAD,
+        f"(?<=[{_BEFORE_TOKEN}]token){AHEAD}",  # most words `token` end here
     ),
     AnchoredRule("secret-assignment", "key", rf"{preceded_by(('api_key', 'api-key', 'apikey'))}{_SIGNED}", AHEAD),
     *_secrets(),
@@ -250,7 +257,7 @@ RULES: Final = (
     AnchoredRule(
         "url-credentials",
         "://",
-        r"(?:[^\s/:@\"'<>{}$*]{0,100}+:(?!\$|<|\{|%[(s]|\*{3}|x{4}|\.{3}|@|\[|(?:passw(?:or)?d|pass|pwd)@)[^\s/@\"'<>{}]{2,300}+|[\w-]{20,300}+)@(?!example\.(?:com|org|net))[\w\[]",
+        r"(?:[^\s/:@\"'<>{}$*]{0,100}+:(?=[^\s/@\"'<>{}]{2,300}+@)(?!\$|<|\{|%[(s]|\*{3}|x{4}|\.{3}|@|\[|(?:passw(?:or)?d|pass|pwd)@)[^\s/@\"'<>{}]{2,300}+|[\w-]{20,300}+)@(?!example\.(?:com|org|net))[\w\[]",
     ),
     *(
         AnchoredRule(
@@ -271,7 +278,7 @@ ISSUED: Final = (
     (
         "issuer-assignment",
         (
-            rf"(?<![a-z]){trie(ISSUERS)}[\w.-]{{0,40}}+(?:[ \t][\w.-]{{1,20}}+)?+{AHEAD_LONG}{NOT_NAMED}"
+            rf"{trie(ISSUERS, unless='[a-z]')}[\w.-]{{0,40}}+(?:[ \t][\w.-]{{1,20}}+)?+{AHEAD_LONG}{NOT_NAMED}"
             rf"{CLOSE}{TYPE}{SEPARATOR}{_VALUE}{PATH}(?:{MIXED}{DOUBT}{long_value(13)}|[0-9]{{15,20}}+(?![\w.-]))"
         ),
     ),

@@ -9,13 +9,17 @@ from __future__ import annotations
 from typing import Final
 
 from tellback.redaction.values import (
+    AFTER_NAME,
+    AFTER_PASSWORD,
     AT_END,
     DOUBT,
     NO_VALUE,
     PATH,
+    TABLE,
     AnchoredRule,
     long_value,
     preceded_by,
+    trie,
 )
 
 _MIXED: Final = r"(?=[^\s\"'0-9]{0,60}+[0-9])(?=[^\s\"'a-z]{0,60}+[a-z])"
@@ -67,10 +71,11 @@ CAMEL: Final = tuple(
     for word in ("Key", "Pat")
 )
 # A value that a sentence or a call tells: "the password is …", "rotate the token (…)", "use … as the key".
-_FILLER: Final = (
-    r"(?:[ \t:=]{1,3}+(?:[\w.-]{1,40}@[\w.-]{1,40}+|is|was|are|be|has|been|will|now|set|reset"
-    r"|changed|rotated|updated|to|as|value|generated|created|here|for|the|your|new|user|root|admin)\b){0,5}+"
+_FILLERS: Final = (
+    *("is", "was", "are", "be", "has", "been", "will", "now", "set", "reset", "changed", "rotated", "updated", "to"),
+    *("as", "value", "generated", "created", "here", "for", "the", "your", "new", "user", "root", "admin"),
 )
+_FILLER: Final = rf"(?:[ \t:=]{{1,3}}+(?:[\w.-]{{1,40}}+@[\w.-]{{1,40}}+|{trie(_FILLERS)})\b){{0,5}}+"
 _IN_SENTENCE: Final = (
     rf"{_FILLER}[ \t:=\[\](]{{1,6}}+[\"'`]{{0,2}}+{NO_VALUE}{PATH}(?=[\w!@#%^&*+~?$/=.:-]{{8}})"
     rf"(?=[^\s\"'`0-9]{{0,60}}+[0-9])(?=[^\s\"'`a-z]{{0,60}}+[a-z]){DOUBT}[\w!@#%^&*+~?$/=.:-]{{8,200}}+(?![(\[])"
@@ -79,17 +84,20 @@ _LONG_IN_SENTENCE: Final = _IN_SENTENCE.replace("{8", "{12")
 _KEY_IN_SENTENCE: Final = _LONG_IN_SENTENCE.replace(
     DOUBT, rf"(?![\w.-]{{0,200}}?-[0-9a-f]{{32,128}}+(?![\w+/])){DOUBT}"
 )
+# One word on before all of it: a group that repeats costs more than the other checks together.
 _SENTENCE_AHEAD: Final = (
-    r"(?=[a-z]{2,6}+(?:[ \t:=\[(]{1,3}+[a-z@.]{1,40}+(?![0-9])){0,5}+"
-    r"[ \t:=\[(]{0,6}+[\"'`]{0,2}+[^\s\"'`0-9]{0,60}+[0-9])"
+    rf"(?=[a-z]{{2,6}}+[ \t:=\[(]{{1,6}}+[\"'`]{{0,2}}+(?:[^\s\"'`0-9]{{0,60}}+[0-9@]|{trie(_FILLERS)}\b))"
+    rf"(?=[a-z]{{2,6}}+{_FILLER}[ \t:=\[(]{{1,6}}+[\"'`]{{0,2}}+[^\s\"'`0-9]{{0,60}}+[0-9])"
 )
 _SAID: Final = rf"[ \t]is[ \t:]{{1,3}}+[\"'`]?{_MIXED}{_MIXED_WELL}{PATH}[\w!@#%^&*+~?$/=-]{{8}}"
 _CALLED: Final = rf"\([ \t]?[\"']{NO_VALUE}{PATH}{_MIXED}[^\"'\s$<{{%]{{8,200}}+[\"']"
 _P: Final = r"[ =][\"']?(?!\$|<|[\d.:]{1,40}(?:/[a-z]{3})?(?![\w]))(?=[^\s0-9]{0,60}+[0-9])[^\s\"'$<-][^\s\"'/]{5}"
+_STORES, _PARTS = ("", "src", "dest"), ("store", "key")  # of options of keytool: `-srcstorepass`
 
 # These are searched only where a long value with two digits stands, see `rules`.
 SENTENCES: Final = (
-    ("secret-assignment", f"(?:secret|token|webhook)(?:[ ]id)?{_LONG_IN_SENTENCE}"),
+    # Each begins with a letter, so that `re` goes from one such to the next.
+    *(("secret-assignment", f"{word}(?:[ ]id)?{_LONG_IN_SENTENCE}") for word in ("secret", "token", "webhook")),
     ("secret-assignment", f"key{_NO_INDEX}(?<![a-z.]key){_KEY_IN_SENTENCE}"),
     (
         "secret-assignment",
@@ -127,7 +135,8 @@ RULES: Final = (
     AnchoredRule("password", "pass", rf"(?>word|wd|phrase|code){_IN_SENTENCE}", _SENTENCE_AHEAD),
     AnchoredRule("password", "pass", rf"(?:word|wd|phrase)(?:{_SAID}|{_CALLED})", r"(?=[a-z]{2,6}+(?:[ \t]is|\())"),
     *(
-        AnchoredRule("secret-assignment", anchor, f"{named}(?:{_SAID}|{_CALLED})", r"(?=[ \t]is|\()")
+        AnchoredRule("secret-assignment", anchor, f"{named}{said}", ahead if named else "")
+        for said, ahead in ((_SAID, r"(?=[ \t]is)"), (_CALLED, r"(?=\()"))
         for anchor, named in (
             ("token", ""),
             ("secret", ""),
@@ -139,8 +148,8 @@ RULES: Final = (
         AnchoredRule(
             "password" if word == "pass" else "secret-assignment",
             word,
-            rf"{named}[\w-]{{0,40}}+[ \t]{{1,40}}+\|[ \t]{{1,8}}+{_MIXED_WELL}{DOUBT}{long_value(8)}",
-            r"(?=[\w-]{0,40}+[ \t]{1,40}+\|)",
+            rf"{TABLE}{named}[\w-]{{0,40}}+[ \t]{{1,40}}+\|[ \t]{{1,8}}+{_MIXED_WELL}{DOUBT}{long_value(8)}",
+            AFTER_PASSWORD if word == "pass" else AFTER_NAME,
         )
         for word, named in (
             ("pass", "w"),
@@ -166,7 +175,7 @@ RULES: Final = (
     AnchoredRule("password", "cred", rf"ential\([\"'][^\"'\n]{{1,64}}[\"'],[ \t]?[\"']{NO_VALUE}[^\"'\s]{{4}}"),
     AnchoredRule("password", "/user:", rf"[^\s\"']{{1,64}}+[ \t]{{1,4}}+{_MIXED}[^\s/\"'][^\s\"']{{5}}"),
     *(
-        AnchoredRule("password", anchor, rf"(?<={word})[ \t]{{1,8}}[\"']?(?!\$|<|--|\")[^\s\"']{{4}}")
+        AnchoredRule("password", anchor, rf"[ \t](?<={word}.)[ \t]{{0,7}}[\"']?(?!\$|<|--|\")[^\s\"']{{4}}")
         for anchor, word in (("pw", "bindpw"), ("pass", "requirepass"), ("auth", "masterauth"))
     ),
     AnchoredRule("url-credentials", ":thin:", r"[^\s/:@\"']{1,64}/(?!\$|<|\{)[^\s/@\"']{3,100}@"),
@@ -179,7 +188,10 @@ RULES: Final = (
         r"(?:[0-9a-z+/]{400}|[0-9a-z+/]{20,400}+={0,2}[\\\"'])",
     ),
     AnchoredRule("secret-assignment", "auth", r"=(?<=[?&]auth=)(?=[a-z_.-]{0,60}+[0-9])[\w.~%+/-]{20}"),
-    AnchoredRule("private-key", "key", r"(?:-data)?[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?ls0tls1crudjti"),
+    *(
+        AnchoredRule("private-key", "key", rf"{end}[ \t]{{0,3}}[\"']?ls0tls1crudjti")
+        for end in (r"-data[\"']?[ \t]{0,3}[:=]", r"[\"'][ \t]{0,3}[:=]", r"[ \t][ \t]{0,2}[:=]", "[:=]")
+    ),
     AnchoredRule("databricks-token", "dapi", "[0-9a-f]{32}"),
     AnchoredRule("clickhouse-key", "4b1d", "[0-9a-z]{38}(?![0-9a-z])"),
     AnchoredRule("artifactory-token", "cmvmd", "[0-9a-z]{50}"),
@@ -201,7 +213,7 @@ RULES: Final = (
         for port in (":5432:", ":5433:", ":6432:", ":*:")
     ),
     # Command lines.
-    AnchoredRule("password", "pass", r"(?<=sshpass)[ ]{1,4}-p ?[^\s$<]{3}"),
+    AnchoredRule("password", "pass", r"[ ](?<=sshpass[ ])[ ]{0,3}-p ?[^\s$<]{3}"),
     AnchoredRule("password", "redis-cli", r"[^\n]{0,80}? -a [\"']?[^\s$<\"']{3}"),
     AnchoredRule("password", "mysql", r"[a-z]{0,10}+[^\n]{0,80}? -p[^\s$<-][^\s]{2}"),
     *(
@@ -221,8 +233,8 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "pass",
-        rf"{preceded_by(('-storepass', '-keypass', '-srcstorepass', '-deststorepass', '-srckeypass', '-destkeypass'))}"
-        r"[ =][\"']?(?!\$|<|env:|file:)[^\s\"'-][^\s\"']{3}",
+        rf"[ =]{preceded_by(f'-{of}{what}pass{sign}' for of in _STORES for what in _PARTS for sign in ' =')}"
+        r"[\"']?(?!\$|<|env:|file:)[^\s\"'-][^\s\"']{3}",
     ),
     AnchoredRule("password", "pass", r":(?<=[ ]pass:)(?!\$|<)[^\s\"']{4}"),
     AnchoredRule("password", "openssl enc", r"[ ][^\n]{0,120}?[ ]-k[ ][\"']?(?!\$|<)[^\s\"'-][^\s\"']{5}"),

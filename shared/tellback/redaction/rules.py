@@ -129,10 +129,11 @@ class _CompiledScan:
         self.doubts: dict[int, range] = {}
         self.at_end: set[int] = set()
         self._groups = 0
-        parts = [
-            f"{guard}(?:{'|'.join(self._named_group(name, pattern) for name, pattern, _ in same)})"
-            for guard, same in groupby(rules, key=lambda row: row[2])
-        ]
+        parts: list[str] = []
+        for guard, same in groupby(rules, key=lambda row: row[2]):
+            patterns = [self._named_group(name, pattern) for name, pattern, _ in same]
+            # Without a guard, each is an alternative of its own, which `re` skips by its first character.
+            parts += [f"{guard}(?:{'|'.join(patterns)})"] if guard else patterns
         parts += self._trie_parts(trie) if trie else []
         pattern = "|".join(parts)
         self.pattern = f"{re.escape(anchor)}(?:{pattern})" if anchor else pattern
@@ -304,7 +305,8 @@ def scans_for_text(text: str | None) -> ScanSet:
         for prefix in prefixes.split():
             anywhere.insert(prefix, (name, rest))
     return ScanSet(
-        tokens=(*trie, Scan(trie=anywhere)),  # a known prefix names the rule, before that of unknown issuers does
+        # A known prefix names the rule, before that of unknown issuers does.
+        tokens=(*trie, Scan(trie=anywhere, need=tokens.ANYWHERE_NEED)),
         plain=_anchored((*tokens.PLAIN, *forms.CAMEL)),
         sentences=Scan(rules=_unguarded(forms.SENTENCES)),
         issued=Scan(rules=_unguarded(assignments.ISSUED), need=assignments.ISSUED_NEED),

@@ -162,7 +162,10 @@ PREFIXED: Final = (
 )
 
 # Every prefixed token contains one of these characters before a long run. A text without a match skips the trie.
-PREFIXED_NEED: Final = r"[-_./!$~](?=[\w+/=%-]{12})"
+PREFIXED_NEED: Final = r"[-_./!$~](?=[\wa-zA-Z0-9_+/=%-]{12})"
+
+# The same for `ANYWHERE`: random characters without a digit or a capital are rarer than texts without either.
+ANYWHERE_NEED: Final = "[-_.~$:|0-9A-Z]"
 
 # Rule name, pattern, and what tokens have in their middle or anywhere in a word: what precedes is checked by a
 # lookbehind, since starting at the token's first character, `re` would stop at every word.
@@ -173,8 +176,11 @@ ANYWHERE: Final = (
     ("mailchimp-key", r"\d(?<=[0-9a-f]{32}-us\d)", "-us"),
     ("mailgun-key", "(?<=[0-9a-h]{32}-)[0-9a-h]{8}-[0-9a-h]{8}(?![0-9a-h-])", "-"),
     ("telegram-token", r"(?<=\d{8}:A)[\w-]{33}", ":A"),
-    ("asana-token", r"(?<=\d/\d{15}:)[0-9a-f]{32}(?![0-9a-f])", ":"),
-    ("asana-token", r"(?<=\d/\d{16}:)[0-9a-f]{32}(?![0-9a-f])", ":"),
+    (
+        "asana-token",
+        r"[0-9a-f]{4}(?:(?<=\d/\d{15}:.{4})|(?<=\d/\d{16}:.{4}))[0-9a-f]{28}(?![0-9a-f])",
+        ":",
+    ),
     ("password-hash", r"(?:rounds=\d{1,9}\$)?[\w./]{1,22}\$[\w./]{20}", "$apr1$ $1$ $5$ $6$ $y$ $7$"),
     ("password-hash", r"\d\d\$[\w./]{50}", "$2a$ $2b$ $2x$ $2y$"),
     ("password-hash", r"(?:id|i|d)\$[\w=,$+/]{30}", "$argon2"),

@@ -35,16 +35,17 @@ def summary(digest: AnalysisDigest) -> str:
     """Return two sentences about what was analysed."""
     whole = digest.totals
     return (
-        f"{whole.conversations:,} conversations with {whole.calls:,} tool calls, {whole.errors:,} of them errors; "
-        f"{len(digest.tools):,} tools. {whole.nudges:,} nudges would have been given in {whole.nudged:,} conversations "
-        f"({whole.per_call:.3f} a tool call)."
+        f"{count_phrase(whole.conversations, 'conversation')} with {count_phrase(whole.calls, 'tool call')}, "
+        f"{whole.errors:,} of them errors; {count_phrase(len(digest.tools), 'tool')}. "
+        f"{count_phrase(whole.nudges, 'nudge')} would have been given in "
+        f"{count_phrase(whole.nudged, 'conversation')} ({whole.per_call:.3f} a tool call)."
     )
 
 
 def omissions(digest: AnalysisDigest) -> str:
     """Return a sentence about the conversations that the report leaves out."""
     return (
-        f"Shown are the {len(digest.cards):,} conversations with the most nudges and errors; "
+        f"Shown: {count_phrase(len(digest.cards), 'conversation')} with the most nudges and errors; "
         f"{digest.left_out:,} others are counted above and left out here (`--top` shows more)."
     )
 

@@ -17,7 +17,7 @@ from textual.widgets import Footer, Input, Static
 
 from tellback.contracts.commands import CommandRecord
 from tellback.errors import TellbackError
-from tellback.sanitize import terminal_line
+from tellback.quoting import quote_terminal
 from tellback.tui.filters import KIND_NAMES, FilterBar, Kind, KindChoice
 from tellback.tui.page import HelpScreen, RecordScreen, latest_failure_line, record_page, styled_content
 from tellback.tui.record_text import StyledLine
@@ -235,7 +235,7 @@ class WatchApp(App[None]):
 
     def _update_title(self) -> None:
         all_, shown, rows = len(self.review.rows), len(self.review.visible), self._rows
-        said = [terminal_line(self._source.title), f"{shown:,} of {all_:,}" if shown != all_ else f"{all_:,} records"]
+        said = [quote_terminal(self._source.title), f"{shown:,} of {all_:,}" if shown != all_ else f"{all_:,} records"]
         said.append("following" if rows.following else f"at {rows.cursor + 1:,}")
         said += [self._said] if self._said else []
         self._first_screen_widget("#title", Static).update(

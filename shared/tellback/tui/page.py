@@ -65,7 +65,7 @@ def latest_failure_line(review: RecordReview) -> StyledLine:
     return [
         (" Latest failure ", "dim" if row.is_resolved else "bad"),
         *resolved,
-        (f" {outcome_text(row.record)} · {row.command}{expected}", "plain"),
+        (f" {outcome_text(row.record)} · {quote_terminal(row.command)}{expected}", "plain"),
     ]
 
 

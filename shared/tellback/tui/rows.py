@@ -19,7 +19,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tellback.sanitize import terminal_line
+from tellback.quoting import quote_terminal
 from tellback.tui.record_text import (
     Role,
     StyledLine,
@@ -86,9 +86,9 @@ def row_line(row: RecordRow, width: int) -> StyledLine:
     cells.append((f"{duration_text(record.duration_ms):>7}", pace))
     cells.append((set_cell_size(f"{_attempt_text(row):>5}", columns.attempt), "dim"))
     cells.append((f"{mark_letters(record, slow=row.is_slow):<3}", "mark"))
-    cells.append((_fit_text(row.command, columns.command), "plain"))
+    cells.append((_fit_text(quote_terminal(row.command), columns.command), "plain"))
     if columns.expected:
-        cells.append((_fit_text(terminal_line(record.agent_note or ""), columns.expected), "plain"))
+        cells.append((_fit_text(quote_terminal(record.agent_note or ""), columns.expected), "plain"))
     spaced: StyledLine = []
     for cell in cells:
         spaced.append(cell)
