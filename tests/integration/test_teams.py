@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -13,6 +16,7 @@ from tellback import Settings, Tellback, connect
 from tellback.cli.app import app
 from tellback.errors import InvalidInput, NotFound, Unavailable
 from tellback.names import Family
+from tellback.state.audit import AuditLog, system_user
 from tellback.state.database import Database
 from tellback.state.keys import FLEET, Layout, stream_of
 from tellback.state.limits import LimitStore, TeamLimits
@@ -71,7 +75,7 @@ def test_a_removal_asks_first_and_a_team_that_does_not_exist_is_an_error(setting
     result = CliRunner().invoke(
         app, ["teams", "remove", "default"], input="n\n", env={"TELLBACK_REDIS_URL": settings.redis_url}
     )
-    assert (result.exit_code, "1 turns are open" in result.output) == (1, True)
+    assert (result.exit_code, "1 open turn?" in result.output) == (1, True)
     assert Teams(tb.context.database).layout("default").team == "default"
     code, output = run(settings, "suspend", "nobody")
     assert (code, "there is no team nobody" in output) == (1, True)
@@ -99,7 +103,7 @@ def test_a_suspended_team_accepts_nothing_new_and_sends_what_waited_when_it_is_r
 
 def test_a_team_has_as_many_open_turns_as_it_is_allowed(one_shard: Settings) -> None:
     with connect(settings=one_shard) as tb:
-        LimitStore(tb.context.database, tb.context.layout).write(TeamLimits(open_turns=2))
+        LimitStore(tb.context.database, tb.context.layout).change(open_turns=2)
         turns = [tb.open_turn(channel="chat", conversation=f"c{n}", message_id="m", text="hi") for n in range(2)]
         with pytest.raises(Unavailable, match="2 turns are open"):
             open_one(tb, 2)
@@ -113,7 +117,7 @@ def test_a_team_has_as_many_open_turns_as_it_is_allowed(one_shard: Settings) -> 
 def test_a_team_publishes_at_its_rate_and_loses_nothing(one_shard: Settings) -> None:
     with connect(settings=one_shard) as tb:
         database, layout = tb.context.database, tb.context.layout
-        LimitStore(database, layout).write(TeamLimits(events_per_second=2))  # at once: the rate of ten seconds
+        LimitStore(database, layout).change(events_per_second=2)  # at once: the rate of ten seconds
         prompt = tb.prompt("s", "p")
         tb.flush()
         for _ in range(60):
@@ -121,7 +125,7 @@ def test_a_team_publishes_at_its_rate_and_loses_nothing(one_shard: Settings) -> 
             tb.flush()
         accepted = waiting(database, layout)
         assert 20 <= accepted < 60, "a bucket of 20, and what came in meanwhile"
-        LimitStore(database, layout).write(TeamLimits())
+        LimitStore(database, layout).change(events_per_second=0)
         tb.flush()
         tb.flush()
         assert waiting(database, layout) == 61, "the rest waited in the spool"
@@ -129,7 +133,7 @@ def test_a_team_publishes_at_its_rate_and_loses_nothing(one_shard: Settings) -> 
 
 def test_a_team_has_its_share_of_bytes(one_shard: Settings) -> None:
     with connect(settings=one_shard) as tb:
-        LimitStore(tb.context.database, tb.context.layout).write(TeamLimits(intake_bytes=20_000))
+        LimitStore(tb.context.database, tb.context.layout).change(intake_bytes=20_000)
         prompt = tb.prompt("s", "p")
         for _ in range(20):
             prompt.tool_invoked("search", result="x" * 5_000)
@@ -144,5 +148,38 @@ def test_limits_are_changed_one_by_one_and_shown(settings: Settings, tb: Tellbac
     assert run(settings, "limit", "default", "--events-per-second", "0")[1] == "default: 7 open turns\n"
     store = LimitStore(tb.context.database, tb.context.layout)
     assert store.read() == TeamLimits(open_turns=7)
-    with pytest.raises(InvalidInput, match="open_turns is -1"):
-        store.write(TeamLimits(open_turns=-1))
+    for value in (-1, math.nan, math.inf):
+        with pytest.raises(InvalidInput, match="events_per_second is"):
+            store.change(events_per_second=value)
+    assert store.read() == TeamLimits(open_turns=7)
+
+
+def test_the_audit_log_says_who_limited_suspended_and_resumed_a_team(settings: Settings, tb: Tellback) -> None:
+    assert run(settings, "limit", "default", "--open-turns", "7", "--by", "ann", "--why", "too many")[0] == 0
+    assert run(settings, "suspend", "default", "--by", "ben")[0] == 0
+    assert run(settings, "resume", "default")[0] == 0
+    entries = AuditLog(tb.context.database, tb.context.layout).newest(10)
+    assert [(entry.act, entry.target, entry.reason) for entry in entries] == [
+        ("limit", "open_turns=7", "too many"),
+        ("suspend", "suspended=True", ""),
+        ("resume", "suspended=False", ""),
+    ]
+    assert [entry.by for entry in entries] == ["ann", "ben", system_user()]
+
+
+def test_operators_who_change_limits_at_once_undo_nothing(settings: Settings, database: Database, tb: Tellback) -> None:
+    """Each reads, changes one limit and writes all: the later writer must have read what the earlier one wrote."""
+    names = ("events_per_second", "intake_bytes", "open_turns")
+
+    def change(name: str) -> None:
+        with closing(Database(settings.redis_url)) as own:
+            for value in range(1, 31):
+                LimitStore(own, tb.context.layout).change(**{name: value})
+
+    with ThreadPoolExecutor(len(names)) as operators:
+        list(operators.map(change, names))
+    store = LimitStore(database, tb.context.layout)
+    assert store.read() == TeamLimits(events_per_second=30, intake_bytes=30, open_turns=30)
+    shards = [database.command("HGET", shard.key("limits"), "team") for shard in tb.context.layout.all]
+    assert len(set(shards)) == 1, "all shards have the last word"
+    assert len(AuditLog(database, tb.context.layout).newest(1_000)) == 90

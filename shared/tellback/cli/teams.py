@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tellback.cli.common import OPERATE, JsonOption, UrlOption, echo, report_errors, show_rows
+from tellback.cli.steering import ByOption, WhyOption
 
 if TYPE_CHECKING:
     from tellback.settings import Settings
@@ -91,40 +92,38 @@ def limit(
         int | None, typer.Option(help="Bytes that the intake streams of one family may hold. 0: no limit.", min=0)
     ] = None,
     open_turns: Annotated[int | None, typer.Option(help="Turns that may be open. 0: no limit.", min=0)] = None,
+    why: WhyOption = "",
+    by: ByOption = "",
     redis_url: UrlOption = None,
 ) -> None:
     """Limit what a team may send. Hosts over a limit get an error, and spool what they can't publish."""
-    import msgspec
-
     from tellback.errors import InvalidInput
+    from tellback.state.audit import Author
 
     given = {"events_per_second": events_per_second, "intake_bytes": intake_bytes, "open_turns": open_turns}
     changed = {name: value for name, value in given.items() if value is not None}
     with _teams(redis_url) as (teams, _):
         if not changed:
             raise InvalidInput("give at least one of --events-per-second, --intake-bytes and --open-turns")
-        store = teams.limits(team)
-        limits = msgspec.structs.replace(store.read(), **changed)
-        store.write(limits)
+        limits = teams.limits(team).change(Author.of(by, why), **changed)
     echo(f"{team}: {_limits_text(limits)}")
 
 
-def suspend(team: NameArgument, redis_url: UrlOption = None) -> None:
-    """Refuse everything new from a team's hosts. What is in is applied, and open turns get their answers."""
-    _suspend(team, redis_url, suspended=True)
+def suspend(team: NameArgument, *, why: WhyOption = "", by: ByOption = "", redis_url: UrlOption = None) -> None:
+    """Refuse everything new from a team's hosts. Waiting events are still applied, and open turns get their answers."""
+    _suspend(team, redis_url, by, why, suspended=True)
 
 
-def resume(team: NameArgument, redis_url: UrlOption = None) -> None:
+def resume(team: NameArgument, *, why: WhyOption = "", by: ByOption = "", redis_url: UrlOption = None) -> None:
     """Accept a suspended team's events and turns again. Its hosts send what they spooled meanwhile."""
-    _suspend(team, redis_url, suspended=False)
+    _suspend(team, redis_url, by, why, suspended=False)
 
 
-def _suspend(team: str, redis_url: str | None, *, suspended: bool) -> None:
-    import msgspec
+def _suspend(team: str, redis_url: str | None, by: str, why: str, *, suspended: bool) -> None:
+    from tellback.state.audit import Author
 
     with _teams(redis_url) as (teams, _):
-        store = teams.limits(team)
-        store.write(msgspec.structs.replace(store.read(), suspended=suspended))
+        teams.limits(team).change(Author.of(by, why), suspended=suspended)
     echo(f"{team}: {'suspended' if suspended else 'resumed'}")
 
 
@@ -135,13 +134,13 @@ def remove(
     redis_url: UrlOption = None,
 ) -> None:
     """Delete a team with all its keys: streams, records, turns, scores, facts and history."""
+    from tellback.wording import count_phrase
+
     with _teams(redis_url) as (teams, _):
         [row] = list(teams.rows([teams.layout(team).team]))
         if not yes:
-            typer.confirm(
-                f"Delete team {team} for good? {row.waiting:,} entries wait, {row.open_turns:,} turns are open",
-                abort=True,
-            )
+            waiting, open_turns = count_phrase(row.waiting, "waiting event"), count_phrase(row.open_turns, "open turn")
+            typer.confirm(f"Delete team {team} for good, with {waiting} and {open_turns}?", abort=True)
         deleted = _remove_all(teams, team)
     echo(f"{team}: removed, {deleted:,} keys deleted")
 

@@ -21,7 +21,7 @@ from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.readable import readable
 
-Act = Literal["cancel", "waive", "replay", "drop"]
+Act = Literal["cancel", "waive", "replay", "drop", "limit", "suspend", "resume"]
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):

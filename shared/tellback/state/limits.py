@@ -6,13 +6,18 @@ writes keys of its team by itself passes them by, as it passes by the bounds of 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from tellback.errors import InvalidInput
+from tellback.state.audit import Act, Author
 from tellback.state.database import Database
-from tellback.state.keys import Layout
+from tellback.state.keys import Layout, Shard
+from tellback.state.script_calls import ScriptCall
+from tellback.state.scripts import common as scripts
 
 SUSPENDED: Final = "the team is suspended: an operator resumes it by `tellback teams resume`"
 TOO_MANY_OPEN: Final = (
@@ -39,10 +44,10 @@ class TeamLimits(msgspec.Struct, frozen=True, kw_only=True):
         """Check the values.
 
         Raises:
-            InvalidInput: one is negative.
+            InvalidInput: one is negative or no number.
         """
         for name in ("events_per_second", "intake_bytes", "open_turns"):
-            if getattr(self, name) < 0:
+            if not 0 <= getattr(self, name) < math.inf:
                 raise InvalidInput(f"{name} is {getattr(self, name):g}; use 0 for no limit, or more")
 
 
@@ -55,30 +60,76 @@ class LimitStore:
 
     def read(self) -> TeamLimits:
         """Return the limits; a team without any has none."""
-        raw = self._db.command("HGET", self._layout.shard(0).key("limits"), "team")
-        return TeamLimits() if raw is None else msgspec.json.decode(raw, type=TeamLimits)
+        return _decoded(self._stored())
 
-    def write(self, limits: TeamLimits) -> None:
-        """Replace the limits; they hold from the next call of each host.
+    def change(self, author: Author | None = None, /, **values: float) -> TeamLimits:
+        """Change some of the limits, and return all; they hold from the next call of each host.
+
+        The audit log names the author, by default this process's user. A shard that could not be reached keeps its
+        old limits until the call is repeated.
 
         Raises:
-            InvalidInput: a value is negative.
+            InvalidInput: a value is negative or no number, or the author's texts are too long.
+            Unavailable: Redis is unavailable.
         """
-        limits.check()
-        shards = self._layout.shards
-        fields: dict[str, float | str | bytes] = {"team": msgspec.json.encode(limits)}
-        if limits.suspended:
-            fields["suspended"] = 1
-        if limits.events_per_second:
-            fields["rate"] = limits.events_per_second / shards
-            # At least 1: a bucket that never holds a whole event would let none pass.
-            fields["burst"] = max(1.0, BURST_SECONDS * limits.events_per_second / shards)
-        if limits.intake_bytes:
-            fields["bytes"] = max(1, limits.intake_bytes // shards)
-        if limits.open_turns:
-            fields["turns"] = -(-limits.open_turns // shards)
-        flat = [part for field in fields.items() for part in field]
-        for shard in self._layout.all:
-            key = shard.key("limits")
-            # unconditional: an operator's word; a shard that is missed has the old limits until the call is repeated
-            self._db.pipeline([("DEL", key), ("HSET", key, *flat)])
+        entry = (author or Author.of()).entry(
+            _act(values), " ".join(f"{name}={value}" for name, value in values.items())
+        )
+        first = self._layout.shard(0)
+        while True:
+            before = self._stored()
+            limits = msgspec.structs.replace(_decoded(before), **values)
+            limits.check()
+            fields = _fields(limits, self._layout.shards)
+            if self._db.run(_set_call(first, fields, entry, before=before)):  # else another operator was faster
+                self._copy(limits)
+                return limits
+
+    def _copy(self, limits: TeamLimits) -> None:
+        """Write the limits of the first shard to the others, until nobody has changed them meanwhile."""
+        while True:
+            fields = _fields(limits, self._layout.shards)
+            self._db.run_all([_set_call(shard, fields) for shard in self._layout.all[1:]])
+            stored = _decoded(self._stored())
+            if stored == limits:
+                return
+            limits = stored
+
+    def _stored(self) -> bytes:
+        raw: bytes | None = self._db.command("HGET", self._layout.shard(0).key("limits"), "team")
+        return raw or b""
+
+
+def _act(values: Mapping[str, float]) -> Act:
+    return "limit" if "suspended" not in values else "suspend" if values["suspended"] else "resume"
+
+
+def _decoded(raw: bytes) -> TeamLimits:
+    return msgspec.json.decode(raw, type=TeamLimits) if raw else TeamLimits()
+
+
+def _fields(limits: TeamLimits, shards: int) -> list[str | bytes]:
+    """Return the names and values of one shard's hash."""
+    fields: dict[str, str | bytes] = {"team": msgspec.json.encode(limits)}
+    if limits.suspended:
+        fields["suspended"] = "1"
+    if limits.events_per_second:
+        fields["rate"] = str(limits.events_per_second / shards)
+        # At least 1: a bucket that never holds a whole event would let none pass.
+        fields["burst"] = str(max(1.0, BURST_SECONDS * limits.events_per_second / shards))
+    if limits.intake_bytes:
+        fields["bytes"] = str(max(1, limits.intake_bytes // shards))
+    if limits.open_turns:
+        fields["turns"] = str(-(-limits.open_turns // shards))
+    return [part for field in fields.items() for part in field]
+
+
+def _set_call(shard: Shard, fields: list[str | bytes], entry: bytes = b"", before: bytes = b"") -> ScriptCall:
+    return scripts.set_limits(
+        limits=shard.key("limits"),
+        audit=shard.key("audit"),
+        first=shard.index == 0,
+        before=before,
+        entry=entry,
+        fields=fields,
+    )

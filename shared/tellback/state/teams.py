@@ -94,7 +94,7 @@ class Teams:
             NotFound: there is no such team.
         """
         layout = self.layout(team)
-        LimitStore(self._db, layout).write(TeamLimits(suspended=True))
+        LimitStore(self._db, layout).change(suspended=True)
         kept = {layout.shard(0).key("team"), *(shard.key("limits") for shard in layout.all)}
         deleted = 0
         for keys in self._db.scan(f"tb:{{{team}.*", SCAN_COUNT):

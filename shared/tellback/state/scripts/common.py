@@ -73,6 +73,19 @@ def postpone(
     return _postpone.call(keys, args)
 
 
+_set_limits = Script("common/set_limits")
+
+
+def set_limits(
+    *,
+    limits: str, audit: str, first: bool, before: str | bytes, entry: str | bytes, fields: Sequence[str | bytes],
+) -> ScriptCall:
+    """Replace the limits of a team in one shard."""
+    keys: list[str] = [limits, audit]
+    args: list[Arg] = [int(first), before, entry, *fields]
+    return _set_limits.call(keys, args)
+
+
 _small_write = Script("common/small_write")
 
 

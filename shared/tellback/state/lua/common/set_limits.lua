@@ -1,0 +1,20 @@
+-- flags: allow-oom
+-- Replace the limits of a team in one shard. Atomic: no call meets the shard without its limits, no act goes without
+-- its entry in the audit log, and of two operators who change other limits at once neither undoes the other's.
+-- keys: limits, audit
+-- args:
+--   first flag: the shard is the team's first, where the limits as a whole and the audit log stand
+--   before text: those that the caller read there, as JSON; '' for none
+--   entry text: the audit entry, JSON without its first brace
+--   *fields text: names and values
+-- returns: 1, or 0 if the first shard has other limits than `before`; then nothing is changed.
+-- @include audit
+if arg_first == '1' then
+  if (redis.call('HGET', key_limits, 'team') or '') ~= arg_before then
+    return 0
+  end
+  append_audit(key_audit, arg_entry)
+end
+redis.call('DEL', key_limits)
+redis.call('HSET', key_limits, unpack(args_fields))
+return 1
