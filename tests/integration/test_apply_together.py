@@ -103,7 +103,7 @@ def streams(database: Database, layout: Layout, settings: Settings) -> Streams:
 
 @pytest.fixture
 def trips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many commands each round trip took."""
+    """The number of commands of each round trip."""
     taken: list[int] = []
     pipeline = Database.pipeline
 
@@ -208,7 +208,7 @@ def test_a_state_of_an_earlier_version_goes_on_with_its_calls(streams: Streams, 
 
 
 def test_feedback_that_waits_for_a_taker_is_not_known(streams: Streams, trips: list[int]) -> None:
-    """Whether it was taken is told by loading: the cadence of what came by time begins anew with that."""
+    """Only loading shows that it was taken, and the cadence of feedback that time earned begins anew with that."""
     streams.loop.apply_together({streams.leases[0]: [streams.begun(0, TIMED), streams.call(0)]})
     assert streams.fire_timer(0)
     streams.loop.apply_together({streams.leases[0]: [streams.call(0)]})
@@ -345,3 +345,16 @@ def test_what_cannot_be_read_costs_its_stream_alone(streams: Streams, database: 
     assert not left.separate
     assert streams.calls() == [0, 0, 1, 0]
     assert len(dead.newest()) == 1
+
+
+def test_nothing_is_remembered_of_streams_that_were_released(streams: Streams, database: Database) -> None:
+    streams.intake.release(*streams.leases)
+    dead = DeadLetters(database, streams.layout)
+    consumer = Consumer(streams.intake, dead, streams.loop, lease_seconds=5, batch=500)
+    lingerer = Lingerer(streams.intake, consumer, lambda: False, lease_seconds=5, idle_seconds=0.1, batch=500)
+    for pass_, consume in enumerate((consumer.consume_together, lingerer.linger), 1):
+        for lease in streams.leases:
+            database.command("XADD", lease.stream, "*", "m", encode(streams.call(lease.shard.index).message))
+        assert consume(streams.layout.all, FAMILY) == []
+        assert streams.calls() == [pass_] * 4
+        assert len(streams.loop.cache) == 0

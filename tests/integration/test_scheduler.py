@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +16,8 @@ from tellback.doctor.backlog import check_sweep as examined
 from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
-from tellback.state.database import Database
+from tellback.state import steady
+from tellback.state.database import Command, Database
 from tellback.state.fleet import IDLE_SECONDS, QUIET_SECONDS, TeamVisits
 from tellback.state.intake import StreamRef
 from tellback.state.job_keys import ANY_POOL
@@ -24,12 +26,21 @@ from tellback.state.keys import FLEET, NOTIFICATIONS, Layout, Shard, stream_of
 from tellback.state.notifications import Notifications
 from tellback.state.presence import Presence
 from tellback.state.records import Records
+from tellback.state.redis_py import RedisConnections
 from tellback.state.turn_sweeps import lag_ms
 from tellback_workers import scheduler
 from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
 from tellback_workers.runtime import runtime as task_runtime
-from tellback_workers.scheduler import EARLY, SCAN_SECONDS, SILENT_PERIODS, StandIn, TeamScheduler, visit_teams
+from tellback_workers.scheduler import (
+    EARLY,
+    SCAN_SECONDS,
+    SILENT_PERIODS,
+    StandIn,
+    TeamScheduler,
+    TeamSearch,
+    visit_teams,
+)
 from tellback_workers.sweep_turns import sweep_turns
 from tellback_workers.wakeups import NotPublished
 from tests.support.clocks import ServerClock, later
@@ -57,7 +68,7 @@ def fleet(database: Database) -> TeamVisits:
 
 
 def nobody_woken(places: Sequence[StreamRef]) -> None:
-    """Take streams to be woken, and wake none."""
+    """Accept streams to wake, and wake none."""
 
 
 def visit(process: Runtime, periods: float = EARLY, wake: Callable[[Sequence[StreamRef]], None] = nobody_woken) -> None:
@@ -368,6 +379,36 @@ def test_a_team_without_news_for_a_minute_rests_until_the_next(
     assert fleet.claim_visits(period, 10).active == [TEAM]
 
 
+def test_the_visits_of_many_teams_take_as_many_round_trips_as_one(
+    runtime: Runtime, fleet: TeamVisits, clock: ServerClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what ends them, and the look at each shard's clock."""
+    trips = 0
+
+    def counted(connections: RedisConnections, commands: Sequence[Command], **options: Any) -> Any:
+        nonlocal trips
+        trips += commands[0][0] != "EVAL"  # which loads a script, because the fixture's clock changes them
+        return run_all(connections, commands, **options)
+
+    def no_search(search: TeamSearch, only: Sequence[str]) -> None:
+        """Leave out the walk over the keys: what it finds in a step is chance."""
+
+    run_all = RedisConnections.run_all
+    monkeypatch.setattr(RedisConnections, "run_all", counted)
+    monkeypatch.setattr(TeamSearch, "step", no_search)
+    seen = list[int]()
+    for number in (1, 40):
+        teams = [runtime.layout(f"team-{n}").team for n in range(number)]
+        fleet.notice(teams)
+        clock.passes(QUIET_SECONDS)
+        trips = 0
+        visit(runtime)
+        seen.append(trips)
+        assert fleet.last_noticed() == {}
+        assert all(runtime.database.pipeline([("EXISTS", f"tb:{{{team}.3}}:clock") for team in teams]))
+    assert seen[1] - seen[0] < steady.TRIES, "a slow measurement of the clock is repeated, for all teams at once"
+
+
 def test_a_team_in_which_something_waits_does_not_rest(
     tb: Tellback, runtime: Runtime, fleet: TeamVisits, clock: ServerClock
 ) -> None:
@@ -389,7 +430,7 @@ def test_an_idle_team_that_no_notification_named_is_visited_now_and_then(
     """Its notification was lost; from then on the team is visited in each period."""
     fleet.notice([TEAM])
     clock.passes(QUIET_SECONDS)
-    fleet.rest(TEAM)
+    fleet.rest([TEAM])
     turn = overdue(tb)
     database.command("DEL", NOTIFICATIONS)
     clock.passes(runtime.settings.beat_period)

@@ -1,4 +1,4 @@
-"""How an evaluation stands in its hash: what a commit writes, what loading makes of it, what a process remembers."""
+"""An evaluation in its hash: written by a commit, read by loading, cached by a process."""
 
 from __future__ import annotations
 
@@ -167,3 +167,14 @@ def test_the_longest_unused_go_above_a_number_of_bytes(monkeypatch: pytest.Monke
     assert len(remembered) == 0
     remembered.put(LEASE, IDS[1], loaded(), 100)
     assert len(remembered) == 1
+
+
+def test_what_was_committed_under_a_lease_is_forgotten_with_it() -> None:
+    remembered = EvaluationCache()
+    other = Lease(Layout("other", 4).shard(0), Family.EVENTS, 1)
+    remembered.put(LEASE, IDS[0], loaded(), 10)
+    remembered.put(LEASE, IDS[1], loaded(), 10)
+    remembered.put(other, IDS[0], loaded(), 10)
+    remembered.forget([LEASE])
+    assert len(remembered) == 1
+    assert remembered.take(other, IDS[0])

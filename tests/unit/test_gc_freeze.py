@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
+import pytest
+
+# In a process of its own, because handlers of a worker's start stay.
+PROGRAM = """
 import gc
-from importlib import import_module
-
 from celery import signals
+import tellback_workers.celery_signals
+signals.{signal}.send(sender=None)
+print(gc.get_freeze_count())
+"""
 
 
-def test_a_pool_process_does_not_scan_what_it_was_born_with() -> None:
-    import_module("tellback_workers.celery_signals")  # it connects itself to the signal
-    gc.unfreeze()
-    try:
-        signals.worker_process_init.send(sender=None)
-        assert gc.get_freeze_count() > 1_000
-    finally:
-        gc.unfreeze()
+@pytest.mark.parametrize("signal", ["worker_init", "worker_process_init"])
+def test_no_process_of_a_worker_scans_what_it_was_born_with(signal: str) -> None:
+    program = [sys.executable, "-c", PROGRAM.format(signal=signal)]
+    assert int(subprocess.run(program, check=True, capture_output=True, text=True).stdout) > 1_000

@@ -10,7 +10,7 @@ A `Loop` applies the entries of one family.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -74,6 +74,10 @@ class JointLoop(Loop, Protocol):
         A batch that could delay the others is returned, for you to apply alone. On a cluster all streams must share a
         slot.
         """
+        ...
+
+    def forget(self, leases: Iterable[Lease]) -> None:
+        """Forget what was remembered of streams whose leases end."""
         ...
 
 
@@ -174,7 +178,7 @@ class Consumer:
                     held.pop(lease, None)
                 read = more.entries
         finally:
-            self._intake.release(*held)
+            self.release([one.lease for one in taken], held)
         return [lease.shard for lease in held if self._intake.has_new(lease)]
 
     def _apply_each(self, held: dict[Lease, None], read: Mapping[Lease, Sequence[RawEntry]], end: float) -> None:
@@ -266,6 +270,12 @@ class Consumer:
             rest = loop.apply_together({lease: spans.begin(lease, entries) for lease, entries in batches.items()})
             spans.drop(rest.fenced | rest.separate.keys())  # the latter are applied again, alone
             return rest
+
+    def release(self, leases: Iterable[Lease], held: Iterable[Lease]) -> None:
+        """Forget what was remembered under leases, and release those that are still `held`."""
+        if self._joint_loop is not None:
+            self._joint_loop.forget(leases)
+        self._intake.release(*held)
 
     def recover_pending(self, lease: Lease, end: float) -> bool:
         """Apply the pending entries, each alone, because a bad one must not affect the others.

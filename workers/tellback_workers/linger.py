@@ -79,7 +79,7 @@ class Lingerer:
         try:
             self._run(shards[:MAX_STREAMS], family)
         finally:
-            self._intake.release(*self._leases)
+            self._consumer.release(self._last_read, self._leases)
         return [*self._unrecovered, *(lease.shard for lease in self._leases if self._intake.has_new(lease))]
 
     def _run(self, shards: Sequence[Shard], family: Family) -> None:

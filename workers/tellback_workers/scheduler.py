@@ -49,6 +49,8 @@ SCAN_SECONDS: Final = 5.0  # between two steps of the search for teams that nobo
 
 SCAN_COUNT: Final = 500
 
+CLOCK: Final = "clock"  # the duty that is done for all teams together
+
 STOP_SECONDS: Final = 3.0
 
 BACKOFF: Final = 0.5
@@ -97,15 +99,15 @@ class TeamScheduler:
             _log.warning("scheduler.wakeup_failed", reason=str(refusal))
         self._do_duties(layouts, found, set(active), end)
         self._fleet.notice([team for team in idle if team in found and found[team].is_active])
-        for team in active:
-            if team in found and not found[team].is_active:
-                self._fleet.rest(team)
+        self._fleet.rest([team for team in active if team in found and not found[team].is_active])
 
     def _do_duties(
         self, layouts: Mapping[str, Layout], found: Mapping[str, TeamWork], active: Collection[str], end: float
     ) -> None:
         """Do what is due in each team, by turns: a team with much to do must not hold up the others."""
         due = [(team, duty) for team, work in found.items() for duty in self._due(team, work, team in active)]
+        if self._observe_clocks([layouts[team] for team, duty in due if duty == CLOCK]):
+            due = [(team, duty) for team, duty in due if duty != CLOCK]
         while due:
             unfinished = [(team, duty) for team, duty in due if not self._do(layouts[team], duty)]
             if unfinished and clock.monotonic() >= end:
@@ -113,10 +115,24 @@ class TeamScheduler:
                 return
             due = unfinished
 
+    def _observe_clocks(self, layouts: Sequence[Layout]) -> bool:
+        """Observe the clocks of all teams in the round trips of one; return False if each has to be done alone."""
+        try:
+            observe(
+                self._process.database,
+                [shard for layout in layouts for shard in layout.all],
+                gap_ms(self._process.settings.beat_period),
+            )
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - one team's broken key must not cost the others; alone, it is logged
+            return False
+        return True
+
     def _due(self, team: str, work: TeamWork, active: bool) -> list[str]:  # noqa: FBT001 - private
         left = set(work.duties)
         if not active:
-            left.discard("clock")  # a visit that follows the next notification observes it
+            left.discard(CLOCK)  # a visit that follows the next notification observes it
         if clock.monotonic() < self._next_decay.get(team, 0.0):
             left.discard("banks")
         elif "banks" in left:
@@ -166,7 +182,7 @@ def _decay(app: Celery, process: Runtime, layout: Layout) -> bool:
 
 # In this order: first the clock, by which the others go, then fallbacks, because users wait for them.
 _DUTIES: Final[Mapping[str, Callable[[Celery, Runtime, Layout], bool]]] = {
-    "clock": _observe_clock,
+    CLOCK: _observe_clock,
     "turns": _sweep_turns,
     "jobs": _sweep_jobs,
     "timers": _fire_timers,

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from tellback.client.fleet import ActiveSession, TeamStatus
 
 WithinOption = Annotated[
-    float, typer.Option("--within", min=1, max=604_800, help="Seconds for which a session counts as active.")
+    float,
+    typer.Option("--within", min=1, max=604_800, help="Seconds after its last entry for which a session is active."),
 ]
 
 
@@ -70,7 +71,7 @@ def team(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Show one team at a glance: workers, sessions, what waits and for how long, turns, commands, share of memory."""
+    """Show one team at a glance: workers, sessions, waiting events and their age, turns, commands, share of memory."""
     import msgspec
 
     from tellback.client.fleet import team_status

@@ -8,9 +8,10 @@ cache saves loading an evaluation again for the next batch.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from threading import Lock
 from typing import Final, NamedTuple
 
 import msgspec
@@ -105,13 +106,15 @@ class EvaluationCache:
     """The evaluations that were committed last, bounded in number and bytes; the oldest is evicted.
 
     A stale entry is harmless: the commit compares versions and fails, and the evaluation is loaded. With a new lease
-    nothing counts as cached, because another consumer may have held the stream in between.
+    nothing counts as cached, because another consumer may have held the stream in between. So what was cached under a
+    lease is forgotten with it: the evaluations of thousands of teams filled the cache of each process for nothing.
     """
 
     def __init__(self) -> None:
         self._cached: LRUCache[tuple[Shard, EvaluationId], tuple[int, LoadedEvaluation, int]] = LRUCache(
             MAX_BYTES, itemgetter(2)
         )
+        self._lock = Lock()  # the threads of a pool share the cache
 
     def __len__(self) -> int:
         """Return how many evaluations are cached."""
@@ -119,7 +122,8 @@ class EvaluationCache:
 
     def take(self, lease: Lease, id_: EvaluationId) -> LoadedEvaluation | None:
         """Remove and return the evaluation as it was committed under this lease; the caller may change it."""
-        found = self._cached.pop((lease.shard, id_), None)
+        with self._lock:
+            found = self._cached.pop((lease.shard, id_), None)
         if found is None:
             return None
         fence, loaded, _ = found
@@ -127,8 +131,16 @@ class EvaluationCache:
 
     def put(self, lease: Lease, id_: EvaluationId, loaded: LoadedEvaluation, size: int) -> None:
         """Cache an evaluation of `size` bytes as it was committed under this lease."""
-        self.take(lease, id_)
-        while len(self._cached) >= MAX_EVALUATIONS:
-            self._cached.popitem()
-        if size <= self._cached.maxsize:
-            self._cached[lease.shard, id_] = (lease.fence, loaded, size)
+        with self._lock:
+            self._cached.pop((lease.shard, id_), None)
+            while len(self._cached) >= MAX_EVALUATIONS:
+                self._cached.popitem()
+            if size <= self._cached.maxsize:
+                self._cached[lease.shard, id_] = (lease.fence, loaded, size)
+
+    def forget(self, leases: Iterable[Lease]) -> None:
+        """Remove what was cached under these leases, which end."""
+        ended = {lease.shard for lease in leases}
+        with self._lock:
+            for key in [key for key in self._cached if key[0] in ended]:
+                del self._cached[key]

@@ -6,7 +6,7 @@ visited now and then, which finds what no notification named. So an idle team co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tellback.log import get_logger
@@ -92,12 +92,15 @@ class TeamVisits:
         # unconditional: a visit too many finds nothing; XX leaves a team out that rests since
         self._db.pipeline([("ZADD", self._active, "XX", 0, team) for team in teams])
 
-    def rest(self, team: str) -> None:
-        """End a team's frequent visits, unless something was new in the last minute."""
-        call = scripts.rest_team(
-            active=self._active, noticed=self._noticed, team=team, quiet_ms=round(QUIET_SECONDS * 1000)
+    def rest(self, teams: Iterable[str]) -> None:
+        """End the frequent visits of teams, except those in which something was new in the last minute."""
+        quiet_ms = round(QUIET_SECONDS * 1000)
+        self._db.run_all(
+            [
+                scripts.rest_team(active=self._active, noticed=self._noticed, team=team, quiet_ms=quiet_ms)
+                for team in teams
+            ]
         )
-        self._db.run(call)
 
     def known(self) -> list[str]:
         """Return the names of all teams, in order."""

@@ -47,9 +47,9 @@ class Script:
 
     def call(self, keys: Sequence[str], args: Sequence[Arg]) -> ScriptCall:
         """Build a call on these keys, all of one shard, in the order of the script's header."""
-        prefix = keys[0].partition("}")[0]
+        prefix = f"{keys[0].partition('}')[0]}}}"
         for key in keys:
-            if key.partition("}")[0] != prefix:
+            if not key.startswith(prefix):
                 raise AssertionError(f"script {self.name}: {key} is not in the shard of {keys[0]}")
         return ScriptCall(self, tuple(keys), tuple(args))
 

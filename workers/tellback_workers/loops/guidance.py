@@ -179,7 +179,7 @@ class GuidanceLoop:
         self._runtime = runtime
         self.registry = runtime.registry
         self._health: LRUCache[str, HealthReport] = LRUCache(TEAMS)
-        self._cache = EvaluationCache()
+        self.cache = EvaluationCache()
 
     def ready(self) -> None:
         """Return at once: providers need only this process."""
@@ -209,6 +209,10 @@ class GuidanceLoop:
         deferred.fenced.update(self._evaluate_and_commit(taken, deferred.separate))
         return deferred
 
+    def forget(self, leases: Iterable[Lease]) -> None:
+        """Forget the evaluations that were committed under these leases, which end."""
+        self.cache.forget(leases)
+
     def _batch(self, lease: Lease, entries: Sequence[IntakeEntry]) -> _Batch:
         database = self._runtime.database
         changes = SharedChanges(database, lease.shard)
@@ -227,7 +231,7 @@ class GuidanceLoop:
         fenced: set[Lease] = set()
         # Only the joint path of a lingering consumer (`separate` is given) caches. A commit compares versions, so an
         # evaluation that changed meanwhile is loaded again.
-        cache = self._cache if separate is not None else EvaluationCache()
+        cache = self.cache if separate is not None else EvaluationCache()
         for _ in range(TRIES):
             loaded = self._load(batches, cache)
             evaluated: list[tuple[_Batch, list[EvaluationChange]]] = []
