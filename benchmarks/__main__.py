@@ -13,7 +13,9 @@ from pathlib import Path
 
 from benchmarks import nudges
 from benchmarks import results as results_of_tools
+from benchmarks.capacity import __main__ as capacity
 from benchmarks.failure_modes import __main__ as failure_modes
+from benchmarks.fleet import __main__ as fleet
 from benchmarks.measure import RowResult
 from benchmarks.plot import draw
 from benchmarks.rows import ROWS, measured
@@ -22,7 +24,13 @@ from benchmarks.system import CONCURRENCY
 
 def main() -> None:
     # figures without ratios and budgets
-    others = {"failure_modes": failure_modes.main, "nudges": nudges.main, "results": results_of_tools.main}
+    others = {
+        "capacity": capacity.main,
+        "failure_modes": failure_modes.main,
+        "fleet": fleet.main,
+        "nudges": nudges.main,
+        "results": results_of_tools.main,
+    }
     if len(sys.argv) > 1 and sys.argv[1] in others:
         others[sys.argv[1]](sys.argv[2:])
         return

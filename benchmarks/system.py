@@ -32,8 +32,8 @@ class BenchmarkSystem:
     database: Database
     stack: ExitStack
 
-    def worker(self, app: str, queue: str, *options: str) -> None:
-        """Start a prefork worker; it ends with the system."""
+    def worker(self, app: str, queue: str, *options: str) -> subprocess.Popen[bytes]:
+        """Start a prefork worker and return it; it ends with the system."""
         command = [
             *(sys.executable, "-m", "celery", "-A", app, "worker", "-Q", queue, "-n", f"{queue}@bench"),
             *("--pool=prefork", f"--concurrency={CONCURRENCY}", "--without-gossip", "--without-mingle"),
@@ -49,6 +49,7 @@ class BenchmarkSystem:
             process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
         self.stack.callback(_end, process)
         wait(lambda: " ready." in log.read_text(), 60)
+        return process
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""`python -m benchmarks capacity`: measures what a worker process and a Redis can do."""

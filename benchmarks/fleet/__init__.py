@@ -1,0 +1,1 @@
+"""`python -m benchmarks fleet`: how long events wait, by the number of agents and of worker processes."""
