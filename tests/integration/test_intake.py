@@ -17,7 +17,7 @@ from tellback.state.keys import Layout, Shard, stream_of
 from tests.support.intake_entries import idle_streams, read_new
 from tests.support.lost_replies import lossy_link
 from tests.support.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import blocked, wait_until
 
 FAMILY = Family.EVENTS
 
@@ -98,7 +98,7 @@ def test_a_read_waits_for_the_next_entry_of_any_stream(database: Database, layou
     after = intake.last_read(leases)
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(intake.read_next, after, 10, 3_000)
-        wait_until(lambda: b"cmd=xread " in database.command("CLIENT", "LIST"), "the read waits")
+        wait_until(lambda: blocked(database) == 1, "the read waits")
         append(database, shard, b"a", family=leases[2].family)
         read = reading.result(timeout=30)
     assert {lease: [entry.raw for entry in raws] for lease, raws in read.entries.items()} == {leases[2]: [b"a"]}
@@ -128,7 +128,7 @@ def test_new_entries_are_distinguished_from_read_ones(database: Database, layout
 def test_a_stream_is_leased_and_read_in_one_call_unless_entries_are_pending(
     database: Database, layout: Layout, intake: Intake
 ) -> None:
-    """What a dead consumer left is applied first."""
+    """Entries that a dead consumer left are applied first."""
     shard = layout.shard(0)
     append(database, shard, b"a", b"b")
     taken = intake.take_and_read(shard, FAMILY, 5, 1)

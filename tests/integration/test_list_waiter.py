@@ -15,7 +15,7 @@ from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.list_waiter import ListWaiter
 from tests.support.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import blocked, wait_until
 from tests.support.workers import StartWorkers
 
 
@@ -29,11 +29,6 @@ def quick(redis_server: RedisServer) -> Iterator[Database]:
 @pytest.fixture
 def mailbox(layout: Layout) -> str:
     return layout.of("s").key("mailbox", "s", "p", "e")
-
-
-def blocked(database: Database) -> int:
-    clients: bytes = database.command("INFO", "clients")
-    return int(clients.partition(b"blocked_clients:")[2].split()[0])
 
 
 def test_all_who_wait_hear_and_the_list_stays_as_it_is(database: Database, quick: Database, mailbox: str) -> None:

@@ -25,7 +25,7 @@ from tellback_workers.runtime import Runtime
 from tests.support.clocks import ServerClock, later
 from tests.support.tool_calls import publish
 from tests.support.turns import opened
-from tests.support.waiting import wait_until
+from tests.support.waiting import blocked, wait_until
 
 FAMILY = Family.EVENTS
 
@@ -59,8 +59,8 @@ def test_each_notification_names_its_stream_once_and_to_one_dispatcher(database:
 def test_dispatchers_that_wait_at_once_share_what_comes(database: Database) -> None:
     listening(database)
     with ThreadPoolExecutor(4) as pool:
-        found = [pool.submit(Notifications(database).wait, 3_000) for _ in range(4)]
-        wait_until(lambda: database.command("CLIENT", "LIST").count(b"cmd=xreadgroup") == 4, "all of them wait")
+        found = [pool.submit(Notifications(database).wait, 15_000) for _ in range(4)]
+        wait_until(lambda: blocked(database) == 4, "all of them wait")
         notify(database, *"abcd")
         assert sorted(name.team for each in found for name in each.result(timeout=30)) == list("abcd")
 
@@ -185,7 +185,7 @@ def test_wakeups_of_several_teams_are_published_by_the_one_dispatcher(
     """Also of a team that nobody knew when it started; what names no shard or no team that exists wakes nobody."""
     dispatcher = Dispatcher(app, Runtime(settings), [])
     dispatcher.start()
-    wait_until(lambda: b"cmd=xreadgroup" in database.command("CLIENT", "LIST"), "it waits")
+    wait_until(lambda: blocked(database) == 1, "it waits")
     publish(tb, 1)
     wait_until(lambda: named(database) == {("default", tb.context.layout.of("s").index)}, "a wake-up is published")
     notify(database, "tb:{default.99}:in:events", "tb:{nobody.0}:in:events")
@@ -201,7 +201,7 @@ def test_a_dispatcher_of_some_teams_leaves_the_others_to_others(
 ) -> None:
     some = Dispatcher(app, Runtime(msgspec.structs.replace(settings, teams="zoo")), [])
     some.start()
-    wait_until(lambda: b"cmd=xread " in database.command("CLIENT", "LIST"), "it waits")
+    wait_until(lambda: blocked(database) == 1, "it waits")
     others = listening(database)
     publish(tb, 1)
     with connect(settings=msgspec.structs.replace(settings, team="zoo")) as other:

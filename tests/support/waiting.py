@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from tellback.state.database import Database
+
 T = TypeVar("T")
 
 
@@ -21,3 +23,12 @@ def wait_until(predicate: Callable[[], T], description: str, timeout: float = 10
             raise AssertionError(f"not within {timeout} s: {description}; last value {value!r}")
         time.sleep(pause)
         pause = min(pause * 1.5, 0.1)
+
+
+def blocked(database: Database) -> int:
+    """Count the clients that wait at the server now.
+
+    A client's last command does not tell: it is the same while its connection is idle.
+    """
+    clients: bytes = database.command("INFO", "clients")
+    return int(clients.partition(b"blocked_clients:")[2].split()[0])
