@@ -1,19 +1,18 @@
-"""Drainers of signals die at random moments: every signal counts once, and no context is begun twice."""
+"""Consumers of signals die at random moments: every signal counts once, and no query cluster begins twice."""
 
 from __future__ import annotations
 
 import random
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
-from typing import Self
 
 import pytest
 
 from tellback import Settings, SignalItem, Tellback
 from tellback.state.intake import Intake
+from tests.support.publishing import Publishing
 from tests.support.waiting import wait_until
 from tests.support.workers import environment
 
@@ -39,34 +38,24 @@ while True:
 """
 
 
-class SignalsPublishing:
+class SignalsPublishing(Publishing):
     """Signals on a thread: 26 axes of queries, three degrees apart within an axis, one signal in ten sent twice."""
 
+    every = 0.02
+
     def __init__(self, tb: Tellback) -> None:
-        self._tb = tb
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        super().__init__(tb)
         self.published = dict.fromkeys(BANKS, 0)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._tb.flush()
-
-    def _run(self) -> None:
-        while not self._stop.wait(0.02):
-            for bank in BANKS:
-                number = self.published[bank]
-                query = f"{chr(ord('a') + number % 26)}@{number % 4 * 3}"
-                signal = SignalItem(fact_id="f", signal_type="used", query=query, signal_id=f"{bank}-{number}")
-                self._tb.bank(bank).signal([signal])
-                if number % 10 == 0:
-                    self._tb.bank(bank).signal([signal])
-                self.published[bank] += 1
+    def publish(self) -> None:
+        for bank in BANKS:
+            number = self.published[bank]
+            query = f"{chr(ord('a') + number % 26)}@{number % 4 * 3}"
+            signal = SignalItem(fact_id="f", signal_type="used", query=query, signal_id=f"{bank}-{number}")
+            self.tb.bank(bank).signal([signal])
+            if number % 10 == 0:
+                self.tb.bank(bank).signal([signal])
+            self.published[bank] += 1
 
 
 @pytest.mark.timeout(180)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
-from typing import Self
 
 import pytest
 
@@ -14,6 +12,7 @@ from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.tool_health import ToolHealth
 from tests.support.measures import REMINDER, counted, script, times
+from tests.support.publishing import Publishing
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
 
@@ -23,31 +22,19 @@ KILLS = 6
 SEEDED = random.Random(4)
 
 
-class CallsPublishing:
+class CallsPublishing(Publishing):
     """Scripts of calls on a thread, each an evaluation of its own; one event in four is sent twice."""
 
     def __init__(self, tb: Tellback) -> None:
-        self._tb = tb
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        super().__init__(tb)
         self.prompts: list[Prompt] = []
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._tb.flush()
-
-    def _run(self) -> None:
-        while not self._stop.wait(0.01):
-            prompt = self._tb.prompt(f"s{len(self.prompts)}", "p", feedback_providers=[REMINDER])
-            for event in script(prompt):
-                for _ in range(1 + (SEEDED.random() < 0.25)):
-                    self._tb.context.publisher.publish(event)
-            self.prompts.append(prompt)
+    def publish(self) -> None:
+        prompt = self.tb.prompt(f"s{len(self.prompts)}", "p", feedback_providers=[REMINDER])
+        for event in script(prompt):
+            for _ in range(1 + (SEEDED.random() < 0.25)):
+                self.tb.context.publisher.publish(event)
+        self.prompts.append(prompt)
 
 
 @pytest.mark.timeout(180)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Self
 
 import psutil
 import pytest
@@ -19,6 +17,7 @@ from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
 from tellback.state.intake import Intake
+from tests.support.publishing import Publishing
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 from tests.support.workers import Workers
@@ -29,30 +28,19 @@ SESSIONS = 6
 IDS = [EvaluationId(f"s{number}", "p", "e") for number in range(SESSIONS)]
 
 
-class Stream:
+class Stream(Publishing):
     """Publishes events at a steady pace on a thread, one in twenty of them twice, and knows what it published."""
 
     def __init__(self, tb: Tellback) -> None:
-        self._tb = tb
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        super().__init__(tb)
         self.published = dict.fromkeys(IDS, 0)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._tb.flush()
 
     @property
     def total(self) -> int:
         return sum(self.published.values())
 
     def applied(self) -> dict[EvaluationId, int]:
-        context = self._tb.context
+        context = self.tb.context
         return {id_: Evaluations(context.database, context.layout.of(id_.session)).counts(id_).calls for id_ in IDS}
 
     def wait_for_progress(self) -> None:
@@ -60,17 +48,16 @@ class Stream:
         before = sum(self.applied().values())
         wait_until(lambda: sum(self.applied().values()) > before, "events are applied", timeout=40)
 
-    def _run(self) -> None:
-        publisher = self._tb.context.publisher
-        while not self._stop.wait(0.01):
-            for id_ in IDS:
-                event = ToolInvoked(
-                    event_id=new_event_id(), session=id_.session, prompt=id_.prompt, evaluation=id_.evaluation, tool="t"
-                )
+    def publish(self) -> None:
+        publisher = self.tb.context.publisher
+        for id_ in IDS:
+            event = ToolInvoked(
+                event_id=new_event_id(), session=id_.session, prompt=id_.prompt, evaluation=id_.evaluation, tool="t"
+            )
+            publisher.publish(event)
+            self.published[id_] += 1
+            if self.published[id_] % 20 == 0:
                 publisher.publish(event)
-                self.published[id_] += 1
-                if self.published[id_] % 20 == 0:
-                    publisher.publish(event)
 
 
 def assert_each_counted_once(stream: Stream, tb: Tellback) -> None:

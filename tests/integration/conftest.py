@@ -42,12 +42,18 @@ def bench(settings: Settings, layout: Layout, encoder: Angles) -> Iterator[Bench
 
 
 @pytest.fixture
-def consume(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], None]:
+def worker_settings(settings: Settings) -> Settings:
+    """The settings of `consume`; a module that needs others has a fixture of this name."""
+    return settings
+
+
+@pytest.fixture
+def consume(worker_settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], None]:
     """Publish the tool calls that are buffered and apply them, here."""
     from tellback_workers.loops import consumer_of
     from tellback_workers.runtime import Runtime
 
-    runtime = Runtime(settings)
+    runtime = Runtime(worker_settings)
 
     def run() -> None:
         tb.flush()
@@ -68,7 +74,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> ServerClock:
 
 @pytest.fixture
 def health(database: Database, layout: Layout) -> ToolHealth:
-    """What the team knows of its tools."""
+    """The team's knowledge of its tools."""
     return ToolHealth(database, layout)
 
 
@@ -80,7 +86,7 @@ def now(database: Database) -> int:
 
 @pytest.fixture
 def runtime(tb: Tellback, settings: Settings) -> Iterator[Runtime]:
-    """What a worker's tasks share, in this process."""
+    """The objects that a worker's tasks share, in this process."""
     from tellback_workers.runtime import Runtime
 
     del tb

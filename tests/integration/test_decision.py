@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -119,3 +120,21 @@ def test_a_server_that_forgets_scripts_again_and_again_runs_them(database: Datab
     with closing(Forgetting(database.url)) as forgetting:
         entry = add_letter(forgetting, layout)
         assert decide(forgetting, shard, replay(shard, entry))["entry"]
+
+
+def test_a_server_that_forgot_a_script_gets_its_source_once_for_many_calls(database: Database, layout: Layout) -> None:
+    database.command("SCRIPT", "FLUSH")
+    calls = [
+        scripts.ensure_groups(intake=shard.key("in", "events"), groups=["a"]) for shard in layout.all for _ in range(2)
+    ]
+    evals = _calls_of(database, "eval")
+    database.run_all(calls)
+    assert _calls_of(database, "eval") - evals == 1
+    assert all(database.pipeline([("EXISTS", call.keys[0]) for call in calls]))
+    database.pipeline([("DEL", call.keys[0]) for call in calls])
+
+
+def _calls_of(database: Database, command: str) -> int:
+    statistics: bytes = database.command("INFO", "commandstats")
+    found = re.search(rf"cmdstat_{command}:calls=(\d+)", statistics.decode())
+    return int(found[1]) if found else 0

@@ -1,4 +1,4 @@
-"""What guidance counts, and `tellback stats`: exact, merged over shards and days, bounded, and readable."""
+"""Counters of guidance, and `tellback stats`: exact, merged over shards and days, bounded, and readable."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ from typer.testing import CliRunner, Result
 from tellback import FeedbackProviderConfig, FeedbackTrigger, Tellback
 from tellback.cli.app import app
 from tellback.guidance.summary import count_history
-from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.guidance_stats import bucket, read_stats
 from tellback.state.keys import FAMILIES, Layout
-from tellback_workers.loops import consumer_of
-from tellback_workers.runtime import Runtime
 from tests.support import providers
 from tests.support.hooks import context_of, run_hook, tool_event
 from tests.support.measures import CALLS, call, counted, play, script, times
@@ -31,17 +28,9 @@ DAY_MS = 86_400_000
 
 
 @pytest.fixture
-def consume(settings: Settings, layout: Layout, tb: Tellback) -> Callable[[], None]:
-    """Publish what is buffered and apply it, here, with the misbehaving providers at hand."""
-    runtime = Runtime(Settings(redis_url=settings.redis_url, providers=providers.SETTING, provider_timeout=0.05))
-
-    def run() -> None:
-        tb.flush()
-        for shard in layout.all:
-            while consumer_of(runtime, "default", Family.EVENTS).consume(shard, Family.EVENTS):
-                continue  # a consumer ends with half its lease
-
-    return run
+def worker_settings(settings: Settings) -> Settings:
+    """Workers that have the misbehaving providers."""
+    return Settings(redis_url=settings.redis_url, providers=providers.SETTING, provider_timeout=0.05)
 
 
 def run(settings: Settings, *arguments: str, columns: int = 200) -> Result:

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from tests.support.redis_server import free_port
+from tests.support.model_server import ModelHandler, model_server
 
 USAGE: Final = {"input_tokens": 1, "output_tokens": 1}
 
 
 class MessagesApi:
-    """What the model was sent, and where it listens."""
+    """A model's API: the requests that it was sent, and the address where it listens."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self) -> None:
+        self.url = ""
         self.requests: list[dict[str, Any]] = []
 
     def times_read(self, text: str) -> list[int]:
-        """How often the text stands in the conversation at each of the model's turns, the shortest first."""
+        """Count the text in the conversation at each of the model's turns, the shortest first."""
         turns = sorted(json.dumps(request["messages"]) for request in self.requests if request.get("tools"))
         return [turn.count(text) for turn in sorted(turns, key=len)]
 
@@ -30,46 +28,22 @@ class MessagesApi:
 @contextmanager
 def messages_api(tool: str, arguments: dict[str, Any], calls: int) -> Generator[MessagesApi]:
     """A model that calls `tool` so often, each time after it has seen the last result."""
-    port = free_port()
-    api = MessagesApi(f"http://127.0.0.1:{port}")
+    api = MessagesApi()
 
-    class MessagesHandler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"{}")
+    class MessagesHandler(ModelHandler):
+        def answer(self, raw: bytes) -> None:
+            body = json.loads(raw or b"{}")
             if not self.path.startswith("/v1/messages") or "messages" not in body or "count" in self.path:
-                return self._send(b"{}", "application/json")
+                return self.reply(b"{}", "application/json")
             api.requests.append(body)
             message = _answer(body, tool, arguments, calls)
             if body.get("stream"):
-                return self._send(_streamed(message), "text/event-stream")
-            return self._send(json.dumps(message).encode(), "application/json")
+                return self.reply(_streamed(message), "text/event-stream")
+            return self.reply(json.dumps(message).encode(), "application/json")
 
-        def do_GET(self) -> None:
-            self._send(b"{}", "application/json")
-
-        def do_HEAD(self) -> None:
-            self._send(b"", "application/json")
-
-        def _send(self, data: bytes, kind: str) -> None:
-            self.send_response(200)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as its base calls it
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", port), MessagesHandler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield api
-        finally:
-            server.shutdown()
-            thread.join()
+    with model_server(MessagesHandler) as url:
+        api.url = url
+        yield api
 
 
 def _answer(body: dict[str, Any], tool: str, arguments: dict[str, Any], calls: int) -> dict[str, Any]:

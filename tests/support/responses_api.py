@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
+
+from tests.support.model_server import ModelHandler, model_server
 
 Call = tuple[str, dict[str, Any], str]
 """Name, arguments and namespace ("" for none) of a tool call."""
@@ -23,7 +23,7 @@ _USAGE: Final = {
 
 
 class ResponsesApi:
-    """What the model was sent, and where it listens."""
+    """A model's API: the requests that it was sent, and the address where it listens."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -49,13 +49,12 @@ def responses_api(main: Sequence[Call], sub: Sequence[Call] = ()) -> Generator[R
     """Serve a model that makes the calls of `main`, and those of `sub` for a subagent."""
     api = ResponsesApi()
 
-    class ResponsesHandler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    class ResponsesHandler(ModelHandler):
+        listing = b'{"models": []}'
 
-        def do_POST(self) -> None:
-            raw = self.rfile.read(int(self.headers.get("content-length", 0)))
+        def answer(self, raw: bytes) -> None:
             if not self.path.endswith("/responses"):
-                return self._send(b"{}", "application/json")
+                return self.reply(b"{}", "application/json")
             item = api.answer(json.loads(raw)["input"], main, sub)
             events: list[tuple[str, dict[str, Any]]] = [
                 ("response.created", {"response": {"id": "resp_1"}}),
@@ -63,27 +62,8 @@ def responses_api(main: Sequence[Call], sub: Sequence[Call] = ()) -> Generator[R
                 ("response.completed", {"response": {"id": "resp_1", "usage": _USAGE}}),
             ]
             lines = [f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n" for name, data in events]
-            return self._send("".join(lines).encode(), "text/event-stream")
+            return self.reply("".join(lines).encode(), "text/event-stream")
 
-        def do_GET(self) -> None:
-            self._send(b'{"models": []}', "application/json")
-
-        def _send(self, data: bytes, kind: str) -> None:
-            self.send_response(200)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as its base calls it
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), ResponsesHandler) as server:
-        api.url = f"http://127.0.0.1:{server.server_port}/v1"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield api
-        finally:
-            server.shutdown()
-            thread.join()
+    with model_server(ResponsesHandler) as url:
+        api.url = f"{url}/v1"
+        yield api
