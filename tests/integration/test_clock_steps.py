@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,8 @@ from tellback.state.keys import FLEET, Layout, lifetime_ms, stream_of
 from tellback.state.presence import Presence, Worker
 from tellback.state.records import Records
 from tellback.state.steady import GAP_MS, observe, skews
+from tellback.state.turn_view import TurnView
+from tellback.state.turns import Turns
 from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import SILENT_PERIODS, TeamScheduler
@@ -113,6 +115,31 @@ def test_a_turn_opened_before_the_step_is_observed_gets_its_fallback_on_time(
     for _ in range(14):
         clock.passes(2)
         assert swept(tb) == 0, "not before its deadline"
+    clock.passes(5)
+    assert swept(tb) == 1
+
+
+@steps
+def test_a_step_between_a_sweep_and_its_fallbacks_postpones_no_turn(
+    tb: Tellback, clock: ServerClock, hours: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed 549 of the simulated clock: corrected by less than a step forward, the turn waited for the rest of it."""
+    assert swept(tb) == 0
+    clock.passes(1)
+    step(clock, 2)
+    opened(tb, answer_within=30)
+    load = Turns.load
+
+    def load_after_a_step(turns: Turns, ids: Sequence[str]) -> list[TurnView | None]:
+        monkeypatch.setattr(Turns, "load", load)
+        step(clock, hours)
+        return load(turns, ids)
+
+    monkeypatch.setattr(Turns, "load", load_after_a_step)
+    clock.passes(1)
+    for _ in range(14):
+        assert swept(tb) == 0, "not before its deadline"
+        clock.passes(2)
     clock.passes(5)
     assert swept(tb) == 1
 

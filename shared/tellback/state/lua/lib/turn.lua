@@ -49,16 +49,23 @@ end
 
 -- Schedules the deadline. If the clock is far beyond its last observation, either nobody sweeps or the clock has
 -- stepped. In case it has, the next sweep gets the turn at once: only soon after the step does `set_at` show how far it
--- is ahead. A sweep that came after the time to answer would restart that time.
+-- is ahead. A sweep that came after the time to answer would restart that time, and one that came before a second step
+-- was observed has moved the turn by a part of the first.
+local function schedule_sweep(keys, id, deadline)
+  local clock, last = steady(now_ms())
+  redis.call('ZADD', keys.due, unobserved(clock, last) and last or deadline, id)
+end
+
+-- Sets the deadline, from now on.
 local function set_due(keys, id, deadline, now)
-  local clock, last, stands = steady(now)
+  local clock, _, stands = steady(now)
   redis.call('HSET', keys.turn, 'set_at', clock)
   if stands then
     redis.call('HSET', keys.turn, 'stood_at', now)
   else
     redis.call('HDEL', keys.turn, 'stood_at')
   end
-  redis.call('ZADD', keys.due, unobserved(clock, last) and last or deadline, id)
+  schedule_sweep(keys, id, deadline)
   redis.call('PEXPIRE', keys.due, DUE_LIFETIME)
 end
 

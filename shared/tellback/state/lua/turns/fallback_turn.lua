@@ -19,7 +19,7 @@ if not turn or (turn.state ~= 'open' and turn.state ~= 'finishing') then
 end
 local now, overdue = now_ms(), observed() - tonumber(turn.deadline)
 if overdue < 0 then
-  redis.call('ZADD', keys.due, turn.deadline, turn.id)
+  schedule_sweep(keys, turn.id, turn.deadline)
   return 'waits'
 end
 local full = check_eviction(keys, arg_evicted)
