@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import inspect
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, cast
 
-import hiredis
 import pytest
 import redis
 from redis import connection as redis_connection
@@ -19,6 +21,7 @@ from redis import exceptions
 from redis.sentinel import SentinelManagedSSLConnection
 
 from tellback.errors import Unavailable
+from tellback.state import redis_py as module
 from tellback.state.database import Database
 from tellback.state.redis_py import CHUNK_BYTES, RedisConnections, open_socket, pack_commands
 from tests.support.redis_server import RedisServer
@@ -36,11 +39,39 @@ def connections(redis_server: RedisServer, request: pytest.FixtureRequest) -> It
         connections.run(("DEL", KEY))
 
 
-@pytest.mark.parametrize("argument", [b"bytes \x00\r\n", "text ✓", 7, -1.5])
-def test_hiredis_packs_each_type_of_argument_as_the_protocol_says(argument: Any) -> None:
-    packed: bytes = getattr(hiredis, "pack_command")(("ECHO", argument))  # noqa: B009 - its stub is too narrow
+@pytest.mark.parametrize("argument", [b"bytes \x00\r\n", "text ✓", 7, -1.5, 1e300, 1 << 70])
+def test_each_type_of_argument_is_packed_as_the_protocol_says(argument: Any) -> None:
     data = argument if isinstance(argument, bytes) else str(argument).encode()
-    assert packed == b"*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n" % (len(data), data)
+    assert list(pack_commands([("ECHO", argument)])) == [b"*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n" % (len(data), data)]
+
+
+# Nothing of Python runs between the signal and the packing, so that the signal is pending when hiredis begins.
+INTERRUPTED = """
+import ctypes, hiredis, operator, signal
+send = getattr(ctypes.CDLL(None), "raise")
+list(map(operator.call, [send, hiredis.pack_command], [signal.SIGINT.value, ("GET", {argument!r})]))
+"""
+
+
+@pytest.mark.parametrize(("argument", "end"), [(1, -signal.SIGSEGV), (0.5, -signal.SIGSEGV), ("1", -signal.SIGINT)])
+def test_a_number_that_hiredis_converts_itself_crashes_at_an_interrupt(argument: object, end: int) -> None:
+    """The fault that our packing avoids. Once this fails, hiredis is mended, and numbers can go to it as they are."""
+    code = INTERRUPTED.format(argument=argument)
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == end
+
+
+def test_hiredis_gets_no_numbers(connections: RedisConnections, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt of `tellback submit --follow` ended it by SIGSEGV in 7 of 500 runs."""
+    seen: list[object] = []
+    pack: Any = getattr(module, "_pack_text")  # noqa: B009 - private
+    monkeypatch.setattr(module, "_pack_text", lambda command: seen.extend(command) or pack(command))
+    connections.run(("SET", KEY, 7))
+    connections.run_all([("INCRBY", KEY, 1), ("INCRBYFLOAT", KEY, 0.5)])
+    with connections.sent([("INCRBYFLOAT", KEY, 1)]) as replies:
+        assert replies() == [b"9.5"]
+    assert connections.run_blocking(0.01, ("BLPOP", 7)) is None
+    assert {type(each) for each in seen} <= {str, bytes}
+    assert len(seen) == 15
 
 
 def test_one_write_carries_many_packed_commands(connections: RedisConnections) -> None:

@@ -8,7 +8,6 @@ Each use and its reason:
 - `redis_connect_func` and `Connection.on_connect`: a call's deadline must also bound the handshake of a new connection.
 - `Connection._sock`: only shutting the socket ends another thread's read at the deadline; and a blocking read may take
   longer than the socket's timeout, for which `read_response` has an argument from version 8.0 on only.
-- `Redis.response_callbacks`: emptied, so that replies keep one shape across versions of redis-py.
 - `connection_pool.disconnect(inuse_connections=False)`: after a failover the idle connections lead to the old primary.
 - `redis.connection.parse_url`: the options of a URL, for Sentinel's clients too, which take no URL.
 
@@ -47,7 +46,7 @@ MIN_TIMEOUT: Final = 0.001  # of a blocking command, in seconds: 0 would block f
 
 _hiredis = cast("Any", hiredis)  # its stub allows only commands of one word
 
-_pack: Callable[[tuple[Arg, ...]], bytes] = _hiredis.pack_command
+_pack_text: Callable[[tuple[str | bytes, ...]], bytes] = _hiredis.pack_command
 
 
 class RedisConnections:
@@ -84,13 +83,10 @@ class RedisConnections:
             self._redis: Any = connect(url, **options)
         else:
             self._redis = _primary_of(servers, options)
-        self._redis.response_callbacks.clear()
         self._reply_timeout = call_deadline or SOCKET_TIMEOUT
 
     def run(self, command: Command) -> Any:
         """Run one command and return its reply."""
-        if self._call_deadline is None:
-            return self._redis.execute_command(*command)
         reply = self.run_all([command])[0]
         if isinstance(reply, Exception):
             raise reply
@@ -145,10 +141,10 @@ class RedisConnections:
         with self.connection(seconds) as connection:
             try:
                 if asking:
-                    connection.send_command("ASKING")
+                    connection.send_packed_command([_pack(("ASKING",))])
                     connection.read_response()
                 left = max(MIN_TIMEOUT, end - clock.monotonic())
-                connection.send_command(*command, f"{left:.3f}")
+                connection.send_packed_command([_pack((*command, f"{left:.3f}"))])
                 line = open_socket(connection)
                 assert line is not None, "sending connects, or raises"
                 line.settimeout(left + self._reply_timeout)
@@ -240,12 +236,21 @@ def open_socket(connection: Any) -> socket.socket | None:
     return found
 
 
+def _pack(command: Command) -> bytes:
+    """Pack a command.
+
+    Numbers become text first. While hiredis 3.5 converts one itself, a signal whose handler raises (Ctrl-C, a task's soft
+    time limit) crashes the process: hiredis uses the NULL that `PyObject_Repr` then returns.
+    """
+    return _pack_text(tuple([str(arg) if arg.__class__ in (int, float) else arg for arg in command]))
+
+
 def pack_commands(commands: Sequence[Command]) -> Generator[bytes]:
     """Pack commands into pieces of about `CHUNK_BYTES`."""
     waiting: list[bytes] = []
     size = 0
     for command in commands:
-        packed = _pack(tuple(command))
+        packed = _pack(command)
         if waiting and size + len(packed) > CHUNK_BYTES:
             yield b"".join(waiting)
             waiting, size = [], 0
