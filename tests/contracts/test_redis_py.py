@@ -64,7 +64,13 @@ def test_hiredis_gets_no_numbers(connections: RedisConnections, monkeypatch: pyt
     """An interrupt of `tellback submit --follow` ended it by SIGSEGV in 7 of 500 runs."""
     seen: list[object] = []
     pack: Any = getattr(module, "_pack_text")  # noqa: B009 - private
-    monkeypatch.setattr(module, "_pack_text", lambda command: seen.extend(command) or pack(command))
+
+    def recorded(command: tuple[object, ...]) -> bytes:
+        seen.extend(command)
+        packed: bytes = pack(command)
+        return packed
+
+    monkeypatch.setattr(module, "_pack_text", recorded)
     connections.run(("SET", KEY, 7))
     connections.run_all([("INCRBY", KEY, 1), ("INCRBYFLOAT", KEY, 0.5)])
     with connections.sent([("INCRBYFLOAT", KEY, 1)]) as replies:

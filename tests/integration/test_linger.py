@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from itertools import count
 
+import msgspec
 import pytest
 from celery import Celery
 
@@ -26,11 +26,12 @@ from tellback.state.keys import Layout, Shard, stream_of
 from tellback_workers import linger as module
 from tellback_workers.app import config
 from tellback_workers.consumer import Consumer
-from tellback_workers.linger import MAX_BUSY_CHECKS, Lingerer, QueuePressure
-from tellback_workers.wakeups import next_messages
+from tellback_workers.linger import Lingerer, QueuePressure
+from tellback_workers.wakeups import NotPublished, has_messages
 from tests.support.acknowledge import acknowledge
 from tests.support.clocks import later
 from tests.support.intake_entries import idle_streams, read_new
+from tests.support.redis_server import free_port
 from tests.support.tool_calls import calls
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
@@ -151,34 +152,46 @@ def test_it_ends_when_it_is_quiet(bench: LingerBench) -> None:
     assert bench.lingered_on() == 0
 
 
-def test_a_message_that_is_on_its_way_ends_nothing_and_one_that_stays_does(bench: LingerBench) -> None:
-    """Of those that follow each other some other process takes one after the other."""
-    left = [{b"1"}, {b"2"}, {b"3", b"x"}, set[bytes](), {b"x"}, {b"4"}, {b"5"}, {b"6", b"5"}]
-    queue = QueuePressure(lambda: frozenset(left.pop(0)))
+def test_messages_that_wait_while_no_other_process_is_free_end_it(bench: LingerBench) -> None:
+    """One that a process fetches which has just become free does not, nor any while another process is free."""
+    checks = [(True, True), (True, False), (False, True), (True, True), (False, True), (True, True), (True, True)]
+    seen = iter(checks)
+    busy, waiting = False, False
+
+    def next_check() -> bool:
+        nonlocal busy, waiting
+        busy, waiting = next(seen)
+        return busy
+
+    queue = QueuePressure(next_check, lambda: waiting)
     lingerer = Lingerer(bench.intake, bench.consumer, queue.needs_worker, lease_seconds=5, idle_seconds=60, batch=500)
     lingerer.linger(bench.layout.all, FAMILY)
-    assert left == []
+    assert list(seen) == []
 
 
-def test_where_others_never_come_to_the_end_of_the_queue_one_more_is_needed() -> None:
-    numbers = count()
-    queue = QueuePressure(lambda: frozenset([b"%d" % next(numbers)]))
-    assert [queue.needs_worker() for _ in range(MAX_BUSY_CHECKS)] == [*[False] * (MAX_BUSY_CHECKS - 1), True]
+def test_the_broker_is_asked_only_while_no_other_process_is_free() -> None:
+    assert not QueuePressure(lambda: False, lambda: pytest.fail("asked")).needs_worker()
 
 
-def test_what_is_next_in_each_queue_is_read_and_stays(tb: Tellback, settings: Settings) -> None:
+def test_messages_of_the_worker_s_queues_are_seen_and_stay(tb: Tellback, settings: Settings) -> None:
     app = Celery(set_as_current=False)
     app.conf.update(config(settings))
     app.amqp.queues.select(["events", "turns"])
-    assert next_messages(app) == frozenset()
-    for number in range(2):
-        app.send_task("t", (number,), queue="events", ignore_result=True)
+    assert not has_messages(app)
     app.send_task("t", queue="commands", ignore_result=True)
-    (first,) = next_messages(app)
-    assert next_messages(app) == {first}
-    assert tb.context.database.command("RPOP", f"{KEY_PREFIX}events") == first
-    (second,) = next_messages(app)
-    assert second != first
+    assert not has_messages(app), "this worker does not read it"
+    app.send_task("t", queue="turns", ignore_result=True)
+    assert has_messages(app)
+    assert has_messages(app)
+    assert tb.context.database.command("LLEN", f"{KEY_PREFIX}turns") == 1
+    app.close()
+
+
+def test_a_broker_that_is_away_is_not_taken_for_empty_queues(settings: Settings) -> None:
+    app = Celery(set_as_current=False)
+    app.conf.update(config(msgspec.structs.replace(settings, broker_url=f"redis://127.0.0.1:{free_port()}/0")))
+    with pytest.raises(NotPublished):
+        has_messages(app)
     app.close()
 
 
@@ -327,6 +340,19 @@ def test_other_work_of_the_worker_ends_the_linger(
     assert tb.submit(["true"], session="s").wait(timeout=20).succeeded
     long.cancel()
     long.wait(timeout=20)
+
+
+def test_work_that_another_process_is_free_for_does_not_end_it(
+    tb: Tellback, start_workers: StartWorkers, settings_env: dict[str, str]
+) -> None:
+    start_workers(queues="events,commands", env=settings_env)
+    publish(tb, 1)
+    wait_until(lambda: worker_lingers(tb), "the worker lingers")
+    lease = tb.context.layout.of("s").key("lease", FAMILY)
+    fence = tb.context.database.command("GET", lease)
+    for _ in range(5):
+        assert tb.submit(["true"], session="s").wait(timeout=20).succeeded
+    assert tb.context.database.command("GET", lease) == fence, "the same process still lingers"
 
 
 def test_a_worker_of_one_process_does_not_linger(

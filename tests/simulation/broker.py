@@ -70,11 +70,11 @@ class Broker:
             self.waiting.append(me)
             self.scheduler.park()
 
-    def next_messages(self) -> frozenset[bytes]:
-        """Return the next message of each queue, as `wakeups.next_messages` does."""
+    def has_messages(self) -> bool:
+        """Check whether any queue has a message, as `wakeups.has_messages` does."""
         self.scheduler.yield_turn()
         self._check()
-        return frozenset(repr(waiting[0]).encode() for waiting in self.queues.values() if waiting)
+        return any(self.queues.values())
 
     @contextmanager
     def connection_for_write(self) -> Generator[Broker]:

@@ -53,8 +53,8 @@ class Execution:
         return self.ended is None and self.process.alive
 
 
-class SimulatedLingerSlot:
-    """Stands in for a worker's permission to linger: the kernel's lock on a file, which ends with its holder."""
+class SimulatedPoolLocks:
+    """Stands in for the kernel's locks on a file, which end with their holder."""
 
     is_closing = False
 
@@ -63,8 +63,8 @@ class SimulatedLingerSlot:
         self._holder: Process | None = None
 
     @contextmanager
-    def acquire(self) -> Generator[bool]:
-        """Yield True if this process holds the slot until the block ends."""
+    def acquire_linger(self) -> Generator[bool]:
+        """Yield True if this process is the one that lingers, until the block ends."""
         task = self._fleet.world.scheduler.current
         assert task is not None, "only tasks linger"
         free = self._fleet.lingers and (self._holder is None or not self._holder.alive)
@@ -75,6 +75,10 @@ class SimulatedLingerSlot:
         finally:
             if free and self._holder is task.process:
                 self._holder = None
+
+    def all_others_busy(self) -> bool:
+        """Return True: a process leaves whenever messages wait."""
+        return True
 
 
 @dataclass
@@ -223,8 +227,8 @@ class Fleet:
             (jobs, "output_tap", mock.Mock(return_value=nullcontext())),
             (jobs, "end_survivors", mock.Mock(return_value=0)),
             (clusters, "encoder_for", self._encoder_for),
-            (tasks, "linger_slot", SimulatedLingerSlot(self)),
-            (tasks, "next_messages", Broker.next_messages),
+            (tasks, "pool_locks", SimulatedPoolLocks(self)),
+            (tasks, "has_messages", Broker.has_messages),
         ]
         with ExitStack() as stack:
             stack.callback(self._forget)

@@ -31,9 +31,8 @@ from tellback_workers.consumer import Consumer
 
 MAX_SECONDS: Final = 60.0  # below the time limit of a task
 CHECK_SECONDS: Final = 0.025  # between two checks for messages that need this process
-# Checks in a row that find messages waiting. Leaving at the first one made a process on a slow machine leave again and
-# again for messages that another was already fetching; after this many, the others are evidently too few.
-MAX_BUSY_CHECKS: Final = 8
+# Checks in a row: a message of this moment is often one that a process fetches which has just become free.
+PRESSURE_CHECKS: Final = 2
 MAX_STREAMS: Final = 16  # at once, because each read names every stream
 
 _log = structlog.get_logger("tellback.linger")
@@ -174,34 +173,38 @@ class Lingerer:
 class QueuePressure:
     """The test of the worker's queues that tells a lingering process when it is needed.
 
-    A message that another process is about to fetch is no reason to leave, least of all a wake-up for the streams that
-    this process lingers on. A process that left for it would find it gone, with more of them behind it.
+    While another process of the worker is free, it is about to fetch what waits, most of all the wake-ups for the
+    streams that this process lingers on. A process that left for those would find them gone, with more behind them.
     """
 
-    def __init__(self, next_messages: Callable[[], frozenset[bytes]]) -> None:
-        self._next_messages = next_messages
-        self._seen = frozenset[bytes]()
-        self._busy_checks = 0
+    def __init__(self, all_others_busy: Callable[[], bool], has_messages: Callable[[], bool]) -> None:
+        self._all_others_busy = all_others_busy
+        self._has_messages = has_messages
+        self._checks = 0
 
     def needs_worker(self) -> bool:
-        """Return True if a message has stayed next since the last call, or messages waited in many calls in a row."""
-        waiting, before = self._next_messages(), self._seen
-        self._seen, self._busy_checks = waiting, self._busy_checks + 1 if waiting else 0
-        return not waiting.isdisjoint(before) or self._busy_checks >= MAX_BUSY_CHECKS
+        """Return True if messages have waited, with no other process free, in the last `PRESSURE_CHECKS` calls."""
+        needed = self._all_others_busy() and self._has_messages()
+        self._checks = self._checks + 1 if needed else 0
+        return self._checks >= PRESSURE_CHECKS
 
 
-class LingerSlot:
-    """The permission to linger, held by one process of a worker at a time.
+class PoolLocks:
+    """The locks that the processes of a worker's pool share: one for who lingers, and one for each that runs a task.
 
-    It is a lock on a file that pool processes inherit: the kernel releases it when its holder dies. A byte in the file
-    means that the worker shuts down. A worker with one process has no slot, because that process must stay available.
+    They are locks on the bytes of a file that pool processes inherit: the kernel releases them when their holder dies.
+    A byte in the file means that the worker shuts down. A worker with one process has no locks and never lingers,
+    because that process must stay available.
     """
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
+        self._processes = 0
         # Opened at `worker_init`, before the pool forks, so that all processes share one open file.
         signals.worker_init.connect(self._open, weak=False)
         signals.worker_shutting_down.connect(self._close, weak=False)
+        signals.task_prerun.connect(self._begin_task, weak=False)
+        signals.task_postrun.connect(self._end_task, weak=False)
 
     @property
     def is_closing(self) -> bool:
@@ -209,23 +212,54 @@ class LingerSlot:
         return self._file is None or os.fstat(self._file.fileno()).st_size > 0
 
     @contextmanager
-    def acquire(self) -> Generator[bool]:
-        """Try to acquire the slot; yield True if you hold it until the block ends."""
-        # Pools without processes run tasks in the main process, and a POSIX lock does not exclude threads.
-        if self._file is None or self.is_closing or current_process().name == "MainProcess":
-            yield False
-            return
-        try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):  # POSIX allows EAGAIN and EACCES, and systems differ
+    def acquire_linger(self) -> Generator[bool]:
+        """Try to become the process that lingers; yield True if you are, until the block ends."""
+        if self._lockable is None or self.is_closing or not self._try_lock(0):
             yield False
             return
         try:
             yield True
         finally:
-            fcntl.lockf(self._file, fcntl.LOCK_UN)
+            self._unlock(0)
+
+    def all_others_busy(self) -> bool:
+        """Return True if each other process of the pool runs a task."""
+        return not any(map(self._is_free, range(self._processes)))
+
+    def _is_free(self, index: int) -> bool:
+        if index == _pool_index() or not self._try_lock(1 + index):
+            return False
+        self._unlock(1 + index)
+        return True
+
+    @property
+    def _lockable(self) -> IO[bytes] | None:
+        # Pools without processes run tasks in the main process, and a POSIX lock does not exclude threads.
+        return None if current_process().name == "MainProcess" else self._file
+
+    def _try_lock(self, byte: int) -> bool:
+        assert self._file is not None
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+        except (BlockingIOError, PermissionError):  # POSIX allows EAGAIN and EACCES, and systems differ
+            return False
+        return True
+
+    def _unlock(self, byte: int) -> None:
+        assert self._file is not None
+        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
+
+    def _begin_task(self, **_: object) -> None:
+        if self._lockable is not None:
+            # Waits for the microseconds in which another process tests it: skipped, it would seem free during the task.
+            fcntl.lockf(self._lockable, fcntl.LOCK_EX, 1, 1 + _pool_index())
+
+    def _end_task(self, **_: object) -> None:
+        if self._lockable is not None:
+            self._unlock(1 + _pool_index())
 
     def _open(self, sender: Any, **_: object) -> None:
+        self._processes = sender.concurrency
         self._file = TemporaryFile(buffering=0) if sender.concurrency > 1 else None  # noqa: SIM115 - open until the process ends
 
     def _close(self, **_: object) -> None:
@@ -233,4 +267,9 @@ class LingerSlot:
             self._file.write(b"x")
 
 
-linger_slot: Final = LingerSlot()
+def _pool_index() -> int:
+    process: Any = current_process()  # its stub lacks the index, which Celery's log file names show as %i
+    return int(process.index)
+
+
+pool_locks: Final = PoolLocks()

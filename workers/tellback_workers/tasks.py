@@ -15,10 +15,10 @@ from tellback.errors import InvalidInput, Unavailable
 from tellback.names import Family, Task
 from tellback.state.keys import Shard
 from tellback_workers.app import app
-from tellback_workers.linger import Lingerer, QueuePressure, linger_slot
+from tellback_workers.linger import Lingerer, QueuePressure, pool_locks
 from tellback_workers.loops import consumer_of
 from tellback_workers.runtime import Runtime, runtime
-from tellback_workers.wakeups import next_messages, publish_wakeups
+from tellback_workers.wakeups import has_messages, publish_wakeups
 
 SLICE: Final = 0.25  # seconds for each stream of several that are consumed one after the other
 
@@ -70,14 +70,14 @@ def _linger(process: Runtime, team: str, shard: Shard, family: Family) -> list[S
     # Only for events: an agent waits for the feedback that a tool call earns. Other families have nobody who waits.
     if family is not Family.EVENTS or not settings.linger:
         return []
-    with linger_slot.acquire() as free:
+    with pool_locks.acquire_linger() as free:
         if not free:
             return []
-        pressure = QueuePressure(lambda: next_messages(app))
+        pressure = QueuePressure(pool_locks.all_others_busy, lambda: has_messages(app))
         lingerer = Lingerer(
             process.intake(team),
             consumer_of(process, team, family),
-            lambda: linger_slot.is_closing or pressure.needs_worker(),
+            lambda: pool_locks.is_closing or pressure.needs_worker(),
             lease_seconds=settings.consumer_lease,
             idle_seconds=settings.linger,
             batch=settings.consume_batch,

@@ -14,7 +14,6 @@ from celery import Celery, current_app
 from kombu.exceptions import KombuError
 from redis import exceptions
 
-from tellback.broker import KEY_PREFIX
 from tellback.errors import Unavailable
 from tellback.names import Family, Task
 from tellback.state.database import Database
@@ -139,14 +138,16 @@ def purge(app: Celery, queue: str) -> None:
         channel.queue_purge(queue)
 
 
-def next_messages(app: Celery) -> frozenset[bytes]:
-    """Return the next message of each queue that this worker reads, without fetching it."""
-    with app.pool.acquire(block=True) as held:
-        connection: Any = held  # kombu's stubs know only what all transports share
-        pipe = connection.default_channel.client.pipeline(transaction=False)
-        for queue in app.amqp.queues.consume_from:
-            pipe.lindex(f"{KEY_PREFIX}{queue}", -1)  # kombu's client adds the prefix only to commands that it knows
-        return frozenset(message for message in pipe.execute() if message is not None)
+def has_messages(app: Celery) -> bool:
+    """Check whether a message waits in any queue that this worker reads.
+
+    Raises:
+        NotPublished: the broker is unavailable.
+    """
+    with _refusals(), app.pool.acquire(block=True) as held:
+        connection: Any = held  # as in `queue_length`
+        channel = connection.default_channel
+        return any(channel.queue_declare(queue).message_count for queue in app.amqp.queues.consume_from)
 
 
 MAX_WAKEUPS: Final = 32  # at once; a woken worker goes on with the next job, so more would only stand in the queue

@@ -46,7 +46,7 @@ MIN_TIMEOUT: Final = 0.001  # of a blocking command, in seconds: 0 would block f
 
 _hiredis = cast("Any", hiredis)  # its stub allows only commands of one word
 
-_pack_text: Callable[[tuple[str | bytes, ...]], bytes] = _hiredis.pack_command
+_pack_text: Callable[[tuple[Arg, ...]], bytes] = _hiredis.pack_command
 
 
 class RedisConnections:
@@ -239,8 +239,8 @@ def open_socket(connection: Any) -> socket.socket | None:
 def _pack(command: Command) -> bytes:
     """Pack a command.
 
-    Numbers become text first. While hiredis 3.5 converts one itself, a signal whose handler raises (Ctrl-C, a task's soft
-    time limit) crashes the process: hiredis uses the NULL that `PyObject_Repr` then returns.
+    Numbers become text first. While hiredis 3.5 converts one itself, a signal whose handler raises (Ctrl-C, a task's
+    soft time limit) crashes the process: hiredis uses the NULL that `PyObject_Repr` then returns.
     """
     return _pack_text(tuple([str(arg) if arg.__class__ in (int, float) else arg for arg in command]))
 
