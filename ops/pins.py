@@ -10,6 +10,7 @@ others.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from sbom import EXTRAS, closure
 
 PYTHON: Final = "3.13"  # of ops/Dockerfile
 PLATFORMS: Final = ("x86_64", "aarch64")
+TORCH: Final = re.compile(r"torch|triton|(nvidia|cuda)-.*")  # it, and what its builds for CUDA bring
 
 
 def main(folder: Path) -> None:
@@ -46,7 +48,7 @@ def pins() -> dict[str, dict[str, str]]:
     at = {"python_version": PYTHON, "python_full_version": f"{PYTHON}.0"}
     image = closure("tellback", EXTRAS, at)
     return {
-        "image.txt": {name: pinned for name, pinned in image.items() if name != "torch"},
+        "image.txt": {name: pinned for name, pinned in image.items() if not TORCH.fullmatch(name)},
         "host.txt": closure("tellback", (), at),
         "build.txt": {"hatchling": version("hatchling"), **closure("hatchling", (), at)},
     }
