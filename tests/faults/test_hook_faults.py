@@ -336,14 +336,14 @@ def slow_proxy(port: int, delay: Callable[[], float]) -> Generator[str]:
 def test_feedback_that_a_slow_redis_gave_too_late_comes_with_the_next_call(
     own_redis: RedisServer, tmp_path: Path
 ) -> None:
-    """The first reply (the team) comes at once, the second, which holds the feedback, after the process has gone."""
+    """The first replies (the team, the session) come at once; the third has the feedback and finds no process."""
     settings = of(own_redis, tmp_path)
     with connect(settings=settings) as tb:
         mailbox = tb.context.layout.of("s1").key("mailbox", "s1", "agent", "s1")
     database = Database(own_redis.url)
     database.command("RPUSH", mailbox, b'{"provider_name":"X","summary":"kept"}')
-    database.load_scripts(all_scripts())  # as workers do: the second reply is not to say that the script is missing
-    replies = iter([0.0])
+    database.load_scripts(all_scripts())  # as workers do: the third reply is not to say that the script is missing
+    replies = iter([0.0, 0.0])
     with slow_proxy(own_redis.port, lambda: next(replies, 60.0)) as url:
         start = time.monotonic()
         assert run_hook(settings, tool_event("toolu_1"), f"--redis-url={url}", "--wait=0.5") == b""

@@ -10,7 +10,7 @@ import pytest
 
 from tellback import Settings
 from tellback.commands.journal import RotatingJournal
-from tellback.hook.exchange import UnansweredRequests
+from tellback.hook.unanswered import UnansweredRequests
 from tellback.messaging.team_cache import TeamCache, TeamIdentity
 from tests.support.disks import fill
 from tests.support.hooks import run_hook, tool_event

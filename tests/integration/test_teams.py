@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from tellback import Settings, Tellback, connect
+import tellback.aio
+from tellback import Settings, SignalItem, Tellback, connect
 from tellback.cli.app import app
 from tellback.errors import InvalidInput, NotFound, Unavailable
 from tellback.names import Family
@@ -21,6 +26,7 @@ from tellback.state.database import Database
 from tellback.state.keys import FLEET, Layout, stream_of
 from tellback.state.limits import LimitStore, TeamLimits
 from tellback.state.teams import Teams
+from tests.support.hooks import run_hook, tool_event
 
 
 def open_one(tb: Tellback, number: int) -> None:
@@ -114,6 +120,112 @@ def test_a_team_has_as_many_open_turns_as_it_is_allowed(one_shard: Settings) -> 
         open_one(tb, 2)
 
 
+def begin(settings: Settings, name: str) -> str:
+    """Begin a session with a client of its own; return the reason if it is refused."""
+    with connect(settings=settings) as tb:
+        try:
+            tb.prompt(name, "p")
+        except Unavailable as refused:
+            return str(refused)
+        return ""
+
+
+def signal(settings: Settings, name: str) -> str:
+    """Signal to a bank with a client of its own; return the reason if it is refused."""
+    with connect(settings=settings) as tb:
+        try:
+            tb.bank(name).signal([SignalItem(signal_type="used", fact_id="f", query="q")])
+        except Unavailable as refused:
+            return str(refused)
+        return ""
+
+
+@pytest.mark.parametrize(
+    ("limit", "bring", "reason"),
+    [
+        ("sessions", begin, "limit of active sessions is reached (5 in this shard, within an hour)"),
+        ("banks", signal, "limit of banks is reached (5 in this shard)"),
+    ],
+)
+def test_a_team_has_as_many_sessions_and_banks_as_it_is_allowed(
+    one_shard: Settings, limit: str, bring: Callable[[Settings, str], str], reason: str
+) -> None:
+    """Also if many processes bring new ones at the same time. One that the team has stays usable."""
+    with connect(settings=one_shard) as tb:
+        LimitStore(tb.context.database, tb.context.layout).change(**{limit: 5})
+    names = [f"n{number}" for number in range(24)]
+    with ProcessPoolExecutor(4, get_context("spawn")) as processes:
+        refusals = dict(zip(names, processes.map(partial(bring, one_shard), names), strict=True))
+    let_in = [name for name, refusal in refusals.items() if not refusal]
+    assert len(let_in) == 5
+    assert all(reason in refusals[name] for name in names if name not in let_in)
+    assert not any(bring(one_shard, name) for name in let_in)
+    assert reason in bring(one_shard, "another")
+    with connect(settings=one_shard) as tb:
+        LimitStore(tb.context.database, tb.context.layout).change(**{limit: 0})
+    assert not bring(one_shard, "another")
+
+
+def test_a_session_that_rests_for_an_hour_makes_room(one_shard: Settings) -> None:
+    with connect(settings=one_shard) as tb:
+        LimitStore(tb.context.database, tb.context.layout).change(sessions=1)
+        tb.prompt("old", "p")
+        with pytest.raises(Unavailable, match="sessions is reached"):
+            tb.submit(["true"], session="new")
+        tb.prompt("old", "again")
+        sessions = tb.context.layout.shard(0).key("sessions")
+        hour_ago = tb.context.database.now_ms() - 3_601_000
+        tb.context.database.command("ZADD", sessions, hour_ago, "old")
+        tb.submit(["true"], session="new")
+        assert tb.context.database.command("ZRANGE", sessions, 0, -1) == [b"old", b"new"]
+
+
+def test_a_bank_that_only_stores_facts_counts_and_forgetting_needs_no_room(one_shard: Settings) -> None:
+    with connect(settings=one_shard) as tb:
+        key = tb.context.layout.shard(0).key("factbanks")
+        tb.context.database.command("ZADD", key, 1, "facts")
+        LimitStore(tb.context.database, tb.context.layout).change(banks=1)
+        with pytest.raises(Unavailable, match="banks is reached"):
+            tb.bank("other").remember("f", "the sky is blue")
+        tb.bank("other").forget("f")
+        tb.bank("facts").remember("g", "the grass is green")
+
+
+def test_a_hook_of_one_session_too_many_sends_and_keeps_nothing(one_shard: Settings) -> None:
+    with connect(settings=one_shard) as tb:
+        LimitStore(tb.context.database, tb.context.layout).change(sessions=1)
+        run_hook(one_shard, tool_event(session_id="first"))
+        run_hook(one_shard, tool_event(session_id="second"))
+        run_hook(one_shard, tool_event("toolu_2", session_id="first"))
+        assert waiting(tb.context.database, tb.context.layout) == 4, "each call of the first, with its beginning"
+    assert "PostToolUse: dropped: TooMany: the limit of active sessions is reached" in "".join(
+        path.read_text() for path in Path(one_shard.data_dir).rglob("troubles.log")
+    )
+    assert not list(Path(one_shard.data_dir).rglob("*.spool"))
+
+
+def test_the_command_line_names_the_limit(one_shard: Settings) -> None:
+    with connect(settings=one_shard) as tb:
+        LimitStore(tb.context.database, tb.context.layout).change(sessions=1)
+        tb.prompt("first", "p")
+    env = {"TELLBACK_REDIS_URL": one_shard.redis_url, "TELLBACK_DATA_DIR": one_shard.data_dir, "TELLBACK_TEAM": "small"}
+    result = CliRunner().invoke(app, ["submit", "--session", "second", "--", "true"], env=env)
+    assert (result.exit_code, "the limit of active sessions is reached" in result.output) == (1, True)
+
+
+def test_a_client_of_asyncio_gets_the_same_error(one_shard: Settings) -> None:
+    with connect(settings=one_shard) as tb:
+        LimitStore(tb.context.database, tb.context.layout).change(sessions=1)
+
+    async def begin_two() -> None:
+        async with tellback.aio.connect(settings=one_shard) as tb:
+            await tb.prompt("first", "p")
+            with pytest.raises(Unavailable, match="sessions is reached"):
+                await tb.prompt("second", "p")
+
+    asyncio.run(begin_two())
+
+
 def test_a_team_publishes_at_its_rate_and_loses_nothing(one_shard: Settings) -> None:
     with connect(settings=one_shard) as tb:
         database, layout = tb.context.database, tb.context.layout
@@ -146,6 +258,9 @@ def test_limits_are_changed_one_by_one_and_shown(settings: Settings, tb: Tellbac
     assert run(settings, "limit", "default", "--open-turns", "7") == (0, "default: 50 events/s, 7 open turns\n")
     assert run(settings, "limit", "default")[0] == 2
     assert run(settings, "limit", "default", "--events-per-second", "0")[1] == "default: 7 open turns\n"
+    both = ("--sessions", "3", "--banks", "1")
+    assert run(settings, "limit", "default", *both)[1] == "default: 7 open turns, 3 sessions, 1 bank\n"
+    assert run(settings, "limit", "default", "--sessions", "0", "--banks", "0")[1] == "default: 7 open turns\n"
     store = LimitStore(tb.context.database, tb.context.layout)
     assert store.read() == TeamLimits(open_turns=7)
     for value in (-1, math.nan, math.inf):

@@ -12,7 +12,7 @@ from tellback.state.lua_text import script_text
 LETS_IN = {  # new obligations and events, and what can wait: refused at maxmemory
     "append_events", "open_turn", "replay_dead", "publish_output", "put_embeddings", "set_threshold",
     "put_reembedded_fact", "put_reembedded_clusters", "switch_model", "begin_decay", "decay_clusters", "decay_facts",
-    "end_decay", "waive_record",
+    "end_decay", "waive_record", "admit",
 }  # fmt: skip
 READS = {
     "bank_stats", "load_bank", "load_facts", "next_clusters", "next_facts", "rank_facts", "read_usefulness",

@@ -60,10 +60,11 @@ def list_(
 def _limits_text(limits: TeamLimits) -> str:
     from tellback.wording import count_phrase
 
+    counts = ((limits.open_turns, "open turn"), (limits.sessions, "session"), (limits.banks, "bank"))
     parts = [
         f"{limits.events_per_second:g} events/s" if limits.events_per_second else "",
         f"{limits.intake_bytes:,} bytes" if limits.intake_bytes else "",
-        count_phrase(limits.open_turns, "open turn") if limits.open_turns else "",
+        *(count_phrase(most, what) for most, what in counts if most),
     ]
     return ", ".join(part for part in parts if part) or "none"
 
@@ -92,6 +93,10 @@ def limit(
         int | None, typer.Option(help="Bytes that the intake streams of one family may hold. 0: no limit.", min=0)
     ] = None,
     open_turns: Annotated[int | None, typer.Option(help="Turns that may be open. 0: no limit.", min=0)] = None,
+    sessions: Annotated[
+        int | None, typer.Option(help="Sessions that may be active within an hour. 0: no limit.", min=0)
+    ] = None,
+    banks: Annotated[int | None, typer.Option(help="Banks that it may have. 0: no limit.", min=0)] = None,
     why: WhyOption = "",
     by: ByOption = "",
     redis_url: UrlOption = None,
@@ -100,11 +105,18 @@ def limit(
     from tellback.errors import InvalidInput
     from tellback.state.audit import Author
 
-    given = {"events_per_second": events_per_second, "intake_bytes": intake_bytes, "open_turns": open_turns}
+    given = {
+        "events_per_second": events_per_second,
+        "intake_bytes": intake_bytes,
+        "open_turns": open_turns,
+        "sessions": sessions,
+        "banks": banks,
+    }
     changed = {name: value for name, value in given.items() if value is not None}
     with _teams(redis_url) as (teams, _):
         if not changed:
-            raise InvalidInput("give at least one of --events-per-second, --intake-bytes and --open-turns")
+            options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            raise InvalidInput(f"give at least one of {options}")
         limits = teams.limits(team).change(Author.of(by, why), **changed)
     echo(f"{team}: {_limits_text(limits)}")
 

@@ -47,6 +47,7 @@ class FactPublisher:
         check_name(fact_id, "fact_id")
         # Checked a second time, since a truncated text may consist of nothing but its leading blanks.
         kept = check_fact_text(redact_and_truncate(check_fact_text(text)))
+        self._context.admission.ask("banks", self._bank)
         self._publish(FactRemembered(event_id=new_event_id(), bank=self._bank, fact_id=fact_id, text=kept))
 
     def forget(self, fact_id: str) -> None:
@@ -76,7 +77,7 @@ class Bank:
         shard = context.layout.of(name)
         self._store = BankStore(context.database, shard, name)
         self._statistics = BankStatistics(context.database, shard, name)
-        self._signalling = SignalPublisher(context.publisher, self.name)
+        self._signalling = SignalPublisher(context.publisher, context.admission, self.name)
         self._remembering = FactPublisher(context, self.name)
         self._recalling = RecallClient(context, self._store)
 
@@ -102,6 +103,7 @@ class Bank:
             InvalidInput: there is no item, or one is wrong; the message names the item and field. Nothing was
                 published.
             SpoolFull: Redis is unavailable and the spool is full. The first batches may have been accepted.
+            Unavailable: the team has as many banks as an operator allows. Nothing was published.
         """
         return self._signalling.publish(items, session=session, progress=progress)
 
@@ -127,6 +129,7 @@ class Bank:
             InvalidInput: the id is not text of 1 to 512 characters or contains a known kind of secret, or the text is
                 blank.
             SpoolFull: Redis is unavailable and the spool is full.
+            Unavailable: the team has as many banks as an operator allows.
         """
         self._remembering.remember(fact_id, text)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from tellback import clock
+from tellback.client.admission import Admission
 from tellback.contracts.signals import RecallReply, RecallRequested
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.forks import run_in_child
@@ -139,6 +140,8 @@ class ClientContext:
     """For each bank, the id of the last such event that this client has seen applied."""
     activity: ActivityNotice = field(init=False)
     """Has the scheduler visit the team."""
+    admission: Admission = field(init=False)
+    """Asks whether the team may have one more session or bank."""
     local_recall: LocalRecall = field(init=False)
     """Answers recalls in this process if `recall_in_process` is set."""
 
@@ -152,6 +155,7 @@ class ClientContext:
         object.__setattr__(self, "feedback_waiter", ListWaiter(self.quick_database))
         object.__setattr__(self, "health", FleetHealth(ToolHealth(self.quick_database, self.layout), self.breaker))
         object.__setattr__(self, "activity", ActivityNotice(self.database, self.layout.team))
+        object.__setattr__(self, "admission", Admission(self.quick_database, self.layout, self.breaker))
         object.__setattr__(self, "local_recall", LocalRecall(self.settings, self.database, self.layout))
 
     def prepare_turn(self) -> None:

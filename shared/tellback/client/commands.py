@@ -254,6 +254,7 @@ def submit(
         raise InvalidInput(str(error).replace("$.", "")) from error
     if reason := addressing_error(submitted) or submission_error(submitted):
         raise InvalidInput(reason)
+    context.admission.ask("sessions", session)
     context.publisher.publish(submitted)
     return Job(submitted, context)
 

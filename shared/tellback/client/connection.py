@@ -102,6 +102,7 @@ class Tellback:
         Raises:
             InvalidInput: an argument is wrong or contains a known kind of secret; the message names the argument.
             SpoolFull: Redis is unavailable and the spool is full.
+            Unavailable: the team has as many sessions as an operator allows.
         """
         return submit(
             self.context,
@@ -286,6 +287,7 @@ class Tellback:
             InvalidInput: an argument is wrong; the message names it.
             ConfigurationError: the observation templates are wrong, or the language does not exist.
             SpoolFull: Redis is unavailable and the spool is full.
+            Unavailable: the team has as many sessions as an operator allows.
         """
         return begin_prompt(
             self.context,

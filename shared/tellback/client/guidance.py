@@ -318,6 +318,7 @@ def begin_prompt(
         InvalidInput: an argument is wrong; the message names it.
         ConfigurationError: the observation templates are wrong, or the language does not exist.
         SpoolFull: Redis is unavailable and the spool is full.
+        Unavailable: the team has as many sessions as an operator allows.
     """
     if delivery not in ("first", "all"):
         raise InvalidInput(f"delivery is {delivery!r}; use 'first' or 'all'")
@@ -335,6 +336,7 @@ def begin_prompt(
     ends_at = None if seconds is None else clock.monotonic() + seconds
     here = context.settings.host_name
     begun = build_evaluation_begun(id_, specs, delivery, seconds, observer.tools, question, here)
+    context.admission.ask("sessions", id_.session)
     context.publisher.publish(begun)
 
     def begin_agent(agent: str) -> Prompt:

@@ -13,6 +13,7 @@ from typing import Final, Self
 
 import msgspec
 
+from tellback.client.admission import Admission
 from tellback.client.recall import redact_and_truncate
 from tellback.contracts.limits import MAX_BATCH_SIGNALS, MAX_CHUNK_BYTES
 from tellback.contracts.message import new_event_id
@@ -35,8 +36,9 @@ Progress = Callable[[int, int], None]
 class SignalPublisher:
     """Checks, redacts and publishes the signals of one bank, in batches."""
 
-    def __init__(self, publisher: Publisher, bank: str) -> None:
+    def __init__(self, publisher: Publisher, admission: Admission, bank: str) -> None:
         self._publisher = publisher
+        self._admission = admission
         self._bank = bank
 
     def publish(
@@ -46,6 +48,7 @@ class SignalPublisher:
         checked = check_items(items)
         if session is not None:
             check_name(session, "session")
+        self._admission.ask("banks", self._bank)
         done = 0
         for number, chunk in enumerate(_chunks(_Redactor().redact_items(checked)), 1):
             self._publisher.publish(self._build_batch(chunk, session))

@@ -1,8 +1,6 @@
 """The exchange of one hook process with Redis: publish events, wait briefly, and take the feedback for them.
 
-A request for feedback whose reply was lost is kept on disk, and the next hook process repeats it under the same
-operation id: the server may have removed the feedback from the mailbox already, and it repeats its reply for ten
-minutes. Older requests get no reply any more and are deleted, so ended sessions leave no files.
+A request for feedback whose reply was lost is repeated by the next hook process, under the same operation id.
 """
 
 from __future__ import annotations
@@ -10,7 +8,6 @@ from __future__ import annotations
 import _thread
 import json
 import os
-import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -35,6 +32,7 @@ from tellback.messaging.append_call import (
 )
 from tellback.messaging.team_cache import SpoolLocation, TeamCache, TeamIdentity, spool_name
 from tellback.names import Family, shard_of
+from tellback.state.admission import TooMany, admit_call, is_limited
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import guidance, intake
@@ -84,6 +82,7 @@ class HookExchange:
         self.known = memory.read()
         self.begun = False
         self.published = False
+        self.refused = False  # the team may have no more sessions, so the events are not kept either
         self.unanswered: Sequence[str] = asked.operations[:-1]  # without ours, which was not sent yet
         self.texts: list[str] = []
         self.trouble = "Redis did not answer in time"
@@ -108,12 +107,15 @@ class HookExchange:
             self.trouble = "" if self.published else self.trouble
         except Exception as error:  # noqa: BLE001 - the main thread reports it from `trouble`
             self.trouble = f"{type(error).__name__}: {error}"
+            self.refused = isinstance(error, TooMany)
         finally:
             self.done.release()
 
     def _exchange(self) -> None:
         connection = open_redis(self._options.redis_url, self._end)
         shard = self._find_shard(connection)
+        if not self.begun:
+            _admit(connection, shard, self._asked.event.session)
         bounds = Bounds.of(self._options.intake_max, self._options.intake_max_bytes, self._shards())
         stream, events = stream_of(shard, Family.EVENTS), self.events_to_publish()
         with self.guard:
@@ -245,6 +247,17 @@ class HookExchange:
         return shard.key(name, self._asked.event.session, self._asked.prompt, self._asked.event.evaluation)
 
 
+def _admit(connection: RespConnection, shard: Shard, session: str) -> None:
+    """Ask for a session of which nothing is known yet.
+
+    Raises:
+        TooMany: the team has as many as an operator allows.
+    """
+    [reply] = _run_scripts(connection, [admit_call(shard, "sessions", session)])
+    if isinstance(reply, bytes):  # else an error, which the append that follows meets too
+        is_limited("sessions", reply)
+
+
 def _with_events(place: SpoolLocation, own: str) -> list[str]:
     """Return the spools with events among this stream's own and a few others, which bounds the cost."""
     others = [name for name in place.names(EVENTS) if name != own]
@@ -323,77 +336,3 @@ def _render_feedback(raw: str) -> str:
     given = json.loads(raw)
     observations = [(seen["label"], seen["value"]) for seen in given.get("observations", ())]
     return feedback_text(given["provider_name"], given["summary"], observations, given.get("suggestions", ()))
-
-
-MAX_REQUESTS: Final = 4  # unanswered requests that one process repeats
-
-KEPT_SECONDS: Final = 600.0  # as long as the server keeps the reply to an operation
-
-REMOVED: Final = 64  # files that one process checks for their age
-
-_FOLDER: Final = os.path.join("hook", "unanswered")  # noqa: PTH118 - without pathlib, here and below
-
-
-class UnansweredRequests:
-    """The unanswered requests for one evaluation's mailbox, as files in the data directory.
-
-    A file's name has the mailbox's CRC-32 and its content the mailbox's name, since CRCs collide.
-    """
-
-    def __init__(self, data: str, mailbox: str) -> None:
-        self._folder = os.path.join(data, _FOLDER)  # noqa: PTH118 - as above
-        self._mailbox = mailbox.encode("utf-8", "replace")
-        self._prefix = f"{zlib.crc32(self._mailbox):08x}-"
-
-    def claim(self) -> list[str]:
-        """Claim unanswered requests by deleting their files; each is claimed by one process only."""
-        try:
-            every = sorted(os.listdir(self._folder))  # noqa: PTH208 - as above
-        except OSError:
-            return []
-        found: list[str] = []
-        for name in every:
-            if len(found) < MAX_REQUESTS and name.startswith(self._prefix) and self._is_request_file(name):
-                found.append(name[len(self._prefix) :])
-        # A random start, or the files after the first 64 would never be removed.
-        start = int.from_bytes(os.urandom(4), "big") % max(1, len(every))
-        self._remove_old([*every[start:], *every[:start]][:REMOVED])
-        return found
-
-    def _remove_old(self, names: list[str]) -> None:
-        oldest = clock.wall() - KEPT_SECONDS
-        for name in names:
-            path = os.path.join(self._folder, name)  # noqa: PTH118 - as above
-            with suppress(OSError):  # another process claimed it
-                if os.stat(path).st_mtime < oldest:  # noqa: PTH116 - as above
-                    os.unlink(path)  # noqa: PTH108 - as above
-
-    def _is_request_file(self, name: str) -> bool:
-        path = os.path.join(self._folder, name)  # noqa: PTH118 - as above
-        try:
-            with open(path, "rb") as file:  # noqa: PTH123 - as above
-                if file.read() != self._mailbox:
-                    return False
-            os.unlink(path)  # noqa: PTH108 - as above
-        except OSError:  # another process claimed it
-            return False
-        return True
-
-    def keep(self, operations: list[str]) -> None:
-        """Keep requests for the next process.
-
-        Raises:
-            OSError: the disk is full or not writable.
-        """
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - as above
-        for operation in operations:
-            path = os.path.join(self._folder, self._prefix + operation)  # noqa: PTH118 - as above
-            draft = os.path.join(self._folder, f".{operation}.{os.getpid()}")  # noqa: PTH118 - as above
-            try:
-                with open(draft, "wb") as file:  # noqa: PTH123 - as above
-                    file.write(self._mailbox)
-                os.replace(draft, path)  # noqa: PTH105 - as above
-            except OSError:
-                with suppress(OSError):  # otherwise every process on a full disk would leave an empty draft
-                    os.unlink(draft)  # noqa: PTH108 - as above
-                raise

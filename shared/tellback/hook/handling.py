@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from tellback import clock
 from tellback.hook.event import TOOL_EVENTS, HookEvent, encode_json, read_event, tool_invoked
-from tellback.hook.exchange import HookExchange, HookRequest, UnansweredRequests
+from tellback.hook.exchange import HookExchange, HookRequest
 from tellback.hook.failure_log import log_failure
 from tellback.hook.options import PROMPT, HookConfig, HookOptions, find_file, read_config, read_options
+from tellback.hook.unanswered import UnansweredRequests
 from tellback.messaging.team_cache import TeamCache
 from tellback.own_passwords import remember_passwords
 
@@ -69,7 +70,9 @@ def _print_feedback(
             left = left if not exchange.texts else []
     finally:
         try:
-            if not exchange.published:
+            if exchange.refused:
+                log_failure(os.environ, f"{event.name}: dropped: {exchange.trouble}")
+            elif not exchange.published:
                 exchange.keep()
                 log_failure(os.environ, f"{event.name}: kept on disk: {exchange.trouble}")
         finally:

@@ -32,7 +32,7 @@ FAMILIES: Final = {
     family.name: family
     for family in (
         KeyFamily("team", "connect", "hash", None, 8, "a few fields for each team"),
-        KeyFamily("limits", "limits", "hash", None, 8, "what an operator allows the team, the same in each shard"),
+        KeyFamily("limits", "limits", "hash", None, 10, "what an operator allows the team, the same in each shard"),
         KeyFamily("bucket", "limits", "hash", HOUR, 2, "the token bucket of events of a limited team's shard"),
         KeyFamily("notifications", "fleet", "stream", None, 100_100, "what is new, until a visit: 100,000"),
         KeyFamily("teams", "fleet", "zset", None, None, "one member for each team: the scheduler's last visit"),

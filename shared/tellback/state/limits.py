@@ -37,6 +37,10 @@ class TeamLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes that the streams of one family may hold; a host's own setting counts if it is lower."""
     open_turns: int = 0
     """Turns that may be open at once. More are refused."""
+    sessions: int = 0
+    """Sessions that may be active within an hour. One more is refused."""
+    banks: int = 0
+    """Banks that the team may have. One more is refused."""
     suspended: bool = False
     """Nothing new is accepted; what is in is applied, and open turns get their answers."""
 
@@ -46,7 +50,7 @@ class TeamLimits(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             InvalidInput: one is negative or no number.
         """
-        for name in ("events_per_second", "intake_bytes", "open_turns"):
+        for name in ("events_per_second", "intake_bytes", "open_turns", "sessions", "banks"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise InvalidInput(f"{name} is {getattr(self, name):g}; use 0 for no limit, or more")
 
@@ -119,8 +123,9 @@ def _fields(limits: TeamLimits, shards: int) -> list[str | bytes]:
         fields["burst"] = str(max(1.0, BURST_SECONDS * limits.events_per_second / shards))
     if limits.intake_bytes:
         fields["bytes"] = str(max(1, limits.intake_bytes // shards))
-    if limits.open_turns:
-        fields["turns"] = str(-(-limits.open_turns // shards))
+    for field, most in (("turns", limits.open_turns), ("sessions", limits.sessions), ("banks", limits.banks)):
+        if most:
+            fields[field] = str(-(-most // shards))
     return [part for field in fields.items() for part in field]
 
 

@@ -7,6 +7,19 @@ from collections.abc import Sequence
 
 from tellback.state.script_calls import Arg, Script, ScriptCall, clock_key
 
+_admit = Script("common/admit")
+
+
+def admit(
+    *,
+    limits: str, names: str, others: str, field: str, name: str, within_ms: int, lifetime_ms: int,
+) -> ScriptCall:
+    """Let a host use a session or bank, if the team has it already or may have one more."""
+    keys: list[str] = [limits, names, others]
+    args: list[Arg] = [field, name, within_ms, lifetime_ms]
+    return _admit.call(keys, args)
+
+
 _drop_gone = Script("common/drop_gone")
 
 
