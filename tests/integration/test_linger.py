@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from tempfile import TemporaryFile
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
+from billiard import Pipe, Process
+from billiard.connection import Connection
+from billiard.process import current_process
 from celery import Celery
 
 from tellback import Tellback
@@ -26,7 +35,7 @@ from tellback.state.keys import Layout, Shard, stream_of
 from tellback_workers import linger as module
 from tellback_workers.app import config
 from tellback_workers.consumer import Consumer
-from tellback_workers.linger import Lingerer, QueuePressure
+from tellback_workers.linger import Lingerer, PoolLocks, QueuePressure, pool_locks
 from tellback_workers.wakeups import NotPublished, has_messages
 from tests.support.acknowledge import acknowledge
 from tests.support.clocks import later
@@ -342,17 +351,60 @@ def test_other_work_of_the_worker_ends_the_linger(
     long.wait(timeout=20)
 
 
-def test_work_that_another_process_is_free_for_does_not_end_it(
-    tb: Tellback, start_workers: StartWorkers, settings_env: dict[str, str]
-) -> None:
-    start_workers(queues="events,commands", env=settings_env)
-    publish(tb, 1)
-    wait_until(lambda: worker_lingers(tb), "the worker lingers")
-    lease = tb.context.layout.of("s").key("lease", FAMILY)
-    fence = tb.context.database.command("GET", lease)
-    for _ in range(5):
-        assert tb.submit(["true"], session="s").wait(timeout=20).succeeded
-    assert tb.context.database.command("GET", lease) == fence, "the same process still lingers"
+@pytest.fixture
+def locks(monkeypatch: pytest.MonkeyPatch) -> Generator[PoolLocks]:
+    """The locks of a pool of three processes, of which this one is the third."""
+    with TemporaryFile(buffering=0) as file:
+        monkeypatch.setattr(module, "TemporaryFile", Mock(return_value=file))
+        monkeypatch.setattr(current_process(), "index", 2, raising=False)
+        pool_locks.open(SimpleNamespace(concurrency=3))
+        yield pool_locks
+        pool_locks.open(SimpleNamespace(concurrency=1))
+
+
+def hold_a_task(index: int, pipe: Connection) -> None:
+    """Run in a pool's process: begin a task, end it at the first message, and exit at the second."""
+    process: Any = current_process()
+    process.name, process.index = f"ForkPoolWorker-{index}", index
+    pool_locks.begin_task()
+    pipe.send(pool_locks.all_others_busy())
+    pipe.recv()
+    pool_locks.end_task()
+    pipe.send("ended")
+    pipe.recv()
+
+
+@contextmanager
+def process_with_a_task(index: int) -> Generator[Connection]:
+    """Start a process of the pool that holds a task; kill it when the block ends."""
+    ours, theirs = Pipe()
+    process: Any = Process(target=hold_a_task, args=(index, theirs), daemon=True)
+    process.start()
+    try:
+        assert ours.recv() is False, "as that process sees it, this one is free"
+        yield ours
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.join(20)
+
+
+def test_a_process_of_the_pool_knows_which_others_run_a_task(locks: PoolLocks) -> None:
+    assert not locks.all_others_busy()
+    with process_with_a_task(0):
+        assert not locks.all_others_busy()
+        with process_with_a_task(1) as pipe:
+            assert locks.all_others_busy()
+            pipe.send("end your task")
+            assert pipe.recv() == "ended"
+            assert not locks.all_others_busy()
+
+
+def test_a_process_that_died_in_its_task_is_not_busy(locks: PoolLocks) -> None:
+    """The kernel releases its lock."""
+    with process_with_a_task(0):
+        with process_with_a_task(1):
+            assert locks.all_others_busy()
+        assert not locks.all_others_busy()
 
 
 def test_a_worker_of_one_process_does_not_linger(

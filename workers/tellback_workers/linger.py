@@ -201,10 +201,10 @@ class PoolLocks:
         self._file: IO[bytes] | None = None
         self._processes = 0
         # Opened at `worker_init`, before the pool forks, so that all processes share one open file.
-        signals.worker_init.connect(self._open, weak=False)
+        signals.worker_init.connect(self.open, weak=False)
         signals.worker_shutting_down.connect(self._close, weak=False)
-        signals.task_prerun.connect(self._begin_task, weak=False)
-        signals.task_postrun.connect(self._end_task, weak=False)
+        signals.task_prerun.connect(self.begin_task, weak=False)
+        signals.task_postrun.connect(self.end_task, weak=False)
 
     @property
     def is_closing(self) -> bool:
@@ -249,16 +249,19 @@ class PoolLocks:
         assert self._file is not None
         fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
 
-    def _begin_task(self, **_: object) -> None:
+    def begin_task(self, **_: object) -> None:
+        """Lock this process's byte."""
         if self._lockable is not None:
             # Waits for the microseconds in which another process tests it: skipped, it would seem free during the task.
             fcntl.lockf(self._lockable, fcntl.LOCK_EX, 1, 1 + _pool_index())
 
-    def _end_task(self, **_: object) -> None:
+    def end_task(self, **_: object) -> None:
+        """Unlock this process's byte."""
         if self._lockable is not None:
             self._unlock(1 + _pool_index())
 
-    def _open(self, sender: Any, **_: object) -> None:
+    def open(self, sender: Any, **_: object) -> None:
+        """Open the file of the worker that sends the signal."""
         self._processes = sender.concurrency
         self._file = TemporaryFile(buffering=0) if sender.concurrency > 1 else None  # noqa: SIM115 - open until the process ends
 
