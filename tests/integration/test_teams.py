@@ -180,6 +180,17 @@ def test_a_session_that_rests_for_an_hour_makes_room(one_shard: Settings) -> Non
         assert tb.context.database.command("ZRANGE", sessions, 0, -1) == [b"old", b"new"]
 
 
+def test_no_more_sessions_are_listed_than_the_shard_holds(one_shard: Settings) -> None:
+    with connect(settings=one_shard) as tb:
+        LimitStore(tb.context.database, tb.context.layout).change(sessions=20_000)
+        sessions = tb.context.layout.shard(0).key("sessions")
+        listed = [part for number in range(10_000) for part in (number + 1, f"s{number}")]
+        tb.context.database.command("ZADD", sessions, *listed)
+        tb.prompt("new", "p")
+        assert tb.context.database.command("ZCARD", sessions) == 10_000
+        assert tb.context.database.command("ZRANGE", sessions, 0, 0) == [b"s1"]
+
+
 def test_a_bank_that_only_stores_facts_counts_and_forgetting_needs_no_room(one_shard: Settings) -> None:
     with connect(settings=one_shard) as tb:
         key = tb.context.layout.shard(0).key("factbanks")
@@ -204,24 +215,36 @@ def test_a_hook_of_one_session_too_many_sends_and_keeps_nothing(one_shard: Setti
     assert not list(Path(one_shard.data_dir).rglob("*.spool"))
 
 
-def test_the_command_line_names_the_limit(one_shard: Settings) -> None:
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (["submit", "--session", "second", "--", "true"], "the limit of active sessions is reached"),
+        (["signal", "-", "--bank", "second"], "the limit of banks is reached"),
+    ],
+)
+def test_the_command_line_names_the_limit(one_shard: Settings, words: list[str], refusal: str) -> None:
     with connect(settings=one_shard) as tb:
-        LimitStore(tb.context.database, tb.context.layout).change(sessions=1)
+        LimitStore(tb.context.database, tb.context.layout).change(sessions=1, banks=1)
         tb.prompt("first", "p")
+        tb.bank("first").remember("f", "the grass is green")
     env = {"TELLBACK_REDIS_URL": one_shard.redis_url, "TELLBACK_DATA_DIR": one_shard.data_dir, "TELLBACK_TEAM": "small"}
-    result = CliRunner().invoke(app, ["submit", "--session", "second", "--", "true"], env=env)
-    assert (result.exit_code, "the limit of active sessions is reached" in result.output) == (1, True)
+    line = '{"fact_id": "f", "signal_type": "helpful", "query": "q"}'
+    result = CliRunner().invoke(app, words, env=env, input=line)
+    assert (result.exit_code, refusal in result.output) == (1, True)
 
 
 def test_a_client_of_asyncio_gets_the_same_error(one_shard: Settings) -> None:
     with connect(settings=one_shard) as tb:
-        LimitStore(tb.context.database, tb.context.layout).change(sessions=1)
+        LimitStore(tb.context.database, tb.context.layout).change(sessions=1, banks=1)
 
     async def begin_two() -> None:
         async with tellback.aio.connect(settings=one_shard) as tb:
             await tb.prompt("first", "p")
             with pytest.raises(Unavailable, match="sessions is reached"):
                 await tb.prompt("second", "p")
+            await (await tb.bank("first")).remember("f", "the grass is green")
+            with pytest.raises(Unavailable, match="banks is reached"):
+                await (await tb.bank("second")).remember("f", "the sky is blue")
 
     asyncio.run(begin_two())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from tellback.errors import Unavailable
-from tellback.state.keys import HOUR, Shard, lifetime_ms
+from tellback.state.keys import HOUR, Shard
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import common as scripts
 
@@ -33,7 +33,6 @@ def admit_call(shard: Shard, kind: Counted, name: str) -> ScriptCall:
         field=kind,
         name=name,
         within_ms=SESSION_SECONDS * 1000 if sessions else 0,
-        lifetime_ms=lifetime_ms("sessions") if sessions else 0,
     )
 
 

@@ -12,11 +12,11 @@ _admit = Script("common/admit")
 
 def admit(
     *,
-    limits: str, names: str, others: str, field: str, name: str, within_ms: int, lifetime_ms: int,
+    limits: str, names: str, others: str, field: str, name: str, within_ms: int,
 ) -> ScriptCall:
     """Let a host use a session or bank, if the team has it already or may have one more."""
     keys: list[str] = [limits, names, others]
-    args: list[Arg] = [field, name, within_ms, lifetime_ms]
+    args: list[Arg] = [field, name, within_ms]
     return _admit.call(keys, args)
 
 

@@ -5,9 +5,9 @@
 --   field str: the limit, 'sessions' or 'banks'
 --   name str
 --   within_ms int: names that were used in this time count; 0 for all
---   lifetime_ms int: of `names`; 0 for none
 -- returns: 'unlimited' | 'admitted' | the most names, as text, of which none may be added.
 -- @include clock
+-- @include sessions
 local most = redis.call('HGET', key_limits, arg_field)
 if not most then return 'unlimited' end
 local now, within = now_ms(), tonumber(arg_within_ms)
@@ -22,6 +22,9 @@ if key_others ~= key_names then
   end
 end
 if count >= tonumber(most) then return most end
-redis.call('ZADD', key_names, now, arg_name)
-if arg_lifetime_ms ~= '0' then redis.call('PEXPIRE', key_names, arg_lifetime_ms) end
+if arg_field == 'sessions' then
+  note_session(key_names, now, arg_name)
+else
+  redis.call('ZADD', key_names, now, arg_name)
+end
 return 'admitted'

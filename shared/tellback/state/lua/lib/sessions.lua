@@ -2,11 +2,15 @@
 -- constants: SESSIONS_LIFETIME, ACTIVITY_LIFETIME
 local SESSIONS = 10000
 
--- `at` is the time of the newest event, `calls` and `nudges` are added, the rest are field and value of what is newest.
-local function note_activity(sessions, activity, name, at, calls, nudges, ...)
+local function note_session(sessions, at, name)
   redis.call('ZADD', sessions, 'GT', at, name)
   redis.call('ZREMRANGEBYRANK', sessions, 0, -(SESSIONS + 1))
   redis.call('PEXPIRE', sessions, SESSIONS_LIFETIME)
+end
+
+-- `at` is the time of the newest event, `calls` and `nudges` are added, the rest are field and value of what is newest.
+local function note_activity(sessions, activity, name, at, calls, nudges, ...)
+  note_session(sessions, at, name)
   redis.call('HINCRBY', activity, 'calls', calls)
   redis.call('HINCRBY', activity, 'nudges', nudges)
   if select('#', ...) > 0 then
