@@ -18,7 +18,7 @@ from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.embeddings import Encoders
 from tellback.state.keys import Layout, stream_of
-from tellback.state.stored_facts import FactStore
+from tellback.state.stored_facts import FactBacklog, FactStore
 from tellback_workers import consumer
 from tests.support.clocks import DAY_MS, ServerClock, later
 from tests.support.signals import Bench, Wider, item, serving, signal
@@ -96,6 +96,31 @@ def test_what_waits_too_long_is_a_dead_letter(tb: Tellback, bench: Bench, settin
     assert tb.dead.replay(letter.id)
     bench.consume()
     assert tb.bank("b").fact_stats("f").signal_count == 2
+
+
+def test_a_recall_does_not_wait_for_what_became_a_dead_letter(
+    tb: Tellback, bench: Bench, settings: Settings, layout: Layout
+) -> None:
+    """It would wait until its time is over, since that is never applied."""
+    bank = tb.bank("b")
+    bank.remember("f", "x")
+    with serving(bench, Family.SIGNALS, Family.RECALLS):
+        assert [hit.fact_id for hit in bank.recall("x", wait=20)] == ["f"]
+    bank.remember("g", "x")
+    tb.flush()
+    backlog = FactBacklog(tb.context.database, layout.of("b"), "b")
+    event_id, last = tb.context.reported["b"], backlog.newest_id()
+    assert last
+    assert not backlog.is_applied(event_id, last)
+    short = Bench(msgspec.structs.replace(settings, model_wait=0), layout, Wider())
+    short.consume()
+    short.close()
+    assert tb.dead.count() == 1
+    assert backlog.is_applied(event_id, last), "nothing of it waits"
+    with serving(bench, Family.SIGNALS, Family.RECALLS):
+        assert [hit.fact_id for hit in bank.recall("x", wait=20)] == ["f"]
+        bank.remember("h", "x@10")
+        assert [hit.fact_id for hit in bank.recall("x", wait=20)] == ["f", "h"]
 
 
 def test_what_came_while_nobody_worked_waits_too(
