@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from benchmarks.labels.agreement import WHOLE, meets
-from benchmarks.labels.stretches import FOLDER, Stretch, read_stretches
+from benchmarks.labels.agreement import WHOLE, Readings
+from benchmarks.labels.stretches import FOLDER, Stretch, meets, read_stretches
 from benchmarks.scoring import IN_TIME, LabelScore, Share
 from benchmarks.transcripts import Half
-
-Readings = Mapping[str, Sequence[Stretch]]
 
 
 def other_reading(half: Half) -> dict[str, list[Stretch]]:

@@ -3,22 +3,28 @@
 `second.jsonl` has what the second reader said of 60 stretches of the tune half. Of a stretch of more than 25 calls the
 second reader judged 25 in a row, so each line names the calls that were judged. `third.jsonl` has the stretches into
 which the third reader divided 39 transcripts of that half. `measure_second.jsonl` has those into which another reader
-divided the transcripts of the measure half.
+divided the transcripts of the measure half; `measure_adjudicated.jsonl` says where an adjudicator sided with whom.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
 
-from benchmarks.labels.stretches import FOLDER, Stretch, read_labels, read_stretches
+from benchmarks.labels.disputes import disputes, sided_with
+from benchmarks.labels.stretches import FOLDER, Stretch, meets, read_labels, read_stretches
 from benchmarks.transcripts import HALVES, Half
 
 SECOND: Final = FOLDER / "second.jsonl"
 WHOLE: Final[dict[Half, str]] = {"tune": "third.jsonl", "measure": "measure_second.jsonl"}
+ADJUDICATED: Final[dict[Half, str]] = {"measure": "measure_adjudicated.jsonl"}
+
+
+Readings = Mapping[str, Sequence[Stretch]]
+"""The stretches of each transcript."""
 
 
 class SecondReading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,6 +47,8 @@ def main() -> None:
     print(f"of {len(both)} that both call stuck, {sum(one == two for one, two in both)} have the same call as evidence")
     for half in HALVES:
         _print_whole(half)
+    for half in ADJUDICATED:
+        _print_adjudicated(half)
 
 
 def _print_whole(half: Half) -> None:
@@ -65,6 +73,27 @@ def _print_whole(half: Half) -> None:
         print(f"  stuck by the {side} alone, and what it is to the other: {kinds or 'none'}")
 
 
+def _print_adjudicated(half: Half) -> None:
+    labels, again = both_readings(half)
+    settled = adjudicated_labels(half)
+    spans = [(name, span) for name, ones in labels.items() for span in disputes(ones, again[name])]
+    sides = Counter(sided_with(span, settled[name], labels[name], again[name]) for name, span in spans)
+    calls = sum(last - first + 1 for _, (first, last) in spans)
+    print(f"{half} half, adjudicated: {len(spans)} disputes over {calls} calls")
+    print(f"  decided as the labels {sides['first']}, as the reader {sides['second']}, otherwise {sides['neither']}")
+    kinds = Counter(each.label for stretches in settled.values() for each in stretches)
+    print(f"  {kinds['stuck']} stretches stuck, {kinds['getting_on']} getting on, {kinds['unclear']} unclear")
+    for side, own, other in (("labels", labels, again), ("reader", again, labels)):
+        alone = [each for each in stuck_of(own) if not overlaps(each, other, "stuck")]
+        upheld = sum(overlaps(each, settled, "stuck") for each in alone)
+        print(f"  stuck by the {side} alone: {len(alone)}, upheld {upheld}")
+        pairs = list(_pairs_by_call(settled, own))
+        alike = sum(one == two for one, two in pairs)
+        print(f"  {alike} of {len(pairs)} calls as the {side}, kappa {cohens_kappa(pairs):.2f}")
+    new = [each for each in stuck_of(settled) if not any(overlaps(each, read, "stuck") for read in (labels, again))]
+    print(f"  stuck by neither, but adjudicated so: {len(new)}")
+
+
 def read_pairs() -> Iterator[tuple[Stretch, SecondReading]]:
     """Yield each stretch that was read twice, with its second reading."""
     labels = read_labels("tune")
@@ -82,9 +111,12 @@ def both_readings(half: Half) -> tuple[dict[str, list[Stretch]], dict[str, list[
 
 def read_call_pairs(half: Half) -> Iterator[tuple[bool, bool]]:
     """Yield for each call of these transcripts whether the label, and the reader, call it stuck."""
-    labels, again = both_readings(half)
-    for name, stretches in again.items():
-        yield from zip(_stuck_calls(labels[name]), _stuck_calls(stretches), strict=True)
+    yield from _pairs_by_call(*both_readings(half))
+
+
+def adjudicated_labels(half: Half) -> dict[str, list[Stretch]]:
+    """Return the labels of a half where both readers agree, and an adjudicator's where they differ; of `tune`, none."""
+    return read_stretches(FOLDER / ADJUDICATED[half], half) if half in ADJUDICATED else {}
 
 
 def stuck_of(read: Mapping[str, Iterable[Stretch]]) -> list[Stretch]:
@@ -92,14 +124,14 @@ def stuck_of(read: Mapping[str, Iterable[Stretch]]) -> list[Stretch]:
     return [each for stretches in read.values() for each in stretches if each.label == "stuck"]
 
 
-def meets(one: Stretch, two: Stretch) -> bool:
-    """Return whether two stretches have a call in common."""
-    return one.transcript == two.transcript and one.first <= two.last and two.first <= one.last
-
-
 def overlaps(stretch: Stretch, read: Mapping[str, Iterable[Stretch]], label: str) -> bool:
     """Return whether a stretch has a call in common with one that a reading labels so."""
     return any(meets(stretch, each) for each in read[stretch.transcript] if each.label == label)
+
+
+def _pairs_by_call(ones: Readings, twos: Readings) -> Iterator[tuple[bool, bool]]:
+    for name, stretches in twos.items():
+        yield from zip(_stuck_calls(ones[name]), _stuck_calls(stretches), strict=True)
 
 
 def _stuck_calls(stretches: Iterable[Stretch]) -> Iterator[bool]:

@@ -82,3 +82,8 @@ def faults_of(half: Half, labels: Mapping[str, Sequence[Stretch]]) -> Iterator[s
                 yield f"{name}, call {each.first}: `since` and `kind` belong to stuck stretches"
             if each.since is not None and not each.first <= each.since <= each.last:
                 yield f"{name}, call {each.first}: call {each.since} is outside"
+
+
+def meets(one: Stretch, two: Stretch) -> bool:
+    """Return whether two stretches have a call in common."""
+    return one.transcript == two.transcript and one.first <= two.last and two.first <= one.last

@@ -10,16 +10,16 @@ import pytest
 from benchmarks import nudges
 from benchmarks.labels import agreement
 from benchmarks.labels.agreement import (
+    adjudicated_labels,
     both_readings,
     cohens_kappa,
-    meets,
     overlaps,
     read_call_pairs,
     read_pairs,
     stuck_of,
 )
 from benchmarks.labels.choose import signs_of
-from benchmarks.labels.stretches import Stretch, read_labels
+from benchmarks.labels.stretches import Stretch, meets, read_labels
 from benchmarks.peers import openclaw, tellback_0_1_0, zeroclaw
 from benchmarks.readers import reader_score, reported_of_both, right_for_one
 from benchmarks.scoring import LabelScore, Share
@@ -200,6 +200,10 @@ def test_the_table_counts_nudges_by_outcome(
     assert row["nudges_per_call"] == {"solved": None, "not solved": 1 / 3, "unknown": None}
 
 
+def test_the_tune_half_has_no_adjudicated_labels() -> None:
+    assert adjudicated_labels("tune") == {}
+
+
 def one_stuck(_: Half) -> dict[str, list[Stretch]]:
     return {DONE: [Stretch(DONE, "django-1", 1, 3, "stuck", "", 3)]}
 
@@ -260,6 +264,10 @@ def test_the_figures_of_all_readers_are_printed(capsys: pytest.CaptureFixture[st
     assert "1159 of 1206 calls agree, kappa 0.85" in shown
     assert "4518 of 4707 calls agree, kappa 0.73" in shown
     assert "stuck by the labels alone, and what it is to the other: none" in shown
+    assert "measure half, adjudicated: 58 disputes over 569 calls" in shown
+    assert "decided as the labels 14, as the reader 31, otherwise 13\n" in shown
+    assert "46 stretches stuck, 140 getting on, 6 unclear" in shown
+    assert "stuck by neither, but adjudicated so: 1\n" in shown
 
 
 AGAIN = [
