@@ -1,7 +1,8 @@
 """`python -m benchmarks nudges FILE`: how often providers and peers speak, and how often a reader calls it right.
 
 FILE holds transcripts as `tellback replay` takes them, `.jsonl` or `.jsonl.xz`. Nudges a call are counted over all
-transcripts of a half, precision and recall over those with labels (`benchmarks/labels/RULES.md`).
+transcripts of a half, precision and recall over those with labels (`benchmarks/labels/RULES.md`). The measure half has
+a second table: the same nudges, judged by an adjudicator's labels where two readers differ.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.labels.agreement import Readings, adjudicated_labels
 from benchmarks.labels.stretches import Stretch, read_labels
 from benchmarks.peers import openclaw, tellback_0_1_0, zeroclaw
 from benchmarks.readers import other_reading, reader_score, reported_of_both, right_for_one
@@ -47,10 +49,21 @@ class RowFigures:
         self.calls[transcript.outcome] += len(transcript.calls)
         self.nudges[transcript.outcome] += len(spoken)
         if stretches:
-            self.spoken[transcript.id] = spoken
-            self.labelled.add(stretches, spoken)
-            if not stretches[0].enriched:
-                self.sampled.add(stretches, spoken)
+            self._judge(transcript.id, spoken, stretches)
+
+    def judged_by(self, labels: Readings) -> RowFigures:
+        """Return the figures of the same nudges by other labels of the same transcripts."""
+        figures = RowFigures(self.calls, self.nudges)
+        for name, spoken in self.spoken.items():
+            if name in labels:
+                figures._judge(name, spoken, labels[name])
+        return figures
+
+    def _judge(self, name: str, spoken: Sequence[int], stretches: Sequence[Stretch]) -> None:
+        self.spoken[name] = spoken
+        self.labelled.add(stretches, spoken)
+        if not stretches[0].enriched:
+            self.sampled.add(stretches, spoken)
 
     def per_call(self, outcome: str) -> float | None:
         calls = self.calls[outcome]
@@ -68,11 +81,13 @@ def main(words: Sequence[str] | None = None) -> None:
     transcripts = list(read_coding(arguments.file))
     found = dict(measure(transcripts, labels))
     if arguments.json:
-        print(json.dumps({half: _as_json(rows) for half, rows in found.items()}, indent=1))
+        print(json.dumps({half: _as_json(half, rows) for half, rows in found.items()}, indent=1))
         return
     here = {each.id for each in transcripts}
     for half, rows in found.items():
-        print("\n".join(_table(half, rows, labels[half])))
+        print("\n".join(_by_labels(half, rows, labels[half])))
+        if adjudicated := adjudicated_labels(half):
+            print("\n".join(["", *_by_adjudicated(half, rows, labels[half], adjudicated)]))
         if missing := labels[half].keys() - here:
             print(f"{len(missing)} labelled transcripts are not in {arguments.file}.")
         print()
@@ -119,11 +134,30 @@ def _show_progress(text: str) -> None:
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def _table(half: Half, rows: Mapping[str, RowFigures], labels: Mapping[str, Sequence[Stretch]]) -> Iterator[str]:
+def _by_labels(half: Half, rows: Mapping[str, RowFigures], labels: Readings) -> Iterator[str]:
+    again = other_reading(half)
+    yield from _table(half, rows, labels)
+    yield f"| another reader | | | | {' | '.join(_cells(reader_score(labels, again)))} |\n"
+    for name, figures in rows.items():
+        reported = reported_of_both(labels, again, figures.spoken)
+        right = right_for_one(labels, again, figures.spoken)
+        yield f"{name}: of the stretches that both readers call stuck {reported}; nudges right for either {right}"
+
+
+def _by_adjudicated(
+    half: Half, rows: Mapping[str, RowFigures], labels: Readings, adjudicated: Readings
+) -> Iterator[str]:
+    again = {name: figures.judged_by(adjudicated) for name, figures in rows.items()}
+    yield from _table(f"{half}, by the adjudicated labels", again, adjudicated)
+    for name, reading in (("the labels", labels), ("another reader", other_reading(half))):
+        yield f"| {name} | | | | {' | '.join(_cells(reader_score(adjudicated, reading)))} |"
+
+
+def _table(title: str, rows: Mapping[str, RowFigures], labels: Readings) -> Iterator[str]:
     sampled = sum(not stretches[0].enriched for stretches in labels.values())
     kinds = Counter(each.label for stretches in labels.values() for each in stretches)
     yield (
-        f"**{half}**: {len(labels)} labelled transcripts ({sampled} sampled, {len(labels) - sampled} enriched), "
+        f"**{title}**: {len(labels)} labelled transcripts ({sampled} sampled, {len(labels) - sampled} enriched), "
         f"{kinds['stuck']} stretches stuck, {kinds['getting_on']} getting on, {kinds['unclear']} unclear\n"
     )
     yield HEAD
@@ -131,12 +165,6 @@ def _table(half: Half, rows: Mapping[str, RowFigures], labels: Mapping[str, Sequ
         rates = [_rate(figures.per_call(group)) for group in GROUPS]
         yield f"| {name} | {' | '.join([*rates, *_cells(figures.labelled)])} |"
         yield f"| {name}, sampled alone | | | | {' | '.join(_cells(figures.sampled))} |"
-    again = other_reading(half)
-    yield f"| another reader | | | | {' | '.join(_cells(reader_score(labels, again)))} |\n"
-    for name, figures in rows.items():
-        reported = reported_of_both(labels, again, figures.spoken)
-        right = right_for_one(labels, again, figures.spoken)
-        yield f"{name}: of the stretches that both readers call stuck {reported}; nudges right for either {right}"
 
 
 def _rate(value: float | None) -> str:
@@ -153,15 +181,20 @@ def _cells(score: LabelScore) -> list[str]:
     ]
 
 
-def _as_json(rows: Mapping[str, RowFigures]) -> dict[str, Any]:
+def _as_json(half: Half, rows: Mapping[str, RowFigures]) -> dict[str, Any]:
+    adjudicated = adjudicated_labels(half)
     return {
         name.strip("`"): {
             "nudges_per_call": {group: figures.per_call(group) for group in GROUPS},
-            "labelled": _score_as_json(figures.labelled),
-            "sampled": _score_as_json(figures.sampled),
+            **_scores_as_json(figures),
+            **({"adjudicated": _scores_as_json(figures.judged_by(adjudicated))} if adjudicated else {}),
         }
         for name, figures in rows.items()
     }
+
+
+def _scores_as_json(figures: RowFigures) -> dict[str, Any]:
+    return {"labelled": _score_as_json(figures.labelled), "sampled": _score_as_json(figures.sampled)}
 
 
 def _score_as_json(score: LabelScore) -> dict[str, Any]:

@@ -200,8 +200,31 @@ def test_the_table_counts_nudges_by_outcome(
     assert row["nudges_per_call"] == {"solved": None, "not solved": 1 / 3, "unknown": None}
 
 
+def test_the_same_nudges_are_judged_by_the_adjudicated_labels_beside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "coding.jsonl"
+    file.write_text(json.dumps(a_transcript()))
+    half = half_of("django-1")
+    monkeypatch.setattr(nudges, "read_labels", one_stuck)
+    monkeypatch.setattr(nudges, "adjudicated_labels", all_getting_on)
+    nudges.main([str(file), "--half", half])
+    by_labels, by_adjudicated = capsys.readouterr().out.split(f"**{half}, by the adjudicated labels**: 1 labelled")
+    assert "| zeroclaw | – | 0.333 | – | 1.00 (1 of 1;" in by_labels
+    assert "| zeroclaw | – | 0.333 | – | 0.00 (0 of 1; 0.00 to 0.79) | none | – | 0 |" in by_adjudicated
+    assert "| the labels | | | | 0.00 (0 of 1;" in by_adjudicated
+    nudges.main([str(file), "--half", half, "--json"])
+    row = json.loads(capsys.readouterr().out)[half]["zeroclaw"]
+    assert (row["labelled"]["precision"]["part"], row["adjudicated"]["labelled"]["precision"]["part"]) == (1, 0)
+    assert row["adjudicated"]["labelled"]["false"] == {"getting on": 1}
+
+
 def test_the_tune_half_has_no_adjudicated_labels() -> None:
     assert adjudicated_labels("tune") == {}
+
+
+def all_getting_on(_: Half) -> dict[str, list[Stretch]]:
+    return {DONE: [Stretch(DONE, "django-1", 1, 3, "getting_on", "")]}
 
 
 def one_stuck(_: Half) -> dict[str, list[Stretch]]:
