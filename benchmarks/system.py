@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -74,10 +74,16 @@ def system() -> Generator[BenchmarkSystem]:
 
 
 def cpu_seconds() -> float:
-    """Processor time of this process and all that it started: unlike elapsed time, a busy machine hardly changes it."""
-    family = [psutil.Process(), *psutil.Process().children(recursive=True)]
-    times = [process.cpu_times() for process in family]
-    return sum(one.user + one.system for one in times)
+    """Processor time of this process and all that it started: unlike elapsed time, a busy machine hardly changes it.
+
+    A child that has ended counts too, because its parent has its time.
+    """
+    times = 0.0
+    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):  # it ended since the list was made
+            used = process.cpu_times()
+            times += used.user + used.system + used.children_user + used.children_system
+    return times
 
 
 def wait(predicate: Callable[[], bool], seconds: float) -> None:

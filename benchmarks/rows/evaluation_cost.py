@@ -44,7 +44,7 @@ def measure(system: BenchmarkSystem) -> RowResult:
         name="evaluation_cost",
         what=f"one evaluation with {MANY:,} recorded events against {FEW}",
         ratios=ratios,
-        budget=1.1,
+        budget=1.05,
         sense="at most",
         details=[f"microseconds with {FEW}: {spread(few)};  with {MANY:,}: {spread(many)}"],
     )

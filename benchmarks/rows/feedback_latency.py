@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from statistics import median, quantiles
 
 from benchmarks.arrivals import each
@@ -47,20 +48,22 @@ def measure(system: BenchmarkSystem) -> tuple[RowResult, RowResult]:
             with _load(system, events - tasks, 20 * SAMPLES / tasks):
                 ours.append(_tail(_feedback(prompts, tasks, run)))
     loads = f"a tenth of capacity: {events:,.0f} calls a second ({tasks:.0f} await feedback), {tasks:.0f} bare tasks"
-    return _result("p50", 0, ours, theirs, loads), _result("p99", 1, ours, theirs, loads)
+    p50 = _result("p50", 0, ours=ours, theirs=theirs, budget=1.0)
+    p99 = _result("p99", 1, ours=ours, theirs=theirs, budget=1.5)
+    return replace(p50, details=[*p50.details, loads]), replace(p99, details=[*p99.details, loads])
 
 
 def _result(
-    name: str, at: int, ours: Sequence[tuple[float, float]], theirs: Sequence[tuple[float, float]], loads: str
+    name: str, at: int, *, ours: Sequence[tuple[float, float]], theirs: Sequence[tuple[float, float]], budget: float
 ) -> RowResult:
     mine, bare = [one[at] for one in ours], [one[at] for one in theirs]
     return RowResult(
         name=f"feedback_{name}",
         what=f"{name} from a tool call's publishing until its feedback is taken, against a bare task's until done",
         ratios=[our / their for our, their in zip(mine, bare, strict=True)],
-        budget=2.0,
+        budget=budget,
         sense="at most",
-        details=[f"milliseconds: feedback {_ms(mine)};  bare task {_ms(bare)}", loads],
+        details=[f"milliseconds: feedback {_ms(mine)};  bare task {_ms(bare)}"],
     )
 
 

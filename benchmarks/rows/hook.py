@@ -46,7 +46,7 @@ def measure(system: BenchmarkSystem) -> RowResult:
         name="hook",
         what="one `tellback hook post-tool-use` with a worker that answers, against `python -c pass`, elapsed time",
         ratios=ratios,
-        budget=5.0,
+        budget=4.0,
         sense="at most",
         details=[
             f"milliseconds of a hook: {spread(hooks)};  of python -c pass: {spread(empty)}",

@@ -63,7 +63,7 @@ def measure(system: BenchmarkSystem) -> RowResult:
         name="recall",
         what=f"a recall over {CANDIDATES:,} candidates and {CLUSTERS:,} clusters against the bare numpy product",
         ratios=[our / product for our, product in zip(ours, bare, strict=True)],
-        budget=5,
+        budget=2,
         sense="at most",
         details=[
             f"milliseconds: in process {spread(ours, 1)};  bare product {spread(bare, 1)}",

@@ -34,7 +34,7 @@ def measure(system: BenchmarkSystem) -> RowResult:
         name="signals_known",
         what="signals with known queries, published and applied exactly once, against a bare Celery task's rate",
         ratios=[our.rate / their.rate for our, their in zip(ours, theirs, strict=True)],
-        budget=25,
+        budget=75,
         sense="at least",
         details=[
             f"a second: signals {spread([w.rate for w in ours])};  bare tasks {spread([w.rate for w in theirs])}",

@@ -61,7 +61,7 @@ def measure(system: BenchmarkSystem) -> RowResult:
         name="sweep",
         what=f"a sweep of {DUE} due turns with {MANY:,} open against {FEW:,}",
         ratios=ratios,
-        budget=1.2,
+        budget=1.1,
         sense="at most",
         details=[
             f"milliseconds with {FEW:,}: {spread(small, 1)};  with {MANY:,}: {spread(large, 1)}",

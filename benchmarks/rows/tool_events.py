@@ -35,7 +35,7 @@ def measure(system: BenchmarkSystem) -> RowResult:
         name="tool_events",
         what="tool events published, evaluated and counted exactly once, against a bare Celery task's rate",
         ratios=[our.rate / their.rate for our, their in zip(ours, theirs, strict=True)],
-        budget=25,
+        budget=50,
         sense="at least",
         details=[
             f"a second: events {spread([w.rate for w in ours])};  bare tasks {spread([w.rate for w in theirs])}",

@@ -31,7 +31,7 @@ def measure(system: BenchmarkSystem) -> RowResult:
         name="turns",
         what="turns opened and answered, each a round trip, against a bare Celery task",
         ratios=[our.rate / their.rate for our, their in zip(ours, theirs, strict=True)],
-        budget=1.0,
+        budget=4.0,
         sense="at least",
         details=[
             f"a second, {CONCURRENCY} processes: turns {spread([work.rate for work in ours])}",
