@@ -24,6 +24,7 @@ from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.records import Records
 from tellback_workers.lease_heartbeat import DECLARED_LOST, NOT_RENEWED
+from tests.support.busy_server import kept_busy
 from tests.support.commands import brisk
 from tests.support.link import Link
 from tests.support.processes import tree_of
@@ -96,11 +97,33 @@ def crash(server: RedisServer, _: Database) -> None:
     server.launch()
 
 
+def demote(_: RedisServer, database: Database) -> None:
+    """The primary follows another server for a while, as in a planned failover: whoever blocks gets UNBLOCKED."""
+    database.command("REPLICAOF", "127.0.0.1", 1)
+    pass_time(AWAY)
+    database.command("REPLICAOF", "NO", "ONE")
+
+
+def keep_busy(server: RedisServer, _: Database) -> None:
+    """Somebody's script runs for a while."""
+    with kept_busy(server.url):
+        pass_time(AWAY)
+
+
 @pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.usefixtures("beat", "workers")
 @pytest.mark.parametrize(
-    ("absence", "on_lost"), [(hang, "record"), (pause, "record"), (crash, "record"), (crash, "retry")]
+    ("absence", "on_lost"),
+    [
+        (hang, "record"),
+        (pause, "record"),
+        (crash, "record"),
+        (crash, "retry"),
+        (demote, "record"),
+        (demote, "retry"),
+        (keep_busy, "record"),
+    ],
 )
 def test_a_redis_that_is_away_for_less_than_the_wait_costs_no_command(
     tb: Tellback,

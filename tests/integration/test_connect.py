@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -13,7 +15,9 @@ import tellback
 from tellback import Settings, connect
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.state.database import Database
+from tests.support.busy_server import kept_busy
 from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
 
 
 def test_a_host_that_starts_while_redis_is_away_knows_the_layout_of_last_time(tmp_path: Path) -> None:
@@ -66,6 +70,46 @@ def test_a_redis_that_cannot_write_is_one_that_is_away(tmp_path: Path) -> None:
         with pytest.raises(Unavailable, match="NOREPLICAS"):
             away.command("SET", "key", 1)
         away.close()
+
+
+def test_a_redis_that_runs_a_long_script_of_somebody_is_one_that_is_away(tmp_path: Path) -> None:
+    """It answers BUSY, for which redis-py has no type: decisions raised its plain error, and answers were lost."""
+    with RedisServer.start(tmp_path) as server, connect(server.url) as tb:
+        turn = tb.open_turn(channel="c", conversation="c1", message_id="m1", text="hi")
+        with kept_busy(server.url):
+            with pytest.raises(Unavailable, match="BUSY"):
+                tb.history("s1")
+            with pytest.raises(Unavailable, match="BUSY"):
+                tb.open_turn(channel="c", conversation="c1", message_id="m2", text="hi")
+            turn.respond(tellback.OutgoingResponse.text_only("kept on the disk"))
+            tb.flush()
+            assert tb.context.publisher.spooled
+        tb.flush()
+        assert not tb.context.publisher.spooled
+
+
+def wait(database: Database) -> object:
+    return database.blocking(5, "BLMOVE", "k", "k", "LEFT", "LEFT")
+
+
+def wait_for_first(database: Database) -> object:
+    return database.first_of("k", 5)
+
+
+@pytest.mark.parametrize("read", [wait, wait_for_first])
+def test_a_read_that_waits_at_a_server_that_is_demoted_says_that_it_is_away(
+    tmp_path: Path, read: Callable[[Database], object]
+) -> None:
+    """A planned failover answers UNBLOCKED, for which redis-py has no type: running commands lost their leases."""
+    with RedisServer.start(tmp_path) as server, ThreadPoolExecutor(1) as pool:
+        database, other = Database(server.url), Database(server.url)
+        waiting = pool.submit(read, database)
+        wait_until(lambda: b"blocked_clients:1" in other.command("INFO", "clients"), "the read waits")
+        other.command("REPLICAOF", "127.0.0.1", 1)
+        with pytest.raises(Unavailable, match="UNBLOCKED"):
+            waiting.result(timeout=5)
+        database.close()
+        other.close()
 
 
 def test_every_exported_name_is_there_and_no_other_is() -> None:

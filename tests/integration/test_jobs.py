@@ -195,6 +195,24 @@ def test_the_heartbeat_stores_the_directory_for_the_record_of_a_loss(
     assert [record.cwd for record in records.last("s")] == ["/srv/app"]
 
 
+def test_a_heartbeat_goes_on_after_an_error_that_nobody_expected(
+    jobs: Jobs, queue: Queue, records: Records, database: Database, layout: Layout
+) -> None:
+    """Its thread ended with the first one, and a healthy command lost its lease."""
+    queue.put("s", "c1")
+    lease = taken(jobs)
+    running, stop = layout.shard(0).key("running"), layout.shard(0).key("stop", "c1")
+    database.command("SET", stop, "of another type")
+    times = LeaseTimes(renew=0.3, start=60, stop=60, kill=60, lease=3600.0, exclusive=False)
+    at = float(database.command("ZSCORE", running, "c1"))
+    with LeaseHeartbeat(jobs, jobs, lease, "", times) as control:
+        assert control.begin is not None
+        control.begin()
+        wait_until(lambda: float(database.command("ZSCORE", running, "c1")) > at + 1e6, "the lease is renewed")
+        database.command("DEL", stop)
+    assert records.last("s") == []
+
+
 def test_a_renewal_makes_no_key_for_a_job_that_is_gone(
     jobs: Jobs, queue: Queue, database: Database, layout: Layout
 ) -> None:

@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
+import structlog
+
 from tellback import clock
 from tellback.commands.runner import CommandControl
 from tellback.contracts.commands import OnLost
@@ -80,6 +82,8 @@ NOT_RENEWED: Final = (
 
 DECLARED_LOST: Final = "the lease was lost: this command was declared lost while it ran"
 
+_log = structlog.get_logger("tellback.jobs")
+
 
 class LeaseHeartbeat:
     """A thread that runs beside one command until the `with` block ends; quick commands do not start it.
@@ -126,7 +130,9 @@ class LeaseHeartbeat:
                 if self._jobs.stop_requested(self._lease, POLL_SECONDS):
                     self._control.request_stop("cancelled")
                     self._ended.wait(POLL_SECONDS)  # the request stays in Redis until the record is stored
-            except Unavailable:
+            except Exception as trouble:  # noqa: BLE001 - without this thread a healthy command loses its lease
+                if not isinstance(trouble, Unavailable):
+                    _log.exception("job.heartbeat_failed", command_id=self._lease.command_id)
                 self._failed(asked)
                 self._ended.wait(BACKOFF)
 

@@ -56,10 +56,13 @@ NOT_PERMITTED = (
 
 FULL_PAUSE = 0.1  # seconds between two reads of a full Redis that refuses a blocking read
 
-RETRYABLE_ERRORS = (
-    "MISCONF",
-    "NOREPLICAS",
-)  # first words of the errors of a server that cannot write now: its disk is full, or replicas are missing
+# First words of the errors of a server that cannot serve now, for which redis-py has no types.
+RETRYABLE_ERRORS: Final = {
+    "BUSY",  # somebody's script has run for longer than `busy-reply-threshold`
+    "MISCONF",  # its disk is full
+    "NOREPLICAS",  # replicas are missing
+    "UNBLOCKED",  # it was demoted while this client waited in a blocking read
+}
 
 DENIED_IN_SCRIPT = (
     "ACL failure in script",
@@ -348,7 +351,7 @@ def _unavailable(url: str) -> Generator[None, None, None]:
     except exceptions.ResponseError as error:
         if str(error).startswith(DENIED_IN_SCRIPT):
             raise NotPermitted(NOT_PERMITTED.format(where=where_of(url), error=error)) from error
-        if not str(error).startswith(RETRYABLE_ERRORS):
+        if str(error).partition(" ")[0] not in RETRYABLE_ERRORS:  # BUSYGROUP is another error than BUSY
             raise
         raise Unavailable(unavailable_text(error, url)) from error
 
