@@ -23,8 +23,10 @@ if held then
   redis.call('PEXPIRE', key_lease, arg_lease_ms, 'LT')
   return nil
 end
-local fence = redis.call('INCR', key_fence_counter)
-redis.call('SET', key_lease, fence, 'PX', arg_lease_ms)
+-- The microseconds make it unique: after a failover that lost the counter's last steps, a consumer of before it would
+-- otherwise have the same fence as the next one.
+local fence = redis.call('INCR', key_fence_counter) * 1000000 + redis.call('TIME')[2]
+redis.call('SET', key_lease, string.format('%.0f', fence), 'PX', arg_lease_ms)
 if arg_linger == '1' then
   redis.call('SET', key_wakeup, 'lingering', 'PX', arg_lease_ms)
 end
