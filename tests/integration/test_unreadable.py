@@ -25,6 +25,7 @@ from tellback.state.keys import FLEET, Layout, Shard, stream_of
 from tellback.state.presence import Presence, Worker
 from tellback.state.records import Records, read_history
 from tellback.state.shared_changes import SharedChanges
+from tellback.state.stranded import stranded
 from tellback.state.tool_health import ToolHealth
 from tellback_workers import sweep_jobs as sweeping
 from tellback_workers.decay import run_for
@@ -131,6 +132,38 @@ def test_a_queued_command_that_cannot_be_read_is_passed_over(
     assert lease.command_id == "sound"
 
 
+def test_a_command_whose_key_has_another_type_keeps_no_other_from_a_worker_or_its_record(
+    database: Database,
+    layout: Layout,
+    jobs: Jobs,
+    queue: Queue,
+    shard: Shard,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither while it is queued, nor while it runs, nor if its host is absent."""
+    session = session_of(layout)
+    for id_ in ("queued", "running", "lost"):
+        queue.put(session, id_)
+    queue.put(session, "absent", host="gone")
+    queue.put(session, "abandoned", host="gone")
+    of_another_type(database, shard.key("job", "queued"))
+    assert [lease.command_id for lease in (leased(jobs), leased(jobs)) if lease] == ["running", "lost"]
+    for id_ in ("running", "absent"):
+        of_another_type(database, shard.key("job", id_))
+    for id_ in ("running", "lost"):
+        database.command("ZADD", shard.key("running"), "XX", 1, id_)
+    sweep(settings, monkeypatch)
+    assert [record.command_id for record in Records(database, layout).last(session)] == ["lost"]
+    assert AbsentHosts(database, layout).abandon(0) == {"gone": ["abandoned"]}
+    database.command("DEL", *(shard.key("job", id_) for id_ in ("queued", "running", "absent")))
+
+
+def of_another_type(database: Database, key: str) -> None:
+    database.command("DEL", key)
+    database.command("SET", key, "by hand", "PX", 60_000)
+
+
 def test_a_command_for_an_absent_host_that_cannot_be_read_keeps_no_other_from_its_record(
     database: Database, layout: Layout, queue: Queue, shard: Shard
 ) -> None:
@@ -171,6 +204,30 @@ def test_a_delivery_that_cannot_be_read_keeps_no_other_conversation_waiting(
     database.command("LSET", queue, 0, raw)
     database.command("ZADD", shard.key("out", "chat"), "XX", 1, "odd")
     assert [turn for turn, _, _ in sent(tb)] == [odd.id]
+
+
+def test_a_queue_whose_key_has_another_type_keeps_no_other_conversation_waiting(
+    tb: Tellback, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd, sound = opened(tb, conversation="odd"), opened(tb, conversation="sound")
+    for turn in (odd, sound):
+        turn.respond(HELLO)
+    shard, database = store(tb).shard(odd.id), tb.context.database
+    of_another_type(database, shard.key("outq", "chat", "odd"))
+    assert [turn for turn, _, _ in sent(tb)] == [sound.id]
+    assert "delivery.unreadable" in caplog.text
+    database.command("DEL", shard.key("outq", "chat", "odd"))
+
+
+def test_a_turn_whose_key_has_another_type_keeps_no_stranded_conversation_out_of_the_index(tb: Tellback) -> None:
+    odd, sound = opened(tb, conversation="odd"), opened(tb, conversation="sound")
+    sound.respond(HELLO)
+    shard, database = store(tb).shard(odd.id), tb.context.database
+    of_another_type(database, shard.key("turn", odd.id))
+    of_sound = store(tb).shard(sound.id)
+    database.command("ZREM", of_sound.key("out", "chat"), "sound")
+    assert [place.conversation for place in stranded(database, tb.context.layout)] == ["sound"]
+    database.command("DEL", shard.key("turn", odd.id))
 
 
 def test_a_response_that_cannot_be_read_spends_no_attempt(tb: Tellback) -> None:

@@ -13,7 +13,7 @@ from tellback.state.job_keys import ANY_POOL, queue_keys, queue_of, record_keys,
 from tellback.state.jobs import SWEEP_BATCH
 from tellback.state.keys import Layout, Shard, lifetime_ms
 from tellback.state.presence import Presence
-from tellback.state.readable import readable
+from tellback.state.readable import read_each, readable
 from tellback.state.scripts import commands as scripts
 from tellback.state.steady import due_now
 
@@ -69,7 +69,7 @@ class AbsentHosts:
     def _abandon_pool(self, shard: Shard, pool: str, since: int, wait_seconds: float) -> Iterable[str]:
         members = [raw.decode() for raw in self._db.command("ZRANGE", shard.key("jobs", pool), 0, SWEEP_BATCH - 1)]
         ids = [member.partition(":")[2] for member in members]
-        specs = self._db.pipeline([("HGET", shard.key("job", command_id), "spec") for command_id in ids])
+        specs = read_each(self._db, [("HGET", shard.key("job", command_id), "spec") for command_id in ids])
         queued = [(member, spec) for member, spec in zip(members, specs, strict=True) if spec is not None]
         # Without a spec it was leased or cancelled meanwhile.
         for member, submitted in readable("queued command", queued, _submitted):

@@ -30,7 +30,7 @@ from tellback.state.database import Command, Database, decide, shorten_lifetime,
 from tellback.state.job_keys import outcome_of, pool_of, queue_keys, record_keys, stored_record
 from tellback.state.job_losses import Lost, losing
 from tellback.state.keys import Layout, Shard, stream_of
-from tellback.state.readable import UNREADABLE
+from tellback.state.readable import UNREADABLE, read_each
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import commands as scripts
 from tellback.state.scripts import common
@@ -258,13 +258,14 @@ class Jobs:
     def _overdue(self, shard: Shard, seen: Observed) -> Iterable[Lost]:
         ids = self._db.command("ZRANGE", shard.key("running"), "-inf", seen.now, "BYSCORE", "LIMIT", 0, SWEEP_BATCH)
         fields = ("spec", "attempt", "worker", "host", "cwd")
-        jobs = self._db.pipeline([("HMGET", shard.key("job", id_.decode()), *fields) for id_ in ids])
-        for id_, (spec, attempt, worker, host, cwd) in zip(ids, jobs, strict=True):
+        jobs = read_each(self._db, [("HMGET", shard.key("job", id_.decode()), *fields) for id_ in ids])
+        for id_, found in zip(ids, jobs, strict=True):
             job, running = shard.key("job", id_.decode()), shard.key("running")
             drop = common.drop_not_running(job=job, running=running, command_id=id_)
-            if spec is None and self._db.run(drop):  # its job key has expired, or it is done
-                continue
             try:
+                spec, attempt, worker, host, cwd = found
+                if spec is None and self._db.run(drop):  # its job key has expired, or it is done
+                    continue
                 submitted = msgspec.json.decode(spec or b"", type=CommandSubmitted)
                 yield Lost(shard, submitted, CommandAttempt(int(attempt), _text(host), _text(worker)), _text(cwd))
             except UNREADABLE as error:  # perhaps from a newer release; it must not block the others

@@ -21,7 +21,7 @@ from tellback.errors import Unavailable
 from tellback.log import get_logger
 from tellback.state.database import Database, decide, small_write
 from tellback.state.keys import Layout, Shard, lifetime_ms
-from tellback.state.readable import UNREADABLE, readable
+from tellback.state.readable import UNREADABLE, read_each, readable
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import common
 from tellback.state.scripts import turns as scripts
@@ -205,7 +205,7 @@ class Outbox:
 
     def _read_firsts(self, family: str, queues: list[OutboxQueue]) -> list[tuple[OutboxQueue, Delivery]]:
         """Read the first delivery of each queue; drop empty queues from their indexes and postpone unreadable ones."""
-        heads = self._db.pipeline([("LINDEX", place.queue, 0) for place in queues])
+        heads = read_each(self._db, [("LINDEX", place.queue, 0) for place in queues])
         found: list[tuple[OutboxQueue, Delivery]] = []
         calls: list[ScriptCall] = []
         for place, head in zip(queues, heads, strict=True):
@@ -325,6 +325,8 @@ class Outbox:
 
 
 def _decode_delivery(raw: Any) -> Delivery:
+    if isinstance(raw, Exception):  # of `read_each`
+        raise raw
     delivery = msgspec.json.decode(raw, type=Delivery)
     _ = delivery.outgoing  # fail here for a response that cannot be sent: each claim would spend an attempt
     return delivery

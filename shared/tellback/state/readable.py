@@ -5,15 +5,17 @@ An unreadable value is skipped and logged; it never hides the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
+from redis import exceptions
 
 from tellback.log import get_logger
+from tellback.state.database import Command, Database
 
-UNREADABLE: Final = (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError)
-"""The errors of decoding a value that this release did not store."""
+UNREADABLE: Final = (msgspec.MsgspecError, exceptions.ResponseError, ValueError, TypeError, LookupError, RecursionError)
+"""The errors of decoding a value that this release did not store, or of reading a key of another type."""
 
 Raw = TypeVar("Raw")
 T = TypeVar("T")
@@ -33,3 +35,22 @@ def readable(what: str, raws: Iterable[Raw], decode: Callable[[Raw], T]) -> list
     if failures:
         _log.error("stored.unreadable", what=what, values=len(failures), first=str(failures[0])[:500])
     return found
+
+
+def read_each(database: Database, commands: Sequence[Command]) -> list[Any]:
+    """Return the replies of reading commands in order, with the error in place of that of a key of another type.
+
+    Raises:
+        Unavailable: Redis is away.
+    """
+    try:
+        return database.pipeline(commands)
+    except exceptions.ResponseError:  # then each is read alone: it happens only when somebody changed keys by hand
+        return [_read(database, command) for command in commands]
+
+
+def _read(database: Database, command: Command) -> Any:
+    try:
+        return database.command(*command)
+    except exceptions.ResponseError as error:
+        return error

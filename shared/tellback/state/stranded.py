@@ -14,6 +14,7 @@ from tellback.log import get_logger
 from tellback.state.database import Database
 from tellback.state.keys import FAMILIES, Layout
 from tellback.state.outbox import OutboxQueue
+from tellback.state.readable import read_each
 from tellback.state.scripts import turns as scripts
 
 PAGE: Final = 50  # turns of each shard in one round: twenty rounds check every turn
@@ -28,10 +29,11 @@ def stranded(database: Database, layout: Layout, first: int = 0, last: int = -1)
     replies = database.pipeline([("ZRANGE", shard.key("turns"), first, last) for shard in layout.all])
     turns = [(shard, raw.decode()) for shard, names in zip(layout.all, replies, strict=True) for raw in names]
     fields = ("channel", "conversation", "delivery", "late_delivery")
-    known = database.pipeline([("HMGET", shard.key("turn", turn), *fields) for shard, turn in turns])
+    known = read_each(database, [("HMGET", shard.key("turn", turn), *fields) for shard, turn in turns])
+    found = [(shard, reply) for (shard, _), reply in zip(turns, known, strict=True) if not isinstance(reply, Exception)]
     places = {
         OutboxQueue(shard, channel.decode(), conversation.decode())
-        for (shard, _), (channel, conversation, *states) in zip(turns, known, strict=True)
+        for shard, (channel, conversation, *states) in found
         if channel is not None and conversation is not None and _UNSETTLED.intersection(states)
     }
     candidates = sorted(places, key=lambda place: (place.shard.index, place.channel, place.conversation))

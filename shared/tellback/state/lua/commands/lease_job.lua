@@ -30,7 +30,8 @@ end
 
 for i, member in ipairs(args_members) do
   local key_job = keys_candidates[i]
-  local job = redis.call('HMGET', key_job, 'state', 'session', 'spec', 'attempt', 'token', 'on_lost')
+  -- pcall: a key of another type counts as gone, or its command would block the pool
+  local job = redis.pcall('HMGET', key_job, 'state', 'session', 'spec', 'attempt', 'token', 'on_lost')
   local score = redis.call('ZSCORE', keys.jobs, member)
   if score then
     take_turn(score, job[2])
