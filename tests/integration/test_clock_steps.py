@@ -18,6 +18,7 @@ from tellback.state.intake import Intake, mark_pending
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.keys import FLEET, Layout, lifetime_ms, stream_of
+from tellback.state.limits import LimitStore
 from tellback.state.presence import Presence, Worker
 from tellback.state.records import Records
 from tellback.state.steady import GAP_MS, observe, skews
@@ -548,6 +549,19 @@ def test_a_stand_in_finds_a_silent_beat_after_a_step_back(
     assert fleet.claim_visits(period, 10).active == [], "the claim is of the clock as it is now"
     clock.passes(period)
     assert fleet.claim_visits(period, 10).active == [tb.context.layout.team]
+
+
+def test_a_step_back_holds_no_team_at_its_rate(tb: Tellback, clock: ServerClock) -> None:
+    """Its bucket was last filled an hour ahead: no event passed until the clock had caught up."""
+    prompt = tb.prompt("s", "p")
+    tb.flush()
+    LimitStore(tb.context.database, tb.context.layout).change(events_per_second=1)
+    while not tb.context.publisher.spooled:
+        prompt.tool_invoked("search")
+        tb.flush()
+    step(clock, -1)
+    tb.flush()
+    assert not tb.context.publisher.spooled
 
 
 @steps

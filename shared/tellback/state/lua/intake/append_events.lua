@@ -55,8 +55,9 @@ if rate > 0 then
   local burst = tonumber(allowed[3])
   local stored = redis.call('HMGET', key_bucket, 'tokens', 'at')
   now = now_ms()
-  local passed = math.max(0, now - tonumber(stored[2] or now)) / 1000
-  tokens = math.min(burst, tonumber(stored[1] or burst) + passed * rate)
+  local passed = (now - tonumber(stored[2] or now)) / 1000
+  -- The server's clock was set back: without a full bucket the team would wait until the clock has caught up.
+  tokens = passed < 0 and burst or math.min(burst, tonumber(stored[1] or burst) + passed * rate)
   if tokens < math.min(new, burst) then
     return refused('rate')
   end
