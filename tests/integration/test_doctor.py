@@ -84,6 +84,31 @@ def test_nothing_is_written(settings: Settings, database: Database) -> None:
     assert database.command("DBSIZE") == 0
 
 
+@pytest.mark.parametrize("name", ["due", "in:commands", "channels"])
+def test_a_key_of_another_type_is_named_and_ends_no_command_with_a_traceback(
+    settings: Settings,
+    database: Database,
+    layout: Layout,
+    tmp_path: Path,
+    name: str,
+) -> None:
+    key = f"tb:{{{layout.team}.0}}:{name}"
+    database.command("SET", key, "by hand")
+    assert found(settings)["keys"].found == f"{key} is a string, not a {'stream' if ':' in name else 'zset'}"
+    for what in ("doctor", "team", "metrics", "outbox"):
+        done = subprocess.run(
+            command(what, "--redis-url", settings.redis_url),
+            env=environment(tmp_path),
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr
+        assert done.returncode == 0 or key in done.stdout or "`tellback doctor` names it" in done.stderr
+    database.command("DEL", key)
+
+
 def test_a_redis_without_persistence_is_wrong(settings: Settings, database: Database) -> None:
     assert found(settings)["persistence"].state == "ok"
     with configured(database, "appendonly", "no"):

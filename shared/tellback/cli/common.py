@@ -76,6 +76,11 @@ def report_errors() -> Generator[None, None, None]:
     except TellbackError as error:
         echo(f"tellback: {error}", err=True)
         raise typer.Exit(2 if isinstance(error, (InvalidInput, ConfigurationError)) else 1) from error
+    except Exception as error:
+        if not str(error).startswith("WRONGTYPE"):  # of redis-py, which must not be imported here
+            raise
+        echo("tellback: a key in Redis has another type than Tellback stores; `tellback doctor` names it", err=True)
+        raise typer.Exit(1) from error
 
 
 def warn_of_models(tb: Tellback) -> None:

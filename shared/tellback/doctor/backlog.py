@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tellback.broker import KEY_PREFIX
@@ -14,7 +14,7 @@ from tellback.state.backlog import read_backlog
 from tellback.state.database import Database, NotPermitted
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.gauges import TurnStats
-from tellback.state.keys import Layout, stream_of
+from tellback.state.keys import FAMILIES, Layout, stream_of
 from tellback.state.presence import Worker
 from tellback.state.stranded import stranded
 from tellback.state.turn_sweeps import lag_ms
@@ -24,6 +24,24 @@ SLOW_SECONDS: Final = 30.0  # age of the oldest waiting entry or delivery from w
 MANY_MESSAGES: Final = 10_000  # wake-ups are deduplicated by pending markers, so a long queue means no consumer
 LATE_SWEEPS: Final = 2  # sweep periods after a deadline within which the user must have an answer
 _PRIORITIES: Final = ("", "\x06\x163", "\x06\x166", "\x06\x169")  # kombu keeps one list per priority step
+
+CHANGED_BY_HAND: Final = (
+    "Tellback stores no such key, so somebody changed it by hand: rename it (`redis-cli RENAME`), or restore a backup"
+)
+
+
+def check_keys(database: Database, layout: Layout) -> Iterator[DoctorFinding]:
+    """Yield a finding if a key that all of a shard share has another type; other checks may fail because of it."""
+    expected = {shard.key(family.name): family.type for shard in layout.all for family in FAMILIES.values()}
+    expected |= {stream_of(shard, family): "stream" for shard in layout.all for family in Family}
+    types = database.pipeline([("TYPE", key) for key in expected])
+    odd = [
+        f"{key} is a {kind.decode()}, not a {wanted}"
+        for (key, wanted), kind in zip(expected.items(), types, strict=True)
+        if kind.decode() not in ("none", wanted)
+    ]
+    if odd:
+        yield wrong("keys", "; ".join(odd[:10]), CHANGED_BY_HAND)
 
 
 def check_intake(

@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterator
 from importlib.metadata import version
 
+from redis.exceptions import ResponseError
+
 from tellback.connection_file import RunningSystem, find_running
 from tellback.doctor import backlog, infrastructure
 from tellback.doctor.infrastructure import DoctorFinding, wrong
@@ -34,6 +36,9 @@ def run_checks(settings: Settings, *, url_given: bool) -> list[DoctorFinding]:
             )
         except Unavailable as error:
             findings.append(wrong("redis", str(error), "the connection was lost during the checks: try again"))
+        except ResponseError as error:
+            if all(finding.check != "keys" for finding in findings):
+                findings.append(wrong("keys", f"a key of the team cannot be read: {error}", backlog.CHANGED_BY_HAND))
     return [
         *findings,
         infrastructure.check_flower(running),
@@ -60,6 +65,7 @@ def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
         yield from infrastructure.check_server(database)
         layout, team = infrastructure.open_team(database, settings)
         yield team
+        yield from backlog.check_keys(database, layout)
         presence, now_ms = Presence(database, layout.team), database.now_ms()
         alive = presence.workers()
         yield infrastructure.check_workers(presence, now_ms)
