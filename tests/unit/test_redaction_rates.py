@@ -20,9 +20,11 @@ from tests.support.leaks import KINDS as LEAK_KINDS
 from tests.support.leaks import leaks
 from tests.support.secret_corpus import MEASURED, TUNING, rates
 from tests.support.secrets import KINDS, resembling, secrets
+from tests.support.secrets_apart import of_kinds, passwords, printed
 
 PROSE = "The runner keeps what a command printed, and an agent reads it with its next turn.\n"
 LEAKS_EACH = 12
+SEED_APART = 20261125
 EACH = 12  # lines of a kind
 _SOURCE = re.compile("|".join(pattern for _, pattern in SOURCE_RULES), re.IGNORECASE)
 
@@ -67,6 +69,23 @@ def test_of_kinds_that_no_rule_was_written_for_99_percent_are_caught(half: str) 
     """In every form. Of the measured half only these totals are looked at."""
     for form, (caught, count) in rates(half, seed=20261123, redact=redact_text).items():
         assert caught >= 0.99 * count, (form, caught, count)
+
+
+def test_of_a_corpus_held_apart_99_percent_are_caught() -> None:
+    """Some 660 kinds in 140 forms, every seventh sample; in no form is one in ten missed."""
+    kinds = list(of_kinds(seed=SEED_APART))[::7]
+    missed = Counter(sample.form for sample in kinds if sample.leaks_in(redact_text(sample.text)))
+    forms = Counter(sample.form for sample in kinds)
+    assert sum(missed.values()) <= 0.01 * len(kinds), missed.most_common(20)
+    assert not [form for form, count in missed.items() if count > max(2, 0.1 * forms[form])], missed
+
+
+def test_of_passwords_and_of_what_programs_print_90_percent_are_hidden() -> None:
+    """On command lines, in files and sentences; what stays lacks a name and a form (a code in a list of codes)."""
+    for samples in (passwords(seed=SEED_APART), printed(seed=SEED_APART)):
+        told = list(samples)
+        missed = Counter(sample.form for sample in told if sample.leaks_in(redact_text(sample.text)))
+        assert sum(missed.values()) <= 0.1 * len(told), missed
 
 
 def test_no_token_is_missed_for_where_it_stands() -> None:

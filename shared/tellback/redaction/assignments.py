@@ -54,6 +54,8 @@ SECRETS: Final = {
         *("hmac_key", "aes_key", "cipher_key", "session_key", "ssh_key", "user_key", "project_key", "root_key"),
         *("rest_key", "host_key", "functions_key", "instrumentationkey", "fernet_key", "fernetkey", "fastly_key"),
         *("unseal_key", "unseal-key", "unsealkey", "unseal key", "origin_key", "origin-key"),
+        *("secret key", "private key", "app key", "application key", "subscription key", "signing key", "account key"),
+        *("encryption key", "auth key", "license key", "admin key", "shared key", "storage key"),
     ),
     "auth": ("_auth", "authorization"),
     "cookie": ("cookie",),
@@ -61,7 +63,7 @@ SECRETS: Final = {
     "connect": ("connect.sid", "connection_string", "connectionstring"),
     "salt": ("salt",),
     "signature": ("signature",),
-    "client": ("client_id", "clientid", "client-id"),
+    "client": ("client_id", "clientid", "client-id", "client id"),
     "hook": ("webhook",),
     "_dsn": ("_dsn",),
     "_pat": ("_pat",),
@@ -80,6 +82,29 @@ ISSUERS: Final = (
     *("netlify", "newrelic", "new_relic", "new-relic", "nytimes", "okta", "openai", "plaid", "privateai"),
     *("private_ai", "private-ai", "rapidapi", "sendbird", "sentry", "snyk", "sonar", "squarespace", "sumo"),
     *("telegram", "travis", "twilio", "twitch", "twitter", "yandex", "zendesk"),
+    *("looker", "new-york-times", "new_york_times", "newyorktimes", "xray", "abuseipdb", "accuweather", "adzuna"),
+    *("airbrake", "aiven", "alienvault", "amplitude", "anypoint", "apify", "apollo", "assemblyai", "assembly_ai"),
+    *("auth0", "autodesk", "aviationstack", "baremetrics", "betterstack", "bitfinex", "bitly", "bitmex"),
+    *("blazemeter", "browserstack", "bugsnag", "buildkite", "buttercms", "calendarific", "calendly", "censys"),
+    *("chartmogul", "checkly", "circleci", "civo", "clarifai", "clearbit", "clickhouse", "clickup", "clockify"),
+    *("cloudant", "cloudconvert", "cloudinary", "cloudmersive", "codacy", "codeclimate", "coinapi", "configcat"),
+    *("convertkit", "couchbase", "coveralls", "crowdin", "cryptocompare", "currencylayer", "databento", "data.gov"),
+    *("deepai", "deepgram", "delighted", "detectify", "diffbot", "disqus", "dwolla", "edamam", "elasticemail"),
+    *("endor", "etherscan", "eventbrite", "everhour", "exoscale", "fal_", "falai", "fixer", "foursquare", "freshdesk"),
+    *("fullstory", "geckoboard", "geocodio", "getresponse", "glassnode", "godaddy", "graphhopper", "greptile"),
+    *("gumroad", "gyazo", "helpscout", "honeycomb", "hypertrack", "ibmcloud", "ibm_cloud", "iexcloud", "imagekit"),
+    *("infomaniak", "infura", "insightly", "intrinio", "ipgeolocation", "ipstack", "jotform", "jumpcloud", "kagi"),
+    *("keenio", "kickbox", "klaviyo", "larksuite", "lemlist", "lighton", "locationiq", "loggly", "lokalise"),
+    *("mailboxlayer", "mailerlite", "mailersend", "mailjet", "mandrill", "mapquest", "marketstack", "mediastack"),
+    *("miro", "mixpanel", "mockaroo", "moralis", "nasdaq", "newsapi", "nexmo", "nylas", "oanda", "ollama", "onelogin"),
+    *("onfleet", "opencage", "openweather", "opsgenie", "optimizely", "packagecloud", "pagerduty", "pandadoc"),
+    *("pastebin", "paypal", "pdfshift", "pinata", "pipedrive", "pivotaltracker", "pixabay", "planetscale", "plivo"),
+    *("poloniex", "polygon", "postmark", "pusher", "rebrandly", "ringcentral", "saucelabs", "scaleway"),
+    *("scraperapi", "scrapingbee", "securitytrails", "shodan", "shutterstock", "signalwire", "smartsheet"),
+    *("snowflake", "sparkpost", "spoonacular", "spotify", "statuspage", "storyblok", "strava", "swiftype", "taxjar"),
+    *("ticketmaster", "tiingo", "todoist", "tomtom", "tradier", "trello", "twelvedata", "unsplash", "upstash"),
+    *("upstage", "uptimerobot", "urlscan", "vercel", "virustotal", "vultr", "wandb", "weatherbit", "weatherstack"),
+    *("weightsandbiases", "wistia", "wrike", "zenscrape", "zeplin", "zerobounce", "zerotier", "zoho"),
 )
 # Names in which these stand are no secrets: marks of pages, of retries and of sessions, which an agent needs to go on.
 _MARKS_OF_PAGES: Final = (
@@ -139,7 +164,8 @@ _PASS_ALONE: Final = (
         ("bypass", "compass", "getpass", "askpass", "genpass", "minipass", "multipass", "surpass", "--- pass"),
         unless=True,
     )
-    + r"(?!ed|es|ing|iv|age|eng|ion|port|thr|-thr|_thr|able|ant|back|by|_fds|_context|ass|emb|ert|et|ign|ist|oci|um)"
+    + r"(?!ed|es|ing|iv|age|eng|ion|port|thr|-thr|_thr|lib|py|able|ant"
+    r"|back|by|_fds|_context|ass|emb|ert|et|ign|ist|oci|um)"
     r"(?!:[ \t]{1,4}+[\w.-]{1,60}[ \t]{1,40}+[\w(])(?!:[ \t]{1,4}+[`\"']?(?:test|bench|fuzz|example"
     r"|\S{1,200}[./](?:sh|py|js|ts|c|t|pl|go|rb|test)?\b))"
 )
@@ -153,6 +179,8 @@ _SECRET: Final = (
     f"{NAME_GOES_ON}{CLOSE}{TYPE}{SEPARATOR}(?:(?:basic|bearer|token|apikey|digest)[ \\t]{{1,8}}+)?+{_VALUE}{PATH}"
     f"(?![0-9]{{1,6}}:[a-z])(?![0-9.]{{1,20}}+e[+-]?[0-9]{{1,3}}(?![\\w-])){_LONG}"
 )
+# What only a long, random value follows: an argument (`{key, "…"}` of Erlang), a column of CSV.
+_ARGUMENT: Final = f"{NAME_GOES_ON}{CLOSE},[ \\t]?[\"'`]?{NO_VALUE}{PATH}{MIXED}{DOUBT}{long_value(16)}"
 _SECRET_BELOW: Final = f"{BELOW}{NO_VALUE}{PATH}{_LONG}{AT_END}"
 
 
@@ -169,7 +197,7 @@ def _secrets() -> tuple[AnchoredRule, ...]:
             for after, begins in ends.items()
         )
         named = preceded_by(_MARKS_OF_PAGES, unless=True) * (anchor == "token") + f"(?:{named})"
-        value = f"(?:{AHEAD_LONG}{_SECRET}|{NEXT_LINE}{_SECRET_BELOW})"
+        value = f"(?:{AHEAD_LONG}(?:{_SECRET}|{_ARGUMENT})|{NEXT_LINE}{_SECRET_BELOW})"
         rules.append(AnchoredRule("secret-assignment", anchor, named + value, AFTER_NAME))
     return tuple(rules)
 
@@ -179,8 +207,8 @@ _BEFORE_TOKEN: Final = "".join(sorted({name.removesuffix("token")[-1] for name i
 _HEADER: Final = r"""[\\"']{0,2}+[ \t]{0,8}+[:=,][ \t]{0,8}+[\\"']{0,2}+"""
 _FLAG: Final = r"[a-z0-9-]{3,40}+(?=[ =][\"']?[^\s\"'<>$-][^\s\"'<>]{3})"
 _VARIABLE: Final = (
-    r"[ \t]{1,8}+[a-z0-9_]{0,30}(?:passw|token|secret|key|_pat(?![a-z]))"
-    r"[a-z0-9_]{0,40}+[ \t]{1,8}"
+    r"[ \t]{1,8}+[a-z0-9_-]{0,30}(?:passw|token|secret|key|_pat(?![a-z]))"
+    r"[a-z0-9_-]{0,40}+[ \t]{1,8}"
     rf"[\"']?{NO_VALUE}{PATH}{_LONG}"
 )
 _DSN: Final = r"[^\s:@/\"'<>{}$*]"
@@ -269,7 +297,10 @@ RULES: Final = (
     ),
     # A variable and its value with only a space between them.
     AnchoredRule("password", "login", r"[ \t]{1,8}+\S{1,100}+[ \t]{1,8}+password[ \t]{1,8}+\S{3}"),
-    *(AnchoredRule("secret-assignment", word, _VARIABLE) for word in ("env", "setx", "arg", "configure set")),
+    *(
+        AnchoredRule("secret-assignment", word, _VARIABLE)
+        for word in ("env", "setx", "arg", "configure set", "set -gx")
+    ),
 )
 
 # A separator and a long value with a digit: only before such is the name of an issuer searched for.
@@ -278,8 +309,9 @@ ISSUED: Final = (
     (
         "issuer-assignment",
         (
-            rf"{trie(ISSUERS, unless='[a-z]')}[\w.-]{{0,40}}+(?:[ \t][\w.-]{{1,20}}+)?+{AHEAD_LONG}{NOT_NAMED}"
-            rf"{CLOSE}{TYPE}{SEPARATOR}{_VALUE}{PATH}(?:{MIXED}{DOUBT}{long_value(13)}|[0-9]{{15,20}}+(?![\w.-]))"
+            rf"{trie(ISSUERS, unless='[a-z]')}[\w.-]{{0,40}}+(?:[ \t][\w.-]{{1,20}}+){{0,3}}+{AHEAD_LONG}{NOT_NAMED}"
+            rf"{CLOSE}{TYPE}(?:{SEPARATOR}|[,>][ \t]?){_VALUE}{PATH}"
+            rf"(?:{MIXED}{DOUBT}{long_value(13)}|[0-9]{{15,20}}+(?![\w.-]))"
         ),
     ),
 )

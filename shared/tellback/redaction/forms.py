@@ -13,6 +13,8 @@ from tellback.redaction.values import (
     AFTER_PASSWORD,
     AT_END,
     DOUBT,
+    GIVEN,
+    MIXED_WORD,
     NO_VALUE,
     PATH,
     TABLE,
@@ -22,12 +24,12 @@ from tellback.redaction.values import (
     trie,
 )
 
-_MIXED: Final = r"(?=[^\s\"'0-9]{0,60}+[0-9])(?=[^\s\"'a-z]{0,60}+[a-z])"
+_MIXED: Final = MIXED_WORD
 _MIXED_WELL: Final = r"(?=\S{0,60}?[0-9]\S{0,60}?[0-9])"
 _NAMES: Final = (
     r"(?:passw|passphrase|pwd|secret|token|cred|api[_-]?key"
     r"|(?:access|private|account|auth|write|signing|encryption|master|shared|unseal|app|subscription)[_-]?key|[_-]key"
-    r"|[_-]dsn|[_-]pat\b)"
+    r"|[_-]dsn|[_-]pat\b|(?:client|access)[ _-]?id\b)"
 )
 _NO_VALUE_OF: Final = (
     r"(?<!name)(?<!path)(?<!file)(?<!url)(?<!type)(?<!expiry)(?<!length)(?<!limit)(?<!count)(?<!header)"
@@ -41,7 +43,8 @@ _PAIR_VALUE: Final = (
 )
 _PAIR: Final = (
     rf"{_PAIR_NAME}(?=[\w.-]{{0,60}}?{_NAMES})(?=[\w.-]{{1,80}}+{_NO_VALUE_OF}){_PAIR_VALUE}[\\\"']{{0,2}}+{_BETWEEN}"
-    rf"[\\\"']{{0,2}}+{NO_VALUE}{PATH}(?![0-9.]{{1,20}}+\b)[^\s\"'<>{{}}]{{4}}{AT_END}"
+    rf"(?:[\\\"']{{1,2}}+|(?![a-z_.]{{1,60}}+[,)]))"  # `value=new_spend,` passes a variable
+    rf"{NO_VALUE}{PATH}(?![0-9.]{{1,20}}+\b)[^\s\"'<>{{}}]{{4}}{AT_END}"
 )
 _PAIR_AHEAD: Final = f"(?={_PAIR_NAME}{_PAIR_VALUE})"
 # `key` and `pat` alone are too common to be telling. They count only before a long, random-looking value, and not
@@ -74,6 +77,7 @@ CAMEL: Final = tuple(
 _FILLERS: Final = (
     *("is", "was", "are", "be", "has", "been", "will", "now", "set", "reset", "changed", "rotated", "updated", "to"),
     *("as", "value", "generated", "created", "here", "for", "the", "your", "new", "user", "root", "admin"),
+    *("provided", "given", "below", "found", "received", "expected", "got", "used", "supplied", "invalid"),
 )
 _FILLER: Final = rf"(?:[ \t:=]{{1,3}}+(?:[\w.-]{{1,40}}+@[\w.-]{{1,40}}+|{trie(_FILLERS)})\b){{0,5}}+"
 _IN_SENTENCE: Final = (
@@ -84,6 +88,26 @@ _LONG_IN_SENTENCE: Final = _IN_SENTENCE.replace("{8", "{12")
 _KEY_IN_SENTENCE: Final = _LONG_IN_SENTENCE.replace(
     DOUBT, rf"(?![\w.-]{{0,200}}?-[0-9a-f]{{32,128}}+(?![\w+/])){DOUBT}"
 )
+# A name, up to eight words, what says that a value follows, and the end of the line: "The password for the key is …".
+_TOLD: Final = (
+    r"(?:[ \t][\w\[\]@.'\"()%/-]{1,30}+){0,8}?[ \t]{0,2}"
+    rf"(?:[ ](?:is|to)(?:[ ]{{0,2}}:)?|(?<!key):|=|[ ][-–])[ \t]{{1,8}}+[\"'`]?{NO_VALUE}{PATH}(?![0-9.:]{{1,30}}+\b)"
+)
+_TOLD_END: Final = r"[\"'`]?[.;]?[ \t\r]{0,4}$"
+_TOLD_PASSWORD: Final = (
+    r"(?:word|wd|phrase|code)"
+    rf"{_TOLD}(?=[^\s\"'`0-9]{{0,60}}+[0-9!@#$%^&*])(?=[^\s\"'`a-z]{{0,60}}+[a-z])[^\s\"'`()<>{{}}=/]{{8,100}}+{_TOLD_END}"
+)
+_TOLD_SECRET: Final = rf"{_TOLD}{_MIXED}{DOUBT}[\w+/.~=%:!@#^*&$-]{{12,200}}+{_TOLD_END}"
+# Only after these words: to look for a digit costs 4 ns a character.
+_TOLD_AHEAD: Final = (
+    r"(?=[a-z]{2,6}+[ \t](?:[–-]|(?:for|is|was|of|has|to|reset|generated|on|in)\b)[^0-9\n]{0,100}+[0-9])"
+)
+# A line that ends in a colon, then the value alone: "Please use the following password:", a blank line, the password.
+_ALONE_AFTER: Final = (
+    rf"[^\n:=(\[{{]{{0,60}}+:[ \t]{{0,4}}+\r?\n(?:[ \t]{{0,4}}+\r?\n)?+[ \t]{{0,20}}+{NO_VALUE}{PATH}{_MIXED}"
+    rf"{DOUBT}[\w+/.~=%!@#^*&$-]{{8,200}}+[ \t\r]{{0,4}}+${AT_END}"
+)
 # One word on before all of it: a group that repeats costs more than the other checks together.
 _SENTENCE_AHEAD: Final = (
     rf"(?=[a-z]{{2,6}}+[ \t:=\[(]{{1,6}}+[\"'`]{{0,2}}+(?:[^\s\"'`0-9]{{0,60}}+[0-9@]|{trie(_FILLERS)}\b))"
@@ -91,13 +115,15 @@ _SENTENCE_AHEAD: Final = (
 )
 _SAID: Final = rf"[ \t]is[ \t:]{{1,3}}+[\"'`]?{_MIXED}{_MIXED_WELL}{PATH}[\w!@#%^&*+~?$/=-]{{8}}"
 _CALLED: Final = rf"\([ \t]?[\"']{NO_VALUE}{PATH}{_MIXED}[^\"'\s$<{{%]{{8,200}}+[\"']"
-_P: Final = r"[ =][\"']?(?!\$|<|[\d.:]{1,40}(?:/[a-z]{3})?(?![\w]))(?=[^\s0-9]{0,60}+[0-9])[^\s\"'$<-][^\s\"'/]{5}"
-_STORES, _PARTS = ("", "src", "dest"), ("store", "key")  # of options of keytool: `-srcstorepass`
 
 # These are searched only where a long value with two digits stands, see `rules`.
 SENTENCES: Final = (
     # Each begins with a letter, so that `re` goes from one such to the next.
-    *(("secret-assignment", f"{word}(?:[ ]id)?{_LONG_IN_SENTENCE}") for word in ("secret", "token", "webhook")),
+    *(("secret-assignment", f"{word}(?:[ _]id)?{_LONG_IN_SENTENCE}") for word in ("secret", "token", "webhook")),
+    ("secret-assignment", rf"(?:client|access)[ _-]id{_LONG_IN_SENTENCE}"),
+    *(("secret-assignment", f"{word}{rest}") for rest in (_TOLD_SECRET, _ALONE_AFTER) for word in ("token", "secret")),
+    *(("secret-assignment", f"key(?<=[a-z][_ -]key){_NO_INDEX}{rest}") for rest in (_TOLD_SECRET, _ALONE_AFTER)),
+    ("password", f"passw(?:or)?d{_ALONE_AFTER}"),
     ("secret-assignment", f"key{_NO_INDEX}(?<![a-z.]key){_KEY_IN_SENTENCE}"),
     (
         "secret-assignment",
@@ -116,7 +142,7 @@ RULES: Final = (
             word,
             rf"{_alone(word)}[\\\"']{{0,2}}+[ \t]?[=:][ \t]?[\\\"']{{0,2}}+{PATH}{_HASH}{_A_DIGIT}"
             f"{DOUBT}{long_value(20)}",
-            r"(?=[\\\"']{0,2}+[ \t]?[=:])",
+            r"(?=[\\\"']{0,2}+[ \t]?[=:][ \t]?[\\\"']{0,2}+[\w+/.~=%:-]{20})",
         )
         for word in ("key", "pat")
     ),
@@ -159,17 +185,64 @@ RULES: Final = (
         )
     ),
     # What tools print: Vault's shares of its key, the words of a wallet.
-    AnchoredRule("secret-assignment", "unseal key", r"[ ][0-9]{1,2}:[ \t]{0,8}+[0-9a-z+/=]{12}"),
+    AnchoredRule(
+        "secret-assignment", "key", r"[ ](?:(?<=unseal.....)|(?<=recovery.....))[0-9]{1,2}:[ \t]{0,8}+[0-9a-z+/=]{12}"
+    ),
+    AnchoredRule(
+        "secret-assignment",
+        "key",
+        r"s_(?<=unseal_keys_)(?:b64|hex)\"[ ]?:\s{0,20}+\[\s{0,20}+\"[0-9a-z+/=]{32}" + AT_END,
+    ),
+    AnchoredRule("secret-assignment", "operator unseal", r"[ ](?:-[\w=-]{1,40}[ ]){0,3}[\"']?[0-9a-z+/=]{32}"),
+    AnchoredRule("secret-assignment", "login", r"[ ](?<=wandb.login.)(?:--[\w=-]{1,40}[ ]){0,3}[\"']?[0-9a-z]{40}"),
+    AnchoredRule("secret-assignment", ") 0x", r"(?<=\([0-9]\) 0x)[0-9a-f]{64}\b"),  # lists of development chains' keys
+    AnchoredRule("secret-assignment", "key", r"(?<=setup.key)[^\n:]{0,40}+:[ ]{1,4}(?:[a-z2-7]{4}[ ]?){4,16}$"),
     *(
         AnchoredRule(
             "seed-phrase",
             words,
-            r"[\\\"']{0,2}+[ \t]{0,4}+(?:is[ \t:]{1,3}|[:=])[ \t]{0,4}+[\\\"']{0,2}+(?:[a-z]{3,8}[ \t]){11}[a-z]{3,8}",
+            r"[\\\"']{0,2}+(?:[ ][\w-]{1,20}){0,8}?[ \t]{0,4}+(?:is[ \t:]{1,3}|[:=]|(?=\n))"
+            r"[ \t]{0,20}+\r?\n?[ \t]{0,8}+"
+            r"[\\\"'`]{0,2}+(?:[a-z]{3,8}[ \t]){11}[a-z]{3,8}" + AT_END,
         )
-        for words in ("mnemonic", "seed phrase", "recovery phrase")
+        for words in ("mnemonic", "phrase")
+    ),
+    AnchoredRule("password", "pass", _TOLD_PASSWORD, _TOLD_AHEAD),
+    # What a password is called elsewhere; other words of these languages have "pass" in them.
+    *(
+        AnchoredRule("password", word, rf"{rest}[\"']{{0,2}}[ \t]{{0,4}}[:=\uff1a][ \t]{{0,4}}{GIVEN}")
+        for word, rest in (
+            ("contrase", "(?:ñ|n|\\\\u00f1)a"),
+            ("senha", "(?<![a-z]senha)"),
+            ("ароль", ""),
+            ("密码", ""),
+            ("密碼", ""),
+            ("パスワード", ""),
+        )
+    ),
+    # A part of a form with many: its name, a blank line, the value.
+    AnchoredRule(
+        "secret-assignment",
+        "name",
+        rf"=\"(?<=form-data; name..)(?=[\w.-]{{0,60}}?{_NAMES})[\w.-]{{1,80}}+\"[^\n]{{0,80}}+\n\r?\n"
+        rf"{NO_VALUE}[^\s]{{6}}{AT_END}",
     ),
     # Recognised by a word that hardly anything else contains.
     AnchoredRule("masked-value", "::add-mask::", r"(?!\$|<)\S{4}"),
+    # What Elasticsearch, cloud-init and Windows' answer files print below a line that names it.
+    AnchoredRule(
+        "password",
+        "pass",
+        r"word(?:[ ]for the \[\w{1,40}\] user successfully reset\.?[ ]?\r?\n?[ ]?new value:[ ]{1,4}\S{6}"
+        r"|s(?<='random' passwords)\r?\n[\w-]{1,32}:\S{6,64}$"
+        rf"|>(?<=administratorpassword>)[ \t]{{0,4}}\r?\n?[ \t]{{0,40}}<value>(?!\$|<)\S{{4}}){AT_END}",
+    ),
+    AnchoredRule(
+        "password",
+        "user ",
+        r"(?:(?<=setuser )[\w-]{1,64}[ ][^\n>]{0,80}+|[\w-]{1,64}[ ]on[ ][^\n>]{0,80}+)>(?!\$|<)\S{4}",
+    ),
+    AnchoredRule("password", "login", r":[ ][\w.@-]{1,64}[ ]/[ ](?=[^\s0-9]{0,40}+[0-9])[^\s/]{6}"),
     AnchoredRule("password", "identified by", r"[ \t]{1,4}+(?:password[ \t])?'(?!\$|<|\*|%s|\?)[^\"'\s]{4}"),
     AnchoredRule("password", "securestring", r"[ \t]{1,4}+(?:-string[ \t])?[\"'](?!\$|<)[^\"'\s]{4}"),
     AnchoredRule("password", "cred", rf"ential\([\"'][^\"'\n]{{1,64}}[\"'],[ \t]?[\"']{NO_VALUE}[^\"'\s]{{4}}"),
@@ -211,35 +284,5 @@ RULES: Final = (
             rf"(?![0-9]{{1,20}}:)[\w*-]{{1,63}}+:(?![0-9]{{1,20}}:)[\w*-]{{1,63}}+:{_MIXED}[^\s:\"'/]{{6,100}}+$",
         )
         for port in (":5432:", ":5433:", ":6432:", ":*:")
-    ),
-    # Command lines.
-    AnchoredRule("password", "pass", r"[ ](?<=sshpass[ ])[ ]{0,3}-p ?[^\s$<]{3}"),
-    AnchoredRule("password", "redis-cli", r"[^\n]{0,80}? -a [\"']?[^\s$<\"']{3}"),
-    AnchoredRule("password", "mysql", r"[a-z]{0,10}+[^\n]{0,80}? -p[^\s$<-][^\s]{2}"),
-    *(
-        AnchoredRule("password", word, rf"{more}\b[^\n]{{0,120}}?[ ]-p{_P}")
-        for word, more in (("login", ""), ("mongo", "[a-z]{0,8}"), ("twine upload", ""))
-    ),
-    AnchoredRule("password", "zip ", rf"[^\n]{{0,80}}?-p{_P}"),
-    AnchoredRule("password", "7z", r"[a-z]?[ ][^\n]{0,80}?[ ]-p[\"']?(?!\$|<)[^\s\"'<-][^\s\"']{3}"),
-    AnchoredRule("password", "sqlplus", r"[ ][^\n]{0,40}?[\w.-]{1,40}/[\"']?(?!\$|<|/)[^\s@\"'/]{3,60}[\"']?@"),
-    AnchoredRule("password", "echo ", r"[\"']?(?!\$|<)[^\s\"'$]{4,100}[\"']?[ ]{1,3}\|[ ]{1,3}sudo[ ][^\n]{0,20}?-s"),
-    AnchoredRule("password", "echo ", r"[\"']?[^\s:$]{1,64}:(?!\$|<)[^\s]{4,100}[ ]\|[ ](?:sudo[ ])?chpasswd"),
-    AnchoredRule(
-        "password",
-        "ldap",
-        r"(?:search|modify|add|delete|whoami|passwd)[ ][^\n]{0,160}?[ ]-w[ ][\"']?(?!\$|<)[^\s\"'-][^\s\"']{3}",
-    ),
-    AnchoredRule(
-        "password",
-        "pass",
-        rf"[ =]{preceded_by(f'-{of}{what}pass{sign}' for of in _STORES for what in _PARTS for sign in ' =')}"
-        r"[\"']?(?!\$|<|env:|file:)[^\s\"'-][^\s\"']{3}",
-    ),
-    AnchoredRule("password", "pass", r":(?<=[ ]pass:)(?!\$|<)[^\s\"']{4}"),
-    AnchoredRule("password", "openssl enc", r"[ ][^\n]{0,120}?[ ]-k[ ][\"']?(?!\$|<)[^\s\"'-][^\s\"']{5}"),
-    AnchoredRule("password", "smbclient", r"[ ][^\n]{0,120}?[ ]-u[ ][^\s%]{1,64}%(?!\$|<)\S{4}"),
-    AnchoredRule(
-        "password", "pass", r"wd[ ](?<=htpasswd[ ])-[a-z]{0,5}b[a-z]{0,5}[ ]\S{1,100}[ ]\S{1,64}[ ](?!\$|<)\S{4}"
     ),
 )

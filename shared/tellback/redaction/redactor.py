@@ -29,7 +29,15 @@ _COLOUR: Final = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|[()][0-9A-B])"
 # Pictures and fonts within a page: chance puts the form of some token into long base64.
 _PICTURE: Final = re.compile(r"(?i:data:(?:image|font|audio|video)/[\w.+-]{1,40};base64,)[0-9A-Za-z+/=]{40,}+")
 # Escapes of HTML, JSON and URLs that would hide the separator between a name and its value.
-_SIGNS: Final = (("&quot;", '"'), ("\\u0022", '"'), ("%3D", "="), ("%3d", "="))
+_SIGNS: Final = (
+    ("&quot;", '"'),
+    ("\\u0022", '"'),
+    ("%3D", "="),
+    ("%3d", "="),
+    ("%22", '"'),
+    ("%3A%20", ": "),
+    ("%3A", ":"),
+)
 _LONGEST_NAMING: Final = 200  # characters
 _SHORTEST: Final = 5  # characters of the shortest text that any rule of ours matches
 

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from tellback.redaction import assignments, forms, tokens
+from tellback.redaction import assignments, command_lines, forms, tokens
 from tellback.redaction.values import AT_END, DOUBT, AnchoredRule
 
 SHORT: Final = 4_000  # characters; in a shorter text, to look for an anchor costs less than to search by a pattern
@@ -94,6 +94,9 @@ SOURCE_RULES: Final = (
 _CHANGES: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]|\d[A-Za-z]|[A-Za-z]\d")
 
 _DIGIT: Final = re.compile("[0-9]")
+
+# Words and abbreviations in camel case, which random letters hardly ever fall into: `UserAPIKeyAuth`, a type.
+_CAMEL: Final = re.compile(r"(?:[A-Z]?[a-z]{2,20}|[A-Z]{2,5}(?![a-z])){2,12}")
 
 _VALUE: Final = re.compile(r"[\w+/.~=%!@#^&*?$-]{8,80}")
 
@@ -198,7 +201,7 @@ class Scan:
 
     def find_all(self, folded: str, text: str, windows: Iterable[Window] | None = None) -> Generator[tuple[int, str]]:
         """Yield the position and rule of each match in `folded`; `text` has the capitals, to decide doubtful values."""
-        if self.anchor and not self._has_anchor(folded):
+        if self.anchor and (folded.isascii() > self.anchor.isascii() or not self._has_anchor(folded)):
             return
         if self._need and not self.needed.search(folded):
             return
@@ -238,6 +241,8 @@ def looks_random(text: str, start: int) -> bool:
     digit = _DIGIT.search(value)
     if digit is None and (value.islower() or value.isupper()):
         return False  # without a change; to count them costs ten times as much, and hostile text is full of such
+    if digit is None and _CAMEL.fullmatch(value.rstrip("=.,")):
+        return False
     # Names such as `ListOfThings` change case too: without a digit, a value needs nearly twice as many changes.
     least = len(value) // (7 if digit else 4)
     return len(_CHANGES.findall(value)) >= max(3, least)
@@ -310,7 +315,7 @@ def scans_for_text(text: str | None) -> ScanSet:
         plain=_anchored((*tokens.PLAIN, *forms.CAMEL)),
         sentences=Scan(rules=_unguarded(forms.SENTENCES)),
         issued=Scan(rules=_unguarded(assignments.ISSUED), need=assignments.ISSUED_NEED),
-        folded=_anchored((*assignments.RULES, *forms.RULES)),
+        folded=_anchored((*assignments.RULES, *forms.RULES, *command_lines.RULES)),
     )
 
 

@@ -46,26 +46,32 @@ _NOT_THE_VALUE: Final = (
         "sha256",
     ),
 )
-# `:` `=` and `=>` in all their forms: `?=`, `+=`, `:=`, `::=` of make, `??=` of scripts.
+# `:` `=` and `=>` in all their forms: `?=`, `+=`, `:=`, `::=` of make, `??=` of scripts, `.=` of PHP, `:**` of
+# Markdown, `= "old" -> "new"` of a terraform plan.
 SEPARATOR: Final = (
-    r"(?:[?+:|]{0,2}={1,3}+>?|->|:{1,2}+|(?<=[\w\"'])>|\|\||(?<=[ \t])(?=[\"'])|(?<=\][ ])"
-    r"|(?<=[\"']),(?=[ \t]?[\"'][^\"']{0,60}?[0-9!@#$%^&*]))[ \t]{0,40}+(?:[fbru@$]{1,2}(?=[\"']))?+"
+    r"(?:={1,2}+[ ]\"[^\"\n]{0,60}+\"[ ]->|[?+:|.]{0,2}={1,3}+>?|->|:\*\*|:{1,2}+|(?<=[\w\"'])>|\|\||\{(?=[\"'])"
+    r"|(?<=[ \t])(?=[\"'])|(?<=\][ ])|(?<=[\"']),(?=[ \t]?[\"'][^\"']{0,60}?[0-9!@#$%^&*]))"
+    r"[ \t]{0,40}+(?:[fbrun@$]{1,2}(?=[\"']))?+"
 )
 # The end of a name, then spaces: `terraform plan` and many listings align their values.
 CLOSE: Final = r"""[\\"'`\])}]{0,4}+[ \t]{0,80}+"""
-TYPE: Final = r"(?::[ \t]?(?:str|string|&str|final)[ \t]{0,40}+(?==))?+"
+# Before `=`, in annotations and in Go, where no colon stands before the type.
+TYPE: Final = r"(?:(?::[ \t]?)?+(?:str|string|&str|final)[ \t]{0,40}+(?==))?+"
 OPEN: Final = r"""(?:\[[ ]?(?=[\\"']))?+[\\"'`=]{0,4}+"""
 # Lookaheads for a separator and a value: they fail fast, before the name's end and the value are checked.
 # `\w` together with what it means in ASCII, which `re` then looks up in a table, in place of asking Unicode.
 _WORD: Final = r"\wa-z0-9_"
 _NAME: Final = rf"(?=[{_WORD}.-]{{0,40}}+"
-AHEAD: Final = _NAME + r"""[\\"'`\])}]{0,4}+[ \t]{0,80}+(?:[:=>,|?+-]|value=))"""
+AHEAD: Final = _NAME + r"""[\\"'`\])}]{0,4}+[ \t]{0,80}+(?:[:=>,|?+.{-]|value=|string[ \t]{0,40}+=))"""
 # Hostile text reaches them at every name, so each part that may be missing is an alternative that begins with a
 # character: `re` skips such without entering it, while a lookbehind costs 20 ns there and `(?:...)?+` 50.
 _MAYBE_TYPE: Final = r"(?:[ \t](?:str|string|&str|final)[ \t]{0,40}+=|[&fs](?:tr|tring|str|inal)[ \t]{0,40}+=|)"
-_MAYBE_QUOTED: Final = rf"""{_MAYBE_TYPE}[\\"'`=:>|?+\[ \t-]{{0,40}}+(?:[fbru@$][fbru@$]?["']|)"""
+_MAYBE_QUOTED: Final = rf"""{_MAYBE_TYPE}[\\"'`=:>|?+*\[ \t-]{{0,40}}+(?:[fbrun@$][fbru@$]?["']|)"""
 AHEAD_LONG: Final = (
-    AHEAD.replace("(?:[:=>,|?+-]|value=))", "(?:(?:[:=>,|?+-]|value=|[\"'](?<=[ \t].))")
+    AHEAD.replace(
+        "(?:[:=>,|?+.{-]|value=|",
+        '(?:(?:[:=>,|?+.{-]|value=|["\'](?<=[ \t].)|=[ ]"[^"\n]{0,60}+"[ ]->|',
+    )[:-1]
     + _MAYBE_QUOTED
     + r"""(?:[abdt](?:asic|earer|oken|pikey|igest)[ \t]|)"""
     r"""(?:[a-z_+/.~%:=-]{0,24}+[0-9][\w+/.~%:=-]{4}|[\wa-z0-9_+/-]{12,100}+(?![\w.(:\[]))"""
@@ -85,6 +91,8 @@ AFTER_PASSWORD: Final = (
 # Not a value: references (`$DB_PASSWORD`), placeholders, calls, masks (`***`), versions, type names (`password: str`).
 # Two digits and a letter near the start: words of a language or of a program rarely have both.
 MIXED: Final = r"(?=[a-z_+/.~=%:-]{0,60}+[0-9][a-z_+/.~=%:-]{0,60}+[0-9])(?=[0-9_+/.~=%:-]{0,60}+[a-z])"
+MIXED_WORD: Final = r"(?=[^\s\"'0-9]{0,60}+[0-9])(?=[^\s\"'a-z]{0,60}+[a-z])"  # a digit and a letter, whatever else
+GIVEN: Final = r"[\"']?(?!\$|<|%|-)[^\s\"'<>|;]{4,100}+[\"']?"  # a value where only a password can stand
 PATH: Final = r"(?!\.{1,2}/|~/|/[a-z_.-]{1,20}/|[a-z]:\\|https?:|file:)"
 LETTERS: Final = r"[a-z]{8,100}+(?![\w(.:=\[])"  # without a digit: follows DOUBT, since only its capitals decide
 # Only generated values have both: punctuation that neither names nor paths use, and a digit.
@@ -100,7 +108,7 @@ def long_value(least: int) -> str:
 
 
 # A value in which only capitals may tell: as words go on with a colon or a dot, it must not.
-DOUBTFUL: Final = DOUBT + r"[\w+/-](?:[\w+/-]{100}|[\w+/-]{11,100}+={0,2}(?![\w.(:=\[]))"
+DOUBTFUL: Final = DOUBT + r"[\w+/-](?:[\w+/-]{100}|[\w+/-]{11,100}+={0,2}(?![\w.(:=\[]|[ ]\|[ ]))"
 
 
 def preceded_by(words: Iterable[str], *, unless: bool = False) -> str:

@@ -1,0 +1,64 @@
+"""Passwords on command lines, each by the program that takes it there. Rows are as in `assignments`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tellback.redaction.values import GIVEN, MIXED_WORD, AnchoredRule, preceded_by
+
+_P: Final = r"[ =][\"']?(?!\$|<|[\d.:]{1,40}(?:/[a-z]{3})?(?![\w]))(?=[^\s0-9]{0,60}+[0-9])[^\s\"'$<-][^\s\"'/]{5}"
+_STORES, _PARTS = ("", "src", "dest"), ("store", "key")  # of options of keytool: `-srcstorepass`
+# A program, and its options up to the password.
+_BEFORE_PASSWORD: Final = (
+    ("sqlcmd ", r"[^\n]{0,120}?-p[ ]?"),
+    ("bcp ", r"\S{1,100}[ ](?:in|out|queryout|format)[ ][^\n]{0,120}?[ ]-p[ ]?"),
+    ("rar ", r"(?<=[ nu/]rar )(?:[axelptmvr][ ])(?:-[\w=-]{1,20}[ ]){0,4}-(?:hp|p)"),
+    ("sudo ", r"[^\n]{0,60}?-s[^\n]{0,60}?<<<[ ]?"),
+    ("freerdp", r"[^\n]{0,160}?[ ]/p:"),
+    ("user ", r"(?<=net user )(?!/)[\w.-]{1,64}[ ](?!/)"),
+    ("key", r"gen[ ](?<=ssh-keygen )[^\n]{0,120}?[ ]?-[np][ ]"),
+    ("mosquitto_", r"[ps]ub[ ][^\n]{0,160}?[ ]-p[ ]"),
+    ("user ", r"(?<=ctl add_user )[\w.-]{1,64}[ ]"),
+    ("pass", r"word[ ](?<=change_password )[\w.-]{1,64}[ ]"),
+    (" -u", rf"[ ][\w.-]{{1,64}},{MIXED_WORD}"),
+    (" -u", r"[\"']?(?![0-9])[^\s:\"'/$<=-]{1,64}:(?!/)"),
+    (" -a ", r"(?<=http -a )[\"']?[^\s:\"'/$<]{1,64}:"),
+)
+RULES: Final = (
+    *(AnchoredRule("password", program, f"{before}{GIVEN}") for program, before in _BEFORE_PASSWORD),
+    AnchoredRule(
+        "password",
+        "echo ",
+        r"(?:-n[ ])?[\"']?(?!\$|<)[^\s\"'$]{4,200}[\"']?[ ]{1,3}\|[^\n|]{1,80}?"
+        r"--(?:pass(?:word|phrase)?|with|secret)-?(?:stdin|fd|token)",
+    ),
+    AnchoredRule("password", "pass", r"[ ](?<=sshpass[ ])[ ]{0,3}-p ?[^\s$<]{3}"),
+    AnchoredRule("password", "redis-cli", r"[^\n]{0,80}? -a [\"']?[^\s$<\"']{3}"),
+    AnchoredRule("password", "mysql", r"[a-z]{0,10}+[^\n]{0,80}? -p[^\s$<-][^\s]{2}"),
+    *(
+        AnchoredRule("password", word, rf"{more}\b[^\n]{{0,120}}?[ ]-p{_P}")
+        for word, more in (("login", ""), ("mongo", "[a-z]{0,8}"), ("twine upload", ""))
+    ),
+    AnchoredRule("password", "zip ", rf"[^\n]{{0,80}}?-p{_P}"),
+    AnchoredRule("password", "7z", r"[a-z]?[ ][^\n]{0,80}?[ ]-p[\"']?(?!\$|<)[^\s\"'<-][^\s\"']{3}"),
+    AnchoredRule("password", "sqlplus", r"[ ][^\n]{0,40}?[\w.-]{1,40}/[\"']?(?!\$|<|/)[^\s@\"'/]{3,60}[\"']?@"),
+    AnchoredRule("password", "echo ", r"[\"']?(?!\$|<)[^\s\"'$]{4,100}[\"']?[ ]{1,3}\|[ ]{1,3}sudo[ ][^\n]{0,20}?-s"),
+    AnchoredRule("password", "echo ", r"[\"']?[^\s:$]{1,64}:(?!\$|<)[^\s]{4,100}[ ]\|[ ](?:sudo[ ])?chpasswd"),
+    AnchoredRule(
+        "password",
+        "ldap",
+        r"(?:search|modify|add|delete|whoami|passwd)[ ][^\n]{0,160}?[ ]-w[ ][\"']?(?!\$|<)[^\s\"'-][^\s\"']{3}",
+    ),
+    AnchoredRule(
+        "password",
+        "pass",
+        rf"[ =]{preceded_by(f'-{of}{what}pass{sign}' for of in _STORES for what in _PARTS for sign in ' =')}"
+        r"[\"']?(?!\$|<|env:|file:)[^\s\"'-][^\s\"']{3}",
+    ),
+    AnchoredRule("password", "pass", r":(?<=[ ]pass:)(?!\$|<)[^\s\"']{4}"),
+    AnchoredRule("password", "openssl enc", r"[ ][^\n]{0,120}?[ ]-k[ ][\"']?(?!\$|<)[^\s\"'-][^\s\"']{5}"),
+    AnchoredRule("password", "smbclient", r"[ ][^\n]{0,120}?[ ]-u[ ][^\s%]{1,64}%(?!\$|<)\S{4}"),
+    AnchoredRule(
+        "password", "pass", r"wd[ ](?<=htpasswd[ ])-[a-z]{0,5}b[a-z]{0,5}[ ]\S{1,100}[ ]\S{1,64}[ ](?!\$|<)\S{4}"
+    ),
+)
