@@ -175,3 +175,29 @@ def test_a_session_is_followed_live(tb: Tellback, settings: Settings) -> None:
             assert following.wait(timeout=20) in {0, 130}, "130 if it was printing, and not waiting"
         finally:
             following.kill()
+
+
+def test_a_running_command_is_in_the_timeline_and_followed_once(
+    settings: Settings, jobs: Jobs, queue: Queue, session: str
+) -> None:
+    """It has no entry in the history before it ends, and `--json` has the history alone."""
+    queue.put(session, "first", argv=["make", "-j4"])
+    lease = leased(jobs)
+    queue.put(session, "second", argv=["ls"])  # queued: nothing has happened yet
+    assert "make -j4 on alpha · first" in tool(settings, "history", session)
+    assert "second" not in tool(settings, "history", session)
+    assert rows(settings, "history", session) == []
+    command = [*TOOL, "history", session, "--follow", "--redis-url", settings.redis_url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
+        try:
+            assert following.stdout is not None
+            lines = iter(following.stdout.readline, "")
+            assert any("make -j4 on alpha · first" in line for line in lines)
+            assert jobs.finish(lease, record_without_run(lease.submitted, "timed out"))
+            leased(jobs)
+            coming = [next(line for line in lines if " · " in line) for _ in range(2)]
+            assert sorted(line.partition(" ")[2].partition(" · ")[0] for line in coming) == ["command", "running"]
+            assert any("make -j4 → no exit code: timed out" in line for line in coming)
+            assert any("ls on alpha · second" in line for line in coming)
+        finally:
+            following.kill()

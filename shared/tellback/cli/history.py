@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tellback.cli.common import GUIDANCE, JsonOption, TeamOption, UrlOption, client, print_json, show_rows
 from tellback.cli.records import poll_ticks, print_line, stop_on_interrupt
+from tellback.cli.steering import job_listing
+from tellback.cli.timeline import entry_text
 
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback
-
-FIRST: Final = ("event", "sent", "error", "reason", "code", "attempt", "text")
-"""Fields of a turn's entry to show first: Lua tables have no order, and a long cell is cut at its end."""
+    from tellback.state.job_listing import ListedJob
 
 Entry = dict[str, Any]
 
@@ -35,10 +35,10 @@ def history(
 ) -> None:
     """Show everything kept for a session, in time order; with --follow, also what happens from now on."""
     with client(redis_url, team) as tb:
-        entries = tb.history(session)
+        entries = _timeline(tb, session, as_json=as_json)
         rows = entries if as_json else [history_row(entry) for entry in entries]
         show_rows(rows, as_json=as_json, columns=("at", "kind", "what"), title=f"Session {session}")
-        coming = new_entries(entries, _polled(tb, session)) if follow else iter(())
+        coming = new_entries(entries, _polled(tb, session, as_json=as_json)) if follow else iter(())
         for entry in stop_on_interrupt(coming):
             if as_json:
                 print_json(entry)
@@ -64,15 +64,35 @@ def new_entries(known: Sequence[Entry], polls: Iterable[Sequence[Entry]]) -> Ite
         before = now
 
 
-def _polled(tb: Tellback, session: str) -> Iterator[Sequence[Entry]]:
+def _polled(tb: Tellback, session: str, *, as_json: bool) -> Iterator[Sequence[Entry]]:
     from tellback.errors import Unavailable
 
     for _ in poll_ticks():
         try:
-            found = tb.history(session)
+            found = _timeline(tb, session, as_json=as_json)
         except Unavailable:  # wait until Redis is back; what happened meanwhile is then there
             continue
         yield found
+
+
+def _timeline(tb: Tellback, session: str, *, as_json: bool) -> list[Entry]:
+    """Return the session's history and, for people, after it what runs now, which has no entry before it ends."""
+    if as_json:
+        return tb.history(session)
+    # Before the history: a command that ends while we read is then shown twice, and not missed.
+    running = [job for job in job_listing(tb).unfinished(session) if job.state == "running"]
+    return [*tb.history(session), *map(_running_entry, running)]
+
+
+def _running_entry(job: ListedJob) -> Entry:
+    """Return an entry that stays the same while the command runs, so that it is followed once."""
+    return {
+        "at": job.since or 0,
+        "kind": "running",
+        "command": job.command,
+        "host": job.host,
+        "command_id": job.command_id,
+    }
 
 
 def _content(entry: Entry) -> str:
@@ -91,9 +111,4 @@ def _entry_line(entry: Entry) -> str:
 
 def history_row(entry: Entry) -> Entry:
     """Return an entry as a row of a listing."""
-    rest = {
-        name: value for name, value in entry.items() if name not in {"at", "kind"} and value not in (None, "", [], {})
-    }
-    first = [name for name in FIRST if name in rest] if entry["kind"] == "turn" else []
-    what = " · ".join(f"{name}: {rest[name]}" for name in dict.fromkeys([*first, *rest]))
-    return {"at": int(entry["at"]), "kind": entry["kind"], "what": what}
+    return {"at": int(entry["at"]), "kind": entry["kind"], "what": entry_text(entry)}

@@ -44,7 +44,7 @@ def ps(
 ) -> None:
     """List commands that have no record yet: running, queued, or submitted and not yet seen by a worker."""
     with client(redis_url, team) as tb:
-        now, found = tb.context.database.now_ms(), _listing(tb).unfinished(session)
+        now, found = tb.context.database.now_ms(), job_listing(tb).unfinished(session)
     rows = [job_row(job, now) for job in found]
     columns = ("command_id", "state", "for", "session", "host", "command", "note")
     show_rows(rows, as_json=as_json, columns=columns, spare=("note", "host"), title="Unfinished commands")
@@ -85,7 +85,7 @@ def cancel(
     with client(redis_url, team) as tb:
         if (command_id is None) == (session is None):
             raise InvalidInput("name one command, or --session for all of a session's")
-        listing = _listing(tb)
+        listing = job_listing(tb)
         found = listing.unfinished(session) if command_id is None else [listing.find(command_id)]
         now = tb.context.database.now_ms()
         rows = [job_row(job, now) for job in found if Job(job.submitted, tb.context).cancel(reason=why, by=by)]
@@ -135,7 +135,8 @@ def audit(
     show_rows(entries, as_json=as_json, columns=columns, spare=("session",), title="Audit log")
 
 
-def _listing(tb: Tellback) -> JobListing:
+def job_listing(tb: Tellback) -> JobListing:
+    """Return the listing of the team's unfinished commands."""
     from tellback.state.job_listing import JobListing
 
     return JobListing(tb.context.database, tb.context.layout)
