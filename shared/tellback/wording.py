@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
-def count_phrase(number: int, what: str) -> str:
-    """Return a number with its noun: 1 call, 2 calls, 1,000 calls."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def count_phrase(number: int, what: str, several: str = "") -> str:
+    """Return a number with its noun: 1 call, 2 calls, 1,000 calls; `several` is a plural that does not end in s."""
+    return f"{number:,} {what if number == 1 else several or f'{what}s'}"
+
+
+def be(number: int) -> str:
+    """Return the verb of `count_phrase`: 1 call is, 2 calls are."""
+    return "is" if number == 1 else "are"

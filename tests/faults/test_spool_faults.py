@@ -320,7 +320,7 @@ def test_a_line_that_is_not_what_was_written_is_quarantined_and_the_rest_is_sent
     assert quarantined(settings.data_path) == [(reason, bad.rstrip(b"\n"))]
     found = examine(settings)
     assert found.state == "note"
-    assert "1 events that can't be sent are in" in found.found
+    assert "1 event that can't be sent is in" in found.found
     publisher.close()
     found_keys = {key.split(b":")[2] for key in database.command("KEYS", "*")}
     assert found_keys <= {b"in", b"team", b"writer", b"notifications"}

@@ -85,7 +85,7 @@ def test_a_change_is_sent_once_and_its_end_too(tb: Tellback, server: HttpServer,
     watcher(tb, settings).step()
     (sent,) = server.requests
     assert (sent.json["alert"], sent.json["state"], sent.json["team"]) == ("overdue-turns", "firing", "default")
-    assert "1 turns are overdue" in sent.json["summary"]
+    assert "1 turn is overdue" in sent.json["summary"]
     assert sent.json["runbook"] == f"{DOCS}/operations/runbooks/overdue-turns/"
     stamp = int(sent.headers[TIMESTAMP])
     assert sent.headers[SIGNATURE] == sign(sent.body, SECRET, at=stamp)

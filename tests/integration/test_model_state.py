@@ -78,7 +78,7 @@ def test_stats_and_bank_say_that_signals_wait(tb: Tellback, bench: Bench, encode
     for command in (["stats"], of_bank, [*of_bank, "--json"], ["bank"], ["bank", "b"]):
         done = run(settings, *command)
         assert done.exit_code == 0, done.stderr
-        assert "does not load: no such file); 1 batches of signals wait, and none is lost" in done.stderr
+        assert "does not load: no such file); 1 waiting batch of signals, and none lost" in done.stderr
     model = json.loads(run(settings, "stats", "--bank", "b", "--json").stdout)["model"]
     assert model["waiting"] == 1
     assert [(host["state"], "no such file" in host["reason"]) for host in model["hosts"]] == [("failed", True)]
@@ -89,7 +89,7 @@ def test_a_bank_that_could_not_begin_says_why(tb: Tellback, bench: Bench, encode
     done = run(settings, "stats", "--bank", "b")
     assert done.exit_code == 1
     assert "no bank 'b'" in done.stderr
-    assert "1 batches of signals wait" in done.stderr
+    assert "1 waiting batch of signals" in done.stderr
     encoder.failure = ""
     bench.consume()
     assert run(settings, "stats", "--bank", "b").stderr == ""

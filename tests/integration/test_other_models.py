@@ -227,7 +227,7 @@ def test_the_doctor_and_stats_say_who_waits_for_what(
     def said(*arguments: str) -> str:
         return CliRunner().invoke(app, [*arguments, "--redis-url", settings.redis_url], env={"COLUMNS": "200"}).stderr
 
-    assert "1 batches of signals wait, some of them for a worker with another model" in said("stats", "--bank", "b")
+    assert "1 waiting batch of signals, some of them for a worker with another model" in said("stats", "--bank", "b")
     bench.consume()
     assert said("stats", "--bank", "b") == ""
     [state] = [each for each in Encoders(tb.context.database, layout).all() if each.model == "wider"]

@@ -174,7 +174,7 @@ def test_dropped_records_are_refused_and_torn_lines_are_reported() -> None:
     file = RecordFile(FILE)
     for number in range(7):
         file.append(msgspec.structs.replace(record(str(number), 0), stdout_tail="x" * 600_000))
-    assert "- 1 older records are gone" in tool("gate", "s", "--file", FILE).stdout
+    assert "- 1 older record is gone" in tool("gate", "s", "--file", FILE).stdout
     fresh = Path("fresh.jsonl")
     RecordFile(fresh).append(record("a", 0))
     with fresh.open("a") as raw:

@@ -135,7 +135,7 @@ def test_where_both_fail_the_blocks_error_is_raised_with_a_note(tb: Tellback, be
     with pytest.raises(ZeroDivisionError) as raised:
         fail_in(tb.bank("b").session("s1"))
     [noted] = raised.value.__notes__
-    assert "1 signals of session s1 were not submitted: no room" in noted
+    assert "not submitted: 1 signal of session s1: no room" in noted
     assert waiting(bench) == 0
 
 

@@ -73,7 +73,7 @@ def test_the_doctor_names_what_is_stranded(tb: Tellback) -> None:
     strand(tb, turn.id)
     finding = examined(tb.context.database, tb.context.layout)
     assert finding.state == "wrong"
-    assert "1 conversations have deliveries that no transport can see: 'chat' 'c1'" in finding.found
+    assert "no transport can see the deliveries of 1 conversation: 'chat' 'c1'" in finding.found
 
 
 def test_a_further_answer_brings_a_stranded_one_back(tb: Tellback) -> None:

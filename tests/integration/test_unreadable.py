@@ -291,7 +291,7 @@ def test_a_record_that_cannot_be_read_counts_as_gone(
     kept, gone = records.all(session)
     assert ([record.command_id for record in kept], gone) == (["b"], 1)
     assert [record.command_id for record in records.follow(session, 0, [None])] == ["b"]
-    assert any("1 older records are gone" in reason for reason in tb.gate(session).reasons)
+    assert any("1 older record is gone" in reason for reason in tb.gate(session).reasons)
 
 
 @pytest.mark.parametrize("odd", [b"{", b"[]", b'{"kind":"turn"}', b'{"at":"noon"}'])

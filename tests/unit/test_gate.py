@@ -121,7 +121,7 @@ def test_a_cycle_of_parents_ends() -> None:
 def test_evicted_records_are_refused() -> None:
     """Nobody knows what they said."""
     assert evaluate_gate([record("a", 0)], evicted=3).reasons == [
-        "3 older records are gone: what they said is not known"
+        "3 older records are gone: nobody knows what was said there"
     ]
 
 

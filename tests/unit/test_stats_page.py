@@ -4,11 +4,43 @@ from __future__ import annotations
 
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from tellback.cli.stats_report import TOP, print_guidance_report
 from tellback.client.statistics import GuidanceStats
 from tellback.guidance.summary import summarize
+
+COUNTERS = {
+    "tool:search_the_web:calls": 1,
+    "tool:search_the_web:errors": 1,
+    "suggestion:different:offered": 1,
+    "provider:Stuck:fires": 1,
+    "delivery:same_call": 1,
+}
+
+
+def page(width: int) -> str:
+    stats = GuidanceStats(team="t", session=None, since=0, until=1, summary=summarize(COUNTERS))
+    out = StringIO()
+    print_guidance_report(stats, Console(file=out, width=width))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
+def test_every_name_and_figure_is_read_in_a_terminal_of_any_width(width: int) -> None:
+    """A wider one has bars too; no line is wider than the terminal."""
+    lines = page(width).splitlines()
+    assert max(map(len, lines)) <= width
+    shown = "".join("".join(lines).split())
+    for text in ("search_the_web", "different", "Stuck", "calls", "failedagain", "disabled", "bytimealone"):
+        assert text in shown, text
+    assert ("▒" in shown) == (width >= 60)
+
+
+def test_one_of_a_thing_is_named_in_the_singular() -> None:
+    shown = " ".join(page(200).split())
+    assert "1 tool call, 1 error (100%) · 1 suggestion, 0 taken" in shown
 
 
 def test_a_provider_that_only_fails_is_shown_however_many_others_speak() -> None:

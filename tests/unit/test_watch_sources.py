@@ -92,7 +92,7 @@ def test_lines_of_a_file_that_are_no_records_are_counted(tmp_path: Path) -> None
     path.write_bytes(line("a") + b'{"command_id": "to\n' + line("b"))
     with running(FileSource(path)) as seen:
         wait_until(lambda: seen.ids == ["a", "b"], "the others are delivered")
-        assert seen.said == "1 lines are not records"
+        assert seen.said == "1 unreadable line"
 
 
 def test_a_file_that_cannot_be_read_is_one_error(tmp_path: Path) -> None:
@@ -130,11 +130,11 @@ def test_lines_come_from_a_pipe_as_they_are_written() -> None:
         os.write(writing, line("a") + line("b")[:20])
         wait_until(lambda: seen.ids == ["a"], "a line that has ended")
         os.write(writing, line("b")[20:] + b"no record\n\n")
-        wait_until(lambda: seen.ids == ["a", "b"] and seen.said == "1 lines are not records", "the rest of it")
+        wait_until(lambda: seen.ids == ["a", "b"] and seen.said == "1 unreadable line", "the rest of it")
         os.write(writing, line("c").rstrip())
         os.close(writing)
         wait_until(lambda: seen.ids == ["a", "b", "c"], "the last line needs no end")
-        assert seen.said == "ended · 1 lines are not records"
+        assert seen.said == "ended · 1 unreadable line"
     os.close(reading)
 
 

@@ -7,6 +7,7 @@ from typing import Final, Literal, NamedTuple
 
 from tellback.alerts.settings import AlertSettings
 from tellback.client.fleet import TeamStatus
+from tellback.wording import be, count_phrase
 
 AlertSeverity = Literal["critical", "warning"]
 
@@ -23,15 +24,15 @@ class AlertRule(NamedTuple):
 def _overdue(status: TeamStatus, settings: AlertSettings) -> str | None:
     if status.sweep_lag <= settings.overdue:
         return None
-    return (
-        f"{status.turns_overdue} turns are overdue, the longest by {status.sweep_lag:.0f} s; their users hear nothing"
-    )
+    count = count_phrase(status.turns_overdue, "turn")
+    longest = f"the longest by {status.sweep_lag:.0f} s"
+    return f"{count} {be(status.turns_overdue)} overdue, {longest}; their users hear nothing"
 
 
 def _dead_letters(status: TeamStatus, settings: AlertSettings) -> str | None:
     if status.dead_letters < settings.dead_letters:
         return None
-    return f"{status.dead_letters} events could not be applied"
+    return f"{count_phrase(status.dead_letters, 'event')} could not be applied"
 
 
 def _lag(status: TeamStatus, settings: AlertSettings) -> str | None:

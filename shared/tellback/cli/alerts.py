@@ -13,6 +13,7 @@ import typer
 
 from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, echo, report_errors, show_rows
 from tellback.errors import ConfigurationError, InvalidInput
+from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
     from tellback.alerts.settings import AlertSettings
@@ -138,7 +139,8 @@ def _send_until_stopped(clients: list[Tellback], settings: AlertSettings) -> Non
     threads = [threading.Thread(target=watcher.run, args=(stop,), daemon=True) for watcher in watchers]
     for thread in threads:
         thread.start()
-    echo(f"telling {' and '.join(sink.name for sink in receivers)} about {len(clients)} teams", err=True)
+    names = " and ".join(sink.name for sink in receivers)
+    echo(f"telling {names} about {count_phrase(len(clients), 'team')}", err=True)
     while not stop.wait(0.5):
         pass
     for thread in threads:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from tellback.cli.common import plain_text
 from tellback.signals.pairs import MIN_PAIRS, Calibration, ThresholdScore
+from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,8 +76,8 @@ def print_calibration(found: CalibrationReport, console: Console | None = None) 
     calibration = found.calibration
     console.print(
         plain_text(
-            f"{calibration.pairs:,} pairs, {calibration.same:,} matching (score {found.same_from:g} or more), "
-            f"{found.model}\n"
+            f"{count_phrase(calibration.pairs, 'pair')}, {calibration.same:,} matching (score {found.same_from:g} or "
+            f"more), {found.model}\n"
         )
     )
     table = Table(box=None, padding=(0, 1, 0, 0))
@@ -115,7 +116,8 @@ def _summary_lines(found: CalibrationReport) -> Iterable[str]:
     kinds = {"match": found.calibration.same, "differ": found.calibration.pairs - found.calibration.same}
     for kind, count in kinds.items():
         if count < MIN_PAIRS:
-            yield f"only {count} pairs {kind}: use at least {MIN_PAIRS} of each kind for a precise threshold"
+            few = count_phrase(count, "pair")
+            yield f"only {few} {kind}: use at least {MIN_PAIRS} of each kind for a precise threshold"
     if found.bank is None:
         yield "no bank was changed; use --bank NAME to set its threshold"
     elif found.former is None:

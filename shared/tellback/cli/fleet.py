@@ -8,6 +8,7 @@ import typer
 
 from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, client, echo, print_json, show_rows
 from tellback.sanitize import terminal_line
+from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
     from tellback.client.fleet import ActiveSession, TeamStatus
@@ -92,7 +93,7 @@ def _team_lines(status: TeamStatus, within: float) -> dict[str, str]:
     ]
     overdue = f", {status.turns_overdue} overdue by up to {status.sweep_lag:.1f} s" if status.turns_overdue else ""
     return {
-        "team": f"{status.team}, {status.shards} shards",
+        "team": f"{status.team}, {count_phrase(status.shards, 'shard')}",
         "workers": str(status.workers),
         "sessions": f"{status.sessions} active in the last {within / 60:.0f} min",
         "waiting events": ", ".join(waiting) or "none",

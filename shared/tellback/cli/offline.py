@@ -15,6 +15,7 @@ from typing import IO, Annotated, Final
 import typer
 
 from tellback.cli.common import COMMANDS, JsonOption, echo, print_json, report_errors
+from tellback.wording import count_phrase
 
 _CHUNK: Final = 256 << 10  # bytes
 
@@ -74,7 +75,7 @@ def _read_chunks(stream: IO[bytes]) -> Iterator[str]:
 
 
 def _print_report(lines: int, counts: Counter[str]) -> None:
-    echo(f"{sum(counts.values())} of {lines} lines replaced", err=True)
+    echo(f"{sum(counts.values()):,} of {count_phrase(lines, 'line')} replaced", err=True)
     for rule, count in counts.most_common():
         echo(f"{count:8}  {rule}", err=True)
 
@@ -101,7 +102,7 @@ def init_runner(
         if dry_run:
             for name, text in texts.items():
                 exists = ", which exists" if (folder / name).exists() else ""
-                echo(f"==> {folder / name}: {len(text.splitlines())} lines{exists} <==")
+                echo(f"==> {folder / name}: {count_phrase(len(text.splitlines()), 'line')}{exists} <==")
                 sys.stdout.write(f"{text}\n")  # our own templates, byte for byte
             return
         write_files(folder, texts, force=force)

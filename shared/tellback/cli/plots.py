@@ -220,7 +220,7 @@ def draw_calibration(found: CalibrationReport, path: Path) -> None:
     _draw_curves(axes[0], found)
     _draw_cosines(axes[1], found)
     title = cast("Any", figure.suptitle)  # pyright: ignore[reportUnknownMemberType]  # as above
-    title(f"{found.calibration.pairs:,} pairs, {_escape_mathtext(found.model)}")
+    title(f"{count_phrase(found.calibration.pairs, 'pair')}, {_escape_mathtext(found.model)}")
     save = cast("Any", figure.savefig)  # pyright: ignore[reportUnknownMemberType]  # as above
     path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():

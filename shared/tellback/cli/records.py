@@ -31,6 +31,7 @@ from tellback.cli.common import (
 from tellback.errors import InvalidInput
 from tellback.quoting import quote_terminal
 from tellback.sanitize import terminal_line
+from tellback.wording import be, count_phrase
 
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback
@@ -301,7 +302,7 @@ def _readable_file(file: Path) -> Generator[None]:
 
 def _warn_incomplete(gone: int, unreadable: Sequence[str]) -> None:
     if gone:
-        echo(f"tellback: {gone} older records are no longer kept", err=True)
+        echo(f"tellback: {count_phrase(gone, 'older record')} {be(gone)} no longer kept", err=True)
     if unreadable:
         echo(f"tellback: skipped what is not a record: {', '.join(unreadable[:5])}", err=True)
 

@@ -181,7 +181,7 @@ def _print_result(outcome: ReplayResult) -> None:
     events = outcome.file.tool_calls + outcome.file.opened
     rate = events / max(outcome.seconds, 0.001)
     timing = f"{outcome.seconds:.1f} s ({rate:,.0f} tool calls and user messages a second)"
-    console.print(plain_text(f"{outcome.conversations:,} conversations in {timing}"))
+    console.print(plain_text(f"{count_phrase(outcome.conversations, 'conversation')} in {timing}"))
     for name, number in asdict(outcome.oddities).items():
         if number:
             console.print(plain_text(f"{name.replace('_', ' ')}: {number:,}"))
@@ -273,5 +273,7 @@ def _print_hosts_result(outcome: HostsResult) -> None:
             where = f"line {fallback.line}, conversation {fallback.conversation}, message {fallback.message}"
             console.print(plain_text(f"fallback: {where}: {fallback.why} ({fallback.turn})"), soft_wrap=True)
     console.print(
-        plain_text(f"{outcome.conversations:,} conversations in {outcome.seconds:.1f} s, seed {outcome.seed}")
+        plain_text(
+            f"{count_phrase(outcome.conversations, 'conversation')} in {outcome.seconds:.1f} s, seed {outcome.seed}"
+        )
     )

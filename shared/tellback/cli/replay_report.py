@@ -16,6 +16,7 @@ import typer
 
 from tellback.cli.common import echo, plain_text, print_json, report_errors
 from tellback.errors import InvalidInput
+from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -37,7 +38,7 @@ def write_reports(name: str, reports: Sequence[Path], top: int, *, as_json: bool
     for bad in digest.bad:
         echo(f"tellback: {name}, line {bad.line}: {bad.reason}", err=True)
     if digest.bad_beyond:
-        echo(f"tellback: {name}: {digest.bad_beyond:,} more lines contain no conversation", err=True)
+        echo(f"tellback: {name}: {count_phrase(digest.bad_beyond, 'more line')} without a conversation", err=True)
     if not digest.totals.conversations:
         echo(f"tellback: {name} contains no conversation", err=True)
         raise typer.Exit(2)
@@ -72,7 +73,7 @@ def _analyze(name: str, top: int) -> AnalysisDigest:
             def advance(conversations: int) -> None:
                 with suppress(OSError):  # a pipe has no position
                     progress.update(bar, completed=source.tell())
-                progress.update(bar, description=f"analysing {conversations} conversations")
+                progress.update(bar, description=f"analysing {count_phrase(conversations, 'conversation')}")
 
             with report_errors():
                 shown = "standard input" if name == "-" else Path(name).name
@@ -185,7 +186,7 @@ class ReplayBars:
         """Advance the first bar to the position in the file."""
         with suppress(OSError):  # a pipe has no position
             self._progress.update(self._playing, completed=self._source.tell())
-        self._progress.update(self._playing, description=f"playing {conversations} conversations")
+        self._progress.update(self._playing, description=f"playing {count_phrase(conversations, 'conversation')}")
 
     def bad(self, line: BadLine) -> None:
         """Report a line without a conversation on standard error."""

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console, Group
-from rich.table import Table
 from rich.text import Text
 
 from tellback.cli.common import plain_text
+from tellback.cli.report_table import table
 from tellback.client.statistics import format_time
 from tellback.sanitize import terminal_line
 from tellback.wording import count_phrase
@@ -23,23 +23,6 @@ if TYPE_CHECKING:
     from tellback.guidance.summary import Summary, Totals
 
 BAR: Final = 30  # characters of a full bar
-
-WORDS: Final = frozenset({"outcomes", "by type"})  # columns of text besides the first; all others hold numbers
-
-
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Group:
-    """Return rows under a title; text and bars are left-aligned, numbers right-aligned.
-
-    The title is not Rich's own: that would be folded to the width of the rows.
-    """
-    made = Table(box=None, padding=(0, 1, 0, 0))
-    for place, column in enumerate(columns):
-        words = place == 0 or column in WORDS
-        bars = isinstance(rows[0][place], Text)
-        made.add_column(column, justify="left" if words or bars else "right", overflow="fold", no_wrap=not words)
-    for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(terminal_line(cell)) for cell in row))
-    return Group(Text(title, "bold"), made)
 
 
 def bar(whole: int, part: int, most: int, styles: tuple[str, str], *, longest: int = BAR) -> Text:
@@ -115,8 +98,9 @@ def _guidance_heading(stats: GuidanceStats) -> Text:
 def _totals_line(totals: Totals) -> str:
     loops = ", ".join(f"{count:,} at {level}" for level, count in totals.loops.items() if count) or "none"
     return (
-        f"{totals.calls:,} tool calls, {totals.errors:,} errors{_share_text(totals.error_rate)} · "
-        f"{totals.offered:,} suggestions, {totals.taken:,} taken{_share_text(totals.taken_rate)} · "
+        f"{count_phrase(totals.calls, 'tool call')}, "
+        f"{count_phrase(totals.errors, 'error')}{_share_text(totals.error_rate)} · "
+        f"{count_phrase(totals.offered, 'suggestion')}, {totals.taken:,} taken{_share_text(totals.taken_rate)} · "
         f"loops: {loops} · repeated failures: {totals.repeated_failures:,} · feedback: {totals.fires:,}"
     )
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellback.cli.common import OPERATE, JsonOption, UrlOption, echo, report_errors, show_rows
+from tellback.cli.common import OPERATE, JsonOption, UrlOption, echo, plain_text, report_errors, show_rows
 from tellback.cli.steering import ByOption, WhyOption
+from tellback.wording import count_phrase
 
 if TYPE_CHECKING:
     from tellback.settings import Settings
@@ -58,8 +59,6 @@ def list_(
 
 
 def _limits_text(limits: TeamLimits) -> str:
-    from tellback.wording import count_phrase
-
     counts = ((limits.open_turns, "open turn"), (limits.sessions, "session"), (limits.banks, "bank"))
     parts = [
         f"{limits.events_per_second:g} events/s" if limits.events_per_second else "",
@@ -80,7 +79,7 @@ def create(
     """Create a team. You rarely need to: the first client that connects creates its team."""
     with _teams(redis_url) as (teams, settings):
         layout = teams.create(team, shards or settings.shards)
-    echo(f"{team}: {layout.shards} shards")
+    echo(f"{team}: {count_phrase(layout.shards, 'shard')}")
 
 
 def limit(
@@ -146,15 +145,13 @@ def remove(
     redis_url: UrlOption = None,
 ) -> None:
     """Delete a team with all its keys: streams, records, turns, scores, facts and history."""
-    from tellback.wording import count_phrase
-
     with _teams(redis_url) as (teams, _):
         [row] = list(teams.rows([teams.layout(team).team]))
         if not yes:
             waiting, open_turns = count_phrase(row.waiting, "waiting event"), count_phrase(row.open_turns, "open turn")
             typer.confirm(f"Delete team {team} for good, with {waiting} and {open_turns}?", abort=True)
         deleted = _remove_all(teams, team)
-    echo(f"{team}: removed, {deleted:,} keys deleted")
+    echo(f"{team}: removed, {count_phrase(deleted, 'key')} deleted")
 
 
 def _remove_all(teams: Teams, team: str) -> int:
@@ -165,5 +162,5 @@ def _remove_all(teams: Teams, team: str) -> int:
     with console.status("deleting keys") if console.is_terminal else nullcontext() as status:
         for deleted in teams.remove(team):
             if status is not None:
-                status.update(f"{deleted:,} keys deleted")
+                status.update(plain_text(f"{count_phrase(deleted, 'key')} deleted"))
     return deleted

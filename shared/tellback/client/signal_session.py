@@ -23,6 +23,7 @@ from tellback.errors import SpoolFull, StateConflict
 from tellback.forks import run_in_child
 from tellback.messaging.publisher import Publisher
 from tellback.signals.validation import check_items, check_name
+from tellback.wording import count_phrase
 
 FLUSH_EVERY: Final = 16  # chunks, so that a call of any length holds at most 8 MB in memory
 
@@ -152,7 +153,8 @@ class SignalSession:
         except SpoolFull as full:
             if error is None:
                 raise
-            error.add_note(f"tellback: {self.collected} signals of session {self.session} were not submitted: {full}")
+            left = count_phrase(self.collected, "signal")
+            error.add_note(f"tellback: not submitted: {left} of session {self.session}: {full}")
 
     def used(self, *fact_ids: str, query: str, confidence: float = 1.0, context: str | None = None) -> None:
         """Signal that the agent's answer used these facts, recalled for `query`. Raises the same errors as `add`."""

@@ -22,6 +22,7 @@ from tellback.state.guidance_stats import Day, read_stats
 from tellback.state.keys import stream_of
 from tellback.state.records import read_history
 from tellback.state.tool_health import CoolDown, ToolHealth
+from tellback.wording import count_phrase
 
 
 class DayStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,16 +113,15 @@ class ModelState(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def problems(self) -> list[str]:
         """A line for each host whose model fails and, while batches wait, for each with another model than a bank."""
+        waiting = count_phrase(self.waiting, "waiting batch", "waiting batches") + " of signals"
         lately = [host for host in self.hosts if self.at - host.at < RECENT_REPORT_MS]
         failed = [
-            f"the embedding model of {host.host} fails ({host.reason}); {self.waiting} batches of signals wait, and "
-            "none is lost: see `tellback doctor`"
+            f"the embedding model of {host.host} fails ({host.reason}); {waiting}, and none lost: see `tellback doctor`"
             for host in lately
             if host.state == "failed"
         ]
         refused = [
-            f"{self.waiting} batches of signals wait, some of them for a worker with another model than that of "
-            f"{host.host}: {host.is_mismatch}"
+            f"{waiting}, some of them for a worker with another model than that of {host.host}: {host.is_mismatch}"
             for host in lately
             if host.is_mismatch and self.waiting
         ]

@@ -15,6 +15,7 @@ from typing import Final
 from tellback.commands.start_errors import MISTYPED
 from tellback.contracts.commands import CommandRecord, Verdict
 from tellback.redaction import Redactor
+from tellback.wording import be, count_phrase
 
 _CommandKey = tuple[tuple[str, ...], str | None]  # argv and directory; None stands for any directory
 _ANY: Final[_CommandKey] = ((), None)  # a key for every command, since no argv is empty
@@ -171,7 +172,7 @@ def evaluate_gate(
     if not records:
         refusals.append("no records: nothing has been run")
     if evicted:
-        refusals.append(f"{evicted} older records are gone: what they said is not known")
+        refusals.append(f"{count_phrase(evicted, 'older record')} {be(evicted)} gone: nobody knows what was said there")
     ran = {tuple(record.command) for record in records if not is_mistyped(record)}
     refusals += [
         f"required and never run: {shlex.join(argv)}" for argv in map(list, require) if _recorded_argv(argv) not in ran

@@ -19,6 +19,7 @@ from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
 from tellback.state.turns import Turns
 from tellback.turns.fallback_text import feedback_text
+from tellback.wording import count_phrase
 
 AGENT: Final = "tellback.demo.agent"
 
@@ -233,7 +234,8 @@ def _summarize_commands(scene: DemoScene) -> None:
     whole = [record.exit_code for record in records] == list(EXITS)
     linked = links == [None, *(record.command_id for record in records)][: len(records)]
     retries = len(links) - links.count(None)
-    text = f"{len(records)} records: {failed} failures, {len(records) - failed} success; {retries} linked retries"
+    counts = f"{count_phrase(failed, 'failure')}, {len(records) - failed} success"
+    text = f"{count_phrase(len(records), 'record')}: {counts}; {retries} linked retries"
     scene.stage.check(whole and linked, f"commands  {text}")
 
 
@@ -243,7 +245,7 @@ def _summarize_guidance(scene: DemoScene) -> None:
     counts = Evaluations(context.database, context.layout.of(cast.session)).counts(id_)
     right = counts.calls == cast.calls > 0 and counts.fires == cast.calls // TRIGGER
     right = right and counts.delivered == counts.fires == cast.feedback
-    calls = f"{counts.calls} tool calls, {counts.errors} of them failed"
+    calls = f"{count_phrase(counts.calls, 'tool call')}, {counts.errors} of them failed"
     scene.stage.check(right, f"guidance  {calls}; {counts.fires} feedback earned, {counts.delivered} delivered")
 
 

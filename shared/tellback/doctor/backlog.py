@@ -19,6 +19,7 @@ from tellback.state.presence import Worker
 from tellback.state.stranded import stranded
 from tellback.state.turn_sweeps import lag_ms
 from tellback.urls import without_secrets
+from tellback.wording import count_phrase
 
 SLOW_SECONDS: Final = 30.0  # age of the oldest waiting entry or delivery from which a backlog is reported
 MANY_MESSAGES: Final = 10_000  # wake-ups are deduplicated by pending markers, so a long queue means no consumer
@@ -61,7 +62,7 @@ def _check_family(
         return ok(check, "empty") if served else note(check, "no worker reads it", _start_command(family))
     age = waiting.age(database.now_ms())
     sizes = [size or 0 for size in database.pipeline([("MEMORY", "USAGE", one, "SAMPLES", 0) for one in streams])]
-    found = f"{waiting.events} events waiting, the oldest for {age:.1f} s"
+    found = f"{count_phrase(waiting.events, 'event')} waiting, the oldest for {age:.1f} s"
     found += f"; longest stream {waiting.longest}, largest {max(sizes)} bytes, total {sum(sizes)} bytes"
     if not served:
         return wrong(check, f"{found}; no worker reads it", _start_command(family))
@@ -128,7 +129,7 @@ def check_outbox(database: Database, layout: Layout) -> DoctorFinding:
         found = ", ".join(f"{place.channel!r} {place.conversation!r}" for place in unseen[:10])
         return wrong(
             "outbox",
-            f"{len(unseen)} conversations have deliveries that no transport can see: {found}",
+            f"no transport can see the deliveries of {count_phrase(len(unseen), 'conversation')}: {found}",
             "the sweep restores them within a minute: start any worker; if they remain, check its log",
         )
     states = TurnStats(database, layout).channels()
@@ -138,7 +139,7 @@ def check_outbox(database: Database, layout: Layout) -> DoctorFinding:
         if state.waits > SLOW_SECONDS and (state.unpolled is None or state.unpolled > SLOW_SECONDS)
     }
     if not alone:
-        return ok("outbox", f"{sum(state.deliveries for state in states.values())} deliveries waiting")
+        return ok("outbox", f"deliveries waiting: {sum(state.deliveries for state in states.values())}")
     found = ", ".join(f"{channel!r} {state.deliveries}" for channel, state in list(alone.items())[:10])
     return wrong(
         "outbox",

@@ -30,6 +30,7 @@ from tellback.state.presence import MODEL_ADVICE, MODEL_MB, Presence, Worker
 from tellback.up.health import check_redis, flower_is_healthy
 from tellback.up.redis_server import parse_version
 from tellback.urls import without_secrets
+from tellback.wording import be, count_phrase
 
 FindingState = Literal["ok", "note", "wrong"]
 
@@ -188,7 +189,8 @@ def check_spool(settings: Settings) -> DoctorFinding:
         )
     if paths := sorted(folder.rglob(spool_file.NAME)):
         where = ", ".join(map(str, paths))
-        quarantined = f"{sum(map(_lines, paths))} events that can't be sent are in {where}"
+        events = sum(map(_lines, paths))
+        quarantined = f"{count_phrase(events, 'event')} that can't be sent {be(events)} in {where}"
         return note(
             "spool", f"{found}; {quarantined}", "each line begins with a time and reason; review and delete the file"
         )
@@ -340,4 +342,4 @@ def open_team(database: Database, settings: Settings) -> tuple[Layout, DoctorFin
         advice = "the first client or worker creates it"
         return Layout(settings.team, settings.shards), note("team", f"{settings.team}: not used yet", advice)
     layout = Layout(settings.team, int(stored))
-    return layout, ok("team", f"{settings.team}, {layout.shards} shards")
+    return layout, ok("team", f"{settings.team}, {count_phrase(layout.shards, 'shard')}")

@@ -18,6 +18,8 @@ from tellback.replay.markdown_report import (
     conversation_line,
     figure_rows,
     omissions,
+    omitted_entries,
+    omitted_errors,
     speaker,
     summary,
 )
@@ -42,7 +44,9 @@ def timeline_svg(card: ConversationCard) -> str:
         f'<text x="0" y="{y + 4}">{name}</text><line class="axis" x1="{LEFT}" y1="{y}" x2="{width}" y2="{y}"/>'
         for name, y in LANES.items()
     )
-    label = html_text(f"Timeline of {card.label}: {card.calls} calls, {card.errors} errors, {card.nudges} nudges")
+    numbers = ((card.calls, "call"), (card.errors, "error"), (card.nudges, "nudge"))
+    counts = ", ".join(count_phrase(number, what) for number, what in numbers)
+    label = html_text(f"Timeline of {card.label}: {counts}")
     return (
         f'<div class="line"><svg width="{width}" height="{HEIGHT}" role="group" aria-label="{label}">'
         f"{lanes}{marks}</svg></div>"
@@ -183,7 +187,7 @@ def _figure_tables(digest: AnalysisDigest) -> Iterator[str]:
         texts=4,
     )
     if digest.errors_beyond:
-        yield f"<p>{digest.errors_beyond:,} errors of further forms are left out here.</p>\n"
+        yield f"<p>{omitted_errors(digest)}</p>\n"
 
 
 def _html_table(title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]], texts: int = 1) -> Iterator[str]:
@@ -235,7 +239,7 @@ def _card_section(card: ConversationCard) -> Iterator[str]:
         yield _card_entry(card, place, line)
     yield "</ol>\n"
     if card.left_out:
-        yield f"<p>{card.left_out:,} further messages and calls are left out.</p>\n"
+        yield f"<p>{omitted_entries(card)}</p>\n"
     yield "</div>\n</details>\n"
 
 

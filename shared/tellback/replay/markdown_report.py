@@ -12,7 +12,7 @@ from typing import Final
 from tellback.replay.analysis import GROUPS, AnalysisDigest, ConversationCard, GroupFigures, ReportLine
 from tellback.sanitize import markdown_text
 from tellback.truncation import single_line
-from tellback.wording import count_phrase
+from tellback.wording import be, count_phrase
 
 _CELL: Final = 300  # characters of a text in a table cell
 
@@ -46,8 +46,20 @@ def omissions(digest: AnalysisDigest) -> str:
     """Return a sentence about the conversations that the report leaves out."""
     return (
         f"Shown: {count_phrase(len(digest.cards), 'conversation')} with the most nudges and errors; "
-        f"{digest.left_out:,} others are counted above and left out here (`--top` shows more)."
+        f"{count_phrase(digest.left_out, 'other')} {be(digest.left_out)} counted above and left out here "
+        "(`--top` shows more)."
     )
+
+
+def omitted_errors(digest: AnalysisDigest) -> str:
+    """Return a sentence about the named errors that the report leaves out."""
+    return f"{count_phrase(digest.errors_beyond, 'error')} of further forms {be(digest.errors_beyond)} left out here."
+
+
+def omitted_entries(card: ConversationCard) -> str:
+    """Return a sentence about the entries of a conversation that the report leaves out."""
+    entries = count_phrase(card.left_out, "further message or call", "further messages and calls")
+    return f"{entries} {be(card.left_out)} left out."
 
 
 def figure_rows(digest: AnalysisDigest) -> list[tuple[str, GroupFigures]]:
@@ -89,7 +101,7 @@ def _error_section(digest: AnalysisDigest) -> Iterator[str]:
         )
         yield f"| {' | '.join(cells)} |\n"
     if digest.errors_beyond:
-        yield f"\n{digest.errors_beyond:,} errors of further forms are left out here.\n"
+        yield f"\n{omitted_errors(digest)}\n"
 
 
 def _bad_lines(digest: AnalysisDigest) -> Iterator[str]:
@@ -107,7 +119,7 @@ def _card_section(card: ConversationCard) -> Iterator[str]:
     for line in card.lines:
         yield from _card_line(line)
     if card.left_out:
-        yield f"\n{card.left_out:,} further messages and calls are left out.\n"
+        yield f"\n{omitted_entries(card)}\n"
 
 
 def conversation_line(card: ConversationCard) -> str:

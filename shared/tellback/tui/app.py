@@ -24,6 +24,7 @@ from tellback.tui.record_text import StyledLine
 from tellback.tui.review import RecordReview
 from tellback.tui.rows import RecordList, header_line
 from tellback.tui.sources import RecordSource
+from tellback.wording import count_phrase
 
 WIDE: Final = 120  # columns from which the record is shown beside the list
 # Characters of an output line beside the list. The page is laid out again with each move of the cursor, and a record
@@ -235,7 +236,8 @@ class WatchApp(App[None]):
 
     def _update_title(self) -> None:
         all_, shown, rows = len(self.review.rows), len(self.review.visible), self._rows
-        said = [quote_terminal(self._source.title), f"{shown:,} of {all_:,}" if shown != all_ else f"{all_:,} records"]
+        counted = f"{shown:,} of {all_:,}" if shown != all_ else count_phrase(all_, "record")
+        said = [quote_terminal(self._source.title), counted]
         said.append("following" if rows.following else f"at {rows.cursor + 1:,}")
         said += [self._said] if self._said else []
         self._first_screen_widget("#title", Static).update(

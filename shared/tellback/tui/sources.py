@@ -19,6 +19,7 @@ from tellback.errors import InvalidInput, Unavailable
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.records import Records
+from tellback.wording import count_phrase
 
 POLL: Final = 0.3  # seconds between polls
 CHUNK: Final = 2_000  # records in one batch; the app handles keys between batches
@@ -145,7 +146,7 @@ class LineSource:
 
     def _status_text(self, *, ended: bool) -> str:
         said = ["ended"] if ended else []
-        return " · ".join(said + ([f"{self._unreadable} lines are not records"] if self._unreadable else []))
+        return " · ".join(said + ([f"{count_phrase(self._unreadable, 'unreadable line')}"] if self._unreadable else []))
 
 
 class _PollPacer:
@@ -176,5 +177,5 @@ def _evicted_note(number: int) -> str:
 
 
 def _load_notes(loaded: LoadedRecords) -> str:
-    unreadable = f"{len(loaded.unreadable)} lines are not records" if loaded.unreadable else ""
+    unreadable = f"{count_phrase(len(loaded.unreadable), 'unreadable line')}" if loaded.unreadable else ""
     return " · ".join(filter(None, (_evicted_note(loaded.dropped), unreadable)))
