@@ -262,6 +262,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "only the packaged model is verified."
         ),
     ] = ""
+    model_preload: Annotated[bool, Meta(description="A worker loads it at start, if its pool shares one copy.")] = False
     device: Annotated[
         str,
         Meta(

@@ -23,6 +23,7 @@ from tellback.state.all_scripts import all_scripts
 from tellback.state.presence import HEARTBEAT_SECONDS, Presence, Worker
 from tellback_workers.celery_signals import copies_of, count_rejections
 from tellback_workers.cgroup_parent import describe_limits
+from tellback_workers.model_preload import ModelPreload
 from tellback_workers.runtime import Runtime
 
 _log = structlog.get_logger("tellback.presence")
@@ -31,20 +32,24 @@ _log = structlog.get_logger("tellback.presence")
 class PresenceHeartbeat:
     """A thread of the worker's main process that announces the worker, over connections of its own."""
 
-    def __init__(self, runtime: Runtime, worker: Worker) -> None:
+    def __init__(self, runtime: Runtime, worker: Worker, preload: ModelPreload) -> None:
         self._runtime = runtime
         self._worker = worker
+        self._preload = preload
         self._presence = Presence(runtime.database, runtime.settings.team)
         self._stopping = threading.Event()
+        self._due = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tellback-presence", daemon=True)
 
     def start(self) -> None:
         """Start the thread; while Redis is unavailable it retries."""
         self._thread.start()
+        self._preload.start(then=self._due.set)
 
     def stop(self) -> None:
         """Stop the thread and withdraw the worker's presence."""
         self._stopping.set()
+        self._due.set()
         self._thread.join(HEARTBEAT_SECONDS)
         try:
             self._presence.withdraw(self._worker.name)
@@ -55,13 +60,15 @@ class PresenceHeartbeat:
         while not self._stopping.is_set():
             self._load_scripts()
             try:
-                worker = msgspec.structs.replace(self._worker, rejected=count_rejections())
+                worker = msgspec.structs.replace(self._worker, rejected=count_rejections(), preload=self._preload.state)
                 self._presence.announce(worker)
             except TellbackError as trouble:
                 _log.debug("presence.postponed", reason=str(trouble))
             except Exception:  # noqa: BLE001 - the thread must survive every error of Redis
                 _log.exception("presence.postponed")
-            self._stopping.wait(HEARTBEAT_SECONDS)
+            self._due.wait(HEARTBEAT_SECONDS)
+            if not self._stopping.is_set():
+                self._due.clear()
 
     def _load_scripts(self) -> None:
         """Load what Redis lacks: a restart or a failover forgets all scripts."""
@@ -89,7 +96,8 @@ def _ready(sender: Any, **_: object) -> None:
         model_copies=copies_of(sender),
         teams=settings.served_teams,
     )
-    _running.append(PresenceHeartbeat(Runtime(settings), worker))
+    preload = ModelPreload(settings, wanted=settings.model_preload and worker.model_copies == 1)
+    _running.append(PresenceHeartbeat(Runtime(settings), worker, preload))
     _running[0].start()
 
 

@@ -163,7 +163,6 @@ class TerminalUpReporter:
         self._console.print("All services are ready.", style="bold")
         self._console.print(table)
         self._console.print(
-            "The first signal or recall may wait up to a minute, until a worker has loaded the embedding model.\n"
             "The command line and tellback.connect() connect to it automatically. Press Ctrl-C to stop.",
             highlight=False,
         )

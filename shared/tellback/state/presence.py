@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -33,6 +33,8 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """The policy for commands: its file, and how its limits are enforced; empty from older workers."""
     model_copies: int = 0
     """Copies of the embedding model that it may load; 0 if it serves no signals or recalls, or is older."""
+    preload: Literal["", "loading", "loaded", "failed"] = ""
+    """The model that it loads at its start (`TELLBACK_MODEL_PRELOAD`); empty if it loads none, or is older."""
     rejected: int = 0
     """Broker messages that it has rejected since its start."""
     teams: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from redis import exceptions
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.settings import Settings
 from tellback.state.database import Database, connect_to
-from tellback.state.presence import Presence
+from tellback.state.presence import Presence, Worker
 from tellback.up.redis_server import MIN_VERSION, parse_version
 from tellback.urls import without_secrets
 
@@ -80,10 +80,17 @@ class RollCall:
         self._since = self._database.now_ms()
 
     def answered_workers(self) -> set[tuple[str, int]]:
-        """Return the node name and main process id of each worker that takes tasks."""
+        """Return the node name and main process id of each worker that takes tasks and loads no model at present."""
+        return {(worker.name, worker.pid) for worker in self._workers() if worker.preload != "loading"}
+
+    def without_model(self) -> set[tuple[str, int]]:
+        """Return those whose embedding model did not load."""
+        return {(worker.name, worker.pid) for worker in self._workers() if worker.preload == "failed"}
+
+    def _workers(self) -> list[Worker]:
         with contextlib.suppress(Unavailable):
-            return {(worker.name, worker.pid) for worker in self._presence.all_workers()}
-        return set()
+            return self._presence.all_workers()
+        return []
 
     def beat_heard(self) -> bool:
         """Return True if a worker ran a task from beat since the roll call began."""

@@ -25,7 +25,7 @@ from tellback.up.guard import STOP_SIGNALS, kill_descendants
 from tellback.up.health import RollCall, flower_is_healthy, redis_answers
 from tellback.up.system import SystemPlan
 
-START_SECONDS: Final = 120.0
+START_SECONDS: Final = 180.0  # with the embedding model, from a slow disk
 STOP_SECONDS: Final = 7.0  # with the time for Redis, within the ten seconds that `_stop` promises
 REDIS_STOP_SECONDS: Final = 1.5
 ORPHANED_STOP_SECONDS: Final = 1.0  # without a guard nobody would clean up after this process
@@ -84,7 +84,7 @@ class SystemSupervisor:
         Raises:
             ConfigurationError: Redis can't run with its configuration.
             Unavailable: a service keeps crashing at the start.
-            Timeout: a service is not ready after two minutes.
+            Timeout: a service is not ready after three minutes.
         """
         for number in STOP_SIGNALS:
             signal.signal(number, self._on_signal)
@@ -110,8 +110,12 @@ class SystemSupervisor:
             for program in self._system.after_redis:
                 self._spawn(program.name)
             self._wait_until_ready(self._readiness_checks(roll), deadline)
+            without_model = roll.without_model()
         self._ready = True
         self._reporter.ready({name: child.pid for name, child in self._children.items() if child.pid is not None})
+        for node, program in self._system.workers.items():
+            if (node, self._children[program.name].pid or 0) in without_model:
+                self._reporter.trouble(f"the embedding model does not load, so signals wait; see the log {program.log}")
 
     def _spawn(self, name: str) -> None:
         system = self._system

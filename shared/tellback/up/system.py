@@ -298,6 +298,7 @@ def _worker_programs(
 ) -> dict[str, ChildProgram]:
     """Return the workers' programs by node name."""
     host = settings.host_name
+    environ = {f"{PREFIX}MODEL_PRELOAD": "true"} | environ  # only the worker of the model heeds it
     argvs = {"model": model_worker(f"model@{host}")}  # first: it takes longest to start
     for number in range(1, count + 1):
         argvs[f"loops-{number}"] = loops_worker(f"loops-{number}@{host}")
