@@ -31,7 +31,8 @@ REPLICAS = "CVE-2026-23631"
         ("Valkey", (8, 0, 5), False, (OCTOBER, ERROR_REPLY), (8, 0, 7)),
         ("Valkey", (8, 1, 4), False, (ERROR_REPLY,), (8, 1, 6)),
         ("Valkey", (7, 2, 12), True, (REPLICAS,), (7, 2, 13)),
-        ("Valkey", (8, 0, 7), True, (REPLICAS,), (8, 0, 8)),
+        ("Valkey", (8, 0, 7), True, (REPLICAS,), (8, 0, 9)),
+        ("Valkey", (8, 0, 8), True, (REPLICAS,), (8, 0, 9)),  # revoked: its tag was on another branch
         ("Valkey", (8, 1, 5), True, (ERROR_REPLY, REPLICAS), (8, 1, 7)),
         ("Valkey", (8, 1, 6), False, (), None),
         ("Valkey", (8, 1, 8), True, (), None),

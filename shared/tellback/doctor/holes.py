@@ -24,7 +24,7 @@ class Hole(NamedTuple):
 # Where the versions were found. October 2025 in Redis: pull requests 2211 of redis/docs and 478 of
 # redis/docker-library-redis; in Valkey: issue 2704 of valkey-io/valkey. CVE-2025-67733: CVE records say 9.0.2, but only
 # the notes of 9.0.3 name it. CVE-2026-23631 in Redis: GHSA-8ghh-qpmp-7826 and pull request 3292 of redis/docs; in
-# Valkey: pull requests 3631 to 3634, and 9.1.0 never had it.
+# Valkey: pull requests 3631 to 3634 and, since 8.0.8 was revoked, 3639; 9.1.0 never had it.
 HOLES: Final = (
     Hole(
         "CVE-2025-49844, CVE-2025-46817, CVE-2025-46818 and CVE-2025-46819",
@@ -38,7 +38,7 @@ HOLES: Final = (
         "CVE-2026-23631",
         {
             "Redis": ((7, 2, 14), (7, 4, 9), (8, 2, 6), (8, 4, 3), (8, 6, 3)),
-            "Valkey": ((7, 2, 13), (8, 0, 8), (8, 1, 7), (9, 0, 4)),
+            "Valkey": ((7, 2, 13), (8, 0, 9), (8, 1, 7), (9, 0, 4)),
         },
         replicas_only=True,  # it takes a replica that can be made writable
     ),
