@@ -22,7 +22,7 @@ from tellback.guidance.observations.files import classify_file_tool
 from tellback.guidance.observations.http import classify_http_status, http_status_of
 from tellback.guidance.observations.phrases import SERVICE_DOWN, SINGLE_CALL_FAILED, is_challenge_page
 from tellback.guidance.observations.programs import classify_program
-from tellback.guidance.observations.refusals import classify_cancelled
+from tellback.guidance.observations.refusals import classify_cancelled, classify_denied_by_host
 from tellback.guidance.observations.statuses import retry_after_from_headers
 from tellback.guidance.observations.texts import (
     code_for_error_text,
@@ -113,6 +113,7 @@ def classify_partial_result(evidence: Evidence) -> Finding | None:
 BUILT_IN: Final[tuple[Classifier, ...]] = (
     classify_host_report,
     classify_cancelled,
+    classify_denied_by_host,
     classify_program,
     classify_file_tool,
     classify_http_status,

@@ -171,9 +171,11 @@ _GIT_READING: Final = frozenset(
         "add",
         "notes",
         "archive",
+        "bisect",  # which runs what fails on purpose
         "name-rev",
     ]
 ).union(_GIT_ANSWERS)
+_SYSTEM: Final = ("/bin", "/usr", "/sbin", "/opt/homebrew", "/nix")
 _LOGS: Final = frozenset(["docker", "kubectl", "heroku", "podman", "flyctl", "vercel"])
 
 
@@ -181,7 +183,7 @@ def answers_by_exit(command: SimpleCommand) -> bool:
     """Check for a program whose exit of 1 is an answer."""
     if command.program == "git":
         return bool(_GIT_ANSWERS & set(command.words[:6]))
-    return command.program in _ANSWERING
+    return command.program in _ANSWERING and _is_of_system(command)
 
 
 def is_reading(command: SimpleCommand) -> bool:
@@ -194,7 +196,12 @@ def is_reading(command: SimpleCommand) -> bool:
         return "logs" in words[:3]
     if command.program == "sed":
         return not any(word.startswith(("-i", "--in-place")) for word in words[:4])
-    return command.program in _READING
+    return command.program in _READING and _is_of_system(command)
+
+
+def _is_of_system(command: SimpleCommand) -> bool:
+    """Check for a program of the system; `bin/test` and `./date` are a project's own."""
+    return not command.folder or command.folder.startswith(_SYSTEM)
 
 
 def _git_verb(words: Sequence[str]) -> str:

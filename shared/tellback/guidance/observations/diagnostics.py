@@ -12,6 +12,14 @@ from typing import Final
 
 _LINES: Final = re.MULTILINE
 
+# How compilers and git label an error in English, German, French, Spanish, Portuguese, Italian, Dutch, Polish, Russian,
+# Chinese, Japanese and Korean.
+ERROR_WORDS: Final = (
+    r"error|(?:error )?fatal|fatal error|Fehler|Schwerwiegend|[Ee]rreur|erro|errore|fatale|fout|fataal|b\u0142\u0105d"
+    r"|\u043e\u0448\u0438\u0431\u043a\u0430|\u9519\u8bef|\u81f4\u547d\u9519\u8bef|\u932f\u8aa4|\u30a8\u30e9\u30fc"
+    r"|\u81f4\u547d\u7684\u30a8\u30e9\u30fc|\uc624\ub958"
+)
+
 _TRACE: Final = "Traceback (most recent call last):"
 # The first line after the frames. Any class name counts, because not all end in "Error".
 _RAISED: Final = re.compile(r"([A-Za-z_][\w.]{0,120})(?::[ \t]*(.{0,600}))?$")
@@ -26,14 +34,29 @@ _CUT: Final = re.compile(
     r"(?:[A-Za-z_]\w{0,60}\.){0,8}(?!\w{0,60}Warning\b)[A-Z]\w{0,60}(?::[ \t]*[^\n]{0,600})?$",
     _LINES,
 )
+# The same after the frame itself was cut off: code of a frame or its marks, then what was raised, then nothing more.
+_CUT_SHORT: Final = re.compile(
+    r"^ {4}\S[^\n]{0,400}\n(?: {4}[ ~^]{1,400}\n)?(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception)"
+    r"(?::[ \t]*[^\n]{0,600})?\s*\Z",
+    _LINES,
+)
 
 # Runtimes other than Python, and the kernel.
 _CRASHES: Final = re.compile(
     r"^(?:panic: [^\n]{1,300}$(?=\n\n?(?:goroutine \d|\[signal))|fatal error: [^\n]{1,200}$(?=\n\ngoroutine)"
     r"|Exception in thread \"[^\"\n]{1,100}\" [^\n]{1,300}"
     r"|thread '[^'\n]{1,100}'(?: \(\d+\))? panicked at [^\n]{1,300}"
-    r"|(?:Uncaught )?[A-Z]\w{0,60}(?:Error"
+    r"|(?:Uncaught )?(?:[A-Z]\w{0,60})?(?:Error"
     r"|Exception)(?: \[\w+\])?: [^\n]{1,300}$(?=\n(?:[^\n]{0,200}\n){0,3}? +at [^\n]{1,300}:\d+)"
+    r"|Error: Cannot find module '[^'\n]{1,300}'$(?=\nRequire stack)"
+    r"| {2}\| (?:Base)?ExceptionGroup: [^\n]{1,300}"
+    r"|\S{1,200}\.rb:\d+:in [^\n]{1,200}: [^\n]{1,300} \([A-Z][\w:]{0,100}\)$"
+    r"|(?:PHP )?(?:Fatal|Parse) error: {1,4}[^\n]{1,300} on line \d+$|PHP Fatal error: [^\n]{1,300}"
+    r"|BEGIN failed--compilation aborted[^\n]{0,200}|error: Uncaught [^\n]{1,300}"
+    r"|Execution halted$|Unhandled [Ee]xception[.:][^\n]{0,300}"
+    r"|terminate called (?:after throwing|without an active)[^\n]{0,200}|ERROR: LoadError: [^\n]{1,300}"
+    r"|\*\* \([A-Z][\w.]{0,100}\) [^\n]{1,300}|={1,2}\d{1,9}={1,2} ?ERROR: \w{1,30}Sanitizer[^\n]{0,200}"
+    r"|[^\n]{1,300}: Assertion [`'][^\n]{1,300}' failed\.$|lua[\d.]{0,6}: \S{1,200}:\d+: [^\n]{1,300}"
     r"|ImportError while loading conftest [^\n]{1,300}"
     r"|Segmentation fault\b[^\n]{0,80}|Aborted \(core dumped\)|Killed$|Bus error\b[^\n]{0,80}"
     r"|[^\n]{0,200}: line \d+: +\d+ (?:Killed|Segmentation fault|Aborted|Terminated)\b[^\n]{0,200})",
@@ -44,6 +67,13 @@ _PLACE: Final = r"[^\s:()]{1,300}"  # a file; names with spaces are rare in diag
 
 _COMPILERS: Final = re.compile(
     rf"^(?:{_PLACE}:\d+(?::\d+)?: (?:fatal )?error: [^\n]{{1,300}}"  # gcc, clang, javac, mypy
+    rf"|{_PLACE}:\d+(?::\d+)?: ?(?:{ERROR_WORDS}) ?[:\uff1a][^\n]{{1,300}}"
+    rf"|{_PLACE}\(\d+(?:,\d+){{1,3}}\): (?:fatal )?error [A-Z]{{1,6}}\d{{1,6}}: [^\n]{{1,300}}"  # MSBuild
+    rf"|e: (?:file:)?{_PLACE}:\d+:\d+[: ][^\n]{{1,300}}|e: file://[^\n]{{1,300}}"  # kotlinc
+    rf"|{_PLACE}\.proto:\d+:\d+: (?!warning)[^\n]{{1,300}}|\[error\] {_PLACE}\.(?:scala|java|kt):\d+[^\n]{{1,300}}"
+    r"|ERROR in (?:\./)?\S[^\n]{0,300}|Failed to compile\.?$|CMake Error[^\n]{0,200}"
+    r"|! (?:LaTeX Error|Undefined)[^\n]{1,200}"
+    r"|\u2718 \[ERROR\] [^\n]{1,300}|\[ERROR\] COMPILATION ERROR[^\n]{0,80}|Errors parsing \S{1,300}"
     rf"|{_PLACE}(?:\(\d+,\d+\):|:\d+:\d+ -) error TS\d+: [^\n]{{1,300}}"
     rf"|error(?:\[E\d{{4}}\])?: [^\n]{{1,300}}(?=\n +--> )|error: could not compile [^\n]{{1,200}}"
     # Go's compiler, vet and golangci-lint name a column; lines of `grep -n` and of tests do not.
@@ -57,12 +87,17 @@ _COMPILERS: Final = re.compile(
 _TOTALS: Final = re.compile(
     r"^(?:Found [1-9]\d{0,8} errors?(?: in \d+ files?)?(?: \(checked \d+ source files?\))?\.?$"  # mypy, ruff, biome
     r"|[1-9]\d{0,8} errors?, \d+ warnings?, \d+ \w+|[1-9]\d{0,8} errors?(?: generated\.?)?$"  # pyright; javac, clang
-    r"|\W{0,3}[1-9]\d{0,8} problems? \([1-9]\d{0,8} errors?|[1-9]\d{0,8} issues?:$"  # eslint; golangci-lint
+    r"|\W{0,3}[1-9]\d{0,8} problems? \([1-9]\d{0,8} errors?[^)\n]{0,60}\)?"  # eslint
+    r"|[1-9]\d{0,8} issues?:$"  # golangci-lint
     r"|Oh no! \W*$|[1-9]\d{0,8} files? would be reformatted|\[warn\] Code style issues found"
     r"|(?:\[[\w:.-]{1,60}\] )?ERROR task failed|npm (?:ERR!|error) [^\n]{1,200}|.{0,4}ELIFECYCLE.{1,200}"
     r"|error Command failed[^\n]{0,200}|error: script \"[^\"\n]{1,80}\" (?:exited|was terminated)[^\n]{0,80}"
-    r"|(?:g?make|ninja)(?:\[\d+\])?: \*\*\* [^\n]{1,200}|ninja: build stopped[^\n]{0,100}"
-    r"|BUILD (?:FAILURE|FAILED)\b[^\n]{0,80}"
+    r"|(?:g?make|ninja)(?:\[\d+\])?: \*\*\* [^\n]{1,200}$(?<! \(ignored\))|ninja: build stopped[^\n]{0,100}"
+    r"|(?:\*\* )?(?:TEST|BUILD|Build) (?:FAILURE|FAILED)\b[^\n]{0,80}|Result: FAIL$"
+    r"|\d{1,9} files? inspected, [1-9]\d{0,8} offenses?[^\n]{0,100}|No tests found, exiting with code [^\n]{1,20}"
+    r"|-- Configuring incomplete, errors occurred!?|[^\n]{3,80}\.{3}Failed$(?=\n- hook id)"
+    r"|\S{1,100} {1,60}: ok=\d[^\n]{0,80}(?:unreachable|failed)=[1-9][^\n]{0,80}"
+    r"|webpack \S{1,40} compiled with [1-9]\d{0,5} errors?[^\n]{0,60}"
     r"|\[ERROR\] Failed to execute goal [^\n]{1,200}|FAILURE: Build failed[^\n]{0,80}|error during build:?$"
     r"|\w{0,20} ?[Tt]ask failed[^\n]{0,80}$|pre-commit[^\n]{0,40} failed$|exit status [1-9]\d{0,3}$)",
     _LINES,
@@ -81,7 +116,7 @@ _COMMANDS: Final = re.compile(
     r"|src refspec|branch|remote|the following|unknown|unrecognized|no such|invalid|commit is|Merging"
     r"|Your)\b[^\n]{1,300}"
     r"|CONFLICT \([^\n]{1,200}| ! \[(?:remote )?rejected\][^\n]{1,200}|error: \S{1,200}: patch does not apply"
-    r"|\d+ out of \d+ hunks? FAILED[^\n]{0,200}|Hunk #\d+ FAILED[^\n]{0,80}|patch: \*{4} [^\n]{1,200}"
+    r"|\d+ out of \d+ hunks? (?:FAILED|ignored)[^\n]{0,200}|Hunk #\d+ FAILED[^\n]{0,80}|patch: \*{4} [^\n]{1,200}"
     r"|curl: \(\d+\) [^\n]{1,200}|wget: [^\n]{0,60}(?:unable|failed)[^\n]{1,200}|ssh: [^\n]{1,200}"
     r"|E: (?:Unable|Could not|Package|Sub-process)[^\n]{1,200}"
     r"|(?:collecting \.\.\. )?ERROR: (?:Could not|No matching|Failed|Cannot|Command errored"
@@ -92,7 +127,7 @@ _COMMANDS: Final = re.compile(
     r"|(?:rm|cp|mv|mkdir|touch|tee|chmod|ln|tar|unzip|sed|awk|install): (?:cannot|can't|can not|failed"
     r"|error|-e expression|[^\n]{1,200}: "
     r"(?:No such file or directory|Permission denied|Operation not permitted|Is a directory|File exists"
-    r"|cannot open))[^\n]{0,200}"
+    r"|cannot open))[^\n]{0,200}$(?!\n[^\n]{0,200}\(ignored\)$)"  # make's
     r"|Your proposed edit has introduced new syntax error[^\n]{0,80})",
     _LINES,
 )
@@ -103,7 +138,10 @@ _UNREADABLE: Final = re.compile(
     r"|find)[^\n]{1,300}"
     r"|[^\n]{1,300}: (?:No such file or directory|Permission denied|Is a directory|Operation not permitted))"
     r"|(?:[\w./-]{0,60}/)?(?:ba|z|da|k)?sh: [^\n]{1,300}|\S{1,60}: command not found"
-    r"|(?:fatal|error): [^\n]{1,300}|[Uu]sage: [^\n]{1,300}|[\w./-]{1,60}: (?:unrecognized|invalid"
+    rf"|(?:{ERROR_WORDS}) ?[:\uff1a][^\n]{{1,300}}|[Uu]sage: [^\n]{{1,300}}"
+    r"|Error (?:response from daemon|from server \(\w{1,40}\)): [^\n]{1,300}"
+    r"|To get started with GitHub CLI, [^\n]{1,100}|Alternatively, populate the GH_TOKEN [^\n]{1,100}"
+    r"|[\w./-]{1,60}: (?:unrecognized|invalid"
     r"|illegal|unknown)[^\n]{1,200}"
     r"|(?:gh|HTTP): [^\n]{1,200} \(HTTP \d{3}\)|jq: error[^\n]{1,200}|(?:curl|wget|ssh)(?:: \(\d+\))?: [^\n]{1,200}"
     r"|GraphQL: [^\n]{1,200}|(?:no|failed to|could not|unable to) [^\n]{1,200})$"
@@ -117,7 +155,8 @@ def final_exception(text: str) -> str | None:
         start = text.rfind(_TRACE, 0, start)
     if start < 0:
         found = (_CUT.search(text) or _SYNTAX.search(text)) if '  File "' in text else None
-        return None if found is None else found.group().rpartition("\n")[2].strip()
+        found = found or _CUT_SHORT.search(text[-2_000:])
+        return None if found is None else found.group().rstrip().rpartition("\n")[2].strip()
     for line in text[start + len(_TRACE) :].splitlines():
         # A group of exceptions has its lines behind "|"; the marks of one place are indented too.
         if line.strip() and line[:1] not in (" ", "\t", "|", "+"):

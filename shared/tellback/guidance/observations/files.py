@@ -67,11 +67,16 @@ _ABOUT_A_FILE: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
+_NO_FILE: Final = re.compile(
+    r"\W*(?:the )?(?:file|path|directory) (?:does not exist|not found)\b[^\n]{0,80}$", re.IGNORECASE
+)
+
 # How editors say that nothing was changed: Anthropic's editor, Claude Code, pi, moatless-tools, SWE-agent, Codex's and
 # git's patches, Gemini CLI, Cline.
 _NOT_CHANGED: Final = re.compile(
     r"\s{0,40}(?:<tool_use_error>|ERROR:\s{0,9}|Error: )?(?:"
-    r"no (?:replacement|changes?|edits?|match\w*) (?:was|were|to|made|found)\b"
+    r"# \d+ SEARCH/REPLACE blocks? failed|the tool execution failed with\b|the string to replace was not found"
+    r"|no (?:replacement|changes?|edits?|match\w*) (?:was|were|to|made|found)\b"
     r"|invalid `?\w+`? parameter\b|parameter `\w+` is required"
     r"|could not (?:find|get|apply|edit|locate)\b|failed to (?:edit|apply|find|write|create|replace"
     r"|parse)\b|the old_str and new_str are the same"
@@ -103,6 +108,8 @@ _FOUND_NOTHING: Final = re.compile(
 def classify_file_tool(evidence: Evidence) -> Finding | None:
     """Classify the result of a tool that reads, searches or changes files; None for any other."""
     kind = file_tool_kind(evidence.tool, evidence.params)
+    if kind is None and set(name_words(evidence.tool)) & _EDITS and _NOT_CHANGED.match(evidence.text[:6_000]):
+        return Finding("error", evidence.text)  # its paths stand in the patch
     structured = evidence.data is not None and not isinstance(evidence.data, str)
     if kind is None or evidence.error is not None or structured:
         return None
@@ -119,7 +126,7 @@ def _classify_read(evidence: Evidence, *, finds: bool) -> Finding | None:
         speaks = _ABOUT_A_FILE.search(text) is not None
         if _MARKED.match(text) and (speaks or text.lstrip().startswith(("<", "ERROR:\n"))):
             return Finding("error", text)
-        if speaks and text.count("\n") < 3 and _names_path(text, evidence.params):
+        if _NO_FILE.match(text) or (speaks and text.count("\n") < 3 and _names_path(text, evidence.params)):
             return Finding("error", text)
     return Finding("ok") if text.strip() else None
 

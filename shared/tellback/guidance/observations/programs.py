@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tellback.guidance.observations import diagnostics
 from tellback.guidance.observations.commands import SEARCHING, answers_by_exit, is_reading
+from tellback.guidance.observations.complaints import complains_only, complaint_line
 from tellback.guidance.observations.emptiness import name_words
 from tellback.guidance.observations.evidence import Evidence, Finding
 from tellback.guidance.observations.testruns import count_tests
@@ -29,15 +30,16 @@ _OUTPUTS: Final = ("stdout", "stderr", "stdout_tail", "stderr_tail", "output", "
 # Where tools put the exit code into a text: mini-swe-agent, Claude Code, Codex, and Gemini CLI at the beginning;
 # OpenHands, pi and others at the end. Elsewhere such words are the program's own.
 _EXIT_FIRST: Final = re.compile(
-    r"\s{0,40}(?:<exception>(?P<stopped>.{0,3000}?)</exception>\s{0,9})?<returncode>(-?\d{1,10})</returncode>"
+    r"\s{0,40}(?:<exception>(?P<stopped>.{0,25000}?)</exception>\s{0,9})?<returncode>(-?\d{1,10})</returncode>"
     r"|\s{0,40}(?:Error: )?\[?[Ee]xit [Cc]ode:? (-?\d{1,10})\b\]?[ \t]*$"
     r"|(?:[^\n]{0,200}\n){0,4}?Process exited with code (-?\d{1,10})$"
-    r"|<retrieval_status>.{0,400}?<exit_code>(-?\d{1,10})</exit_code>",
+    r"|<(?:retrieval_)?status>.{0,400}?<exit_code>(-?\d{1,10})</exit_code>"
+    r"|Command execution was not successful[^\n]{0,100}\nExit code: (-?\d{1,10})$",  # Cline
     re.DOTALL | re.MULTILINE,
 )
 _EXIT_LAST: Final = re.compile(
     r"^\[?(?:The )?[Cc]ommand (?:finished|exited|completed|failed) with (?:exit )?code (-?\d{1,10})\b"
-    r"|^Exit Code: (-?\d{1,10})$|^\[[Ee]xit (?:code|status):? (-?\d{1,10})\]$",
+    r"|^Exit Code: (-?\d{1,10})$|^Exit code: (-?\d{1,10})\s{0,9}\Z|^\[[Ee]xit (?:code|status):? (-?\d{1,10})\]$",
     re.MULTILINE,
 )
 _EXIT_TAIL: Final = 400  # characters; OpenHands adds lines about the folder and the interpreter
@@ -48,6 +50,9 @@ _SHELL_NAMES: Final = frozenset(
 _COMMAND_FIELDS: Final = ("command", "cmd", "script", "commands", "shell_command")
 # Beside these a `command` is the verb of an editor, as in `str_replace_editor(command: "view", path: ...)`.
 _FILE_FIELDS: Final = ("path", "file_path", "filepath", "filename", "target_file", "notebook_path")
+
+_FETCHING: Final = frozenset(["curl", "wget", "http", "https", "xh"])
+_REPR: Final = re.compile(r"[A-Z]\w{0,80}\(.{0,400}\)")  # of an exception
 
 # A consumer that closes the pipe early ends the program before it with SIGPIPE; that is no failure of either.
 _BROKEN_PIPE: Final = 141
@@ -91,9 +96,10 @@ def program_run(evidence: Evidence) -> ProgramRun | None:
     if evidence.data is not None and not isinstance(evidence.data, str) and not _EXIT_FIRST.match(text[:200]):
         return None if command is None or evidence.failed else ProgramRun(commands, text, None)
     code, output, stopped = _exit_in_text(text)
-    if command is None and (code is None or stopped is None):
+    of_file = any(evidence.params.get(name) for name in _FILE_FIELDS)  # whose first lines may be such a report
+    if command is None and (code is None or stopped is None or of_file):
         return None
-    if command is not None and text.startswith(command):  # OpenHands' terminal shows the command first
+    if command is not None and text.startswith(f"{command}\n"):  # OpenHands' terminal shows the command first
         output = output.removeprefix(command)
     return ProgramRun(commands, output, code, stopped=stopped or "")
 
@@ -122,7 +128,7 @@ def _exit_in_text(text: str) -> tuple[int | None, str, str | None]:
 
     The reason is None for a code that is the tool's own last line only by its words.
     """
-    first = _EXIT_FIRST.match(text[:4_000])
+    first = _EXIT_FIRST.match(text[:30_000])
     if first is not None:
         number = next(group for group in first.groups()[1:] if group is not None)
         return int(number), text[first.end() :], (first.group("stopped") or "")
@@ -209,11 +215,30 @@ def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Fi
     if run.commands and all(is_reading(each) for each in run.commands):
         return _classify_reading(run, output, evidence)
     said = _failure_in(output, probes=any(each.before == "||" for each in run.commands))
+    counted = count_tests(output) is not None
+    if said is None and not counted and _hides_exit(run, known=known):
+        said = complaint_line(output, run.commands)
     if said is not None:
         return Finding("error", said)
-    if known:
-        return Finding("ok")
-    return None
+    return Finding("ok") if known or counted or _is_no_report(output, run.commands) else None
+
+
+def _is_no_report(output: str, commands: Sequence[SimpleCommand]) -> bool:
+    """Check for an output that is no report of a failure, however it begins.
+
+    Several lines of a script of one's own may begin with "Error: ..."; a value in quotes or a `repr` may say anything.
+    The page that a server sent is judged by its own words.
+    """
+    text = output.strip()
+    if any(each.program in _FETCHING for each in commands):
+        return False
+    return bool(commands) and ("\n" in text or text[:1] in ('"', "'") or _REPR.fullmatch(text) is not None)
+
+
+def _hides_exit(run: ProgramRun, *, known: bool) -> bool:
+    """Check for a run whose exit says nothing of a program in its middle, which did not expect to fail."""
+    operators = {each.before for each in run.commands}
+    return "||" not in operators and (not known or bool(operators & {"|", ";"}))
 
 
 def _classify_reading(run: ProgramRun, output: str, evidence: Evidence) -> Finding | None:
@@ -222,10 +247,17 @@ def _classify_reading(run: ProgramRun, output: str, evidence: Evidence) -> Findi
         searches = any(each.program in SEARCHING or answers_by_exit(each) for each in run.commands)
         return Finding("no_results" if searches else "ok")
     # `cat x || echo none` asked for it.
-    line = None if any(each.before == "||" for each in run.commands) else diagnostics.unreadable_line(text)
+    line = None if any(each.before == "||" for each in run.commands) else _unreadable_line(text, run.commands)
     if line is not None or evidence.failed:
         return Finding("error", line or evidence.message)
     return Finding("ok")
+
+
+def _unreadable_line(text: str, commands: Sequence[SimpleCommand]) -> str | None:
+    """Return the first line if nothing but complaints was printed, in any language."""
+    if text.count("\n") < 8 and complains_only(text, commands):
+        return text.partition("\n")[0].strip()
+    return diagnostics.unreadable_line(text)
 
 
 def _failure_in(output: str, *, probes: bool) -> str | None:

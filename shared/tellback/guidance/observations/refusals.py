@@ -34,5 +34,19 @@ def classify_cancelled(evidence: Evidence) -> Finding | None:
     return Finding("cancelled", text) if len(text) <= _LONGEST and _STOPPED.match(text[:400]) else None
 
 
+# Hooks, sandboxes and confined folders of hosts, where the words do not stand in a tool's error.
+_DENIED: Final = re.compile(
+    r"\s{0,40}(?:<tool_use_error>|Error: )?(?:failed in sandbox: sandbox denied\b"
+    r"|File path must be within one of the workspace directories\b|Path not in workspace: )",
+    re.IGNORECASE,
+)
+
+
+def classify_denied_by_host(evidence: Evidence) -> Finding | None:
+    """Classify a call that the host's sandbox refused, in the host's own words."""
+    text = evidence.message or evidence.text
+    return Finding("denied", text) if len(text) <= _LONGEST and _DENIED.match(text[:400]) else None
+
+
 # Claude Code adds what the user wrote; a page or a file that begins so is longer still.
 _LONGEST: Final = 8_000

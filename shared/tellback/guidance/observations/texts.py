@@ -59,7 +59,8 @@ _IS_NOTHING: Final = re.compile(
 # "Error:", "ValueError:", "[ERROR]:", "Error executing tool x:", with a cross or a warning sign before it. The colon is
 # required, as "Error correction codes are ..." begins an article; `(?!//)` keeps out URLs.
 _SAYS_ERROR: Final = re.compile(
-    r"\s*(?:<\w+>\s*)?(?:[\[(*`\u274c\u2716\u2717\u26a0\ufe0f\U0001f6ab]*\s?)(?:(?:tool|execution|internal|fatal|api|runtime|http|command|system|unexpected"
+    r"\s*(?:<\w+>\s*|### Result\s+)?(?:[\[(*`\u274c\u2716\u2717\u26a0\ufe0f\U0001f6ab]*\s?)"
+    r"(?:(?:tool|execution|internal|fatal|api|runtime|http|command|system|unexpected"
     r"|an?|the)\s+)*"
     r"(?:[A-Za-z_][\w.]{0,100})?(?:error|exception|failure|timeout|warning|exit|iterat\w+|interrupt|failed)\b"
     r"(?:\s+(?:code|message|occurred|executing|calling|running|fetching|in|while|during|when|with"
@@ -73,7 +74,7 @@ _WARNS: Final = re.compile(r"\W*\w*(?:warning|exit)\b", re.IGNORECASE)
 _MARKED: Final = re.compile(r"\s*<(?:tool_use_|tool_)?error>", re.IGNORECASE)
 # Python, Go and JavaScript.
 _TRACE: Final = re.compile(
-    r"\s*(?:(?:Error\S*\s+)?Traceback \(most recent call last\)|panic: .{1,300}\s+goroutine \d"
+    r"\s*(?:(?:Error\S*\s+|-{20,200}\s+\w{1,80}\s+)?Traceback \(most recent call last\)|panic: .{1,300}\s+goroutine \d"
     r"|uncaught \w*(?:error|exception)\b)",
     re.IGNORECASE,
 )
@@ -94,6 +95,11 @@ _SAYS_FAILED: Final = re.compile(
     r"(?! (?:is|are|was|means?|errors?|codes?)\b)|"
     # One line only: several are a log.
     r"[\[(](?:error|fatal|exception)[\])] [^\n]+\s*$|"
+    # MCP's SDKs, SQLAlchemy, MySQL's connector, Selenium, and Python's `repr` of an exception.
+    r"getaddrinfo e\w{4,12}\b|(?:[\w.]{1,40}: )?net::err_\w|mcp error -?\d{3,6}:"
+    r"|\([\w.]{2,80}(?:error|exception|errors\.\w{2,60})\) \S|\d{4} \(\w{5}\): \S"
+    r"|message: (?:no such|stale element|element (?:not|click)|invalid|timeout|unknown error)\b"
+    r"|[a-z_][\w.]{0,80}(?:error|exception)\([^\n]{0,300}\)\W*$|"
     r"permission to use .{1,80} (?:has been |was )?denied|your request (?:was|has been) (?:blocked|denied"
     r"|rejected)|fatal: |"
     # What shells say, and an exception's bare class name.
@@ -159,7 +165,8 @@ _WAIT: Final = re.compile(
 _UNITS: Final = {"ms": 0.001, "milli": 0.001, "m": 60.0, "h": 3600.0}
 # A command that ran too long: its own fault, and no sign that the tool that ran it is unavailable.
 _STOPPED: Final = re.compile(
-    r"\W*(?:(?:subprocess\.)?TimeoutExpired\b|(?:\w*error\W+)?(?:the )?(?:shell )?(?:command|process|program|script)\b"
+    r"\W*(?:(?:subprocess\.)?TimeoutExpired\b"
+    r"|(?:\w*error\W+)?(?:the )?(?:shell |last )?(?:command|process|program|script)\b"
     r".{0,300}? timed[ -]?out\b)",
     re.IGNORECASE | re.DOTALL,
 )
@@ -280,7 +287,7 @@ def _begins_with_status(head: str) -> bool:
 # The tool, not the program, ended it: Claude Code, OpenHands, Codex, mini-swe-agent, SWE-agent.
 _RAN_OUT: Final = re.compile(
     r"\s*(?:\[?(?:the )?command (?:timed out|has no new output|did not (?:finish|complete) (?:in|within))"
-    r"|EXECUTION TIMED OUT|command .{0,300}? was cancelled because it took more than|killed by timeout)",
+    r"|EXECUTION TIMED OUT|(?:the )?command .{0,300}? was cancelled because it took more than|killed by timeout)",
     re.IGNORECASE | re.DOTALL,
 )
 
