@@ -12,6 +12,7 @@ import hashlib
 import re
 import zlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeGuard, cast
 
 import msgspec
@@ -88,7 +89,7 @@ NEAR_DUPLICATE_SHARE: Final = 0.9
 # Longer arguments repeat each other only if they are identical: the sets of trigrams would grow with them.
 COMPARED_BYTES: Final = 2_048
 
-_DIGITS: Final = bytes(byte if byte in b"0123456789" else ord(" ") for byte in range(256))
+_NO_DIGITS: Final = bytes(byte for byte in range(256) if byte not in b"0123456789")
 
 _NUMBERS: Final = re.compile(rb"\d+")
 
@@ -120,10 +121,14 @@ def attempt_marks(tool: str, text: bytes) -> AttemptMarks:
     if len(text) > COMPARED_BYTES:
         exact = int(attempt[:8], 16)
         return AttemptMarks(attempt, exact, exact)
-    digits = b"".join(text.translate(_DIGITS).split())
-    numbers = zlib.crc32(digits, zlib.crc32(tool.encode("utf-8", "replace")))
-    words = sorted(map(zlib.crc32, _WORDS.findall(text))) or [0]
-    return AttemptMarks(attempt, words[0] ^ numbers, words[-1] ^ numbers)
+    numbers = zlib.crc32(text.translate(None, _NO_DIGITS), _tool_mark(tool))
+    words = [*map(zlib.crc32, _WORDS.findall(text))] or [0]
+    return AttemptMarks(attempt, min(words) ^ numbers, max(words) ^ numbers)
+
+
+@lru_cache(maxsize=1024)
+def _tool_mark(tool: str) -> int:
+    return zlib.crc32(tool.encode("utf-8", "replace"))
 
 
 def is_near_duplicate(one: bytes, other: bytes) -> bool:

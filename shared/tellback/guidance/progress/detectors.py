@@ -314,8 +314,11 @@ def same_counts(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
 
 def failing_tool(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find a tool that fails whatever its arguments; an editor's views and edits count as two tools."""
+    counts = features.failed and features.tests is None
+    if not counts and not trail.tools:
+        return None
     key = mark(features.tool if features.programs else f"{features.tool} {features.effect}")
-    if not features.failed or features.tests is not None:
+    if not counts:
         trail.tools.pop(key, None)
         return None
     entry = trail.tools.get(key)

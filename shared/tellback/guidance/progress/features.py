@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tellback.guidance.observations.testruns import TestCounts
 from tellback.guidance.progress.effects import Effect
@@ -16,8 +17,7 @@ END: Final = 1 << 30
 SHOWN: Final = 90
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(msgspec.Struct, frozen=True, gc=False):
     """A change of one text in a file; `old` and `new` are fingerprints, 0 where there is no text."""
 
     path: str
@@ -25,8 +25,7 @@ class Edit:
     new: int
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True, gc=False):
     """Lines of a file that were read."""
 
     path: str
@@ -34,8 +33,7 @@ class View:
     end: int
 
 
-@dataclass(slots=True)
-class CallFeatures:
+class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes one for each call
     """The features of one call that detectors compare."""
 
     tool: str

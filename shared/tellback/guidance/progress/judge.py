@@ -13,7 +13,7 @@ import msgspec
 
 from tellback.guidance.progress import detectors
 from tellback.guidance.progress.features import ENVIRONMENT, CallFeatures
-from tellback.guidance.progress.lines import known_share, with_lines
+from tellback.guidance.progress.lines import add_lines
 from tellback.guidance.progress.trail import (
     ACTIONS_MAX,
     ASKED_MAX,
@@ -69,7 +69,7 @@ def judge(
     if features.effect in ("run", "test"):
         trail.ran = at
     repeats = _repeats(trail, features, marks, at, is_near)
-    features.known = known_share(trail.seen, features.lines)
+    features.known, seen = add_lines(trail.seen, features.lines)
     found = [
         detectors.same_failure(trail, features, at),
         undone_edit(trail, features, at),
@@ -90,7 +90,7 @@ def judge(
         detectors.no_new_lines(trail, features, at),
     ]
     _note_changes(trail, features, changed, at)
-    trail.seen = with_lines(trail.seen, features.lines)
+    trail.seen = seen
     finding = _first_reportable(trail, found)
     if finding is not None:
         trail.finding, trail.spoken = finding, at
@@ -156,11 +156,12 @@ def _near_repeats(
 ) -> list[int]:
     if features.programs:
         return []
-    for asked in reversed(trail.asked.values()):
-        if asked.news == features.news and (asked.low == marks.low or asked.high == marks.high):
-            newest = asked.indexes[-1]
-            if newest > since and is_near(newest):
-                return [index for index in asked.indexes if index > since]
+    news, (_, low, high) = features.news, marks
+    alike = [each for each in trail.asked.values() if each.news == news and (each.low == low or each.high == high)]
+    for asked in reversed(alike):
+        newest = asked.indexes[-1]
+        if newest > since and is_near(newest):
+            return [index for index in asked.indexes if index > since]
     return []
 
 
@@ -176,6 +177,9 @@ def _changed_at(trail: ProgressTrail, features: CallFeatures, known: Asked | Non
 
 def _expected_changes(trail: ProgressTrail, features: CallFeatures) -> list[str]:
     """Return the marks of the files that a call may change, with those of scripts that it runs; "" means any file."""
+    if not (features.scripts or features.writes or features.runs):  # most calls
+        features.fixes = False
+        return []
     for script, files in features.scripts:
         remember(trail.scripts, detectors.file_mark(script), [detectors.file_mark(file) for file in files], SCRIPTS_MAX)
     marks = [detectors.file_mark(path) if path else "" for path in features.writes]

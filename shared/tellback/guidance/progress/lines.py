@@ -44,14 +44,14 @@ def last_line(text: str) -> str:
     return lines[-1].strip()
 
 
-def known_share(seen: bytes, marks: tuple[int, ...]) -> float:
-    """Return the share of these lines that was seen before; 0 for a result without lines."""
-    known = set(array("H", seen))
-    return sum(each in known for each in marks) / len(marks) if marks else 0.0
+def add_lines(seen: bytes, marks: tuple[int, ...]) -> tuple[float, bytes]:
+    """Return the share of a result's lines that was seen before, and the lines seen with them, the newest last.
 
-
-def with_lines(seen: bytes, marks: tuple[int, ...]) -> bytes:
-    """Return the lines seen with those of one more result, the newest last."""
-    known = set(array("H", seen))
-    new = array("H", (each for each in marks if each not in known))
-    return (seen + new.tobytes())[-2 * SEEN_MAX :] if new else seen
+    The share of a result without lines is 0.
+    """
+    if not marks:
+        return 0.0, seen
+    known = set(array("H", seen))  # made once: with 600 lines it costs more than all detectors
+    new = array("H", [each for each in marks if each not in known])
+    share = (len(marks) - len(new)) / len(marks)
+    return share, (seen + new.tobytes())[-2 * SEEN_MAX :] if new else seen

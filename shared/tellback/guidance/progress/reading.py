@@ -39,6 +39,7 @@ _COMMANDS: Final = ("command", "cmd", "script", "code")
 _QUERIES: Final = (
     "query", "pattern", "q", "search_term", "regex", "keyword", "code_snippet", "class_name", "function_name",
 )  # fmt: skip
+_TARGETS: Final = {name: rank for rank, name in enumerate((*_QUERIES, *_PATHS))}
 
 
 def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect | None = None) -> CallFeatures:
@@ -57,7 +58,7 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
     text = substance.ends_of(whole)
     _read_result(features, text)
     if features.effect in ("read", "search", "run", "test"):
-        features.lines = line_marks(text, " ".join(str(value) for value in event.params.values()))
+        features.lines = line_marks(text, " ".join(map(str, event.params.values())))
         features.last = last_line(text)[:_ERROR_CHARS]
     return features
 
@@ -99,7 +100,8 @@ def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None
         return _editor_features(tool, command or "", params)
     effect = tool_effect(tool, params, declared)
     path = _text(params, _PATHS)
-    features = CallFeatures(tool, effect, _target(params), _shown(tool, params))
+    target = _target(params)
+    features = CallFeatures(tool, effect, target, _shown(tool, target, params))
     if effect == "write":
         features.edit = _edit(path or "", params)
         features.writes = (path or "",)
@@ -121,7 +123,11 @@ def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None
 
 
 def _text(params: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    return next((value for name in names if isinstance(value := params.get(name), str)), None)
+    for name in names:
+        value = params.get(name)
+        if isinstance(value, str):
+            return value
+    return None
 
 
 def _command_line(params: Mapping[str, Any]) -> str:
@@ -181,9 +187,14 @@ def _editor_features(tool: str, command: str, params: Mapping[str, Any]) -> Call
 
 
 def _target(params: Mapping[str, Any]) -> str:
-    return next((value for name in (*_QUERIES, *_PATHS) if isinstance(value := params.get(name), str)), "")[:200]
+    found, best = "", len(_TARGETS)
+    for name, value in params.items():  # a call has fewer arguments than there are names
+        rank = _TARGETS.get(name, best)
+        if rank < best and isinstance(value, str):
+            found, best = value, rank
+    return found[:200]
 
 
-def _shown(tool: str, params: Mapping[str, Any]) -> str:
-    target = _target(params) or next((value for value in params.values() if isinstance(value, str)), "")
+def _shown(tool: str, target: str, params: Mapping[str, Any]) -> str:
+    target = target or next((value for value in params.values() if isinstance(value, str)), "")
     return f"{tool} {' '.join(target.split())}".strip()[:SHOWN]
