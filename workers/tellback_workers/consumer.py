@@ -1,7 +1,8 @@
 """The consumer of an intake stream: it applies entries in order, one consumer for each stream at a time.
 
 It first recovers the entries that a dead consumer left pending, one by one, because one of them may have killed its
-worker. Then it applies new entries in batches. An entry that keeps failing becomes a dead letter.
+worker. Then it applies new entries in batches, and with a long backlog of one session those of the others in between
+(`fair_shares`). An entry that keeps failing becomes a dead letter.
 
 lease ── pending, one by one ── new, in batches ──▶ release ── new entries meanwhile? ──▶ publish a wake-up
 
@@ -32,6 +33,7 @@ from tellback.state.intake_lease import Fenced, Lease
 from tellback.state.keys import Shard
 from tellback.tracing import Tracing
 from tellback_workers.entry_spans import EntrySpans
+from tellback_workers.fair_shares import FairShares
 
 
 class Loop(Protocol):
@@ -134,6 +136,7 @@ class Consumer:
         half = self._lease_seconds / 2  # the other half is for the batch that is running then
         end = clock.monotonic() + (half if most is None else min(most, half))
         released = False
+        shares = FairShares(self._intake, lease, self._batch)
         try:
             if taken.pending:
                 self.recover_pending(lease, end)
@@ -144,6 +147,8 @@ class Consumer:
                 released = more is None
                 if more:
                     self.apply(lease, more, end)
+                    if clock.monotonic() < end and (early := shares.overtaking(more)):
+                        self.apply(lease, early, end)
         except Fenced:
             _log.warning("consumer.fenced", stream=lease.stream, fence=lease.fence)
             return False

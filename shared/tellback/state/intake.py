@@ -209,6 +209,27 @@ class Intake:
             raise Fenced
         return [raw_entry(*item) for item in reply]
 
+    def peek(self, lease: Lease, after: str, count: int) -> list[RawEntry]:
+        """Return at most `count` entries after id `after`, and deliver none."""
+        return [
+            raw_entry(id_, fields, 0)
+            for id_, fields in self._db.command("XRANGE", lease.stream, f"({after}", "+", "COUNT", count)
+        ]
+
+    def claim(self, lease: Lease, ids: Sequence[str]) -> list[RawEntry]:
+        """Read entries that `peek` showed, before those in front of them.
+
+        Raises:
+            Fenced: the lease has passed on.
+        """
+        call = scripts.claim_entries(
+            intake=lease.stream, lease=lease.key, fence=lease.fence, consumer=_CONSUMER_NAME, entries=ids
+        )
+        [reply] = self._db.run_once([call])  # as in `_read`
+        if reply == b"fenced":
+            raise Fenced
+        return [raw_entry(id_, fields, 1) for id_, fields in reply]
+
     def uncount_delivery(self, lease: Lease, entry_id: str, deliveries: int) -> None:
         """Undo the delivery that a reading counted, for a deferred entry: it was not tried."""
         # race: without FORCE, XCLAIM does not make an applied entry pending; another consumer's entry gets one more try

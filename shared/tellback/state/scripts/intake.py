@@ -35,6 +35,19 @@ def append_events(
     return _append_events.call(keys, args)
 
 
+_claim_entries = Script("intake/claim_entries")
+
+
+def claim_entries(
+    *,
+    intake: str, lease: str, fence: int, consumer: str, entries: Sequence[str],
+) -> ScriptCall:
+    """Give the holder of a stream's lease entries that stand behind others."""
+    keys: list[str] = [intake, lease]
+    args: list[Arg] = [fence, consumer, *entries]
+    return _claim_entries.call(keys, args)
+
+
 _drop_dead = Script("intake/drop_dead")
 
 

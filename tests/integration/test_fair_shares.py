@@ -1,0 +1,182 @@
+"""One session's backlog in a stream: the other sessions overtake it, each in order, and every event counts once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tellback.contracts.codec import encode
+from tellback.contracts.guidance import ToolInvoked
+from tellback.contracts.message import new_event_id
+from tellback.names import Family
+from tellback.state.database import Database
+from tellback.state.dead_letters import DeadLetters
+from tellback.state.intake import Intake
+from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_lease import Fenced, Lease, committed
+from tellback.state.keys import Layout, Shard, stream_of
+from tellback_workers.consumer import MAX_DELIVERIES, Consumer
+from tellback_workers.fair_shares import FairShares
+from tests.support.acknowledge import acknowledge
+
+FAMILY = Family.EVENTS
+BATCH = 4
+FLOOD = [f"a{n}" for n in range(60)]
+
+pytestmark = pytest.mark.usefixtures("flood")
+
+
+class Died(BaseException):
+    """The worker's process is killed in the middle of a batch."""
+
+
+class FairRecorder:
+    """Acknowledges what it is given, and fails or dies where a test says so."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.batches: list[list[str]] = []
+        self.poison = self.deadly = ""
+
+    @property
+    def applied(self) -> list[str]:
+        return [tool for batch in self.batches for tool in batch]
+
+    def ready(self) -> None:
+        """Always."""
+
+    def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
+        tools = [entry.message.tool for entry in entries if isinstance(entry.message, ToolInvoked)]
+        if self.deadly in tools:
+            raise Died
+        if self.poison in tools:
+            raise ValueError("poison")
+        self.batches.append(tools)
+        committed(self.database.run(acknowledge(lease, entries)))
+
+
+@pytest.fixture
+def shard(layout: Layout) -> Shard:
+    return layout.shard(0)
+
+
+@pytest.fixture
+def recorder(database: Database) -> FairRecorder:
+    return FairRecorder(database)
+
+
+@pytest.fixture
+def dead(database: Database, layout: Layout) -> DeadLetters:
+    return DeadLetters(database, layout)
+
+
+@pytest.fixture
+def consumer(intake: Intake, dead: DeadLetters, recorder: FairRecorder) -> Consumer:
+    return Consumer(intake, dead, recorder, lease_seconds=5, batch=BATCH)
+
+
+@pytest.fixture
+def flood(database: Database, shard: Shard) -> None:
+    append(database, shard, FLOOD)
+
+
+def append(database: Database, shard: Shard, tools: Sequence[str]) -> None:
+    """Append an event for each tool; its session is the letter of its name."""
+    for tool in tools:
+        event = ToolInvoked(event_id=new_event_id(), session=tool[0], evaluation="e", tool=tool)
+        database.command("XADD", stream_of(shard, FAMILY), "*", "m", encode(event))
+
+
+def pending(database: Database, shard: Shard) -> int:
+    return int(database.command("XPENDING", stream_of(shard, FAMILY), "consumer")[0])
+
+
+def test_other_sessions_overtake_a_backlog_in_order(
+    database: Database, shard: Shard, consumer: Consumer, recorder: FairRecorder
+) -> None:
+    append(database, shard, ["b0", "c0", "b1", "b2", "b3"])
+    assert consumer.consume(shard, FAMILY) is False
+    assert (
+        recorder.batches[:7]
+        == [
+            *(FLOOD[start : start + BATCH] for start in (0, 4, 8)),
+            ["b0", "c0", "b1"],  # two of each at most, since two sessions share a batch
+            FLOOD[12:16],
+            ["b2", "b3"],
+            FLOOD[16:20],
+        ]
+    )
+    assert sorted(recorder.applied) == sorted([*FLOOD, "b0", "c0", "b1", "b2", "b3"])
+    assert [tool for tool in recorder.applied if tool[0] == "a"] == FLOOD
+
+
+def test_what_comes_meanwhile_overtakes_too(
+    database: Database, shard: Shard, intake: Intake, dead: DeadLetters
+) -> None:
+    class LateFairRecorder(FairRecorder):
+        def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
+            super().apply(lease, entries)
+            if len(self.batches) == 5:
+                append(database, shard, ["d0"])
+
+    recorder = LateFairRecorder(database)
+    assert Consumer(intake, dead, recorder, lease_seconds=5, batch=BATCH).consume(shard, FAMILY) is False
+    assert recorder.batches[5] == ["d0"]
+
+
+def test_what_overtook_and_was_not_applied_comes_first_after_a_death(
+    database: Database, shard: Shard, consumer: Consumer, recorder: FairRecorder
+) -> None:
+    append(database, shard, ["b0", "b1"])
+    recorder.deadly = "b1"
+    with pytest.raises(Died):
+        consumer.consume(shard, FAMILY)
+    assert pending(database, shard) == 2
+    recorder.deadly, before = "", len(recorder.batches)
+    assert consumer.consume(shard, FAMILY) is False
+    assert recorder.batches[before : before + 2] == [["b0"], ["b1"]]
+    assert sorted(recorder.applied) == sorted([*FLOOD, "b0", "b1"])
+
+
+def test_poison_that_overtook_becomes_a_dead_letter(
+    database: Database, shard: Shard, consumer: Consumer, recorder: FairRecorder, dead: DeadLetters
+) -> None:
+    append(database, shard, ["b0", "b1"])
+    recorder.poison = "b0"
+    for _ in range(MAX_DELIVERIES):
+        consumer.consume(shard, FAMILY)
+    [letter] = dead.newest()
+    assert '"b0"' in letter.raw
+    assert sorted(recorder.applied) == sorted([*FLOOD, "b1"])
+    assert pending(database, shard) == 0
+
+
+def test_who_lost_the_lease_is_given_nothing(database: Database, shard: Shard, intake: Intake) -> None:
+    append(database, shard, ["b0"])
+    lease = intake.take_lease(shard, FAMILY, 5)
+    assert lease is not None
+    shares, batches = FairShares(intake, lease, BATCH), list[int]()
+    for _ in range(2):
+        read = intake.read_or_release(lease, BATCH)
+        assert read
+        batches.append(len(read))
+        if len(batches) == 1:
+            assert shares.overtaking(read) == []
+        else:
+            database.command("SET", lease.key, lease.fence + 1, "PX", 5_000)
+            with pytest.raises(Fenced):
+                shares.overtaking(read)
+    assert pending(database, shard) == sum(batches)
+
+
+def test_sessions_that_all_have_much_to_do_keep_the_order_of_arrival(
+    database: Database, shard: Shard, consumer: Consumer, recorder: FairRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then nobody waits for longer than its own work takes, and nothing is looked at twice."""
+    database.command("DEL", stream_of(shard, FAMILY))
+    arrived = [f"{session}{n}" for n in range(15) for session in "abcd"]
+    append(database, shard, arrived)
+    monkeypatch.delattr(Intake, "peek")
+    assert consumer.consume(shard, FAMILY) is False
+    assert recorder.applied == arrived

@@ -1,0 +1,127 @@
+"""Fair shares of a stream: a session with a long backlog delays the other sessions of its shard by about a batch.
+
+Entries leave a stream in the order in which they came, so the few events of one session used to wait behind the 50,000
+of another: 1.8 s. While one session fills the batches, this peeks ahead, without delivering anything, and notes by
+session what waits. Between two batches the oldest entries of the smaller sessions are then read out of turn. Those of
+one session stay in order: everything up to the point that was looked at is known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from tellback.names import Family
+from tellback.state.intake import Intake
+from tellback.state.intake_entry import RawEntry, id_order
+from tellback.state.intake_lease import Lease
+
+FULL_BATCHES: Final = 2  # in a row, before it peeks ahead: a shorter backlog is applied sooner than peeked through
+SAMPLES: Final = 16  # entries of a batch that show whether one session fills it
+# A session with a fourth of the largest one's backlog is no small one: where all have much to do, order is fair.
+SMALLER: Final = 4
+PEEK_BYTES: Final = 4 << 20  # of one peek, by the size of the entries before
+PEEK_ENTRIES: Final = 2_000  # of one peek: it keeps a call of Redis below 10 ms
+PEEKS: Final = 10  # between two batches
+MAX_NOTED: Final = 200_000  # entries: bounds the memory of what is noted
+
+Position = tuple[int, int]
+
+
+class _Routed(msgspec.Struct):
+    """The part of an event that tells whose it is."""
+
+    session: str = ""
+
+
+_decode = msgspec.json.Decoder(_Routed).decode
+
+
+class FairShares:
+    """The backlog of one leased stream, as far as it has been looked through."""
+
+    def __init__(self, intake: Intake, lease: Lease, batch: int) -> None:
+        self._intake = intake
+        self._lease = lease
+        self._batch = batch
+        self._full = 0
+        self._waiting: dict[str, deque[Position]] = {}
+        self._noted = 0
+        self._seen_to = ""
+        self._peek = self._batch
+
+    def overtaking(self, applied: Sequence[RawEntry]) -> list[RawEntry]:
+        """Read what may overtake the entries behind this batch, which was just read in order and applied.
+
+        Raises:
+            Fenced: the lease has passed on.
+            Unavailable: Redis is unavailable.
+        """
+        self._full = self._full + 1 if len(applied) >= self._batch else 0
+        # Only tool events have a user that waits behind those of others; other families are applied far faster.
+        if self._lease.family is not Family.EVENTS or self._full < FULL_BATCHES or not _fills(applied):
+            return []
+        last = applied[-1]
+        self._forget_until(id_order(last.id.encode()))
+        self._peek_ahead(last)
+        chosen = self._smaller_sessions()
+        return self._intake.claim(self._lease, [f"{at}-{nth}" for at, nth in chosen]) if chosen else []
+
+    def _forget_until(self, read: Position) -> None:
+        for session in [*self._waiting]:
+            waiting = self._waiting[session]
+            while waiting and waiting[0] <= read:
+                waiting.popleft()
+                self._noted -= 1
+            if not waiting:
+                del self._waiting[session]
+
+    def _peek_ahead(self, last: RawEntry) -> None:
+        if not self._noted:  # read up to here, or beyond what was looked at
+            self._seen_to = last.id
+        for _ in range(PEEKS):
+            entries = self._intake.peek(self._lease, self._seen_to, self._peek)
+            self._note(entries)
+            if len(entries) < self._peek or self._noted > MAX_NOTED:
+                return
+            size = sum(len(entry.raw or b"") for entry in entries) // len(entries)
+            self._peek = max(1, min(PEEK_ENTRIES, PEEK_BYTES // max(size, 1)))
+
+    def _note(self, entries: Sequence[RawEntry]) -> None:
+        for entry in entries:
+            if session := _session_of(entry):
+                self._waiting.setdefault(session, deque()).append(id_order(entry.id.encode()))
+                self._noted += 1
+        if entries:
+            self._seen_to = entries[-1].id
+
+    def _smaller_sessions(self) -> list[Position]:
+        """Remove and return the oldest entries of the smaller sessions, a batch at most and as many of each."""
+        most = max(map(len, self._waiting.values()), default=0) // SMALLER
+        smaller = [waiting for waiting in self._waiting.values() if len(waiting) <= most][: self._batch]
+        share = self._batch // max(1, len(smaller))
+        taken = [waiting.popleft() for waiting in smaller for _ in range(min(share, len(waiting)))]
+        self._noted -= len(taken)
+        return sorted(taken)
+
+
+def _fills(entries: Sequence[RawEntry]) -> bool:
+    """Return whether one session has at least half of a batch, by a sample."""
+    sample = entries[:: max(1, len(entries) // SAMPLES)]
+    return _most(map(_session_of, sample)) * 2 >= len(sample)
+
+
+def _most(sessions: Iterable[str]) -> int:
+    [(_, count)] = Counter(sessions).most_common(1)
+    return count
+
+
+def _session_of(entry: RawEntry) -> str:
+    """Return the session of an event; "" for what is no event, which waits for its turn."""
+    try:
+        return _decode(entry.raw or b"").session
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ""
