@@ -14,6 +14,8 @@ class Work:
 
     rate: float
     cpu_us: float
+    of_ours_us: float = 0.0  # of it, all but that of Redis
+    shares: str = ""  # of processor time, by process
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +21,7 @@ from tellback.state.database import Database
 from tellback.up.redis_server import configuration, find_program
 
 CONCURRENCY = 2
+PASSWORD = "bench"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class BenchmarkSystem:
     folder: Path
     database: Database
     stack: ExitStack
+    port: int
+    password: str = PASSWORD
 
     def worker(self, app: str, queue: str, *options: str) -> subprocess.Popen[bytes]:
         """Start a prefork worker and return it; it ends with the system."""
@@ -64,26 +67,56 @@ def system() -> Generator[BenchmarkSystem]:
             server = subprocess.Popen([find_program(folder).path, "-"], stdin=subprocess.PIPE, stdout=log, stderr=log)
         stack.callback(_end, server)
         assert server.stdin is not None
-        server.stdin.write(configuration(port=port, password="bench", folder=folder))
+        server.stdin.write(configuration(port=port, password=PASSWORD, folder=folder))
         server.stdin.close()
-        settings = Settings(redis_url=f"redis://:bench@127.0.0.1:{port}/0", data_dir=str(folder))
+        settings = Settings(redis_url=f"redis://:{PASSWORD}@127.0.0.1:{port}/0", data_dir=str(folder))
         database = Database(settings.redis_url)
         stack.callback(database.close)
         wait(lambda: _answers(database), 10)
-        yield BenchmarkSystem(settings, folder, database, stack)
+        yield BenchmarkSystem(settings, folder, database, stack, port)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSeconds:
+    """Processor time of the host (this process), Redis and workers; a busy machine hardly changes it."""
+
+    host: float
+    redis: float
+    workers: float
+
+    def of_each(self, begun: CpuSeconds, amount: int) -> str:
+        """Return what one of `amount` cost since `begun`, in microseconds, by process."""
+        parts = (self.host - begun.host, self.workers - begun.workers, self.redis - begun.redis)
+        host, workers, redis = (part / amount * 1e6 for part in parts)
+        return f"host {host:.1f}, worker {workers:.1f}, Redis {redis:.1f}"
+
+
+def cpu_by_process() -> CpuSeconds:
+    """Return the processor time so far of this process and all that it started."""
+    own = psutil.Process()
+    redis = workers = 0.0
+    for process in own.children(recursive=True):
+        try:
+            name, seconds = process.name(), _seconds_of(process)
+        except psutil.NoSuchProcess:  # a command, for example, that has ended since
+            continue
+        if name.startswith("redis-server"):
+            redis += seconds
+        else:
+            workers += seconds
+    return CpuSeconds(_seconds_of(own), redis, workers)
 
 
 def cpu_seconds() -> float:
-    """Processor time of this process and all that it started: unlike elapsed time, a busy machine hardly changes it.
+    """Return the processor time of this process and all that it started."""
+    now = cpu_by_process()
+    return now.host + now.redis + now.workers
 
-    A child that has ended counts too, because its parent has its time.
-    """
-    times = 0.0
-    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
-        with suppress(psutil.NoSuchProcess):  # it ended since the list was made
-            used = process.cpu_times()
-            times += used.user + used.system + used.children_user + used.children_system
-    return times
+
+def _seconds_of(process: psutil.Process) -> float:
+    """Return its processor time, with that of its children that have ended, such as commands."""
+    times = process.cpu_times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def wait(predicate: Callable[[], bool], seconds: float) -> None:
