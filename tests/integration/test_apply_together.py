@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import pytest
 
+from tellback import FeedbackProviderConfig, StaticFeedback, Tellback
 from tellback.contracts.codec import encode
 from tellback.contracts.guidance import EvaluationBegun, FeedbackTrigger, ProviderSpec, ToolInvoked
 from tellback.contracts.message import new_event_id
@@ -26,6 +27,7 @@ from tellback.state.script_calls import ScriptCall
 from tellback_workers.consumer import Consumer, Deferred
 from tellback_workers.isolation import ProviderCallMarker
 from tellback_workers.linger import Lingerer
+from tellback_workers.loops import consumer_of
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
 from tests.support import providers
@@ -114,6 +116,24 @@ def trips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(Database, "pipeline", counted)
     return taken
+
+
+def test_an_event_by_itself_takes_four_round_trips(tb: Tellback, settings: Settings, trips: list[int]) -> None:
+    """One to take the stream and read, one to load, one to commit, one to find nothing more and release the stream."""
+    reminder = FeedbackProviderConfig(StaticFeedback("Mind."), FeedbackTrigger(every_n_calls=1))
+    prompt = tb.prompt("s", "p", feedback_providers=[reminder])
+    shard = tb.context.layout.of("s")
+    for number in range(2):  # the first one loads the scripts, as a worker does when it starts
+        prompt.tool_invoked("search", result="found")
+        tb.flush()
+        cold = Runtime(settings)
+        assert cold.layout(shard.team).shards, "known to a worker that serves the team"
+        consumer = consumer_of(cold, shard.team, Family.EVENTS)
+        trips.clear()
+        assert consumer.consume(shard, Family.EVENTS) is False
+        assert number == 0 or len(trips) == 4
+        cold.database.close()
+        assert len(prompt.feedback()) == 1, f"call {number} earns its feedback"
 
 
 def test_four_streams_take_as_many_round_trips_as_one(streams: Streams, trips: list[int]) -> None:

@@ -20,7 +20,7 @@ from tellback.state.intake_lease import Fenced, Lease, Read, Taken
 from tellback.state.keys import Layout, Shard, lifetime_ms, stream_of
 from tellback.state.script_calls import Arg, ScriptCall
 from tellback.state.scripts import intake as scripts
-from tellback.state.steady import STEP_MS, set_back
+from tellback.state.steady import STEP_MS, behind, clock_read, set_back
 
 PENDING_MS: Final = 3_000
 SET_BACK_SECONDS: Final = 1.0  # how long the answer is cached: an agent may wait for an event's feedback meanwhile
@@ -51,8 +51,8 @@ class Intake:
         """Return the `read_at` of entries read now, in microseconds; 0 if stream ids show when they arrived."""
         if shard not in self._behind:
             self.note_clocks([shard])
-        behind = self._behind.get(shard, 0)
-        return 1000 * (self._db.now_ms() + behind) if behind > STEP_MS else 0
+        late = self._behind.get(shard, 0)
+        return 1000 * (self._db.now_ms() + late) if late > STEP_MS else 0
 
     def note_clocks(self, shards: Sequence[Shard]) -> None:
         """Prepare `read_at` for these shards, in one round trip for those that it does not know."""
@@ -84,13 +84,21 @@ class Intake:
 
     def take_and_read(self, shard: Shard, family: Family, seconds: float, count: int) -> Taken | None:
         """Lease a stream and read at most `count` new entries; return None while another consumer holds it."""
-        reply = self._db.run(_lease_call(shard, family, seconds, count=count))
-        return None if reply is None else _taken(shard, family, reply)
+        taken = self._take([shard], family, seconds, count)
+        return taken[0] if taken else None
 
     def take_each(self, shards: Sequence[Shard], family: Family, seconds: float, count: int) -> list[Taken]:
         """Lease streams of any teams and read at most `count` new entries of each; leave out what others hold."""
-        replies = self._db.run_all([_lease_call(shard, family, seconds, count=count) for shard in shards])
-        return [_taken(shard, family, reply) for shard, reply in zip(shards, replies, strict=True) if reply is not None]
+        return self._take(shards, family, seconds, count)
+
+    def _take(self, shards: Sequence[Shard], family: Family, seconds: float, count: int) -> list[Taken]:
+        calls = [_lease_call(shard, family, seconds, count=count) for shard in shards]
+        unknown = [shard for shard in shards if shard not in self._behind]
+        # The clocks in the same round trip: whoever reads an entry asks for its `read_at`.
+        replies = self._db.run_all(calls, [clock_read(shard) for shard in unknown])
+        self._behind.update(zip(unknown, map(behind, replies[len(calls) :]), strict=True))
+        taken = zip(shards, replies[: len(calls)], strict=True)
+        return [_taken(shard, family, reply) for shard, reply in taken if reply is not None]
 
     def lease_to_linger(self, shards: Iterable[Shard], family: Family, seconds: float) -> list[Lease]:
         """Lease the streams that nobody consumes; no wake-ups are published for them until their release."""
