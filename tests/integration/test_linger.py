@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from tempfile import TemporaryFile
 from types import SimpleNamespace
@@ -33,9 +34,11 @@ from tellback.state.intake_entry import IntakeEntry
 from tellback.state.intake_lease import Lease, committed
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback_workers import linger as module
+from tellback_workers import pool_locks as locks_module
 from tellback_workers.app import config
 from tellback_workers.consumer import Consumer
-from tellback_workers.linger import Lingerer, PoolLocks, QueuePressure, pool_locks
+from tellback_workers.linger import Lingerer, QueuePressure
+from tellback_workers.pool_locks import PoolLocks, PoolThreads, pool_locks
 from tellback_workers.wakeups import NotPublished, has_messages
 from tests.support.acknowledge import acknowledge
 from tests.support.clocks import later
@@ -337,11 +340,46 @@ def test_a_worker_that_is_asked_to_stop_does_not_stay(
     assert not worker_lingers(tb)
 
 
+@pytest.mark.parametrize("pool", ["threads", "solo"])
+def test_tool_events_are_applied_in_other_pools(
+    tb: Tellback, start_workers: StartWorkers, settings_env: dict[str, str], pool: str
+) -> None:
+    """One of several threads lingers, as one of several processes does; a worker that runs alone stays available."""
+    workers = start_workers(queues="events", pool=pool, env=settings_env)
+    publish(tb, 1)
+    wait_until(lambda: calls(tb) == 1, "it is applied")
+    if pool == "threads":
+        wait_until(lambda: worker_lingers(tb), "a thread lingers")
+    publish(tb, 20)
+    wait_until(lambda: calls(tb) == 21, "what came is applied")
+    assert worker_lingers(tb) is (pool == "threads")
+    process = workers.processes[0]
+    process.terminate()
+    assert process.wait(timeout=20) == 0
+    assert not worker_lingers(tb)
+
+
+def test_a_pool_of_threads_knows_who_lingers_and_who_is_free() -> None:
+    threads = PoolThreads(2)
+    with ThreadPoolExecutor(1) as other:
+        threads.begin_task()
+        assert not threads.all_others_busy()
+        assert threads.try_linger()
+        assert not other.submit(threads.try_linger).result()
+        other.submit(threads.begin_task).result()
+        assert threads.all_others_busy()
+        other.submit(threads.end_task).result()
+        assert not threads.all_others_busy()
+        threads.end_linger()
+        assert other.submit(threads.try_linger).result()
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
 def test_other_work_of_the_worker_ends_the_linger(
-    tb: Tellback, start_workers: StartWorkers, settings_env: dict[str, str]
+    tb: Tellback, start_workers: StartWorkers, settings_env: dict[str, str], pool: str
 ) -> None:
     """Of two processes one runs a command for long, and the other lingers: a second command does not wait for it."""
-    start_workers(queues="events,commands", env=settings_env)
+    start_workers(queues="events,commands", pool=pool, env=settings_env)
     long = tb.submit(["sleep", "60"], session="s")
     wait_until(lambda: tb.context.database.command("ZCARD", tb.context.layout.of("s").key("running")), "it runs")
     publish(tb, 1)
@@ -355,7 +393,7 @@ def test_other_work_of_the_worker_ends_the_linger(
 def locks(monkeypatch: pytest.MonkeyPatch) -> Generator[PoolLocks]:
     """The locks of a pool of three processes, of which this one is the third."""
     with TemporaryFile(buffering=0) as file:
-        monkeypatch.setattr(module, "TemporaryFile", Mock(return_value=file))
+        monkeypatch.setattr(locks_module, "TemporaryFile", Mock(return_value=file))
         monkeypatch.setattr(current_process(), "index", 2, raising=False)
         pool_locks.open(SimpleNamespace(concurrency=3))
         yield pool_locks

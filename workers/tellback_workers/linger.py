@@ -9,17 +9,12 @@ leases ── blocking read ── apply ──▶ quiet, a backlog, needed else
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from tempfile import TemporaryFile
-from typing import IO, Any, Final
+from typing import Final
 
 import structlog
-from billiard.process import current_process
-from celery import signals
 
 from tellback import clock
 from tellback.names import Family
@@ -187,92 +182,3 @@ class QueuePressure:
         needed = self._all_others_busy() and self._has_messages()
         self._checks = self._checks + 1 if needed else 0
         return self._checks >= PRESSURE_CHECKS
-
-
-class PoolLocks:
-    """The locks that the processes of a worker's pool share: one for who lingers, and one for each that runs a task.
-
-    They are locks on the bytes of a file that pool processes inherit: the kernel releases them when their holder dies.
-    A byte in the file means that the worker shuts down. A worker with one process has no locks and never lingers,
-    because that process must stay available.
-    """
-
-    def __init__(self) -> None:
-        self._file: IO[bytes] | None = None
-        self._processes = 0
-        # Opened at `worker_init`, before the pool forks, so that all processes share one open file.
-        signals.worker_init.connect(self.open, weak=False)
-        signals.worker_shutting_down.connect(self._close, weak=False)
-        signals.task_prerun.connect(self.begin_task, weak=False)
-        signals.task_postrun.connect(self.end_task, weak=False)
-
-    @property
-    def is_closing(self) -> bool:
-        """Return True if the worker shuts down; a warm shutdown waits for lingering processes, so they must leave."""
-        return self._file is None or os.fstat(self._file.fileno()).st_size > 0
-
-    @contextmanager
-    def acquire_linger(self) -> Generator[bool]:
-        """Try to become the process that lingers; yield True if you are, until the block ends."""
-        if self._lockable is None or self.is_closing or not self._try_lock(0):
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            self._unlock(0)
-
-    def all_others_busy(self) -> bool:
-        """Return True if each other process of the pool runs a task."""
-        return not any(map(self._is_free, range(self._processes)))
-
-    def _is_free(self, index: int) -> bool:
-        if index == _pool_index() or not self._try_lock(1 + index):
-            return False
-        self._unlock(1 + index)
-        return True
-
-    @property
-    def _lockable(self) -> IO[bytes] | None:
-        # Pools without processes run tasks in the main process, and a POSIX lock does not exclude threads.
-        return None if current_process().name == "MainProcess" else self._file
-
-    def _try_lock(self, byte: int) -> bool:
-        assert self._file is not None
-        try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
-        except (BlockingIOError, PermissionError):  # POSIX allows EAGAIN and EACCES, and systems differ
-            return False
-        return True
-
-    def _unlock(self, byte: int) -> None:
-        assert self._file is not None
-        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
-
-    def begin_task(self, **_: object) -> None:
-        """Lock this process's byte."""
-        if self._lockable is not None:
-            # Waits for the microseconds in which another process tests it: skipped, it would seem free during the task.
-            fcntl.lockf(self._lockable, fcntl.LOCK_EX, 1, 1 + _pool_index())
-
-    def end_task(self, **_: object) -> None:
-        """Unlock this process's byte."""
-        if self._lockable is not None:
-            self._unlock(1 + _pool_index())
-
-    def open(self, sender: Any, **_: object) -> None:
-        """Open the file of the worker that sends the signal."""
-        self._processes = sender.concurrency
-        self._file = TemporaryFile(buffering=0) if sender.concurrency > 1 else None  # noqa: SIM115 - open until the process ends
-
-    def _close(self, **_: object) -> None:
-        if self._file is not None:
-            self._file.write(b"x")
-
-
-def _pool_index() -> int:
-    process: Any = current_process()  # its stub lacks the index, which Celery's log file names show as %i
-    return int(process.index)
-
-
-pool_locks: Final = PoolLocks()

@@ -15,8 +15,9 @@ from tellback.errors import InvalidInput, Unavailable
 from tellback.names import Family, Task
 from tellback.state.keys import Shard
 from tellback_workers.app import app
-from tellback_workers.linger import Lingerer, QueuePressure, pool_locks
+from tellback_workers.linger import Lingerer, QueuePressure
 from tellback_workers.loops import consumer_of
+from tellback_workers.pool_locks import pool_locks
 from tellback_workers.runtime import Runtime, runtime
 from tellback_workers.wakeups import has_messages, publish_wakeups
 
