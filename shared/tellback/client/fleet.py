@@ -9,10 +9,9 @@ import msgspec
 
 from tellback.client.client_context import ClientContext
 from tellback.names import Family
-from tellback.state.backlog import read_backlog
 from tellback.state.database import NotPermitted
 from tellback.state.dead_letters import DeadLetters
-from tellback.state.gauges import TurnStats, command_gauges
+from tellback.state.gauges import TurnStats, command_gauges, read_backlog
 from tellback.state.job_listing import JobListing, ListedJob
 from tellback.state.presence import Presence
 from tellback.state.sessions import SessionActivity, Sessions

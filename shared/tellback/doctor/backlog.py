@@ -10,10 +10,9 @@ from tellback.doctor.infrastructure import DoctorFinding, note, ok, wrong
 from tellback.errors import Unavailable
 from tellback.names import SWEEPS_QUEUE, Family
 from tellback.settings import Settings
-from tellback.state.backlog import read_backlog
 from tellback.state.database import Database, NotPermitted
 from tellback.state.dead_letters import DeadLetters
-from tellback.state.gauges import TurnStats
+from tellback.state.gauges import TurnStats, read_backlog
 from tellback.state.keys import FAMILIES, Layout, stream_of
 from tellback.state.presence import Worker
 from tellback.state.stranded import stranded

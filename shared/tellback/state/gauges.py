@@ -1,4 +1,4 @@
-"""Counters and gauges of commands, turns and deliveries, for metrics.
+"""Counters and gauges of commands, turns, deliveries and waiting events, for metrics and listings.
 
 Scripts count outcomes as they store them, in one hash a shard that only grows (see `lua/lib/turnstats.lua`). Gauges are
 read from the indexes. Every read has a bounded cost, and labels that come from outside are capped.
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from tellback.names import Family
 from tellback.state.database import Command, Database
 from tellback.state.job_keys import ANY_POOL
-from tellback.state.keys import Layout
+from tellback.state.keys import Layout, stream_of
 from tellback.state.outbox import Outbox, OutboxLimits
 from tellback.state.steady import skews, steady_now
 
@@ -226,3 +227,24 @@ def _add_counts(one: ChannelState, two: ChannelState) -> ChannelState:
 def _histogram(found: Mapping[str, int]) -> Histogram:
     buckets = {None if bound == "inf" else int(bound) / 1000: count for bound, count in found.items() if bound != "sum"}
     return Histogram(buckets, found.get("sum", 0) / 1000)
+
+
+class Backlog(NamedTuple):
+    """The waiting events of one family: all, those of the longest stream, and when the oldest came (ms, or None)."""
+
+    events: int
+    longest: int
+    since: int | None
+
+    def age(self, now_ms: int) -> float:
+        """Return how long the oldest has waited, in seconds; 0 if none waits."""
+        return 0.0 if self.since is None else max(0, now_ms - self.since) / 1000
+
+
+def read_backlog(database: Database, layout: Layout, family: Family) -> Backlog:
+    """Return what waits in a family's streams, those entries included that a consumer has read and not applied."""
+    streams = [stream_of(shard, family) for shard in layout.all]
+    lengths: list[int] = database.pipeline([("XLEN", stream) for stream in streams])
+    oldest = database.pipeline([("XRANGE", stream, "-", "+", "COUNT", 1) for stream in streams])
+    since = min((int(entry[0][0].partition(b"-")[0]) for entry in oldest if entry), default=None)
+    return Backlog(sum(lengths), max(lengths), since)
