@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -13,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tellback.cli.app import app
+from tellback.cli.common import PANELS
 from tellback.wording import count_phrase
 
 
@@ -32,6 +34,12 @@ def test_help_has_a_short_form_and_shows_flags_as_flags(command: list[str]) -> N
     assert "Usage: tellback" in text
     assert "<bool>" not in text
     assert text == said(*command, "--help")
+
+
+def test_help_lists_the_panels_in_their_order() -> None:
+    """From the first command of a new user to those of an operator; each panel once, and no command outside of one."""
+    titles = re.findall(r"^╭─ ([^─]+?) ─", said("--help"), re.MULTILINE)
+    assert titles == ["Options", *PANELS]
 
 
 def test_help_shows_every_word_of_its_text() -> None:

@@ -39,14 +39,20 @@ from tellback.cli import (
     turns,
     watch,
 )
-from tellback.cli.common import echo
+from tellback.cli.common import PANELS, echo
 
 HELP_OPTIONS: Final = ["-h", "--help"]
 _UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 class _Commands(typer.core.TyperGroup):
-    """The root group, whose commands show their help without what typer leaves in it."""
+    """The root group: its help shows the panels in their order, and without what typer leaves in a command's help."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        # typer orders the panels by their first command. A module whose commands belong to two panels, such as
+        # `steering`, would otherwise put one that it ends with before the rest.
+        panel_of = {name: getattr(command, "rich_help_panel", "") for name, command in self.commands.items()}
+        return sorted(super().list_commands(ctx), key=lambda name: PANELS.index(str(panel_of[name])))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command = super().get_command(ctx, cmd_name)

@@ -33,6 +33,9 @@ SIGNALS: Final = "Signals"
 
 OPERATE: Final = "Operate"
 
+PANELS: Final = (BEGIN, COMMANDS, GUIDANCE, TURNS, SIGNALS, OPERATE)
+"""The panels of `tellback --help`, in the order in which it shows them."""
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 UrlOption = Annotated[

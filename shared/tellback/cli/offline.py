@@ -80,11 +80,6 @@ def _print_report(lines: int, counts: Counter[str]) -> None:
         echo(f"{count:8}  {rule}", err=True)
 
 
-def register_init_runner(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("init-runner", rich_help_panel=COMMANDS)(init_runner)
-
-
 def init_runner(
     folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Project directory.")] = Path(),
     *,
