@@ -232,7 +232,7 @@ def test_the_command_line_lists_and_tries(
     monkeypatch.delenv("TELLBACK_ALERT_WEBHOOK")
     monkeypatch.delenv("TELLBACK_ALERT_SLACK")
     nobody = runner.invoke(app, ["alerts", "--send", "--redis-url", settings.redis_url])
-    assert (nobody.exit_code, "nobody to tell" in nobody.output) == (2, True)
+    assert (nobody.exit_code, "no receiver is configured" in nobody.output) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ RULES: Final = (
     AlertRule(
         "overdue-turns", "critical", _overdue, "Start a worker, any one; `tellback doctor` says what is missing."
     ),
-    AlertRule("dead-letters", "warning", _dead_letters, "`tellback dead list` says why; mend the cause, then replay."),
+    AlertRule("dead-letters", "warning", _dead_letters, "`tellback dead list` says why; fix the cause, then replay."),
     AlertRule("intake-lag", "warning", _lag, "Start more workers of these queues; see `tellback doctor`."),
     AlertRule("memory-share", "warning", _memory, "See what grows with `tellback team`; end it, or raise `maxmemory`."),
 )

@@ -29,7 +29,7 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
     docs_url: Annotated[
         str, Meta(description="Address of this documentation, for links to runbooks. Empty: paths in the repository.")
     ] = ""
-    period: Annotated[float, Meta(ge=1, le=3_600, description="Time between two looks at each team.")] = 15.0
+    period: Annotated[float, Meta(ge=1, le=3_600, description="Time between two checks of each team.")] = 15.0
     timeout: Annotated[float, Meta(gt=0, le=60, description="Longest time of one request to a receiver.")] = 10.0
     resolve_after: Annotated[
         float, Meta(ge=0, le=86_400, description="Time that all must be well before an alert is resolved.")

@@ -1,4 +1,4 @@
-"""The loop of one receiver: look at a team, compare with what the receiver was told, and tell each change once.
+"""The loop of one receiver: check a team, compare with what the receiver knows, and send each change once.
 
 Each receiver has a thread and a memory of its own, so that one that hangs or fails delays no other. A notice is built
 anew for each attempt: after an outage of the receiver it learns what holds then, not what held before.
@@ -21,14 +21,14 @@ from tellback.log import get_logger
 from tellback.state.notified_alerts import NotifiedAlerts
 
 BACKOFF: Final = Backoff(first=1.0, longest=300.0)
-LEASE_PERIODS: Final = 3.0  # looks that a process may miss before another takes over
+LEASE_PERIODS: Final = 3.0  # checks that a process may miss before another takes over
 MAX_RETRY_AFTER: Final = 3_600.0  # seconds; a receiver that asks for more is asked again after an hour
 
 _log = get_logger("tellback.alerts")
 
 
 class AlertWatcher:
-    """Tells one receiver about one team."""
+    """Notifies one receiver of one team's alerts."""
 
     def __init__(
         self, sink: Sink, notified: NotifiedAlerts, read: Callable[[], TeamStatus], settings: AlertSettings
@@ -41,7 +41,7 @@ class AlertWatcher:
         self._pauses: Iterator[float] = BACKOFF.pauses()
 
     def run(self, stop: threading.Event) -> None:
-        """Look every period until `stop` is set; after a failure, wait longer each time."""
+        """Check every period until `stop` is set; after a failure, wait longer each time."""
         while not stop.wait(self.step()):
             pass
         try:
@@ -50,7 +50,7 @@ class AlertWatcher:
             return
 
     def step(self) -> float:
-        """Look once, tell what has changed, and return the seconds to wait before the next look."""
+        """Check once, send what has changed, and return the seconds to wait before the next check."""
         try:
             self._check()
         except NotDelivered as error:

@@ -1,4 +1,4 @@
-"""`tellback alerts`: show what somebody should look at, and tell a webhook and Slack. Requirement A-118."""
+"""`tellback alerts`: show what needs attention, and notify a webhook and Slack. Requirement A-118."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _receivers(settings: AlertSettings) -> list[Sink]:
 
     found = sinks_of(settings)
     if not found:
-        raise ConfigurationError("nobody to tell: set TELLBACK_ALERT_WEBHOOK or TELLBACK_ALERT_SLACK")
+        raise ConfigurationError("no receiver is configured: set TELLBACK_ALERT_WEBHOOK or TELLBACK_ALERT_SLACK")
     return found
 
 
@@ -140,7 +140,7 @@ def _send_until_stopped(clients: list[Tellback], settings: AlertSettings) -> Non
     for thread in threads:
         thread.start()
     names = " and ".join(sink.name for sink in receivers)
-    echo(f"telling {names} about {count_phrase(len(clients), 'team')}", err=True)
+    echo(f"notifying {names} of alerts of {count_phrase(len(clients), 'team')}", err=True)
     while not stop.wait(0.5):
         pass
     for thread in threads:

@@ -1,4 +1,4 @@
-"""The alerts that each receiver was told of: a restart repeats nothing, and of two processes only one tells it."""
+"""The alerts that each receiver was notified of: a restart repeats none, and of two processes only one notifies it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class NotifiedAlerts:
         self._token = secrets.token_hex(8)
 
     def hold(self, seconds: float) -> bool:
-        """Return True if this process may tell the receiver for the next `seconds`, and no other may."""
+        """Return True if this process may notify the receiver for the next `seconds`, and no other may."""
         call = common.hold_lease(lease=self._lease, token=self._token, ms=min(round(seconds * 1000), self._longest))
         return bool(self._db.run(call))
 
@@ -28,19 +28,19 @@ class NotifiedAlerts:
         return lifetime_ms("alerting")
 
     def release(self) -> None:
-        """Let another process tell the receiver at once."""
+        """Let another process notify the receiver at once."""
         if self.hold(1):
             # race: the lease is ours for a second, and ends by itself if it takes longer
             self._db.command("DEL", self._lease)
 
     def firing(self) -> dict[str, int]:
-        """Return the alerts that the receiver was told of and that were not resolved."""
+        """Return the alerts that the receiver was notified of and that were not resolved."""
         flat = self._db.command("HGETALL", self._key)
         return {name.decode(): int(since) for name, since in zip(flat[::2], flat[1::2], strict=True)}
 
     def note_firing(self, alert: str, since: int) -> None:
-        """Note that the receiver was told of an alert."""
-        # race: only who holds the lease tells; after a pause beyond it, a change may be told twice
+        """Note that the receiver was notified of an alert."""
+        # race: only the lease holder notifies; after a pause beyond the lease, a change may be sent twice
         noted = small_write("HSET", self._key, alert, since)
         # race: as for the note; a longer lifetime of the same content
         self._db.run_all([noted, small_write("PEXPIRE", self._key, lifetime_ms("alerts"))])
@@ -51,6 +51,6 @@ class NotifiedAlerts:
         self._db.run(small_write("PEXPIRE", self._key, lifetime_ms("alerts")))
 
     def note_resolved(self, alert: str) -> None:
-        """Note that the receiver was told of the end of an alert."""
-        # race: only who holds the lease tells, as in `note_firing`
+        """Note that the receiver was notified of the end of an alert."""
+        # race: only the lease holder notifies, as in `note_firing`
         self._db.command("HDEL", self._key, alert)
