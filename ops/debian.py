@@ -53,7 +53,7 @@ def _present(package: str) -> bool:
 def _install(packages: list[str]) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     steps = (
-        ["dpkg", "--configure", "-a"],  # mends what an interrupted installation left
+        ["dpkg", "--configure", "-a"],  # fixes what an interrupted installation left
         [*APT, "update"],
         [*APT, "install", "--no-install-recommends", *packages],
     )

@@ -63,7 +63,7 @@ def _test(*failing: str) -> Step:
 
 
 def getting_on() -> list[Step]:
-    """The calls of a run in which nothing goes wrong: each edit mends one test."""
+    """The calls of a run in which nothing goes wrong: each edit fixes one test."""
     names = [f"test_case_{n}" for n in range(FAILING)]
     steps = [_read("src/parser.py"), _read("src/lexer.py"), _test(*names)]
     for n in range(FAILING):

@@ -1,4 +1,4 @@
-"""The workers' Celery app with a mended fault put back: leases and deadlines follow Redis' wall clock.
+"""The workers' Celery app with a fixed fault put back: leases and deadlines follow Redis' wall clock.
 
 `celery -A tests.chaos.clock_fault worker`. A run in which that clock steps must find it.
 """

@@ -23,9 +23,15 @@ RETIRED: Final = re.compile(
     r"came_to|(?:in|of)_context|screened|"
     r"(?<![a-z])(?:told|tell(?:s|ing|ers?)?|naps?|moments?|drain(?:s|ed|ers?)?|bells?|rings?|rung|bur(?:y|ied)|set_aside|"
     r"claim_looks|looks?(?!_alike|_like)|looked|say_encoder|not_woken|mails?|memories|unsure|attend(?:s|ed|ing)?|deaf|"
-    r"contexts)(?![a-z])",
+    r"contexts|mend(?:s|ed|ing)?)(?![a-z])",
     re.IGNORECASE,
 )
+IN_PROSE: Final = re.compile(
+    r"\b(?:mend(?:s|ed|ing)?|door ?bells?|drainers?|standby|way in (?:for|of)|hurr(?:y|ied)|naps?|"
+    r"(?:held|remembered) facts?|was told of)\b",
+    re.IGNORECASE,
+)
+"""Retired words that plain English has no other use for, so that they are wrong in a sentence too."""
 STANDARD: Final = {
     "tell": "a file's own method",
     "look_up": "to look something up is plain English",
@@ -160,6 +166,20 @@ def test_no_name_uses_a_retired_word() -> None:
             found += retired(path, reported_names(tree))
     for path in SCRIPTS:
         found += retired(path, [(1, path.stem), *lua_names(path.read_text("utf-8"))])
+    assert not found, "\n".join(found)
+
+
+def test_no_sentence_uses_a_retired_word() -> None:
+    """Pages, docstrings, comments, errors and help alike; the page of old words and the changelog quote them."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "shared").rglob("*.toml")]
+    quoting = {ROOT / "CHANGELOG.md", ROOT / "docs" / "decisions" / "vocabulary.md"}
+    found = [
+        f"{where(path, number)} {line.strip()}"
+        for path in [*SOURCES, *SCRIPTS, *TOOLS, *pages]
+        if path not in quoting and IN_PROSE.search(text := path.read_text("utf-8"))
+        for number, line in enumerate(text.splitlines(), 1)
+        if IN_PROSE.search(line)
+    ]
     assert not found, "\n".join(found)
 
 

@@ -55,7 +55,7 @@ list(map(operator.call, [send, hiredis.pack_command], [signal.SIGINT.value, ("GE
 
 @pytest.mark.parametrize(("argument", "end"), [(1, -signal.SIGSEGV), (0.5, -signal.SIGSEGV), ("1", -signal.SIGINT)])
 def test_a_number_that_hiredis_converts_itself_crashes_at_an_interrupt(argument: object, end: int) -> None:
-    """The fault that our packing avoids. Once this fails, hiredis is mended, and numbers can go to it as they are."""
+    """The fault that our packing avoids. Once this fails, hiredis is fixed, and numbers can go to it as they are."""
     code = INTERRUPTED.format(argument=argument)
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == end
 

@@ -1,4 +1,4 @@
-"""Five minutes of chaos with a fixed seed, and a mended fault that chaos finds when it is put back.
+"""Five minutes of chaos with a fixed seed, and a fixed fault that chaos finds when it is put back.
 
 `make chaos SEED=… SECONDS=…` runs other seeds for longer; docs/operations/chaos.md has the longest run.
 """
@@ -47,7 +47,7 @@ def test_every_invariant_holds_under_five_minutes_of_chaos(tmp_path: Path) -> No
 
 @pytest.mark.skipif(faketime_library() is None, reason="needs the library of the package `faketime`")
 @pytest.mark.parametrize("app", ["tellback_workers.app", "tests.chaos.clock_fault"])
-def test_a_mended_fault_is_found_when_it_is_put_back(tmp_path: Path, app: str) -> None:
+def test_a_fixed_fault_is_found_when_it_is_put_back(tmp_path: Path, app: str) -> None:
     """Deadlines that follow the wall clock leave users waiting after a step back; without the fault all holds."""
     faults = [Fault(6.0, "step clock", 0, 0.0, -3600)]
     outcome = run(tmp_path / "run", faults, 15.0, tell=_silent, app=app, longest=180.0 if "workers" in app else 30.0)

@@ -106,7 +106,7 @@ def test_a_call_that_is_certain_to_repeat_a_failure_is_denied_with_the_reason_wh
         assert asked(policy, **other) == b""
     edit = tool_event("t4", tool_name="Edit", tool_input={"file_path": "/a"}, agent_id="a1")
     run_hook(settings, edit, PATIENT)
-    assert asked(policy) == b"", "a change by any agent of the session may have mended it"
+    assert asked(policy) == b"", "a change by any agent of the session may have fixed it"
     assert troubles(settings) == ""
 
 

@@ -409,16 +409,16 @@ def test_a_compressed_file_says_what_to_do(settings: Settings, file: Path, datab
     assert f"{file}:1: the file is compressed: unpack it, or use zcat FILE | tellback signal -" in done.stderr
 
 
-def test_mended_lines_are_published_and_nothing_counts_twice(
+def test_fixed_lines_are_published_and_nothing_counts_twice(
     bench: Bench, settings: Settings, tb: Tellback, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A person mends some of the rejected lines in place and runs the command again, also after a crash."""
+    """A person fixes some of the rejected lines in place and runs the command again, also after a crash."""
     monkeypatch.setattr(signal_publishing, "CHUNK", 2)
     rejects = tmp_path / "rejects"
     lines = ["\ufeff" + line(fact_id="f1"), "{\n", line(fact_id="f2"), line(confidence=2), "{{\n", line(fact_id="f3")]
     file.write_text("".join(lines))
     assert summary(run(settings, file, "--json", "--rejects", str(rejects)))["rejected"] == 3
-    lines[1], lines[3] = line(fact_id="mended one, longer than it was"), line(fact_id="m2")
+    lines[1], lines[3] = line(fact_id="fixed one, longer than it was"), line(fact_id="m2")
     file.write_text("".join(lines))
     save, saves = FileCursor.save, list[int]()
 
@@ -441,7 +441,7 @@ def test_mended_lines_are_published_and_nothing_counts_twice(
     assert (last.exit_code, summary(last)["published"], summary(last)["skipped"]) == (0, 2, 5)
     assert counted(tb, bench) == 7
     assert summary(run(settings, file, "--json"))["published"] == 0
-    lines[1] = line(fact_id="mended twice")
+    lines[1] = line(fact_id="fixed twice")
     file.write_text("".join(lines) + line(fact_id="f4"))
     assert "has changed" in run(settings, file).stderr, "it was published: it is a line like any other"
     assert counted(tb, bench) == 7

@@ -1,4 +1,4 @@
-"""The simulation: seeds that pass, runs that repeat exactly, and mended faults that it finds when they are put back.
+"""The simulation: seeds that pass, runs that repeat exactly, and fixed faults that it finds when they are put back.
 
 `make test` plays 200 seeds, more of the scenarios whose runs are short; the slow test plays 40 others of each.
 """
@@ -168,8 +168,8 @@ def test_a_key_that_is_not_declared_fails_its_run(
     "fault",
     [pytest.param(fault, marks=[pytest.mark.slow] if fault in SLOW else []) for fault in PUT_BACK],
 )
-def test_a_mended_fault_is_found_when_it_is_put_back(virtual_server: VirtualServer, tmp_path: Path, fault: str) -> None:
-    """The failing seed replays from its decisions alone, and passes once the fault is mended again."""
+def test_a_fixed_fault_is_found_when_it_is_put_back(virtual_server: VirtualServer, tmp_path: Path, fault: str) -> None:
+    """The failing seed replays from its decisions alone, and passes once the fault is fixed again."""
     scenario, put_back = PUT_BACK[fault]
     with put_back():
         failure = found(virtual_server, tmp_path, fault)

@@ -1,4 +1,4 @@
-"""Faults that were mended, put back: the simulation must find each of them, or it would not find the next one either.
+"""Faults that were fixed, put back: the simulation must find each of them, or it would not find the next one either.
 
 The names are those of the table in `docs/operations/simulation.md`; the numbers in it are those of the issue that
 described the first of them.

@@ -41,7 +41,7 @@ REPLICAS = "CVE-2026-23631"
         ("Valkey", (9, 1, 0), True, (), None),
     ],
 )
-def test_each_version_has_the_holes_that_its_release_notes_mend_later(
+def test_each_version_has_the_holes_that_its_release_notes_fix_later(
     server: Server, version: Version, *, replicates: bool, names: tuple[str, ...], upgrade: Version | None
 ) -> None:
     assert holes_of(server, version, replicates=replicates) == (names, upgrade)
@@ -55,7 +55,7 @@ def test_each_version_has_the_holes_that_its_release_notes_mend_later(
         ({"redis_version": "8.2.3", "role": "master", "connected_slaves": "1"}, "wrong", "upgrade to 8.2.6 or newer"),
         ({"redis_version": "7.4.2"}, "wrong", "upgrade to 7.4.6 or newer"),
         ({"redis_version": "8.0.5", "role": "slave"}, "wrong", "upgrade to a release line that is still maintained"),
-        ({"redis_version": "7.0.15"}, "note", "unless your distribution says that its package is mended"),
+        ({"redis_version": "7.0.15"}, "note", "unless your distribution says that its package is fixed"),
         ({"redis_version": "7.2.4", "valkey_version": "8.1.3"}, "wrong", "upgrade to 8.1.6 or newer"),
         ({"redis_version": "7.2.4", "valkey_version": "8.1.8"}, "ok", ""),
     ],

@@ -65,7 +65,7 @@ def test_whatever_may_have_changed_something_begins_anew(between: dict[str, Any]
         "",
     ],
 )
-def test_what_waiting_or_a_person_may_mend_is_never_certain(passing: str) -> None:
+def test_what_waiting_or_a_person_may_fix_is_never_certain(passing: str) -> None:
     assert failures(call(error=passing), call(error=passing)) == 0
     retryable = call(error="e", outcome={"status": "error", "code": "x", "retryable": True})
     assert failures(retryable, retryable) == 0

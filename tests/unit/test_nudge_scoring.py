@@ -32,7 +32,7 @@ STRETCHES = [
     Stretch(DONE, "django-1", 1, 4, "getting_on", "reads"),
     Stretch(DONE, "django-1", 5, 14, "stuck", "the same failure", 7, "same_failure"),
     Stretch(DONE, "django-1", 15, 16, "unclear", "a probe"),
-    Stretch(DONE, "django-1", 17, 20, "getting_on", "mends it"),
+    Stretch(DONE, "django-1", 17, 20, "getting_on", "fixes it"),
 ]
 
 
@@ -272,12 +272,12 @@ def test_the_measured_half_was_read_whole_a_second_time() -> None:
 
 
 def test_stretches_meet_in_a_call_of_one_transcript() -> None:
-    reads, stuck, probe, mends = STRETCHES
+    reads, stuck, probe, fixes = STRETCHES
     assert meets(stuck, Stretch(DONE, "django-1", 14, 20, "getting_on", ""))
     assert not meets(stuck, probe)
     assert not meets(stuck, Stretch("another", "django-1", 5, 14, "stuck", "", 7))
     assert overlaps(stuck, {DONE: [Stretch(DONE, "django-1", 1, 6, "unclear", "")]}, "unclear")
-    assert not overlaps(stuck, {DONE: [reads, probe, mends]}, "getting_on")
+    assert not overlaps(stuck, {DONE: [reads, probe, fixes]}, "getting_on")
 
 
 def test_the_figures_of_all_readers_are_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,7 +127,7 @@ def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> None:
         raise InvalidInput(f"duplicate field {twice!r}")
 
 
-MAX_REJECTED: Final = 10_000  # rejected lines whose numbers are kept; a later one cannot be mended in place
+MAX_REJECTED: Final = 10_000  # rejected lines whose numbers are kept; a later one cannot be fixed in place
 
 
 class FilePosition(msgspec.Struct, frozen=True, kw_only=True):

@@ -94,7 +94,7 @@ class SignalFilePublisher:
     ) -> None:
         """Publish every valid line, and save the position after each chunk.
 
-        Of the lines that an earlier run has read, only the rejected ones are taken, which may have been mended since.
+        Of the lines that an earlier run has read, only the rejected ones are taken, which may have been fixed since.
         The position is saved again when all of them were read.
         """
         read = cursor.place.lines if cursor is not None else 0
@@ -140,7 +140,7 @@ class SignalFilePublisher:
         return True
 
     def _note_rejected(self, line: SignalLine) -> None:
-        """Leave a rejected line out of the digest, so that a person may mend it; beyond the bound, keep it in."""
+        """Leave a rejected line out of the digest, so that a person may fix it; beyond the bound, keep it in."""
         if len(self._rejected) < MAX_REJECTED:
             self._rejected.append(line.number)
         else:

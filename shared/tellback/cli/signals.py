@@ -136,7 +136,7 @@ def signal(
 
     Each line is an object with fact_id, signal_type and query, and optionally confidence, context, signal_id and bank.
     Invalid lines are reported on standard error and skipped. If the command is interrupted or the file grows, run it
-    again: it resumes after the last published line, and each line counts once. Rejected lines are read again, so mend
+    again: it resumes after the last published line, and each line counts once. Rejected lines are read again, so fix
     them in the file and run the command again. A file is refused if a published line has changed. Standard input can't
     be resumed: give its lines a signal_id if you may send them twice.
 

@@ -1,7 +1,7 @@
-"""Known holes in the Lua of Redis and Valkey, by the versions that mend them. Requirement A-113.
+"""Known holes in the Lua of Redis and Valkey, by the versions that fix them. Requirement A-113.
 
 Who may run a script, as every worker and operator may, can run code as the server's user through the holes of October
-2025. The versions are those of the projects' own release notes. A distribution may mend a hole and keep the number.
+2025. The versions are those of the projects' own release notes. A distribution may fix a hole and keep the number.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ Version = tuple[int, ...]
 
 
 class Hole(NamedTuple):
-    """A hole: its names, and the first mended version of each release line; later lines never had it."""
+    """A hole: its names, and the first fixed version of each release line; later lines never had it."""
 
     names: str
-    mended: Mapping[Server, tuple[Version, ...]]
+    fixed: Mapping[Server, tuple[Version, ...]]
     replicas_only: bool = False
 
 
@@ -46,7 +46,7 @@ HOLES: Final = (
 
 
 class KnownHoles(NamedTuple):
-    """The holes of a server, and the version that mends them all; None if its release line is not mended any more."""
+    """The holes of a server, and the version that fixes them all; None if its release line is not fixed any more."""
 
     names: tuple[str, ...]
     upgrade: Version | None
@@ -55,20 +55,20 @@ class KnownHoles(NamedTuple):
 def holes_of(server: Server, version: Version, *, replicates: bool) -> KnownHoles:
     """Return the known holes of a version; `replicates`: the server has a replica or is one."""
     found = [
-        (hole.names, _mended_in(hole.mended[server], version))
+        (hole.names, _fixed_in(hole.fixed[server], version))
         for hole in HOLES
-        if server in hole.mended and (replicates or not hole.replicas_only)
-        if _has(hole.mended[server], version)
+        if server in hole.fixed and (replicates or not hole.replicas_only)
+        if _has(hole.fixed[server], version)
     ]
     fixes = [fix for _, fix in found]
     known = [fix for fix in fixes if fix is not None]
     return KnownHoles(tuple(names for names, _ in found), max(known) if known and len(known) == len(fixes) else None)
 
 
-def _mended_in(mended: tuple[Version, ...], version: Version) -> Version | None:
-    return next((fix for fix in mended if fix[:2] == version[:2]), None)
+def _fixed_in(fixed: tuple[Version, ...], version: Version) -> Version | None:
+    return next((fix for fix in fixed if fix[:2] == version[:2]), None)
 
 
-def _has(mended: tuple[Version, ...], version: Version) -> bool:
-    fix = _mended_in(mended, version)
-    return version < fix if fix is not None else version < mended[-1]
+def _has(fixed: tuple[Version, ...], version: Version) -> bool:
+    fix = _fixed_in(fixed, version)
+    return version < fix if fix is not None else version < fixed[-1]

@@ -109,8 +109,8 @@ def _check_scripts(info: Info) -> DoctorFinding:
     if not holes.names:
         return ok("scripts", f"no known hole in the Lua of {server} {release}")
     found = f"{server} {release} has known holes in Lua: {'; '.join(holes.names)}"
-    if version[:2] == (7, 0):  # Debian 12 mends 7.0.15 and keeps that number, which nobody else maintains
-        return note("scripts", found, "upgrade Redis, unless your distribution says that its package is mended")
+    if version[:2] == (7, 0):  # Debian 12 fixes 7.0.15 and keeps that number, which nobody else maintains
+        return note("scripts", found, "upgrade Redis, unless your distribution says that its package is fixed")
     target = ".".join(map(str, holes.upgrade)) if holes.upgrade else "a release line that is still maintained"
     return wrong("scripts", found, f"whoever may run a script may run code as its user: upgrade to {target} or newer")
 

@@ -24,7 +24,7 @@ from tellback.truncation import truncate_chars
 
 TABLE: Final = "deny_repeated_failures"
 _KEYS: Final = ("after", "within", "tools")
-_WITHIN: Final = 600.0  # seconds; a person may mend things meanwhile, which no trail shows
+_WITHIN: Final = 600.0  # seconds; a person may fix things meanwhile, which no trail shows
 _SHOWN: Final = 300  # characters of the error in the reason
 
 
@@ -90,7 +90,7 @@ def reason_to_deny(options: HookOptions, policy: str, event: HookEvent, prompt: 
 def denial(rule: DenialPolicy, view: AgentView, evaluation: str, tool: str, params: dict[str, Any]) -> str:
     """Return the reason by this rule; "" if the call is not certain to repeat its failure.
 
-    A published change may have mended anything, so failures before it do not count.
+    A published change may have fixed anything, so failures before it do not count.
     """
     if len(view.calls) < rule.after:
         return ""
