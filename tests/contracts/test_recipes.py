@@ -85,6 +85,12 @@ def test_every_command_is_described_outside_the_generated_page() -> None:
     assert not [name for name in names if not re.search(rf"tellback {name}\b", text)]
 
 
+def test_every_command_is_run_by_a_test() -> None:
+    text = "\n".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    names = list(getattr(typer.main.get_command(app.app), "commands", {}))
+    assert not [name for name in names if f'"{name}"' not in text]
+
+
 def test_every_catalog_is_tested_and_complete() -> None:
     folders = sorted(path.parent.parent.name for path in (SHARED / "locale").glob("*/LC_MESSAGES/tellback.po"))
     assert folders == sorted(TESTED_LANGUAGES)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from msgspec.inspect import FloatType, IntType, Metadata, type_info
 
 from tellback.errors import ConfigurationError
-from tellback.settings import load
+from tellback.settings import Settings, load
 from tellback.urls import servers_of, without_secrets
 
 
@@ -29,6 +32,31 @@ def test_the_environment_overrides_defaults_and_arguments_override_it() -> None:
 def test_a_wrong_value_is_an_error_that_names_the_variable(name: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match=name):
         load({name: value})
+
+
+def bounds() -> Iterator[tuple[str, float, bool]]:
+    """Each bound of a number: its setting, a value just beyond it, and False; the last value within, and True."""
+    for field in type_info(Settings).fields:
+        kind = field.type.type if isinstance(field.type, Metadata) else field.type
+        if isinstance(kind, IntType | FloatType):
+            step = 1 if isinstance(kind, IntType) else 1e-3
+            for bound, inward, allowed in (
+                (kind.ge, step, True), (kind.gt, step, False), (kind.le, -step, True), (kind.lt, -step, False),
+            ):  # fmt: skip
+                if bound is not None:
+                    yield field.name, bound if not allowed else bound - inward, False
+                    yield field.name, bound if allowed else bound + inward, True
+
+
+@pytest.mark.parametrize(("name", "value", "fine"), [*bounds()])
+def test_each_bound_of_a_setting_is_enforced(name: str, value: float, *, fine: bool) -> None:
+    variable = f"TELLBACK_{name.upper()}"
+    given = {variable: str(int(value) if value == int(value) else value)}
+    if fine:
+        assert getattr(load(given), name) == pytest.approx(value)
+    else:
+        with pytest.raises(ConfigurationError, match=variable):
+            load(given)
 
 
 def test_teams_default_to_all() -> None:
