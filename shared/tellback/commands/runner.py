@@ -33,7 +33,7 @@ from tellback.commands.supervision import SupervisorProcess, borrow_supervisor
 from tellback.commands.truncation import CapturedOutput, StreamTruncator
 from tellback.redaction import Redactor
 
-GRACE: Final = 5.0
+GRACE: Final = 5.0  # seconds between TERM and KILL, in which a program may clean up
 OVERDUE: Final = "killed: its lease was not renewed"
 NOT_STARTED: Final = "its lease ran out before it could be started"
 _READ: Final = 1 << 20

@@ -159,6 +159,7 @@ def _without_partial_character(data: bytes, limit: int) -> bytes:
     return data[:end]
 
 
+# Requirement C-33.
 HEAD_LINES: Final = 5
 
 TAIL_LINES: Final = 30

@@ -132,6 +132,7 @@ def _set_threads(cores: int) -> None:
 
 BATCH_SIZE: Final = 64  # texts of a pass on a GPU; on the CPU, `split_by_length` decides
 
+# A failed load is remembered: otherwise each batch of signals would try to load the model again.
 RETRY_SECONDS: Final = 30.0
 
 _log = get_logger("tellback.encoder")

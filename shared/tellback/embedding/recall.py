@@ -152,6 +152,7 @@ def _by_cosine(found: tuple[str, float]) -> tuple[float, str]:
     return -found[1], found[0]
 
 
+# Attempts to match a query while signals change the bank's clusters; after them the hits use global scores.
 MAX_ATTEMPTS: Final = 5
 
 MAX_CONSIDERED: Final = 100

@@ -16,6 +16,7 @@ Before = Literal["", ";", "&&", "||", "|", "&"]
 COMMAND_CHARS: Final = 20_000
 _NESTED: Final = 2  # `bash -c "bash -c ..."`
 
+# Every repeat is possessive, so a quote that never ends costs linear time; `stray` takes what no other group does.
 _TOKEN: Final = re.compile(
     r"""(?P<space>[ \t\r]++|\\\n)
     |(?P<redirect>\d?(?:&>>?|<<<|<<-?|>>|>\||>|<)(?:&\d?-?)?)

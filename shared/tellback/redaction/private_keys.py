@@ -18,8 +18,10 @@ MAX_LINES: Final = 2_000  # of one key; of a longer one (a PGP key with pictures
 MARKS: Final = ("PRIVATE KEY", "Private-Lines: ", "LS0tLS1CRUdJTi")
 """A key of many lines begins or ends in a line with one of these: PEM and PGP, PuTTY's files, base64 of a PEM."""
 
+# The file says how many lines follow: a count that is wrong, or forged, must not hide the rest of a log.
 _MAX_PUTTY_LINES: Final = 200
 
+# Longer text before BEGIN is not the margin of a listing, a log or a diff, which each line of the key repeats.
 _MAX_MARGIN: Final = 200
 
 _BEGIN: Final = re.compile(r"BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
@@ -48,8 +50,11 @@ _BODY: Final = re.compile(
     r"""|[\s>|"'+-]{0,40}+(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash|MessageID|X-[\w-]{1,30}):[^\n]{0,200}"""
 )
 
+# A whole line of a key, told without its context: base64 of 40 characters and more, since PEM has 64 in a line and the
+# last line is shorter, with a digit, `+`, `/` or `=`, which a long word or a rule of letters lacks.
 _PURE: Final = re.compile(rf"""[\s>|"'+-]{{0,40}}+(?=[A-Za-z]{{0,100}}+[+/0-9=])[0-9A-Za-z+/]{{40,100}}+{_REST}""")
 
+# The line before END, which may have as few as two characters. It counts only beside such a whole line.
 _LAST: Final = re.compile(rf"""[\s>|"'+-]{{0,40}}+[0-9A-Za-z+/]{{2,100}}+{_REST}""")
 
 

@@ -91,6 +91,7 @@ SOURCE_RULES: Final = (
     ("slack-token", "xox[baprs]-"),
 )
 
+# Where a value goes over between small letters, capitals and digits: random values do often (`looks_random`).
 _CHANGES: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]|\d[A-Za-z]|[A-Za-z]\d")
 
 _DIGIT: Final = re.compile("[0-9]")

@@ -28,6 +28,8 @@ MAX_RESPONSE: Final = 40_000
 MAX_FACT: Final = 8_000
 """Characters of a fact that are read."""
 
+# How sure each kind of evidence is, by judgement: an id is nearly proof, and repeated wording is not, since a model may
+# have written the same by itself.
 REFERENCE: Final = 0.95
 OVERLAP: Final = 0.85  # times the Jaccard index, from 0.5 on
 MEANING: Final = 0.85  # times the cosine, from 0.75 on

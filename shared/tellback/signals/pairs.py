@@ -27,6 +27,7 @@ SAME_FROM: Final = 4.0
 
 """Score from which a pair counts as the same, on the scale of 0 to 5 of the STS benchmark."""
 
+# Precision and recall of a threshold hardly change beyond some thousand pairs, and the model embeds two texts for each.
 MAX_PAIRS: Final = 200_000
 
 _DELIMITERS: Final = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|"}
@@ -278,14 +279,16 @@ MIN_PAIRS: Final = 100
 
 """With fewer pairs of either kind the threshold is rough."""
 
-_STEP: Final = 0.001
+_STEP: Final = 0.001  # thresholds have three decimals
 
 # Width of the smoothing, as a share of the standard deviation of the same pairs' cosines. On the STS benchmark with the
 # packaged model 0.4 of it is 0.04; over random halves, half and double that width did worse on the other half.
 _WIDTH: Final = 0.4
 
+# Bounds of that width, for pairs whose cosines hardly differ or fill the whole range.
 _WIDTHS: Final = (0.005, 0.05)
 
+# Smoothed F1 this near to its top is as good: of such a flat stretch the middle is recommended, not the first point.
 _FLAT: Final = 1e-4
 
 Numbers = NDArray[np.float64]

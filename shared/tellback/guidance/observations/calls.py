@@ -26,8 +26,8 @@ from tellback.guidance.observations.words import ContentWord, content_words, loa
 from tellback.sanitize import terminal_json
 
 CALL_MAX: Final = 320  # characters; a longer call cannot be read at a glance and is not proposed
-QUERY_MAX: Final = 160
-_QUERY_WORDS: Final = 8
+QUERY_MAX: Final = 160  # half of the call that it stands in
+_QUERY_WORDS: Final = 8  # of a proposed search; by judgement
 # Not after a dot or a letter: `client.search(` in a text is code, not one of the agent's tools.
 _CALL: Final = re.compile(r"(?<![\w.])([A-Za-z_][\w.:/-]{0,255})\(")
 _ARGUMENT: Final = re.compile(r"\s*([A-Za-z_][\w.-]{0,100})\s*[:=]\s*")

@@ -20,8 +20,8 @@ from tellback.errors import ConfigurationError
 from tellback.guidance.observations.values import is_dict
 
 LANGUAGES: Final = ("en", "de", "ru")
-_TEXT_MAX: Final = 500
-_FILE_MAX: Final = 256 << 10
+_TEXT_MAX: Final = 500  # characters of a template; `feedback` cuts a line of foreign text at 480
+_FILE_MAX: Final = 256 << 10  # our own catalogs have 4 to 6 KB; a larger file is not one, and would be parsed whole
 _OPEN: Final = frozenset({"purpose"})  # tables with keys of the user's own
 _parse = string.Formatter().parse
 

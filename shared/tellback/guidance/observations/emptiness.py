@@ -25,6 +25,7 @@ _NOTHING_TEXTS: Final = frozenset(
 # tools that translate or draw.
 _SEARCHES: Final = ("query", "q", "search_query", "search", "keywords", "keyword", "search_term")
 
+# Markup that holds nothing is short, and a page of megabytes must not be matched to its end.
 _TAGS_MAX: Final = 1_000
 
 # Markup without any text, such as `<results></results>` after an XML declaration; text of any kind ends the match.
@@ -179,11 +180,13 @@ _QUESTION_WORDS: Final = 24
 
 _QUESTION_CHARS: Final = 600
 
+# Characters of a result that are searched for the words of a question: the agent waits meanwhile.
 _TEXT: Final = 64 << 10
 
 # A person's name, with a particle such as "van" between: the answer to a question with "who".
 _NAME: Final = re.compile(r"\b[A-Z][\w'\u2019.-]+ (?:[a-z]{1,3} )?[A-Z][\w'\u2019.-]+")
 
+# A question for a person is answered by a name, which need not repeat a word of it.
 _WHO: Final = re.compile(r"\b(?:who|whom|whose|wer|qui|quién|chi|кто|quem)\b", re.IGNORECASE)
 
 

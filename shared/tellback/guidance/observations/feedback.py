@@ -23,6 +23,7 @@ SIGNS: Final[dict[CallStatus, str]] = {"success": "✓", "partial": "⚠", "erro
 
 _DEFAULTS: Final[dict[CallStatus, str]] = {"success": "ok", "partial": "partial", "error": "error"}
 
+# Characters of a line that a tool or a host wrote: room for a call of `calls.CALL_MAX` and the words around it.
 _LINE_MAX: Final = 480
 
 

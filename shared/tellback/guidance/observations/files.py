@@ -49,6 +49,7 @@ _OLD_TEXTS: Final = (
     "edits",
 )
 
+# Characters. Editors report an error in a few lines, while a file may quote one: a longer text is what was asked for.
 _SHORT: Final = 600
 
 # Of Claude Code, OpenHands and Anthropic's editor, MCP servers.
@@ -98,6 +99,7 @@ _HUNK_FAILED: Final = re.compile(
     r"^(?:Hunk #\d+ FAILED|\d+ out of \d+ hunks? FAILED|error: patch failed: )[^\n]{0,200}", re.MULTILINE
 )
 
+# Matched at the beginning only, because a line that was found may hold such words.
 _FOUND_NOTHING: Final = re.compile(
     r"\s{0,40}(?:no (?:matches|files?|results?|search results|code sections?"
     r"|matching \w+)(?: were)?(?: found)?\b|found 0 |0 matches|none found)",

@@ -25,7 +25,7 @@ from tellback.guidance.observations.values import as_list, as_mapping, text_leav
 from tellback.guidance.observations.words import content_words
 from tellback.truncation import single_line
 
-_LISTED: Final = 8
+_LISTED: Final = 8  # parameters of a tool that are named after an unknown one; by judgement
 
 # At most 15 digits, which a double holds exactly, as JSON numbers often end up as one.
 _INTEGER: Final = re.compile(r"-?[0-9]{1,15}")
@@ -119,7 +119,7 @@ SUGGESTIONS_MAX: Final = 4
 
 SUCCESS_MAX: Final = 2
 
-LISTED_TOOLS: Final = 10
+LISTED_TOOLS: Final = 10  # then "…": an agent has the whole list from its host; by judgement
 
 # Failures of one call after which a retry is no longer suggested: waiting did not help three times.
 _MAX_RETRIES: Final = 3

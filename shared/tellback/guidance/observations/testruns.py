@@ -49,6 +49,7 @@ def count_tests(text: str) -> TestCounts | None:
     return None
 
 
+# Counts have at most nine digits here and below: `int` raises on more than 4,300, which a hostile text may hold.
 _NUMBERED: Final = re.compile(r"(\d{1,9}) ([a-z]{2,20})")
 _KINDS: Final = {
     "passed": "passed",

@@ -24,6 +24,7 @@ SHOWN_BYTES: Final = 48 << 10
 # Characters searched for secrets beyond each cut, then dropped; more than one secret takes, such as a private key.
 _REDACTION_MARGIN: Final = 16 << 10
 
+# Characters of a text that is parsed: the agent waits while its result is observed.
 _JSON_MAX: Final = 1 << 20
 
 # `ast.literal_eval` is slower than JSON by far, and takes more memory.

@@ -189,6 +189,7 @@ def surely_reads(command: SimpleCommand) -> bool:
     return writing is None or not any(map(writing.match, words))
 
 
+# A copy from such a name takes a file back. A copy to it is made before an edit, and restores nothing.
 _BACKUP: Final = re.compile(
     r"\.(?:bak|backup|orig|original|old|save)\d*$|[._-](?:backup|bak|orig|original)\b", re.IGNORECASE
 )
@@ -227,8 +228,9 @@ def copied_files(command: SimpleCommand) -> tuple[str, str] | None:
     return (paths[0], paths[1]) if command.program == "cp" and len(paths) == 2 else None
 
 
+# A quoted name with an extension, as in `open("a.py", "w")`. A name that the script puts together stays unknown.
 _FILE_NAMES: Final = re.compile(r"""['"]([\w./+-]{1,200}\.\w{1,5})['"]""")
-_FILES_MAX: Final = 6
+_FILES_MAX: Final = 6  # by judgement; a trail keeps them for each script
 
 
 def files_written_by(text: str) -> tuple[str, ...]:

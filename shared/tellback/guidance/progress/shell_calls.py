@@ -66,6 +66,7 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     return features
 
 
+# `sed -n 10,20p`; `$` is the end of the file.
 _RANGE: Final = re.compile(r"^(\d+)(?:,(\d+|\$))?p")
 _FILTERS: Final = words_in("head tail grep egrep sed awk sort uniq wc cut tr less more jq tee cat xxd nl column rg")
 

@@ -78,13 +78,16 @@ def fingerprint(text: str) -> int:
     return zlib.crc32(without_volatile(text).encode("utf-8", "replace"), seed)
 
 
+# Of pytest, go test, unittest and cargo: which tests failed is part of a failure, how long they took is not.
 _FAILED_NAMES: Final = re.compile(
     r"^(?:FAILED|ERROR) (\S+)|^\s*--- FAIL: (\S+)|^(?:FAIL|ERROR): (\S+ \S*)|^test (\S+) \.\.\. FAILED", re.MULTILINE
 )
+# The last line of a Python traceback, also behind the margin `E   ` of pytest.
 _EXCEPTION: Final = re.compile(
     r"^(?:E   )?\s{0,4}((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|Invalid|NotFound)\b(?::\s?.*)?)$",
     re.MULTILINE,
 )
+# Tags of agents around a result, such as mini-swe-agent's `<returncode>` and Claude Code's `<tool_use_error>`.
 _WRAPPING: Final = re.compile(
     r"</?(?:returncode|output|error|tool_use_error|output_head|output_tail|warning)>(?:-?\d+</returncode>)?"
 )
@@ -138,6 +141,7 @@ def error_fingerprint(error: str) -> int:
     return zlib.crc32(without_volatile(plain).casefold().encode("utf-8", "replace"))
 
 
+# What `ps`, `docker` and clients print when the process or server that a call waits for has ended.
 _DEAD: Final = re.compile(
     r"no such process|connection refused|not running|\bexited\b|\bkilled\b|terminated|defunct|no such container"
     r"|\bdead\b|could not connect|process not found",

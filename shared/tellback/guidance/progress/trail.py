@@ -13,6 +13,9 @@ import msgspec
 
 Value = TypeVar("Value")
 
+# Entries of each table of the trail, by judgement. Detectors look back at most as far: an attempt ends before
+# ACTIONS_MAX actions (`detectors.BLOCKED_ATTEMPT`). With all tables full, after 400 varied calls, a trail has 6 KB as
+# JSON, which a worker writes with each batch.
 ACTIONS_MAX: Final = 24
 ASKED_MAX: Final = 40
 COPIES_MAX: Final = 6
