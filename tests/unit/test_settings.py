@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from msgspec.inspect import FloatType, IntType, Metadata, type_info
+from msgspec.inspect import FloatType, IntType, Metadata, StructType, type_info
 
 from tellback.errors import ConfigurationError
 from tellback.settings import Settings, load
@@ -36,7 +36,9 @@ def test_a_wrong_value_is_an_error_that_names_the_variable(name: str, value: str
 
 def bounds() -> Iterator[tuple[str, float, bool]]:
     """Each bound of a number: its setting, a value just beyond it, and False; the last value within, and True."""
-    for field in type_info(Settings).fields:
+    settings = type_info(Settings)
+    assert isinstance(settings, StructType)
+    for field in settings.fields:
         kind = field.type.type if isinstance(field.type, Metadata) else field.type
         if isinstance(kind, IntType | FloatType):
             step = 1 if isinstance(kind, IntType) else 1e-3
