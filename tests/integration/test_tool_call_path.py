@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
@@ -29,7 +29,7 @@ def module_of(path: str) -> str:
 
 
 @contextmanager
-def modules_run() -> Iterator[set[str]]:
+def modules_run() -> Generator[set[str]]:
     """Collect the modules of which a function is called; threads that begin within are watched too."""
     paths: set[str] = set()
     over = threading.Event()
