@@ -89,7 +89,7 @@ def test_controllers_are_turned_on_where_they_are_not(fake: Fake) -> None:
     [
         ({"cgroup_controllers": None}, "is not a cgroup v2 directory"),
         ({"cgroup_type": None}, "is the root of all control groups"),
-        ({"cgroup_controllers": "cpu memory\n"}, "has no controller pids"),
+        ({"cgroup_controllers": "cpu memory\n"}, "lacks the controller pids"),
         ({"cgroup_subtree_control": None}, "cgroup.subtree_control cannot be written"),
         ({"cgroup_procs": "1\n"}, "holds processes of others, such as 1, and nothing says it is ours"),
         ({"cgroup_procs": f"{os.getpid()}\n"}, "cgroup.procs: No such file or directory"),  # of no real group

@@ -231,7 +231,7 @@ def test_pairs_do_as_well_as_a_mapping_and_the_exports_are_these() -> None:
         ({"min_confidence": float("nan")}, "min_confidence is nan"),
         ({"facts": {"": "x"}}, r"facts\[0\].fact_id is empty"),
         ({"facts": {"f": None}}, r"facts\[0\].text is None"),
-        ({"facts": [("f", "x"), ("f", "y")]}, r"facts\[1\].fact_id 'f' is there twice"),
+        ({"facts": [("f", "x"), ("f", "y")]}, r"facts\[1\].fact_id 'f' is a duplicate"),
         ({"facts": [3]}, r"facts\[0\] is 3"),
         ({"facts": {str(i): "x" for i in range(1_001)}}, "at most 1000"),
     ],

@@ -139,7 +139,7 @@ def test_an_old_failure_denies_nothing() -> None:
     ("text", "named"),
     [
         ("[deny]\nafter = 2", "unknown table or field 'deny'; the only table is [deny_repeated_failures]"),
-        ("[deny_repeated_failures]\nafer = 2", "unknown field 'afer'; there are after, within, tools"),
+        ("[deny_repeated_failures]\nafer = 2", "unknown field 'afer'; use after, within, tools"),
         ("[deny_repeated_failures]\nwithin = 5", "after is None; use a whole number"),
         ("[deny_repeated_failures]\nafter = 2\nwithin = 0", "within is 0; use seconds"),
         ("[deny_repeated_failures]\nafter = 2\ntools = 'Bash'", "tools is 'Bash'; use a list"),

@@ -81,7 +81,7 @@ def test_same_from_is_what_the_caller_says() -> None:
         ("a,b,5\n".encode("utf-16"), {}, "UTF-16"),
         (codecs.BOM_UTF8 + b"PK\0\1", {}, "p:1: a NUL byte"),
         (b"a,b,5\nc,d,abc\ne,f,0\ng,h,nan\ni,j,inf\n", {}, "p:2: the score 'abc' is not a number"),
-        (b"a,b,5\nc,d,abc\ne,f,0\ng,h,nan\ni,j,inf\n", {}, "2 more, on line 4, 5"),
+        (b"a,b,5\nc,d,abc\ne,f,0\ng,h,nan\ni,j,inf\n", {}, "2 more are wrong, on line 4, 5"),
         (b"a,b,5\nc,d,1_0\n", {}, "p:2: the score '1_0'"),
         (b"a,b,5\nc,d\ne,f,0\n", {}, "p:2: 2 fields"),
         (b"a,b,5\n  ,d,0\n", {}, "p:2: the first text is blank"),

@@ -242,9 +242,9 @@ def test_channels_have_languages_by_the_setting_or_a_file(tmp_path: Path) -> Non
     [
         ("en", "telegram", "TELLBACK_CHANNEL_LANGUAGES: 'telegram': write CHANNEL=LANGUAGE"),
         ("en", "=ru", "TELLBACK_CHANNEL_LANGUAGES"),
-        ("en", "telegram=xx", "TELLBACK_CHANNEL_LANGUAGES: telegram: no words in the language 'xx'"),
+        ("en", "telegram=xx", "TELLBACK_CHANNEL_LANGUAGES: telegram: no texts in the language 'xx'"),
         ("en", "/nowhere.toml", "TELLBACK_CHANNEL_LANGUAGES: /nowhere.toml"),
-        ("klingon", "", "TELLBACK_FALLBACK_LANGUAGE: no words in the language 'klingon'; there are ar, de, en"),
+        ("klingon", "", "TELLBACK_FALLBACK_LANGUAGE: no texts in the language 'klingon'; use ar, de, en"),
     ],
 )
 def test_a_language_without_words_is_refused_at_start(default: str, channels: str, reported: str) -> None:

@@ -54,10 +54,10 @@ def _claim_delegated(named: str, proc: Path) -> Path:
     if not (parent / "cgroup.controllers").is_file():
         raise NotDelegated(f"{parent} is not a cgroup v2 directory")
     if not (parent / "cgroup.type").is_file():  # every group except the root has this file
-        raise NotDelegated(f"{parent} is the root of all control groups, which is not to be shared out")
+        raise NotDelegated(f"{parent} is the root of all control groups, which can't be delegated")
     there = (parent / "cgroup.controllers").read_text("utf-8").split()
     if missing := [name for name in CONTROLLERS if name not in there]:
-        raise NotDelegated(f"{parent} has no controller {missing[0]}")
+        raise NotDelegated(f"{parent} lacks the controller {missing[0]}")
     for path in (parent, parent / "cgroup.procs", parent / "cgroup.subtree_control"):
         if not os.access(path, os.W_OK):
             raise NotDelegated(f"{path} cannot be written")
@@ -119,7 +119,7 @@ def _move_processes(parent: Path, proc: Path, *, given: bool) -> None:
         for pid in members:
             with suppress(ProcessLookupError):  # it has exited
                 _write(leaf / "cgroup.procs", str(pid))
-    raise NotDelegated(f"{parent} is never without processes")
+    raise NotDelegated(f"new processes keep appearing in {parent}")
 
 
 def _members(group: Path) -> list[int]:

@@ -100,7 +100,7 @@ class Policy:
             return asked
         if asked == DEFAULT_TIMEOUT:  # nobody asked for it
             return longest
-        raise self._refused("timeout", f"{asked:g} s asked for, at most {longest:g} s are allowed here")
+        raise self._refused("timeout", f"the command asks for {asked:g} s, and this host allows at most {longest:g} s")
 
     def _directory(self, submitted: CommandSubmitted) -> Path:
         # Resolved before the check, because `..` or a symbolic link may lead outside.
@@ -110,7 +110,7 @@ class Policy:
         except OSError as error:  # a link became a directory between two system calls
             raise self._refused("directories", f"{named} cannot be resolved: {error.strerror}") from error
         if _is_loop(named):
-            raise self._refused("directories", f"the links of {named} form a loop")
+            raise self._refused("directories", f"the symbolic links of {named} form a loop")
         if not any(cwd.is_relative_to(root) for root in self._roots):
             raise self._refused("directories", f"{cwd} is outside of {self._places()}")
         return cwd

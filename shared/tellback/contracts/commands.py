@@ -65,12 +65,10 @@ class Waiver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of one command, without judgement.
+    """The record of one command: what happened, without judgement."""
 
-    The descriptions make the table of the documentation. A new field needs a default: records that were stored before
-    it lack the field.
-    """
-
+    # The descriptions make the table of the documentation. A new field needs a default, since records that were stored
+    # before it lack the field.
     command_id: Annotated[str, Meta(description="this command")]
     session: Annotated[str, Meta(description="whose it is")]
     command: Annotated[list[str], Meta(description="the exact argv, redacted")]

@@ -60,7 +60,7 @@ def _checked(where: str, table: object) -> DenialPolicy:
         raise ConfigurationError(f"{where}: write it as a table, with after = 3 below it")
     given = cast("dict[str, Any]", table)
     if unknown := sorted(set(given) - set(_KEYS)):
-        raise ConfigurationError(f"{where}: unknown field {unknown[0]!r}; there are {', '.join(_KEYS)}")
+        raise ConfigurationError(f"{where}: unknown field {unknown[0]!r}; use {', '.join(_KEYS)}")
     after, within, tools = given.get("after"), given.get("within", _WITHIN), given.get("tools", [])
     if type(after) is not int or after < 2:  # one failure proves nothing: the next try may be the one that works
         raise ConfigurationError(f"{where}: after is {after!r}; use a whole number of failures, 2 or more")

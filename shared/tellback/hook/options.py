@@ -112,7 +112,7 @@ def _parse_flags(arguments: Sequence[str]) -> dict[str, str]:
     for argument in rest:
         flag, sign, value = argument.partition("=")
         if flag not in FLAGS:
-            raise ConfigurationError(f"no option {flag!r}; there are {', '.join(FLAGS)}")
+            raise ConfigurationError(f"unknown option {flag!r}; use {', '.join(FLAGS)}")
         value = value if sign else next(rest, "")
         if not value:
             raise ConfigurationError(f"{flag} has no value")
@@ -232,7 +232,7 @@ def read_config(path: str) -> HookConfig:
 
 def _parse_config(path: str, found: dict[str, Any]) -> HookConfig:
     if unknown := sorted(set(found) - KEYS):
-        raise ConfigurationError(f"{path}: unknown key {unknown[0]!r}; there are {', '.join(sorted(KEYS))}")
+        raise ConfigurationError(f"{path}: unknown key {unknown[0]!r}; use {', '.join(sorted(KEYS))}")
     prompt = found.get("prompt")
     if prompt is not None and (not isinstance(prompt, str) or not prompt):
         raise ConfigurationError(f"{path}: prompt is not a text")
@@ -263,7 +263,7 @@ def _parse_provider(path: str, item: object) -> dict[str, Any]:
     given = cast("dict[str, Any]", item)
     known = {"name", "fields"} | TRIGGER
     if unknown := sorted(set(given) - known):
-        raise ConfigurationError(f"{path}: provider: unknown key {unknown[0]!r}; there are {', '.join(sorted(known))}")
+        raise ConfigurationError(f"{path}: provider: unknown key {unknown[0]!r}; use {', '.join(sorted(known))}")
     if not isinstance(given.get("name"), str):
         raise ConfigurationError(f"{path}: a provider has no name")
     trigger = {key: given[key] for key in TRIGGER if key in given}

@@ -48,7 +48,7 @@ def _parse_rule(where: str, entry: object) -> Rule:
         raise ConfigurationError(f"{where}: write it as [[rules]]")
     given = cast("dict[str, object]", entry)
     if unknown := sorted(set(given) - _KEYS):
-        raise ConfigurationError(f"{where}: unknown key {unknown[0]!r}; there are {', '.join(sorted(_KEYS))}")
+        raise ConfigurationError(f"{where}: unknown key {unknown[0]!r}; use {', '.join(sorted(_KEYS))}")
     name, pattern, ignore_case = given.get("name"), given.get("pattern"), given.get("ignore_case", False)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigurationError(f"{where}: name it with small letters, digits and . _ -, at most 64")

@@ -288,6 +288,6 @@ def _checked_facts(facts: Any) -> dict[str, str]:
         if not isinstance(text, str):
             raise InvalidInput(f"facts[{i}].text is {text!r:.60}: use text, '' where there is none")
         if fact_id in texts:
-            raise InvalidInput(f"facts[{i}].fact_id {fact_id!r:.60} is there twice")
+            raise InvalidInput(f"facts[{i}].fact_id {fact_id!r:.60} is a duplicate")
         texts[fact_id] = text
     return texts

@@ -161,7 +161,7 @@ def _rows(text: str, delimiter: str, name: str) -> Iterator[_NumberedRow]:
         except StopIteration:
             return
         except csv.Error as error:
-            raise InvalidInput(f"{name}:{begins}: {error}: is a quote open that is not closed?") from None
+            raise InvalidInput(f"{name}:{begins}: {error}: is a quote not closed?") from None
         if any(field.strip() for field in fields):
             yield _NumberedRow(begins, fields)
         begins = reader.line_num + 1
@@ -230,7 +230,7 @@ def _parse_pairs(rows: Iterable[_NumberedRow], where: _PairColumns, name: str) -
         line, reason = wrong[0]
         more = ", ".join(str(line) for line, _ in wrong[1:_SHOWN]) + (", …" if len(wrong) > _SHOWN else "")
         raise InvalidInput(
-            f"{name}:{line}: {reason}" + (f"; wrong too: {len(wrong) - 1} more, on line {more}" if more else "")
+            f"{name}:{line}: {reason}" + (f"; {len(wrong) - 1} more are wrong, on line {more}" if more else "")
         )
     if not pairs:
         raise InvalidInput(f"{name} has a header and no pair")

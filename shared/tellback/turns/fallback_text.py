@@ -146,7 +146,7 @@ def load_words(default: str, channels: str, folder: str) -> Words:
     for name, language in [("TELLBACK_FALLBACK_LANGUAGE", default), *_parse_channel_languages(channels)]:
         if not words.has(language):
             raise ConfigurationError(
-                f"{name}: no words in the language {language!r}; there are {', '.join(words.languages)}, and "
+                f"{name}: no texts in the language {language!r}; use {', '.join(words.languages)}, and "
                 "TELLBACK_CATALOGS adds your own"
             )
     return words

@@ -65,8 +65,8 @@ def test_templates_of_ones_own(tmp_path: Path) -> None:
     ("text", "reason"),
     [
         ("[headline", "Expected"),
-        ("[headlines]\nok = 'x'", r"no table \[headlines\]"),
-        ("headline = 'x'", r"no table \[headline\]"),
+        ("[headlines]\nok = 'x'", r"unknown table \[headlines\]"),
+        ("headline = 'x'", r"unknown table \[headline\]"),
         ("[headline]\nokay = 'x'", "headline.okay is not known"),
         ("[headline]\nok = 3", "headline.ok is not one line"),
         ("[headline]\nok = ''", "headline.ok is not one line"),

@@ -55,7 +55,7 @@ def catalog_for(language: str) -> Catalog:
     tag = language.replace("_", "-").partition("-")[0].lower()
     if tag not in LANGUAGES:
         raise ConfigurationError(
-            f"no observations in {language!r}; there are {', '.join(LANGUAGES)}, or templates of yours"
+            f"no observations in {language!r}; use {', '.join(LANGUAGES)}, or templates of your own"
         )
     raw = (files("tellback.guidance.observations") / "catalogs" / f"{tag}.toml").read_text("utf-8")
     tables = cast("dict[str, dict[str, str]]", tomllib.loads(raw))
@@ -92,7 +92,7 @@ def merge_templates(tables: Mapping[str, Any], base: Catalog, what: str) -> Cata
     english = base if base.tables is _english_catalog().tables else _english_catalog()
     for table, texts in tables.items():
         if table not in whole or not is_dict(texts):
-            raise ConfigurationError(f"{what}: no table [{table}]; there are {', '.join(whole)}")
+            raise ConfigurationError(f"{what}: unknown table [{table}]; the tables are {', '.join(whole)}")
         for key, text in texts.items():
             whole[table][key] = _checked_template(text, english.tables[table].get(key), table, key, what)
     return Catalog(whole)
