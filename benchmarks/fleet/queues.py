@@ -38,7 +38,7 @@ def exponential(mean: float) -> Service:
 
 
 @dataclass
-class _Queue:
+class _WaitingQueue:
     """A stage at work: each event is when it came into the system, and how long it has waited."""
 
     env: simpy.Environment
@@ -93,9 +93,9 @@ def simulate(rate: float, stages: Sequence[Stage], events: int, *, seed: int = 1
         del came
         waits.append(waited)
 
-    queues: list[_Queue] = []
+    queues: list[_WaitingQueue] = []
     for stage in reversed(stages):
-        queues.insert(0, _Queue(env, stage, dice, queues[0].put if queues else leave))
+        queues.insert(0, _WaitingQueue(env, stage, dice, queues[0].put if queues else leave))
 
     def arrive() -> Generator[simpy.Event, Any, None]:
         for _ in range(events):

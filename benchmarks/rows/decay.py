@@ -31,7 +31,7 @@ BANK = "bench"
 
 def measure(system: BenchmarkSystem) -> tuple[RowResult, RowResult]:
     layout = Layout("decay", 1)
-    bank = _Bank(system, layout)
+    bank = _DecayedBank(system, layout)
     bank.build()
     rates: list[float] = []
     longest: list[float] = []
@@ -67,7 +67,7 @@ def measure(system: BenchmarkSystem) -> tuple[RowResult, RowResult]:
     )
 
 
-class _Bank:
+class _DecayedBank:
     """One bank with a million scores, all of them before this week."""
 
     def __init__(self, system: BenchmarkSystem, layout: Layout) -> None:

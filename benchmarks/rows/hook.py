@@ -27,7 +27,7 @@ fields = { summary = "Mind the goal." }
 
 def measure(system: BenchmarkSystem) -> RowResult:
     system.worker("tellback_workers.app", "events")
-    bench = _Bench(system)
+    bench = _HookBench(system)
     for _ in range(WARM_UP):
         bench.hook()
         bench.python()
@@ -62,7 +62,7 @@ class _Took:
         self.cpu = cpu
 
 
-class _Bench:
+class _HookBench:
     def __init__(self, system: BenchmarkSystem) -> None:
         config = system.folder / "hooks.toml"
         config.write_text(CONFIG)

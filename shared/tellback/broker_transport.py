@@ -39,14 +39,14 @@ _ARGUMENTS: Final[dict[str, Any]] = {
 }
 
 
-class _Delivery(msgspec.Struct):
+class _TaskDelivery(msgspec.Struct):
     exchange: str
     routing_key: str
 
 
 class _Properties(msgspec.Struct):
     delivery_tag: Short
-    delivery_info: _Delivery
+    delivery_info: _TaskDelivery
     body_encoding: str | None = None
     priority: int | None = 0
     correlation_id: str | None = None
@@ -169,7 +169,7 @@ def rejected(queue: str, reason: object, raw: object) -> None:
         listener()
 
 
-class _Message(virtual.Message):
+class _TaskMessage(virtual.Message):
     """A message whose constructor never raises; `fault` has the error of a malformed one."""
 
     def __init__(self, payload: Any, channel: Any = None, **kwargs: Any) -> None:
@@ -217,10 +217,10 @@ def _rejecting() -> Generator[None]:
         raise Empty from None
 
 
-class _Guard:
+class _TaskGuard:
     """The handling, in both channels, of messages that cannot be read or that Celery cannot process."""
 
-    Message = _Message
+    Message = _TaskMessage
 
     def basic_consume(
         self: Any,
@@ -256,11 +256,11 @@ class _Guard:
             return super()._receive_one(client)  # type: ignore[misc]  # as above
 
 
-class Channel(_Guard, redis.Channel):  # type: ignore[misc]  # the stub of kombu is narrower than kombu
+class Channel(_TaskGuard, redis.Channel):  # type: ignore[misc]  # the stub of kombu is narrower than kombu
     """A channel to one Redis."""
 
 
-class SentinelChannel(_Guard, redis.SentinelChannel):  # type: ignore[misc]  # as above
+class SentinelChannel(_TaskGuard, redis.SentinelChannel):  # type: ignore[misc]  # as above
     """A channel to the primary that Sentinel names."""
 
 

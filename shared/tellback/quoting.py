@@ -132,7 +132,7 @@ def _folding() -> _Folding:
     return _Folding()
 
 
-class _Edit(NamedTuple):
+class _LineEdit(NamedTuple):
     """A range of a text, and what replaces it."""
 
     start: int
@@ -155,7 +155,7 @@ def quote_forged_parts(parts: Sequence[str], headings: Iterable[str] = ()) -> li
     edits = _forged_lines("".join(parts), marks)
     offset = 0
     for part in parts if len(parts) > 1 else ():
-        own = [_Edit(offset + start, offset + end, text) for start, end, text in _forged_lines(part, marks)]
+        own = [_LineEdit(offset + start, offset + end, text) for start, end, text in _forged_lines(part, marks)]
         # What a line over several parts replaces is not edited once more in one of them.
         edits += [edit for edit in own if not any(edit.start < each.end and each.start < edit.end for each in edits)]
         offset += len(part)
@@ -196,11 +196,11 @@ def looks_like_ours(line: str) -> bool:
     return _may_hold(line, marks) and any(_is_ours(view, marks) for view in _views(line))
 
 
-def _forged_lines(text: str, headings: tuple[str, ...], *, signs: bool = False) -> list[_Edit]:
+def _forged_lines(text: str, headings: tuple[str, ...], *, signs: bool = False) -> list[_LineEdit]:
     marks = _marks(headings, signs=signs)
     if not _may_hold(text, marks):
         return []
-    edits: list[_Edit] = []
+    edits: list[_LineEdit] = []
     lines = text.split("\n")
     start = checked = 0
     for first in range(0, len(lines), _BLOCK):
@@ -211,7 +211,7 @@ def _forged_lines(text: str, headings: tuple[str, ...], *, signs: bool = False) 
                 checked += 1
                 if checked > _MOST_CHECKED or _is_forged(line, marks):
                     kept = "\r" * line.endswith("\r")
-                    edits.append(_Edit(start, start + len(line), f"{_quoted(line.removesuffix(kept))}{kept}"))
+                    edits.append(_LineEdit(start, start + len(line), f"{_quoted(line.removesuffix(kept))}{kept}"))
             start += len(line) + 1
     return edits
 
@@ -223,7 +223,7 @@ def _is_forged(line: str, marks: _Marks) -> bool:
     return any(_is_ours(view, marks) for piece in pieces for view in _views(piece))
 
 
-def _apply_edits(parts: Sequence[str], edits: Sequence[_Edit]) -> list[str]:
+def _apply_edits(parts: Sequence[str], edits: Sequence[_LineEdit]) -> list[str]:
     """Return the parts with the edits of their joined text; a range over several parts is replaced in its first."""
     if not edits:
         return list(parts)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.model
 CORES = 2
 
 
-class _Seen:
+class _SeenPasses:
     """A model that tells what each of its passes is given, and on how many cores."""
 
     def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
@@ -72,28 +72,28 @@ def test_parts_have_each_text_once_and_are_even(texts: Sequence[str], cores: int
 
 def test_rows_stand_as_the_texts_do() -> None:
     texts = [str(7 ** (n % 19)) for n in range(333)]
-    rows = encoder.encode_parallel(_Seen(), texts, CORES)
+    rows = encoder.encode_parallel(_SeenPasses(), texts, CORES)
     assert [tuple(row) for row in rows] == [(np.float32(int(text)), len(text)) for text in texts]
 
 
 def test_two_passes_are_side_by_side_each_on_a_core_of_its_own() -> None:
     """A pass ends only when another has begun."""
     both = threading.Barrier(2)
-    seen = _Seen(lambda: both.wait(60))
+    seen = _SeenPasses(lambda: both.wait(60))
     encoder.encode_parallel(seen, [str(n) for n in range(64)], CORES)
     assert [cores for _, cores, _ in seen.calls] == [1, 1]
     assert len({thread for _, _, thread in seen.calls}) == 2
 
 
 def test_few_texts_have_all_cores_and_no_other_thread() -> None:
-    seen = _Seen()
+    seen = _SeenPasses()
     encoder.encode_parallel(seen, [str(n) for n in range(encoder.SMALLEST)], CORES)
     assert [(cores, thread) for _, cores, thread in seen.calls] == [(CORES, threading.get_ident())]
 
 
 def test_threads_that_begin_later_have_all_cores() -> None:
     """The last setting that torch was given holds for them, whichever thread gave it."""
-    encoder.encode_parallel(_Seen(), [str(n) for n in range(64)], CORES)
+    encoder.encode_parallel(_SeenPasses(), [str(n) for n in range(64)], CORES)
     found: list[int] = []
     later = threading.Thread(target=lambda: found.append(cores_of_this_thread()))
     later.start()
@@ -102,7 +102,7 @@ def test_threads_that_begin_later_have_all_cores() -> None:
 
 
 def test_what_the_model_raises_is_raised_and_ends_the_call() -> None:
-    seen = _Seen()
+    seen = _SeenPasses()
     texts = [str(n) for n in range(3_200)]
     texts[0] = "poison " * 10  # the longest, so it comes with the first pass
     with pytest.raises(ValueError, match="a text that no model takes"):
@@ -116,7 +116,7 @@ def test_where_no_thread_can_begin_the_caller_does_it_all(monkeypatch: pytest.Mo
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
     monkeypatch.setattr(threading.Thread, "start", none)
-    rows = encoder.encode_parallel(_Seen(), [str(n) for n in range(64)], CORES)
+    rows = encoder.encode_parallel(_SeenPasses(), [str(n) for n in range(64)], CORES)
     assert list(rows[:, 0]) == list(range(64))
 
 

@@ -55,7 +55,7 @@ def test_the_tool_is_part_of_the_attempt() -> None:
     assert attempt_fingerprint("a", {"q": 1}) != attempt_fingerprint("b", {"q": 1})
 
 
-class _Hostile:
+class _HostileText:
     def __repr__(self) -> str:
         raise RuntimeError("no repr")
 
@@ -63,7 +63,7 @@ class _Hostile:
 def test_no_arguments_make_it_raise() -> None:
     circular: dict[str, Any] = {}
     circular["self"] = circular
-    for params in (circular, {"x": _Hostile()}, {"x": float("nan")}, {"\ud800": "\udfff"}, {1: b"\xff"}):
+    for params in (circular, {"x": _HostileText()}, {"x": float("nan")}, {"\ud800": "\udfff"}, {1: b"\xff"}):
         assert len(attempt_fingerprint("t", params)) == 16  # type: ignore[arg-type]  # keys that are no text, on purpose
 
 

@@ -33,7 +33,7 @@ from tellback_workers.runtime import Runtime, runtime
 from tellback_workers.scheduler import StandIn
 from tellback_workers.wakeups import NotPublished, publish_wakeups
 
-PAUSE: Final = 1.0  # seconds without another try after a refusal, since one try may take the broker seconds
+REFUSED_BACKOFF: Final = 1.0  # seconds after a refusal, since one try may take the broker seconds
 
 _log = structlog.get_logger("tellback.rescue")
 
@@ -77,7 +77,7 @@ class Rescue:
             try:
                 publish_wakeups(self._app, self._process.database, places, again=again)
             except NotPublished as refusal:
-                self._refused_until = clock.monotonic() + PAUSE
+                self._refused_until = clock.monotonic() + REFUSED_BACKOFF
                 _log.warning("rescue.wakeup_failed", team=places[0][0].team, reason=str(refusal))
             else:
                 return

@@ -51,7 +51,7 @@ class SignalPublisher:
             check_name(session, "session")
         self._admission.ask("banks", self._bank)
         done = 0
-        for number, chunk in enumerate(_chunks(_Redactor().redact_items(checked)), 1):
+        for number, chunk in enumerate(_chunks(_SignalRedactor().redact_items(checked)), 1):
             self._publisher.publish(self._build_batch(chunk, session))
             if number % FLUSH_EVERY == 0:
                 self._publisher.flush()
@@ -69,7 +69,7 @@ class SignalPublisher:
         return SignalBatch(event_id=event_id, bank=self._bank, items=items, session=session)
 
 
-class _Redactor:
+class _SignalRedactor:
     """Redacts and truncates texts, and caches the results."""
 
     def __init__(self) -> None:

@@ -56,7 +56,7 @@ _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
 
 
-class _Header(msgspec.Struct, frozen=True):
+class _MessageHeader(msgspec.Struct, frozen=True):
     """The fields that every schema version has."""
 
     type: str = ""
@@ -95,7 +95,7 @@ def _refusal(raw: bytes, error: Exception) -> MalformedMessage | UnsupportedVers
     # A newer schema fails on its unknown fields before its version is read: look at the version by itself, since a
     # worker should say "upgrade" and not "malformed".
     try:
-        header = msgspec.json.decode(raw, type=_Header)
+        header = msgspec.json.decode(raw, type=_MessageHeader)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return MalformedMessage(str(error), raw)
     if header.v > SCHEMA_VERSION:

@@ -36,7 +36,7 @@ class AgentView(NamedTuple):
     now_ms: int
 
 
-class _Read:
+class _HookRead:
     """One read in a thread of its own: a resolver or a handshake that hangs must not hold the process up."""
 
     def __init__(self, options: HookOptions, event: HookEvent, prompt: str) -> None:
@@ -94,7 +94,7 @@ def progress_of(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def view_of_agent(options: HookOptions, event: HookEvent, prompt: str) -> AgentView | None:
     """Return what the workers know about the event's agent; None if nothing, or not within `options.wait`."""
-    return _Read(options, event, prompt).within_wait()
+    return _HookRead(options, event, prompt).within_wait()
 
 
 def _checked(replies: Sequence[Any]) -> list[Any]:

@@ -13,7 +13,7 @@ from tellback.urls import RedisServers, servers_of
 
 ROUNDS: Final = 5  # of redirections; a map that is out of date needs one
 
-PAUSE: Final = 0.002  # seconds, while the keys of a slot are moving
+BACKOFF: Final = 0.002  # seconds, while the keys of a slot are moving
 
 PASSING: Final = ("TRYAGAIN", "CLUSTERDOWN")
 
@@ -130,8 +130,8 @@ class ClusterConnection(RespConnection):
                 if word == "MOVED":
                     self._owners[int(slot)] = address
                 again[at] = (address, word == "ASK")
-            elif str(reply) in PASSING and clock.monotonic() + PAUSE < self._deadline:
-                clock.sleep(PAUSE)
+            elif str(reply) in PASSING and clock.monotonic() + BACKOFF < self._deadline:
+                clock.sleep(BACKOFF)
                 again[at] = (asked, asking)
         return again
 

@@ -28,7 +28,7 @@ class TranscriptState(NamedTuple):
     open_todos: tuple[str, ...]
 
 
-class _Step(NamedTuple):
+class _LineStep(NamedTuple):
     """A call (`arguments` is set) or the result of one; `structured` is a result as the program itself read it."""
 
     id: str
@@ -55,7 +55,7 @@ class _Lists:
         elif tool == "update_plan":
             self._todos = _items(arguments.get("plan"), "step")
 
-    def succeeded(self, call: _Step, result: _Step) -> None:
+    def succeeded(self, call: _LineStep, result: _LineStep) -> None:
         given = call.arguments or {}
         if call.tool == "TaskCreate":
             number = _object(_object(result.structured).get("task")).get("id") or _task_number(result.text)
@@ -80,7 +80,7 @@ def read_transcript(path: object) -> TranscriptState | None:
     """Return the state in the transcript at `path`; None if it cannot be read."""
     if not isinstance(path, str):
         return None
-    called: dict[str, _Step] = {}
+    called: dict[str, _LineStep] = {}
     succeeded: set[str] = set()
     lists = _Lists()
     try:
@@ -96,7 +96,7 @@ def read_transcript(path: object) -> TranscriptState | None:
     return TranscriptState(frozenset(succeeded), lists.open_items())
 
 
-def _steps(path: str) -> Iterator[_Step]:
+def _steps(path: str) -> Iterator[_LineStep]:
     """Yield the tool calls and their results in order; skip lines that do not parse."""
     with open(path, "rb") as file:  # noqa: PTH123 - without pathlib
         size = file.seek(0, os.SEEK_END)
@@ -112,28 +112,30 @@ def _steps(path: str) -> Iterator[_Step]:
             yield from _claude_steps(found) if "message" in found else _codex_steps(_object(found.get("payload")))
 
 
-def _claude_steps(line: dict[str, Any]) -> Iterator[_Step]:
+def _claude_steps(line: dict[str, Any]) -> Iterator[_LineStep]:
     content = _object(line["message"]).get("content")
     for each in cast("list[object]", content) if isinstance(content, list) else []:
         block = _object(each)
         if block.get("type") == "tool_use":
-            yield _Step(str(block.get("id")), str(block.get("name")), _object(block.get("input")))
+            yield _LineStep(str(block.get("id")), str(block.get("name")), _object(block.get("input")))
         elif block.get("type") == "tool_result":
             failed, text = block.get("is_error") is True, str(block.get("content"))
-            yield _Step(str(block.get("tool_use_id")), failed=failed, text=text, structured=line.get("toolUseResult"))
+            yield _LineStep(
+                str(block.get("tool_use_id")), failed=failed, text=text, structured=line.get("toolUseResult")
+            )
 
 
-def _codex_steps(item: dict[str, Any]) -> Iterator[_Step]:
+def _codex_steps(item: dict[str, Any]) -> Iterator[_LineStep]:
     kind = str(item.get("type"))
     if kind in _CODEX_CALLS:
         try:
             arguments = _object(json.loads(item.get("arguments") or "{}"))
         except (ValueError, TypeError, RecursionError):
             arguments = {}
-        yield _Step(str(item.get("call_id")), str(item.get("name")), arguments)
+        yield _LineStep(str(item.get("call_id")), str(item.get("name")), arguments)
     elif kind.removesuffix("_output") in _CODEX_CALLS:
         text = str(item.get("output"))
-        yield _Step(str(item.get("call_id")), failed=bool(_CODEX_FAILED.search(text)), text=text)
+        yield _LineStep(str(item.get("call_id")), failed=bool(_CODEX_FAILED.search(text)), text=text)
 
 
 def _items(listed: object, key: str) -> list[tuple[str, str]]:

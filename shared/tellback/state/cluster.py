@@ -47,7 +47,7 @@ _PASSING: Final = (exceptions.TryAgainError, exceptions.ClusterDownError, except
 _UNANSWERED: Final = (exceptions.ConnectionError, exceptions.TimeoutError)
 
 
-class _Call:
+class _ClusterCall:
     """The commands of one call, their replies, and the indexes of those that still wait for one."""
 
     def __init__(self, commands: Sequence[Command], end: float, lost_retries: int) -> None:
@@ -117,7 +117,7 @@ class ClusterConnections:
         if any(command[0] in EVERYWHERE for command in commands):
             return [self._run_everywhere(command) for command in commands]
         retries, seconds = (LOST_RETRIES, REPEAT_SECONDS) if self._seconds is None else (0, self._seconds)
-        call = _Call(commands, clock.monotonic() + seconds, retries if repeat else 0)
+        call = _ClusterCall(commands, clock.monotonic() + seconds, retries if repeat else 0)
         for attempt, pause in enumerate(chain((0.0,), BACKOFF.pauses())):
             self._attempt(call)
             refused = self._keep_waiting(call)
@@ -163,7 +163,7 @@ class ClusterConnections:
         replies = [pool.run_all([command])[0] for pool in self.each_primary()]
         return next((reply for reply in replies if isinstance(reply, Exception)), replies[0])
 
-    def _attempt(self, call: _Call) -> None:
+    def _attempt(self, call: _ClusterCall) -> None:
         """Send what waits to its nodes and store the replies."""
         groups: dict[NodeAddress, list[int]] = {}
         try:
@@ -192,7 +192,7 @@ class ClusterConnections:
         """Return the seconds by which a call that begins now has to end before a whole call deadline, as negative."""
         return 0.0 if self._seconds is None else end - clock.monotonic() - self._seconds
 
-    def _keep_waiting(self, call: _Call) -> bool:
+    def _keep_waiting(self, call: _ClusterCall) -> bool:
         """Keep what was redirected or may pass as waiting; return True if anything was refused."""
         waiting: list[int] = []
         asking: dict[int, NodeAddress] = {}

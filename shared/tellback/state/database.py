@@ -54,7 +54,7 @@ NOT_PERMITTED = (
     "Redis at {where} refused the call: {error}. Connect as a user with the right (docs/operations/access.md)"
 )
 
-FULL_PAUSE = 0.1  # seconds between two reads of a full Redis that refuses a blocking read
+FULL_BACKOFF = 0.1  # seconds between two reads of a full Redis that refuses a blocking read
 
 # First words of the errors of a server that cannot serve now, for which redis-py has no types.
 RETRYABLE_ERRORS: Final = {
@@ -170,7 +170,7 @@ class Database:
             # unconditional: the list is its own destination, so the element stays and everybody who waits gets it
             return self.command("BLMOVE", key, key, "LEFT", "LEFT", f"{seconds:.3f}")
         except RedisFull:
-            clock.sleep(min(seconds, FULL_PAUSE))
+            clock.sleep(min(seconds, FULL_BACKOFF))
             return self.command("LINDEX", key, 0)
 
     def run(self, call: ScriptCall) -> Any:

@@ -55,14 +55,14 @@ class CoolDown(msgspec.Struct, frozen=True, kw_only=True):
     refusals: int
 
 
-class _State(msgspec.Struct):
+class _ToolState(msgspec.Struct):
     """The fields of a tool's stored state that are read here."""
 
     ends: float
     strikes: int = 0
 
 
-_decode = msgspec.json.Decoder(_State, strict=False).decode
+_decode = msgspec.json.Decoder(_ToolState, strict=False).decode
 
 
 class ToolHealth:

@@ -115,7 +115,7 @@ def test_a_tool_that_answered_again_does_not_cool_down_any_more() -> None:
     assert "search_news" in named(limited(observer, "search_web", query="d"))
 
 
-class _Fleet:
+class _CoolingFleet:
     def __init__(self, seconds: dict[str, float]) -> None:
         self.seconds = seconds
 
@@ -130,9 +130,9 @@ class _BrokenFleet:
 
 def test_a_tool_that_cools_down_fleet_wide_is_no_alternative() -> None:
     tools = ["search_web", "search_news", "search_wiki"]
-    seen = limited(ToolObserver(tools=tools, health=_Fleet({"search_news": 12.0})), "search_web", query="b")
+    seen = limited(ToolObserver(tools=tools, health=_CoolingFleet({"search_news": 12.0})), "search_web", query="b")
     assert "search_news" not in named(seen)
-    own = limited(ToolObserver(tools=tools, health=_Fleet({"search_web": 41.2})), "search_web", query="b")
+    own = limited(ToolObserver(tools=tools, health=_CoolingFleet({"search_web": 41.2})), "search_web", query="b")
     assert 'Wait 42 seconds and retry → search_web(query: "b")' in own.suggestions
     assert "search_news" in named(limited(ToolObserver(tools=tools, health=_BrokenFleet()), "search_web", query="b"))
 
