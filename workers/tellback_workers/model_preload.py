@@ -1,6 +1,6 @@
 """The load of the embedding model at a worker's start, so that no first signal or recall waits for it.
 
-It takes half a minute on a busy machine, and longer than the deadline of a recall almost anywhere. Requirement A-128.
+It takes half a minute on a busy machine, and longer than the deadline of a recall almost anywhere. Requirement A-129.
 """
 
 from __future__ import annotations
