@@ -10,6 +10,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import structlog
 
 from tellback import Tellback, connect
 from tellback.settings import Settings
@@ -45,6 +46,13 @@ def pytest_configure() -> None:
     """Have programs that tests interrupt heed it: a run in a shell's background starts with SIGINT ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def plain_tracebacks() -> None:
+    """Print tracebacks as workers do. structlog's own have local variables, and took longer than a lease of 5 s."""
+    renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*structlog.get_config()["processors"][:-1], renderer])
 
 
 @pytest.fixture(scope="session")
