@@ -21,8 +21,7 @@ import msgspec
 
 from tellback.contracts.guidance import ToolCall, ToolInvoked
 from tellback.contracts.limits import MAX_FIELD_BYTES, MAX_OFFERS
-from tellback.guidance.progress.calls import judge_call
-from tellback.guidance.progress.judge import Judgement
+from tellback.guidance.progress.judge import Judgement, judge_call
 from tellback.guidance.provider import call_failed, call_verdict
 from tellback.guidance.repeats import LEVELS, attempt_fingerprint
 from tellback.guidance.state import BatchEffects, CallTrail, EvaluationState, PendingOffer

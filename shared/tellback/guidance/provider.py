@@ -26,7 +26,7 @@ from tellback.contracts.guidance import (
 )
 from tellback.errors import InvalidInput, TellbackError
 from tellback.guidance.observations.evidence import Verdict, verdict_of
-from tellback.guidance.progress.calls import judge_call
+from tellback.guidance.progress.judge import judge_call
 from tellback.guidance.progress.trail import ProgressTrail, StuckFinding
 from tellback.guidance.repeats import decode_call
 from tellback.truncation import truncate_chars

@@ -6,14 +6,18 @@ Providers, statistics and reports all use its answer, so that no two of them jud
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
 
+from tellback.contracts.guidance import ToolCall, ToolInvoked
+from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.progress import detectors
+from tellback.guidance.progress.effects import DeclaredEffect
 from tellback.guidance.progress.features import ENVIRONMENT, CallFeatures
 from tellback.guidance.progress.lines import add_lines
+from tellback.guidance.progress.reading import call_features
 from tellback.guidance.progress.trail import (
     ACTIONS_MAX,
     ASKED_MAX,
@@ -27,7 +31,13 @@ from tellback.guidance.progress.trail import (
     remember,
 )
 from tellback.guidance.progress.undone import RESTORES, undone_edit
-from tellback.guidance.repeats import AttemptMarks
+from tellback.guidance.repeats import (
+    AttemptMarks,
+    attempt_marks,
+    decode_call,
+    is_near_duplicate,
+    normalized_arguments_json,
+)
 
 # Multiples of a kind's threshold at which it is reported again, more firmly; each level once in an evaluation. At
 # twice the threshold, one of two reports was right.
@@ -43,6 +53,31 @@ class Judgement(msgspec.Struct, frozen=True):
 
     repeats: tuple[int, ...]
     finding: StuckFinding | None = None
+
+
+def judge_call(  # noqa: PLR0917 - all that a judgement depends on
+    trail: ProgressTrail,
+    event: ToolInvoked,
+    at: int,
+    recent: Sequence[msgspec.Raw | ToolCall],
+    outcome: Verdict,
+    declared: DeclaredEffect | None = None,
+) -> Judgement:
+    """Return the verdict of the measure of progress on call `at`, and record it.
+
+    `recent` has the calls before it, `outcome` is what observation says the call counts as, and `declared` what its
+    host says of the tool.
+    """
+    text = normalized_arguments_json(event.params)
+
+    def is_near(index: int) -> bool:
+        place = index - at + len(recent)
+        if place < 0:
+            return False
+        call = decode_call(recent[place])
+        return call.tool == event.tool and is_near_duplicate(text, normalized_arguments_json(call.params))
+
+    return judge(trail, call_features(event, outcome, declared), attempt_marks(event.tool, text), at, is_near)
 
 
 def judge(
