@@ -35,7 +35,8 @@ local function use_channel(channels, channel, now)
 end
 
 -- The index and delivery of an idempotency key that no transport has ever taken, or nil. No other delivery is decoded:
--- they may be long, and one that does not decode must not keep a turn from its answer.
+-- they may be long, and one that does not decode must not keep a turn from its answer. A delivery counts by its field
+-- `key`; the search for the key in its text only rules out the others.
 local function unclaimed(queue, key)
   local name = cjson.encode(key)
   for index = 0, redis.call('LLEN', queue) - 1 do

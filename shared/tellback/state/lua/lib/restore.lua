@@ -7,7 +7,8 @@ local CLOSES = {
 }
 local SETTLES = {delivered = true, ambiguous = true, dead = true, dropped = true}
 
--- Fields of a turn, as far as the history still has them.
+-- Fields of a turn, as far as the history still has them. The search spares decoding 1,000 entries of other turns: an
+-- entry counts by its fields, and not because the id is somewhere in its text.
 local function reported_of(history, id)
   local found = {}
   for _, raw in ipairs(redis.call('LRANGE', history, 0, -1)) do
