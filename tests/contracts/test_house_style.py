@@ -318,6 +318,13 @@ def test_every_requirement_names_tests_that_exist() -> None:
     assert not problems, "\n".join(problems)
 
 
+def test_each_number_is_one_requirement() -> None:
+    """Two changes that were made side by side may have taken the same next number."""
+    pages = (page.read_text("utf-8") for page in (ROOT / "docs" / "requirements").glob("*.md"))
+    counts = Counter(number for text in pages for number in re.findall(r"^\| ([ACGTS]-\d+) \|", text, re.MULTILINE))
+    assert not [number for number, count in counts.items() if count > 1]
+
+
 def test_docstrings_cite_requirements_that_exist() -> None:
     known = requirements()
     assert known
