@@ -83,9 +83,9 @@ def test_of_a_corpus_held_apart_99_percent_are_caught() -> None:
 def test_of_passwords_and_of_what_programs_print_90_percent_are_hidden() -> None:
     """On command lines, in files and sentences; what stays lacks a name and a form (a code in a list of codes)."""
     for samples in (passwords(seed=SEED_APART), printed(seed=SEED_APART)):
-        told = list(samples)
-        missed = Counter(sample.form for sample in told if sample.leaks_in(redact_text(sample.text)))
-        assert sum(missed.values()) <= 0.1 * len(told), missed
+        stated = list(samples)
+        missed = Counter(sample.form for sample in stated if sample.leaks_in(redact_text(sample.text)))
+        assert sum(missed.values()) <= 0.1 * len(stated), missed
 
 
 def test_no_token_is_missed_for_where_it_stands() -> None:
