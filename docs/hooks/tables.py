@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -37,7 +38,7 @@ BOUNDS: Final = {
     "maximum": "to {:,}",
     "pattern": "matches `{}`",
 }
-# Heading -> the part of a module's name that puts its exports there; what fits nowhere stands under the first.
+# Page -> the part of a module's name that puts its exports there; what fits nowhere stands on the first.
 TOPICS: Final = {
     "Connecting": ("client.connection", "settings"),
     "Commands": ("commands",),
@@ -143,22 +144,33 @@ def commands() -> str:
     return text.partition("\n## ")[1].lstrip() + text.partition("\n## ")[2]
 
 
-def reference() -> str:
-    """The docstring of each exported name, by topic."""
+def reference_index() -> str:
+    """A row for each topic: its page, and the exported names there."""
+    rows: list[tuple[str, str]] = []
+    for topic, names in _exports_by_topic().items():
+        page = f"{topic.lower()}.md"
+        rows.append((f"[{topic}]({page})", ", ".join(f"[`{name}`]({page}#tellback.{name})" for name in names)))
+    return _table(("page", "names"), rows)
+
+
+def _reference(topic: str) -> str:
+    """The docstring of each exported name of a topic."""
+    return "\n\n".join(map(_docstring, _exports_by_topic()[topic]))
+
+
+def _exports_by_topic() -> dict[str, list[str]]:
     topics: dict[str, list[str]] = {topic: [] for topic in TOPICS}
-    for name, module in _EXPORTS.items():
+    for name, module in sorted(_EXPORTS.items(), key=lambda export: _functions_first(export[0])):
         fitting = [topic for topic, parts in TOPICS.items() if any(part in module for part in parts)]
         topics[[*fitting, "Connecting"][0]].append(name)
-    return "\n\n".join(
-        f"## {topic}\n\n" + "\n\n".join(map(_docstring, sorted(names, key=_functions_first)))
-        for topic, names in topics.items()
-        if names
-    )
+    return topics
 
 
 def _docstring(name: str) -> str:
     if name == "Settings":  # its fields have a page of their own
-        return "::: tellback.Settings\n    options:\n      members: false\n\nThe fields: [settings](configuration.md)."
+        return (
+            "::: tellback.Settings\n    options:\n      members: false\n\nThe fields: [settings](../configuration.md)."
+        )
     return f"::: tellback.{name}"
 
 
@@ -255,5 +267,6 @@ MAKERS: Final = {
     "signal_types": signal_types,
     "record": record,
     "commands": commands,
-    "reference": reference,
+    "reference": reference_index,
+    **{f"reference_{topic.lower()}": partial(_reference, topic) for topic in TOPICS},
 }
