@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -257,7 +257,7 @@ def access() -> str:
     return _table(("what", "on", *(f"`{kind}`" for kind in KINDS)), rows)
 
 
-MAKERS: Final = {
+MAKERS: Final[dict[str, Callable[[], str]]] = {
     "access": access,
     "settings": settings,
     "alert_settings": alert_settings,

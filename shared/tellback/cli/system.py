@@ -102,6 +102,8 @@ def _show_findings(findings: list[DoctorFinding]) -> None:
 
     colour = {"ok": "green", "note": "yellow", "wrong": "bold red"}
     table = Table(show_header=False, box=None, pad_edge=False)
+    for _ in range(3):
+        table.add_column(overflow="fold")  # an ellipsis would cut addresses
     for finding in findings:
         advice = plain_text(f"\n→ {finding.advice}" if finding.advice else "", "italic")
         found = Text.assemble(plain_text(finding.found), advice)
@@ -148,20 +150,20 @@ class TerminalUpReporter:
             self._status.update(plain_text(f"starting: {', '.join(names)}"))
 
     def ready(self, pids: dict[str, int]) -> None:
-        """Print addresses, process ids and the data directory."""
-        from rich.table import Table
-
+        """Print addresses, process ids and the data directory, whole in any width: they are there to be copied."""
         from tellback.urls import without_secrets
 
         self._status.stop()
         system = self._system
-        table = Table(show_header=False, box=None, pad_edge=False)
-        table.add_row("Redis", plain_text(f"{without_secrets(system.settings.redis_url)}  ({system.redis_release})"))
-        table.add_row("Flower", system.flower_url or "not started")
-        table.add_row("Processes", ", ".join(f"{name} {pid}" for name, pid in pids.items()))
-        table.add_row("Data, logs", plain_text(str(system.data_dir.path)))
+        lines = {
+            "Redis": f"{without_secrets(system.settings.redis_url)}  ({system.redis_release})",
+            "Flower": system.flower_url or "not started",
+            "Processes": ", ".join(f"{name} {pid}" for name, pid in pids.items()),
+            "Data, logs": str(system.data_dir.path),
+        }
         self._console.print("All services are ready.", style="bold")
-        self._console.print(table)
+        for name, text in lines.items():
+            self._console.print(plain_text(f"{name:<10}  {text}"), soft_wrap=True)
         self._console.print(
             "The command line and tellback.connect() connect to it automatically. Press Ctrl-C to stop.",
             highlight=False,
