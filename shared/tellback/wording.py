@@ -8,6 +8,14 @@ def count_phrase(number: int, what: str, several: str = "") -> str:
     return f"{number:,} {what if number == 1 else several or f'{what}s'}"
 
 
+def duration_phrase(seconds: float) -> str:
+    """Return a duration in the unit in which a person would say it: 90 s, 5 min, 3 h, 2 d."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
 def be(number: int) -> str:
     """Return the verb of `count_phrase`: 1 call is, 2 calls are."""
     return "is" if number == 1 else "are"

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from tellback.cli.fleet import session_row
 from tellback.cli.history import history_row
 from tellback.cli.timeline import entry_text
+from tellback.client.fleet import ActiveSession
+from tellback.wording import duration_phrase
 
 CALL = {"kind": "tool_call", "at": 1, "tool": "Bash", "prompt": "code", "evaluation": "e1", "call_index": 2}
 COMMAND = {"kind": "command", "at": 1, "command": ["pytest", "-k", "a b"], "command_id": "c-1", "worker": "w@box"}
@@ -90,3 +93,34 @@ def test_what_came_of_it_is_seen_however_long_the_arguments_are() -> None:
     command = {**COMMAND, "command": ["tool", long], "exit_code": 7}
     assert "→ error: disk full" in entry_text(call)[:200]
     assert "→ exit 7" in entry_text(command)[:200]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.4, "0 s"),
+        (119, "119 s"),
+        (120, "2 min"),
+        (7_199, "119 min"),
+        (7_200, "2 h"),
+        (172_800, "2 d"),
+        (9e6, "104 d"),
+    ],
+)
+def test_a_duration_is_said_in_its_own_unit(seconds: float, said: str) -> None:
+    assert duration_phrase(seconds) == said
+
+
+def test_a_session_shows_the_beginning_of_what_it_runs() -> None:
+    """A long command would make a row of many lines of the listing."""
+    running = ActiveSession(
+        session="s",
+        command_id="c",
+        command=["python", "-c", "x" * 500],
+        command_since=1_000,
+        command_host="b",
+        running=1,
+    )
+    row = session_row(running, 301_000)
+    assert row["running_command"].startswith("5 min python -c xxx")
+    assert len(row["running_command"]) <= 90

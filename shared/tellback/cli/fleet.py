@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, client, echo, print_json, show_rows
+from tellback.cli.timeline import SHORT
 from tellback.sanitize import terminal_line
-from tellback.wording import count_phrase
+from tellback.truncation import truncate_chars
+from tellback.wording import count_phrase, duration_phrase
 
 if TYPE_CHECKING:
     from tellback.client.fleet import ActiveSession, TeamStatus
@@ -49,9 +51,9 @@ def session_row(session: ActiveSession, now: int) -> dict[str, Any]:
     import shlex
 
     def since(at: int | None) -> str:
-        return "" if at is None else f"{max(0, now - at) / 1000:.0f} s"
+        return "" if at is None else duration_phrase(max(0, now - at) / 1000)
 
-    command = terminal_line(shlex.join(session.command))
+    command = truncate_chars(terminal_line(shlex.join(session.command)), SHORT)  # `tellback ps` has it whole
     more = f" (+{session.running - 1})" if session.running > 1 else ""
     return {
         "session": session.session,

@@ -19,6 +19,7 @@ from tellback.cli.common import (
 )
 from tellback.errors import InvalidInput, NotFound
 from tellback.sanitize import terminal_line
+from tellback.wording import duration_phrase
 
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback
@@ -57,7 +58,7 @@ def job_row(job: ListedJob, now: int) -> dict[str, Any]:
     return {
         "command_id": job.command_id,
         "state": job.state,
-        "for": "" if job.since is None else f"{max(0, now - job.since) / 1000:.0f} s",
+        "for": "" if job.since is None else duration_phrase(max(0, now - job.since) / 1000),
         "since": job.since,
         "session": job.session,
         "attempt": job.attempt,
