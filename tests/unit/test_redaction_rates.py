@@ -15,7 +15,9 @@ import pytest
 from tellback.redaction import SOURCE_RULES, Redactor, find_secret, redact_text
 from tellback.redaction.redactor import fold_ascii
 from tellback.redaction.rules import Scan, ScanSet, all_scans, scans_for_text
+from tellback.redaction.stream import StreamRedactor
 from tests.support.conversations import Conversations
+from tests.support.keys_apart import keys
 from tests.support.leaks import KINDS as LEAK_KINDS
 from tests.support.leaks import leaks
 from tests.support.secret_corpus import MEASURED, TUNING, rates
@@ -86,6 +88,31 @@ def test_of_passwords_and_of_what_programs_print_90_percent_are_hidden() -> None
         stated = list(samples)
         missed = Counter(sample.form for sample in stated if sample.leaks_in(redact_text(sample.text)))
         assert sum(missed.values()) <= 0.1 * len(stated), missed
+
+
+def test_each_line_of_a_key_is_hidden_behind_any_margin_and_in_any_wrapping() -> None:
+    told = list(keys(seed=SEED_APART))
+    assert [sample[:2] for sample in told if sample.leaks_in(redact_text(sample.text))] == [
+        ("key, ssh2", "base64 twice"),  # hidden once it is decoded
+        ("key, putty", "base64 twice"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("named", "value"),
+    [
+        ("Please use the following password:\n", "\n8c1f0be2a94d47719f2e\n"),
+        ("config:\n  api_key: |\n", "    hT5xQ9mZ2vL8kR4w\n"),
+        ("<apiKey>\n", "  hT5xQ9mZ2vL8kR4w\n</apiKey>\n"),
+        ("Secret Recovery Phrase\n", "acid zone wrap able youth zoo wreck absent act actor write yard\n"),
+    ],
+)
+def test_a_value_below_its_name_is_hidden_wherever_the_stream_is_cut(named: str, value: str) -> None:
+    text = f"before\n{named}{value}after\n"
+    secret = value.strip().splitlines()[0]
+    assert secret not in redact_text(text)
+    for cut in range(1, len(text)):
+        assert secret not in "".join(StreamRedactor().feed([text[:cut], text[cut:]])), cut
 
 
 def test_no_token_is_missed_for_where_it_stands() -> None:

@@ -218,12 +218,13 @@ class StreamTruncator:
             self._end_line()
         lines: list[str] = []
         cut = redacted = False
-        before = OutputLine()
+        before = ""
         for number, line in enumerate((*self._head, *self._tail)):
             if self._dropped and number == HEAD_LINES:
-                before = self._before_tail
+                before = self._before_tail.text()
             text, line_cut, line_redacted = self._render_line(line, before)
-            before = line
+            shown = line.text()
+            before = shown if shown.strip() else f"{before}\n{shown}"  # a blank line may stand before a value
             lines.append(text)
             cut |= line_cut
             redacted |= line_redacted
@@ -273,9 +274,9 @@ class StreamTruncator:
                 return
             earlier.in_private_key = True
 
-    def _render_line(self, line: OutputLine, before: OutputLine) -> tuple[str, bool, bool]:
+    def _render_line(self, line: OutputLine, before: str) -> tuple[str, bool, bool]:
         """Return a line's text, and whether it was truncated and redacted."""
-        rule = PRIVATE_KEY if line.in_private_key else self._redactor.rule_of(line.text(), before.text())
+        rule = PRIVATE_KEY if line.in_private_key else self._redactor.rule_of(line.text(), before)
         if rule:
             return marker(rule), False, True
         return line.display_text(), line.is_truncated, False

@@ -15,8 +15,11 @@ RULE: Final = "private-key"
 
 MAX_LINES: Final = 2_000  # of one key; of a longer one (a PGP key with pictures) the rest is not hidden
 
-MARKS: Final = ("PRIVATE KEY", "Private-Lines: ", "LS0tLS1CRUdJTi")
-"""A key of many lines begins or ends in a line with one of these: PEM and PGP, PuTTY's files, base64 of a PEM."""
+# Base64 of PEM and PGP, of SSH2, of PuTTY's files, and of base64 of a PEM, as secrets of Kubernetes hold it.
+_ENCODED_MARKS: Final = ("LS0tLS1CRUdJTi", "LS0tLSBCRUdJTi", "UHVUVFktVXNlci1L", "TFMwdExTMUNSVWRKVGl")
+
+MARKS: Final = ("PRIVATE KEY", "Private-Lines: ", *_ENCODED_MARKS)
+"""A key of many lines begins or ends in a line with one of these: PEM and PGP, PuTTY's files, base64 of them."""
 
 # The file says how many lines follow: a count that is wrong, or forged, must not hide the rest of a log.
 _MAX_PUTTY_LINES: Final = 200
@@ -24,7 +27,7 @@ _MAX_PUTTY_LINES: Final = 200
 # Longer text before BEGIN is not the margin of a listing, a log or a diff, which each line of the key repeats.
 _MAX_MARGIN: Final = 200
 
-_BEGIN: Final = re.compile(r"BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
+_BEGIN: Final = re.compile(r"(?:-{4,5} ?)?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
 
 _END: Final = re.compile(r"END [A-Z0-9 ]{0,40}PRIVATE KEY")
 
@@ -32,7 +35,8 @@ _PUTTY: Final = re.compile(r"Private-Lines: (\d{1,4})")
 
 # The first line of base64 that is wrapped, as `base64` and mail do at 76: with more on the line, it is all on this one.
 _ENCODED: Final = re.compile(
-    r"LS0tLS1CRUdJTi(?:BQUklW|BSU0Eg|BFQyBQ|BPUEVOU1NI|BFTkNSWVBU|BEU0Eg)[0-9A-Za-z+/]{0,90}\s{0,4}$"
+    r"(?:LS0tLS1CRUdJTi(?:BQUklW|BSU0Eg|BFQyBQ|BPUEVOU1NI|BFTkNSWVBU|BEU0Eg|BQR1AgUFJJ)|LS0tLSBCRUdJTiBTU0gy"
+    r"|UHVUVFktVXNlci1LZXktRmls|TFMwdExTMUNSVWRKVGl)[0-9A-Za-z+/]{0,90}\s{0,4}$"
 )
 
 _ENCODED_BODY: Final = re.compile(r"[\s>|\"'+-]{0,40}+([0-9A-Za-z+/]{1,120})={0,2}[\"']?\s{0,4}")
@@ -41,7 +45,7 @@ _NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789 "))  # nor the spaces tha
 
 # A line of a key may be indented, quoted, or stand behind the margin of a listing, a log or a diff. `_REST` is the end
 # of a line, also as source code has it, such as `\n",`.
-_REST: Final = r"""={0,3}(?:\\[nr]){0,2}["']?[,;+\\ \t\r]{0,4}"""
+_REST: Final = r"""={0,3}(?:\\[nr]){0,2}["']?[,;+\\ \t\r|]{0,4}"""
 
 _BODY: Final = re.compile(
     rf"""[\s>|"'+\d:.,TZ-]{{0,40}}[0-9A-Za-z+/]{{0,100000}}+{_REST}"""
@@ -95,16 +99,20 @@ class PrivateKeyTracker:
             self.reset()
             if begin > end:
                 self._lines = 1
-                margin = line[: line.rfind("-----", 0, begin + 1) if "-----" in line[:begin] else begin]
-                self._margin = margin if margin.strip() and len(margin) <= _MAX_MARGIN else ""
+                self._keep_margin(line[:begin])
             return begin >= 0 or end >= 0
         if putty := _PUTTY.search(line):
             self._lines, self._counted = 1, min(int(putty[1]), _MAX_PUTTY_LINES)
             return False
-        if _ENCODED.search(line):
+        if encoded := _ENCODED.search(line):
+            self.reset()
             self._lines, self._width = 1, -1
+            self._keep_margin(line[: encoded.start()])
             return True
         return None
+
+    def _keep_margin(self, margin: str) -> None:
+        self._margin = margin if margin.strip() and len(margin) <= _MAX_MARGIN else ""
 
     def _is_body(self, line: str) -> bool:
         if self._counted:
@@ -118,7 +126,7 @@ class PrivateKeyTracker:
 
     def _is_encoded_body(self, line: str) -> bool:
         """Return whether the line continues wrapped base64, whose last line is shorter than the others."""
-        body = _ENCODED_BODY.fullmatch(line)
+        body = _ENCODED_BODY.fullmatch(line) or _ENCODED_BODY.fullmatch(self._without_margin(line))
         if body is None:
             return False
         size, width = len(body[1]), self._width

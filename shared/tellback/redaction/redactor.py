@@ -39,6 +39,7 @@ _SIGNS: Final = (
     ("%3A", ":"),
 )
 _LONGEST_NAMING: Final = 200  # characters
+_NAMING_ENDS: Final = (":", ">", "|", "-", "+", "[", "reset.", "phrase", "passwords")
 _SHORTEST: Final = 5  # characters of the shortest text that any rule of ours matches
 
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
@@ -79,10 +80,16 @@ class Redactor:
         """Return the first rule that matches this line, also by a name in the line `before` it; None if clean."""
         line = _strip_colours(line)
         rule = None if self._is_clean(line) else next((rule for _, rule in self._find_matches(line)), None)
-        return rule or self._rule_by_name(_name_on_last_line(before), line)
+        return rule or self._hidden_by_name(_naming_lines(before), line).get(0)
 
-    def _rule_by_name(self, named: str, line: str) -> str | None:
-        return self._find_hidden_lines(f"{named}\n{line}", None).get(1) if named else None
+    def _hidden_by_name(self, named: str, text: str) -> dict[int, str]:
+        """Return the rules of the first two lines of `text` that the lines before it, if any, make a secret."""
+        if not named:
+            return {}
+        before = named.count(_NEWLINE) + 1
+        first = "\n".join(text.split(_NEWLINE, 2)[:2])
+        hidden = self._find_hidden_lines(f"{named}\n{first}", None)
+        return {number - before: rule for number, rule in hidden.items() if number >= before}
 
     def find_rule(self, text: str) -> str | None:
         """Return the name of a rule that matches a line of `text`, or None."""
@@ -105,11 +112,10 @@ class Redactor:
         """
         if blocks is None:
             return self._find_hidden_lines(text, None)
-        before, blocks.named = blocks.named, _name_on_last_line(text)
+        before = blocks.named
+        blocks.named = _naming_lines(text if text.strip() else f"{before}\n{text}")
         hidden = self._find_hidden_lines(text, blocks)
-        if 0 not in hidden and (rule := self._rule_by_name(before, text.partition(_NEWLINE)[0])):
-            return hidden | {0: rule}
-        return hidden
+        return self._hidden_by_name(before, text) | hidden
 
     def _find_hidden_lines(self, text: str, blocks: PrivateKeyTracker | None) -> dict[int, str]:
         text = _strip_colours(text)
@@ -185,10 +191,17 @@ class Redactor:
         return value
 
 
-def _name_on_last_line(text: str) -> str:
-    """Return the last line if it may name the value on the next line, as in a Kubernetes manifest; else ""."""
-    last = text[text.rfind(_NEWLINE) + 1 :]
-    return last if len(last) <= _LONGEST_NAMING and "name" in last.lower() else ""
+def _naming_lines(text: str) -> str:
+    """Return the last line if it may name a value below it, with a blank line after it if there is one; else "".
+
+    So do pairs in a Kubernetes manifest, blocks of YAML and XML, and sentences: "Your password is:".
+    """
+    lines = text.rsplit(_NEWLINE, 2)
+    kept = lines[-2:] if len(lines) > 1 and not lines[-1].strip() else lines[-1:]
+    line = kept[0].rstrip().lower()
+    if len(line) > _LONGEST_NAMING or not (line.endswith(_NAMING_ENDS) or "name" in line):
+        return ""
+    return _NEWLINE.join(kept)
 
 
 def _strip_colours(text: str) -> str:
