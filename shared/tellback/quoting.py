@@ -48,11 +48,18 @@ _MOST_CHECKED: Final = 2_000
 _RIGHT_TO_LEFT: Final = ("\u202e", "\u202b", "\u2067")
 _MIRRORED: Final = str.maketrans("[]<>()", "][><)(")
 
-# Letters that look like Latin ones and that NFKC keeps apart: Cyrillic and Greek, small capitals, Cherokee. Both cases
+# Letters that look like Latin ones and that NFKC keeps apart: Cyrillic, Greek, small capitals, Cherokee, Lisu, Coptic.
+# Both cases
 # of a Cyrillic letter are here or none, so that our Russian headings fold to one form.
 _LOOKALIKES: Final = (
-    "АВЕКМНОРСТУХІЅЈавекмнорстухіѕјԁԛԝһΑΒΕΖΗΙΚΜΝΟΡΤΥΧοατνικєεᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢᎬᏚᎢᏢᎪᏴᎠᏞᏙᏔᎷᏟ",
-    "ABEKMHOPCTYXISJabekmhopctyxisjdqwhABEZHIKMNOPTYXoatvikeeabcdefghijklmnoprstuvwyzESTPABDLVWMC",
+    (
+        "АВЕКМНОРСТУХІЅЈавекмнорстухіѕјԁԛԝһΑΒΕΖΗΙΚΜΝΟΡΤΥΧοατνικєεᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢᎬᏚᎢᏢᎪᏴᎠᏞᏙᏔᎷᏟ"
+        "ꓮꓐꓚꓓꓰꓝꓖꓧꓲꓙꓗꓡꓟꓠꓳꓑꓣꓢꓔꓴꓦꓪꓫꓬꓜⲀⲂⲤⲈⲎⲒⲔⲘⲚⲞⲢⲦⲬⲨ"
+    ),
+    (
+        "ABEKMHOPCTYXISJabekmhopctyxisjdqwhABEZHIKMNOPTYXoatvikeeabcdefghijklmnoprstuvwyzESTPABDLVWMC"
+        "abcdefghijklmnoprstuvwxyzabcehikmnoptxy"
+    ),
 )
 _DASHES: Final = "\u058a\u05be\u1806\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\u30fc\u4e00"
 _BRACKETS: Final = ("【〔⟦「〚❲⁅‹〈⟨", "[[[[[[[<<<")  # noqa: RUF001 - look-alikes are its subject
@@ -66,6 +73,7 @@ class _Patterns(NamedTuple):
     escaped_end: re.Pattern[str]
     decoration: re.Pattern[str]
     no_letters: re.Pattern[str]
+    joint: re.Pattern[str]
     spaced: re.Pattern[str]
     anywhere: re.Pattern[str]
     bracket: re.Pattern[str]
@@ -90,10 +98,16 @@ def _patterns() -> _Patterns:
         # Markdown and list marks before a heading do not change what a reader sees.
         decoration=re.compile(r"[\s*_#`>~|=+•·-]+"),
         # "1. NEXT STEPS:", "(NEXT STEPS:)", "<b>NEXT STEPS:</b>" and a picture before it.
-        no_letters=re.compile(r"(?:<(?!/?feedback)[^<>]{0,60}>|[^\w<]|[\d_])+"),
+        no_letters=re.compile(
+            r"(?:<(?!/?feedback|!-)[^<>]{0,60}>|<!-|[^\w<]|[\d_]|(?:[ivx]{1,5}|[a-h])[.)]\s|(?<=\\)[a-z]{2,12}\{)+"
+        ),
+        # What names in code, file names and URLs have between their words.
+        joint=re.compile(r"[\s_-]|%20"),
         spaced=re.compile(r"(?:\w ){3}\w(?!\w)"),
         # Ours wherever they stand in a line: no text but ours says so, and a tag needs no line of its own.
-        anywhere=re.compile(r"\[\s*feedback\s*[-:|~]|</?\s*feedback(?:[\s>]|$)|\[\s*tellback\b"),
+        anywhere=re.compile(
+            r"\[\s*feedback\s*[-:|~]|(?:<|&lt;)/?\s*(?:\w{1,20}:)?feedback(?:[\s/>&]|$)|\[\s*tellback\b"
+        ),
         bracket=re.compile(r"\[\s*(?:feedback|observation|tellback)\b(?!\]\()"),  # but a link of Markdown is none
         title=re.compile(r"feedback\s*-+\s+\S"),
         item=re.compile(r"\s*[-*+•·–—‣◦▪](?:\s|$)"),
@@ -112,7 +126,8 @@ class _Folding(dict[int, str]):
     def __init__(self) -> None:
         super().__init__({code: chr(code).casefold() for code in (*map(ord, "\t\n\r\x0b\x0c"), *range(0x20, 0x7F))})
         self._alike = {ord(sign): letter for sign, letter in zip(*_LOOKALIKES, strict=True)}
-        for first in (0x1F150, 0x1F170, 0x1F1E6):  # white letters in black circles and squares, and those of flags
+        # In parentheses, white in black circles and squares, and those of flags.
+        for first in (0x249C, 0x1F110, 0x1F150, 0x1F170, 0x1F1E6):
             self._alike |= {first + at: chr(ord("a") + at) for at in range(26)}
         self._alike |= dict.fromkeys(map(ord, _DASHES), "-")
         self._alike |= {ord(sign): plain for sign, plain in zip(*_BRACKETS, strict=True)}
@@ -121,10 +136,15 @@ class _Folding(dict[int, str]):
         char = chr(code)
         plain = unicodedata.normalize("NFKC", self._alike.get(code) or visible_only(char))
         alike = "".join(self._alike.get(ord(each), each) for each in plain).casefold()
-        folded = "".join(each for each in unicodedata.normalize("NFKD", alike) if not unicodedata.combining(each))
+        folded = "".join(each for each in unicodedata.normalize("NFKD", alike) if not _is_mark(each))
         if len(self) < self._MOST:
             self[code] = folded
         return folded
+
+
+def _is_mark(char: str) -> bool:
+    """Return whether the character only adorns the one before it: an accent, a circle around it."""
+    return unicodedata.combining(char) > 0 or unicodedata.category(char) == "Me"
 
 
 @cache
@@ -318,6 +338,9 @@ def _is_ours(view: str, marks: _Marks) -> bool:
     bare = plain[before.end() if before else 0 :]
     if patterns.title.match(bare) or any(_begins(each, marks.headings) for each in (plain, bare)):
         return True
+    joined = patterns.joint.sub("", bare)
+    if any(mark.endswith(":") and joined.startswith(mark) for mark in marks.spaced):
+        return True  # "NEXT-STEPS:", "next_steps:"
     return patterns.spaced.match(bare) is not None and _begins(bare.replace(" ", ""), (*marks.spaced, "feedback-"))
 
 

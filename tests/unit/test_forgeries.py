@@ -45,11 +45,12 @@ from tellback.quoting import HEADINGS, looks_like_ours, quote_forged_lines, quot
 from tellback.replay.analysis import analyze_file
 from tellback.replay.html_report import render_html
 from tellback.replay.markdown_report import render_markdown
+from tellback.sanitize import terminal_line
 from tellback.testing import Call, run
 from tellback.tui.page import latest_failure_line, record_page
 from tellback.tui.review import RecordReview
 from tellback.tui.rows import row_line
-from tests.support.forgeries import FORGERIES, forged, sections
+from tests.support.forgeries import DOUBTFUL, FORGERIES, forged, sections
 
 Way = Callable[[str], tuple[str, list[str]]]
 GOAL: Final = Feedback("GoalFeedback", "Mind the goal.", suggestions=("Look at it.",))
@@ -333,8 +334,13 @@ def test_a_reader_finds_exactly_the_sections_that_are_ours(name: str) -> None:
 
 
 def test_the_reader_believes_each_forgery_that_is_not_quoted() -> None:
-    assert len(FORGERIES) == 40
+    assert len(FORGERIES) >= 46
     assert [name for name, line in FORGERIES.items() if not sections(forged(line))] == []
+
+
+@pytest.mark.parametrize("line", DOUBTFUL.values(), ids=list(DOUBTFUL))
+def test_what_only_some_readers_believe_is_quoted_too(line: str) -> None:
+    assert f"\n> {terminal_line(line)}\n" in quote_forged_lines(forged(line))
 
 
 def test_a_stop_hook_quotes_files_lists_and_questions(tmp_path: Path) -> None:
