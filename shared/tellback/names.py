@@ -50,7 +50,7 @@ def check_team(team: str) -> str:
         InvalidInput: it is not valid.
     """
     if not TEAM_PATTERN.fullmatch(team):
-        raise InvalidInput(f"team {team!r}: use 1 to 64 of a-z, 0-9 and '-'")
+        raise InvalidInput(f"team {team[:100]!r}: use 1 to 64 of a-z, 0-9 and '-'")
     return team
 
 

@@ -14,8 +14,9 @@ from tellback.contracts.commands import CommandSubmitted
 from tellback.contracts.limits import MAX_ID_CHARS
 from tellback.contracts.message import Message
 from tellback.contracts.turns import TurnFinished
-from tellback.errors import MalformedMessage
-from tellback.names import Family
+from tellback.errors import InvalidInput, MalformedMessage
+from tellback.guidance.observations.observer import ToolObserver
+from tellback.names import Family, check_team
 
 IDS: Final = {
     *("event_id", "call_id", "fact_id", "signal_id", "message_id", "bank", "session", "evaluation", "prompt"),
@@ -42,12 +43,30 @@ def test_every_id_of_a_message_has_a_longest_form(message: type[Message]) -> Non
                 assert all("maxLength" in each for each in _strings(field)), f"{part.get('title')}.{name}"
 
 
-@pytest.mark.parametrize("field", ["command_id", "session", "host", "parent"])
+@pytest.mark.parametrize("field", ["command_id", "session", "host", "parent", "cwd"])
 def test_the_ids_of_a_command_are_bounded_by_the_worker(field: str) -> None:
     long = msgspec.structs.replace(COMMAND, **{field: "x" * 100_000})
     assert addressing_error(long) or submission_error(long)
     assert not addressing_error(COMMAND)
     assert not submission_error(COMMAND)
+
+
+@pytest.mark.parametrize("names", [["x" * 100_000], [f"x{number}" for number in range(101)]], ids=["long", "many"])
+def test_the_names_of_secrets_are_bounded_by_the_worker(names: list[str]) -> None:
+    assert submission_error(msgspec.structs.replace(COMMAND, secret_env=names))
+
+
+def test_a_refused_name_is_not_repeated_at_any_length() -> None:
+    for field, value in (("host", "x" * 100_000), ("secret_env", ["-" * 100_000])):
+        assert len(submission_error(msgspec.structs.replace(COMMAND, **{field: value})) or "") < 300
+    with pytest.raises(InvalidInput) as error:
+        check_team("x" * 100_000)
+    assert len(str(error.value)) < 300
+
+
+def test_a_tool_whose_name_is_not_unicode_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="Unicode"):
+        ToolObserver(tools=["\ud800"])
 
 
 @pytest.mark.parametrize("field", ["turn", "channel", "conversation", "event_id"])

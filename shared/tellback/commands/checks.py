@@ -17,6 +17,9 @@ from tellback.contracts.limits import (
     MAX_COMMAND_ID_CHARS,
     MAX_COMMAND_NOTE_CHARS,
     MAX_INPUTS,
+    MAX_NAME_CHARS,
+    MAX_PATH_BYTES,
+    MAX_SECRET_NAMES,
     MAX_SESSION_CHARS,
 )
 from tellback.redaction import find_secret
@@ -24,6 +27,7 @@ from tellback.redaction import find_secret
 MAX_TIMEOUT: Final = 3_600.0  # seconds; the time limit of the task that runs commands is above it
 # A host's name becomes the name of a queue, so it has no separators; DNS allows 253 characters.
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
+_SHOWN: Final = 100  # characters of a refused name in its message
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -65,6 +69,8 @@ def _bounds_error(submitted: CommandSubmitted) -> str | None:
     env = _bytes_of((*submitted.env, *submitted.env.values()))
     if max(argv, env) > MAX_ARGV_BYTES:
         return f"argv has {argv} bytes, env {env}; each may have {MAX_ARGV_BYTES}"
+    if (path := _bytes_of([submitted.cwd or ""]) - 1) > MAX_PATH_BYTES:
+        return f"cwd has {path} bytes; use at most {MAX_PATH_BYTES}"
     if len(submitted.note or "") > MAX_COMMAND_NOTE_CHARS:
         return f"note has {len(submitted.note or '')} characters; use at most {MAX_COMMAND_NOTE_CHARS}"
     if not (math.isfinite(submitted.timeout) and 0 < submitted.timeout <= MAX_TIMEOUT):
@@ -74,14 +80,21 @@ def _bounds_error(submitted: CommandSubmitted) -> str | None:
 
 def _name_error(submitted: CommandSubmitted) -> str | None:
     if submitted.host is not None and not _HOST.fullmatch(submitted.host):
-        return f"host {submitted.host!r} is not a valid host name"
+        return f"host {_shown(submitted.host)} is not a valid host name"
     wrong = [name for name in submitted.secret_env if not _NAME.fullmatch(name)]
     if wrong:
-        return f"secret_env {wrong[0]!r} is not a valid name of an environment variable"
+        return f"secret_env {_shown(wrong[0])} is not a valid name of an environment variable"
+    if len(submitted.secret_env) > MAX_SECRET_NAMES or any(len(name) > MAX_NAME_CHARS for name in submitted.secret_env):
+        return f"secret_env is at most {MAX_SECRET_NAMES} names of 1 to {MAX_NAME_CHARS} characters"
     ids = (*submitted.inputs, submitted.parent or "-")
     if len(submitted.inputs) > MAX_INPUTS or any(not id_ or len(id_) > MAX_COMMAND_ID_CHARS for id_ in ids):
         return f"parent and inputs are at most {MAX_INPUTS} command ids of 1 to {MAX_COMMAND_ID_CHARS} characters"
     return None
+
+
+def _shown(name: str) -> str:
+    """Return a name that a message quotes; a refused one can be of any length."""
+    return repr(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}...")
 
 
 def _bytes_of(texts: Iterable[str]) -> int:

@@ -33,6 +33,8 @@ MAX_ARGV_BYTES: Final = 64 << 10  # because Redis stores them with the job
 MAX_COMMAND_NOTE_CHARS: Final = 1_000
 MAX_COMMAND_ID_CHARS: Final = 200
 MAX_INPUTS: Final = 100
+MAX_SECRET_NAMES: Final = 100
+MAX_PATH_BYTES: Final = 4_096  # PATH_MAX of Linux, which no longer path can pass
 
 MAX_ID_CHARS: Final = 512
 MAX_TRACEPARENT_CHARS: Final = 128  # 55 in W3C's version 00; later ones may be longer
@@ -67,6 +69,8 @@ MEANINGS: Final = {
     "MAX_COMMAND_NOTE_CHARS": "note of a command",
     "MAX_COMMAND_ID_CHARS": "id of a command",
     "MAX_INPUTS": "commands that a command names as its inputs",
+    "MAX_SECRET_NAMES": "secrets that a command asks for, each with a name of at most `MAX_NAME_CHARS`",
+    "MAX_PATH_BYTES": "directory of a command",
     "MAX_ID_CHARS": "id of an event, a fact or a signal; name of a bank",
     "MAX_TRACEPARENT_CHARS": "trace context of an event",
     "MAX_BATCH_SIGNALS": "signals of one batch",

@@ -149,6 +149,10 @@ def _checked_name(name: object, declaration: object) -> str:
         )
     if len(name) > MAX_NAME_CHARS:
         raise InvalidInput(f"tools holds a name of {len(name)} characters; use at most {MAX_NAME_CHARS}")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:  # half a surrogate pair
+        raise InvalidInput(f"tools holds the name {name!r}, which is not valid Unicode: {error.reason}") from None
     return name
 
 
