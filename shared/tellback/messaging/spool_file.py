@@ -58,8 +58,10 @@ class SpoolFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        fcntl.flock(self._file, fcntl.LOCK_UN)  # closing is not enough: a forked child would keep the lock
-        self._file.close()
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_UN)  # closing is not enough: a forked child would keep the lock
+        finally:
+            self._file.close()
 
     def abandon(self) -> None:
         """Close the file without unlocking it, since the parent process shares the lock."""
@@ -70,8 +72,12 @@ class SpoolFile:
         """Create and lock a new file for this process."""
         path = _fresh_path(folder)
         file = _Opened(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return cls(path, file)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return cls(path, file)
+        except OSError:  # for example a file system without locks
+            file.close()
+            raise
 
     @classmethod
     def take(cls, path: str, *, create: bool = False) -> SpoolFile | None:
@@ -90,6 +96,9 @@ class SpoolFile:
                 return cls(path, file)
         except (BlockingIOError, FileNotFoundError):
             pass
+        except OSError:
+            file.close()
+            raise
         file.close()  # in use; or deleted or renamed by another process between our open and our lock
         return None
 
