@@ -73,3 +73,20 @@ def test_events_in_memory_have_the_same_horizon(monkeypatch: pytest.MonkeyPatch,
     lane.emptied()
     lane.append(b"[]")
     assert [event.raw for event in lane.take_all()] == [b"[]"]
+
+
+@pytest.mark.parametrize(("real", "sent"), [(0.0, 2), (5.9, 2), (6.1, 0)])
+def test_a_step_of_the_hosts_clock_makes_no_event_of_a_living_process_old(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, real: float, sent: int
+) -> None:
+    """A host that started without the time lost all that it had spooled when it got it from the network."""
+    spool = Spool(SpoolLocation(str(tmp_path / "default"), "here"), "events.0", max_bytes=1 << 20, chunk=10)
+    spool.append([SpooledEvent(STREAM, b"{}", "w", 1)])
+    pass_days(monkeypatch, real)
+    spool.append([SpooledEvent(STREAM, b"{}", "w", 2)])
+    wall = clock.wall
+    monkeypatch.setattr(clock, "wall", lambda: wall() + 20_000 * DAY)
+    found: list[SpooledEvent] = []
+    spool.send_own(found.extend)
+    assert len(found) == sent
+    spool.close()

@@ -76,6 +76,7 @@ class Spool:
         self._max_bytes, self._most = max_bytes, chunk
         self._shared, self._report = shared, report
         self._own: SpoolFile | None = None
+        self._own_since = 0.0  # the first attempt to send what it holds; by `since_boot`
         self._orphan: SpoolFile | None = None
 
     @property
@@ -102,6 +103,8 @@ class Spool:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             if not (self._shared and self._append_shared(block, LOCK_SECONDS)):
                 self._own = self._own or SpoolFile.create(self._folder)
+                first = clock.since_boot() - age
+                self._own_since = min(self._own_since, first) if self._own.pending else first
                 self._own.append(block)
         except OSError as error:
             raise SpoolFull(f"Redis is away and the spool {self._folder} cannot be written: {error}") from error
@@ -189,7 +192,7 @@ class Spool:
 
     def _send_chunk(self, file: SpoolFile, chunk: Chunk, send: Send) -> None:
         """Send the valid lines, then quarantine the others: only once, however often the sending failed before."""
-        oldest = int((clock.wall() - MAX_AGE_SECONDS) * 1000)
+        oldest = self._oldest(file)
         sound: list[tuple[SpooledEvent, bytes]] = []
         refused: list[tuple[str, bytes]] = []
         old = 0
@@ -213,6 +216,14 @@ class Spool:
             self._report("spool.torn_line", path=file.path, bytes=chunk.torn)
         if refused:
             self._quarantine(file, refused)
+
+    def _oldest(self, file: SpoolFile) -> int:
+        """Return the time, in milliseconds, before which events are too old to be sent."""
+        # The wall clock decides about other processes' files alone: it may have stepped forward since, for example
+        # when a host that starts without the time gets it from the network.
+        if file is self._own and clock.since_boot() - self._own_since < MAX_AGE_SECONDS:
+            return 0
+        return int((clock.wall() - MAX_AGE_SECONDS) * 1000)
 
     def _quarantine(self, file: SpoolFile, refused: list[tuple[str, bytes]]) -> None:
         quarantine = Quarantine(os.path.dirname(file.path))
