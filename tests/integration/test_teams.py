@@ -27,6 +27,8 @@ from tellback.state.keys import FLEET, Layout, stream_of
 from tellback.state.limits import LimitStore, TeamLimits
 from tellback.state.teams import Teams
 from tests.support.hooks import run_hook, tool_event
+from tests.support.lost_replies import lossy_link
+from tests.support.redis_server import RedisServer
 
 
 def open_one(tb: Tellback, number: int) -> None:
@@ -290,6 +292,25 @@ def test_limits_are_changed_one_by_one_and_shown(settings: Settings, tb: Tellbac
         with pytest.raises(InvalidInput, match="events_per_second is"):
             store.change(events_per_second=value)
     assert store.read() == TeamLimits(open_turns=7)
+
+
+def test_a_limit_whose_reply_was_lost_is_set_and_audited_once(
+    database: Database, layout: Layout, redis_server: RedisServer
+) -> None:
+    with lossy_link(redis_server.port) as link, closing(Database(link.url)) as far:
+        store = LimitStore(far, layout)
+        store.change(open_turns=2)  # after that, the server knows the script
+        read = store._stored
+
+        def stored() -> bytes:
+            found = read()
+            link.losing = link.once = link.lost == 0  # the reply to the next call
+            return found
+
+        store._stored = stored  # type: ignore[method-assign]  # it is called just before
+        assert store.change(open_turns=3).open_turns == 3
+        assert link.lost == 1
+    assert [entry.act for entry in AuditLog(database, layout).newest(10)] == ["limit", "limit"]
 
 
 def test_the_audit_log_says_who_limited_suspended_and_resumed_a_team(settings: Settings, tb: Tellback) -> None:
