@@ -214,13 +214,19 @@ def test_work_on_files_is_neither_asked_to_answer_nor_said_to_miss_the_question(
         ("Read", {"file_path": "a.py"}),
         ("Bash", {"command": "cat a.py"}),
         ("Grep", {"pattern": "x", "path": "a"}),
+        ("codebase_search", {"query": "where are rows dropped"}),
+        ("read_many_files", {"paths": ["a.py"]}),
+        ("mcp__github__get_file_contents", {"owner": "a", "repo": "b", "ref": "main"}),
+        ("mcp__github__search_code", {"q": "open"}),
+        ("find_symbol", {"name": "read"}),
     ):
         seen = ToolObserver(question=question).observe(
             tool, params=params, result="def read(path):\n    return open(path)"
         )
         assert seen.status == "success"
         assert seen.suggestions == ()
-    assert suggestions("search", {"query": "importer"}, "The importer drops rows with umlauts.", question=question)
+    for tool in ("search", "file_search", "zip_code_lookup"):
+        assert suggestions(tool, {"query": "importer"}, "The importer drops rows with umlauts.", question=question)
 
 
 def test_a_long_briefing_is_not_answered_by_one_result() -> None:
@@ -230,9 +236,33 @@ def test_a_long_briefing_is_not_answered_by_one_result() -> None:
     )
 
 
-def test_a_run_that_took_too_long_is_not_suggested_unchanged() -> None:
-    said = suggestions("Bash", {"command": "pytest"}, "Command timed out after 2m 0.0s")
-    assert said == ("Run less at once, run it in the background, or allow more time",)
+@pytest.mark.parametrize(
+    ("tool", "params", "result"),
+    [
+        ("Bash", {"command": "pytest"}, "Command timed out after 2m 0.0s"),
+        ("bash", {"command": "pytest"}, "The last command <command>pytest</command> timed out and has been killed."),
+        ("bash", {"command": "timeout 60 pytest"}, "<returncode>124</returncode>\n<output>\n...\n</output>"),
+        ("shell", {"command": ["bash", "-lc", "pytest"]}, '{"output":"...","metadata":{"exit_code":124}}'),
+        ("exec", {"cmd": "x"}, '{"output":"command timed out after 9000 milliseconds","metadata":{"exit_code":124}}'),
+    ],
+)
+def test_a_run_that_took_too_long_is_not_suggested_unchanged(tool: str, params: dict[str, Any], result: str) -> None:
+    assert suggestions(tool, params, result) == ("Run less at once, run it in the background, or allow more time",)
+
+
+@pytest.mark.parametrize(
+    ("said", "again"),
+    [
+        ("MCP error -32001: Request timed out", False),
+        ("TimeoutError: deadline exceeded", False),
+        ("Connection to 10.0.0.1 timed out", True),
+        ("503 Service Unavailable", True),
+    ],
+)
+def test_a_call_that_took_too_long_is_not_suggested_unchanged(said: str, *, again: bool) -> None:
+    steps = ToolObserver(tools=["run_tests"]).observe("run_tests", params={"suite": "all"}, error=said).suggestions
+    assert any("run_tests(" in step for step in steps) is again
+    assert ("Ask for less at once, or allow more time" in steps) is not again
 
 
 def test_a_declared_tool_that_was_not_tried_comes_before_giving_up() -> None:

@@ -51,6 +51,7 @@ _COMMAND_FIELDS: Final = ("command", "cmd", "script", "commands", "shell_command
 # Beside these a `command` is the verb of an editor, as in `str_replace_editor(command: "view", path: ...)`.
 _FILE_FIELDS: Final = ("path", "file_path", "filepath", "filename", "target_file", "notebook_path")
 
+_TIMED_OUT: Final = 124  # of `timeout`, and of Codex
 _FETCHING: Final = frozenset(["curl", "wget", "http", "https", "xh"])
 _REPR: Final = re.compile(r"[A-Z]\w{0,80}\(.{0,400}\)")  # of an exception
 
@@ -74,14 +75,22 @@ def classify_program(evidence: Evidence) -> Finding | None:
     run = program_run(evidence)
     if run is None:
         return None
-    if run.stopped or run.lost or is_timeout(run.output[:400]):
+    if run.stopped or run.lost:
         return Finding("error", run.stopped.strip() or evidence.message)
+    if is_timeout(run.output[:400]):
+        return Finding("error", run.output.strip() or evidence.message)
     code = _reported_exit(run)
     if code is None or code == 0:
         return _classify_success(run, evidence, known=code == 0)
     if code == _BROKEN_PIPE and any(each.before == "|" for each in run.commands):
         return Finding("ok")
-    return _classify_answer(run, code) or Finding("error", _named_failure(run.output) or evidence.message)
+    return _classify_answer(run, code) or Finding("error", _name_of_exit(run, code) or evidence.message)
+
+
+def _name_of_exit(run: ProgramRun, code: int) -> str:
+    if code == _TIMED_OUT:
+        return f"The command timed out (exit code {code}). {_OUTPUT_MARKS.sub('', run.output)}".strip()
+    return _named_failure(run.output)
 
 
 def program_run(evidence: Evidence) -> ProgramRun | None:

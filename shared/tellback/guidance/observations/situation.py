@@ -33,9 +33,22 @@ _BOOKKEEPING: Final = frozenset(
 )
 
 
+# Of tools that take other arguments than a path, such as GitHub's `get_file_contents` and Gemini CLI's
+# `read_many_files`. `file_search` finds passages that answer a question, and `zip_code` is no code.
+_OF_FILES: Final = frozenset(["codebase", "files", "symbol", "symbols", "directory", "lsp", "diagnostics"])
+_OF_FILES_BESIDE: Final = {
+    "file": frozenset(["read", "get", "view", "open", "contents", "content", "write", "delete", "move"]),
+    "code": frozenset(["search", "find", "grep", "read"]),
+    "repo": frozenset(["search", "map", "read", "browse", "list"]),
+}
+
+
 def works_on_files(tool: str, params: Mapping[str, Any]) -> bool:
     """Check for a call that runs a command, or reads, searches or changes files."""
-    return command_of(tool, params) is not None or file_tool_kind(tool, params) is not None
+    if command_of(tool, params) is not None or file_tool_kind(tool, params) is not None:
+        return True
+    words = set(name_words(tool))
+    return bool(words & _OF_FILES) or any(name in words and words & beside for name, beside in _OF_FILES_BESIDE.items())
 
 
 def unresolved_tools(memory: ObservationMemory, required: Collection[str] = ()) -> list[str]:

@@ -19,7 +19,7 @@ from tellback.guidance.observations.evidence import Suggestion
 from tellback.guidance.observations.memory import HeldResult
 from tellback.guidance.observations.schemas import SchemaProblem, schema_problems
 from tellback.guidance.observations.situation import ALTERNATIVES_MAX, CallSituation
-from tellback.guidance.observations.texts import is_timeout
+from tellback.guidance.observations.texts import call_ran_out, is_timeout
 from tellback.guidance.observations.tools import Tool, is_final_tool_name
 from tellback.guidance.observations.values import as_list, as_mapping, text_leaves
 from tellback.guidance.observations.words import content_words
@@ -237,7 +237,11 @@ def _steps_for_unavailable(s: CallSituation) -> _Steps:
             key, "alternative", tool.name, args, **({"purpose": single_line(purpose, 80)} if purpose else {})
         )
     yield _use_results_step(s)
-    yield _retry_step(s, "again")
+    # What the service says of itself passes; a call that took too long takes as long again.
+    if s.retry_after is None and call_ran_out(s.message):
+        yield s.plain_step("narrower", "fix_arguments")
+    else:
+        yield _retry_step(s, "again")
 
 
 def _steps_for_unknown_tool(s: CallSituation) -> _Steps:

@@ -298,6 +298,19 @@ def is_timeout(text: str) -> bool:
     return _STOPPED.match(head) is not None or _RAN_OUT.match(head) is not None
 
 
+# Not of a connection, which takes a moment's patience and no other call.
+_CALL_RAN_OUT: Final = re.compile(
+    r"\btimed[ -]?out\b|time-?out(?:error|exception|expired)?\b|\bdeadline exceeded\b", re.IGNORECASE
+)
+_CONNECTING: Final = re.compile(r"connect", re.IGNORECASE)
+
+
+def call_ran_out(text: str) -> bool:
+    """Check for a failed call that took too long, and would again: not one that found no connection."""
+    head = text[:_SHORT]
+    return _CALL_RAN_OUT.search(head) is not None and _CONNECTING.search(head) is None
+
+
 def last_error(text: str) -> tuple[str, str] | None:
     """Return the exception's name and message at the end of a traceback, or None."""
     if "Traceback (most recent call last)" not in text:
