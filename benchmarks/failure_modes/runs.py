@@ -13,14 +13,17 @@ from benchmarks.failure_modes.agent import Agent, Move
 from benchmarks.failure_modes.modes import SPREAD, Mode
 from benchmarks.failure_modes.tasks import task
 from benchmarks.failure_modes.tools import ToolReply, ToolWorld
-from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
+from tellback.client.guidance_events import build_tool_invoked
+from tellback.contracts.guidance import EvaluationBegun
 from tellback.guidance.evaluation import BatchEffects, apply_event, new_evaluation
+from tellback.guidance.observations.evidence_builder import build_evidence
 from tellback.guidance.observations.feedback import ToolFeedback
 from tellback.guidance.observations.observer import ToolObserver
 from tellback.guidance.provider import provider_spec
 from tellback.guidance.registry import recommended_providers
 from tellback.guidance.repeats import attempt_fingerprint
 from tellback.replay.accounts import InProcessInvoker
+from tellback.state.evaluation_codec import EvaluationId
 
 CALLS_MAX: Final = 12
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -74,26 +77,27 @@ class AgentGuide:
             tools=world.definitions(), question=question, health=fleet, seed=fleet.seed or seed
         )
         self._invoker = InProcessInvoker()
+        self._id = EvaluationId("s", "p", seed)
         self._state = new_evaluation("s", "p", seed, self._ms())
         specs = [provider_spec(config) for config in recommended_providers()]
         begun = EvaluationBegun(event_id="e", session="s", evaluation=seed, prompt="p", providers=specs)
         apply_event(self._state, begun, self._ms(), self._invoker, BatchEffects())
 
     def see(self, move: Move, reply: ToolReply) -> tuple[ToolFeedback, bool]:
+        said = (None, reply.text) if reply.error else (reply.text, None)
         seen = self.observer.observe(
             move.tool,
             params=move.args,
-            result=None if reply.error else reply.text,
-            error=reply.text if reply.error else None,
+            result=said[0],
+            error=said[1],
             http_status=reply.http_status,
             headers=reply.headers,
             now=START + timedelta(seconds=self._world.now),
         )
         self._fleet.note(seen)
-        assert seen.envelope is not None
-        event = ToolInvoked(
-            event_id="e", session="s", evaluation="e", tool=move.tool, params=move.args, outcome=seen.envelope.outcome
-        )
+        # With the result, as a client publishes it: whether it says anything new decides most nudges.
+        evidence = build_evidence(move.tool, move.args, *said)
+        event = build_tool_invoked(self._id, seen, evidence, duration_ms=None, call_id=None)
         effects = BatchEffects()
         apply_event(self._state, event, self._ms(), self._invoker, effects)
         return seen, bool(effects.feedback)
