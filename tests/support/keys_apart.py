@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 from urllib.parse import quote
 
-from tests.support.secrets_apart import HeldOutSample, draw
+from tests.support.secrets_apart import SecretSample, draw
 
 _HEADS: Final = {
     "rsa": ("-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----", ""),
@@ -82,7 +82,7 @@ MARGINS: Final[dict[str, Callable[[str, int], str]]] = {
 }
 
 
-def keys(seed: int) -> Iterator[HeldOutSample]:
+def keys(seed: int) -> Iterator[SecretSample]:
     """Return private keys of each type, behind each margin and in each wrapping; `secret` is one of its lines."""
     rng = random.Random(seed)
     for kind, (begin, end, header) in _HEADS.items():
@@ -90,7 +90,7 @@ def keys(seed: int) -> Iterator[HeldOutSample]:
         lines = [begin, *header.splitlines(), *body, end]
         for margin, dress in MARGINS.items():
             text = "before\n" + "\n".join(dress(line, at) for at, line in enumerate(lines, 12)) + "\nafter\n"
-            yield from (HeldOutSample(f"key, {kind}", margin, line, text) for line in body)
+            yield from (SecretSample(f"key, {kind}", margin, line, text) for line in body)
         whole = "\n".join(lines) + "\n"
         long = [begin, *header.splitlines(), "".join(body), end]
         wrapped = {
@@ -110,21 +110,21 @@ def keys(seed: int) -> Iterator[HeldOutSample]:
             "crlf escaped": whole.replace("\n", "\\r\\n"),
         }
         for form, text in wrapped.items():
-            yield from (HeldOutSample(f"key, {kind}", form, line, text) for line in body)
+            yield from (SecretSample(f"key, {kind}", form, line, text) for line in body)
         yield from _encoded(kind, whole, body)
 
 
-def _encoded(kind: str, whole: str, body: list[str]) -> Iterator[HeldOutSample]:
+def _encoded(kind: str, whole: str, body: list[str]) -> Iterator[SecretSample]:
     """Return the same key in base64, wrapped and not, and behind percent signs."""
     once = base64.b64encode(whole.encode()).decode()
     for width in (64, 76):
         lines = [once[at : at + width] for at in range(0, len(once), width)]
         for form, margin in (("", ""), (", compose", "web-1  | "), (", indented", "    ")):
             text = "\n".join(margin + line for line in lines)
-            yield from (HeldOutSample(f"key, {kind}", f"base64 at {width}{form}", line, text) for line in lines[1:-1])
-    yield HeldOutSample(f"key, {kind}", "base64", once[60:], f"here: {once} end")
+            yield from (SecretSample(f"key, {kind}", f"base64 at {width}{form}", line, text) for line in lines[1:-1])
+    yield SecretSample(f"key, {kind}", "base64", once[60:], f"here: {once} end")
     twice = base64.b64encode(once.encode()).decode()
-    yield HeldOutSample(f"key, {kind}", "base64 twice", twice[80:], twice)
+    yield SecretSample(f"key, {kind}", "base64 twice", twice[80:], twice)
     for form, safe in (("url", ""), ("url, slashes kept", "/+")):
         encoded = quote(whole, safe=safe)
-        yield from (HeldOutSample(f"key, {kind}", form, quote(line, safe=safe), f"key={encoded}&x=1") for line in body)
+        yield from (SecretSample(f"key, {kind}", form, quote(line, safe=safe), f"key={encoded}&x=1") for line in body)

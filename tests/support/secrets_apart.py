@@ -39,7 +39,7 @@ _WORDS: Final = (
 )
 
 
-class IssuedKind(NamedTuple):
+class HeldKind(NamedTuple):
     """One kind of secret; `bare` says that its form alone gives it away."""
 
     name: str
@@ -47,7 +47,7 @@ class IssuedKind(NamedTuple):
     bare: bool
 
 
-class HeldOutSample(NamedTuple):
+class SecretSample(NamedTuple):
     """A text that holds a secret, and where it comes from."""
 
     kind: str
@@ -62,12 +62,12 @@ class HeldOutSample(NamedTuple):
         return any(core[at : at + size] in shown for at in range(max(1, len(core) - size + 1)))
 
 
-def kinds() -> Iterator[IssuedKind]:
+def kinds() -> Iterator[HeldKind]:
     """Return every kind of the data file."""
     for line in (_DATA / "secret_kinds_apart.txt").read_text().splitlines():
         if line and not line.startswith("#"):
             name, pattern = line.split(" | ", 1)
-            yield IssuedKind(name.removeprefix("!"), pattern, name.startswith("!"))
+            yield HeldKind(name.removeprefix("!"), pattern, name.startswith("!"))
 
 
 def draw(rng: random.Random, pattern: str) -> str:
@@ -90,7 +90,7 @@ def _alphabet(chars: str) -> str:
     return chars
 
 
-def of_kinds(seed: int) -> Iterator[HeldOutSample]:
+def of_kinds(seed: int) -> Iterator[SecretSample]:
     """Return one sample for each kind and form."""
     rng = random.Random(seed)
     for kind in kinds():
@@ -106,13 +106,13 @@ def of_kinds(seed: int) -> Iterator[HeldOutSample]:
             "s": secret,
         }
         for form, template in {**(_FORMS["bare"] if kind.bare else {}), **_FORMS["named"]}.items():
-            yield HeldOutSample(kind.name, form, secret, _filled(template, names))
+            yield SecretSample(kind.name, form, secret, _filled(template, names))
         encoded = quote(secret, safe="")
-        yield HeldOutSample(kind.name, "query, encoded", encoded, f"https://x.example.com/?{snake}={encoded}&a=1")
-        yield HeldOutSample(kind.name, "json, encoded", encoded, quote(json.dumps({snake: secret}), safe=""))
+        yield SecretSample(kind.name, "query, encoded", encoded, f"https://x.example.com/?{snake}={encoded}&a=1")
+        yield SecretSample(kind.name, "json, encoded", encoded, quote(json.dumps({snake: secret}), safe=""))
 
 
-def passwords(seed: int) -> Iterator[HeldOutSample]:
+def passwords(seed: int) -> Iterator[SecretSample]:
     """Return one sample for each password and each way to give it."""
     rng = random.Random(seed)
     drawn = ["".join(rng.choice(string.ascii_letters + string.digits) for _ in range(16)) for _ in range(2)]
@@ -125,19 +125,19 @@ def passwords(seed: int) -> Iterator[HeldOutSample]:
         }
         for form, template in _FORMS["passwords"].items():
             key = next(key for key in ("basic", "b64", "q", "s") if f"{{{key}}}" in template)
-            yield HeldOutSample("password", form, values[key], _filled(template, values))
+            yield SecretSample("password", form, values[key], _filled(template, values))
 
 
-def printed(seed: int) -> Iterator[HeldOutSample]:
+def printed(seed: int) -> Iterator[SecretSample]:
     """Return secrets in the sentences and files of the programs that print them."""
     rng = random.Random(seed)
     for form, (template, pattern) in _FORMS["printed"].items():
         for _ in range(3):
             secret = draw(rng, pattern)
-            yield HeldOutSample("printed", form, secret, _filled(template, {"s": secret}))
+            yield SecretSample("printed", form, secret, _filled(template, {"s": secret}))
     for form, template in _FORMS["phrases"].items():
         words = " ".join(rng.sample(_WORDS.split(), 12))
-        yield HeldOutSample("seed phrase", form, words, _filled(template, {"s": words}))
+        yield SecretSample("seed phrase", form, words, _filled(template, {"s": words}))
 
 
 def _filled(template: str, values: dict[str, str]) -> str:

@@ -166,6 +166,27 @@ def test_what_tools_print_and_files_hold(form: str) -> None:
     assert value not in redact_text(form.format(value))
 
 
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        "apiVersion: v1\nkind: Secret\nmetadata:\n  name: web\ndata:\n  settings: {}\ntype: Opaque",
+        "apiVersion: v1\ndata:\n  settings: {}\nkind: Secret\nmetadata:\n  name: web",
+        "kind: Secret\nstringData:\n  app.conf: |\n    first {}\nmetadata:\n  name: web",
+        '{{"apiVersion": "v1", "data": {{"settings": "{}"}}, "kind": "Secret"}}',
+        '{{\n  "kind": "Secret",\n  "data": {{\n    "settings": "{}"\n  }},\n  "type": "Opaque"\n}}',
+    ],
+)
+def test_values_of_a_kubernetes_secret_are_hidden_under_any_key(manifest: str) -> None:
+    value = "aHVudGVyMjpjb3JyZWN0aG9yc2U="
+    shown = redact_text(f"before\n{manifest.format(value)}\nafter")
+    assert value not in shown
+    assert shown.startswith("before\n")
+    assert shown.endswith("after")
+    assert value not in str(redact_value({"stdout": manifest.format(value)}))
+    other = manifest.replace("Secret", "ConfigMap").format("eu-west-1")
+    assert redact_text(other) == other
+
+
 def test_a_seed_phrase_is_hidden() -> None:
     words = "abandon ability able about above absent absorb abstract absurd abuse access zoo"
     for line in (

@@ -89,18 +89,18 @@ _KEY_IN_SENTENCE: Final = _LONG_IN_SENTENCE.replace(
     DOUBT, rf"(?![\w.-]{{0,200}}?-[0-9a-f]{{32,128}}+(?![\w+/])){DOUBT}"
 )
 # A name, up to eight words, what says that a value follows, and the end of the line: "The password for the key is …".
-_GIVEN: Final = (
+_STATED: Final = (
     r"(?:[ \t][\w\[\]@.'\"()%/-]{1,30}+){0,8}?[ \t]{0,2}"
     rf"(?:[ ](?:is|to)(?:[ ]{{0,2}}:)?|(?<!key):|=|[ ][-–])[ \t]{{1,8}}+[\"'`]?{NO_VALUE}{PATH}(?![0-9.:]{{1,30}}+\b)"
 )
-_GIVEN_END: Final = r"[\"'`]?[.;]?[ \t\r]{0,4}$"
-_GIVEN_PASSWORD: Final = (
+_STATED_END: Final = r"[\"'`]?[.;]?[ \t\r]{0,4}$"
+_STATED_PASSWORD: Final = (
     r"(?:word|wd|phrase|code)"
-    rf"{_GIVEN}(?=[^\s\"'`0-9]{{0,60}}+[0-9!@#$%^&*])(?=[^\s\"'`a-z]{{0,60}}+[a-z])[^\s\"'`()<>{{}}=/]{{8,100}}+{_GIVEN_END}"
+    rf"{_STATED}(?=[^\s\"'`0-9]{{0,60}}+[0-9!@#$%^&*])(?=[^\s\"'`a-z]{{0,60}}+[a-z])[^\s\"'`()<>{{}}=/]{{8,100}}+{_STATED_END}"
 )
-_GIVEN_SECRET: Final = rf"{_GIVEN}{_MIXED}{DOUBT}[\w+/.~=%:!@#^*&$-]{{12,200}}+{_GIVEN_END}"
+_STATED_SECRET: Final = rf"{_STATED}{_MIXED}{DOUBT}[\w+/.~=%:!@#^*&$-]{{12,200}}+{_STATED_END}"
 # Only after these words: to look for a digit costs 4 ns a character.
-_GIVEN_AHEAD: Final = (
+_STATED_AHEAD: Final = (
     r"(?=[a-z]{2,6}+[ \t](?:[–-]|(?:for|is|was|of|has|to|reset|generated|on|in)\b)[^0-9\n]{0,100}+[0-9])"
 )
 # A line that ends in a colon, then the value alone: "Please use the following password:", a blank line, the password.
@@ -121,8 +121,12 @@ SENTENCES: Final = (
     # Each begins with a letter, so that `re` goes from one such to the next.
     *(("secret-assignment", f"{word}(?:[ _]id)?{_LONG_IN_SENTENCE}") for word in ("secret", "token", "webhook")),
     ("secret-assignment", rf"(?:client|access)[ _-]id{_LONG_IN_SENTENCE}"),
-    *(("secret-assignment", f"{word}{rest}") for rest in (_GIVEN_SECRET, _ALONE_AFTER) for word in ("token", "secret")),
-    *(("secret-assignment", f"key(?<=[a-z][_ -]key){_NO_INDEX}{rest}") for rest in (_GIVEN_SECRET, _ALONE_AFTER)),
+    *(
+        ("secret-assignment", f"{word}{rest}")
+        for rest in (_STATED_SECRET, _ALONE_AFTER)
+        for word in ("token", "secret")
+    ),
+    *(("secret-assignment", f"key(?<=[a-z][_ -]key){_NO_INDEX}{rest}") for rest in (_STATED_SECRET, _ALONE_AFTER)),
     ("password", f"passw(?:or)?d{_ALONE_AFTER}"),
     ("secret-assignment", f"key{_NO_INDEX}(?<![a-z.]key){_KEY_IN_SENTENCE}"),
     (
@@ -207,7 +211,7 @@ RULES: Final = (
         )
         for words in ("mnemonic", "phrase")
     ),
-    AnchoredRule("password", "pass", _GIVEN_PASSWORD, _GIVEN_AHEAD),
+    AnchoredRule("password", "pass", _STATED_PASSWORD, _STATED_AHEAD),
     # What a password is called elsewhere; other words of these languages have "pass" in them.
     *(
         AnchoredRule("password", word, rf"{rest}[\"']{{0,2}}[ \t]{{0,4}}[:=\uff1a][ \t]{{0,4}}{GIVEN}")

@@ -95,7 +95,8 @@ class PrivateKeyTracker:
     def _consume_mark(self, line: str) -> bool | None:
         """Begin or end a key; return whether the line belongs to it, or None if it does neither."""
         if "PRIVATE KEY" in line:
-            begin, end = _last_match(_BEGIN, line), _last_match(_END, line)
+            begin = _last_match(_BEGIN, line) if "BEGIN " in line else -1
+            end = _last_match(_END, line) if "END " in line else -1
             self.reset()
             if begin > end:
                 self._lines = 1

@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import Any, Final, TypeGuard, cast
 
 from tellback.own_passwords import own_passwords
+from tellback.redaction import kubernetes
 from tellback.redaction.private_keys import RULE as PRIVATE_KEY
 from tellback.redaction.private_keys import PrivateKeyTracker, key_start_before, marks_key
 from tellback.redaction.rules import Rule, ScanSet, all_scans, scans_for_text
@@ -121,13 +122,16 @@ class Redactor:
         text = _strip_colours(text)
         keys = marks_key(text) or (blocks is not None and blocks.inside)
         found = list(self._find_matches(text))
-        if not keys and not found:
+        secrets = kubernetes.may_hold(text)
+        if not keys and not found and not secrets:
             return {}
         lines = text.split("\n")
         starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
         hidden: dict[int, str] = {}
         for place, rule in found:
             hidden.setdefault(bisect_right(starts, place) - 1, rule)
+        if secrets:
+            hidden |= dict.fromkeys(kubernetes.value_lines(lines), kubernetes.RULE)
         if keys:
             hidden |= dict.fromkeys(_key_lines(lines, blocks or PrivateKeyTracker()), PRIVATE_KEY)
         return hidden
@@ -159,7 +163,7 @@ class Redactor:
             return False
         if any(value in text for _, value in self._exact_values()):
             return False
-        return _matches_nothing(text, self._scans)
+        return not kubernetes.may_hold(text) and _matches_nothing(text, self._scans)
 
     def _find_matches(self, text: str) -> Generator[tuple[int, str]]:
         """Yield the position and rule of each match, in order within each scan."""

@@ -1,0 +1,47 @@
+"""Values of Kubernetes Secrets, whose names are anybody's: `settings: aHVudGVyMg==` below `data:` of `kind: Secret`.
+
+Only a whole text shows them, since `kubectl get -o yaml` prints the data before the kind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Sequence
+from typing import Final
+
+RULE: Final = "kubernetes-secret"
+
+_KIND: Final = re.compile(r"""(?im)^[\s>|"'{,+-]{0,40}"?kind"?:[ ]?"?Secret"?[ ]?,?\r?$""")
+_IN_JSON: Final = re.compile(r'"kind":[ ]?"Secret"')
+_DATA: Final = re.compile(r'(?P<indent>[ \t>|+-]{0,40})"?(?:data|stringData)"?:[ ]?\{?[ ]?\r?')
+_JSON_DATA: Final = re.compile(r'"(?:data|stringData)":[ ]?\{[ ]?"')
+_BOUNDARY: Final = re.compile(r"[\s>|+]{0,20}---[ ]?\r?")
+
+
+def may_hold(text: str) -> bool:
+    """Return whether the text can show a Secret."""
+    return "Secret" in text and (_KIND.search(text) is not None or _IN_JSON.search(text) is not None)
+
+
+def value_lines(lines: Sequence[str]) -> Generator[int]:
+    """Yield the numbers of the lines that hold a Secret's values, document by document."""
+    start = 0
+    for number in range(len(lines) + 1):
+        if number == len(lines) or _BOUNDARY.fullmatch(lines[number]):
+            if any(_KIND.fullmatch(line) or _IN_JSON.search(line) for line in lines[start:number]):
+                yield from _values(lines, start, number)
+            start = number + 1
+
+
+def _values(lines: Sequence[str], start: int, end: int) -> Generator[int]:
+    indent = -1  # of `data:`, while its values last
+    for number in range(start, end):
+        line = lines[number]
+        depth = len(line) - len(line.lstrip(" \t>|+-"))
+        if indent >= 0 and line.strip() and depth > indent:
+            yield number
+            continue
+        found = _DATA.fullmatch(line)
+        indent = len(found["indent"]) if found else -1
+        if _JSON_DATA.search(line):
+            yield number
