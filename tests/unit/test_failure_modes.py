@@ -151,7 +151,7 @@ def test_left_alone_a_coder_solves_some_and_all_where_nothing_goes_wrong() -> No
 
 
 @pytest.mark.parametrize("mode", [mode for mode in CODING if mode.rut], ids=lambda mode: mode.name)
-def test_each_rut_is_told_by_the_recommended_providers(mode: CodingMode) -> None:
+def test_the_recommended_providers_notice_each_rut(mode: CodingMode) -> None:
     """Within six calls, or fourteen where only the sum of repeated looks shows it."""
     seed = next(seed for seed in range(100) if not play_coding(mode, seed, guided=False)[0].solved)
     (run,) = play_coding(mode, seed, guided=True, compliance=1.0)
@@ -159,7 +159,7 @@ def test_each_rut_is_told_by_the_recommended_providers(mode: CodingMode) -> None
     assert run.calls - len(getting_on()) <= (14 if mode.name == "coding_no_substance" else 6)
 
 
-def test_a_run_that_gets_on_is_told_nothing() -> None:
+def test_a_run_that_gets_on_gets_no_nudge() -> None:
     assert [play_coding(CODING[0], seed, guided=True)[0].nudges for seed in range(10)] == [0] * 10
 
 
