@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
 
-from tellback.replay.accounts import GuidanceAnalyzer
-from tellback.replay.reading import parse_line
-from tellback.replay.transcript import BadLine
+from tests.support.dialects import SHELLS, MadeCall, Shell, claude_code, nudges_in
 
-MadeCall = tuple[str, dict[str, object], str]
-Shell = Callable[[str, str, int], MadeCall]
-
-
-def mini(command: str, said: str = "", code: int = 0) -> MadeCall:
-    return "bash", {"command": command}, f"<returncode>{code}</returncode>\n<output>\n{said}\n</output>"
-
-
-def claude(command: str, said: str = "", code: int = 0) -> MadeCall:
-    said = said or "(Bash completed with no output)"
-    return "Bash", {"command": command}, f"Exit code {code}\n{said}" if code else said
-
-
-def openhands(command: str, said: str = "", code: int = 0) -> MadeCall:
-    footer = f"[Python Interpreter: /usr/bin/python]\nroot@h:/w # \n[Command finished with exit code {code}]"
-    return "execute_bash", {"command": command}, said + footer
-
-
-SHELLS = pytest.mark.parametrize("sh", [mini, claude, openhands])
+EACH_SHELL = pytest.mark.parametrize("sh", SHELLS)
 
 
 def edit(old: str, new: str, path: str = "/r/app.py") -> MadeCall:
@@ -42,15 +21,7 @@ def edit_with_tests(old: str, new: str, failed: int, passed: int) -> MadeCall:
 
 
 def reported(calls: list[MadeCall]) -> list[int]:
-    """Return the calls at which an agent that made these calls would have read something."""
-    messages: list[dict[str, object]] = [{"role": "user", "content": "Make the tests pass."}]
-    for n, (tool, params, result) in enumerate(calls):
-        function = {"name": tool, "arguments": json.dumps(params)}
-        messages.append({"role": "assistant", "tool_calls": [{"id": f"c{n}", "function": function}]})
-        messages.append({"role": "tool", "tool_call_id": f"c{n}", "name": tool, "content": result})
-    talk = parse_line(1, json.dumps({"messages": messages}).encode())
-    assert not isinstance(talk, BadLine)
-    return [nudge.call_index for nudge in GuidanceAnalyzer().analyze(talk, []).feedback]
+    return [call for call, _ in nudges_in(calls)]
 
 
 def traceback(error: str = "KeyError: 'indexes'", line: int = 3) -> str:
@@ -66,7 +37,7 @@ def changed(sh: Shell, n: int) -> MadeCall:
     return sh(f"sed -i 's/a{n}/b{n}/' app.py", "", 0)
 
 
-@SHELLS
+@EACH_SHELL
 def test_the_same_failing_command_with_cosmetic_changes_is_reported_at_the_third(sh: Shell) -> None:
     script = [
         sh("python app.py", traceback(), 1),
@@ -83,7 +54,7 @@ def test_the_same_failing_command_with_cosmetic_changes_is_reported_at_the_third
     assert [reported(calls) for calls in (script, tests, builds, logins)] == [[3]] * 4
 
 
-@SHELLS
+@EACH_SHELL
 def test_runs_that_show_more_of_a_failure_each_time_are_let_pass(sh: Shell) -> None:
     def longer(n: int) -> str:
         return "".join(f"frame {n} of the run: value {n * m}\n" for m in range(2, 20)) + summary(1)
@@ -91,39 +62,39 @@ def test_runs_that_show_more_of_a_failure_each_time_are_let_pass(sh: Shell) -> N
     assert reported([sh(f"pytest -q --tb=style{n}", longer(n), 1) for n in range(4)]) == []
 
 
-@SHELLS
+@EACH_SHELL
 def test_the_same_error_of_several_scripts_is_let_pass(sh: Shell) -> None:
     assert reported([sh(f"python probe{n}.py", traceback("ValueError: bad state"), 1) for n in range(4)]) == []
     codes = [f"python - <<'EOF'\nimport app; print(app.state({n}))\nEOF" for n in range(3)]
     assert reported([sh(code, traceback("ValueError: bad state"), 1) for code in codes]) == []
 
 
-@SHELLS
+@EACH_SHELL
 def test_a_script_that_shows_the_same_fault_after_each_edit_is_reported_at_the_third(sh: Shell) -> None:
     calls = [each for n in range(4) for each in (changed(sh, n), sh("python repro.py", "got 302, expected 200", 0))]
     assert reported(calls) == [6]
 
 
-@SHELLS
+@EACH_SHELL
 @pytest.mark.parametrize("said", ["System check identified no issues (0 silenced).", "all fine, 0 errors", "done"])
 def test_a_check_that_finds_nothing_after_each_edit_is_let_pass(sh: Shell, said: str) -> None:
     assert reported([each for n in range(8) for each in (changed(sh, n), sh("python manage.py check", said, 0))]) == []
 
 
-@SHELLS
+@EACH_SHELL
 def test_an_edit_that_is_made_again_after_it_was_restored_is_reported(sh: Shell) -> None:
     restored = sh("git checkout app.py", "Updated 1 path from the index", 0)
     assert reported([changed(sh, 1), restored, changed(sh, 1)]) == [3]
     assert reported([edit("a", "b"), sh("git checkout /r/app.py", "", 0), edit("a", "b")]) == [3]
 
 
-@SHELLS
+@EACH_SHELL
 def test_the_good_one_of_two_edits_may_be_made_again(sh: Shell) -> None:
     restored = sh("git checkout app.py", "Updated 1 path from the index", 0)
     assert reported([changed(sh, 1), changed(sh, 2), restored, changed(sh, 1), changed(sh, 3)]) == []
 
 
-@SHELLS
+@EACH_SHELL
 def test_a_run_of_the_original_between_undoing_and_redoing_is_a_check(sh: Shell) -> None:
     restored = sh("git checkout app.py", "Updated 1 path from the index", 0)
     calls = [changed(sh, 1), sh("pytest -q", summary(1), 1), restored, sh("pytest -q", summary(1), 1), changed(sh, 1)]
@@ -135,7 +106,7 @@ def test_an_edit_there_and_back_by_an_editor_that_runs_tests_is_reported() -> No
     assert reported([there, back, there]) == [3]
 
 
-@SHELLS
+@EACH_SHELL
 def test_the_same_lines_are_known_by_whatever_path_they_are_read(sh: Shell) -> None:
     lines = "first line of the file\nsecond line of the file"
     commands = (
@@ -154,15 +125,25 @@ def test_the_same_lines_are_known_by_whatever_path_they_are_read(sh: Shell) -> N
     assert reported([sh(command, lines, 0) for command in moved])[:1] in ([3], [4])
 
 
-@SHELLS
+@EACH_SHELL
 def test_searches_for_ever_changing_words_with_nothing_found_are_reported(sh: Shell) -> None:
     assert reported([sh(f'grep -rn "word{n}" src', "", 1) for n in range(7)]) == [6]
 
 
 def test_an_error_of_a_compiler_is_the_same_at_another_line() -> None:
     error = "src/a.ts({},5): error TS2345: Argument of type 'X' is not assignable to parameter of type 'Y'."
-    calls = [each for n in range(4) for each in (edit(f"a{n}", f"b{n}"), claude("npx tsc", error.format(n + 10), 2))]
+    calls = [
+        each for n in range(4) for each in (edit(f"a{n}", f"b{n}"), claude_code("npx tsc", error.format(n + 10), 2))
+    ]
     assert reported(calls) == [6]
+
+
+def test_what_an_agent_remarks_about_its_call_is_no_other_call() -> None:
+    remarks = ("Check it", "Look once more", "See if it changed")
+    shell: list[MadeCall] = [("Bash", {"command": "git status", "description": each}, "clean") for each in remarks]
+    tool: list[MadeCall] = [("get_page", {"id": 1, "explanation": each}, "the page") for each in remarks]
+    matters: list[MadeCall] = [("create_issue", {"description": each}, "Done.") for each in remarks]
+    assert [reported(calls) for calls in (shell, tool, matters)] == [[3], [3], []]
 
 
 def fewer_failures(sh: Shell) -> list[MadeCall]:
@@ -219,7 +200,7 @@ def names_in_a_list(sh: Shell) -> list[MadeCall]:
     return [sh(f"pip show package_{n} || true", f"WARNING: Package(s) not found: package_{n}", 0) for n in range(7)]
 
 
-@SHELLS
+@EACH_SHELL
 @pytest.mark.parametrize(
     "work", [fewer_failures, refactoring, review, commits, other_errors, build_log, names_in_a_list]
 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tellback.guidance.progress.lines import LINES_MAX, SEEN_MAX, add_lines, last_line, line_marks
+from tellback.guidance.progress.lines import LINES_MAX, SEEN_MAX, add_lines, line_marks
 
 
 def test_lines_are_known_whatever_their_numbers_and_indent() -> None:
@@ -26,19 +24,3 @@ def test_the_newest_lines_are_remembered_within_a_bound() -> None:
     newest = line_marks("\n".join(f"line number {3_800 + n}" for n in range(LINES_MAX)), "")
     assert add_lines(seen, newest)[0] == 1.0
     assert add_lines(seen, line_marks("line number 3\nline number 4", ""))[0] == 0.0
-
-
-@pytest.mark.parametrize(
-    "written",
-    [
-        "<output>\nstart\n{}\n</output>\n",
-        "start\n{}[Python Interpreter: /usr/bin/python]\nroot@host:/repo # \n[Command finished with exit code 1]",
-        "start\n{}\n[Command finished with exit code 1]",
-        "start\n{}\n<system-reminder>\nMind the file.\n</system-reminder>",
-        "start\n{}\nShell cwd was reset to /repo",
-        "start\n{}\n(Open file: n/a)\n(Current directory: /repo)\nbash-$",
-    ],
-    ids=["mini-swe-agent", "OpenHands", "OpenHands, other", "Claude Code", "Claude Code, other", "SWE-agent"],
-)
-def test_the_last_line_is_that_of_the_output_without_what_a_harness_writes(written: str) -> None:
-    assert last_line(written.format("Error: x != y")) == "Error: x != y"

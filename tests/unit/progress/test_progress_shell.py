@@ -71,7 +71,9 @@ def test_a_file_that_is_taken_back_is_named(line: str) -> None:
     assert shell_features("bash", line, {}).restores == "a.py"
 
 
-@pytest.mark.parametrize("line", ["git checkout .", "git reset --hard", "git apply -R x.diff", "patch -p1 -R < x.diff"])
+@pytest.mark.parametrize(
+    "line", ["git checkout .", "git reset --hard", "git stash", "git apply -R x.diff", "patch -p1 -R < x.diff"]
+)
 def test_all_that_was_changed_is_taken_back(line: str) -> None:
     assert shell_features("bash", line, {}).restores == "*"
 
@@ -81,7 +83,8 @@ def test_all_that_was_changed_is_taken_back(line: str) -> None:
     [
         "git checkout main",
         "git checkout --ours a.py",
-        "git stash",
+        "git stash list",
+        "git stash && pytest -q; git stash pop",
         "git reset --hard origin/main",
         "git show HEAD:a.py > b.py",
         "git restore --staged a.py",

@@ -87,7 +87,7 @@ _NOT_CHANGED: Final = re.compile(
     r"|file (?:already exists|has not been read|has been modified|does not exist|not found)\b"
     r"|your proposed edit has introduced"
     r"|multiple occurrences of|no sufficiently similar match|expected \d+ occurrences? but found"
-    r"|apply_patch verification failed"
+    r"|apply_patch verification failed|the tool execution failed\b"
     r"|invalid (?:context|patch|hunk|line range|diff)\b|error: (?:patch failed|corrupt patch"
     r"|\S{1,300} patch does not apply)"
     r"|(?:patching file \S{1,300}\s{1,9})?hunk #\d+ failed|cannot (?:overwrite|edit|write|create)\b)",
@@ -143,6 +143,8 @@ def file_tool_kind(tool: str, params: Mapping[str, Any]) -> Literal["read", "fin
     if has_path and verb in ("view", "open", "read"):
         return "read"
     if has_path and (words & _EDITS or any(name in params for name in _OLD_TEXTS)):
+        return "edit"
+    if words & _EDITS and any(isinstance(params.get(name), str) for name in ("patch", "input", "diff")):
         return "edit"
     if has_path and words & _READS:
         return "read"

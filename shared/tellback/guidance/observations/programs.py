@@ -21,6 +21,7 @@ from tellback.guidance.observations.testruns import count_tests
 from tellback.guidance.observations.texts import is_timeout
 from tellback.guidance.observations.values import as_list, as_mapping, safe_attribute, value_text
 from tellback.guidance.shell import COMMAND_CHARS, SimpleCommand, simple_commands
+from tellback.sanitize import without_sequences
 
 _EXITS: Final = ("exit_code", "exitcode", "exitstatus", "exit_status", "returncode", "return_code")
 
@@ -33,6 +34,7 @@ _EXIT_FIRST: Final = re.compile(
     r"\s{0,40}(?:<exception>(?P<stopped>.{0,25000}?)</exception>\s{0,9})?<returncode>(-?\d{1,10})</returncode>"
     r"|\s{0,40}(?:Error: )?\[?[Ee]xit [Cc]ode:? (-?\d{1,10})\b\]?[ \t]*$"
     r"|(?:[^\n]{0,200}\n){0,4}?Process exited with code (-?\d{1,10})$"
+    r"|\s{0,40}Command (?:executed|completed|finished|failed) with exit code:? (-?\d{1,10})\b\.?[ \t]*$"  # Cline
     r"|<(?:retrieval_)?status>.{0,400}?<exit_code>(-?\d{1,10})</exit_code>"
     r"|Command execution was not successful[^\n]{0,100}\nExit code: (-?\d{1,10})$",  # Cline
     re.DOTALL | re.MULTILINE,
@@ -101,7 +103,7 @@ def program_run(evidence: Evidence) -> ProgramRun | None:
     record = _run_in_record(evidence, commands)
     if record is not None:
         return record
-    text = evidence.error_text or evidence.text
+    text = without_sequences(evidence.error_text or evidence.text)
     if evidence.data is not None and not isinstance(evidence.data, str) and not _EXIT_FIRST.match(text[:200]):
         return None if command is None or evidence.failed else ProgramRun(commands, text, None)
     code, output, stopped = _exit_in_text(text)
@@ -160,6 +162,7 @@ def _run_in_record(evidence: Evidence, commands: tuple[SimpleCommand, ...]) -> P
     if not found or not any(name in fields for name in _OUTPUTS):
         return None
     output = "\n".join(value_text(fields[name]) for name in _OUTPUTS if isinstance(fields.get(name), str))
+    output = without_sequences(output)
     if found[0] is None:
         return ProgramRun(commands, output, lost=True)
     if not isinstance(found[0], int) or isinstance(found[0], bool):

@@ -61,11 +61,11 @@ _IS_NOTHING: Final = re.compile(
 _SAYS_ERROR: Final = re.compile(
     r"\s*(?:<\w+>\s*|### Result\s+)?(?:[\[(*`\u274c\u2716\u2717\u26a0\ufe0f\U0001f6ab]*\s?)"
     r"(?:(?:tool|execution|internal|fatal|api|runtime|http|command|system|unexpected"
-    r"|an?|the)\s+)*"
+    r"|an?|the|mcp)\s+)*"
     r"(?:[A-Za-z_][\w.]{0,100})?(?:error|exception|failure|timeout|warning|exit|iterat\w+|interrupt|failed)\b"
     r"(?:\s+(?:code|message|occurred|executing|calling|running|fetching|in|while|during|when|with"
     r"|at)\b[^:\n]{0,120})?"
-    r"[\])*`]*\s*(?:\([^)\n]{0,60}\))?\s*:(?!//)\s*\S",
+    r"(?:\s-\d{5})?[\])*`]*\s*(?:\([^)\n]{0,60}\))?\s*:(?!//)\s*\S",
     re.IGNORECASE,
 )
 # A warning comes beside a good result ("Warning: 3 tests were skipped"), and `_EXITED` judges exit codes.

@@ -270,7 +270,7 @@ def empty_searches(trail: ProgressTrail, features: CallFeatures, at: int) -> Stu
     """Find searches that return nothing whatever their words."""
     if features.effect != "search":
         return None
-    count, first = trail.empties
+    count, first = trail.empties if trail.fixed <= trail.empties[1] else (0, 0)  # after an edit it checks the edit
     trail.empties = (count + 1, first or at) if features.empty else (0, 0)
     count, first = trail.empties
     return StuckFinding("empty_searches", features.tool, count, first, at) if count >= EMPTY_SEARCHES else None
@@ -368,7 +368,8 @@ def no_new_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     is_known = features.known >= FAMILIAR_SHARE
     trail.familiar = ((trail.familiar << 1) | is_known) & 0xFF
     count = trail.familiar.bit_count()
-    if not is_known or count < FAMILIAR_OF_EIGHT:
+    # One line may be the answer of a row of questions, such as "no" for each name of a list.
+    if not is_known or count < FAMILIAR_OF_EIGHT or len(features.lines) == 1:
         return None
     return StuckFinding("no_news", "", count, at - trail.familiar.bit_length() + 1, at)
 

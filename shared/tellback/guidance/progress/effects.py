@@ -61,7 +61,8 @@ _TOOLS: Final[dict[str, Effect]] = {
 }
 SHELLS: Final = words_in(
     "bash shell execute_bash run_shell_command terminal exec_command local_shell run_terminal_cmd execute_command",
-    "run_command exec sh",
+    "run_command exec sh zsh powershell pwsh cmd run_in_terminal shell_command run_shell run_bash bash_tool",
+    "execute_shell_command execute_bash_command start_process",
 )
 INTERPRETERS: Final = words_in(
     "ipython execute_ipython_cell python execute_python code_interpreter run_python run_code"

@@ -46,6 +46,7 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     edit: Edit | None = None
     change: str = ""  # the change in full, so that the same one is known when it is made again
     restores: str = ""  # the path that it takes back to an earlier state, "*" for all
+    unstashes: bool = False  # it brings back what was put aside
     copies: tuple[tuple[str, str], ...] = ()  # files that it copies, each with its copy
     waits: bool = False
     failed: bool = False

@@ -14,6 +14,7 @@ import msgspec
 from tellback.contracts.guidance import ToolCall, ToolInvoked
 from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.progress import detectors
+from tellback.guidance.progress.asked import asked_by
 from tellback.guidance.progress.effects import DeclaredEffect
 from tellback.guidance.progress.features import ENVIRONMENT, CallFeatures
 from tellback.guidance.progress.lines import add_lines
@@ -36,7 +37,6 @@ from tellback.guidance.repeats import (
     attempt_marks,
     decode_call,
     is_near_duplicate,
-    normalized_arguments_json,
 )
 
 # Multiples of a kind's threshold at which it is reported again, more firmly; each level once in an evaluation. At
@@ -68,16 +68,19 @@ def judge_call(  # noqa: PLR0917 - all that a judgement depends on
     `recent` has the calls before it, `outcome` is what observation says the call counts as, and `declared` what its
     host says of the tool.
     """
-    text = normalized_arguments_json(event.params)
+    features = call_features(event, outcome, declared)
+    text = asked_by(event.tool, event.params)
+    if features.effect == "test" and features.target and not features.failed:  # whatever its options
+        text = f"{event.tool} {features.target}".encode("utf-8", "replace")
 
     def is_near(index: int) -> bool:
         place = index - at + len(recent)
         if place < 0:
             return False
         call = decode_call(recent[place])
-        return call.tool == event.tool and is_near_duplicate(text, normalized_arguments_json(call.params))
+        return call.tool == event.tool and is_near_duplicate(text, asked_by(call.tool, call.params))
 
-    return judge(trail, call_features(event, outcome, declared), attempt_marks(event.tool, text), at, is_near)
+    return judge(trail, features, attempt_marks(event.tool, text), at, is_near)
 
 
 def judge(

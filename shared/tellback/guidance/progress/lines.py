@@ -9,7 +9,7 @@ import zlib
 from array import array
 from typing import Final
 
-from tellback.guidance.progress.substance import without_wrapping
+from tellback.guidance.progress.substance import without_times
 
 # The results of about six searches or reads of 100 lines; with 400 a run that read in circles was not seen to.
 SEEN_MAX: Final = 600
@@ -28,7 +28,7 @@ def line_marks(text: str, asked: str) -> tuple[int, ...]:
     What a script prints because the agent wrote it there is not news, nor is it known from before.
     """
     marks: dict[int, None] = {}
-    for line in without_wrapping(text).splitlines():
+    for line in without_times(text).splitlines():
         said = line.strip()
         plain = said.lstrip(_DIGITS).lstrip(_AFTER_NUMBER)
         if len(plain) >= _LINE_CHARS and said not in asked:
@@ -40,7 +40,7 @@ def line_marks(text: str, asked: str) -> tuple[int, ...]:
 
 def last_line(text: str) -> str:
     """Return the last line of a result that says something."""
-    lines = without_wrapping(text).rstrip().rsplit("\n", 1)
+    lines = text.rstrip().rsplit("\n", 1)
     return lines[-1].strip()
 
 

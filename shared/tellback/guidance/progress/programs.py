@@ -31,12 +31,16 @@ _BY_NAME: Final[dict[str, Effect]] = {
         "less more file env date top uniq yq xxd awk gawk ldd netstat ss curl wget http open goto scroll_up",
         "scroll_down host dig ping man identify exiftool sqlite3 psql mysql info help hostname test [ [[",
     ),
-    **named("search", "ag ack fd locate search_dir search_file find_file fzf"),
+    **named("read", "get-content gc dir get-childitem gci get-item get-location test-path get-process select-object"),
+    **named("search", "ag ack fd locate search_dir search_file find_file fzf select-string sls findstr"),
+    **named("wait", "start-sleep"),
+    **named("none", "set-location write-output write-host"),
     **named(
         "write",
         "rm mv cp mkdir rmdir touch chmod chown ln tee patch dd truncate unzip tar gzip gunzip zip rsync kill pkill",
         "killall edit create insert append write apply_patch black isort gofmt goimports autopep8 yapf prettier 2to3",
-        "systemctl service launchctl",
+        "systemctl service launchctl set-content add-content out-file remove-item new-item copy-item move-item",
+        "rename-item del erase",
     ),
     **named("install", "apt apt-get yum dnf apk brew conda mamba gem easy_install virtualenv venv"),
     **named(
@@ -95,7 +99,7 @@ def _by_program(command: SimpleCommand) -> Effect:
         return "test" if words and _TEST_SCRIPT.search(words[0]) else "run"
     if program in _CHECKERS and {"--check", "-l", "-d", "--diff"} & set(words):
         return "test"
-    return _BY_NAME.get(program, "run")
+    return _BY_NAME.get(program) or _BY_NAME.get(program.lower(), "run")  # PowerShell does not mind the case
 
 
 def _first(words: tuple[str, ...]) -> str:
@@ -194,6 +198,8 @@ _BACKUP: Final = re.compile(
     r"\.(?:bak|backup|orig|original|old|save)\d*$|[._-](?:backup|bak|orig|original)\b", re.IGNORECASE
 )
 
+# Programs that change files by the patch on their input.
+PATCHERS: Final = frozenset({"apply_patch", "applypatch", "patch", "git"})
 _REVERSED: Final = frozenset({"-R", "--reverse"})
 
 
@@ -207,6 +213,11 @@ def restored_path(command: SimpleCommand) -> str:
     return _restored_by_git(words, command.writes_to) if command.program == "git" and words else ""
 
 
+def unstashes(command: SimpleCommand) -> bool:
+    """Check whether a command brings back what `git stash` put aside."""
+    return command.program == "git" and command.words[:1] == ("stash",) and bool({"pop", "apply"} & {*command.words})
+
+
 def _restored_by_git(words: tuple[str, ...], writes_to: tuple[str, ...]) -> str:
     first, rest = words[0], [word for word in words[1:] if word != "."]
     found = ""
@@ -217,6 +228,8 @@ def _restored_by_git(words: tuple[str, ...], writes_to: tuple[str, ...]) -> str:
         found = rest[-1] if rest and is_path else "*" if words[-1] == "." else ""
     elif first == "reset" and "--hard" in rest:  # with another commit it moves the branch
         found = "*" if set(rest) <= {"--hard", "HEAD", "-q", "--quiet"} else ""
+    elif first == "stash":
+        found = "*" if not rest or rest[0] in ("push", "save", "-u", "-k", "-q", "-a", "-m") else ""
     elif first == "restore" and "--staged" not in rest:
         found = rest[-1] if rest else "*"
     return found

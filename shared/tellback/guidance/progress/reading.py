@@ -23,6 +23,8 @@ from tellback.guidance.progress.effects import (
 )
 from tellback.guidance.progress.features import END, SHOWN, CallFeatures, Edit, View
 from tellback.guidance.progress.lines import last_line, line_marks
+from tellback.guidance.progress.output import printed_by
+from tellback.guidance.progress.patches import read_patch
 from tellback.guidance.progress.programs import files_written_by
 from tellback.guidance.progress.shell_calls import shell_features
 
@@ -30,22 +32,30 @@ _WINDOW: Final = 100  # lines that SWE-agent's `open` shows
 _ERROR_CHARS: Final = 300
 _PAGE: Final = 2_000  # lines that `Read` shows
 
-_PATHS: Final = ("file_path", "path", "filePath", "filename", "file", "notebook_path", "file_name", "target_file")
-_OLDS: Final = ("old_string", "old_str", "oldText", "search", "old_text", "find")
-_NEWS: Final = (
-    "new_string", "new_str", "newText", "replace", "new_text", "replacement", "content", "file_text", "text",
+# Names of arguments, in lower case and without underscores: programs spell them in every way.
+_PATHS: Final = (
+    "filepath", "path", "filename", "file", "notebookpath", "targetfile", "absolutepath", "relativepath",
+    "relativeworkspacepath",
 )  # fmt: skip
+_OLDS: Final = ("oldstring", "oldstr", "oldtext", "search", "find")
+_NEWS: Final = (
+    "newstring", "newstr", "newtext", "replace", "replacement", "content", "filetext", "text", "codeedit", "contents",
+)  # fmt: skip
+_STARTS: Final = ("offset", "startline", "linenumber", "startlineoneindexed", "linestart", "fromline")
+_ENDS: Final = ("endline", "endlineoneindexedinclusive", "lineend", "toline")
+_PATCHES: Final = ("patch", "input", "diff")
 _COMMANDS: Final = ("command", "cmd", "script", "code")
 _QUERIES: Final = (
-    "query", "pattern", "q", "search_term", "regex", "keyword", "code_snippet", "class_name", "function_name",
+    "query", "pattern", "q", "searchterm", "regex", "keyword", "codesnippet", "classname", "functionname",
 )  # fmt: skip
 _TARGETS: Final = {name: rank for rank, name in enumerate((*_QUERIES, *_PATHS))}
 
 
 def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect | None = None) -> CallFeatures:
     """Return the features of a call; `verdict` is what observation says it counts as, `declared` what its host says."""
-    features = _asked(event.tool, event.params, declared)
-    whole = event.error or event.result or ""
+    params = _plain_names(event.params)
+    features = _asked(event.tool, params, declared)
+    whole = printed_by(event.error or event.result or "")
     features.news = substance.fingerprint(whole)
     features.neutral = verdict == "neutral"
     if features.neutral:
@@ -64,6 +74,8 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
 
 
 def _read_result(features: CallFeatures, text: str) -> None:
+    if features.restores and "No local changes to save" in text[:_ERROR_CHARS]:
+        features.restores = ""
     features.empty = features.empty or (features.effect in ("search", "read") and substance.is_empty(text))
     features.retry_asked = features.retry_asked or (features.failed and substance.asks_to_retry(text))
     if features.effect == "wait" or features.waits:
@@ -105,6 +117,12 @@ def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None
     if effect == "write":
         features.edit = _edit(path or "", params)
         features.writes = (path or "",)
+        if features.edit is None and (patch := read_patch(_text(params, _PATCHES) or "")) is not None:
+            features.writes = patch.paths or (path or "",)
+            features.edit = Edit(features.writes[0], patch.old, patch.new)
+            features.change = _change(features.edit)
+            features.creates = patch.creates
+            return features
         features.change = _change(features.edit)
         features.creates = features.edit is not None and features.edit.old == 0 and "insert" not in name
         if features.creates and path and (files := files_written_by(_text(params, _NEWS) or "")):
@@ -114,12 +132,13 @@ def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None
     elif effect == "read" and path:
         features.views = (_view(path, params, name),)
     elif effect == "read" and is_list(spans := params.get("files")):
-        features.views = tuple(
-            _view(str(each.get("file_path", "")), each, name)
-            for each in spans[:4]
-            if is_dict(each) and not each.get("span_ids")
-        )
+        plain = [_plain_names(each) for each in spans[:4] if is_dict(each) and not each.get("span_ids")]
+        features.views = tuple(_view(_text(each, _PATHS) or "", each, name) for each in plain)
     return features
+
+
+def _plain_names(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.lower().replace("_", "").replace("-", ""): value for name, value in params.items()}
 
 
 def _text(params: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
@@ -134,6 +153,8 @@ def _command_line(params: Mapping[str, Any]) -> str:
     command = next((params[name] for name in _COMMANDS if name in params), "")
     if is_list(command):  # Codex: ["bash", "-lc", "..."]
         parts = [str(part) for part in command]
+        if parts[:1] == ["apply_patch"] and len(parts) == 2:
+            return f"apply_patch <<'End of the patch'\n{parts[1]}\nEnd of the patch"
         return parts[2] if len(parts) == 3 and parts[1] in ("-c", "-lc") else " ".join(parts)
     return command if isinstance(command, str) else ""
 
@@ -143,13 +164,13 @@ def _number(params: Mapping[str, Any], *names: str) -> int | None:
 
 
 def _view(path: str, params: Mapping[str, Any], name: str) -> View:
-    span = params.get("view_range")
+    span = params.get("viewrange")
     if is_list(span) and len(span) == 2 and all(type(each) is int for each in span):
         return View(path, span[0], END if span[1] < 0 else span[1])
-    start = _number(params, "offset", "start_line", "line_number")
+    start = _number(params, *_STARTS)
     if start is None:
         return View(path, 1, END)
-    end, limit = _number(params, "end_line"), _number(params, "limit")
+    end, limit = _number(params, *_ENDS), _number(params, "limit", "maxlines", "numlines")
     if end is None:
         end = start + (limit or (_WINDOW if name == "open" else _PAGE))
     return View(path, start, end)

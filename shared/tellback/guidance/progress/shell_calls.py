@@ -8,14 +8,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tellback.guidance.progress.effects import EFFECTS, Effect, words_in
-from tellback.guidance.progress.features import END, ENVIRONMENT, SHOWN, CallFeatures, View
+from tellback.guidance.progress.features import END, ENVIRONMENT, SHOWN, CallFeatures, Edit, View
+from tellback.guidance.progress.patches import read_patch
 from tellback.guidance.progress.programs import (
+    PATCHERS,
     SCRIPT_PROGRAMS,
     changes_files,
     copied_files,
     effect_of,
     files_written_by,
     restored_path,
+    unstashes,
 )
 from tellback.guidance.shell import SimpleCommand, simple_commands
 
@@ -37,19 +40,7 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     )
     features.purpose = _purpose(commands, effects, strongest)
     features.programs = tuple(each.program for each in commands)
-    features.writes = tuple(
-        path
-        for each, effect in zip(commands, effects, strict=True)
-        if changes_files(each, effect)
-        for path in _written(each, effect)
-    )
-    if features.writes and strongest == "write":
-        features.change = " ".join(line.split())
-    features.restores = next((path for each in commands if (path := restored_path(each))), "")
-    features.copies = tuple(pair for each in commands if (pair := copied_files(each)))
-    features.creates = all(
-        each.writes_to for each, effect in zip(commands, effects, strict=True) if changes_files(each, effect)
-    )
+    _read_changes(features, line, commands, effects)
     features.scripts = tuple(
         (path, files) for each in commands if (files := files_written_by(each.stdin)) for path in each.writes_to
     )
@@ -61,14 +52,47 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     )
     features.probes = strongest == "run" and any(each.stdin or {"-c", "-e"} & set(each.words) for each in commands)
     features.scripted = strongest == "run" and not features.probes and bool(SCRIPT_PROGRAMS & set(features.programs))
-    features.waits = any(effect == "wait" for effect in effects) or params.get("run_in_background") is True
+    features.waits = any(effect == "wait" for effect in effects) or True in (
+        params.get("runinbackground"),
+        params.get("isbackground"),
+    )
     features.views = tuple(_in_folder(view, commands) for view in _shell_views(commands))
     return features
 
 
+def _read_changes(
+    features: CallFeatures, line: str, commands: tuple[SimpleCommand, ...], effects: list[Effect]
+) -> None:
+    """Read what a command line changes: files, one text by a patch, and what it takes back."""
+    features.writes = tuple(
+        path
+        for each, effect in zip(commands, effects, strict=True)
+        if changes_files(each, effect)
+        for path in _written(each, effect)
+    )
+    if features.writes and features.effect == "write":
+        features.change = " ".join(line.split())
+    features.unstashes = any(unstashes(each) for each in commands)
+    if not features.unstashes:
+        features.restores = next((path for each in commands if (path := restored_path(each))), "")
+    patches = [patch for each in commands if each.program in PATCHERS and (patch := read_patch(each.stdin))]
+    if len(patches) == 1 and patches[0].paths and not features.restores:
+        features.edit = Edit(patches[0].paths[0], patches[0].old, patches[0].new)
+    features.copies = tuple(pair for each in commands if (pair := copied_files(each)))
+    features.creates = (
+        patches[0].creates
+        if patches
+        else all(each.writes_to for each, effect in zip(commands, effects, strict=True) if changes_files(each, effect))
+    )
+
+
 # `sed -n 10,20p`; `$` is the end of the file.
 _RANGE: Final = re.compile(r"^(\d+)(?:,(\d+|\$))?p")
-_FILTERS: Final = words_in("head tail grep egrep sed awk sort uniq wc cut tr less more jq tee cat xxd nl column rg")
+_ROWS: Final = re.compile(r"(?:NR ?>=? ?(\d+) ?&& ?)?NR ?<=? ?(\d+)")
+_COUNTS: Final = re.compile(r"-(Skip|First|TotalCount|Head|Tail|Last)\s+(\d{1,9})\b", re.IGNORECASE)
+_FILTERS: Final = words_in(
+    "head tail grep egrep sed awk sort uniq wc cut tr less more jq tee cat xxd nl column rg select-object select-string"
+)
 
 
 def _is_filter(command: SimpleCommand) -> bool:
@@ -109,12 +133,19 @@ def _written(command: SimpleCommand, effect: Effect) -> tuple[str, ...]:
         return (ENVIRONMENT,)
     if effect == "run":
         return tuple(file for text in (*command.words, command.stdin) for file in files_written_by(text))
+    patch = read_patch(command.stdin) if command.program in PATCHERS else None
+    if patch is not None and patch.paths:
+        return patch.paths
+    return _named_files(command) or ("",)
+
+
+def _named_files(command: SimpleCommand) -> tuple[str, ...]:
+    """Return the file that a command changes, which it names last."""
     if command.program in ("cp", "mv") or restored_path(command):
         return command.words[-1:]
-    if command.program in ("sed", "touch", "rm", "mkdir", "tee", "perl", "black", "isort", "gofmt"):
-        named = tuple(word for word in command.words if not word.startswith("-") and len(word) < 200)
-        return named[-1:] or ("",)
-    return ("",)
+    if command.program not in ("sed", "touch", "rm", "mkdir", "tee", "perl", "black", "isort", "gofmt"):
+        return ()
+    return tuple(word for word in command.words if not word.startswith("-") and len(word) < 200)[-1:]
 
 
 def _in_folder(view: View, commands: tuple[SimpleCommand, ...]) -> View:
@@ -136,25 +167,46 @@ def _shell_views(commands: tuple[SimpleCommand, ...]) -> list[View]:
 
 
 def _shell_view(command: SimpleCommand, after: list[SimpleCommand]) -> View | None:
-    files = [word for word in command.words if not word.startswith("-")]
-    if command.program == "sed" and len(files) >= 2 and (span := _RANGE.match(files[0])):
-        return View(files[1], int(span[1]), _end(span))
-    if command.program in ("cat", "nl") and len(files) >= 1 and not command.writes_to and not command.stdin:
-        start, end = 1, END
-        for each in after:
-            if each.program == "sed" and (span := next(filter(None, map(_RANGE.match, each.words)), None)):
-                start, end = int(span[1]), _end(span)
-            elif each.program == "head":
-                end = min(end, start + _lines(each) - 1)
-            elif each.program == "tail":
-                start = _lines(each) if any("+" in word for word in each.words) else END - _lines(each)
-            elif each.program in ("grep", "wc", "awk"):
-                return None
-        return View(files[-1], start, end)
-    if command.program in ("head", "tail") and files and command.before != "|":
+    program, files = command.program, [word for word in command.words if not word.startswith("-")]
+    found: View | None = None
+    if not files:
+        return None
+    if program == "sed" and len(files) >= 2 and (span := _RANGE.match(files[0])):
+        found = View(files[1], int(span[1]), _end(span))
+    elif program in ("awk", "gawk") and len(files) == 2 and (rows := _ROWS.search(files[0])):
+        found = View(files[1], int(rows[1] or 1), int(rows[2]))
+    elif program in ("cat", "nl") and not command.writes_to and not command.stdin:
+        found = _piped_view(files[-1], after)
+    elif program.lower() in ("get-content", "gc"):
+        found = _powershell_view(files[0], " ".join(word for each in (command, *after) for word in each.words))
+    elif program in ("head", "tail") and command.before != "|":
         lines = _lines(command)
-        return View(files[-1], 1, lines) if command.program == "head" else View(files[-1], END - lines, END)
-    return None
+        found = View(files[-1], 1, lines) if program == "head" else View(files[-1], END - lines, END)
+    return found
+
+
+def _piped_view(path: str, after: list[SimpleCommand]) -> View | None:
+    """Return the lines of a whole file that the filters behind it leave."""
+    start, end = 1, END
+    for each in after:
+        if each.program == "sed" and (span := next(filter(None, map(_RANGE.match, each.words)), None)):
+            start, end = int(span[1]), _end(span)
+        elif each.program == "head":
+            end = min(end, start + _lines(each) - 1)
+        elif each.program == "tail":
+            start = _lines(each) if any("+" in word for word in each.words) else END - _lines(each)
+        elif each.program in ("grep", "wc", "awk"):
+            return None
+    return View(path, start, end)
+
+
+def _powershell_view(path: str, options: str) -> View:
+    """Return the lines that `Get-Content` shows, with the options of a `Select-Object` behind it."""
+    numbers = {name.lower(): int(number) for name, number in _COUNTS.findall(options)}
+    skip = numbers.get("skip", 0)
+    first = next((numbers[name] for name in ("first", "totalcount", "head") if name in numbers), END)
+    last = next((numbers[name] for name in ("tail", "last") if name in numbers), 0)
+    return View(path, END - last, END) if last else View(path, skip + 1, min(END, skip + first))
 
 
 def _end(span: re.Match[str]) -> int:

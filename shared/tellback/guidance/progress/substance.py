@@ -11,7 +11,6 @@ import zlib
 from typing import Final, Literal
 
 from tellback.guidance.observations.testruns import TestCounts
-from tellback.sanitize import without_sequences
 
 # Of longer texts the two ends count: errors and summaries stand at the end, and a worker reads every result.
 HEAD_CHARS: Final = 2_000
@@ -51,14 +50,18 @@ def ends_of(text: str) -> str:
     return f"{text[:HEAD_CHARS]}\n{text[-TAIL_CHARS:]}"
 
 
+def without_times(text: str) -> str:
+    """Return the text without times, durations and addresses."""
+    return _TIMES.sub("~", text)
+
+
 def without_volatile(text: str) -> str:
     """Return the text without times, durations, ids, addresses and temporary paths."""
-    text = without_sequences(text)
     if "tmp" in text or "/var/" in text:
         text = _TEMP.sub("~", text)
     if "pid" in text or "PID" in text or "rocess" in text or "port" in text or "[1]" in text:
         text = _PROCESS.sub("~", text)
-    return " ".join(_HEX.sub(_mask_id, _TIMES.sub("~", text)).split())
+    return " ".join(_HEX.sub(_mask_id, without_times(text)).split())
 
 
 def _mask_id(match: re.Match[str]) -> str:
@@ -87,32 +90,6 @@ _EXCEPTION: Final = re.compile(
     r"^(?:E   )?\s{0,4}((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|Invalid|NotFound)\b(?::\s?.*)?)$",
     re.MULTILINE,
 )
-# Tags of agents around a result, such as mini-swe-agent's `<returncode>` and Claude Code's `<tool_use_error>`.
-_WRAPPING: Final = re.compile(
-    r"</?(?:returncode|output|error|tool_use_error|output_head|output_tail|warning)>(?:-?\d+</returncode>)?"
-)
-
-
-# What OpenHands, Claude Code and SWE-agent write below a result, the same each time.
-_FOOTERS: Final = (
-    "[Python Interpreter: ",
-    "[Command finished with exit code ",
-    "<system-reminder>",
-    "Shell cwd was reset to ",
-    "(Open file: ",
-)
-_FOOTER_CHARS: Final = 1_000
-
-
-def without_wrapping(text: str) -> str:
-    """Return a result without the tags that a harness puts around it, and the lines that it puts below."""
-    if "<" not in text and "[" not in text and "(" not in text and "Shell" not in text:
-        return text  # a worker asks for each result, and most short ones have none of these
-    for footer in _FOOTERS:
-        place = text.rfind(footer, max(0, len(text) - _FOOTER_CHARS))
-        if place >= 0:
-            text = text[:place]
-    return _WRAPPING.sub("", text)
 
 
 def last_exception(text: str) -> str:
@@ -131,7 +108,7 @@ def failed_names(text: str) -> tuple[str, ...]:
 
 def first_line(text: str) -> str:
     """Return the first line that says something; a heading alone, such as "ERROR:", does not."""
-    lines = [line.strip() for line in _WRAPPING.sub("", text).splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if len(line) >= _HEADING_CHARS), lines[0] if lines else "")[:_ERROR_CHARS]
 
 
@@ -162,9 +139,11 @@ def asks_to_retry(text: str) -> bool:
     return _ASKED_TO_RETRY.search(text) is not None
 
 
-_EXIT_CODE: Final = re.compile(r"^Exit code 1\b")  # that of `grep`, as Claude Code writes it above the output
 _NOTHING: Final = re.compile(
-    r"^(?:No (?:matches|files|results?|occurrences|code|search results|output)\b.*|0 (?:results|matches).*"
+    r"^(?:(?:Error: )?(?:No|Zero|0) (?:[\w -]{0,40}(?:found|match\w*)\b"
+    r"|(?:files|results?|hits|occurrences|code|search results|output|rows|items|records)\b).*"
+    r"|Nothing (?:was |has been )?found.*|.{0,80}(?:returned|found|yielded) (?:no|0|zero) \w+.*|\(?0 rows\)?.*"
+    r"|(?:We )?(?:could|did|can) ?n(?:o|')t find (?:any|a match).*|.{0,120}\bdid not match any\b.*"
     r"|\(no output\)|\[\]|\{\}|null|None|Found 0 .*|Could ?n[o']t find any.*|Tool ran without output.*"
     r"|\(Bash completed with no output\))?$",
     re.IGNORECASE | re.DOTALL,
@@ -175,4 +154,4 @@ def is_empty(text: str) -> bool:
     """Check whether a search found nothing."""
     if len(text) >= 400:
         return False
-    return _NOTHING.match(_EXIT_CODE.sub("", without_wrapping(text)).strip()) is not None
+    return _NOTHING.match(text.strip()) is not None

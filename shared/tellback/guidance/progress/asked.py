@@ -1,0 +1,28 @@
+"""The arguments of a call without what only looks different each time: remarks, and how long it waits first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tellback.guidance.progress.effects import SHELLS, plain_name
+from tellback.guidance.repeats import normalized_arguments_json
+
+# What an agent says about its call beside what it asks for; it finds new words each time.
+_REMARKS: Final = frozenset({
+    "explanation", "thought", "thoughts", "reasoning", "rationale", "toolaction", "toolsummary", "security_risk",
+    "requires_approval", "justification", "with_escalated_permissions", "intent",
+})  # fmt: skip
+# However long an agent waits before it looks, it looks at the same.
+_SLEEPS: Final = re.compile(rb"\bsleep (?:\d+(?:\.\d+)?[smh]?)\b|\bstart-sleep (?:-\w+ )?\d+\b|\btimeout /t \d+\b")
+# These are a remark beside a command alone: of an issue or a task the description is the matter.
+_REMARKS_OF_COMMANDS: Final = _REMARKS | {"description", "timeout", "timeout_ms", "yield_time_ms", "max_output_tokens"}
+
+
+def asked_by(tool: str, params: Mapping[str, Any]) -> bytes:
+    """Return the normal form of a call's arguments without remarks."""
+    remarks = _REMARKS_OF_COMMANDS if plain_name(tool) in SHELLS else _REMARKS
+    if any(name.lower() in remarks for name in params):
+        params = {name: value for name, value in params.items() if name.lower() not in remarks}
+    return _SLEEPS.sub(b"sleep", normalized_arguments_json(params))

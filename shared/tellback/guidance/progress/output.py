@@ -1,0 +1,117 @@
+"""The output that a call printed itself, without what an agent's program puts around it.
+
+Results of one command differ from program to program: a record with exit code and duration, tags, lines above with
+process ids and times, lines below with folders and prompts, colours, and bars that draw over themselves. Detectors
+read the output alone, so that they judge every program alike. Only the two ends of a text are looked at: what stands
+in the middle of an output is its own.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from tellback.guidance.observations.values import is_dict, is_list
+from tellback.sanitize import without_sequences
+
+_DEPTH: Final = 3  # a record in a content part of an MCP result
+# Beside one of these, `stdout` or `output` is what a program printed and not a field of somebody's data.
+_REPORTS: Final = frozenset(
+    {
+        "exit_code", "exitCode", "returncode", "return_code", "exit_status", "metadata", "stderr", "interrupted",
+        "duration", "status", "error", "success", "isError",
+    }
+)  # fmt: skip
+_PRINTED: Final = ("stdout", "output", "aggregated_output", "stderr")
+# A record whose middle was left out can't be decoded.
+_CUT_RECORD: Final = re.compile(r'\{\s*"(?:stdout|output|aggregated_output)"\s*:\s*"')
+_ESCAPES: Final = re.compile(r'\\(["\\/nrt])')
+_ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
+
+# The tags of mini-swe-agent, Claude Code, Cline and moatless.
+_TAGS: Final = re.compile(
+    r"</?(?:returncode|exit_code|output|stdout|stderr|error|tool_use_error|output_head|output_tail|warning"
+    r"|function_results|result)>(?:-?\d+</(?:returncode|exit_code)>)?"
+)
+# Above an output: Codex's and Claude Code's codes, Gemini's, Cline's and Cursor's headings.
+_ABOVE: Final = re.compile(
+    r"(?:\s*(?:(?:Error: )?\[?[Ee]xit [Cc]ode:? -?\d+\]?|Chunk ID: \w+|Wall time: [^\n]{1,40}|Total output lines: \d+"
+    r"|(?:Original|Output) token count: \d+|Process exited with code -?\d+|Process running with session ID \d+"
+    r"|Command: [^\n]{0,400}(?:\n(?!Directory: )[^\n]{0,400}){0,60}(?=\nDirectory: )|Directory: [^\n]{0,400}"
+    r"|(?:Command|The command|Tool) (?:executed|completed|ran|failed|exited|finished)\b[^\n]{0,60}"
+    r"|(?:Command output|Output|OUTPUT|Stdout|STDOUT|stdout):|\(no output\)|```\w{0,12})[ \t]*(?:\n|$)"
+    r"|(?:Output|Stdout): )+"
+)
+_EMPTY: Final = re.compile(r"\(empty\)(?=\n|$)")
+_BELOW: Final = re.compile(
+    r"(?:\A|\n)(?:(?:Error|Stderr|Signal|Background PIDs): \((?:none|empty)\)|Exit [Cc]ode: (?:-?\d+|\(none\))"
+    r"|Process Group PGID: \S+|\[?(?:The )?[Cc]ommand (?:finished|exited|completed|failed|took)\b[^\n]{0,60}"
+    r"|\[[Ee]xit (?:code|status):? -?\d+\]|\[Current working directory: [^\n]*|\(Open file: [^\n]*"
+    r"|\(Current directory: [^\n]*|bash-\$|Shell cwd was reset to [^\n]*|```"
+    r"|\S{1,60}@\S{1,60}:[^\n]{1,200}[#$])[ \t]*$"
+    r"|\[Python [Ii]nterpreter: [^\n]*$"  # OpenHands, behind an output that ends without a line end
+)
+_REMINDER: Final = "<system-reminder>"
+_ENDS: Final = 4_000
+_BELOW_MAX: Final = 12
+
+
+def printed_by(text: str) -> str:
+    """Return the output that a result holds, as a person would see it on a terminal."""
+    text = without_sequences(_from_record(text, 0))
+    if "\r" in text:
+        text = "\n".join(line.rpartition("\r")[2] for line in text.replace("\r\n", "\n").split("\n"))
+    if "<" in text:
+        text = _TAGS.sub("", text)
+        place = text.rfind(_REMINDER, max(0, len(text) - _ENDS))
+        text = text[:place] if place >= 0 else text
+    return _without_above(_without_below(text))
+
+
+def _without_above(text: str) -> str:
+    above = _ABOVE.match(text[:_ENDS])
+    if above is None:
+        return text
+    text = text[above.end() :]
+    return _EMPTY.sub("", text, count=1) if _EMPTY.match(text) else text
+
+
+def _without_below(text: str) -> str:
+    text = text.rstrip()
+    for _ in range(_BELOW_MAX):
+        below = _BELOW.search(text, max(0, len(text) - 500))
+        if below is None:
+            break
+        text = text[: below.start()].rstrip()
+    return text
+
+
+def _from_record(text: str, depth: int) -> str:
+    """Return what a program printed from the record or the content parts that hold it; any other text as it is."""
+    start = text.lstrip()[:1]
+    if start not in ("{", "[") or depth == _DEPTH:
+        return text
+    try:
+        data: Any = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        cut = _CUT_RECORD.match(text.lstrip())
+        if cut is None:
+            return text
+        return _ESCAPES.sub(lambda found: _ESCAPED.get(found[1], found[1]), text.lstrip()[cut.end() :])
+    inner = _printed_in(data)
+    return text if inner is None else _from_record(inner, depth + 1)
+
+
+def _printed_in(data: Any) -> str | None:
+    parts: object = data
+    if is_dict(data):
+        found = [value for name in _PRINTED if isinstance(value := data.get(name), str)]
+        if found and _REPORTS & data.keys():
+            return "\n".join(filter(None, found))
+        parts = data.get("content")
+    if not is_list(parts) or not parts:
+        return None
+    texts = [part.get("text") for part in parts if is_dict(part) and part.get("type") == "text"]
+    return "\n".join(map(str, texts)) if len(texts) == len(parts) else None
