@@ -142,8 +142,9 @@ def test_what_an_agent_remarks_about_its_call_is_no_other_call() -> None:
     remarks = ("Check it", "Look once more", "See if it changed")
     shell: list[MadeCall] = [("Bash", {"command": "git status", "description": each}, "clean") for each in remarks]
     tool: list[MadeCall] = [("get_page", {"id": 1, "explanation": each}, "the page") for each in remarks]
+    comments: list[MadeCall] = [("bash", {"command": f"git status  # try {n}"}, "clean") for n in range(3)]
     matters: list[MadeCall] = [("create_issue", {"description": each}, "Done.") for each in remarks]
-    assert [reported(calls) for calls in (shell, tool, matters)] == [[3], [3], []]
+    assert [reported(calls) for calls in (shell, tool, comments, matters)] == [[3], [3], [3], []]
 
 
 def fewer_failures(sh: Shell) -> list[MadeCall]:

@@ -20,9 +20,19 @@ _SLEEPS: Final = re.compile(rb"\bsleep (?:\d+(?:\.\d+)?[smh]?)\b|\bstart-sleep (
 _REMARKS_OF_COMMANDS: Final = _REMARKS | {"description", "timeout", "timeout_ms", "yield_time_ms", "max_output_tokens"}
 
 
+# A comment behind a command line; in quotes or in the text of a here-document it may be something else.
+_COMMENT: Final = re.compile(r"\s+#[^\n'\"`]*$")
+
+
 def asked_by(tool: str, params: Mapping[str, Any]) -> bytes:
-    """Return the normal form of a call's arguments without remarks."""
-    remarks = _REMARKS_OF_COMMANDS if plain_name(tool) in SHELLS else _REMARKS
+    """Return the normal form of a call's arguments without remarks, comments and the length of its waits."""
+    runs = plain_name(tool) in SHELLS
+    remarks = _REMARKS_OF_COMMANDS if runs else _REMARKS
     if any(name.lower() in remarks for name in params):
         params = {name: value for name, value in params.items() if name.lower() not in remarks}
+    if runs and any("#" in value and "\n" not in value for value in params.values() if isinstance(value, str)):
+        params = {
+            name: _COMMENT.sub("", value) if isinstance(value, str) and "\n" not in value else value
+            for name, value in params.items()
+        }
     return _SLEEPS.sub(b"sleep", normalized_arguments_json(params))
