@@ -51,7 +51,7 @@ def pytest_configure() -> None:
 @pytest.fixture(autouse=True)
 def plain_tracebacks() -> None:
     """Print tracebacks as workers do. structlog's own have local variables, and took longer than a lease of 5 s."""
-    renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    renderer = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*structlog.get_config()["processors"][:-1], renderer])
 
 

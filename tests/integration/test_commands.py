@@ -96,7 +96,7 @@ COULD_NOT_RUN: list[tuple[list[str], dict[str, Any], str]] = [
     (
         ["true"],
         {"cwd": "loop"},
-        "refused by this host's policy, rule directories: the links of {root}/loop",
+        "refused by this host's policy, rule directories: the symbolic links of {root}/loop form a loop",
     ),
     (["true"], {"cwd": "link-out"}, "refused by this host's policy, rule directories: /"),
     (["sleep", "30"], {"timeout": 0.3}, "timed out after 0.3 s"),

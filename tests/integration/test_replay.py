@@ -223,7 +223,7 @@ def test_on_a_terminal_progress_is_shown(
     os.close(ours)
     assert done.returncode == 0
     assert json.loads(done.stdout)["matches"] is True
-    assert "playing 1 conversations" in shown
+    assert "playing 1 conversation" in shown
     assert "counted by the workers" in shown
 
 

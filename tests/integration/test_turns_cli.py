@@ -148,8 +148,8 @@ def test_the_history_shows_the_whole_turn(tb: Tellback, settings: Settings) -> N
     assert (story[0]["text"], story[2]["error"], story[4]["text"]) == ("a question", "HTTP 500", "hello")
     assert [entry.get("sent") for entry in story] == [None, None, "fallback", "fallback", None, "late", "late"]
     table = run(settings, "history", "c1")
-    assert "event: ambiguous · sent: late · error: no reply in 10 s · attempt: 1" in table
-    assert "event: opened · text: a question" in table
+    assert "ambiguous · sent: late · error: no reply in 10 s · attempt: 1" in table
+    assert "opened · text: a question" in table
 
 
 def test_one_turn_is_shown_whole(tb: Tellback, settings: Settings) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Generator, Sequence
 from typing import Final
 
 RULE: Final = "kubernetes-secret"
+WORD: Final = "Secret"
+"""A text without it shows no Secret, which `in` tells much faster than a pattern."""
 
 _KIND: Final = re.compile(r"""(?im)^[\s>|"'{,+-]{0,40}"?kind"?:[ ]?"?Secret"?[ ]?,?\r?$""")
 _IN_JSON: Final = re.compile(r'"kind":[ ]?"Secret"')
@@ -20,7 +22,7 @@ _BOUNDARY: Final = re.compile(r"[\s>|+]{0,20}---[ ]?\r?")
 
 def may_hold(text: str) -> bool:
     """Return whether the text can show a Secret."""
-    return "Secret" in text and (_KIND.search(text) is not None or _IN_JSON.search(text) is not None)
+    return _KIND.search(text) is not None or _IN_JSON.search(text) is not None
 
 
 def value_lines(lines: Sequence[str]) -> Generator[int]:

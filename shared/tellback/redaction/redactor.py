@@ -122,7 +122,7 @@ class Redactor:
         text = _strip_colours(text)
         keys = marks_key(text) or (blocks is not None and blocks.inside)
         found = list(self._find_matches(text))
-        secrets = kubernetes.may_hold(text)
+        secrets = _may_hold_secret(text)
         if not keys and not found and not secrets:
             return {}
         lines = text.split("\n")
@@ -163,7 +163,7 @@ class Redactor:
             return False
         if any(value in text for _, value in self._exact_values()):
             return False
-        return not kubernetes.may_hold(text) and _matches_nothing(text, self._scans)
+        return not _may_hold_secret(text) and _matches_nothing(text, self._scans)
 
     def _find_matches(self, text: str) -> Generator[tuple[int, str]]:
         """Yield the position and rule of each match, in order within each scan."""
@@ -225,6 +225,10 @@ def _strip_colours(text: str) -> str:
 
 def _all_scans(ready: ScanSet) -> ScanSet:
     return ready
+
+
+def _may_hold_secret(text: str) -> bool:
+    return kubernetes.WORD in text and kubernetes.may_hold(text)
 
 
 def _matches_nothing(text: str, scans: Callable[[], ScanSet] = all_scans) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tellback.guidance.progress.lines import LINES_MAX, SEEN_MAX, add_lines, line_marks
+from tellback.guidance.progress.substance import LINES_MAX, SEEN_MAX, add_lines, line_marks
 
 
 def test_lines_are_known_whatever_their_numbers_and_indent() -> None:

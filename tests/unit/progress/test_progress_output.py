@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellback.guidance.progress.lines import last_line
 from tellback.guidance.progress.output import printed_by
+from tellback.guidance.progress.substance import last_line
 from tests.support.dialects import SHELLS, Shell
 
 SAID = "collected 3 items\n  indented [1]\nError: x != y"

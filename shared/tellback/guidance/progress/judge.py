@@ -17,8 +17,8 @@ from tellback.guidance.progress import detectors
 from tellback.guidance.progress.asked import asked_by
 from tellback.guidance.progress.effects import DeclaredEffect
 from tellback.guidance.progress.features import ENVIRONMENT, CallFeatures
-from tellback.guidance.progress.lines import add_lines
 from tellback.guidance.progress.reading import call_features
+from tellback.guidance.progress.substance import add_lines
 from tellback.guidance.progress.trail import (
     ACTIONS_MAX,
     ASKED_MAX,

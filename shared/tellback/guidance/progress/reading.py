@@ -22,11 +22,11 @@ from tellback.guidance.progress.effects import (
     tool_effect,
 )
 from tellback.guidance.progress.features import END, SHOWN, CallFeatures, Edit, View
-from tellback.guidance.progress.lines import last_line, line_marks
 from tellback.guidance.progress.output import printed_by
 from tellback.guidance.progress.patches import read_patch
 from tellback.guidance.progress.programs import files_written_by
 from tellback.guidance.progress.shell_calls import shell_features
+from tellback.guidance.progress.substance import last_line, line_marks
 
 _WINDOW: Final = 100  # lines that SWE-agent's `open` shows
 _ERROR_CHARS: Final = 300
