@@ -13,7 +13,7 @@ from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.intake import Intake
-from tellback.state.intake_entry import IntakeEntry
+from tellback.state.intake_entry import IntakeEntry, RawEntry
 from tellback.state.intake_lease import Fenced, Lease, committed
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback_workers.consumer import MAX_DELIVERIES, Consumer
@@ -92,6 +92,17 @@ def pending(database: Database, shard: Shard) -> int:
     return int(database.command("XPENDING", stream_of(shard, FAMILY), "consumer")[0])
 
 
+def deliveries(database: Database, shard: Shard) -> list[int]:
+    """Return how often each pending entry was delivered."""
+    return [count for *_, count in database.command("XPENDING", stream_of(shard, FAMILY), "consumer", "-", "+", 100)]
+
+
+def read_batch(intake: Intake, lease: Lease) -> list[RawEntry]:
+    read = intake.read_or_release(lease, BATCH)
+    assert read
+    return read
+
+
 def test_other_sessions_overtake_a_backlog_in_order(
     database: Database, shard: Shard, consumer: Consumer, recorder: FairRecorder
 ) -> None:
@@ -132,7 +143,7 @@ def test_what_overtook_and_was_not_applied_comes_first_after_a_death(
     recorder.deadly = "b1"
     with pytest.raises(Died):
         consumer.consume(shard, FAMILY)
-    assert pending(database, shard) == 2
+    assert deliveries(database, shard) == [1, 1]
     recorder.deadly, before = "", len(recorder.batches)
     assert consumer.consume(shard, FAMILY) is False
     assert recorder.batches[before : before + 2] == [["b0"], ["b1"]]
@@ -152,14 +163,26 @@ def test_poison_that_overtook_becomes_a_dead_letter(
     assert pending(database, shard) == 0
 
 
+def test_an_entry_that_overtook_and_failed_keeps_its_count(database: Database, shard: Shard, intake: Intake) -> None:
+    """Else it would never become a dead letter while the backlog lasts."""
+    append(database, shard, ["b0"])
+    lease = intake.take_lease(shard, FAMILY, 5)
+    assert lease is not None
+    read = read_batch(intake, lease)[-1].id
+    overtaking = [entry.id for entry in intake.peek(lease, "0", len(FLOOD) + 1)][-1:]
+    assert [entry.id for entry in intake.claim(lease, overtaking)] == overtaking
+    assert [entry.deliveries for entry in intake.read_pending(lease, read, 1)] == [2]
+    assert [entry.id for entry in intake.claim(lease, ["1-1", *overtaking])] == overtaking
+    assert deliveries(database, shard) == [1] * BATCH + [2]
+
+
 def test_who_lost_the_lease_is_given_nothing(database: Database, shard: Shard, intake: Intake) -> None:
     append(database, shard, ["b0"])
     lease = intake.take_lease(shard, FAMILY, 5)
     assert lease is not None
     shares, batches = FairShares(intake, lease, BATCH), list[int]()
     for _ in range(2):
-        read = intake.read_or_release(lease, BATCH)
-        assert read
+        read = read_batch(intake, lease)
         batches.append(len(read))
         if len(batches) == 1:
             assert shares.overtaking(read) == []

@@ -12,6 +12,13 @@
 if fenced() then
   return 'fenced'
 end
+-- JUSTID: any other claim counts two deliveries of an entry that nobody was given. One that overtook before and failed
+-- keeps its count, which the next consumer's recovery raises.
 local command = {'XCLAIM', key_intake, 'consumer', arg_consumer, 0, unpack(args_entries)}
-command[#command + 1] = 'FORCE' -- nobody was given them yet
-return redis.call(unpack(command))
+command[#command + 1] = 'FORCE'
+command[#command + 1] = 'JUSTID'
+local entries = {}
+for i, id in ipairs(redis.call(unpack(command))) do
+  entries[i] = redis.call('XRANGE', key_intake, id, id)[1]
+end
+return entries
