@@ -16,6 +16,7 @@ from tellback.state.intake import Intake
 from tellback.state.intake_entry import IntakeEntry, RawEntry
 from tellback.state.intake_lease import Fenced, Lease, committed
 from tellback.state.keys import Layout, Shard, stream_of
+from tellback_workers import fair_shares
 from tellback_workers.consumer import MAX_DELIVERIES, Consumer
 from tellback_workers.fair_shares import FairShares
 from tests.support.acknowledge import acknowledge
@@ -174,6 +175,18 @@ def test_an_entry_that_overtook_and_failed_keeps_its_count(database: Database, s
     assert [entry.deliveries for entry in intake.read_pending(lease, read, 1)] == [2]
     assert [entry.id for entry in intake.claim(lease, ["1-1", *overtaking])] == overtaking
     assert deliveries(database, shard) == [1] * BATCH + [2]
+
+
+def test_it_peeks_no_further_while_much_is_noted(shard: Shard, intake: Intake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fair_shares, "MAX_NOTED", 10)
+    monkeypatch.setattr(fair_shares, "PEEK_ENTRIES", 20)
+    lease = intake.take_lease(shard, FAMILY, 5)
+    assert lease is not None
+    shares = FairShares(intake, lease, BATCH)
+    for _ in range(fair_shares.FULL_BATCHES):
+        shares.overtaking(read_batch(intake, lease))
+    monkeypatch.delattr(Intake, "peek")
+    shares.overtaking(read_batch(intake, lease))
 
 
 def test_who_lost_the_lease_is_given_nothing(database: Database, shard: Shard, intake: Intake) -> None:

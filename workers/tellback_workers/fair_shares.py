@@ -26,7 +26,7 @@ SMALLER: Final = 4
 PEEK_BYTES: Final = 4 << 20  # of one peek, by the size of the entries before
 PEEK_ENTRIES: Final = 2_000  # of one peek: it keeps a call of Redis below 10 ms
 PEEKS: Final = 10  # between two batches
-MAX_NOTED: Final = 200_000  # entries: bounds the memory of what is noted
+MAX_NOTED: Final = 200_000  # entries, above which it peeks no further: bounds the memory of what is noted
 
 Position = tuple[int, int]
 
@@ -83,9 +83,11 @@ class FairShares:
         if not self._noted:  # read up to here, or beyond what was looked at
             self._seen_to = last.id
         for _ in range(PEEKS):
+            if self._noted >= MAX_NOTED:
+                return
             entries = self._intake.peek(self._lease, self._seen_to, self._peek)
             self._note(entries)
-            if len(entries) < self._peek or self._noted > MAX_NOTED:
+            if len(entries) < self._peek:
                 return
             size = sum(len(entry.raw or b"") for entry in entries) // len(entries)
             self._peek = max(1, min(PEEK_ENTRIES, PEEK_BYTES // max(size, 1)))
