@@ -137,6 +137,20 @@ def test_what_comes_meanwhile_overtakes_too(
     assert recorder.batches[5] == ["d0"]
 
 
+def test_other_sessions_overtake_a_backlog_in_streams_that_are_consumed_together(
+    database: Database, layout: Layout, shard: Shard, intake: Intake, dead: DeadLetters, recorder: FairRecorder
+) -> None:
+    other = layout.shard(1)
+    append(database, shard, ["b0"])
+    append(database, other, [tool.replace("a", "x") for tool in FLOOD])
+    append(database, other, ["y0", "y1"])
+    consumer = Consumer(intake, dead, recorder, lease_seconds=5, batch=2 * BATCH)
+    assert consumer.consume_together([shard, other], FAMILY) == []
+    assert recorder.batches[4:6] == [["b0"], ["y0", "y1"]]
+    assert [tool for tool in recorder.applied if tool[0] == "a"] == FLOOD
+    assert len(recorder.applied) == len({*recorder.applied}) == 2 * len(FLOOD) + 3
+
+
 def test_what_overtook_and_was_not_applied_comes_first_after_a_death(
     database: Database, shard: Shard, consumer: Consumer, recorder: FairRecorder
 ) -> None:

@@ -147,8 +147,7 @@ class Consumer:
                 released = more is None
                 if more:
                     self.apply(lease, more, end)
-                    if clock.monotonic() < end and (early := shares.overtaking(more)):
-                        self.apply(lease, early, end)
+                    self._apply_overtaking(shares, lease, more, end)
         except Fenced:
             _log.warning("consumer.fenced", stream=lease.stream, fence=lease.fence)
             return False
@@ -161,6 +160,7 @@ class Consumer:
         """Apply what waits in streams of any teams, in the round trips of one; return those due for another wake-up.
 
         Each stream gives a share of a batch at a time, so one with a backlog delays the others by no more than that.
+        Within a stream, other sessions overtake the backlog of one as in `consume`.
 
         Raises:
             Unavailable: Redis, or something that the loop needs, is unavailable; the entries stay in their streams.
@@ -171,11 +171,16 @@ class Consumer:
         taken = self._intake.take_each(shards, family, self._lease_seconds, share)
         held = {one.lease: None for one in taken}
         read = {one.lease: one.entries for one in taken if not one.pending}
+        shares = {lease: FairShares(self._intake, lease, share) for lease in held}
         try:
             for lease in [one.lease for one in taken if one.pending]:
                 self._alone(held, lease, partial(self.recover_pending, lease, end))
             while held:
-                self._apply_each(held, {lease: raws for lease, raws in read.items() if raws and lease in held}, end)
+                given = {lease: raws for lease, raws in read.items() if raws and lease in held}
+                self._apply_each(held, given, end)
+                for lease in [lease for lease in given if lease in held]:
+                    overtaking = partial(self._apply_overtaking, shares[lease], lease, given[lease], end)
+                    self._alone(held, lease, overtaking)
                 if clock.monotonic() >= end:
                     break
                 more = self._intake.read_or_release_each(list(held), share)
@@ -200,13 +205,17 @@ class Consumer:
         for lease, entries in deferred.separate.items():
             self._alone(held, lease, partial(self.apply_entries, lease, entries, end))
 
-    def _alone(self, held: dict[Lease, None], lease: Lease, work: Callable[[], bool]) -> None:
+    def _alone(self, held: dict[Lease, None], lease: Lease, work: Callable[[], object]) -> None:
         """Do one stream's work; if another consumer has it by now, leave it to that one."""
         try:
             work()
         except Fenced:
             _log.warning("consumer.fenced", stream=lease.stream, fence=lease.fence)
             held.pop(lease, None)
+
+    def _apply_overtaking(self, shares: FairShares, lease: Lease, applied: Sequence[RawEntry], end: float) -> None:
+        if clock.monotonic() < end and (early := shares.overtaking(applied)):
+            self.apply(lease, early, end)
 
     def apply(self, lease: Lease, raws: Sequence[RawEntry], end: float) -> None:
         """Apply new entries as one batch; if that fails, apply each one alone.

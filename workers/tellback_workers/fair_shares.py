@@ -25,7 +25,7 @@ SAMPLES: Final = 16  # entries of a batch that show whether one session fills it
 SMALLER: Final = 4
 PEEK_BYTES: Final = 4 << 20  # of one peek, by the size of the entries before
 PEEK_ENTRIES: Final = 2_000  # of one peek: it keeps a call of Redis below 10 ms
-PEEKS: Final = 10  # between two batches
+AHEAD: Final = 40  # entries of the peeks between two batches, for each one of a batch
 MAX_NOTED: Final = 200_000  # entries, above which it peeks no further: bounds the memory of what is noted
 
 Position = tuple[int, int]
@@ -82,11 +82,11 @@ class FairShares:
     def _peek_ahead(self, last: RawEntry) -> None:
         if not self._noted:  # read up to here, or beyond what was looked at
             self._seen_to = last.id
-        for _ in range(PEEKS):
-            if self._noted >= MAX_NOTED:
-                return
+        peeked = 0
+        while peeked < AHEAD * self._batch and self._noted < MAX_NOTED:
             entries = self._intake.peek(self._lease, self._seen_to, self._peek)
             self._note(entries)
+            peeked += len(entries)
             if len(entries) < self._peek:
                 return
             size = sum(len(entry.raw or b"") for entry in entries) // len(entries)
