@@ -74,7 +74,8 @@ def dead(database: Database, layout: Layout) -> DeadLetters:
 
 @pytest.fixture
 def consumer(intake: Intake, dead: DeadLetters, recorder: FairRecorder) -> Consumer:
-    return Consumer(intake, dead, recorder, lease_seconds=5, batch=BATCH)
+    # As in `test_consumer`: it stops after half its lease.
+    return Consumer(intake, dead, recorder, lease_seconds=60, batch=BATCH)
 
 
 @pytest.fixture
@@ -133,7 +134,7 @@ def test_what_comes_meanwhile_overtakes_too(
                 append(database, shard, ["d0"])
 
     recorder = LateFairRecorder(database)
-    assert Consumer(intake, dead, recorder, lease_seconds=5, batch=BATCH).consume(shard, FAMILY) is False
+    assert Consumer(intake, dead, recorder, lease_seconds=60, batch=BATCH).consume(shard, FAMILY) is False
     assert recorder.batches[5] == ["d0"]
 
 
@@ -144,7 +145,7 @@ def test_other_sessions_overtake_a_backlog_in_streams_that_are_consumed_together
     append(database, shard, ["b0"])
     append(database, other, [tool.replace("a", "x") for tool in FLOOD])
     append(database, other, ["y0", "y1"])
-    consumer = Consumer(intake, dead, recorder, lease_seconds=5, batch=2 * BATCH)
+    consumer = Consumer(intake, dead, recorder, lease_seconds=60, batch=2 * BATCH)
     assert consumer.consume_together([shard, other], FAMILY) == []
     assert recorder.batches[4:6] == [["b0"], ["y0", "y1"]]
     assert [tool for tool in recorder.applied if tool[0] == "a"] == FLOOD
@@ -181,7 +182,7 @@ def test_poison_that_overtook_becomes_a_dead_letter(
 def test_an_entry_that_overtook_and_failed_keeps_its_count(database: Database, shard: Shard, intake: Intake) -> None:
     """Else it would never become a dead letter while the backlog lasts."""
     append(database, shard, ["b0"])
-    lease = intake.take_lease(shard, FAMILY, 5)
+    lease = intake.take_lease(shard, FAMILY, 60)
     assert lease is not None
     read = read_batch(intake, lease)[-1].id
     overtaking = [entry.id for entry in intake.peek(lease, "0", len(FLOOD) + 1)][-1:]
@@ -194,7 +195,7 @@ def test_an_entry_that_overtook_and_failed_keeps_its_count(database: Database, s
 def test_it_peeks_no_further_while_much_is_noted(shard: Shard, intake: Intake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fair_shares, "MAX_NOTED", 10)
     monkeypatch.setattr(fair_shares, "PEEK_ENTRIES", 20)
-    lease = intake.take_lease(shard, FAMILY, 5)
+    lease = intake.take_lease(shard, FAMILY, 60)
     assert lease is not None
     shares = FairShares(intake, lease, BATCH)
     for _ in range(fair_shares.FULL_BATCHES):
@@ -205,7 +206,7 @@ def test_it_peeks_no_further_while_much_is_noted(shard: Shard, intake: Intake, m
 
 def test_who_lost_the_lease_is_given_nothing(database: Database, shard: Shard, intake: Intake) -> None:
     append(database, shard, ["b0"])
-    lease = intake.take_lease(shard, FAMILY, 5)
+    lease = intake.take_lease(shard, FAMILY, 60)
     assert lease is not None
     shares, batches = FairShares(intake, lease, BATCH), list[int]()
     for _ in range(2):
@@ -214,7 +215,7 @@ def test_who_lost_the_lease_is_given_nothing(database: Database, shard: Shard, i
         if len(batches) == 1:
             assert shares.overtaking(read) == []
         else:
-            database.command("SET", lease.key, lease.fence + 1, "PX", 5_000)
+            database.command("SET", lease.key, lease.fence + 1, "PX", 60_000)
             with pytest.raises(Fenced):
                 shares.overtaking(read)
     assert pending(database, shard) == sum(batches)
