@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
+from random import Random
 
 import pytest
 
 from tellback.contracts.codec import encode
 from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
+from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
@@ -231,3 +235,63 @@ def test_sessions_that_all_have_much_to_do_keep_the_order_of_arrival(
     monkeypatch.delattr(Intake, "peek")
     assert consumer.consume(shard, FAMILY) is False
     assert recorder.applied == arrived
+
+
+class Troubled(FairRecorder):
+    """Dies, loses Redis and is given more events at random."""
+
+    def __init__(self, database: Database, shard: Shard, random: Random) -> None:
+        super().__init__(database)
+        self._shard, self._random = shard, random
+        self.sent: Counter[str] = Counter()
+        self.calm = False
+
+    def add(self, count: int) -> None:
+        for session in self._random.choices("abcde", [30, 1, 1, 2, 4], k=count):
+            append(self.database, self._shard, [f"{session}{self.sent[session]}"])
+            self.sent[session] += 1
+
+    def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
+        trouble = 1.0 if self.calm else self._random.random()
+        if trouble < 0.06:
+            raise Died if trouble < 0.03 else Unavailable("away")
+        super().apply(lease, entries)
+        if trouble < 0.15:
+            self.add(5)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_each_event_is_applied_once_and_in_the_order_of_its_session_whatever_happens(
+    database: Database, layout: Layout, shard: Shard, intake: Intake, dead: DeadLetters,
+    monkeypatch: pytest.MonkeyPatch, seed: int,
+) -> None:  # fmt: skip
+    random = Random(seed)
+    database.command("DEL", stream_of(shard, FAMILY))
+    monkeypatch.setattr(fair_shares, "PEEK_ENTRIES", random.choice([3, 7, 50]))
+    monkeypatch.setattr(fair_shares, "MAX_NOTED", random.choice([5, 20, 1_000]))
+    recorder = Troubled(database, shard, random)
+    claim, claims = Intake.claim, list[int]()
+
+    def lose_some_replies(self: Intake, lease: Lease, ids: Sequence[str]) -> list[RawEntry]:
+        claims.append(len(ids))
+        given = claim(self, lease, ids)
+        if not recorder.calm and random.random() < 0.1:
+            raise Unavailable("the reply was lost")
+        return given
+
+    monkeypatch.setattr(Intake, "claim", lose_some_replies)
+    recorder.add(100)
+    for turn in range(40):
+        recorder.calm = turn >= 38
+        consumer = Consumer(intake, dead, recorder, lease_seconds=60, batch=random.choice([2, 4, 6]))
+        with suppress(Died, Unavailable):
+            if random.random() < 0.3:
+                consumer.consume_together([shard, layout.shard(1)], FAMILY)
+            else:
+                consumer.consume(shard, FAMILY)
+    for session, count in recorder.sent.items():
+        assert [tool for tool in recorder.applied if tool[0] == session] == [
+            f"{session}{number}" for number in range(count)
+        ]
+    assert claims
+    assert dead.newest() == []
