@@ -17,6 +17,7 @@ from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import FAMILIES, stream_of
+from tellback.state.team import existing_layouts
 from tests.support.jobs import Queue
 from tests.support.turns import opened
 
@@ -167,3 +168,13 @@ def test_a_team_in_a_few_lines(
         assert "% of Redis' limit of 100 MiB" in tool(settings, "team")
     finally:
         database.command("CONFIG", "SET", "maxmemory", "0")
+
+
+@pytest.mark.parametrize("command", ["sessions", "team"])
+def test_a_mistyped_team_is_an_error_and_is_not_created(database: Database, settings: Settings, command: str) -> None:
+    """Else a typing error looks like a healthy team at rest, and leaves a team behind."""
+    arguments = [command, "--team", "mistyped", "--redis-url", settings.redis_url]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 1
+    assert "there is no team mistyped" in done.stderr
+    assert existing_layouts(database, ["mistyped"]) == []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -69,6 +69,21 @@ def client(url: str | None, team: str | None) -> Generator[Tellback, None, None]
 
     with report_errors(), connect(url, team=team) as tb:
         yield tb
+
+
+@contextmanager
+def reader(url: str | None, team: str | None) -> Generator[Tellback, None, None]:
+    """Open a client that only reads; a team that the user names must exist, as connecting would create it."""
+    from tellback.settings import load
+    from tellback.state.database import Database
+    from tellback.state.teams import Teams
+
+    with report_errors():
+        if team is not None:
+            with closing(Database(load(redis_url=url).redis_url)) as database:
+                Teams(database).layout(team)
+        with client(url, team) as tb:
+            yield tb
 
 
 @contextmanager
