@@ -170,10 +170,10 @@ def test_a_team_in_a_few_lines(
         database.command("CONFIG", "SET", "maxmemory", "0")
 
 
-@pytest.mark.parametrize("command", ["sessions", "team"])
+@pytest.mark.parametrize("command", ["sessions", "team", "ps", "turns", "outbox", "dead list"])
 def test_a_mistyped_team_is_an_error_and_is_not_created(database: Database, settings: Settings, command: str) -> None:
     """Else a typing error looks like a healthy team at rest, and leaves a team behind."""
-    arguments = [command, "--team", "mistyped", "--redis-url", settings.redis_url]
+    arguments = [*command.split(), "--team", "mistyped", "--redis-url", settings.redis_url]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 1
     assert "there is no team mistyped" in done.stderr

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, client, echo, print_json, show_rows
+from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, client, echo, print_json, reader, show_rows
 from tellback.cli.steering import ByOption, WhyOption
 from tellback.errors import InvalidInput, NotFound
 
@@ -32,7 +32,7 @@ def list_(
     team: TeamOption = None,
 ) -> None:
     """List the newest dead letters."""
-    with client(redis_url, team) as tb:
+    with reader(redis_url, team) as tb:
         letters = tb.dead.newest(limit)
     show_rows(letters, as_json=as_json, columns=("id", "at", "family", "bytes", "reason"), title="Dead letters")
 

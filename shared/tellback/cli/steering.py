@@ -15,6 +15,7 @@ from tellback.cli.common import (
     client,
     echo,
     print_json,
+    reader,
     show_rows,
 )
 from tellback.errors import InvalidInput, NotFound
@@ -44,7 +45,7 @@ def ps(
     team: TeamOption = None,
 ) -> None:
     """List commands that have no record yet: running, queued, or submitted and not yet seen by a worker."""
-    with client(redis_url, team) as tb:
+    with reader(redis_url, team) as tb:
         now, found = tb.context.database.now_ms(), job_listing(tb).unfinished(session)
     rows = [job_row(job, now) for job in found]
     columns = ("command_id", "state", "for", "session", "host", "command", "note")
