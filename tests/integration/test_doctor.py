@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,13 @@ from tellback.contracts.guidance import ToolInvoked
 from tellback.doctor import infrastructure
 from tellback.doctor.examination import run_checks
 from tellback.doctor.infrastructure import DoctorFinding
+from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import FLEET, Layout, stream_of
 from tellback.state.presence import Presence, Worker
+from tellback.state.unavailable import CHECK_LOGIN
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.up import command, environment
 
@@ -71,6 +74,16 @@ def test_a_redis_that_is_away_is_the_first_finding_and_the_exit_code_is_1(tmp_pa
     assert "`tellback up`" in first["advice"]
     assert "geheim" not in done.stdout + done.stderr
     assert {"model", "spool", "data directory"} <= {finding["check"] for finding in said["findings"]}
+
+
+@pytest.mark.parametrize("login", [":wrong@", "nobody:wrong@"])
+def test_a_refused_login_says_what_to_check(redis_server: RedisServer, settings: Settings, login: str) -> None:
+    """Redis runs, so to start it is no advice."""
+    url = f"redis://{login}127.0.0.1:{redis_server.port}/0"
+    refused = found(msgspec.structs.replace(settings, redis_url=url))["redis"]
+    assert (refused.state, refused.advice) == ("wrong", CHECK_LOGIN)
+    with closing(Database(url)) as nobody, pytest.raises(Unavailable, match=re.escape(CHECK_LOGIN)):
+        nobody.command("PING")
 
 
 def test_every_finding_that_is_not_well_says_what_to_do(settings: Settings, database: Database) -> None:  # noqa: ARG001 - an empty Redis

@@ -28,6 +28,11 @@ def test_the_version_is_printed() -> None:
     assert said("--version") == f"tellback {version('tellback')}\n"
 
 
+def test_the_package_runs_as_a_module() -> None:
+    printed = subprocess.check_output([sys.executable, "-m", "tellback", "--version"], text=True)
+    assert printed == f"tellback {version('tellback')}\n"
+
+
 @pytest.mark.parametrize("command", [[], ["records"], ["hook", "install"]])
 def test_help_has_a_short_form_and_shows_flags_as_flags(command: list[str]) -> None:
     text = said(*command, "-h")

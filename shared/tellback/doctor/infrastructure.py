@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
+from redis.exceptions import AuthenticationError
 
 from tellback.connection_file import RunningSystem
 from tellback.doctor.holes import Server, holes_of
@@ -27,6 +28,7 @@ from tellback.state.database import Database, NotPermitted
 from tellback.state.embeddings import EncoderState
 from tellback.state.keys import Layout
 from tellback.state.presence import MODEL_ADVICE, MODEL_MB, Presence, Worker
+from tellback.state.unavailable import CHECK_LOGIN
 from tellback.up.health import check_redis, flower_is_healthy
 from tellback.up.redis_server import parse_version
 from tellback.urls import without_secrets
@@ -69,7 +71,8 @@ def check_reachable(url: str, source: str) -> DoctorFinding:
     try:
         release = check_redis(url)
     except ConfigurationError as error:
-        advice = "start it with `tellback up`, or set TELLBACK_REDIS_URL"
+        refused = isinstance(error.__cause__, AuthenticationError)
+        advice = CHECK_LOGIN if refused else "start it with `tellback up`, or set TELLBACK_REDIS_URL"
         return wrong("redis", f"{error} ({source})", advice)
     return ok("redis", f"{release} at {without_secrets(url)} ({source})")
 

@@ -11,6 +11,8 @@ from tellback.urls import Address, servers_of
 # redis-py derives these from ConnectionError, yet a server sent them: advice to start one would mislead.
 _REFUSALS: Final = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.BusyLoadingError)
 
+CHECK_LOGIN: Final = "Check the user and the password in TELLBACK_REDIS_URL"
+
 
 def where_of(url: str) -> str:
     """Return the address or addresses in a URL, without its password."""
@@ -32,4 +34,5 @@ def unavailable_text(error: Exception, url: str) -> str:
         reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(error).rstrip(".")
         reason = reason[:1].lower() + reason[1:]
         return f"Can't reach Redis at {where} ({reason}). Start it with `tellback up`, or set TELLBACK_REDIS_URL"
-    return f"Redis at {where} refused the call: {error}"
+    advice = f". {CHECK_LOGIN}" if isinstance(error, exceptions.AuthenticationError) else ""
+    return f"Redis at {where} refused the call: {str(error).rstrip('.')}{advice}"
