@@ -104,7 +104,9 @@ def test_a_full_redis_is_emptied_and_users_are_answered(
         running(settings, tmp_path, "commands,commands.alpha") as runner,
         running(settings, tmp_path, "events,turns,sweeps") as loops,
     ):
-        job = tb.submit(["sh", "-c", f"while [ ! -e {flag} ]; do sleep 0.05; done; echo done"], session="job")
+        job = tb.submit(
+            ["sh", "-c", f"while [ ! -e {flag} ]; do sleep 0.05; done; echo done"], session="job", timeout=100
+        )
         tb.flush()
         running_jobs = tb.context.layout.of("job").key("running")
         wait_until(lambda: tb.context.database.command("ZCARD", running_jobs), "the command runs", timeout=20)
