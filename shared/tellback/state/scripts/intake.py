@@ -42,7 +42,7 @@ def claim_entries(
     *,
     intake: str, lease: str, fence: int, consumer: str, entries: Sequence[str],
 ) -> ScriptCall:
-    """Give the holder of a stream's lease entries that stand behind others."""
+    """Give the holder of a stream's lease entries that are behind others."""
     keys: list[str] = [intake, lease]
     args: list[Arg] = [fence, consumer, *entries]
     return _claim_entries.call(keys, args)

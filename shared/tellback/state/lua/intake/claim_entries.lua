@@ -1,5 +1,5 @@
 -- flags: allow-oom
--- Give the holder of a stream's lease entries that stand behind others. Atomic: a consumer whose lease has passed on must
+-- Give the holder of a stream's lease entries that are behind others. Atomic: a consumer whose lease has passed on must
 -- not be given an entry, because the holder may apply a later one of the same session first. They are pending from here
 -- on, so a consumer that dies leaves them to the next.
 -- keys: intake, lease
