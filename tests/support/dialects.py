@@ -100,3 +100,8 @@ def nudges_in(calls: Sequence[MadeCall]) -> list[tuple[int, Feedback]]:
     assert not isinstance(talk, BadLine)
     account = GuidanceAnalyzer().analyze(talk, [])
     return [(call.index, each) for call in account.tool_calls for each in call.provider_feedback]
+
+
+def woven(*rows: list[MadeCall]) -> list[MadeCall]:
+    """Return the first call of each row, then the second of each, and so on."""
+    return [call for calls in zip(*rows, strict=True) for call in calls]

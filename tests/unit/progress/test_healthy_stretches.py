@@ -18,14 +18,10 @@ from tests.support.dialects import (
     nudges_in,
     openhands,
     swe_agent,
+    woven,
 )
 
 NAMES = ("numpy", "scipy", "pandas", "torch", "jax", "numba", "dask", "polars")
-
-
-def woven(*rows: list[MadeCall]) -> list[MadeCall]:
-    """Return the first call of each row, then the second of each, and so on."""
-    return [call for calls in zip(*rows, strict=True) for call in calls]
 
 
 def edits(count: int, path: str = "/r/app.py") -> list[MadeCall]:

@@ -21,15 +21,11 @@ from tests.support.dialects import (
     nudges_in,
     openhands,
     swe_agent,
+    woven,
 )
 
 Stretch = tuple[list[MadeCall], int]
 IN_TIME = 3
-
-
-def woven(*rows: list[MadeCall]) -> list[MadeCall]:
-    """Return the first call of each row, then the second of each, and so on."""
-    return [call for calls in zip(*rows, strict=True) for call in calls]
 
 
 def trace(error: str, line: int = 9, path: str = "/r/app.py") -> str:
