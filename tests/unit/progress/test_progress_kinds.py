@@ -185,6 +185,23 @@ def test_an_error_after_many_other_runs_and_edits_is_another_attempt() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("shown", "found"),
+    [
+        (bash("python reproduce.py", "Result: 0.0\nIs NaN: no"), []),
+        (bash("pytest -q", "11 passed in 0.31s"), []),
+        (bash("python reproduce.py", "Result: nan\nFAILED: expected 0.0"), [6]),
+        (bash("pytest -q", "FAILED tests/test_app.py::test_1\n1 failed, 10 passed in 0.31s", failed=True), [6]),
+        (bash("sed -n 1,9p app.py", "def total():\n    return 0"), [6]),
+    ],
+)
+def test_a_fix_that_worked_and_is_replaced_by_a_better_one_was_not_undone(shown: Call, found: list[int]) -> None:
+    attempts: list[Step] = []
+    for n in range(3):
+        attempts += [edit("a", f"b{n}"), shown, bash("git checkout app.py")]
+    assert [fire.call for fire in reports(attempts)][:1] == found
+
+
 def test_a_file_over_which_its_own_copy_is_put_twice_was_taken_back() -> None:
     steps = [bash("cp app.py kept/app.py")]
     for n in range(2):

@@ -175,9 +175,14 @@ _SHOWS_FAULT: Final = re.compile(
 )
 
 
+def shows_fault(features: CallFeatures) -> bool:
+    """Check whether a call failed, or its last line has a word for a fault."""
+    return features.failed or _SHOWS_FAULT.search(features.last) is not None
+
+
 def same_output(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find a script that shows the same fault each time, though it ends without an error and files were changed."""
-    if not features.scripted or features.failed or not _SHOWS_FAULT.search(features.last):
+    if not features.scripted or features.failed or not shows_fault(features):
         return None
     key = mark(f"> {features.news} {features.purpose}")
     calls = [index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= ATTEMPT][-11:]

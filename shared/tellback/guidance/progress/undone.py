@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tellback.guidance.progress.detectors import ATTEMPT, SOON, actions_since, file_mark, mark
+from tellback.guidance.progress.detectors import ATTEMPT, SOON, actions_since, file_mark, mark, shows_fault
 from tellback.guidance.progress.features import CallFeatures
 from tellback.guidance.progress.trail import COPIES_MAX, EDITS_MAX, ProgressTrail, StuckFinding, remember
 
@@ -17,6 +17,8 @@ def undone_edit(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
     """Find an edit that was taken back and made again, or files that are restored again and again."""
     if features.failed and features.tests is None:
         return None
+    if trail.restores and _works(features):
+        trail.restores = []
     edit = features.edit
     redone = _made_again(trail, features, at)
     if redone is not None:
@@ -41,6 +43,15 @@ def undone_edit(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
         if len(again) >= RESTORES:
             return StuckFinding("undone_edit", restored, len(again), again[0], at)
     return None
+
+
+def _works(features: CallFeatures) -> bool:
+    """Check whether a script or a test run went through after an attempt, so that the next restore begins another one.
+
+    Without it, an agent that replaced a fix that worked by a better one got a false report.
+    """
+    runs = features.scripted or features.effect == "test"
+    return runs and bool(features.lines) and not features.fixes and not shows_fault(features)
 
 
 def _made_again(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
