@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from benchmarks import nudges
+from benchmarks import folds, nudges
 from benchmarks import results as results_of_tools
 from benchmarks.capacity import __main__ as capacity
 from benchmarks.failure_modes import __main__ as failure_modes
@@ -28,6 +28,7 @@ def main() -> None:
         "capacity": capacity.main,
         "failure_modes": failure_modes.main,
         "fleet": fleet.main,
+        "folds": folds.main,
         "nudges": nudges.main,
         "results": results_of_tools.main,
     }

@@ -2,8 +2,9 @@
 
 `second.jsonl` has what the second reader said of 60 stretches of the tune half. Of a stretch of more than 25 calls the
 second reader judged 25 in a row, so each line names the calls that were judged. `third.jsonl` has the stretches into
-which the third reader divided 39 transcripts of that half. `measure_second.jsonl` has those into which another reader
-divided the transcripts of the measure half; `measure_adjudicated.jsonl` says where an adjudicator sided with whom.
+which the third reader divided 39 transcripts of that half, `windows.jsonl` the windows of it that were read at random
+places. `measure_second.jsonl` has the stretches into which another reader divided the transcripts of the measure half;
+`measure_adjudicated.jsonl` says where an adjudicator sided with whom.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from benchmarks.labels.stretches import FOLDER, Stretch, meets, read_labels, rea
 from benchmarks.transcripts import HALVES, Half
 
 SECOND: Final = FOLDER / "second.jsonl"
+WINDOWS: Final = FOLDER / "windows.jsonl"
 WHOLE: Final[dict[Half, str]] = {"tune": "third.jsonl", "measure": "measure_second.jsonl"}
 ADJUDICATED: Final[dict[Half, str]] = {"measure": "measure_adjudicated.jsonl"}
 
@@ -45,6 +47,8 @@ def main() -> None:
     print(f"stuck or not: {sum(one == two for one, two in stuck)} agree, kappa {cohens_kappa(stuck):.2f}")
     both = [(one.since, two.since) for one, two in pairs if one.label == two.label == "stuck"]
     print(f"of {len(both)} that both call stuck, {sum(one == two for one, two in both)} have the same call as evidence")
+    windows = list(read_windows())
+    print(f"{sum(one == two for one, two in windows)} of {len(windows)} windows agree on whether they hold evidence")
     for half in HALVES:
         _print_whole(half)
     for half in ADJUDICATED:
@@ -101,6 +105,16 @@ def read_pairs() -> Iterator[tuple[Stretch, SecondReading]]:
     for line in SECOND.read_bytes().splitlines():
         second = decode(line)
         yield next(each for each in labels[second.transcript] if each.first <= second.first <= each.last), second
+
+
+def read_windows() -> Iterator[tuple[bool, bool]]:
+    """Yield for each window whether the labels, and another reader, see the evidence of a stuck stretch in it."""
+    labels = read_labels("tune")
+    decode = msgspec.json.Decoder(SecondReading).decode
+    for line in WINDOWS.read_bytes().splitlines():
+        window = decode(line)
+        seen = (each.since for each in labels[window.transcript] if each.since is not None)
+        yield any(window.first <= since <= window.last for since in seen), window.since is not None
 
 
 def both_readings(half: Half) -> tuple[dict[str, list[Stretch]], dict[str, list[Stretch]]]:

@@ -284,6 +284,7 @@ def test_the_figures_of_all_readers_are_printed(capsys: pytest.CaptureFixture[st
     agreement.main()
     shown = capsys.readouterr().out
     assert "55 of 60 labels agree, kappa 0.81" in shown
+    assert "49 of 50 windows agree on whether they hold evidence" in shown
     assert "1159 of 1206 calls agree, kappa 0.85" in shown
     assert "4518 of 4707 calls agree, kappa 0.73" in shown
     assert "stuck by the labels alone, and what it is to the other: none" in shown
