@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from tellback.state.database import Database
 from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import FAMILIES, stream_of
 from tellback.state.team import existing_layouts
+from tellback.state.teams import Teams
 from tests.support.jobs import Queue
 from tests.support.turns import opened
 
@@ -170,11 +172,50 @@ def test_a_team_in_a_few_lines(
         database.command("CONFIG", "SET", "maxmemory", "0")
 
 
-@pytest.mark.parametrize("command", ["sessions", "team", "ps", "turns", "outbox", "dead list"])
-def test_a_mistyped_team_is_an_error_and_is_not_created(database: Database, settings: Settings, command: str) -> None:
+READING = (
+    "sessions", "team", "ps", "turns", "turns show x", "outbox", "dead list", "dead show x", "dead drop x",
+    "dead replay --all", "history s", "stats", "stats --bank b", "records s", "gate s", "metrics", "bank", "bank b",
+    "bank reembed b", "audit", "cancel x", "waive x --session s --why w", "alerts",
+)  # fmt: skip
+"""Every command that reads what is there, or acts on it, but `watch`, which needs a terminal."""
+
+
+@pytest.mark.parametrize("by", ["option", "variable"])
+@pytest.mark.parametrize("command", READING)
+def test_a_mistyped_team_is_an_error_and_is_not_created(
+    database: Database, settings: Settings, command: str, by: str
+) -> None:
     """Else a typing error looks like a healthy team at rest, and leaves a team behind."""
-    arguments = [*command.split(), "--team", "mistyped", "--redis-url", settings.redis_url]
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 1
+    named = ["--team", "mistyped"] if by == "option" else []
+    done = CliRunner().invoke(
+        app,
+        [*command.split(), *named, "--redis-url", settings.redis_url],
+        env={} if by == "option" else {"TELLBACK_TEAM": "mistyped"},
+    )
+    assert done.exit_code == 1, done.output
     assert "there is no team mistyped" in done.stderr
     assert existing_layouts(database, ["mistyped"]) == []
+
+
+@pytest.mark.parametrize("command", ["sessions", "ps", "turns", "history s", "records s", "stats", "metrics", "bank"])
+def test_a_listing_before_the_first_event_shows_nothing_and_creates_no_team(
+    database: Database, settings: Settings, command: str
+) -> None:
+    done = CliRunner().invoke(app, [*command.split(), "--redis-url", settings.redis_url], env={"TELLBACK_TEAM": ""})
+    assert (done.exit_code, done.exception) == (0, None), done.output
+    assert existing_layouts(database, [settings.team]) == []
+
+
+def test_a_command_that_creates_the_team_it_was_given_says_so(database: Database, settings: Settings) -> None:
+    arguments = ["bank", "b", "--remember", "f", "--text", "t", "--redis-url", settings.redis_url]
+    first, again = (CliRunner().invoke(app, [*arguments, "--team", "fresh"]) for _ in range(2))
+    assert (first.exit_code, again.exit_code) == (0, 0)
+    assert "there was no team fresh; this created it" in first.stderr
+    assert "fresh" not in again.stderr
+    assert [row.team for row in Teams(database).rows()] == ["fresh"]
+
+
+def test_a_team_is_listed_from_its_first_client_on(database: Database, settings: Settings, tmp_path: Path) -> None:
+    """Before its first event, and with no worker to see it."""
+    with connect(settings=msgspec.structs.replace(settings, team="fresh", data_dir=str(tmp_path))):
+        assert [row.team for row in Teams(database).rows()] == ["fresh"]

@@ -136,6 +136,7 @@ def test_a_burst_of_notifications_is_noted_bit_by_bit(database: Database) -> Non
 def test_a_host_notifies_of_a_stream_that_nobody_consumes(tb: Tellback, database: Database) -> None:
     shard = tb.context.layout.of("s")
     notifications = listening(database)
+    assert notifications.wait(10) == [Notified("default")], "its client created the team"
     publish(tb, 1)
     assert notifications.wait(10) == [Notified("default", (shard.index, FAMILY))]
     publish(tb, 1)
@@ -163,10 +164,11 @@ def test_a_turn_notifies_its_team_now_and_then(
 ) -> None:
     """It has a deadline and no event, so nothing else tells of it; visits go on for a minute after each."""
     notifications = listening(database)
+    assert notifications.wait(10) == [Notified("default")], "its client created the team"
     for _ in range(3):
         opened(tb)
     assert notifications.wait(10) == [Notified("default")]
-    assert waiting(database) == 1
+    assert waiting(database) == 2
     later(monkeypatch, QUIET_SECONDS / 2)
     opened(tb)
     assert notifications.wait(10) == [Notified("default")]

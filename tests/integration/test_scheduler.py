@@ -397,6 +397,7 @@ def test_the_visits_of_many_teams_take_as_many_round_trips_as_one(
     monkeypatch.setattr(RedisConnections, "run_all", counted)
     monkeypatch.setattr(TeamSearch, "step", no_search)
     seen = list[int]()
+    visit(runtime)  # notes that the team of the fixtures was created
     for number in (1, 40):
         teams = [runtime.layout(f"team-{n}").team for n in range(number)]
         fleet.notice(teams)

@@ -40,7 +40,7 @@ def alerts(
 ) -> None:
     """Show the alerts of TELLBACK_TEAMS, else of your team, and exit 1 if there are any. With --send, post them."""
     from tellback.alerts.settings import load_alert_settings
-    from tellback.client.connection import connect
+    from tellback.client.connection import connect, connect_existing
     from tellback.settings import load
 
     with report_errors(), ExitStack() as open_clients:
@@ -52,7 +52,9 @@ def alerts(
             _send_tests(settings)
             return
         teams = (served.team,) if team else served.served_teams or (served.team,)
-        clients = [open_clients.enter_context(connect(redis_url, team=each)) for each in teams]
+        # `--send` is a service: it may start before its team's first event, so it creates the team as a host does.
+        open_ = connect if send else connect_existing
+        clients = [open_clients.enter_context(open_(redis_url, team=each)) for each in teams]
         if send:
             _send_until_stopped(clients, settings)
         else:

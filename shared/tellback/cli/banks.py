@@ -22,6 +22,7 @@ from tellback.cli.common import (
     UrlOption,
     client,
     echo,
+    existing_team,
     print_json,
     show_rows,
     warn_of_models,
@@ -122,7 +123,8 @@ def bank(
     from tellback.state.banks import bank_names
 
     holding = FactOptions(remember=remember, text=text, forget=forget, listed=limit if remembered else None)
-    with client(redis_url, team) as tb:
+    publishes = remember is not None or forget is not None
+    with (client if publishes else existing_team)(redis_url, team) as tb:
         warn_of_models(tb)
         if name is None:
             if fact is not None or last is not None or prune_candidates or holding.is_given:
@@ -189,7 +191,7 @@ def reembed(
 
     from tellback.settings import load
 
-    with client(redis_url, team) as tb:
+    with existing_team(redis_url, team) as tb:
         try:
             from tellback.embedding.clusters import Reembedding
             from tellback.embedding.encoder import encoder_for

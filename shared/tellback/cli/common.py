@@ -5,6 +5,7 @@ Imports of msgspec, Rich and the client stay inside functions: `tellback --help`
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -64,26 +65,49 @@ def plain_text(text: str, style: str = "") -> Text:
 
 @contextmanager
 def client(url: str | None, team: str | None) -> Generator[Tellback, None, None]:
-    """Open a client for one command, and report errors as `report_errors` does."""
+    """Open a client for a command that publishes, and say so if that creates the team which the user named."""
     from tellback.client.connection import connect
 
-    with report_errors(), connect(url, team=team) as tb:
-        yield tb
+    with report_errors():
+        is_new = _is_named(team) and not _exists(url, team)
+        with connect(url, team=team) as tb:
+            if is_new:
+                echo(f"tellback: there was no team {tb.context.layout.team}; this created it", err=True)
+            yield tb
 
 
 @contextmanager
-def reader(url: str | None, team: str | None) -> Generator[Tellback, None, None]:
-    """Open a client that only reads; a team that the user names must exist, as connecting would create it."""
+def existing_team(url: str | None, team: str | None) -> Generator[Tellback, None, None]:
+    """Open a client for a command that reads, or acts on what is there. It creates no team.
+
+    A team that the user names, by `--team` or by TELLBACK_TEAM, must exist: else a typing error looks like a team at
+    rest. If nobody names one, and there is none yet, the default team is shown as empty.
+    """
+    from tellback.client.connection import connect_existing
+
+    with report_errors(), connect_existing(url, team=team, required=_is_named(team)) as tb:
+        yield tb
+
+
+def _is_named(team: str | None) -> bool:
+    from tellback.settings import PREFIX
+
+    return bool(team or os.environ.get(f"{PREFIX}TEAM"))
+
+
+def _exists(url: str | None, team: str | None) -> bool:
+    """Return False if Redis has no such team; True too if it does not answer."""
+    from tellback.errors import Unavailable
     from tellback.settings import load
     from tellback.state.database import Database
-    from tellback.state.teams import Teams
+    from tellback.state.team import existing_layouts
 
-    with report_errors():
-        if team is not None:
-            with closing(Database(load(redis_url=url).redis_url)) as database:
-                Teams(database).layout(team)
-        with client(url, team) as tb:
-            yield tb
+    settings = load(redis_url=url, team=team)
+    with closing(Database(settings.redis_url)) as database:
+        try:
+            return bool(existing_layouts(database, [settings.team]))
+        except Unavailable:
+            return True
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, client, echo, print_json, reader, show_rows
+from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, echo, existing_team, print_json, show_rows
 from tellback.cli.steering import ByOption, WhyOption
 from tellback.errors import InvalidInput, NotFound
 
@@ -32,7 +32,7 @@ def list_(
     team: TeamOption = None,
 ) -> None:
     """List the newest dead letters."""
-    with reader(redis_url, team) as tb:
+    with existing_team(redis_url, team) as tb:
         letters = tb.dead.newest(limit)
     show_rows(letters, as_json=as_json, columns=("id", "at", "family", "bytes", "reason"), title="Dead letters")
 
@@ -41,7 +41,7 @@ def show_(letter_id: IdArgument, redis_url: UrlOption = None, team: TeamOption =
     """Show one dead letter with its raw entry, as JSON."""
     import msgspec
 
-    with client(redis_url, team) as tb:
+    with existing_team(redis_url, team) as tb:
         print_json(msgspec.to_builtins(tb.dead.get(letter_id)))
 
 
@@ -58,7 +58,7 @@ def replay(
     team: TeamOption = None,
 ) -> None:
     """Put one dead letter, or all of them, back into the intake, for example after you upgrade the workers."""
-    with client(redis_url, team) as tb:
+    with existing_team(redis_url, team) as tb:
         if (letter_id is None) != every or (reason is not None and not every):
             raise InvalidInput("give the id of one dead letter, or --all, optionally with --reason TEXT")
         if letter_id is not None:
@@ -94,6 +94,6 @@ def drop(
     team: TeamOption = None,
 ) -> None:
     """Delete a dead letter permanently."""
-    with client(redis_url, team) as tb:
+    with existing_team(redis_url, team) as tb:
         tb.dead.drop(letter_id, by=by, reason=why)
     echo(f"dropped {letter_id}")

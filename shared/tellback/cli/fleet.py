@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, echo, print_json, reader, show_rows
+from tellback.cli.common import OPERATE, JsonOption, TeamOption, UrlOption, echo, existing_team, print_json, show_rows
 from tellback.cli.timeline import SHORT
 from tellback.sanitize import terminal_line
 from tellback.truncation import truncate_chars
@@ -38,7 +38,7 @@ def sessions(
     """List active sessions: host, last tool call, open turn, running command, and how often each was nudged."""
     from tellback.client.fleet import active_sessions
 
-    with reader(redis_url, team) as tb:
+    with existing_team(redis_url, team) as tb:
         found = active_sessions(tb.context, within=within, limit=limit)
         now = tb.context.database.now_ms()
     columns = ("session", "host", "active", "last_call", "calls", "nudges", "open_turn", "running_command")
@@ -79,7 +79,7 @@ def team(
 
     from tellback.client.fleet import team_status
 
-    with reader(redis_url, team) as tb:
+    with existing_team(redis_url, team) as tb:
         status = team_status(tb.context, within=within)
     if as_json:
         print_json({**msgspec.to_builtins(status), "memory_share": status.memory_share})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tellback.cli.common import OPERATE, TeamOption, UrlOption, client, echo
+from tellback.cli.common import OPERATE, TeamOption, UrlOption, client, echo, existing_team, report_errors
 from tellback.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -46,9 +46,10 @@ def metrics(
         from tellback.cli.metrics_collector import render_metrics
     except ImportError as error:
         message = "`tellback metrics` requires prometheus-client: pip install 'tellback[metrics]'"
-        with client(redis_url, team):
+        with report_errors():
             raise ConfigurationError(message) from error
-    with client(redis_url, team) as tb:
+    # A service may start before its team's first event, so it creates the team as a host does.
+    with (client if otlp or serve is not None else existing_team)(redis_url, team) as tb:
         if otlp:
             _export_forever(tb, serve)
         elif serve is None:

@@ -22,8 +22,8 @@ from tellback.cli.common import (
     JsonOption,
     TeamOption,
     UrlOption,
-    client,
     echo,
+    existing_team,
     print_json,
     report_errors,
     show_rows,
@@ -81,7 +81,7 @@ def records(
         return
     from tellback.state.records import Records
 
-    with client(redis_url, team) as tb:
+    with existing_team(redis_url, team) as tb:
         session = _require_session(session)
         store = Records(tb.context.database, tb.context.layout)
         if superseded:
@@ -122,7 +122,7 @@ def gate(
             echo(f"tellback: {file} does not exist", err=True)
         verdict = evaluate_gate(loaded.records, require=required, evicted=loaded.dropped, unreadable=loaded.unreadable)
     else:
-        with client(redis_url, team) as tb:
+        with existing_team(redis_url, team) as tb:
             verdict = tb.gate(_require_session(session), required)
     _print_verdict(verdict, as_json=as_json)
     raise typer.Exit(0 if verdict.passed else 1)

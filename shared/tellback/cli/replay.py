@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
 
 import typer
 
-from tellback.cli.common import GUIDANCE, UrlOption, client, echo, plain_text, print_json, report_errors
+from tellback.cli.common import GUIDANCE, UrlOption, echo, existing_team, plain_text, print_json, report_errors
 from tellback.cli.replay_report import INTERRUPTED, ReplayBars, open_input
 from tellback.errors import InvalidInput
 from tellback.names import REPLAY_TEAM
@@ -121,7 +121,7 @@ def replay(
 def _undo(redis_url: str | None, team: str | None) -> None:
     from tellback.replay.own_team import undo
 
-    with client(redis_url, team or REPLAY_TEAM) as tb:
+    with existing_team(redis_url, team or REPLAY_TEAM) as tb:
         deleted = undo(tb.context.database, tb.context.layout)
         echo(f"deleted {count_phrase(deleted, 'key')} of team {tb.context.layout.team}")
 
@@ -129,9 +129,10 @@ def _undo(redis_url: str | None, team: str | None) -> None:
 @contextmanager
 def _player(redis_url: str | None, team: str | None) -> Generator[Tellback, None, None]:
     """Open a client of the team to play into: a named one, or that of replays."""
+    from tellback.client.connection import connect
     from tellback.replay.own_team import claim_team
 
-    with client(redis_url, team or REPLAY_TEAM) as tb:
+    with report_errors(), connect(redis_url, team=team or REPLAY_TEAM) as tb:
         if team is None:
             claim_team(tb.context.database, tb.context.layout)
         yield tb

@@ -11,7 +11,7 @@ from tellback.cli.common import (
     OPERATE,
     TeamOption,
     UrlOption,
-    client,
+    existing_team,
     plot_path,
     print_json,
     reporting_plot_errors,
@@ -76,7 +76,7 @@ def stats(
     it named any. A loop is the 3rd, 5th or 8th identical call; a repeated failure is a failed call that is repeated and
     fails again.
     """
-    with client(redis_url, team) as tb:
+    with existing_team(redis_url, team) as tb:
         picture = plot_path(plot)
         _check_options(session, bank, days)
         if session is None:

@@ -12,10 +12,9 @@ from tellback.cli.common import (
     JsonOption,
     TeamOption,
     UrlOption,
-    client,
     echo,
+    existing_team,
     print_json,
-    reader,
     show_rows,
 )
 from tellback.errors import InvalidInput, NotFound
@@ -45,7 +44,7 @@ def ps(
     team: TeamOption = None,
 ) -> None:
     """List commands that have no record yet: running, queued, or submitted and not yet seen by a worker."""
-    with reader(redis_url, team) as tb:
+    with existing_team(redis_url, team) as tb:
         now, found = tb.context.database.now_ms(), job_listing(tb).unfinished(session)
     rows = [job_row(job, now) for job in found]
     columns = ("command_id", "state", "for", "session", "host", "command", "note")
@@ -84,7 +83,7 @@ def cancel(
     """Cancel a command, or a session's. Each ends in a record that says so, and the audit log keeps who did it."""
     from tellback.client.commands import Job
 
-    with client(redis_url, team) as tb:
+    with existing_team(redis_url, team) as tb:
         if (command_id is None) == (session is None):
             raise InvalidInput("name one command, or --session for all of a session's")
         listing = job_listing(tb)
@@ -109,7 +108,7 @@ def waive(
     """Declare that a failure does not count. The gate then passes over it and, like the record, says who waived it."""
     import msgspec
 
-    with client(redis_url, team) as tb:
+    with existing_team(redis_url, team) as tb:
         record = tb.waive(session, command_id, reason=why, by=by)
     if as_json:
         print_json(msgspec.to_builtins(record))
@@ -131,7 +130,7 @@ def audit(
     """
     from tellback.state.audit import AuditLog
 
-    with client(redis_url, team) as tb:
+    with existing_team(redis_url, team) as tb:
         entries = AuditLog(tb.context.database, tb.context.layout).newest(limit, session)
     columns = ("at", "act", "target", "session", "by", "reason")
     show_rows(entries, as_json=as_json, columns=columns, spare=("session",), title="Audit log")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tellback.cli.common import TURNS, JsonOption, TeamOption, UrlOption, print_json, reader, show_rows
+from tellback.cli.common import TURNS, JsonOption, TeamOption, UrlOption, existing_team, print_json, show_rows
 from tellback.errors import NotFound
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def turns(
 
     if context.invoked_subcommand is not None:
         return
-    with reader(redis_url, team) as tb:
+    with existing_team(redis_url, team) as tb:
         database = tb.context.database
         store, now = Turns(database, tb.context.layout), database.now_ms()
         if host is not None:
@@ -88,7 +88,7 @@ def show(
     from tellback.cli.history import history_row
     from tellback.state.turns import Turns
 
-    with reader(redis_url, team) as tb:
+    with existing_team(redis_url, team) as tb:
         database = tb.context.database
         store, now = Turns(database, tb.context.layout), database.now_ms()
         found = store.load([turn_id], text=True)[0] if store.is_turn_id(turn_id) else None
@@ -136,7 +136,7 @@ def outbox(
     from tellback.client.outbox import open_outbox
     from tellback.state.turns import Turns
 
-    with reader(redis_url, team) as tb:
+    with existing_team(redis_url, team) as tb:
         if undelivered:
             turns = Turns(tb.context.database, tb.context.layout).newest(MAX_LISTED)
             lost = [row for turn in turns if channel in {None, turn.channel} for row in _undelivered_rows(turn)]

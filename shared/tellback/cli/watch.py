@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tellback.cli.common import COMMANDS, TeamOption, UrlOption, client, report_errors
+from tellback.cli.common import COMMANDS, TeamOption, UrlOption, existing_team, report_errors
 from tellback.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def watch(
     else:
         from tellback.tui.sources import SessionSource
 
-        with client(redis_url, team) as tb:
+        with existing_team(redis_url, team) as tb:
             if not session:
                 raise InvalidInput("name a session, or use --file, or `-` for standard input")
             _run_app(SessionSource(tb.context.database, tb.context.layout, session), slow)

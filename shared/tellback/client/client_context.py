@@ -28,7 +28,7 @@ from tellback.state.call_deadline import CircuitBreaker
 from tellback.state.database import Database, RedisFull
 from tellback.state.keys import Layout
 from tellback.state.list_waiter import ListWaiter
-from tellback.state.team import open_layout, team_id
+from tellback.state.team import existing_layouts, no_team, open_layout, team_id
 from tellback.state.tool_health import FleetHealth, ToolHealth
 from tellback.tracing import Tracing, tracing_of
 from tellback.urls import without_secrets
@@ -181,7 +181,7 @@ def locate_team(database: Database, settings: Settings) -> tuple[Layout, SpoolLo
     memory = TeamCache(str(settings.data_path), settings.team, settings.redis_url)
     known = memory.read()
     try:
-        layout = open_layout(database, settings.team, settings.shards)
+        layout = _open_team(database, settings)
         id_ = team_id(database, settings.team)
     except Unavailable:
         _log.warning("connect.redis_unavailable", url=without_secrets(settings.redis_url))
@@ -194,3 +194,34 @@ def locate_team(database: Database, settings: Settings) -> tuple[Layout, SpoolLo
         except OSError as error:  # a host with a read-only disk still works, except while Redis is away
             _log.debug("connect.team_not_cached", reason=str(error))
     return layout, memory.spool_location(fresh)
+
+
+def find_team(database: Database, settings: Settings, *, required: bool) -> tuple[Layout, SpoolLocation]:
+    """Do the same as `locate_team` without creating the team.
+
+    Raises:
+        NotFound: there is no such team, and it is `required`.
+    """
+    try:
+        exists = bool(existing_layouts(database, [settings.team]))
+    except Unavailable:
+        exists = True  # the caller's own call reports it, after it has checked its arguments
+    if exists:
+        return locate_team(database, settings)
+    if required:
+        raise no_team(settings.team)
+    memory = TeamCache(str(settings.data_path), settings.team, settings.redis_url)
+    return Layout(settings.team, settings.shards), memory.spool_location(memory.read())
+
+
+def _open_team(database: Database, settings: Settings) -> Layout:
+    """Return the team's layout. A new team is announced, so that `tellback teams list` has it before its first event.
+
+    Raises:
+        Unavailable: Redis does not answer.
+    """
+    for layout in existing_layouts(database, [settings.team]):
+        return layout
+    layout = open_layout(database, settings.team, settings.shards)
+    database.command(*notification(settings.team))
+    return layout

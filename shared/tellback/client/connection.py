@@ -7,13 +7,14 @@ Each method checks its arguments in the file of its loop, so this module is sign
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from tellback.client.banks import Bank
-from tellback.client.client_context import ClientContext, locate_team
+from tellback.client.client_context import ClientContext, find_team, locate_team
 from tellback.client.commands import Job, gate, records, submit, waive
 from tellback.client.guidance import Prompt, begin_prompt, check_session
 from tellback.client.guidance_events import Observations, build_context_changed
@@ -24,11 +25,13 @@ from tellback.contracts.guidance import DeliveryMode, ProviderSpec
 from tellback.guidance.observations.tools import ToolDeclaration
 from tellback.guidance.provider import FeedbackProviderConfig
 from tellback.messaging.publisher import Publisher
+from tellback.messaging.team_cache import SpoolLocation
 from tellback.own_passwords import remember_passwords
 from tellback.settings import Settings, load
 from tellback.state.confirmation import Confirmation
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
+from tellback.state.keys import Layout
 from tellback.state.records import read_history
 
 
@@ -347,10 +350,23 @@ def connect(url: str | None = None, *, team: str | None = None, settings: Settin
     Raises:
         ConfigurationError: a setting is wrong, or the team's name is not allowed.
     """
-    settings = settings or load(redis_url=url, team=team)
+    return _open(settings or load(redis_url=url, team=team), locate_team)
+
+
+def connect_existing(url: str | None = None, *, team: str | None = None, required: bool = True) -> Tellback:
+    """Connect to a team without creating it. If it does not exist and is not `required`, it is an empty one.
+
+    Raises:
+        NotFound: there is no such team, and it is `required`.
+        ConfigurationError: a setting is wrong, or the team's name is not allowed.
+    """
+    return _open(load(redis_url=url, team=team), partial(find_team, required=required))
+
+
+def _open(settings: Settings, locate: Callable[[Database, Settings], tuple[Layout, SpoolLocation]]) -> Tellback:
     remember_passwords(settings.redis_url)
     database = Database(settings.redis_url, confirmation=Confirmation.of(settings))
-    layout, place = locate_team(database, settings)
+    layout, place = locate(database, settings)
     # A second pool, so that the short call deadline of `prompt.feedback` never cuts off a decision.
     quick = Database(settings.redis_url, call_deadline=settings.feedback_deadline)
     return Tellback(ClientContext(settings, database, quick, layout, Publisher(database, layout, settings, place)))

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
+from tellback.errors import NotFound
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.script_calls import Arg
@@ -26,6 +27,13 @@ def existing_layouts(database: Database, teams: Sequence[str]) -> list[Layout]:
     """Return the layouts of those of the teams that exist."""
     replies = database.pipeline([("HGET", Layout(team, 1).shard(0).key("team"), "shards") for team in teams])
     return [Layout(team, int(reply)) for team, reply in zip(teams, replies, strict=True) if reply is not None]
+
+
+def no_team(team: str) -> NotFound:
+    """Return the error for a team that does not exist."""
+    return NotFound(
+        f"there is no team {team}: `tellback teams list` shows those that exist, and a team's first client creates it"
+    )
 
 
 def team_id(database: Database, team: str) -> str:

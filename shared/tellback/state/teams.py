@@ -8,14 +8,13 @@ from typing import Final
 
 import msgspec
 
-from tellback.errors import NotFound
 from tellback.names import Family, check_team
 from tellback.state.database import Database
 from tellback.state.fleet import TeamVisits
 from tellback.state.keys import Layout, stream_of
 from tellback.state.limits import LimitStore, TeamLimits
 from tellback.state.notifications import Notifications
-from tellback.state.team import existing_layouts, open_layout
+from tellback.state.team import existing_layouts, no_team, open_layout
 
 PAGE: Final = 200  # teams in one round trip
 
@@ -73,7 +72,7 @@ class Teams:
         """
         found = existing_layouts(self._db, [check_team(team)])
         if not found:
-            raise NotFound(f"there is no team {team}: `tellback teams list` shows those that exist")
+            raise no_team(team)
         return found[0]
 
     def limits(self, team: str) -> LimitStore:
