@@ -181,9 +181,10 @@ inline give_up(w, a) {
 }
 
 inline cancel(a) {
-  d_step {
+  atomic {
     if
-    :: job[a].state == unknown -> job[a].state = cancelled
+    :: job[a].state == unknown -> record(a)
+    :: job[a].state == unknown -> job[a].state = cancelled /* by a host of an earlier release */
     :: job[a].state == queued -> record(a)
     :: job[a].state == running -> job[a].stop = 1
     :: else

@@ -168,9 +168,10 @@ def test_a_cancelled_command_is_recorded(tb: Tellback) -> None:
     tag = f"32.{os.getpid()}"
     job = tb.submit(["sleep", tag], session="s1")
     wait_until(lambda: alive(tag), "the command runs")
-    assert job.cancel()
+    assert job.cancel(reason="too slow", by="alice")
     record = job.wait(timeout=20)  # by itself the command takes longer
-    assert (record.exit_code, record.error, record.signal) == (None, "cancelled", "SIGTERM")
+    assert (record.exit_code, record.signal) == (None, "SIGTERM")
+    assert record.error == "cancelled by alice: too slow"
     assert not alive(tag)
     assert not job.cancel()
     assert tb.records("s1") == [record]
@@ -181,12 +182,12 @@ def test_a_queued_command_is_cancelled_with_a_record(tb: Tellback, start_workers
     start_workers(queues="events", env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
     job = tb.submit(["touch", str(tmp_path / "ran")], session="s1", host="nobody")
     early = tb.submit(["touch", str(tmp_path / "ran")], session="s1")
-    assert early.cancel(), "before it was applied: a tombstone waits for it"
+    assert early.cancel(by="alice")
+    assert early.wait(timeout=0).error == "cancelled before it started by alice", "before it was applied"
     start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
-    assert early.wait(timeout=10).error == "cancelled before it started"
     wait_until(lambda: _state(tb, job) == b"queued", "the command of the absent host is queued")
-    assert job.cancel()
-    assert job.wait(timeout=5).error == "cancelled before it started"
+    assert job.cancel(by="alice")
+    assert job.wait(timeout=5).error == "cancelled before it started by alice"
     assert not (tmp_path / "ran").exists()
     assert len(tb.records("s1")) == 2
 

@@ -22,6 +22,7 @@ import tellback
 from tellback import Job, OutputPiece, Tellback
 from tellback.commands.follow import OutputChunk
 from tellback.settings import Settings
+from tellback.state.audit import system_user
 from tellback.state.database import Database
 from tellback.state.followed_output import MAX_BYTES, MAX_PIECES, FollowedOutput, FollowedOutputs, FollowedPiece
 from tellback.state.keys import Layout
@@ -150,7 +151,7 @@ def test_a_cancelled_command_is_followed_to_its_end(tb: Tellback) -> None:
     assert next(following).text == "begun\n"
     assert job.cancel()
     assert list(following) == []
-    assert job.wait(timeout=0.0).error == "cancelled"
+    assert job.wait(timeout=0.0).error == f"cancelled by {system_user()}"
 
 
 @pytest.mark.usefixtures("workers")

@@ -113,12 +113,12 @@ def test_a_queue_accepts_commands_after_it_was_full(jobs: Jobs, queue: Queue, re
 
 
 def test_a_full_queue_treats_known_commands_as_before(jobs: Jobs, queue: Queue, records: Records) -> None:
-    """A queued command that is submitted twice stays queued, and a cancelled one gets the record of that."""
+    """A queued command that is submitted twice stays queued, and a cancelled one keeps the record of that."""
     jobs.cancel(submission("s", "gone"), AUTHOR)
     queue.put_all([submission("s", "queued")], queue_max=1)
     queue.put_all([submission("s", "queued"), submission("s", "gone")], queue_max=1)
     assert [(record.command_id, record.error) for record in records.last("s")] == [
-        ("gone", "cancelled before it started")
+        ("gone", f"cancelled before it started {AUTHOR.phrase}")
     ]
     assert taken(jobs).command_id == "queued"
 
@@ -316,6 +316,21 @@ def test_a_cancelled_command_is_not_tried_again(jobs: Jobs, queue: Queue) -> Non
     lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
     jobs.mark_lost(lost[0])
     assert take(jobs) is None
+
+
+def test_cancellations_by_hosts_of_an_earlier_release_count(
+    jobs: Jobs, queue: Queue, records: Records, database: Database, layout: Layout
+) -> None:
+    """They said neither who nor why, and of a command that was not applied yet they stored no record."""
+    shard = layout.of("s")
+    database.command("HSET", shard.key("job", "early"), "state", "cancelled")
+    queue.put("s", "early")
+    assert [(r.command_id, r.error) for r in records.last("s")] == [("early", "cancelled before it started")]
+    queue.put("s", "runs")
+    lease = take(jobs)
+    assert lease is not None
+    database.pipeline([("RPUSH", shard.key("stop", "runs"), "1"), ("PEXPIRE", shard.key("stop", "runs"), 1000)])
+    assert jobs.stop_requested(lease, 0.01) == "cancelled"
 
 
 def test_a_refusal_is_a_record_at_once(jobs: Jobs, queue: Queue, records: Records) -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from tellback import CommandRecord, InvalidInput, NotFound, Settings, Tellback
 from tellback.cli.app import app
 from tellback.commands.record import CommandAttempt, record_without_run
-from tellback.state.audit import AuditLog
+from tellback.state.audit import AuditLog, system_user
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.keys import Layout
 from tests.support.commands import TOOL
@@ -83,14 +83,18 @@ def test_unfinished_commands_are_listed_wherever_they_are(
 def test_a_command_is_cancelled_by_its_id_and_the_log_says_by_whom(
     tb: Tellback, settings: Settings, queue: Queue, session: str
 ) -> None:
-    """A queued one ends in a record; one that no worker has seen never starts."""
+    """The record says it too, at once: of a queued command, and of one that no worker has seen."""
     queue.put(session, "queued")
     waiting = tb.submit(["true"], session=session)
     tb.flush()
     tool(settings, "cancel", "queued", "--why", "wrong  branch\nagain", "--by", "alice")
     tool(settings, "cancel", waiting.command_id)
-    (record,) = tb.records(session)
-    assert (record.command_id, record.error) == ("queued", "cancelled before it started")
+    first, second = tb.records(session)
+    assert (first.command_id, first.error) == ("queued", "cancelled before it started by alice: wrong branch again")
+    assert second == waiting.wait(timeout=0)
+    assert second.error == f"cancelled before it started by {system_user()}"
+    assert tool(settings, "ps") == "Unfinished commands: none\n", "although its submission still waits"
+    assert not waiting.cancel()
     mine, other = rows(settings, "audit", "--session", session)
     assert (mine["act"], mine["target"], mine["by"]) == ("cancel", "queued", "alice")
     assert mine["reason"] == "wrong branch again"
@@ -106,7 +110,7 @@ def test_a_whole_session_is_cancelled(tb: Tellback, settings: Settings, jobs: Jo
     tb.submit(["true"], session="elsewhere")
     tb.flush()
     assert {row["command_id"] for row in rows(settings, "cancel", "--session", session)} == {"runs", "waits"}
-    assert jobs.stop_requested(lease, 0.01)
+    assert jobs.stop_requested(lease, 0.01) == f"cancelled by {system_user()}"
     assert [row["session"] for row in rows(settings, "ps")] == [session, "elsewhere"], "the running one stops by itself"
     tool(settings, "cancel", code=2)
 

@@ -127,8 +127,9 @@ class LeaseHeartbeat:
                 if self._cwd or asked >= self._renewed_at + self._times.renew:
                     self._renew(asked)
                     continue
-                if self._jobs.stop_requested(self._lease, POLL_SECONDS):
-                    self._control.request_stop("cancelled")
+                cancelled = self._jobs.stop_requested(self._lease, POLL_SECONDS)
+                if cancelled is not None:
+                    self._control.request_stop(cancelled)
                     self._ended.wait(POLL_SECONDS)  # the request stays in Redis until the record is stored
             except Exception as trouble:  # noqa: BLE001 - without this thread a healthy command loses its lease
                 if not isinstance(trouble, Unavailable):

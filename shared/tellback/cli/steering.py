@@ -80,7 +80,7 @@ def cancel(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Cancel a command, or a session's. Each ends in a record that says so, and the audit log keeps who did it."""
+    """Cancel a command, or a session's. Each ends in a record that, like the audit log, says who did it and why."""
     from tellback.client.commands import Job
 
     with existing_team(redis_url, team) as tb:

@@ -182,9 +182,8 @@ class Job:
     def cancel(self, *, reason: str = "", by: str = "") -> bool:
         """Cancel the command, queued or running; return False if it already has a record. Requirements C-21 to C-24.
 
-        The worker stops the command at once, and `wait` returns a record that says it was cancelled. A cancellation
-        that arrives before the submission keeps the command from starting. The audit log says who cancelled it and
-        why; `by` is this process's user and host by default.
+        A worker stops the command at once; one that waits, even for its first worker, never starts. `wait` returns a
+        record that, like the audit log, says who cancelled it and why; `by` is this process's user and host by default.
 
         Raises:
             InvalidInput: a text is too long.

@@ -55,6 +55,11 @@ class Author:
                 raise InvalidInput(f"{name} has {len(text)} characters; use at most {limit}")
         return cls(by, reason)
 
+    @property
+    def phrase(self) -> str:
+        """The author and the reason, as a record names them: `by alice: wrong branch`."""
+        return f"by {self.by}: {self.reason}" if self.reason else f"by {self.by}"
+
     def entry(self, act: Act, target: str, session: str | None = None) -> bytes:
         """Return the entry of one act as the scripts take it: JSON without its first brace and time."""
         fields = {"act": act, "target": target, "by": self.by, "reason": self.reason, "session": session}

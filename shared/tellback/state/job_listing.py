@@ -75,8 +75,11 @@ class JobListing:
     def _submitted(self, shard: Shard) -> Iterator[ListedJob]:
         entries = self._db.command("XRANGE", stream_of(shard, Family.COMMANDS), "-", "+")
         raws = ((entry.decode(), fields[1]) for entry, fields in entries)
-        for entry, submitted in readable("submission", raws, _submission):
-            yield _listed(submitted, "submitted", {"since": int(entry.partition("-")[0])})
+        found = list(readable("submission", raws, _submission))
+        states = self._db.pipeline([("HGET", shard.key("job", each.command_id), "state") for _, each in found])
+        for (entry, submitted), state in zip(found, states, strict=True):
+            if state != b"done":  # cancelled before it was applied, it has its record already
+                yield _listed(submitted, "submitted", {"since": int(entry.partition("-")[0])})
 
     def _applied(self, shard: Shard) -> Iterator[ListedJob]:
         pools = [pool.decode() for pool in self._db.command("ZRANGE", shard.key("pools"), 0, -1)]

@@ -2,7 +2,7 @@
 
 queued ── lease_job ──▶ running ── finish_job ──▶ done
    │                      └─ lease expired: mark_job_lost ──▶ done, and perhaps a linked attempt queued
-   └─ cancel_job ──▶ done (before the submission was applied: cancelled, a tombstone)
+   └─ cancel_job ──▶ done, also before the submission was applied
 
 Every transition is one script on the shard of the command's session: a command ends in exactly one record, whichever
 worker, sweep or cancellation is first.
@@ -23,6 +23,7 @@ from tellback import clock
 from tellback.backoff import Backoff, retry
 from tellback.commands.record import CommandAttempt, record_without_run
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
+from tellback.contracts.limits import MAX_COMMAND_NOTE_CHARS, MAX_NAME_CHARS
 from tellback.log import get_logger
 from tellback.names import Family
 from tellback.state.audit import Author
@@ -35,6 +36,7 @@ from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import commands as scripts
 from tellback.state.scripts import common
 from tellback.state.steady import GAP_MS, Observed, observe, steady_now
+from tellback.truncation import truncate_chars
 
 SWEEP_BATCH: Final = 100
 POSTPONE_MS: Final = 60_000  # a lost command whose record could not be stored is retried after this time
@@ -42,6 +44,9 @@ FRESH_SECONDS: Final = 0.1  # for how long a view of the queues is good enough t
 APPLY_EVERY: Final = 0.02  # seconds between two attempts to apply the intake, which another worker may be applying
 CANDIDATES: Final = 4  # commands of a queue that a claim names, because other workers claim at the same time
 BACKOFF: Final = Backoff(0.2)  # while Redis is away
+MAX_CANCELLATION_CHARS: Final = MAX_NAME_CHARS + MAX_COMMAND_NOTE_CHARS + 20
+"""Characters of `Author.phrase`; a host may write a longer one into its team's keys itself."""
+_EARLIER_STOP: Final = b"1"  # what hosts of earlier releases write there
 _TURNS: Final = 1 << 40
 
 _log = get_logger("tellback.jobs")
@@ -203,10 +208,12 @@ class Jobs:
         """
         return bool(self._db.run(_renewing(lease, seconds, cwd)))
 
-    def stop_requested(self, lease: JobLease, wait: float) -> bool:
-        """Wait at most `wait` seconds for a cancellation; return True if there is one."""
-        key = lease.shard.key("stop", lease.command_id)
-        return self._db.first_of(key, wait) is not None
+    def stop_requested(self, lease: JobLease, wait: float) -> str | None:
+        """Wait at most `wait` seconds for a cancellation; return the text for the record, or None if there is none."""
+        found = self._db.first_of(lease.shard.key("stop", lease.command_id), wait)
+        if found is None or found == _EARLIER_STOP:
+            return found and "cancelled"
+        return f"cancelled {truncate_chars(found.decode(errors='replace'), MAX_CANCELLATION_CHARS)}"
 
     def finish(self, lease: JobLease, record: CommandRecord, *, retry_seconds: float = 0.0) -> bool:
         """Store the record of the command; return False if it came too late and is kept as superseded.
@@ -337,13 +344,14 @@ class Jobs:
         decision = scripts.cancel_job(
             **queue_keys(shard, pool),
             **record_keys(shard, submitted),
-            **stored_record(record_without_run(submitted, "cancelled before it started")),
+            **stored_record(record_without_run(submitted, f"cancelled before it started {author.phrase}")),
             job=shard.key("job", id_),
             jobabsent=shard.key("jobabsent", pool),
-            stop=shard.key("stop", id_),
+            stopped=shard.key("stop", id_),
             audit=shard.key("audit"),
             pool=pool,
             entry=author.entry("cancel", id_, submitted.session),
+            stop=author.phrase,
         )
         reply = decide(self._db, shard, decision)
         return reply["state"], reply["next"] or None

@@ -75,7 +75,7 @@ FAMILIES: Final = {
         KeyFamily(
             "provider-call", "guidance", "string", 10 * MINUTE, None, "the custom provider that a process is calling"
         ),
-        KeyFamily("job", "commands", "hash", 7 * DAY, 32, "one command's state; a cancelled one's tombstone"),
+        KeyFamily("job", "commands", "hash", 7 * DAY, 32, "one command's state"),
         KeyFamily(
             "jobs",
             "commands",
@@ -89,7 +89,7 @@ FAMILIES: Final = {
         KeyFamily("jobwakeup", "commands", "string", MINUTE, None, "pending marker of a pool's repeated wake-up"),
         KeyFamily("jobabsent", "commands", "string", 5 * MINUTE, None, "since when no worker serves a pool's host"),
         KeyFamily("running", "commands", "zset", 7 * DAY, None, "commands under a lease, by its end"),
-        KeyFamily("stop", "commands", "list", DAY, 1, "a running command is to be stopped"),
+        KeyFamily("stop", "commands", "list", DAY, 1, "a running command is to be stopped: by whom and why"),
         KeyFamily(
             "follow", "commands", "stream", 10 * MINUTE, 2_000, "output to be followed: the newest pieces, 1 MiB"
         ),

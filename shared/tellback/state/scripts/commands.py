@@ -27,13 +27,14 @@ _cancel_job = Script("commands/cancel_job")
 def cancel_job(
     *,
     job: str, jobs: str, joborder: str, pools: str, jobabsent: str, records: str, recorded: str, done: str, hist: str,
-    stop: str, cmdstats: str, audit: str, pool: str, record: str | bytes, history: str | bytes, entry: str | bytes,
+    stopped: str, cmdstats: str, audit: str, pool: str, record: str | bytes, history: str | bytes, entry: str | bytes,
+    stop: str | bytes,
 ) -> DecisionCall:
     """Cancel a command in any state."""
     keys: list[str] = [
-        job, jobs, joborder, pools, jobabsent, records, recorded, done, hist, stop, cmdstats, audit, clock_key(job),
+        job, jobs, joborder, pools, jobabsent, records, recorded, done, hist, stopped, cmdstats, audit, clock_key(job),
     ]
-    args: list[Arg] = [pool, record, history, entry]
+    args: list[Arg] = [pool, record, history, entry, stop]
     return _cancel_job.decision(keys, args)
 
 

@@ -1,19 +1,20 @@
 -- flags: allow-oom
--- Cancel a command in any state. One that was not applied yet gets a tombstone, a queued one gets its record here, and
--- the worker of a running one is asked to stop it. Atomic: between the check of the state and its effect a worker
+-- Cancel a command in any state. One that waits, in a queue or for its submission to be applied, gets its record here,
+-- and the worker of a running one is asked to stop it. Atomic: between the check of the state and its effect a worker
 -- could lease the command.
--- keys: operation, job, jobs, joborder, pools, jobabsent, records, recorded, done, hist, stop, cmdstats, audit, clock
+-- keys: operation, job, jobs, joborder, pools, jobabsent, records, recorded, done, hist, stopped, cmdstats, audit, clock
 -- args:
 --   pool str
 --   record text: of a command that never ran, JSON
 --   history text: its history entry, JSON without its first brace
 --   entry text: the audit entry, JSON without its first brace
+--   stop text: for the worker of a running command: who cancelled it and why
 -- returns: {"state": before the call, "unknown" | "queued" | "running" | "done", "next": id of a further attempt, or
 --   ""}.
 -- @include decision
 -- @include jobs
 -- @include audit
--- constants: JOB_LIFETIME, STOP_LIFETIME
+-- constants: STOP_LIFETIME
 local replayed = replay()
 if replayed then
   return replayed
@@ -26,16 +27,15 @@ local job = redis.call('HMGET', keys.job, 'state', 'member', 'next')
 if job[1] ~= 'done' then
   append_audit(key_audit, arg_entry)
 end
-if not job[1] or job[1] == 'cancelled' then
-  redis.call('HSET', keys.job, 'state', 'cancelled')
-  redis.call('PEXPIRE', keys.job, JOB_LIFETIME)
+if not job[1] or job[1] == 'cancelled' then -- the latter by a host of an earlier release, which stored no record
+  store_record(keys, arg_record, arg_history, 'cancelled')
   return answer({ state = 'unknown', next = '' })
 end
 if job[1] == 'queued' then
   dequeue(keys, job[2], arg_pool)
   store_record(keys, arg_record, arg_history, 'cancelled')
-elseif job[1] == 'running' and redis.call('EXISTS', key_stop) == 0 then
-  redis.call('RPUSH', key_stop, '1')
-  redis.call('PEXPIRE', key_stop, STOP_LIFETIME)
+elseif job[1] == 'running' and redis.call('EXISTS', key_stopped) == 0 then
+  redis.call('RPUSH', key_stopped, arg_stop)
+  redis.call('PEXPIRE', key_stopped, STOP_LIFETIME)
 end
 return answer({ state = job[1], next = job[3] or '' })

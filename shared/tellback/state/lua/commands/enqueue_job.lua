@@ -34,7 +34,7 @@ end
 ack()
 note_activity(key_sessions, key_activity, arg_session, now_ms(), 0, 0)
 local state = redis.call('HGET', keys.job, 'state')
-if state == 'cancelled' then -- a tombstone: the cancellation was applied before the submission
+if state == 'cancelled' then -- by a host of an earlier release, before the submission was applied
   store_record(keys, arg_cancelled, arg_cancelled_history, 'cancelled')
 elseif state then
   return 'ok' -- submitted or delivered twice
