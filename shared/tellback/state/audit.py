@@ -21,6 +21,9 @@ from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.readable import readable
 
+MAX_PHRASE_CHARS: Final = MAX_NAME_CHARS + MAX_COMMAND_NOTE_CHARS + len("by : ")
+"""Of `Author.phrase`; a host may write a longer one into its team's keys by itself."""
+
 Act = Literal["cancel", "waive", "replay", "drop", "limit", "suspend", "resume"]
 
 

@@ -23,10 +23,9 @@ from tellback import clock
 from tellback.backoff import Backoff, retry
 from tellback.commands.record import CommandAttempt, record_without_run
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
-from tellback.contracts.limits import MAX_COMMAND_NOTE_CHARS, MAX_NAME_CHARS
 from tellback.log import get_logger
 from tellback.names import Family
-from tellback.state.audit import Author
+from tellback.state.audit import MAX_PHRASE_CHARS, Author
 from tellback.state.database import Command, Database, decide, shorten_lifetime, small_write
 from tellback.state.job_keys import outcome_of, pool_of, queue_keys, record_keys, stored_record
 from tellback.state.job_losses import Lost, losing
@@ -44,8 +43,6 @@ FRESH_SECONDS: Final = 0.1  # for how long a view of the queues is good enough t
 APPLY_EVERY: Final = 0.02  # seconds between two attempts to apply the intake, which another worker may be applying
 CANDIDATES: Final = 4  # commands of a queue that a claim names, because other workers claim at the same time
 BACKOFF: Final = Backoff(0.2)  # while Redis is away
-MAX_CANCELLATION_CHARS: Final = MAX_NAME_CHARS + MAX_COMMAND_NOTE_CHARS + 20
-"""Characters of `Author.phrase`; a host may write a longer one into its team's keys itself."""
 _EARLIER_STOP: Final = b"1"  # what hosts of earlier releases write there
 _TURNS: Final = 1 << 40
 
@@ -213,7 +210,7 @@ class Jobs:
         found = self._db.first_of(lease.shard.key("stop", lease.command_id), wait)
         if found is None or found == _EARLIER_STOP:
             return found and "cancelled"
-        return f"cancelled {truncate_chars(found.decode(errors='replace'), MAX_CANCELLATION_CHARS)}"
+        return f"cancelled {truncate_chars(found.decode(errors='replace'), MAX_PHRASE_CHARS)}"
 
     def finish(self, lease: JobLease, record: CommandRecord, *, retry_seconds: float = 0.0) -> bool:
         """Store the record of the command; return False if it came too late and is kept as superseded.
