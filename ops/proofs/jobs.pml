@@ -182,6 +182,7 @@ inline give_up(w, a) {
 
 inline cancel(a) {
   atomic {
+    skip; /* else the `else` below would belong to a selection around this one as well */
     if
     :: job[a].state == unknown -> record(a)
     :: job[a].state == unknown -> job[a].state = cancelled /* by a host of an earlier release */

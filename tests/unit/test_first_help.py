@@ -87,3 +87,28 @@ def test_one_is_singular() -> None:
         "2 facts",
         "1,000 facts",
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("team acme", "Did you mean --team acme?"),
+        ("hook install codex", "Did you mean --program codex, --prompt codex or --team codex?"),
+        ("ps s1", "Did you mean --session s1 or --team s1?"),
+        ("stats b1", "Did you mean --session b1, --bank b1"),
+        ("metrics 9464", "Did you mean --serve 9464"),
+        ("sessions now", "Did you mean --team now?"),  # --within and --limit take numbers
+        ("turns t1", "No such command 't1'. Its commands: show."),
+        ("dead x", "Its commands: list, show, replay, drop."),
+        ("sesions", "Did you mean 'sessions'?"),
+    ],
+)
+def test_a_misplaced_word_is_answered_by_the_option_or_command_that_was_meant(given: str, hint: str) -> None:
+    done = CliRunner().invoke(app, given.split(), env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+    assert done.exit_code == 2
+    assert hint in done.stderr
+
+
+def test_a_word_that_no_option_takes_has_no_hint() -> None:
+    done = CliRunner().invoke(app, ["up", "acme"], env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+    assert (done.exit_code, "Did you mean" in done.stderr) == (2, False)

@@ -40,6 +40,7 @@ from tellback.cli import (
     watch,
 )
 from tellback.cli.common import PANELS, echo
+from tellback.cli.usage_hints import add_hint
 
 HELP_OPTIONS: Final = ["-h", "--help"]
 _UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
@@ -58,6 +59,13 @@ class _Commands(typer.core.TyperGroup):
         command = super().get_command(ctx, cmd_name)
         _tidy_help(command)
         return command
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            add_hint(error)
+            raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _tidy_help(self)
