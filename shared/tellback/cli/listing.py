@@ -1,7 +1,8 @@
 """Listings as tables that stay readable in a narrow terminal.
 
 Rich alone folds every column evenly, which splits ids and words. This module instead drops the frame, shortens times
-to ages, leaves out `spare` columns, folds long ids, and at last prints each row as a block of lines, in that order.
+to ages, leaves out `spare` columns, and at last prints each row as a block of lines, in that order. An id of up to 36
+characters stands in one line in any of them, to be selected and copied.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from tellback import clock
@@ -22,8 +23,8 @@ from tellback.quoting import quote_terminal
 from tellback.sanitize import terminal_text
 from tellback.truncation import truncate_chars
 
-IDS: Final = (36, 24, 16)
-"""Widths, in characters, at which ids are folded, tried in this order: the first keeps a UUID in one line."""
+ID: Final = 36
+"""Characters of an id that a table keeps in one line: those of a UUID."""
 LEAST_WORDS: Final = 12
 """Minimum width of a column of words, in characters."""
 _LONGEST: Final = 200  # characters of one cell; longer values are cut, --json has them whole
@@ -62,13 +63,9 @@ def fit_table(
     left_out = [name for name in spare if any(column.name == name for column in shown)]
     for count in range(len(left_out) + 1):
         some = [column for column in shown if column.name not in left_out[:count]]
-        if _fits_width(some, IDS[0], width):
-            return Group(heading, *_fit_columns(some, IDS[0], width, left_out[:count]))
-    some = [column for column in shown if column.name not in left_out]
-    for most in IDS[1:]:
-        if _fits_width(some, most, width):
-            return Group(heading, *_fit_columns(some, most, width, left_out))
-    return Group(heading, *_row_blocks(whole))
+        if sum(column.min_width + _GAP for column in some) <= width:
+            return Group(heading, *_fit_columns(some, width, left_out[:count]))
+    return Group(heading, *_row_blocks(whole, width))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +87,10 @@ class _Column:
         words = not _is_time(name) and any(" " in text for text in cells)
         return cls(name, cells, natural, header, words)
 
-    def min_width(self, most: int) -> int:
-        """Return the smallest acceptable width if ids longer than `most` characters may be folded."""
-        return max(self.header, min(self.natural, LEAST_WORDS if self.words else most))
+    @property
+    def min_width(self) -> int:
+        """The smallest acceptable width."""
+        return max(self.header, min(self.natural, LEAST_WORDS if self.words else ID))
 
 
 def format_cell(name: str, value: Any, now: float | None = None) -> str:
@@ -109,7 +107,7 @@ def format_cell(name: str, value: Any, now: float | None = None) -> str:
 
 
 def _is_time(name: str) -> bool:
-    return name == "at" or name.endswith("_at")
+    return name in {"at", "deadline"} or name.endswith("_at")
 
 
 def _format_age(seconds: float) -> str:
@@ -123,15 +121,9 @@ def _header_text(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _fits_width(columns: Sequence[_Column], most: int, width: int) -> bool:
-    return sum(column.min_width(most) + _GAP for column in columns) <= width
-
-
-def _fit_columns(
-    columns: Sequence[_Column], most: int, width: int, left_out: Sequence[str]
-) -> Generator[RenderableType]:
+def _fit_columns(columns: Sequence[_Column], width: int, left_out: Sequence[str]) -> Generator[RenderableType]:
     """Yield the table: every column gets its minimum, then ids, then the narrowest others, get the width left over."""
-    widths = {column.name: column.min_width(most) for column in columns}
+    widths = {column.name: column.min_width for column in columns}
     left = width - sum(each + _GAP for each in widths.values())
     for column in sorted(columns, key=lambda column: (column.words, column.natural)):
         more = min(left, column.natural - widths[column.name])
@@ -151,13 +143,33 @@ def _build_table(columns: Sequence[_Column], widths: Sequence[int], *, framed: b
     return table
 
 
-def _row_blocks(columns: Sequence[_Column]) -> list[RenderableType]:
+def _row_blocks(columns: Sequence[_Column], width: int) -> list[RenderableType]:
     """Return each row as lines of a name and a value."""
     blocks: list[RenderableType] = []
     for cells in zip(*(column.cells for column in columns), strict=True):
-        block = Table.grid(padding=(0, 2, 0, 0))
-        for column, text in zip(columns, cells, strict=True):
-            if text:
-                block.add_row(Text(_header_text(column.name), "bold"), Text(text, overflow="fold"))
-        blocks += [Text(""), block]
+        fields = [(column.name, text) for column, text in zip(columns, cells, strict=True) if text]
+        blocks += [Text(""), *_block(fields, width)]
     return blocks
+
+
+def show_fields(values: Mapping[str, Any], *, title: str) -> None:
+    """Print the values of one thing under a title, a line each, without those that are None or empty."""
+    console = Console()
+    fields = [(name, format_cell(name, value)) for name, value in values.items()]
+    block = _block([(name, text) for name, text in fields if text], console.width)
+    console.print(Group(Text(terminal_text(title), "italic"), *block))
+
+
+def _block(fields: Sequence[tuple[str, str]], width: int) -> list[RenderableType]:
+    """Return lines of a name and a value; an id that has no room beside its name has the next line."""
+    names = max((cell_len(_header_text(name)) for name, _ in fields), default=0)
+    lines: list[RenderableType] = []
+    for name, text in fields:
+        if " " in text or cell_len(text) <= width - names - _GAP:
+            line = Table.grid(Column(width=names), padding=(0, _GAP, 0, 0), pad_edge=False)
+            line.add_column(overflow="fold")
+            line.add_row(Text(_header_text(name), "bold"), Text(text))
+            lines.append(line)
+        else:
+            lines += [Text(_header_text(name), "bold"), Text(text, overflow="fold")]
+    return lines

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tellback.state.outbox import Delivery, OutboxQueue
     from tellback.state.turn_view import TurnView
 
+_SAID_ABOVE: Final = frozenset({"turn", "channel", "conversation"})
+"""Fields of a turn's events that `show` prints of the turn itself."""
 MAX_LISTED: Final = 1_024_000  # the newest 1,000 turns of each of the most shards that a team can have
 UNDELIVERED_STATES: Final = ("opened_at", "channel", "conversation", "kind", "status", "error", "turn")
 
@@ -86,6 +88,7 @@ def show(
 ) -> None:
     """Show one turn: its text, state, times and deliveries, and what happened to it, oldest first."""
     from tellback.cli.history import history_row
+    from tellback.cli.listing import show_fields
     from tellback.state.turns import Turns
 
     with existing_team(redis_url, team) as tb:
@@ -99,17 +102,9 @@ def show(
     if as_json:
         print_json({**turn, "history": events})
         return
-    known = [{"field": name, "value": _field_text(name, value)} for name, value in turn.items() if value is not None]
-    show_rows(known, as_json=False, columns=("field", "value"), title=f"Turn {turn_id}")
-    rows = [history_row(entry) for entry in events]
+    show_fields(turn | {"covers": found.covers or None}, title=f"Turn {turn_id}")
+    rows = [history_row({name: value for name, value in entry.items() if name not in _SAID_ABOVE}) for entry in events]
     show_rows(rows, as_json=False, columns=("at", "kind", "what"), title="History")
-
-
-def _field_text(name: str, value: Any) -> str:
-    from tellback.cli.listing import format_cell
-
-    is_time = name == "deadline" or name.endswith("_at")
-    return format_cell("at" if is_time else name, value) if value != "" else "none"
 
 
 def outbox(
