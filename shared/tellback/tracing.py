@@ -232,6 +232,7 @@ def _tool_span(tracing: Tracing, event: ToolInvoked) -> Span | None:
     attributes = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": event.tool,
+        "gen_ai.tool.type": "function",  # the conventions' word for a tool that the model's caller runs
         "gen_ai.tool.call.id": event.call_id,
         "gen_ai.conversation.id": event.session,
     }

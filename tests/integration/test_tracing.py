@@ -81,6 +81,7 @@ def test_one_trace_leads_from_a_tool_call_to_its_feedback(settings: Settings, re
     assert call.attributes == {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "wikipedia",
+        "gen_ai.tool.type": "function",
         "gen_ai.tool.call.id": "c1",
         "gen_ai.conversation.id": "s1",
     }
