@@ -36,6 +36,7 @@ def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
         InvalidInput: a team or shard does not exist; the other streams are consumed.
     """
     process, family = runtime(), Family(family_name)
+    process.known_layouts(team for team, _ in streams)  # of all teams in one round trip
     shards, wrong = list[Shard](), list[InvalidInput]()
     for team, shard_index in streams:
         try:
