@@ -14,11 +14,12 @@ from structlog.testing import capture_logs
 from tellback import Tellback, connect
 from tellback.doctor.backlog import check_sweep as examined
 from tellback.errors import Unavailable
+from tellback.messaging.append_call import notification
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state import steady
 from tellback.state.database import Command, Database
-from tellback.state.fleet import IDLE_SECONDS, QUIET_SECONDS, TeamVisits
+from tellback.state.fleet import IDLE_SECONDS, QUIET_SECONDS, WHOLE_SECONDS, TeamVisits
 from tellback.state.intake import StreamRef
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import JobClaimant, Jobs
@@ -410,6 +411,74 @@ def test_the_visits_of_many_teams_take_as_many_round_trips_as_one(
     assert seen[1] - seen[0] < steady.TRIES, "a slow measurement of the clock is repeated, for all teams at once"
 
 
+def test_only_the_shard_that_a_notification_named_is_visited(
+    runtime: Runtime, database: Database, layout: Layout, fleet: TeamVisits, clock: ServerClock
+) -> None:
+    """The others cost nothing; what a dispatcher has read of rests after one visit that finds nothing."""
+    notified(database, layout.shard(2))
+    clock.passes(runtime.settings.beat_period)
+    visit(runtime)
+    assert [database.command("EXISTS", shard.key("clock")) for shard in layout.all] == [0, 0, 1, 0]
+    assert fleet.active() == set()
+    assert fleet.last_noticed().keys() == {TEAM}, "for a minute, which listings show"
+
+
+def test_a_shard_stays_active_while_something_waits_or_is_new_in_its_team(
+    runtime: Runtime, database: Database, layout: Layout, fleet: TeamVisits, clock: ServerClock
+) -> None:
+    period, stream = runtime.settings.beat_period, stream_of(layout.shard(2), Family.EVENTS)
+    database.command("XADD", stream, "*", "m", b"waits")
+    notified(database, layout.shard(2))
+    for _ in range(3):
+        clock.passes(2 * period)
+        visit(runtime)
+        assert fleet.active() == {TEAM}
+    database.command("DEL", stream)
+    clock.passes(period)
+    [claimed] = fleet.claim_visits(period, 10).active
+    assert claimed == f"{TEAM}.2"
+    clock.passes(0.1)
+    fleet.notice([claimed])
+    fleet.rest([claimed])
+    assert fleet.active() == {TEAM}, "nobody has looked since"
+
+
+def test_plain_xadd_in_another_shard_of_an_active_team_is_found_in_a_while(
+    runtime: Runtime, database: Database, layout: Layout, fleet: TeamVisits, clock: ServerClock
+) -> None:
+    """From then on all shards are visited in each period, as long as such entries are found once a minute."""
+    period, silent = runtime.settings.beat_period, stream_of(layout.shard(1), Family.EVENTS)
+    fleet.claim_visits(period, 100)
+    notified(database, layout.shard(2))
+    visit(runtime)
+    found: list[StreamRef] = []
+    database.command("XADD", silent, "*", "m", b"waits")
+    clock.passes(period)
+    visit(runtime, wake=found.extend)
+    assert found == []
+    clock.passes(WHOLE_SECONDS)
+    visit(runtime, wake=found.extend)
+    assert found == [(layout.shard(1), Family.EVENTS)]
+    for _ in range(3):
+        clock.passes(0.9 * QUIET_SECONDS)
+        visit(runtime, wake=found.extend)
+        database.command("DEL", silent)
+        clock.passes(period)
+        visit(runtime)
+        assert fleet.active() == {TEAM}
+        database.command("XADD", silent, "*", "m", b"waits")
+    assert len(found) == 4
+
+
+def notified(database: Database, shard: Shard) -> None:
+    """A host has notified of events in a shard, and a dispatcher has read of them."""
+    dispatcher = Notifications(database)
+    dispatcher.wait(1)
+    database.command(*notification(stream_of(shard, Family.EVENTS)))
+    wait_until(lambda: dispatcher.wait(1), "the dispatcher has read of them")
+    TeamVisits(database).claim_visits(60.0, 100)
+
+
 def test_a_team_in_which_something_waits_does_not_rest(
     tb: Tellback, runtime: Runtime, fleet: TeamVisits, clock: ServerClock
 ) -> None:
@@ -418,7 +487,7 @@ def test_a_team_in_which_something_waits_does_not_rest(
     visit(runtime)
     clock.passes(2 * QUIET_SECONDS)
     visit(runtime)
-    assert fleet.last_noticed().keys() == {TEAM}
+    assert fleet.active() == {TEAM}
     deadline_passes(tb, turn)
     clock.passes(runtime.settings.beat_period)
     visit(runtime)

@@ -23,7 +23,8 @@ def read_new(intake: Intake, lease: Lease, count: int) -> list[RawEntry]:
 
 def idle_streams(database: Database, layout: Layout, longest_lease: float = 300.0) -> list[StreamRef]:
     """The streams of a team that need a wake-up, as a visit finds them."""
-    return TeamVisits(database).work([layout], longest_lease)[layout.team].streams
+    found = TeamVisits(database).work(layout.all, longest_lease)
+    return [place for work in found.values() for place in work.streams]
 
 
 def published(

@@ -61,8 +61,8 @@ class PoolRescue:
         process = self._process()
         try:
             fleet = TeamVisits(process.database)
-            layouts = process.known_layouts(fleet.last_noticed())
-            found = fleet.work(list(layouts.values()), process.settings.longest_consumer_lease)
+            shards = [shard for layout in process.known_layouts(fleet.active()).values() for shard in layout.all]
+            found = fleet.work(shards, process.settings.longest_consumer_lease)
             for shard, family in [place for work in found.values() for place in work.streams if place[1] in MODEL]:
                 if not shutting_down():
                     consumer_of(process, shard.team, family).consume(shard, family)

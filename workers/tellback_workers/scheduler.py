@@ -23,9 +23,9 @@ from celery import Celery, current_app, shared_task
 from tellback import clock
 from tellback.errors import TellbackError, Unavailable
 from tellback.names import SWEEPS_QUEUE, Task
-from tellback.state.fleet import TeamVisits, TeamWork
+from tellback.state.fleet import ShardWork, TeamVisits, place_of, shards_at, team_of
 from tellback.state.intake import StreamRef
-from tellback.state.keys import Layout
+from tellback.state.keys import Layout, Shard
 from tellback.state.presence import Presence
 from tellback.state.steady import gap_ms, observe
 from tellback_workers.decay import is_decay_due
@@ -81,58 +81,72 @@ class TeamScheduler:
         end = clock.monotonic() + RUN_SECONDS
         only = self._process.settings.served_teams
         self._search.step(only)
+        places = self._places_of(only)
         while clock.monotonic() < end and not stopping():
-            visits = self._fleet.claim_visits(periods * self._process.settings.beat_period, BATCH, only)
+            visits = self._fleet.claim_visits(periods * self._process.settings.beat_period, BATCH, places)
             self._visit(visits.active, visits.idle, end)
             if max(len(visits.active), len(visits.idle)) < BATCH and not visits.more:
                 return
 
+    def _places_of(self, teams: Collection[str]) -> list[str]:
+        layouts = self._process.known_layouts(teams).values()
+        return [*teams, *(place_of(shard) for layout in layouts for shard in layout.all)]
+
     def _visit(self, active: Collection[str], idle: Collection[str], end: float) -> None:
-        layouts = self._process.known_layouts([*active, *idle])
-        for gone in {*active, *idle} - layouts.keys():  # removed, or Redis lost it
-            self._fleet.forget(gone)
-        found = self._fleet.work(list(layouts.values()), self._process.settings.longest_consumer_lease)
-        waiting = [place for work in found.values() for place in work.streams]
+        places = [*active, *idle]
+        layouts = self._process.known_layouts(map(team_of, places))
+        self._fleet.forget([place for place in places if team_of(place) not in layouts])  # removed, or Redis lost it
+        shards = {place: shards_at(place, layouts[team_of(place)]) for place in places if team_of(place) in layouts}
+        wanted = dict.fromkeys(shard for some in shards.values() for shard in some)
+        found = self._fleet.work(list(wanted), self._process.settings.longest_consumer_lease)
         try:
-            self._wake(waiting)
+            self._wake([stream for work in found.values() for stream in work.streams])
         except NotPublished as refusal:
             _log.warning("scheduler.wakeup_failed", reason=str(refusal))
-        self._do_duties(layouts, found, set(active), end)
-        self._fleet.notice([team for team in idle if team in found and found[team].is_active])
-        self._fleet.rest([team for team in active if team in found and not found[team].is_active])
+        self._do_duties(layouts, found, active, end)
+        works = {place: [found[shard] for shard in some] for place, some in shards.items()}
+        # No notification told of the streams that a visit of a whole team found: its hosts may use plain XADD.
+        silent = [place for place, some in works.items() if place in layouts and any(work.streams for work in some)]
+        waiting = [place_of(shard) for team in idle for shard in shards.get(team, ()) if found[shard].is_active]
+        self._fleet.notice([*silent, *waiting])
+        self._fleet.rest([place for place in active if not any(work.is_active for work in works.get(place, ()))])
 
     def _do_duties(
-        self, layouts: Mapping[str, Layout], found: Mapping[str, TeamWork], active: Collection[str], end: float
+        self, layouts: Mapping[str, Layout], found: Mapping[Shard, ShardWork], active: Collection[str], end: float
     ) -> None:
         """Do what is due in each team, by turns: a team with much to do must not hold up the others."""
-        due = [(team, duty) for team, work in found.items() for duty in self._due(team, work, team in active)]
-        if self._observe_clocks([layouts[team] for team, duty in due if duty == CLOCK]):
-            due = [(team, duty) for team, duty in due if duty != CLOCK]
+        noticed = {team_of(place) for place in active}
+        duties: dict[str, set[str]] = {}
+        for shard, work in found.items():
+            duties.setdefault(shard.team, set()).update(work.duties)
+        # In idle teams, a visit that follows the next notification observes it.
+        clocks = [shard for shard, work in found.items() if CLOCK in work.duties and shard.team in noticed]
+        skipped = {CLOCK} if self._observe_clocks(clocks) else set[str]()
+        due = [
+            (team, duty) for team, some in duties.items() for duty in self._due(team, some - skipped, team in noticed)
+        ]
         while due:
             unfinished = [(team, duty) for team, duty in due if not self._do(layouts[team], duty)]
             if unfinished and clock.monotonic() >= end:
-                self._fleet.visit_soon({team for team, _ in unfinished})
+                left = {team for team, _ in unfinished}
+                self._fleet.visit_soon([place for place in active if team_of(place) in left])
                 return
             due = unfinished
 
-    def _observe_clocks(self, layouts: Sequence[Layout]) -> bool:
-        """Observe the clocks of all teams in the round trips of one; return False if each has to be done alone."""
+    def _observe_clocks(self, shards: Sequence[Shard]) -> bool:
+        """Observe these clocks in the round trips of one; return False if each team's have to be done alone."""
         try:
-            observe(
-                self._process.database,
-                [shard for layout in layouts for shard in layout.all],
-                gap_ms(self._process.settings.beat_period),
-            )
+            observe(self._process.database, shards, gap_ms(self._process.settings.beat_period))
         except Unavailable:
             raise
         except Exception:  # noqa: BLE001 - one team's broken key must not cost the others; alone, it is logged
             return False
         return True
 
-    def _due(self, team: str, work: TeamWork, active: bool) -> list[str]:  # noqa: FBT001 - private
-        left = set(work.duties)
+    def _due(self, team: str, duties: Collection[str], active: bool) -> list[str]:  # noqa: FBT001 - private
+        left = set(duties)
         if not active:
-            left.discard(CLOCK)  # a visit that follows the next notification observes it
+            left.discard(CLOCK)
         if clock.monotonic() < self._next_decay.get(team, 0.0):
             left.discard("banks")
         elif "banks" in left:

@@ -1,7 +1,8 @@
 """The teams of a Redis, and when the scheduler visits each: all in one slot, that of no team.
 
-A team with something new, or in which something waits, is active: it is visited once in a period. All others are
-visited now and then, which finds what no notification named. So an idle team costs next to nothing.
+A place with something new, or in which something waits, is active: it is visited once in a period. A place is a shard,
+or a whole team if its shard is not known: `TEAM.SHARD` or `TEAM`. All teams are visited as a whole now and then, which
+finds what no notification named. So an idle team costs next to nothing, and so do the idle shards of an active one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ IDLE_SECONDS: Final = 300.0
 """Seconds between two visits of a team that is not active."""
 
 QUIET_SECONDS: Final = 60.0
-"""Seconds without a notification after which a team in which nothing waits is no longer active."""
+"""Seconds without a notification after which a team in which nothing waits is no longer visited in each period."""
+
+WHOLE_SECONDS: Final = 15.0
+"""Seconds until all shards of a team are visited in which a notification named one."""
 
 OBSERVED_MS: Final = 1_000
 """Milliseconds since an observation of a shard's clock after which a visit observes it again."""
@@ -34,7 +38,7 @@ _log = get_logger("tellback.scheduler")
 
 
 class Visits(NamedTuple):
-    """The teams whose visit is due: the active ones, and the others."""
+    """The visits that are due: of active places, and of other teams."""
 
     active: list[str]
     idle: list[str]
@@ -42,16 +46,32 @@ class Visits(NamedTuple):
     """True if more notifications wait than one call notes."""
 
 
-class TeamWork(NamedTuple):
-    """Work that waits in a team: `duties` for which there may be some now, and streams that need a wake-up."""
+class ShardWork(NamedTuple):
+    """Work that waits in a shard: `duties` for which there may be some now, and streams that need a wake-up."""
 
     duties: frozenset[str]
     streams: list[tuple[Shard, Family]]
 
     @property
     def is_active(self) -> bool:
-        """True if something has to be done soon, so that the team is to be visited in each period."""
+        """True if something has to be done soon, so that the shard is to be visited in each period."""
         return bool(self.duties - {"banks", "clock", "outbox"} or self.streams)
+
+
+def team_of(place: str) -> str:
+    """Return the team of a place."""
+    return place.partition(".")[0]
+
+
+def place_of(shard: Shard) -> str:
+    """Return the place of a shard."""
+    return f"{shard.team}.{shard.index}"
+
+
+def shards_at(place: str, layout: Layout) -> list[Shard]:
+    """Return the shards of a place; none for a shard that the team does not have, which a notification may name."""
+    _, _, index = place.partition(".")
+    return [shard for shard in layout.all if not index or shard.index == int(index)]
 
 
 class TeamVisits:
@@ -61,23 +81,24 @@ class TeamVisits:
         self._db = database
         self._teams, self._active, self._noticed = map(FLEET.key, ("teams", "active", "noticed"))
 
-    def notice(self, teams: Collection[str]) -> None:
-        """Note that something is new in these teams; unknown ones become known."""
-        if teams:
-            self._db.run(
-                scripts.notice_teams(teams=self._teams, active=self._active, noticed=self._noticed, names=list(teams))
-            )
+    def notice(self, places: Collection[str]) -> None:
+        """Note that something is new at these places; unknown teams become known."""
+        if places:
+            lists = {"teams": self._teams, "active": self._active, "noticed": self._noticed}
+            self._db.run(scripts.notice_places(**lists, places=list(places)))
 
     def claim_visits(self, active_seconds: float, most: int, only: Sequence[str] = ()) -> Visits:
         """Note what notifications name, then claim the visits that are due, at most `most` of each kind.
 
-        `only` are the teams to consider; none: all.
+        `only` are the places to consider; none: all.
         """
         call = scripts.claim_visits(
             teams=self._teams,
             active=self._active,
             active_ms=round(active_seconds * 1000),
             idle_ms=round(IDLE_SECONDS * 1000),
+            whole_ms=round(WHOLE_SECONDS * 1000),
+            quiet_ms=round(QUIET_SECONDS * 1000),
             most=most,
             only=only,
             noticed=self._noticed,
@@ -87,20 +108,22 @@ class TeamVisits:
         active, idle, more = self._db.run(call)
         return Visits([name.decode() for name in active], [name.decode() for name in idle], bool(more))
 
-    def visit_soon(self, teams: Collection[str]) -> None:
-        """Have active teams visited next: the time of the last visit was not enough."""
-        # unconditional: a visit too many finds nothing; XX leaves a team out that rests since
-        self._db.pipeline([("ZADD", self._active, "XX", 0, team) for team in teams])
+    def visit_soon(self, places: Collection[str]) -> None:
+        """Have active places visited next: the time of the last visit was not enough."""
+        # unconditional: a visit too many finds nothing; XX leaves a place out that rests since
+        self._db.pipeline([("ZADD", self._active, "XX", 0, place) for place in places])
 
-    def rest(self, teams: Iterable[str]) -> None:
-        """End the frequent visits of teams, except those in which something was new in the last minute."""
-        quiet_ms = round(QUIET_SECONDS * 1000)
-        self._db.run_all(
-            [
-                scripts.rest_team(active=self._active, noticed=self._noticed, team=team, quiet_ms=quiet_ms)
-                for team in teams
-            ]
-        )
+    def rest(self, places: Collection[str]) -> None:
+        """End the frequent visits of places in which nothing waits; whole teams only a minute after they were named."""
+        if places:
+            quiet_ms = round(QUIET_SECONDS * 1000)
+            self._db.run(
+                scripts.rest_places(active=self._active, noticed=self._noticed, quiet_ms=quiet_ms, places=list(places))
+            )
+
+    def active(self) -> set[str]:
+        """Return the teams of the active places."""
+        return {team_of(place.decode()) for place in self._db.command("ZRANGE", self._active, 0, -1)}
 
     def known(self) -> list[str]:
         """Return the names of all teams, in order."""
@@ -113,28 +136,38 @@ class TeamVisits:
         return {team for team, score in zip(wanted, scores, strict=True) if score is None}
 
     def last_noticed(self) -> Mapping[str, int]:
-        """Return the active teams, with the server's time of the last notification, in milliseconds."""
+        """Return the teams that were named in the last minute, with the server's time of that, in milliseconds."""
         flat = self._db.command("ZRANGE", self._noticed, 0, -1, "WITHSCORES")
         return {name.decode(): int(at) for name, at in zip(flat[::2], flat[1::2], strict=True)}
 
-    def forget(self, team: str) -> None:
-        """Remove a team from the lists; a notification makes it known again."""
+    def forget(self, places: Iterable[str]) -> None:
+        """Remove places and their teams from the lists; a notification makes a team known again."""
         # unconditional: whatever is new in the team later adds it again
-        self._db.pipeline([("ZREM", key, team) for key in (self._teams, self._active, self._noticed)])
+        self._db.pipeline(
+            [
+                ("ZREM", key, member)
+                for place in places
+                for key, member in (
+                    (self._active, place),
+                    (self._teams, team_of(place)),
+                    (self._noticed, team_of(place)),
+                )
+            ]
+        )
 
-    def work(self, layouts: Sequence[Layout], longest_lease: float) -> dict[str, TeamWork]:
-        """Return what waits in each team, in one round trip. No lease of a consumer is longer than `longest_lease`."""
-        shards = [shard for layout in layouts for shard in layout.all]
+    def work(self, shards: Sequence[Shard], longest_lease: float) -> dict[Shard, ShardWork]:
+        """Return what waits in each shard, in one round trip. No lease of a consumer is longer than `longest_lease`."""
         replies = self._db.run_all([_work_call(shard, longest_lease) for shard in shards])
-        found: dict[str, TeamWork] = {layout.team: TeamWork(frozenset(), []) for layout in layouts}
-        for shard, reply in zip(shards, replies, strict=True):
-            before = found[shard.team]
-            names = {item.decode() for item in reply if isinstance(item, bytes)}
-            if "wrong" in names:
-                _log.error("intake.no_stream", team=shard.team, shard=shard.index)
-            idle = [(shard, _FAMILIES[item]) for item in reply if isinstance(item, int)]
-            found[shard.team] = TeamWork(before.duties | (names - {"wrong"}), before.streams + idle)
-        return found
+        return {shard: _shard_work(shard, reply) for shard, reply in zip(shards, replies, strict=True)}
+
+
+def _shard_work(shard: Shard, reply: Sequence[bytes | int]) -> ShardWork:
+    names = {item.decode() for item in reply if isinstance(item, bytes)}
+    if "wrong" in names:
+        _log.error("intake.no_stream", team=shard.team, shard=shard.index)
+    return ShardWork(
+        frozenset(names - {"wrong"}), [(shard, _FAMILIES[item]) for item in reply if isinstance(item, int)]
+    )
 
 
 def _work_call(shard: Shard, longest_lease: float) -> ScriptCall:

@@ -10,7 +10,7 @@ import msgspec
 
 from tellback.names import Family, check_team
 from tellback.state.database import Database
-from tellback.state.fleet import TeamVisits
+from tellback.state.fleet import TeamVisits, place_of
 from tellback.state.keys import Layout, stream_of
 from tellback.state.limits import LimitStore, TeamLimits
 from tellback.state.notifications import Notifications
@@ -43,11 +43,11 @@ class Teams:
 
     def rows(self, names: Sequence[str] | None = None) -> Generator[TeamRow]:
         """Yield the teams that exist, by name; `names` are those that you want, by default all."""
-        noticed = self._fleet.last_noticed()
+        noticed, active = self._fleet.last_noticed(), self._fleet.active()
         wanted = iter(self._known() if names is None else names)
         while page := list(islice(wanted, PAGE)):
             for layout in existing_layouts(self._db, page):
-                yield self._row(layout, noticed.get(layout.team))
+                yield self._row(layout, noticed.get(layout.team), active=layout.team in active)
 
     def _known(self) -> list[str]:
         """Return every team's name; one that has just come into being is not in the registry yet."""
@@ -101,17 +101,17 @@ class Teams:
             # race: the team is to have no keys; what is written meanwhile is removed too, or by a second removal
             deleted += sum(self._db.pipeline([("UNLINK", name) for name in names]))
             yield deleted
-        self._fleet.forget(team)
+        self._fleet.forget([team, *map(place_of, layout.all)])
         # race: the team is to have no keys; as above
         deleted += sum(self._db.pipeline([("UNLINK", name) for name in sorted(kept)]))
         yield deleted
 
-    def _row(self, layout: Layout, noticed: int | None) -> TeamRow:
+    def _row(self, layout: Layout, noticed: int | None, *, active: bool) -> TeamRow:
         lengths = [("XLEN", stream_of(shard, family)) for shard in layout.all for family in Family]
         turns = [("ZCARD", shard.key("due")) for shard in layout.all]
         replies = self._db.pipeline([*lengths, *turns], raise_on_error=False)
         limits = LimitStore(self._db, layout).read()
-        state = "suspended" if limits.suspended else "idle" if noticed is None else "active"
+        state = "suspended" if limits.suspended else "active" if active or noticed else "idle"
         waiting = sum(reply for reply in replies[: len(lengths)] if isinstance(reply, int))
         return TeamRow(
             team=layout.team,

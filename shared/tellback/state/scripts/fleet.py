@@ -12,39 +12,39 @@ _claim_visits = Script("fleet/claim_visits")
 
 def claim_visits(
     *,
-    teams: str, active: str, noticed: str, notifications: str, active_ms: int, idle_ms: int, most: int, notices: int,
-    only: Sequence[str],
+    teams: str, active: str, noticed: str, notifications: str, active_ms: int, idle_ms: int, whole_ms: int,
+    quiet_ms: int, most: int, notices: int, only: Sequence[str],
 ) -> ScriptCall:
-    """Claim the visits that are due: active teams not visited for one period, the others not for a longer one."""
+    """Claim the visits that are due: active places not visited for one period, whole teams not for a longer one."""
     keys: list[str] = [teams, active, noticed, notifications]
-    args: list[Arg] = [active_ms, idle_ms, most, notices, *only]
+    args: list[Arg] = [active_ms, idle_ms, whole_ms, quiet_ms, most, notices, *only]
     return _claim_visits.call(keys, args)
 
 
-_notice_teams = Script("fleet/notice_teams")
+_notice_places = Script("fleet/notice_places")
 
 
-def notice_teams(
+def notice_places(
     *,
-    teams: str, active: str, noticed: str, names: Sequence[str],
+    teams: str, active: str, noticed: str, places: Sequence[str],
 ) -> ScriptCall:
-    """Note that something new happened in these teams: the scheduler visits them in each period for a while."""
+    """Note that something new happened at these places, teams or shards."""
     keys: list[str] = [teams, active, noticed]
-    args: list[Arg] = [*names]
-    return _notice_teams.call(keys, args)
+    args: list[Arg] = [*places]
+    return _notice_places.call(keys, args)
 
 
-_rest_team = Script("fleet/rest_team")
+_rest_places = Script("fleet/rest_places")
 
 
-def rest_team(
+def rest_places(
     *,
-    active: str, noticed: str, team: str, quiet_ms: int,
+    active: str, noticed: str, quiet_ms: int, places: Sequence[str],
 ) -> ScriptCall:
-    """End the frequent visits of a team in which nothing waits, unless it was noticed lately."""
+    """End the frequent visits of places in which nothing waits, unless something was new lately."""
     keys: list[str] = [active, noticed]
-    args: list[Arg] = [team, quiet_ms]
-    return _rest_team.call(keys, args)
+    args: list[Arg] = [quiet_ms, *places]
+    return _rest_places.call(keys, args)
 
 
 _shard_work = Script("fleet/shard_work")

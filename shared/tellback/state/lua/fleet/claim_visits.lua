@@ -1,17 +1,20 @@
 -- flags: allow-oom
--- Claim the visits that are due: active teams not visited for one period, the others not for a longer one. The claim is
--- the visit's time, so each team has one visitor in a period, and one that dies costs a period. Atomic: two visitors
--- would otherwise claim the same teams. A time in the future is due: the server's clock was set back.
--- First it notes the teams that notifications name, and removes these, in the same script: a dispatcher whose read was
--- lost, or that died, thus delays a wake-up by a period at most. A team that no dispatcher has read of is due at once.
+-- Claim the visits that are due: active places not visited for one period, whole teams not for a longer one. A place is
+-- a team, or one of its shards if a notification named a stream. The claim is the visit's time, so each place has one
+-- visitor in a period, and one that dies costs a period. Atomic: two visitors would otherwise claim the same places. A
+-- time in the future is due: the server's clock was set back.
+-- First it notes the places that notifications name, and removes these, in the same script: a dispatcher whose read was
+-- lost, or that died, thus delays a wake-up by a period at most. A place that no dispatcher has read of is due at once.
 -- keys: teams, active, noticed, notifications
 -- args:
---   active_ms int: period of the active teams
+--   active_ms int: period of the active places
 --   idle_ms int: period of all teams
---   most int: teams at once
+--   whole_ms int: until all shards are visited of a team of which a notification named one
+--   quiet_ms int: for which a notification is remembered
+--   most int: visits at once
 --   notices int: notifications at once
 --   *only str: the teams that the caller serves; none: all
--- returns: the names of the active teams, those of the others, and 1 if more notifications wait.
+-- returns: the active places, the names of the other teams, and 1 if more notifications wait.
 -- @include clock
 -- @include notice
 local now = now_ms()
@@ -35,14 +38,20 @@ end
 
 local read = redis.call('XRANGE', key_notifications, '-', '+', 'COUNT', arg_notices)
 for _, entry in ipairs(read) do
-  local about = entry[2][2]
-  local team = string.match(about, '^tb:{([^.]+)%.') or about
-  notice(team, now)
-  if is_unread(entry[1]) then
-    redis.call('ZADD', key_active, 'XX', 0, team)
+  local about, unread = entry[2][2], is_unread(entry[1])
+  local shard = string.match(about, '^tb:{([^}]+)}:')
+  -- What a dispatcher has read has a wake-up by now, so a visit at once would find nothing. A deadline has none.
+  local _, team = notice(shard or about, now, shard and not unread and now or 0)
+  if unread then
+    redis.call('ZADD', key_active, 'XX', 0, shard or about)
+  end
+  if shard and team then -- other hosts of the team may use plain XADD, in any of its shards
+    redis.call('ZADD', key_teams, 'LT', now - arg_idle_ms + arg_whole_ms, team)
   end
   redis.call('XDEL', key_notifications, entry[1])
 end
+
+redis.call('ZREMRANGEBYSCORE', key_noticed, '-inf', now - arg_quiet_ms)
 
 local function due(key, period)
   local last = now - tonumber(period)

@@ -1,14 +1,14 @@
 -- flags: allow-oom
--- Note that something new happened in these teams: the scheduler visits them in each period for a while. Atomic: a rest
--- between the writes would take a team from the active ones that was just noticed.
+-- Note that something new happened at these places, teams or shards: the scheduler visits them in each period for a
+-- while. Atomic: a rest between the writes would take a place from the active ones that was just noticed.
 -- keys: teams, active, noticed
 -- args:
---   *names str: of the teams
--- returns: how many of them were not known.
+--   *places str
+-- returns: how many of their teams were not known.
 -- @include clock
 -- @include notice
 local now, new = now_ms(), 0
-for _, team in ipairs(args_names) do
-  new = new + notice(team, now)
+for _, place in ipairs(args_places) do
+  new = new + (notice(place, now, 0))
 end
 return new
