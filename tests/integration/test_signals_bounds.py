@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 import tellback
 from tellback import Tellback
 from tellback.contracts.codec import decode
+from tellback.contracts.signal_types import KINDS
 from tellback.contracts.signals import Candidate, RecallRequested
 from tellback.embedding import clusters, embedder
 from tellback.errors import Unavailable
@@ -64,6 +66,47 @@ def test_scores_are_read_in_parts(tb: Tellback, bench: Bench, monkeypatch: pytes
     hits = {hit.fact_id: hit for hit in recall(bench, tb.bank("b"), "x@1", [(f, 0.5) for f in ("f0", "f1", "f2", "g")])}
     assert [hits[fact].scope for fact in ("f0", "f1", "f2", "g")] == ["cluster", "cluster", "cluster", "global"]
     assert [hits[fact].usefulness for fact in ("f0", "f1", "f2", "g")] == pytest.approx([0.65] * 3 + [0.4], abs=1e-6)
+
+
+@pytest.mark.parametrize(("most", "calls"), [(10_000, 1), (100, 3), (0, 6)])
+def test_scores_come_from_the_best_cluster_of_any_size(
+    database: Database, layout: Layout, monkeypatch: pytest.MonkeyPatch, most: int, calls: int
+) -> None:
+    """Small clusters are read whole and large ones by name; a call ends after so many scores, and the next goes on."""
+    shard = layout.of("b")
+    now = database.now_ms()
+    of_cluster, of_bank = struct.Struct("<4d"), banks.FACT
+    sizes = [3, 200, 0, 40, 1, 150, 90]  # of the clusters, best match first; fact n of cluster c is f{n * (c + 2)}
+    facts = [f"f{n}" for n in range(120)] + ["unknown", "f3"]
+    known: dict[str, tuple[float, str]] = {f"f{n}": (0.25, "global") for n in range(0, 120, 2)}
+    database.command("HSET", shard.key("bank", "b"), "id", "x", "version", 7)
+    packed = of_bank.pack(0.25, now, now, now, *([0] * len(KINDS)))
+    database.command("HSET", shard.key("factscore", "b"), *(part for fact in known for part in (fact, packed)))
+    for slot, size in reversed(list(enumerate(sizes))):
+        score = 0.5 + slot / 20
+        names = [f"f{n * (slot + 2)}" for n in range(size)]
+        known |= dict.fromkeys(names, (score, "cluster"))
+        for name in names:
+            database.command("HSET", shard.key("cluster", "b", str(slot)), name, of_cluster.pack(score, now, now, 6))
+    monkeypatch.setattr(banks, "FIELDS_READ", most)
+    store = banks.BankStore(database, shard, "b")
+    store.usefulness("x", 7, (), ["f0"])  # brings the script, which is a call too
+    before = script_calls(database)
+    found = store.usefulness("x", 7, range(7), facts)
+    assert script_calls(database) - before == calls
+    assert found is not None
+    expected = [known.get(fact, (0.5, "neutral")) for fact in facts]
+    assert [each.scope for each in found] == [scope for _, scope in expected]
+    assert [each.score for each in found] == pytest.approx([score for score, _ in expected], abs=1e-6)
+
+
+def script_calls(database: Database) -> int:
+    stats: str = database.command("INFO", "commandstats").decode()
+    lines = dict(line.split(":", 1) for line in stats.splitlines() if ":" in line)
+    return sum(
+        int(lines.get(f"cmdstat_{name}", "calls=0,").split(",")[0].removeprefix("calls="))
+        for name in ("eval", "evalsha")
+    )
 
 
 def test_a_bank_that_changes_under_a_recall_is_matched_again(tb: Tellback, bench: Bench, other: Bench) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -55,13 +55,17 @@ FEW_SIGNALS: Final = 5
 """A fact with fewer signals is new: `exploration` reserves places for those."""
 
 
-@dataclass(frozen=True, slots=True)
-class Usefulness:
+class Usefulness(msgspec.Struct, frozen=True):
     """A fact's current score, the scope it comes from, and the number of its signals."""
 
     score: float
     scope: Scope
     signals: int = 0
+
+
+_Ranked = tuple[float, Candidate, float, Usefulness]
+
+"""A candidate with its score before it and the usefulness that counted after it."""
 
 
 def rank_candidates(
@@ -78,17 +82,28 @@ def rank_candidates(
         degraded: the value of each hit's `degraded`.
     """
     weight = request.usefulness_weight if request.boost_by_usefulness else 0.0
-    found = [
-        (_hit(candidate, score, known.scope, weight, degraded=degraded), known.signals < FEW_SIGNALS)
-        for candidate, known in zip(request.candidates or (), usefulness, strict=True)
-        if (score := effective_usefulness(request, known)) >= request.min_usefulness
-    ]
-    ranked = sorted(found, key=lambda each: -each[0].score)  # `sorted` is stable: ties keep their order
-    places = min(request.limit, len(ranked))
+    found: list[_Ranked] = []
+    for candidate, known in zip(request.candidates or (), usefulness, strict=True):
+        useful = effective_usefulness(request, known)
+        if useful >= request.min_usefulness:
+            found.append((combined_score(candidate.semantic, useful, weight), candidate, useful, known))
+    found.sort(key=itemgetter(0), reverse=True)  # stable, reversed too: ties keep their order
+    places = min(request.limit, len(found))
     kept = math.ceil(request.exploration * places - 1e-9)  # 0.07 * 100 is 7.000000000000001, which must not become 8
-    if not kept:
-        return [hit for hit, _ in ranked[:places]]
-    return _with_exploration(ranked, places, kept)
+    stay, explored = _with_exploration(found, places, kept) if kept else (found[:places], [])
+    return [
+        RecallHit(
+            fact_id=candidate.fact_id,
+            score=score,
+            semantic=candidate.semantic,
+            usefulness=useful,
+            scope=known.scope,
+            degraded=degraded,
+            explored=is_explored,
+        )
+        for some, is_explored in ((stay, False), (explored, True))
+        for score, candidate, useful, known in some
+    ]
 
 
 def effective_usefulness(request: RecallRequested, usefulness: Usefulness) -> float:
@@ -99,23 +114,15 @@ def effective_usefulness(request: RecallRequested, usefulness: Usefulness) -> fl
     return max(usefulness.score, least)
 
 
-def _with_exploration(ranked: Sequence[tuple[RecallHit, bool]], places: int, kept: int) -> list[RecallHit]:
-    """Return the best hits with at least `kept` new facts among them; those added for that stand last."""
-    among = sum(new for _, new in ranked[:places])
-    rest = [hit for hit, new in ranked[places:] if new]
-    brought = sorted(rest, key=lambda hit: -hit.semantic)[: max(0, kept - among)]
+def _with_exploration(found: Sequence[_Ranked], places: int, kept: int) -> tuple[list[_Ranked], list[_Ranked]]:
+    """Return the best with at least `kept` new facts among them: those that stay, and those added at the end."""
+    among = sum(_is_new(each) for each in found[:places])
+    rest = [each for each in found[places:] if _is_new(each)]
+    brought = sorted(rest, key=lambda each: -each[1].semantic)[: max(0, kept - among)]
     # The lowest-ranked known facts give up their places. A new fact that won its place never does.
-    leaving = [i for i in reversed(range(places)) if not ranked[i][1]][: len(brought)]
-    stay = [ranked[i][0] for i in range(places) if i not in leaving]
-    return [*stay, *(msgspec.structs.replace(hit, explored=True) for hit in brought)]
+    leaving = [i for i in reversed(range(places)) if not _is_new(found[i])][: len(brought)]
+    return [found[i] for i in range(places) if i not in leaving], brought
 
 
-def _hit(candidate: Candidate, score: float, scope: Scope, weight: float, *, degraded: bool) -> RecallHit:
-    return RecallHit(
-        fact_id=candidate.fact_id,
-        score=combined_score(candidate.semantic, score, weight),
-        semantic=candidate.semantic,
-        usefulness=score,
-        scope=scope,
-        degraded=degraded,
-    )
+def _is_new(ranked: _Ranked) -> bool:
+    return ranked[3].signals < FEW_SIGNALS

@@ -7,9 +7,9 @@ checks that version; if another worker was faster, load and plan again.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -23,8 +23,10 @@ from tellback.state.scripts import signals as scripts
 
 CLUSTER_BATCH: Final = 1_000
 """Vectors of one reply: 1.5 MB at 384 dimensions."""
-MATCH_BATCH: Final = 16
+MATCH_BATCH: Final = 256
 """Clusters that one call reads scores from; a further call reads only facts without a score so far."""
+FIELDS_READ: Final = 10_000
+"""Scores of clusters after which such a call ends: some three milliseconds of Redis' time."""
 
 FACT: Final = struct.Struct(f"<{4 + len(KINDS)}d")
 """A fact: score, scored_at, last_signal_at, created_at, and its signals by type. Times are milliseconds."""
@@ -192,30 +194,30 @@ class BankStore:
         Returns:
             None if the bank is no longer at `version`: match again.
         """
-        if not facts:
-            return []
-        found = [Usefulness(NEUTRAL, "neutral")] * len(facts)
-        pending = list(range(len(facts)))
-        for start in range(0, max(1, len(slots)), MATCH_BATCH):
-            some = slots[start : start + MATCH_BATCH]
+        found: dict[str, Usefulness] = {}
+        open_facts, open_slots = list(facts), list(slots)
+        while open_facts:
             call = scripts.read_usefulness(
                 bank=self._key("bank"),
                 factscore=self._key("factscore"),
-                clusters=[self._cluster_key(slot) for slot in some],
+                clusters=[self._cluster_key(slot) for slot in open_slots[:MATCH_BATCH]],
                 bank_id=bank_id,
                 version=version,
-                fact_ids=[facts[i] for i in pending],
+                most=FIELDS_READ,
+                fact_ids=open_facts,
             )
             reply = self._db.run(call)
             if reply == b"stale":
                 return None
-            for i, record in zip(pending, reply[1:], strict=True):
-                if record:
-                    found[i] = _usefulness(record, int(reply[0]))
-            pending = [i for i in pending if found[i].scope != "cluster"]
-            if not pending:
+            now, done, of_clusters, of_bank = reply
+            found.update(_usefulness(open_facts, of_clusters, int(now), "cluster"))
+            open_facts = [fact for fact in open_facts if fact not in found]
+            open_slots = open_slots[done:]
+            if not open_slots:
+                found.update(_usefulness(open_facts, of_bank, int(now), "global"))
                 break
-        return found
+        unknown = Usefulness(NEUTRAL, "neutral")
+        return [found.get(fact, unknown) for fact in facts]
 
     def global_usefulness(self, facts: Sequence[str]) -> list[Usefulness]:
         """Return each fact's global score now, else 0.5."""
@@ -262,8 +264,16 @@ def unpack_fact(packed: bytes) -> tuple[float, ...]:
     return FACT.unpack(packed[: FACT.size].ljust(FACT.size, b"\0"))
 
 
-def _usefulness(record: Sequence[Any], now: int) -> Usefulness:
-    of_cluster, packed = record
-    score, scored_at, _, *counts = _CLUSTER_SCORE.unpack(packed) if of_cluster else unpack_fact(packed)
-    signals = int(counts[0] if of_cluster else sum(counts[1:]))  # a fact's first number is its time of creation
-    return Usefulness(decay_score(score, now - scored_at), "cluster" if of_cluster else "global", signals)
+def _usefulness(
+    facts: Sequence[str], records: Sequence[bytes | None], now: int, scope: Literal["cluster", "global"]
+) -> Iterator[tuple[str, Usefulness]]:
+    """Yield the facts that have a record in this scope, with their usefulness now."""
+    for fact, packed in zip(facts, records, strict=True):
+        if packed is None:
+            continue
+        if scope == "cluster":
+            score, scored_at, _, signals = _CLUSTER_SCORE.unpack(packed)
+        else:
+            score, scored_at, _, _, *counts = unpack_fact(packed)
+            signals = sum(counts)
+        yield fact, Usefulness(decay_score(score, now - scored_at), scope, int(signals))

@@ -238,11 +238,11 @@ _read_usefulness = Script("signals/read_usefulness")
 
 def read_usefulness(
     *,
-    bank: str, factscore: str, clusters: Sequence[str], bank_id: str, version: int, fact_ids: Sequence[str],
+    bank: str, factscore: str, clusters: Sequence[str], bank_id: str, version: int, most: int, fact_ids: Sequence[str],
 ) -> ScriptCall:
     """Return scores of facts for a query."""
     keys: list[str] = [bank, factscore, *clusters]
-    args: list[Arg] = [bank_id, version, *fact_ids]
+    args: list[Arg] = [bank_id, version, most, *fact_ids]
     return _read_usefulness.call(keys, args)
 
 
