@@ -21,7 +21,6 @@ from tellback.guidance.progress.reading import call_features
 from tellback.guidance.progress.substance import add_lines
 from tellback.guidance.progress.trail import (
     ACTIONS_MAX,
-    ASKED_MAX,
     INDEXES_MAX,
     PATHS_MAX,
     REPORTED_MAX,
@@ -181,7 +180,7 @@ def _repeats(
     indexes.append(at)
     if len(indexes) > INDEXES_MAX:  # the first ones show since when, and which levels were reached
         del indexes[INDEXES_MAX // 2]
-    remember(trail.asked, marks.attempt, Asked(marks.low, marks.high, features.news, indexes), ASKED_MAX)
+    trail.remember_asked(marks.attempt, Asked(marks.low, marks.high, features.news, indexes))
     return indexes
 
 
@@ -192,9 +191,9 @@ _NEARLY = frozenset({"read", "search", "run"})
 def _near_repeats(
     trail: ProgressTrail, features: CallFeatures, marks: AttemptMarks, since: int, is_near: Callable[[int], bool]
 ) -> list[int]:
-    if features.programs:
-        return []
     news, (_, low, high) = features.news, marks
+    if features.programs or not (low in trail.near or high in trail.near):
+        return []
     alike = [each for each in trail.asked.values() if each.news == news and (each.low == low or each.high == high)]
     for asked in reversed(alike):
         newest = asked.indexes[-1]

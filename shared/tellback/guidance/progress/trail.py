@@ -7,6 +7,7 @@ the entry that was used least recently is evicted.
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from functools import cached_property
 from typing import Final, TypeVar
 
 import msgspec
@@ -30,6 +31,8 @@ TESTS_MAX: Final = 4
 PROBES_MAX: Final = 6
 TOOLS_MAX: Final = 6
 REPORTED_MAX: Final = 24
+# Marks of 40 calls, and of those evicted since they were collected.
+_NEAR_MAX: Final = 3 * ASKED_MAX
 # As many as the newest calls that a provider can read.
 INDEXES_MAX: Final = 32
 
@@ -81,7 +84,7 @@ class StuckFinding(msgspec.Struct, array_like=True, frozen=True):
     detail: str = ""
 
 
-class ProgressTrail(msgspec.Struct, omit_defaults=True):
+class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a dict for `near`, which is not stored
     """The memory of an evaluation's calls; `finding` is the newest, whether or not it was reported."""
 
     changed: int = 0
@@ -115,6 +118,18 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True):
     counts: tuple[int, int, int, int] = (0, 0, 0, 0)
     reported: dict[str, tuple[int, int]] = {}
     finding: StuckFinding | None = None
+
+    @cached_property
+    def near(self) -> set[int]:
+        """The marks of words of the calls in `asked`, and of some before them; most calls have neither of theirs."""
+        return {mark for each in self.asked.values() for mark in (each.low, each.high)}
+
+    def remember_asked(self, attempt: str, call: Asked) -> None:
+        """Store a call that was made."""
+        remember(self.asked, attempt, call, ASKED_MAX)
+        self.near.update((call.low, call.high))
+        if len(self.near) > _NEAR_MAX:
+            del self.near
 
 
 def remember(table: MutableMapping[str, Value], key: str, value: Value, cap: int) -> None:
