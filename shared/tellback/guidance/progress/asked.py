@@ -28,11 +28,12 @@ def asked_by(tool: str, params: Mapping[str, Any]) -> bytes:
     """Return the normal form of a call's arguments without remarks, comments and the length of its waits."""
     runs = plain_name(tool) in SHELLS
     remarks = _REMARKS_OF_COMMANDS if runs else _REMARKS
-    if any(name.lower() in remarks for name in params):
+    if not remarks.isdisjoint(map(str.lower, params)):
         params = {name: value for name, value in params.items() if name.lower() not in remarks}
     if runs and any("#" in value and "\n" not in value for value in params.values() if isinstance(value, str)):
         params = {
             name: _COMMENT.sub("", value) if isinstance(value, str) and "\n" not in value else value
             for name, value in params.items()
         }
-    return _SLEEPS.sub(b"sleep", normalized_arguments_json(params))
+    text = normalized_arguments_json(params)
+    return _SLEEPS.sub(b"sleep", text) if b"sleep" in text or b"timeout" in text else text
