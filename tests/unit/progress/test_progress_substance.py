@@ -37,6 +37,14 @@ def test_volatile_parts_are_no_news(minute: int, number: int, temp: str, seconds
     assert fingerprint(filled.replace("3 rows", "4 rows")) != fingerprint(plain)
 
 
+@pytest.mark.parametrize("found", ["a1b2c3d", "0a0a0a0", "f00df00d-1234-1234-1234-123456789abc"])
+def test_an_id_is_no_news_wherever_it_stands(found: str) -> None:
+    changed = found.replace("0", "7").replace("a1", "e5")
+    for frame in ("{}", "\u00e9 {}", "{} done", "({}).\n" + "x" * 5_000):
+        assert fingerprint(frame.format(found)) == fingerprint(frame.format(changed))
+        assert fingerprint(frame.format(f"g{found}")) != fingerprint(frame.format(f"g{changed}"))
+
+
 def test_the_middle_of_a_long_text_is_news() -> None:
     text = "line\n" * 5_000
     assert fingerprint(text) != fingerprint(text[:12_000] + "X" + text[12_001:])

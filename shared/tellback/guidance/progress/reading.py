@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from tellback.contracts.guidance import ToolInvoked
 from tellback.guidance.observations.diagnostics import failure_line
@@ -26,11 +27,13 @@ from tellback.guidance.progress.output import printed_by
 from tellback.guidance.progress.patches import read_patch
 from tellback.guidance.progress.programs import files_written_by
 from tellback.guidance.progress.shell_calls import shell_features
-from tellback.guidance.progress.substance import last_line, line_marks
+from tellback.guidance.progress.substance import LINE_CHARS, last_line, line_marks
 
 _WINDOW: Final = 100  # lines that SWE-agent's `open` shows
 _ERROR_CHARS: Final = 300
 _PAGE: Final = 2_000  # lines that `Read` shows
+# Of the results of coding agents 30 % are that short, and half of these, such as "(no output)", were there before.
+_SHORT_CHARS: Final = 200
 
 # Names of arguments, in lower case and without underscores: programs spell them in every way.
 _PATHS: Final = (
@@ -53,10 +56,9 @@ _TARGETS: Final = {name: rank for rank, name in enumerate((*_QUERIES, *_PATHS))}
 
 def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect | None = None) -> CallFeatures:
     """Return the features of a call; `verdict` is what observation says it counts as, `declared` what its host says."""
-    params = _plain_names(event.params)
-    features = _asked(event.tool, params, declared)
-    whole = printed_by(event.error or event.result or "")
-    features.news = substance.fingerprint(whole)
+    features = _asked(event.tool, _plain_names(event.params), declared)
+    said = _substance_of(event.error or event.result or "")
+    features.news, text = said.news, said.text
     features.neutral = verdict == "neutral"
     if features.neutral:
         return features
@@ -65,18 +67,41 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
     if outcome is not None:
         features.retry_asked = outcome.retry_after is not None or outcome.retryable
         features.empty = outcome.code == "no_results"
-    text = substance.ends_of(whole)
-    _read_result(features, text)
+    _read_result(features, said)
     if features.effect in ("read", "search", "run", "test"):
-        features.lines = line_marks(text, " ".join(map(str, event.params.values())))
-        features.last = last_line(text)[:_ERROR_CHARS]
+        if len(text) >= LINE_CHARS:
+            features.lines = line_marks(text, " ".join(map(str, event.params.values())))
+        features.last = said.last
     return features
 
 
-def _read_result(features: CallFeatures, text: str) -> None:
+class _Substance(NamedTuple):
+    """The reading of a result that does not depend on its call."""
+
+    news: int
+    text: str
+    last: str
+    is_empty: bool
+
+
+def _substance_of(result: str) -> _Substance:
+    return _of_short(result) if len(result) <= _SHORT_CHARS else _read_substance(result)
+
+
+def _read_substance(result: str) -> _Substance:
+    whole = printed_by(result)
+    text = substance.ends_of(whole)
+    return _Substance(substance.fingerprint(whole), text, last_line(text)[:_ERROR_CHARS], substance.is_empty(text))
+
+
+_of_short: Final = lru_cache(maxsize=1024)(_read_substance)
+
+
+def _read_result(features: CallFeatures, said: _Substance) -> None:
+    text = said.text
     if features.restores and "No local changes to save" in text[:_ERROR_CHARS]:
         features.restores = ""
-    features.empty = features.empty or (features.effect in ("search", "read") and substance.is_empty(text))
+    features.empty = features.empty or (features.effect in ("search", "read") and said.is_empty)
     features.retry_asked = features.retry_asked or (features.failed and substance.asks_to_retry(text))
     if features.effect == "wait" or features.waits:
         features.dead = substance.is_dead(text)
@@ -102,16 +127,15 @@ def _read_result(features: CallFeatures, text: str) -> None:
 
 def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None) -> CallFeatures:
     name = plain_name(tool)
-    command = _text(params, _COMMANDS)
     is_shell = "cmd" in params or "bash" in name or "shell" in name
-    if name in SHELLS or (is_shell and command is not None and not is_known(tool)):
+    if name in SHELLS or (is_shell and _text(params, _COMMANDS) is not None and not is_known(tool)):
         return shell_features(tool, _command_line(params), params)
     if name in INTERPRETERS:
-        return shell_features(tool, f"python <<'EOF'\n{command or ''}\nEOF", params)
+        return shell_features(tool, f"python <<'EOF'\n{_text(params, _COMMANDS) or ''}\nEOF", params)
     if name in EDITORS:
-        return _editor_features(tool, command or "", params)
+        return _editor_features(tool, _text(params, _COMMANDS) or "", params)
     effect = tool_effect(tool, params, declared)
-    path = _text(params, _PATHS)
+    path = _text(params, _PATHS) if effect in ("write", "read") else None
     target = _target(params)
     features = CallFeatures(tool, effect, target, _shown(tool, target, params))
     if effect == "write":
@@ -138,7 +162,15 @@ def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None
 
 
 def _plain_names(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.lower().replace("_", "").replace("-", ""): value for name, value in params.items()}
+    read = _plain if sum(map(len, params)) <= _SHORT_CHARS else _read_plain
+    return dict(zip(read(*params), params.values(), strict=True))
+
+
+def _read_plain(*names: str) -> tuple[str, ...]:
+    return tuple(name.lower().replace("_", "").replace("-", "") for name in names)
+
+
+_plain: Final = lru_cache(maxsize=1024)(_read_plain)  # a fleet's tools have few sets of names
 
 
 def _text(params: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
