@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,13 +15,26 @@ from tellback.embedding import encoder
 from tellback.embedding.clusters import Reembedding
 from tellback.errors import ConfigurationError, NotFound
 from tellback.settings import Settings
+from tellback.signals.matching import Vectors
 from tellback.state import bank_models
+from tellback.state.database import Database
 from tellback.state.keys import Layout
+from tests.support.lost_tail import restore, snapshot
 from tests.support.signals import Angles, Bench, Wider, item, recall, signal
 
 
 def job(tb: Tellback, layout: Layout, model: Angles | None = None, bank: str = "b") -> Reembedding:
     return Reembedding(tb.context.database, layout.of(bank), bank, model or Wider())
+
+
+def interrupt(job: Reembedding) -> None:
+    """Stop it after its first part."""
+
+    def stop(_at: int, _of: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        job.run(progress=stop)
 
 
 def test_clusters_scores_and_counts_stay(tb: Tellback, bench: Bench, new: Bench, layout: Layout) -> None:
@@ -97,6 +111,27 @@ def test_a_slot_that_is_used_again_meanwhile_is_embedded_again(
     [hit] = recall(new, tb.bank("b"), "y@0", [("late", 0.5)])
     assert hit.scope == "cluster"
     full.close()
+
+
+def test_clusters_of_a_lost_tail_are_not_embedded(
+    tb: Tellback, bench: Bench, new: Bench, layout: Layout, database: Database
+) -> None:
+    """Redis comes back without its last second while a cluster of it is embedded, and its version is another's now."""
+    signal(tb, bench, [item("f", "x@0")])
+    interrupt(job(tb, layout))
+    kept = snapshot(database)
+    signal(tb, bench, [item("lost", "y@0")])
+
+    class ClusterLostMeanwhile(Wider):
+        def encode(self, texts: Sequence[str]) -> Vectors:
+            if not self.calls:
+                restore(database, kept)
+                signal(tb, bench, [item("g", "z@0")])
+            return super().encode(texts)
+
+    assert job(tb, layout, ClusterLostMeanwhile()).run().clusters == 2
+    assert recall(new, tb.bank("b"), "z@0", [("g", 0.5)])[0].scope == "cluster"
+    assert recall(new, tb.bank("b"), "y@0", [("g", 0.5)])[0].scope == "global"
 
 
 def test_killed_it_goes_on_where_it_was(

@@ -14,9 +14,11 @@ from tellback.errors import ConfigurationError
 from tellback.settings import Settings
 from tellback.signals.matching import Vectors
 from tellback.state import bank_models
+from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.stored_facts import FactStore
 from tests.support.clocks import later
+from tests.support.lost_tail import restore, snapshot
 from tests.support.redis_server import RedisServer
 from tests.support.signals import Angles, Bench, Wider, item, recall, serving, signal
 from tests.support.vector_sets import KINDS, settings_with
@@ -156,6 +158,32 @@ def test_what_changes_while_it_is_embedded_is_not_kept_as_it_was(
     assert job(tb, layout, raced).run().facts == 2
     assert [sorted(call) for call in raced.calls] == [["x@1", "x@2", "x@3"], ["y"]]
     assert found(tb, new, "x") == [("stays", "x@1"), ("moves", "y")]
+
+
+def test_a_text_of_a_lost_tail_is_not_embedded(
+    tb: Tellback, bench: Bench, new: Bench, layout: Layout, database: Database
+) -> None:
+    """Redis comes back without its last second while that is embedded, and its version is another text's now."""
+    store_texts(tb, bench, {"stays": "x@1"})
+
+    def stop(_at: int, _of: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        job(tb, layout).run(progress=stop)
+    kept = snapshot(database)
+    store_texts(tb, bench, {"moves": "x@2"})
+
+    class TextLostMeanwhile(Wider):
+        def encode(self, texts: Sequence[str]) -> Vectors:
+            if not self.calls:
+                restore(database, kept)
+                store_texts(tb, bench, {"moves": "y"})
+            return super().encode(texts)
+
+    assert job(tb, layout, TextLostMeanwhile()).run().facts == 2
+    with serving(new):
+        assert [hit.semantic for hit in tb.bank("b").recall("y", wait=20)] == pytest.approx([1.0, 0.0], abs=1e-6)
 
 
 def test_killed_it_goes_on_where_it_was(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -11,9 +12,11 @@ import pytest
 
 from tellback import Tellback
 from tellback.contracts.signals import Candidate, RecallReply, RecallRequested, SignalBatch
+from tellback.embedding.clusters import BankClusters
 from tellback.errors import ConfigurationError, NotFound, Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
+from tellback.state.banks import BankUpdates
 from tellback.state.database import Database
 from tellback.state.embeddings import Encoders
 from tellback.state.intake import Intake
@@ -395,3 +398,50 @@ def test_clusters_of_a_lost_tail_are_not_used_again(tb: Tellback, bench: Bench, 
     finally:
         other.close()
     assert hit.scope == "cluster"
+
+
+@pytest.mark.parametrize("begun", [1, 2], ids=["as many", "one more"])
+def test_clusters_of_a_lost_tail_are_not_taken_for_those_begun_since(
+    tb: Tellback, bench: Bench, database: Database, begun: int
+) -> None:
+    """Redis comes back without its last second, and another process begins clusters under the same versions."""
+    signal(tb, bench, [item("f", "a")])
+    kept = snapshot(database)
+    signal(tb, bench, [item("g", "b")])
+    restore(database, kept)
+    others = [Bench(bench.runtime.settings, bench.layout, Angles()) for _ in range(2)]
+    try:
+        signal(tb, others[0], [item(fact_id, fact_id) for fact_id in ("x", "y")[:begun]])
+        assert recall(bench, tb.bank("b"), "x", [("x", 0.5)])[0].scope == "cluster"
+        signal(tb, bench, [item("h", "b")])
+        assert recall(others[1], tb.bank("b"), "b", [("h", 0.5)])[0].scope == "cluster"
+        assert recall(others[1], tb.bank("b"), "x", [("h", 0.5)])[0].scope == "global"
+    finally:
+        for other in others:
+            other.close()
+
+
+def test_a_plan_and_a_match_of_a_lost_tail_are_refused(tb: Tellback, bench: Bench) -> None:
+    """The tail is lost between a worker's look and its script: version and id are the bank's, the stamp is not."""
+    signal(tb, bench, [item("f", "a")])
+    clusters = bench.clusters.bank_clusters(bench.layout.of("b"), "b")
+    known, of_tail = clusters.matrix, "0" * 16
+    assert clusters.store.usefulness(known.bank_id, known.version, known.stamp, [0], ["f"]) is not None
+    assert clusters.store.usefulness(known.bank_id, known.version, of_tail, [0], ["f"]) is None
+    stamps = iter([of_tail])
+    tb.bank("b").signal([item("g", "b")])
+    tb.flush()
+    original = BankClusters.sync
+
+    def overtaken(self: BankClusters, **asked: Any) -> BankUpdates:
+        loaded = original(self, **asked)
+        self.matrix.stamp = next(stamps, self.matrix.stamp)
+        return loaded
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BankClusters, "sync", overtaken)
+        bench.consume()
+    assert next(stamps, None) is None
+    with closing(Bench(bench.runtime.settings, bench.layout, Angles())) as fresh:
+        assert recall(fresh, tb.bank("b"), "b", [("g", 0.5)])[0].scope == "cluster"
+    assert known is not clusters.matrix, "what it knew was loaded anew"

@@ -55,9 +55,9 @@ def score(tb: Tellback, bank: str = "b", fact: str = "f") -> float:
 def in_cluster(bench: Bench, bank: str) -> Usefulness:
     """Read the usefulness that a recall of the bank's one cluster would find."""
     store = BankStore(bench.runtime.database, bench.layout.of(bank), bank)
-    loaded = store.load("", 0)
+    loaded = store.load("", 0, "")
     assert loaded.bank is not None
-    found = store.usefulness(loaded.bank.id, loaded.version, [0], ["f"])
+    found = store.usefulness(loaded.bank.id, loaded.version, loaded.bank.stamp, [0], ["f"])
     assert found is not None
     return found[0]
 

@@ -67,11 +67,12 @@ SEARCHES: Final = {
     "fallback beside an answer": Search(5, 40, "taken again"),
     "claimed within the lease of another": Search(3, 40, "within the lease of attempt"),
     "standstill counted with later steps": Search(59, 60, "seconds between deadline and fallback"),
-    "clusters of a lost tail kept": Search(28, 60, "no cluster"),
+    "copies of a lost tail kept": Search(0, 40, "in the bank"),
+    "copies compared by version alone": Search(0, 40, "in the bank"),
     "stored beside the loss": Search(15, 60, "records"),
     "left running by a frozen worker": Search(15, 60, "overlap"),
 }
-SLOW: Final = {"1", "clusters of a lost tail kept"}
+SLOW: Final = {"1"}
 WATCHING: Final = "tellback-call-deadline"  # a thread of a client that outlives its last call by two seconds
 
 # Processes that are killed close nothing: their files and connections are left to the garbage collector.

@@ -106,6 +106,21 @@ def test_a_fact_of_a_lost_tail_is_not_found_again(tb: Tellback, bench: Bench, da
     assert ids(found(tb, bench, "x", limit=1)) == ["f"]
 
 
+@pytest.mark.parametrize("stored", [1, 2], ids=["as many", "one more"])
+def test_facts_of_a_lost_tail_are_not_taken_for_those_stored_since(
+    tb: Tellback, bench: Bench, database: Database, stored: int
+) -> None:
+    """Redis comes back without its last second, and other facts are stored under the same versions."""
+    remembered(tb, bench, {"f": "x@40"})
+    kept = snapshot(database)
+    remembered(tb, bench, {"g": "x"})
+    assert ids(found(tb, bench, "x", limit=1)) == ["g"]
+    restore(database, kept)
+    since = ["h", "i"][:stored]
+    remembered(tb, bench, dict.fromkeys(since, "x@10"))
+    assert ids(found(tb, bench, "x")) == [*since, "f"]
+
+
 def test_remembered_again_a_fact_has_its_new_text_alone(tb: Tellback, bench: Bench) -> None:
     remembered(tb, bench, {"f": "x", "g": "x@40"})
     assert ids(found(tb, bench, "x")) == ["f", "g"]

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
-from tellback import OutgoingResponse, RoutingOutcome, Tellback
+from tellback import OutgoingResponse, RoutingOutcome, Tellback, Timeout, Unavailable
 from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.contracts.signals import SignalItem
+from tellback.names import Family
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
 from tellback.state.records import Records
+from tellback_workers.loops import fact_writer, loop_of
+from tellback_workers.loops.clusters import clusters_of
+from tellback_workers.loops.recalls import RecallsLoop
 from tests.simulation.fleet import QUEUES, Fleet
 from tests.simulation.leases import Leases
 from tests.simulation.scheduler import Process, SimulatedTask
-from tests.simulation.signals import BANK, QUERIES, Letters, stored_scores
+from tests.simulation.signals import BANK, Letters, stored_scores
 from tests.simulation.world import World
 from tests.support.lost_tail import restore, snapshot
 
@@ -24,9 +30,10 @@ ROUNDS = 10  # of a host's work
 HOSTS = 2
 TAIL = 1.0  # seconds of writes that Redis may lose: see docs/architecture.md
 AWAY = 2.0  # seconds at most until it is back
-# One process has the model: two that diverge over a lost tail cannot tell each other's clusters by their versions.
 OTHER_QUEUES = tuple(queue for queue in QUEUES if queue not in {"signals", "recalls"})
-KINDS = ("answer", "call", "command", "signal", "signal")
+OF_A_BANK = ("signal", "signal", "fact", "fact", "recall")
+KINDS = ("answer", "call", "command", *OF_A_BANK)
+QUERIES = tuple("abcdefghijkl")  # many, so that clusters begin in the lost tail and after it
 SESSION = "s0"
 EVALUATION = EvaluationId(SESSION, "p", "e")
 SENT = RoutingOutcome(attempted=True, sent_text=True)
@@ -51,10 +58,16 @@ class LostTailScenario:
         self.done: list[Done] = []
         self.delivered: set[str] = set()
         self.queries: dict[str, str] = {}
+        self.kinds = world.random.choice((KINDS, OF_A_BANK))
 
     def play(self) -> None:
         """Run the scenario."""
-        with self.fleet.in_place(), Leases(self.world).watched():
+        copied = self.world.random.random() < 0.7  # without vector sets, each process with the model copies the facts
+        with ExitStack() as stack:
+            if copied:
+                stack.enter_context(mock.patch.object(fact_writer, "has_vector_sets", return_value=False))
+            stack.enter_context(self.fleet.in_place())
+            stack.enter_context(Leases(self.world).watched())
             self.world.run(self.run)
 
     def run(self) -> None:
@@ -62,7 +75,7 @@ class LostTailScenario:
         world, scheduler, fleet = self.world, self.world.scheduler, self.fleet
         fleet.add_beat()
         fleet.add_main_process("main0")
-        fleet.add_pool_process("model", ("signals", "recalls"))
+        models = [fleet.add_pool_process(f"model{number}", ("signals", "recalls")) for number in range(2)]
         for number in range(2):
             fleet.add_pool_process(f"pool{number}", OTHER_QUEUES)
         transport = scheduler.process("transport")
@@ -79,6 +92,10 @@ class LostTailScenario:
             scheduler.sleep(2)
         assert not self._left(), f"never finished: {self._left()}"
         self._check()
+        for process in models:
+            audit = scheduler.spawn(process, self._check_copies, "audit")
+            while not audit.done:
+                scheduler.sleep(0.1)
 
     def _lose_tail(self) -> None:
         world, scheduler = self.world, self.world.scheduler
@@ -100,7 +117,10 @@ class LostTailScenario:
     def _work(self, tb: Tellback, name: str) -> None:
         random, scheduler = self.world.random, self.world.scheduler
         for number in range(ROUNDS):
-            kind, began = random.choice(KINDS), scheduler.now
+            kind, began = random.choice(self.kinds), scheduler.now
+            if kind == "recall":
+                self._recall(tb)
+                continue
             id_ = self._publish(tb, kind, f"{name}.{number}")
             tb.flush()
             while tb.context.publisher.spooled:
@@ -118,6 +138,9 @@ class LostTailScenario:
             return turn.id
         if kind == "command":
             return tb.submit(["sleep", "0.5"], session=SESSION, cwd=str(Path.cwd()), timeout=60).command_id
+        if kind == "fact":
+            tb.bank(BANK).remember(name, self.world.random.choice(QUERIES))
+            return name
         if kind == "signal":
             query = self.world.random.choice(QUERIES)
             tb.bank(BANK).signal([SignalItem(fact_id=name, signal_type="used", query=query, signal_id=name)])
@@ -129,6 +152,11 @@ class LostTailScenario:
         )  # fmt: skip
         tb.context.publisher.publish(event)
         return event.event_id
+
+    def _recall(self, tb: Tellback) -> None:
+        """Recall stored facts, so that a process with the model has a copy of them."""
+        with suppress(Unavailable, Timeout):
+            tb.bank(BANK).recall(self.world.random.choice(QUERIES), limit=100, wait=1.0)
 
     def _deliver(self, tb: Tellback) -> None:
         def send() -> None:
@@ -168,6 +196,7 @@ class LostTailScenario:
             "answer": Counter(self.delivered),
             "command": records,
             "signal": Counter({fact: count for fact, (_, count) in scores.items()}),
+            "fact": Counter(fact.decode() for fact in self.world.database.command("HKEYS", self._key("facttext"))),
         }
         for kind, found in effects.items():
             lost = self._safe(kind) - found.keys()
@@ -183,7 +212,27 @@ class LostTailScenario:
     def _clusters(self) -> dict[str, set[str]]:
         """Return the facts with a score in the cluster of each query."""
         database, shard = self.world.database, self.world.layout.of(BANK)
-        flat = database.command("HGETALL", shard.key("clustertext", BANK))
+        flat = database.command("HGETALL", self._key("clustertext"))
         pairs = zip(flat[::2], flat[1::2], strict=True)
         texts = {text.decode(): shard.key("cluster", BANK, slot.decode()) for slot, text in pairs}
         return {text: {fact.decode() for fact in database.command("HKEYS", key)} for text, key in texts.items()}
+
+    def _check_copies(self) -> None:
+        """Check that the process that asks knows the bank's clusters and stored facts as Redis has them."""
+        world, shard, runtime = self.world, self.world.layout.of(BANK), self.fleet.runtime()
+        bank = clusters_of(runtime, world.settings.team).bank_clusters(shard, BANK)
+        with bank.lock:
+            world.again(bank.sync)
+        copied = {slot: bank.matrix.vector(slot).tobytes() for slot in range(bank.matrix.count)}
+        flat = world.database.command("HGETALL", self._key("clustervec"))
+        stored = {int(slot): vector for slot, vector in zip(flat[::2], flat[1::2], strict=True)}
+        assert copied == stored, f"clusters {copied.keys()} in a copy, {stored.keys()} in the bank, or other vectors"
+        loop = loop_of(runtime, world.settings.team, Family.RECALLS)
+        assert isinstance(loop, RecallsLoop), loop
+        vector = Letters().encode([QUERIES[0]])[0]
+        found = world.again(lambda: loop._answering._fact_search.nearest(shard, BANK, vector, 1_000))
+        facts = {fact.decode() for fact in world.database.command("HKEYS", self._key("facttext"))}
+        assert {fact for fact, _ in found} == facts, f"facts {sorted(facts)} in the bank, found {found}"
+
+    def _key(self, family: str) -> str:
+        return self.world.layout.of(BANK).key(family, BANK)

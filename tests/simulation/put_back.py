@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from tellback.embedding.clusters import BankClusters
 from tellback.messaging import appending
 from tellback.messaging import publisher as publisher_module
 from tellback.messaging.append_call import append_call
@@ -173,16 +172,24 @@ def standstill_counted_with_later_steps() -> Generator[None]:
 
 
 @contextmanager
-def clusters_of_a_lost_tail_kept() -> Generator[None]:
-    """A worker goes on with the query clusters that it began in a second of writes that Redis has lost."""
+def copies_of_a_lost_tail_kept() -> Generator[None]:
+    """A worker goes on with the query clusters and facts that it knows of a second of writes that Redis has lost."""
+    with _scripts(lambda text: text.replace("return redis.call('ZSCORE', key_stamps, stamp) and true", "return true")):
+        yield
 
-    def sync(clusters: Any, *, oldest: int = 0, signal_ids: Any = ()) -> Any:
-        known = clusters.matrix
-        loaded = clusters.store.load(known.bank_id, known.version, oldest=oldest, signal_ids=signal_ids)
-        clusters._apply_updates(loaded)
-        return loaded
 
-    with mock.patch.object(BankClusters, "sync", sync):
+@contextmanager
+def copies_compared_by_version_alone() -> Generator[None]:
+    """A worker notices a lost tail if the bank's version is lower than it knows, and not if others went on since."""
+    known = "return redis.call('ZSCORE', key_stamps, stamp) and true"
+    lower = "return tonumber(arg_version or 0) <= tonumber(redis.call('HGET', key_info, 'version'))"
+    with _scripts(
+        lambda text: (
+            text.replace(known, lower)
+            .replace("or (bank[3] or '') ~= plan.stamp then", "then")
+            .replace("or (bank[3] or '') ~= arg_stamp then", "then")
+        )
+    ):
         yield
 
 
@@ -197,7 +204,8 @@ PUT_BACK: dict[str, tuple[str, Callable[[], Any]]] = {
     "fallback beside an answer": ("turns", fallback_beside_an_answer),
     "claimed within the lease of another": ("outbox", claimed_within_the_lease_of_another),
     "standstill counted with later steps": ("clock", standstill_counted_with_later_steps),
-    "clusters of a lost tail kept": ("lost-tail", clusters_of_a_lost_tail_kept),
+    "copies of a lost tail kept": ("lost-tail", copies_of_a_lost_tail_kept),
+    "copies compared by version alone": ("lost-tail", copies_compared_by_version_alone),
     "stored beside the loss": ("commands", stored_beside_the_loss),
     "left running by a frozen worker": ("commands", left_running_by_a_frozen_worker),
 }

@@ -120,6 +120,23 @@ class RedisServer:
         self.launch()
         assert self.running, (self.folder / "redis.log").read_text()
 
+    @property
+    def log_bytes(self) -> int:
+        """The length of the append-only file by now, for `lose_tail`."""
+        return self._log_file.stat().st_size
+
+    def lose_tail(self, length: int) -> None:
+        """SIGKILL, then start again with the log as it was then: `everysec` may lose a second of answered writes."""
+        self.kill()
+        os.truncate(self._log_file, length)
+        self.launch()
+        assert self.running, (self.folder / "redis.log").read_text()
+
+    @property
+    def _log_file(self) -> Path:
+        [file] = self.folder.glob("appendonlydir/*.incr.aof")
+        return file
+
     def pause(self) -> None:
         """Stop answering without closing anything."""
         os.kill(self.pid, signal.SIGSTOP)

@@ -1,6 +1,8 @@
 """Banks' query clusters: this process's cache of them, and the online change of a bank's model.
 
-A bank counts every change as a version, so a synchronisation loads only the clusters that changed since the last one.
+A bank counts every change as a version, so a synchronisation loads only the clusters that changed since the last one. A
+random stamp beside the version tells whether these clusters are still those of the bank: a Redis that lost the end of
+its log gives out the same versions again.
 
 To change its model, a bank's clusters and stored facts are embedded with the new one, then it switches in one step. The
 bank stays in use with its old model meanwhile. New vectors are stored beside the old ones together with the progress,
@@ -64,35 +66,35 @@ class BankClusters:
             ModelMismatch: the bank was begun with another model than this worker's.
         """
         while True:
-            loaded = self.store.load(self.matrix.bank_id, self.matrix.version, oldest=oldest, signal_ids=signal_ids)
-            if loaded.bank and loaded.bank.id == self.matrix.bank_id and loaded.version < self.matrix.version:
-                # Redis lost the end of its log, so this process knows clusters that nobody else does. Their signals
-                # would count for a cluster that no recall finds, or for the one that takes their slot.
-                self.matrix = ClusterMatrix(self._encoder.dimension)
-                continue
+            known = self.matrix
+            loaded = self.store.load(known.bank_id, known.version, known.stamp, oldest=oldest, signal_ids=signal_ids)
             self._apply_updates(loaded)
             if loaded.is_complete:
                 return loaded
 
-    def add_begun(self, placement: ClusterAssignment, bank_id: str) -> None:
+    def add_begun(self, placement: ClusterAssignment, bank_id: str, stamp: str) -> None:
         """Add the clusters that this process has just begun in Redis, each of which raised the version by one."""
         self.matrix.bank_id = bank_id
         for place in placement.targets:
             if place.vector is not None:
                 self.matrix.put(place.slot, place.vector)
                 self.matrix.version += 1
+                self.matrix.stamp = stamp
 
     def _apply_updates(self, loaded: BankUpdates) -> None:
         self.info = loaded.bank
         bank_id = loaded.bank.id if loaded.bank else ""
         if loaded.bank:
             self._check_model(loaded.bank)
-        # Another id under the same name: the bank was deleted and begun again, or switched to another model.
-        if bank_id != self.matrix.bank_id:
+        # Another id under the same name: the bank was deleted and begun again, or switched to another model. The same
+        # id: Redis lost the end of its log, so this process knows clusters that nobody else does. Their signals would
+        # count for a cluster that no recall finds, or for the one that took their slot.
+        if loaded.is_reset:
             self.matrix = ClusterMatrix(self._encoder.dimension)
             self.matrix.bank_id = bank_id
         self.matrix.put_all(loaded.slots, as_vectors(loaded.vectors, self.matrix.dimension))
         self.matrix.version = loaded.version
+        self.matrix.stamp = loaded.bank.stamp if loaded.bank else ""
 
     def _check_model(self, bank: BankInfo) -> None:
         """Compare models by their files, whatever their names; by name if the files of either are unknown.

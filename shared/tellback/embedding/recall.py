@@ -35,11 +35,12 @@ _log = structlog.get_logger("tellback.facts")
 
 
 class FactMatrix:
-    """The vectors of one bank's stored facts, as this process knows them at `version`."""
+    """The vectors of one bank's stored facts, as this process knows them at `version` and `stamp`."""
 
     def __init__(self, dimension: int) -> None:
         self.id = ""
         self.version = 0
+        self.stamp = ""
         self._rows: Vectors = np.empty((0, dimension), np.float32)
         self._names: list[str] = []
         self._row_of: dict[str, int] = {}
@@ -127,7 +128,7 @@ class FactSearch:
     def _sync_facts(self, store: FactStore, facts: _BankFacts) -> None:
         complete = False
         while not complete:
-            updates = store.load(facts.matrix.id, facts.matrix.version)
+            updates = store.load(facts.matrix.id, facts.matrix.version, facts.matrix.stamp)
             if updates.info:
                 self._check_model(updates.info, store.bank)
             if updates.is_reset:
@@ -137,6 +138,7 @@ class FactSearch:
                 facts.matrix.drop(name)
             _resized(facts.matrix, updates.vectors, self._encoder.dimension)
             facts.matrix.version = updates.version
+            facts.matrix.stamp = updates.info.stamp if updates.info else ""
             complete = updates.is_complete
 
     def _check_model(self, info: StoredFactsInfo, bank: str) -> None:
@@ -209,9 +211,9 @@ class RecallAnswerer:
                 clusters.sync()
                 matrix = clusters.matrix
                 slots = [match.slot for match in matrix.all_matches(vector, clusters.threshold)]
-                known, version = matrix.bank_id, matrix.version
+                known, version, stamp = matrix.bank_id, matrix.version, matrix.stamp
             # Redis compares the version: after an eviction a slot would be another cluster's.
-            usefulness = clusters.store.usefulness(known, version, slots, _candidate_ids(request))
+            usefulness = clusters.store.usefulness(known, version, stamp, slots, _candidate_ids(request))
             if usefulness is not None:
                 return usefulness
         return None

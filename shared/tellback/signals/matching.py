@@ -81,11 +81,12 @@ class ClusterMatch:
 
 
 class ClusterMatrix:
-    """The clusters of one bank as this process knows them at `version`: row i is slot i."""
+    """The clusters of one bank as this process knows them at `version` and `stamp`: row i is slot i."""
 
     def __init__(self, dimension: int) -> None:
         self.bank_id = ""
         self.version = 0
+        self.stamp = ""
         self.count = 0
         self.dimension = dimension
         self._blocks: list[_VectorBlock] = []

@@ -55,8 +55,10 @@ class BankThreshold:
         call = scripts.set_threshold(
             bank=self._shard.key("bank", self.bank),
             banks=self._shard.key("banks"),
+            clusterstamps=self._shard.key("clusterstamps", self.bank),
             bank_name=self.bank,
             bank_id=secrets.token_hex(8),
+            new_stamp=secrets.token_hex(8),
             model=model,
             dimension=dimension,
             threshold=repr(threshold),
@@ -194,9 +196,12 @@ class ModelSwitch:
         target = self._target
         flat: list[Arg] = [part for slot, vector in vectors.items() for part in (slot, vector)]
         call = scripts.put_reembedded_clusters(
+            bank=self._key("bank"),
+            clusterstamps=self._key("clusterstamps"),
             nextmodel=self._key("next"),
             nextvec=self._key("nextvec"),
             bank_id=_bank_id(part.bank),
+            stamp=_stamp(part.bank),
             model=target.model,
             weights=target.weights,
             since=part.since,
@@ -210,11 +215,14 @@ class ModelSwitch:
         # One call a fact: adding a vector to a vector set takes Redis some milliseconds.
         put = partial(
             scripts.put_reembedded_fact,
+            factinfo=self._key("factinfo"),
+            factstamps=self._key("factstamps"),
             factnext=self._key("factnext"),
             factver=self._key("factver"),
             factnextvec=self._key("factnextvec"),
             factnextset=self._key("factnextset"),
             facts_id=_bank_id(part.info),
+            stamp=_stamp(part.info),
             model=self._target.model,
             weights=self._target.weights,
             kind=part.info.kind if part.info else "",
@@ -268,3 +276,7 @@ class ModelSwitch:
 
 def _bank_id(created: BankInfo | StoredFactsInfo | None) -> str:
     return created.id if created else ""
+
+
+def _stamp(created: BankInfo | StoredFactsInfo | None) -> str:
+    return created.stamp if created else ""

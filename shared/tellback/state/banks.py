@@ -44,16 +44,19 @@ class BankInfo:
     threshold: float
     weights: str = ""
     """The digest of the model's files; '' if it is not known."""
+    stamp: str = ""
+    """The random stamp of the last change of its clusters; '' for one of an earlier release."""
 
 
 @dataclass(frozen=True, slots=True)
 class BankUpdates:
     """Clusters of a bank written since a known version, by slot, with their vectors as float32 bytes.
 
-    `bank` is None before the first signal.
+    `bank` is None before the first signal. With `is_reset`, drop all that was known before.
     """
 
     bank: BankInfo | None
+    is_reset: bool
     version: int
     slots: tuple[int, ...]
     vectors: tuple[bytes, ...]
@@ -89,13 +92,16 @@ class PlannedSignal(msgspec.Struct, frozen=True, array_like=True):
 class SignalPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A plan for whole batches of one bank: at most 500 signals, none applied before and none twice in the plan.
 
-    `bank_id` and `version` are those of the bank that the plan was made against; `new_bank_id` to `weights` count only
-    if the bank is new. The lease is renewed for `lease_ms`, because the next batch may have to be embedded first.
+    `bank_id`, `version` and `stamp` are those of the bank that the plan was made against, `new_stamp` that of its next
+    change; `new_bank_id` to `weights` count only if the bank is new. The lease is renewed for `lease_ms`, because the
+    next batch may have to be embedded first.
     """
 
     bank: str
     bank_id: str
     version: int
+    stamp: str
+    new_stamp: str
     new_bank_id: str
     model: str
     dimension: int
@@ -116,12 +122,15 @@ class BankStore:
         self._shard = shard
         self.bank = bank
 
-    def load(self, bank_id: str, version: int, *, oldest: int = 0, signal_ids: Sequence[str] = ()) -> BankUpdates:
-        """Load what is new since `version` of the bank whose id is `bank_id` ('' and 0 for everything).
+    def load(
+        self, bank_id: str, version: int, stamp: str, *, oldest: int = 0, signal_ids: Sequence[str] = ()
+    ) -> BankUpdates:
+        """Load what is new since `version` of the bank whose id is `bank_id` ('', 0 and '' for everything).
 
         Args:
             bank_id: id of the bank as it was last loaded.
             version: its version then.
+            stamp: the stamp of its last change then.
             oldest: how many slots to name, the longest without a signal first.
             signal_ids: ids to check for having been applied before.
         """
@@ -129,19 +138,22 @@ class BankStore:
             bank=self._key("bank"),
             clustervec=self._key("clustervec"),
             clusterver=self._key("clusterver"),
+            clusterstamps=self._key("clusterstamps"),
             clusterrecent=self._key("clusterrecent"),
             sigseen=self._key("sigseen"),
             sigseen_old=self._key("sigseen-old"),
             bank_id=bank_id,
             version=version,
+            stamp=stamp,
             limit=CLUSTER_BATCH,
             oldest=oldest,
             signal_ids=signal_ids,
         )
         reply = self._db.run(call)
-        flat, latest, slots, vectors, aged, seen = reply
+        flat, is_reset, latest, slots, vectors, aged, seen = reply
         return BankUpdates(
             bank_info(bank_fields(flat)),
+            bool(is_reset),
             int(latest),
             tuple(map(int, slots)),
             tuple(vectors),
@@ -171,6 +183,7 @@ class BankStore:
             clustervec=self._key("clustervec"),
             clustertext=self._key("clustertext"),
             clusterver=self._key("clusterver"),
+            clusterstamps=self._key("clusterstamps"),
             clusterrecent=self._key("clusterrecent"),
             sigseen=self._key("sigseen"),
             sigseen_old=self._key("sigseen-old"),
@@ -187,12 +200,12 @@ class BankStore:
         return committed(self._db.run(call))
 
     def usefulness(
-        self, bank_id: str, version: int, slots: Sequence[int], facts: Sequence[str]
+        self, bank_id: str, version: int, stamp: str, slots: Sequence[int], facts: Sequence[str]
     ) -> list[Usefulness] | None:
         """Return each fact's score now: from the first cluster in `slots` that has one, else its global one, else 0.5.
 
         Returns:
-            None if the bank is no longer at `version`: match again.
+            None if the bank is no longer at `version` with this stamp: match again.
         """
         found: dict[str, Usefulness] = {}
         open_facts, open_slots = list(facts), list(slots)
@@ -202,6 +215,7 @@ class BankStore:
                 factscore=self._key("factscore"),
                 clusters=[self._cluster_key(slot) for slot in open_slots[:MATCH_BATCH]],
                 bank_id=bank_id,
+                stamp=stamp,
                 version=version,
                 most=FIELDS_READ,
                 fact_ids=open_facts,
@@ -221,7 +235,7 @@ class BankStore:
 
     def global_usefulness(self, facts: Sequence[str]) -> list[Usefulness]:
         """Return each fact's global score now, else 0.5."""
-        found = self.usefulness("", _ANY_VERSION, (), facts)
+        found = self.usefulness("", _ANY_VERSION, "", (), facts)
         assert found is not None, "no version was asked for"
         return found
 
@@ -255,8 +269,14 @@ def bank_info(fields: dict[str, str]) -> BankInfo | None:
     """Return the model and threshold of a bank from its fields; None if it has not begun."""
     if "id" not in fields:
         return None
-    threshold = float(fields["threshold"])
-    return BankInfo(fields["id"], fields["model"], int(fields["dimension"]), threshold, fields.get("weights", ""))
+    return BankInfo(
+        fields["id"],
+        fields["model"],
+        int(fields["dimension"]),
+        float(fields["threshold"]),
+        fields.get("weights", ""),
+        fields.get("stamp", ""),
+    )
 
 
 def unpack_fact(packed: bytes) -> tuple[float, ...]:

@@ -128,6 +128,9 @@ FAMILIES: Final = {
         ),
         KeyFamily("clusterver", "signals", "zset", None, 1_000_000, "query clusters: slot by version"),
         KeyFamily(
+            "clusterstamps", "signals", "zset", None, 10_000, "a random stamp of each change of them, by version"
+        ),
+        KeyFamily(
             "clusterrecent", "signals", "zset", None, 1_000_000, "query clusters: slot by last signal; the lowest goes"
         ),
         KeyFamily("next", "signals", "hash", 7 * DAY, 8, "the model that a bank is to have, and how far that has come"),
@@ -149,9 +152,10 @@ FAMILIES: Final = {
         KeyFamily("reply", "recall", "list", MINUTE, 1, "one recall's reply"),
         KeyFamily("vec", "recall", "hash", DAY, 10_600, "embeddings of queries, two generations of 10,000"),
         KeyFamily("vec-old", "recall", "hash", DAY, 10_600, "the generation before"),
-        KeyFamily("factinfo", "facts", "hash", None, 8, "model, version and size of a bank's stored facts"),
+        KeyFamily("factinfo", "facts", "hash", None, 9, "model, version and size of a bank's stored facts"),
         KeyFamily("facttext", "facts", "hash", None, 100_000, "stored facts; the least recently stored is evicted"),
         KeyFamily("factver", "facts", "zset", None, 100_000, "stored facts by version"),
+        KeyFamily("factstamps", "facts", "zset", None, 10_000, "a random stamp of each change of them, by version"),
         KeyFamily("factset", "facts", "vectorset", None, 100_000, "their vectors, on a server of vector sets"),
         KeyFamily("factvec", "facts", "hash", None, 100_000, "their vectors, on a server that has no vector sets"),
         KeyFamily("factnext", "facts", "hash", 7 * DAY, 8, "the model that they are to have, how far that has come"),

@@ -46,6 +46,8 @@ class StoredFactsInfo:
     bytes: int
     weights: str = ""
     """The digest of the model's files; '' if it is not known."""
+    stamp: str = ""
+    """The random stamp of the last change; '' for one of an earlier release."""
 
     def check(self, bank: str, model: str, weights: str, dimension: int) -> None:
         """Check that this is the model of the facts: by the digests of the files if both are known, else by name.
@@ -112,6 +114,7 @@ class _FactKeys(TypedDict):
     facttext: str
     factvec: str
     factver: str
+    factstamps: str
     factdeleted: str
     factset: str
     factseen: str
@@ -143,6 +146,7 @@ class FactStore:
             **lease.commit_of([entry]),
             **self._keys(),
             event_id=entry.message.event_id,
+            new_stamp=secrets.token_hex(8),
             facts_id=secrets.token_hex(8),
             kind=model.kind,
             model=model.name,
@@ -162,19 +166,22 @@ class FactStore:
             **lease.commit_of([entry]),
             **self._keys(),
             event_id=entry.message.event_id,
+            new_stamp=secrets.token_hex(8),
             fact_id=fact_id,
             bank=self.bank,
         )
 
-    def load(self, id_: str, version: int) -> StoredFactsUpdates:
-        """Load what is new since `version` of facts `id_` ('' and 0 for everything), of kind `vectors`."""
+    def load(self, id_: str, version: int, stamp: str) -> StoredFactsUpdates:
+        """Load what is new since a version and stamp of facts `id_` ('', 0, '' for everything), of kind `vectors`."""
         call = scripts.load_facts(
             factinfo=self._key("factinfo"),
             factvec=self._key("factvec"),
             factver=self._key("factver"),
+            factstamps=self._key("factstamps"),
             factdeleted=self._key("factdeleted"),
             facts_id=id_,
             version=version,
+            stamp=stamp,
             limit=LOAD_BATCH,
         )
         flat, is_reset, latest, names, vectors, deleted = self._db.run(call)
@@ -221,6 +228,7 @@ class FactStore:
             "facttext": self._key("facttext"),
             "factvec": self._key("factvec"),
             "factver": self._key("factver"),
+            "factstamps": self._key("factstamps"),
             "factdeleted": self._key("factdeleted"),
             "factset": self._key("factset"),
             "factseen": self._key("factseen"),
@@ -302,8 +310,8 @@ def stored_facts_info(flat: Sequence[bytes]) -> StoredFactsInfo | None:
     if "id" not in fields:
         return None
     kind: VectorStorage = "set" if fields["kind"] == "set" else "vectors"
-    dimension, weights = int(fields["dimension"]), fields.get("weights", "")
-    return StoredFactsInfo(fields["id"], kind, fields["model"], dimension, int(fields["bytes"]), weights)
+    dimension, weights, stamp = int(fields["dimension"]), fields.get("weights", ""), fields.get("stamp", "")
+    return StoredFactsInfo(fields["id"], kind, fields["model"], dimension, int(fields["bytes"]), weights, stamp)
 
 
 def _stored_fact(fact_id: str, record: bytes) -> StoredFact:

@@ -21,7 +21,8 @@ SESSIONS: Final = 50  # of a shard, those active last
 _SINGLE: Final = ("dead", "audit", "timers", "due", "turns", "running", "banks", "factbanks", "sessions")
 _OF_A_BANK: Final = (
     *("factscore", "factrecent", "factabove", "factbelow", "clustervec", "clustertext", "clusterver", "clusterrecent"),
-    *("siglog", "sigseen", "sigseen-old", "vec", "vec-old", "facttext", "factver", "factset", "factvec"),
+    "clusterstamps",
+    *("siglog", "sigseen", "sigseen-old", "vec", "vec-old", "facttext", "factver", "factstamps", "factset", "factvec"),
 )
 _OF_A_SESSION: Final = ("hist", "records", "activity")
 

@@ -158,7 +158,7 @@ class SignalsLoop:
         begun = [as_bytes(spot.vector) for spot in placement.targets if spot.vector is not None]
         applied = clusters.store.apply(lease, entries, plan, begun, sessions)
         if applied and fresh:
-            clusters.add_begun(placement, plan.bank_id or plan.new_bank_id)
+            clusters.add_begun(placement, plan.bank_id or plan.new_bank_id, plan.new_stamp)
         return applied
 
     def _load(self, clusters: BankClusters, ids: list[str]) -> tuple[set[str], tuple[int, ...]]:
@@ -194,6 +194,8 @@ class SignalsLoop:
             bank=bank,
             bank_id=clusters.matrix.bank_id,
             version=clusters.matrix.version,
+            stamp=clusters.matrix.stamp,
+            new_stamp=secrets.token_hex(8),
             new_bank_id=secrets.token_hex(8),
             model=encoder.model,
             dimension=encoder.dimension,

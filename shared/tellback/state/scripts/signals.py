@@ -26,14 +26,14 @@ _apply_signals = Script("signals/apply_signals")
 def apply_signals(
     *,
     intake: str, lease: str, bank: str, banks: str, factscore: str, factrecent: str, clustervec: str, clustertext: str,
-    clusterver: str, clusterrecent: str, sigseen: str, sigseen_old: str, siglog: str, factabove: str, factbelow: str,
-    bankdays: str, sigstats: str, clusters: Sequence[str], hists: Sequence[str], fence: int, entries: str | bytes,
-    plan: bytes, vectors: Sequence[bytes],
+    clusterver: str, clusterstamps: str, clusterrecent: str, sigseen: str, sigseen_old: str, siglog: str,
+    factabove: str, factbelow: str, bankdays: str, sigstats: str, clusters: Sequence[str], hists: Sequence[str],
+    fence: int, entries: str | bytes, plan: bytes, vectors: Sequence[bytes],
 ) -> ScriptCall:
     """Apply whole batches of signals of one bank, in order."""
     keys: list[str] = [
-        intake, lease, bank, banks, factscore, factrecent, clustervec, clustertext, clusterver, clusterrecent, sigseen,
-        sigseen_old, siglog, factabove, factbelow, bankdays, sigstats, *clusters, *hists,
+        intake, lease, bank, banks, factscore, factrecent, clustervec, clustertext, clusterver, clusterstamps,
+        clusterrecent, sigseen, sigseen_old, siglog, factabove, factbelow, bankdays, sigstats, *clusters, *hists,
     ]
     args: list[Arg] = [len(clusters), fence, entries, plan, *vectors]
     return _apply_signals.call(keys, args)
@@ -109,16 +109,16 @@ _forget_fact = Script("signals/forget_fact")
 
 def forget_fact(
     *,
-    intake: str, lease: str, factinfo: str, facttext: str, factvec: str, factver: str, factdeleted: str, factset: str,
-    factseen: str, factseen_old: str, factnextvec: str, factnextset: str, factbanks: str, fence: int,
-    entries: str | bytes, event_id: str, fact_id: str, bank: str,
+    intake: str, lease: str, factinfo: str, facttext: str, factvec: str, factver: str, factstamps: str,
+    factdeleted: str, factset: str, factseen: str, factseen_old: str, factnextvec: str, factnextset: str,
+    factbanks: str, fence: int, entries: str | bytes, event_id: str, new_stamp: str, fact_id: str, bank: str,
 ) -> ScriptCall:
     """Delete one stored fact of a bank: its text and its vector."""
     keys: list[str] = [
-        intake, lease, factinfo, facttext, factvec, factver, factdeleted, factset, factseen, factseen_old, factnextvec,
-        factnextset, factbanks,
+        intake, lease, factinfo, facttext, factvec, factver, factstamps, factdeleted, factset, factseen, factseen_old,
+        factnextvec, factnextset, factbanks,
     ]
-    args: list[Arg] = [fence, entries, event_id, fact_id, bank]
+    args: list[Arg] = [fence, entries, event_id, new_stamp, fact_id, bank]
     return _forget_fact.call(keys, args)
 
 
@@ -127,12 +127,12 @@ _load_bank = Script("signals/load_bank")
 
 def load_bank(
     *,
-    bank: str, clustervec: str, clusterver: str, clusterrecent: str, sigseen: str, sigseen_old: str, bank_id: str,
-    version: int, limit: int, oldest: int, signal_ids: Sequence[str],
+    bank: str, clustervec: str, clusterver: str, clusterstamps: str, clusterrecent: str, sigseen: str, sigseen_old: str,
+    bank_id: str, version: int, stamp: str, limit: int, oldest: int, signal_ids: Sequence[str],
 ) -> ScriptCall:
     """Load what a worker needs before it matches queries of a bank."""
-    keys: list[str] = [bank, clustervec, clusterver, clusterrecent, sigseen, sigseen_old]
-    args: list[Arg] = [bank_id, version, limit, oldest, *signal_ids]
+    keys: list[str] = [bank, clustervec, clusterver, clusterstamps, clusterrecent, sigseen, sigseen_old]
+    args: list[Arg] = [bank_id, version, stamp, limit, oldest, *signal_ids]
     return _load_bank.call(keys, args)
 
 
@@ -141,11 +141,12 @@ _load_facts = Script("signals/load_facts")
 
 def load_facts(
     *,
-    factinfo: str, factvec: str, factver: str, factdeleted: str, facts_id: str, version: int, limit: int,
+    factinfo: str, factvec: str, factver: str, factstamps: str, factdeleted: str, facts_id: str, version: int,
+    stamp: str, limit: int,
 ) -> ScriptCall:
     """Load the changes of a bank's stored facts, for a process that caches their vectors."""
-    keys: list[str] = [factinfo, factvec, factver, factdeleted]
-    args: list[Arg] = [facts_id, version, limit]
+    keys: list[str] = [factinfo, factvec, factver, factstamps, factdeleted]
+    args: list[Arg] = [facts_id, version, stamp, limit]
     return _load_facts.call(keys, args)
 
 
@@ -195,11 +196,12 @@ _put_reembedded_clusters = Script("signals/put_reembedded_clusters")
 
 def put_reembedded_clusters(
     *,
-    nextmodel: str, nextvec: str, bank_id: str, model: str, weights: str, since: int, upto: int, vectors: Sequence[Arg],
+    bank: str, clusterstamps: str, nextmodel: str, nextvec: str, bank_id: str, stamp: str, model: str, weights: str,
+    since: int, upto: int, vectors: Sequence[Arg],
 ) -> ScriptCall:
     """Store cluster vectors of a bank's next model."""
-    keys: list[str] = [nextmodel, nextvec]
-    args: list[Arg] = [bank_id, model, weights, since, upto, *vectors]
+    keys: list[str] = [bank, clusterstamps, nextmodel, nextvec]
+    args: list[Arg] = [bank_id, stamp, model, weights, since, upto, *vectors]
     return _put_reembedded_clusters.call(keys, args)
 
 
@@ -208,13 +210,14 @@ _put_reembedded_fact = Script("signals/put_reembedded_fact")
 
 def put_reembedded_fact(
     *,
-    factnext: str, factver: str, factnextvec: str, factnextset: str, facts_id: str, model: str, weights: str,
-    since: int, upto: int, kind: str, fact_id: str | None = None, vector: bytes | None = None,
+    factinfo: str, factstamps: str, factnext: str, factver: str, factnextvec: str, factnextset: str, facts_id: str,
+    stamp: str, model: str, weights: str, since: int, upto: int, kind: str, fact_id: str | None = None,
+    vector: bytes | None = None,
 ) -> ScriptCall:
     """Store the vector of one stored fact in its bank's next model."""
-    keys: list[str] = [factnext, factver, factnextvec, factnextset]
+    keys: list[str] = [factinfo, factstamps, factnext, factver, factnextvec, factnextset]
     args: list[Arg] = [
-        facts_id, model, weights, since, upto, kind, *(() if fact_id is None else (fact_id,)),
+        facts_id, stamp, model, weights, since, upto, kind, *(() if fact_id is None else (fact_id,)),
         *(() if vector is None else (vector,)),
     ]
     return _put_reembedded_fact.call(keys, args)
@@ -238,11 +241,12 @@ _read_usefulness = Script("signals/read_usefulness")
 
 def read_usefulness(
     *,
-    bank: str, factscore: str, clusters: Sequence[str], bank_id: str, version: int, most: int, fact_ids: Sequence[str],
+    bank: str, factscore: str, clusters: Sequence[str], bank_id: str, stamp: str, version: int, most: int,
+    fact_ids: Sequence[str],
 ) -> ScriptCall:
     """Return scores of facts for a query."""
     keys: list[str] = [bank, factscore, *clusters]
-    args: list[Arg] = [bank_id, version, most, *fact_ids]
+    args: list[Arg] = [bank_id, stamp, version, most, *fact_ids]
     return _read_usefulness.call(keys, args)
 
 
@@ -251,19 +255,20 @@ _remember_fact = Script("signals/remember_fact")
 
 def remember_fact(
     *,
-    intake: str, lease: str, factinfo: str, facttext: str, factvec: str, factver: str, factdeleted: str, factset: str,
-    factseen: str, factseen_old: str, factnextvec: str, factnextset: str, factbanks: str, fence: int,
-    entries: str | bytes, event_id: str, facts_id: str, kind: str, model: str, dimension: int, max_facts: int,
-    max_bytes: int, fact_id: str, text: str, vector: bytes, weights: str, bank: str,
+    intake: str, lease: str, factinfo: str, facttext: str, factvec: str, factver: str, factstamps: str,
+    factdeleted: str, factset: str, factseen: str, factseen_old: str, factnextvec: str, factnextset: str,
+    factbanks: str, fence: int, entries: str | bytes, event_id: str, new_stamp: str, facts_id: str, kind: str,
+    model: str, dimension: int, max_facts: int, max_bytes: int, fact_id: str, text: str, vector: bytes, weights: str,
+    bank: str,
 ) -> ScriptCall:
     """Store one fact of a bank, its text and vector, in place of its former ones."""
     keys: list[str] = [
-        intake, lease, factinfo, facttext, factvec, factver, factdeleted, factset, factseen, factseen_old, factnextvec,
-        factnextset, factbanks,
+        intake, lease, factinfo, facttext, factvec, factver, factstamps, factdeleted, factset, factseen, factseen_old,
+        factnextvec, factnextset, factbanks,
     ]
     args: list[Arg] = [
-        fence, entries, event_id, facts_id, kind, model, dimension, max_facts, max_bytes, fact_id, text, vector,
-        weights, bank,
+        fence, entries, event_id, new_stamp, facts_id, kind, model, dimension, max_facts, max_bytes, fact_id, text,
+        vector, weights, bank,
     ]
     return _remember_fact.call(keys, args)
 
@@ -286,11 +291,12 @@ _set_threshold = Script("signals/set_threshold")
 
 def set_threshold(
     *,
-    bank: str, banks: str, bank_name: str, bank_id: str, model: str, dimension: int, threshold: str, weights: str,
+    bank: str, banks: str, clusterstamps: str, bank_name: str, bank_id: str, new_stamp: str, model: str, dimension: int,
+    threshold: str, weights: str,
 ) -> ScriptCall:
     """Set the cosine from which two queries of a bank share a cluster; a bank that does not exist begins with it."""
-    keys: list[str] = [bank, banks]
-    args: list[Arg] = [bank_name, bank_id, model, dimension, threshold, weights]
+    keys: list[str] = [bank, banks, clusterstamps]
+    args: list[Arg] = [bank_name, bank_id, new_stamp, model, dimension, threshold, weights]
     return _set_threshold.call(keys, args)
 
 

@@ -2,6 +2,7 @@
 -- likewise factnextvec or factnextset.
 -- @include intake
 -- @include seen
+-- @include stamps
 local DELETED_CAP = 10000
 
 -- True if this event was applied before; marks it as applied.
@@ -20,6 +21,7 @@ local function drop_fact(kind, fact_id)
   redis.call('HINCRBY', key_factinfo, 'bytes', -size)
   redis.call('ZREM', key_factver, fact_id)
   local version = redis.call('HINCRBY', key_factinfo, 'version', 1)
+  add_stamp(key_factinfo, key_factstamps, version, arg_new_stamp)
   if kind == 'set' then
     redis.call('VREM', key_factset, fact_id)
     redis.call('VREM', key_factnextset, fact_id)

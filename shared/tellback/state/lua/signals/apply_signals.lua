@@ -1,16 +1,16 @@
 -- flags: allow-oom
 -- Apply whole batches of signals of one bank, in order. Atomic: no signal is lost or counts twice, two workers cannot
 -- begin the same query cluster side by side, and the entries leave the intake with their effect.
--- keys: intake, lease, bank, banks, factscore, factrecent, clustervec, clustertext, clusterver, clusterrecent, sigseen,
---   sigseen_old, siglog, factabove, factbelow, bankdays, sigstats, *clusters, *hists
+-- keys: intake, lease, bank, banks, factscore, factrecent, clustervec, clustertext, clusterver, clusterstamps,
+--   clusterrecent, sigseen, sigseen_old, siglog, factabove, factbelow, bankdays, sigstats, *clusters, *hists
 -- args:
 --   fence int
 --   entries text: JSON array of the ids that leave the stream
---   plan bytes: MessagePack of {bank, bank_id (of the bank that was read, or ''), version (of that bank), new_bank_id,
---     model, dimension, threshold, weights (for a bank that begins), lease_ms (renews the lease), facts_cap,
---     cluster_cap, clusters = {{slot, is_new, text}}, items = {{signal_id, fact_id, kind 1..4, change, cluster from 1,
---     session from 1 or 0 for none, log = JSON after "at"}}}; `clusters` has a key for each, `hists` one for each
---     session
+--   plan bytes: MessagePack of {bank, bank_id (of the bank that was read, or ''), version and stamp (of that bank),
+--     new_stamp, new_bank_id, model, dimension, threshold, weights (for a bank that begins), lease_ms (renews the
+--     lease), facts_cap, cluster_cap, clusters = {{slot, is_new, text}}, items = {{signal_id, fact_id, kind 1..4,
+--     change, cluster from 1, session from 1 or 0 for none, log = JSON after "at"}}}; `clusters` has a key for each,
+--     `hists` one for each session
 --   *vectors bytes: one for each new cluster
 -- returns: 'ok' | 'fenced' | 'stale': the bank has another version, or a signal was applied before; load again.
 -- @include intake
@@ -18,12 +18,14 @@
 -- @include seen
 -- @include score
 -- @include ranks
+-- @include stamps
 -- constants: SIGNAL_TYPES, SIGLOG_LIFETIME
 
 if fenced() then return 'fenced' end
 local plan = cmsgpack.unpack(arg_plan)
-local bank = redis.call('HMGET', key_bank, 'id', 'version')
-if (bank[1] or '') ~= plan.bank_id or tonumber(bank[2] or 0) ~= plan.version then return 'stale' end
+local bank = redis.call('HMGET', key_bank, 'id', 'version', 'stamp')
+local same = (bank[1] or '') == plan.bank_id and tonumber(bank[2] or 0) == plan.version
+if not same or (bank[3] or '') ~= plan.stamp then return 'stale' end
 
 local items, now = plan.items, now_ms()
 
@@ -59,6 +61,7 @@ if version > plan.version then
   redis.call('HSET', key_clustervec, unpack(vectors))
   redis.call('HSET', key_clustertext, unpack(texts))
   redis.call('ZADD', key_clusterver, unpack(versions))
+  add_stamp(key_bank, key_clusterstamps, version, plan.new_stamp)
 end
 redis.call('ZADD', key_clusterrecent, unpack(touched))
 

@@ -1,19 +1,21 @@
 -- Load what a worker needs before it matches queries of a bank: the bank, the clusters written since the worker's last
 -- load, and which signals were applied before. Atomic: the vectors belong to the version that is returned with them.
--- keys: bank, clustervec, clusterver, clusterrecent, sigseen, sigseen_old
+-- keys: bank, clustervec, clusterver, clusterstamps, clusterrecent, sigseen, sigseen_old
 -- args:
 --   bank_id str: as known, or ''
 --   version int: as known
+--   stamp str: as known, or ''
 --   limit int: most clusters to return
 --   oldest int: how many of the clusters longest without a signal to name
 --   *signal_ids str
--- returns: {bank as a flat hash, version up to which the clusters are complete, slots, vectors, oldest slots, 0 or 1
---   for each signal id}. If the bank's id is not the known one, all its clusters are returned.
+-- returns: {bank as a flat hash, 1 if what is known must be dropped first, else 0, version up to which the clusters are
+--   complete, slots, vectors, oldest slots, 0 or 1 for each signal id}.
+-- @include stamps
 
 local bank = redis.call('HGETALL', key_bank)
-local id = redis.call('HGET', key_bank, 'id')
-local known = tonumber(arg_version)
-if id ~= arg_bank_id then known = 0 end
+local id = redis.call('HGET', key_bank, 'id') or ''
+local is_reset = (id ~= arg_bank_id or not has_stamp(key_bank, key_clusterstamps, arg_stamp)) and 1 or 0
+local known = is_reset == 1 and 0 or tonumber(arg_version)
 
 local reported = redis.call('ZRANGEBYSCORE', key_clusterver, '(' .. known, '+inf', 'WITHSCORES', 'LIMIT', 0, arg_limit)
 local slots, version = {}, tonumber(redis.call('HGET', key_bank, 'version') or 0)
@@ -31,4 +33,4 @@ if #ids > 0 then
     if old == 1 then seen[i] = 1 end
   end
 end
-return {bank, version, slots, vectors, oldest, seen}
+return {bank, is_reset, version, slots, vectors, oldest, seen}

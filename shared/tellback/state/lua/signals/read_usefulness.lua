@@ -3,6 +3,7 @@
 -- keys: bank, factscore, *clusters
 -- args:
 --   bank_id str: of the bank when the clusters were matched
+--   stamp str: of the bank then, or ''
 --   version int: of the bank then; -1 for any, without clusters
 --   most int: fields to read from clusters, not counting the last one
 --   *fact_ids str
@@ -12,8 +13,9 @@
 
 local version = tonumber(arg_version)
 if version >= 0 then
-  local bank = redis.call('HMGET', key_bank, 'id', 'version')
-  if (bank[1] or '') ~= arg_bank_id or tonumber(bank[2] or 0) ~= version then return 'stale' end
+  local bank = redis.call('HMGET', key_bank, 'id', 'version', 'stamp')
+  local same = (bank[1] or '') == arg_bank_id and tonumber(bank[2] or 0) == version
+  if not same or (bank[3] or '') ~= arg_stamp then return 'stale' end
 end
 
 local open, left, found = {}, 0, {}

@@ -1,12 +1,13 @@
 -- flags: allow-oom
 -- Store one fact of a bank, its text and vector, in place of its former ones. Atomic: text and vector always belong
 -- together, an event counts once, and its entry leaves the intake with its effect.
--- keys: intake, lease, factinfo, facttext, factvec, factver, factdeleted, factset, factseen, factseen_old, factnextvec,
---   factnextset, factbanks
+-- keys: intake, lease, factinfo, facttext, factvec, factver, factstamps, factdeleted, factset, factseen, factseen_old,
+--   factnextvec, factnextset, factbanks
 -- args:
 --   fence int
 --   entries text: JSON array of the ids that leave the stream
 --   event_id str
+--   new_stamp str
 --   facts_id str: of a store that begins
 --   kind str: of a store that begins
 --   model str
@@ -43,7 +44,9 @@ redis.call('ZADD', key_factbanks, now, arg_bank)
 local record = struct.pack('<d', now) .. arg_text
 redis.call('HINCRBY', key_factinfo, 'bytes', #record - redis.call('HSTRLEN', key_facttext, fact_id))
 redis.call('HSET', key_facttext, fact_id, record)
-redis.call('ZADD', key_factver, redis.call('HINCRBY', key_factinfo, 'version', 1), fact_id)
+local version = redis.call('HINCRBY', key_factinfo, 'version', 1)
+redis.call('ZADD', key_factver, version, fact_id)
+add_stamp(key_factinfo, key_factstamps, version, arg_new_stamp)
 if kind == 'set' then
   redis.call('VADD', key_factset, 'FP32', arg_vector, fact_id, 'NOQUANT')
 else
