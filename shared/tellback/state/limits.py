@@ -14,9 +14,8 @@ import msgspec
 
 from tellback.errors import InvalidInput
 from tellback.state.audit import Act, Author
-from tellback.state.database import Database
-from tellback.state.keys import Layout, Shard
-from tellback.state.script_calls import ScriptCall
+from tellback.state.database import Database, decide
+from tellback.state.keys import Layout
 from tellback.state.scripts import common as scripts
 
 SUSPENDED: Final = "the team is suspended: an operator resumes it by `tellback teams resume`"
@@ -84,8 +83,14 @@ class LimitStore:
             before = self._stored()
             limits = msgspec.structs.replace(_decoded(before), **values)
             limits.check()
-            fields = _fields(limits, self._layout.shards)
-            if self._db.run(_set_call(first, fields, entry, before=before)):  # else another operator was faster
+            changing = scripts.change_limits(
+                limits=first.key("limits"),
+                audit=first.key("audit"),
+                before=before,
+                entry=entry,
+                fields=_fields(limits, self._layout.shards),
+            )
+            if decide(self._db, first, changing):  # else another operator was faster
                 self._copy(limits)
                 return limits
 
@@ -93,7 +98,9 @@ class LimitStore:
         """Write the limits of the first shard to the others, until nobody has changed them meanwhile."""
         while True:
             fields = _fields(limits, self._layout.shards)
-            self._db.run_all([_set_call(shard, fields) for shard in self._layout.all[1:]])
+            self._db.run_all(
+                [scripts.copy_limits(limits=shard.key("limits"), fields=fields) for shard in self._layout.all[1:]]
+            )
             stored = _decoded(self._stored())
             if stored == limits:
                 return
@@ -127,14 +134,3 @@ def _fields(limits: TeamLimits, shards: int) -> list[str | bytes]:
         if most:
             fields[field] = str(-(-most // shards))
     return [part for field in fields.items() for part in field]
-
-
-def _set_call(shard: Shard, fields: list[str | bytes], entry: bytes = b"", before: bytes = b"") -> ScriptCall:
-    return scripts.set_limits(
-        limits=shard.key("limits"),
-        audit=shard.key("audit"),
-        first=shard.index == 0,
-        before=before,
-        entry=entry,
-        fields=fields,
-    )

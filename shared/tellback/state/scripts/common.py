@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tellback.state.script_calls import Arg, Script, ScriptCall, clock_key
+from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall, clock_key
 
 _admit = Script("common/admit")
 
@@ -18,6 +18,32 @@ def admit(
     keys: list[str] = [limits, names, others]
     args: list[Arg] = [field, name, within_ms]
     return _admit.call(keys, args)
+
+
+_change_limits = Script("common/change_limits")
+
+
+def change_limits(
+    *,
+    limits: str, audit: str, before: str | bytes, entry: str | bytes, fields: Sequence[str | bytes],
+) -> DecisionCall:
+    """Replace the limits of a team in its first shard, where they stand as a whole beside the audit log."""
+    keys: list[str] = [limits, audit]
+    args: list[Arg] = [before, entry, *fields]
+    return _change_limits.decision(keys, args)
+
+
+_copy_limits = Script("common/copy_limits")
+
+
+def copy_limits(
+    *,
+    limits: str, fields: Sequence[str | bytes],
+) -> ScriptCall:
+    """Replace the limits of a team in a shard that is not its first."""
+    keys: list[str] = [limits]
+    args: list[Arg] = [*fields]
+    return _copy_limits.call(keys, args)
 
 
 _drop_gone = Script("common/drop_gone")
@@ -84,19 +110,6 @@ def postpone(
     keys: list[str] = [index, clock_key(index)]
     args: list[Arg] = [member, ms]
     return _postpone.call(keys, args)
-
-
-_set_limits = Script("common/set_limits")
-
-
-def set_limits(
-    *,
-    limits: str, audit: str, first: bool, before: str | bytes, entry: str | bytes, fields: Sequence[str | bytes],
-) -> ScriptCall:
-    """Replace the limits of a team in one shard."""
-    keys: list[str] = [limits, audit]
-    args: list[Arg] = [int(first), before, entry, *fields]
-    return _set_limits.call(keys, args)
 
 
 _small_write = Script("common/small_write")
