@@ -90,9 +90,9 @@ def test_scores_come_from_the_best_cluster_of_any_size(
             database.command("HSET", shard.key("cluster", "b", str(slot)), name, of_cluster.pack(score, now, now, 6))
     monkeypatch.setattr(banks, "FIELDS_READ", most)
     store = banks.BankStore(database, shard, "b")
-    store.usefulness("x", 7, (), ["f0"])  # brings the script, which is a call too
+    store.usefulness("x", 7, "", (), ["f0"])  # brings the script, which is a call too
     before = script_calls(database)
-    found = store.usefulness("x", 7, range(7), facts)
+    found = store.usefulness("x", 7, "", range(7), facts)
     assert script_calls(database) - before == calls
     assert found is not None
     expected = [known.get(fact, (0.5, "neutral")) for fact in facts]
