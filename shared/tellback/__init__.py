@@ -5,7 +5,6 @@ Each public name is imported on its first use (PEP 562), so `import tellback` co
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -177,6 +176,8 @@ def __getattr__(name: str) -> Any:
     module = _EXPORTS.get(name)
     if module is None:
         raise AttributeError(f"module 'tellback' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - `tellback hook` needs no such name, and starts sooner without
+
     value = globals()[name] = getattr(import_module(module), name)
     return value
 

@@ -6,16 +6,17 @@ installed. What starts with each tool call or must not stall uses `Backoff.pause
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from tellback import clock
 from tellback.errors import Unavailable
 
 if TYPE_CHECKING:
     import threading  # `tellback hook` starts without it
+
+INFINITE: Final = float("inf")  # `math` would be one more file to load for `tellback hook`
 
 T = TypeVar("T")
 
@@ -39,8 +40,8 @@ def retry(
     call: Callable[[], T],
     backoff: Backoff,
     *,
-    end: float = math.inf,
-    tries: float = math.inf,
+    end: float = INFINITE,
+    tries: float = INFINITE,
     stop: threading.Event | None = None,
     report: Callable[[BaseException], object] | None = None,
 ) -> T:

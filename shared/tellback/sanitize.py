@@ -15,6 +15,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
+from tellback.lazy_pattern import lazy_pattern
+
 # Letters and marks that `str.isprintable` lets through and that show as nothing (Default_Ignorable_Code_Point).
 _INVISIBLE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 # Variation selectors: they change how the character before them looks, and show nothing after a letter.
@@ -23,16 +25,18 @@ _SELECTORS: Final = frozenset(map(chr, range(0xFE00, 0xFE10)))
 _MAX_MARKS: Final = 8
 _FIRST_MARK: Final = "\u0300"
 _SPACES: Final = frozenset("\xa0\u1680\u202f\u205f\u3000").union(map(chr, range(0x2000, 0x200B)))
-_ASCII_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-_ACTING: Final = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]|[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_ASCII_CONTROL: Final = lazy_pattern(r"[\x00-\x1f\x7f]")
+_ACTING: Final = lazy_pattern(
+    "\x1b\\[[0-?]*[ -/]*[@-~]|[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 # Test runners and compilers colour what they print. Dropping colours hides nothing, and shows what was black on black.
 # All other sequences are shown: OSC, DCS and APC have a text of their own, in which a command could hide its output.
-_COLOURS: Final = re.compile(r"\x1b\[[0-9:;]*m")
+_COLOURS: Final = lazy_pattern(r"\x1b\[[0-9:;]*m")
 # As runners and `grep` print them: colours with the erasure of a line's rest behind them, and cursors shown or hidden.
-_SEQUENCES: Final = re.compile(r"\x1b\[[0-9:;?]*[A-Za-z]")
+_SEQUENCES: Final = lazy_pattern(r"\x1b\[[0-9:;?]*[A-Za-z]")
 # Underscores within a word stay as they are, since names such as search_flights are frequent and mean no markup. The
 # `://` of a URL and the dot after `www` are escaped because Markdown makes links of bare addresses.
-_MARKDOWN: Final = re.compile(r"([\\`*{}\[\]#|~>$@]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.)")
+_MARKDOWN: Final = lazy_pattern(r"([\\`*{}\[\]#|~>$@]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.)")
 _ENTITIES: Final = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&apos;"))
 _REPLACEMENT: Final = "\ufffd"
 

@@ -11,7 +11,8 @@ SPARED = (
     *("asyncio", "dataclasses", "hashlib", "inspect", "logging", "pathlib", "socket", "ssl", "string", "subprocess"),
     *("threading", "tomllib", "msgspec", "cachetools", "tellback.settings", "tellback.guidance", "tellback.client"),
     *("tellback.hook.denial", "tellback.hook.finishing", "tellback.hook.programs", "tellback.hook.reading"),
-    *("tellback.hook.subagents", "tellback.hook.transcript", "tellback.messaging.spool"),
+    *("tellback.hook.subagents", "tellback.hook.transcript", "tellback.messaging.spool", "tellback.connection_file"),
+    *("tellback.quoting", "tellback.state.admission"),
 )
 ENOUGH, MAX_ROUNDS = 5, 40  # rounds
 

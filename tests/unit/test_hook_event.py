@@ -71,10 +71,19 @@ def test_each_kind_of_secret_is_redacted_as_by_a_client() -> None:
 
 
 def test_a_redactor_for_one_text_finds_in_it_what_one_for_all_finds() -> None:
-    """It leaves out the rules of prefixes that the text does not have, and no other."""
+    """It leaves out the rules whose fixed text does not occur there, and no other."""
     everywhere = Redactor()
     for line in [*(line for _, line in secrets(seed=9, each=2)), *resembling(seed=9, each=3)]:
         assert Redactor(within=line).text(line) == everywhere.text(line)
+
+
+@pytest.mark.parametrize("colour", ["\x1b[1m", "\x1b[0;31m\x1b[K"])
+def test_a_colour_within_a_name_hides_no_secret_from_the_redactor_of_one_text(colour: str) -> None:
+    """Its rules are chosen by the text as it is searched: without colours, also where JSON escapes them."""
+    for line in (f"gh{colour}p_{'a1B2c3D4e5' * 3}", f"pass{colour}word=hunter2", f"toke{colour}n: hT5xQ9mZ2vL8kR4w"):
+        shown = published(tool_event(tool_response={"stdout": line}, tool_input={"command": line}))
+        assert "[redacted" in str(shown.result)
+        assert "[redacted" in shown.params["command"]
 
 
 def test_half_a_secret_at_the_end_of_what_is_read_is_not_published() -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from tellback import clock
 from tellback.backoff import Backoff
-from tellback.contracts.feedback_text import feedback_text
 from tellback.errors import Unavailable
 from tellback.hook.event import HookEvent
 from tellback.hook.failure_log import log_failure
@@ -32,7 +31,6 @@ from tellback.messaging.append_call import (
 )
 from tellback.messaging.team_cache import SpoolLocation, TeamCache, TeamIdentity, spool_name
 from tellback.names import Family, shard_of
-from tellback.state.admission import TooMany, admit_call, is_limited
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import guidance, intake
@@ -107,7 +105,7 @@ class HookExchange:
             self.trouble = "" if self.published else self.trouble
         except Exception as error:  # noqa: BLE001 - the main thread reports it from `trouble`
             self.trouble = f"{type(error).__name__}: {error}"
-            self.refused = isinstance(error, TooMany)
+            self.refused = _is_too_many(error)
         finally:
             self.done.release()
 
@@ -175,6 +173,8 @@ class HookExchange:
     def _wait_for_feedback(self, connection: RespConnection, shard: Shard, event_id: str) -> None:
         """Poll until there is feedback, or until the call has been evaluated without any."""
         evaluated = ("SISMEMBER", self._key(shard, "seen"), event_id)
+        if not self.texts:
+            _warm_rendering()
         for pause in BACKOFF.pauses():
             if self.texts or clock.monotonic() + pause >= self._end:
                 return
@@ -253,9 +253,17 @@ def _admit(connection: RespConnection, shard: Shard, session: str) -> None:
     Raises:
         TooMany: the team has as many as an operator allows.
     """
+    from tellback.state.admission import admit_call, is_limited  # noqa: PLC0415 - only a session's first events ask
+
     [reply] = _run_scripts(connection, [admit_call(shard, "sessions", session)])
     if isinstance(reply, bytes):  # else an error, which the append that follows meets too
         is_limited("sessions", reply)
+
+
+def _is_too_many(error: Exception) -> bool:
+    from tellback.state.admission import TooMany  # noqa: PLC0415 - as above
+
+    return isinstance(error, TooMany)
 
 
 def _with_events(place: SpoolLocation, own: str) -> list[str]:
@@ -332,7 +340,14 @@ def _raise_errors(replies: Sequence[Any]) -> list[Any]:
     return list(replies)
 
 
+def _warm_rendering() -> None:
+    """Load and compile what renders feedback, 3 ms, while a worker evaluates the call; this process waits anyway."""
+    _render_feedback('{"provider_name":"","summary":""}')
+
+
 def _render_feedback(raw: str) -> str:
+    from tellback.contracts.feedback_text import feedback_text  # noqa: PLC0415 - few calls have feedback
+
     given = json.loads(raw)
     observations = [(seen["label"], seen["value"]) for seen in given.get("observations", ())]
     return feedback_text(given["provider_name"], given["summary"], observations, given.get("suggestions", ()))

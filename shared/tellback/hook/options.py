@@ -27,7 +27,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from tellback.connection_file import find_running_in
 from tellback.contracts.limits import MAX_NAME_CHARS, SCHEMA_VERSION
 from tellback.errors import ConfigurationError
 from tellback.names import check_team
@@ -87,6 +86,8 @@ def read_options(arguments: Sequence[str], environ: Mapping[str, str]) -> HookOp
     # A Redis that is named explicitly wins over a running `tellback up`, and that wins over the default.
     url = text("redis_url") if given.get("redis_url") or environ.get("TELLBACK_REDIS_URL") else ""
     if not url:
+        from tellback.connection_file import find_running_in  # noqa: PLC0415 - not for a host whose Redis is named
+
         running = find_running_in(data)
         url = running.redis_url if running else text("redis_url")
     return HookOptions(

@@ -6,6 +6,7 @@ same beginning become one scan (`rules`), which Python's `re` finds at a third o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from tellback.redaction.values import (
@@ -305,13 +306,12 @@ RULES: Final = (
 
 # A separator and a long value with a digit: only before such is the name of an issuer searched for.
 ISSUED_NEED: Final = r"""[:=>,|][\\"'`=:>|\[ \t-]{0,40}+(?=[a-z_+/~%-]{0,60}+[0-9])[\w+/~%-][\w+/.~=%:-]{12}"""
-ISSUED: Final = (
-    (
-        "issuer-assignment",
-        (
-            rf"{trie(ISSUERS, unless='[a-z]')}[\w.-]{{0,40}}+(?:[ \t][\w.-]{{1,20}}+){{0,3}}+{AHEAD_LONG}{NOT_NAMED}"
-            rf"{CLOSE}{TYPE}(?:{SEPARATOR}|[,>][ \t]?){_VALUE}{PATH}"
-            rf"(?:{MIXED}{DOUBT}{long_value(13)}|[0-9]{{15,20}}+(?![\w.-]))"
-        ),
-    ),
-)
+
+
+def issued(issuers: Iterable[str]) -> str:
+    """Return the pattern of a value after the name of one of these issuers, which are some of `ISSUERS`."""
+    return (
+        rf"{trie(issuers, unless='[a-z]')}[\w.-]{{0,40}}+(?:[ \t][\w.-]{{1,20}}+){{0,3}}+{AHEAD_LONG}{NOT_NAMED}"
+        rf"{CLOSE}{TYPE}(?:{SEPARATOR}|[,>][ \t]?){_VALUE}{PATH}"
+        rf"(?:{MIXED}{DOUBT}{long_value(13)}|[0-9]{{15,20}}+(?![\w.-]))"
+    )

@@ -116,25 +116,25 @@ _SENTENCE_AHEAD: Final = (
 _SAID: Final = rf"[ \t]is[ \t:]{{1,3}}+[\"'`]?{_MIXED}{_MIXED_WELL}{PATH}[\w!@#%^&*+~?$/=-]{{8}}"
 _CALLED: Final = rf"\([ \t]?[\"']{NO_VALUE}{PATH}{_MIXED}[^\"'\s$<{{%]{{8,200}}+[\"']"
 
-# These are searched only where a long value with two digits stands, see `rules`.
+# These are searched only where a long value with a digit stands, see `rules`.
 SENTENCES: Final = (
-    # Each begins with a letter, so that `re` goes from one such to the next.
-    *(("secret-assignment", f"{word}(?:[ _]id)?{_LONG_IN_SENTENCE}") for word in ("secret", "token", "webhook")),
-    ("secret-assignment", rf"(?:client|access)[ _-]id{_LONG_IN_SENTENCE}"),
     *(
-        ("secret-assignment", f"{word}{rest}")
-        for rest in (_STATED_SECRET, _ALONE_AFTER)
-        for word in ("token", "secret")
+        AnchoredRule("secret-assignment", word, f"(?:[ _]id)?{_LONG_IN_SENTENCE}")
+        for word in ("secret", "token", "webhook")
     ),
-    *(("secret-assignment", f"key(?<=[a-z][_ -]key){_NO_INDEX}{rest}") for rest in (_STATED_SECRET, _ALONE_AFTER)),
-    ("password", f"passw(?:or)?d{_ALONE_AFTER}"),
-    ("secret-assignment", f"key{_NO_INDEX}(?<![a-z.]key){_KEY_IN_SENTENCE}"),
-    (
+    *(AnchoredRule("secret-assignment", word, rf"[ _-]id{_LONG_IN_SENTENCE}") for word in ("client", "access")),
+    *(
+        AnchoredRule("secret-assignment", word, f"{named}{rest}")
+        for rest in (_STATED_SECRET, _ALONE_AFTER)
+        for word, named in (("token", ""), ("secret", ""), ("key", f"(?<=[a-z][_ -]key){_NO_INDEX}"))
+    ),
+    AnchoredRule("password", "passw", f"(?:or)?d{_ALONE_AFTER}"),
+    AnchoredRule("secret-assignment", "key", rf"{_NO_INDEX}(?<![a-z.]key){_KEY_IN_SENTENCE}"),
+    AnchoredRule(
         "secret-assignment",
-        (
-            rf"use [\"'`]?{_MIXED}{_MIXED_WELL}{DOUBT}[\w!@#%^&*+~?$/=.:-]{{12,200}}+[\"'`]?[ ](?:as|for)"
-            r"[ ](?:the|your|our|my|its)[ ][\w .-]{0,40}?(?:token|secret|key|passw|passphrase)"
-        ),
+        "use ",
+        rf"[\"'`]?{_MIXED}{_MIXED_WELL}{DOUBT}[\w!@#%^&*+~?$/=.:-]{{12,200}}+[\"'`]?[ ](?:as|for)"
+        r"[ ](?:the|your|our|my|its)[ ][\w .-]{0,40}?(?:token|secret|key|passw|passphrase)",
     ),
 )
 RULES: Final = (

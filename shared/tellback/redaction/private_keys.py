@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from tellback.lazy_pattern import lazy_pattern
+
 RULE: Final = "private-key"
 
 MAX_LINES: Final = 2_000  # of one key; of a longer one (a PGP key with pictures) the rest is not hidden
@@ -27,19 +29,19 @@ _MAX_PUTTY_LINES: Final = 200
 # Longer text before BEGIN is not the margin of a listing, a log or a diff, which each line of the key repeats.
 _MAX_MARGIN: Final = 200
 
-_BEGIN: Final = re.compile(r"(?:-{4,5} ?)?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
+_BEGIN: Final = lazy_pattern(r"(?:-{4,5} ?)?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
 
-_END: Final = re.compile(r"END [A-Z0-9 ]{0,40}PRIVATE KEY")
+_END: Final = lazy_pattern(r"END [A-Z0-9 ]{0,40}PRIVATE KEY")
 
-_PUTTY: Final = re.compile(r"Private-Lines: (\d{1,4})")
+_PUTTY: Final = lazy_pattern(r"Private-Lines: (\d{1,4})")
 
 # The first line of base64 that is wrapped, as `base64` and mail do at 76: with more on the line, it is all on this one.
-_ENCODED: Final = re.compile(
+_ENCODED: Final = lazy_pattern(
     r"(?:LS0tLS1CRUdJTi(?:BQUklW|BSU0Eg|BFQyBQ|BPUEVOU1NI|BFTkNSWVBU|BEU0Eg|BQR1AgUFJJ)|LS0tLSBCRUdJTiBTU0gy"
     r"|UHVUVFktVXNlci1LZXktRmls|TFMwdExTMUNSVWRKVGl)[0-9A-Za-z+/]{0,90}\s{0,4}$"
 )
 
-_ENCODED_BODY: Final = re.compile(r"[\s>|\"'+-]{0,40}+([0-9A-Za-z+/]{1,120})={0,2}[\"']?\s{0,4}")
+_ENCODED_BODY: Final = lazy_pattern(r"[\s>|\"'+-]{0,40}+([0-9A-Za-z+/]{1,120})={0,2}[\"']?\s{0,4}")
 
 _NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789 "))  # nor the spaces that align them
 
@@ -47,7 +49,7 @@ _NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789 "))  # nor the spaces tha
 # of a line, also as source code has it, such as `\n",`.
 _REST: Final = r"""={0,3}(?:\\[nr]){0,2}["']?[,;+\\ \t\r|]{0,4}"""
 
-_BODY: Final = re.compile(
+_BODY: Final = lazy_pattern(
     rf"""[\s>|"'+\d:.,TZ-]{{0,40}}[0-9A-Za-z+/]{{0,100000}}+{_REST}"""
     rf"""|[\s>|"'+-]{{0,40}}+=[0-9A-Za-z+/]{{4}}{_REST}"""  # the checksum of PGP
     rf"""|[^\n]{{0,80}}?[\s>|"'+:,-][0-9A-Za-z+/]{{32,200}}+{_REST}"""
@@ -56,10 +58,10 @@ _BODY: Final = re.compile(
 
 # A whole line of a key, told without its context: base64 of 40 characters and more, since PEM has 64 in a line and the
 # last line is shorter, with a digit, `+`, `/` or `=`, which a long word or a rule of letters lacks.
-_PURE: Final = re.compile(rf"""[\s>|"'+-]{{0,40}}+(?=[A-Za-z]{{0,100}}+[+/0-9=])[0-9A-Za-z+/]{{40,100}}+{_REST}""")
+_PURE: Final = lazy_pattern(rf"""[\s>|"'+-]{{0,40}}+(?=[A-Za-z]{{0,100}}+[+/0-9=])[0-9A-Za-z+/]{{40,100}}+{_REST}""")
 
 # The line before END, which may have as few as two characters. It counts only beside such a whole line.
-_LAST: Final = re.compile(rf"""[\s>|"'+-]{{0,40}}+[0-9A-Za-z+/]{{2,100}}+{_REST}""")
+_LAST: Final = lazy_pattern(rf"""[\s>|"'+-]{{0,40}}+[0-9A-Za-z+/]{{2,100}}+{_REST}""")
 
 
 class PrivateKeyTracker:

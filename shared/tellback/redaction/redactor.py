@@ -6,13 +6,13 @@ as possible, and only a text that is not clean is searched for the positions of 
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import accumulate
 from typing import Any, Final, TypeGuard, cast
 
+from tellback.lazy_pattern import lazy_pattern
 from tellback.own_passwords import own_passwords
 from tellback.redaction import kubernetes
 from tellback.redaction.private_keys import RULE as PRIVATE_KEY
@@ -26,9 +26,9 @@ TOO_DEEP: Final = "[redacted: nested too deeply to check]"
 # uses the same keys again and again, so the answer is cached.
 _PROBE: Final = "x1Y2z3a4B5c6d7e8f9"
 _NEWLINE: Final = "\n"
-_COLOUR: Final = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|[()][0-9A-B])")
+_COLOUR: Final = lazy_pattern(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|[()][0-9A-B])")
 # Pictures and fonts within a page: chance puts the form of some token into long base64.
-_PICTURE: Final = re.compile(r"(?i:data:(?:image|font|audio|video)/[\w.+-]{1,40};base64,)[0-9A-Za-z+/=]{40,}+")
+_PICTURE: Final = lazy_pattern(r"(?i:data:(?:image|font|audio|video)/[\w.+-]{1,40};base64,)[0-9A-Za-z+/=]{40,}+")
 # Escapes of HTML, JSON and URLs that would hide the separator between a name and its value.
 _SIGNS: Final = (
     ("&quot;", '"'),
@@ -69,7 +69,8 @@ class Redactor:
         Lines shorter than `MIN_VALUE_CHARS` are ignored; callers that accept secrets reject such values first. With
         `within` the redactor handles only parts of that text (keys of mappings included), and compiles fewer rules.
         """
-        self._scans = all_scans if within is None else partial(_all_scans, scans_for_text(within))
+        self._scans = all_scans if within is None else _scans_within(within)
+        self._marks_secret = _marks_secret if within is None else cache(partial(_gives_away, scans=self._scans))
         self._values = [
             (f"secret {name}", line)
             for name, value in (values or {}).items()
@@ -146,7 +147,7 @@ class Redactor:
         A text under a key is also searched as `key="text"`, to catch `{"password": "..."}`.
         """
         seen: list[str] = []
-        copy = _copy_value(value, "", 0, seen)
+        copy = _copy_value(value, "", 0, seen, self._marks_secret)
         if not seen or self._is_clean(_strip_colours("\n".join(seen))):
             return copy  # the common case: one scan over all texts of a tool call, in place of one for each
         return self._redact_value(value, "", 0)
@@ -173,14 +174,14 @@ class Redactor:
                 yield place, name
                 place = text.find(value, place + len(value))
         if len(text) >= _SHORTEST:
-            yield from self._scans().find_all(text, _unescaped(text), fold_ascii)
+            yield from self._scans().find_all(text)
         for rule in _added:
             for match in rule.pattern.finditer(text):
                 yield match.start(), rule.name
 
     def _redact_value(self, value: Any, key: str, depth: int) -> Any:
         if isinstance(value, str):
-            rule = self.rule_of(_keyed_text(key, value)) if key and _marks_secret(key) else None
+            rule = self.rule_of(_keyed_text(key, value)) if key and self._marks_secret(key) else None
             return marker(rule) if rule else self.text(value)
         if value is None or isinstance(value, int | float):
             return value
@@ -223,37 +224,20 @@ def _strip_colours(text: str) -> str:
     return text
 
 
-def _all_scans(ready: ScanSet) -> ScanSet:
-    return ready
-
-
 def _may_hold_secret(text: str) -> bool:
     return kubernetes.WORD in text and kubernetes.may_hold(text)
 
 
-def _matches_nothing(text: str, scans: Callable[[], ScanSet] = all_scans) -> bool:
+def _scans_within(text: str) -> Callable[[], ScanSet]:
+    """Return the scans for the parts of a text, however they are decoded before a search."""
+    forms = {text, _strip_colours(text), _strip_colours(text.replace("\\u001b", "\x1b"))}
+    scans = scans_for_text("\n".join([*forms, _PROBE]))
+    return lambda: scans
+
+
+def _matches_nothing(text: str, scans: Callable[[], ScanSet]) -> bool:
     """Return whether no built-in rule matches in `text`."""
-    if len(text) < _SHORTEST:
-        return True
-    return next(scans().find_all(text, _unescaped(text), fold_ascii), None) is None
-
-
-def fold_ascii(text: str) -> str:
-    """Return `text` with ASCII capitals in lower case, and with as many characters as before.
-
-    `str.lower` makes some letters longer (İ), which would move a match to another line.
-    """
-    if text.isascii():
-        return text.lower()
-    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
-
-
-def _unescaped(text: str) -> str:
-    r"""Return `text` with spaces for \n, \r and \t, whose letters would seem to be part of the token after them."""
-    if "\\" in text:
-        for letter in "nrt":
-            text = text.replace(f"\\{letter}", "  ")
-    return text
+    return len(text) < _SHORTEST or next(scans().find_all(text), None) is None
 
 
 def _keyed_text(key: str, text: str) -> str:
@@ -263,13 +247,17 @@ def _keyed_text(key: str, text: str) -> str:
 @lru_cache(maxsize=4096)
 def _marks_secret(key: str) -> bool:
     """Return whether this key can make the text under it a secret."""
-    return bool(_added) or not _matches_nothing(_keyed_text(key, _PROBE))
+    return _gives_away(key, all_scans)
 
 
-def _copy_value(value: Any, key: str, depth: int, seen: list[str]) -> Any:
+def _gives_away(key: str, scans: Callable[[], ScanSet]) -> bool:
+    return bool(_added) or not _matches_nothing(_keyed_text(key, _PROBE), scans)
+
+
+def _copy_value(value: Any, key: str, depth: int, seen: list[str], marks: Callable[[str], bool]) -> Any:
     """Return a deep copy of the value, and append its texts to `seen`, each in the form in which it is searched."""
     if isinstance(value, str):
-        seen.append(_keyed_text(key, value) if key and _marks_secret(key) else value)
+        seen.append(_keyed_text(key, value) if key and marks(key) else value)
         return value
     if value is None or isinstance(value, int | float):
         return value
@@ -281,15 +269,15 @@ def _copy_value(value: Any, key: str, depth: int, seen: list[str]) -> Any:
             if type(k) is str:  # a fast path for nearly every key; the other branch does the same at a higher cost
                 seen.append(k)
                 if type(v) is str:
-                    seen.append(_keyed_text(k, v) if k and _marks_secret(k) else v)
+                    seen.append(_keyed_text(k, v) if k and marks(k) else v)
                     copy[k] = v
                 else:
-                    copy[k] = v if type(v) in _PLAIN else _copy_value(v, k, depth + 1, seen)
+                    copy[k] = v if type(v) in _PLAIN else _copy_value(v, k, depth + 1, seen, marks)
             else:
-                copy[_copy_value(k, "", depth + 1, seen)] = _copy_value(v, str(k), depth + 1, seen)
+                copy[_copy_value(k, "", depth + 1, seen, marks)] = _copy_value(v, str(k), depth + 1, seen, marks)
         return copy
     if _is_sequence(value):
-        return TOO_DEEP if depth >= MAX_DEPTH else [_copy_value(item, key, depth + 1, seen) for item in value]
+        return TOO_DEEP if depth >= MAX_DEPTH else [_copy_value(item, key, depth + 1, seen, marks) for item in value]
     return value
 
 

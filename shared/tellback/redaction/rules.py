@@ -14,6 +14,7 @@ from functools import cache, cached_property
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from tellback.lazy_pattern import lazy_pattern
 from tellback.redaction import assignments, command_lines, forms, tokens
 from tellback.redaction.values import AT_END, DOUBT, AnchoredRule
 
@@ -92,14 +93,14 @@ SOURCE_RULES: Final = (
 )
 
 # Where a value goes over between small letters, capitals and digits: random values do often (`looks_random`).
-_CHANGES: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]|\d[A-Za-z]|[A-Za-z]\d")
+_CHANGES: Final = lazy_pattern(r"[a-z][A-Z]|[A-Z]{2}[a-z]|\d[A-Za-z]|[A-Za-z]\d")
 
-_DIGIT: Final = re.compile("[0-9]")
+_DIGIT: Final = lazy_pattern("[0-9]")
 
 # Words and abbreviations in camel case, which random letters hardly ever fall into: `UserAPIKeyAuth`, a type.
-_CAMEL: Final = re.compile(r"(?:[A-Z]?[a-z]{2,20}|[A-Z]{2,5}(?![a-z])){2,12}")
+_CAMEL: Final = lazy_pattern(r"(?:[A-Z]?[a-z]{2,20}|[A-Z]{2,5}(?![a-z])){2,12}")
 
-_VALUE: Final = re.compile(r"[\w+/.~=%!@#^&*?$-]{8,80}")
+_VALUE: Final = lazy_pattern(r"[\w+/.~=%!@#^&*?$-]{8,80}")
 
 
 class Rule(NamedTuple):  # no dataclass: importing those costs a short-lived process more than all of this
@@ -254,24 +255,27 @@ class ScanSet(NamedTuple):
 
     tokens: tuple[Scan, ...]
     plain: tuple[Scan, ...]
-    sentences: Scan
-    issued: Scan
+    sentences: tuple[Scan, ...]
+    issued: tuple[Scan, ...]
     folded: tuple[Scan, ...]
 
-    def find_all(self, text: str, spaced: str, fold: Callable[[str], str]) -> Generator[tuple[int, str]]:
-        """Yield the position and rule of each match in `text`; `spaced` is the same without escapes."""
+    def find_all(self, text: str) -> Generator[tuple[int, str]]:
+        """Yield the position and rule of each match in `text`."""
+        spaced = unescaped(text)
         runs = TokenRuns(spaced)
         if runs.runs:
             for scan in self.tokens:
                 yield from scan.find_all(spaced, text, runs.runs)
         for scan in _with_anchor(self.plain, spaced):
             yield from scan.find_all(spaced, text)
-        folded = fold(text)
+        folded = fold_ascii(text)
         for scan in _with_anchor(self.folded, folded):
             yield from scan.find_all(folded, text)
         if runs.named:
-            yield from self.sentences.find_all(folded, text, runs.named)
-            yield from self.issued.find_all(folded, text, _issued_windows(self.issued.needed, folded))
+            for scan in _with_anchor(self.sentences, folded):
+                yield from scan.find_all(folded, text, runs.named)
+            for scan in self.issued:
+                yield from scan.find_all(folded, text, _issued_windows(scan.needed, folded))
 
 
 def _with_anchor(scans: tuple[Scan, ...], text: str) -> Iterable[Scan]:
@@ -288,45 +292,75 @@ def _issued_windows(value: re.Pattern[str], folded: str) -> list[Window]:
     return windows
 
 
+def fold_ascii(text: str) -> str:
+    """Return `text` with ASCII capitals in lower case, and with as many characters as before.
+
+    `str.lower` makes some letters longer (İ), which would move a match to another line.
+    """
+    if text.isascii():
+        return text.lower()
+    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
+
+
+def unescaped(text: str) -> str:
+    r"""Return `text` with spaces for \n, \r and \t, whose letters would seem to be part of the token after them."""
+    if "\\" in text:
+        for letter in "nrt":
+            text = text.replace(f"\\{letter}", "  ")
+    return text
+
+
 @cache
 def all_scans() -> ScanSet:
     """Return the scans of every rule; each compiles at its first use."""
-    return scans_for_text(None)
+    return _scans(_always, _always)
 
 
-def scans_for_text(text: str | None) -> ScanSet:
-    """Return the scans that can match in `text` or a part of it; None means any text.
+def scans_for_text(text: str) -> ScanSet:
+    """Return the scans of the rules whose fixed text occurs in `text`, which suffice for it and for its parts.
 
-    A process that reads no other text does not compile the rest. Only the prefixed tokens are numerous enough for that
-    to matter.
+    A process that reads no other text does not compile the rest.
     """
-    prefixed = Trie(words=True)
-    for name, rest, prefixes in tokens.PREFIXED:
-        for prefix in prefixes.split():
-            if text is None or prefix in text:
-                prefixed.insert(prefix, (name, rest))
-    trie = (Scan(trie=prefixed, need=tokens.PREFIXED_NEED),) if prefixed.below else ()
-    anywhere = Trie()
-    for name, rest, prefixes in tokens.ANYWHERE:
-        for prefix in prefixes.split():
-            anywhere.insert(prefix, (name, rest))
+    return _scans(cache(text.__contains__), cache(fold_ascii(text).__contains__))
+
+
+def _always(_: str) -> bool:
+    return True
+
+
+def _scans(occurs: Callable[[str], bool], occurs_folded: Callable[[str], bool]) -> ScanSet:
+    """Return the scans of the rules whose fixed text occurs, as it stands or in lower case."""
+    # A known prefix names the rule, before that of unknown issuers does.
+    prefixed = _prefix_scan(tokens.PREFIXED, tokens.PREFIXED_NEED, occurs, words=True)
+    anywhere = _prefix_scan(tokens.ANYWHERE, tokens.ANYWHERE_NEED, occurs, words=False)
+    issuers = [name for name in assignments.ISSUERS if occurs_folded(name)]
+    issued = (("issuer-assignment", assignments.issued(issuers), ""),)
     return ScanSet(
-        # A known prefix names the rule, before that of unknown issuers does.
-        tokens=(*trie, Scan(trie=anywhere, need=tokens.ANYWHERE_NEED)),
-        plain=_anchored((*tokens.PLAIN, *forms.CAMEL)),
-        sentences=Scan(rules=_unguarded(forms.SENTENCES)),
-        issued=Scan(rules=_unguarded(assignments.ISSUED), need=assignments.ISSUED_NEED),
-        folded=_anchored((*assignments.RULES, *forms.RULES, *command_lines.RULES)),
+        tokens=(*prefixed, *anywhere),
+        plain=_anchored((*tokens.PLAIN, *forms.CAMEL), occurs),
+        sentences=_anchored(forms.SENTENCES, occurs_folded),
+        issued=(Scan(rules=issued, need=assignments.ISSUED_NEED),) if issuers else (),
+        folded=_anchored((*assignments.RULES, *forms.RULES, *command_lines.RULES), occurs_folded),
     )
 
 
-def _unguarded(rules: Iterable[tuple[str, str]]) -> list[_Row]:
-    return [(name, pattern, "") for name, pattern in rules]
+def _prefix_scan(
+    table: Iterable[tuple[str, str, str]], need: str, occurs: Callable[[str], bool], *, words: bool
+) -> tuple[Scan, ...]:
+    """Return the scan of the prefixes that occur, or none."""
+    trie = Trie(words=words)
+    for name, rest, prefixes in table:
+        for prefix in prefixes.split():
+            if occurs(prefix):
+                trie.insert(prefix, (name, rest))
+    # To rule out a tree of a few prefixes costs more than to search with it.
+    return (Scan(trie=trie, need=need if occurs is _always else ""),) if trie.below else ()
 
 
-def _anchored(rules: Iterable[AnchoredRule]) -> tuple[Scan, ...]:
-    """Return a scan for each anchor, with the rules that begin with it."""
+def _anchored(rules: Iterable[AnchoredRule], occurs: Callable[[str], bool]) -> tuple[Scan, ...]:
+    """Return a scan for each anchor that occurs, with the rules that begin with it."""
     grouped: dict[str, list[_Row]] = {}
-    for rule in rules:
-        grouped.setdefault(rule.anchor, []).append((rule.name, rule.rest, rule.guard))
+    for name, anchor, rest, guard in rules:
+        if occurs(anchor):
+            grouped.setdefault(anchor, []).append((name, rest, guard))
     return tuple(Scan(anchor, found) for anchor, found in grouped.items())
