@@ -152,7 +152,7 @@ def test_every_repeat_of_every_rule_is_bounded() -> None:
 
 
 def _every(scans: ScanSet) -> list[Scan]:
-    return [scan for group in scans for scan in group]
+    return [scan for group in scans for scan in (group.values() if isinstance(group, dict) else group)]
 
 
 def _longest_repeat(part: object) -> int:

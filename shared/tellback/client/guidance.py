@@ -30,7 +30,7 @@ from tellback.client.guidance_events import (
     build_tool_invoked,
     redact_spec,
 )
-from tellback.client.wire_values import wire_name, wire_params, wire_text
+from tellback.client.wire_values import wire_call, wire_name, wire_text
 from tellback.contracts.guidance import DeliveryMode, Feedback, ProviderSpec, ToolInvoked
 from tellback.contracts.limits import MAX_NAME_CHARS, MAX_SESSION_CHARS, MAX_STATUS_CHARS
 from tellback.contracts.message import new_event_id
@@ -128,16 +128,17 @@ class Prompt:
             InvalidInput: the tool has no name.
             SpoolFull: Redis is unavailable and the spool is full.
         """
+        arguments, found, failed = wire_call(params or {}, result, error)
         event = ToolInvoked(
             event_id=new_event_id(),
             session=self._id.session,
             prompt=self._id.prompt,
             evaluation=self._id.evaluation,
             tool=wire_name(_checked_name(tool, "tool"), MAX_NAME_CHARS),
-            params=wire_params(params) if params else {},
+            params=arguments,
             status=_wire_status(status),
-            result=None if result is None else wire_text(result),
-            error=None if error is None else wire_text(error),
+            result=found,
+            error=failed,
             duration_ms=_whole_milliseconds(duration_ms),
             call_id=None if call_id is None else wire_text(call_id)[:MAX_NAME_CHARS],
         )

@@ -22,11 +22,32 @@ def wire_text(value: object) -> str:
 
     Only the beginning of a long text is read: to search 10 MB for secrets would hold an agent up for a second.
     """
+    text, unread = _readable(value)
+    return truncate_text(redact_text(text), unread=unread)
+
+
+def wire_call(
+    params: Mapping[str, Any], result: object, error: object
+) -> tuple[dict[str, Any], str | None, str | None]:
+    """Return what `wire_params` and `wire_text` do; None stays. One search of all that has no secret suffices."""
+    texts = [None if value is None else _readable(value) for value in (result, error)]
+    try:
+        shown = redact_value([_plain_params(params), *(text and text[0] for text in texts)])
+        fields = truncate_params(shown[0])
+    except Exception:  # noqa: BLE001 - as in `wire_params`
+        fields, shown = wire_params(params), redact_value([None, *(text and text[0] for text in texts)])
+    found, failed = (text and truncate_text(kept, unread=text[1]) for kept, text in zip(shown[1:], texts, strict=True))
+    return fields, found, failed
+
+
+def _readable(value: object) -> tuple[str, int]:
+    """Return the part of a value's text that is read, and the number of bytes after it."""
     whole = value if isinstance(value, str) else _to_json(value)
     text = readable_prefix(whole)
+    unread = 0 if text is whole else omitted_bytes(whole)
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode()  # a lone surrogate from a tool's output can't be encoded
-    return truncate_text(redact_text(text), unread=omitted_bytes(whole))
+    return text, unread
 
 
 @lru_cache(maxsize=4096)
@@ -38,10 +59,13 @@ def wire_name(name: str, longest: int) -> str:
 def wire_params(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters as JSON values, redacted, then truncated to 64 KB of JSON."""
     try:
-        plain = msgspec.to_builtins(dict(params), str_keys=True, enc_hook=repr)
-        return truncate_params(redact_value(bounded_copy(plain)))
+        return truncate_params(redact_value(_plain_params(params)))
     except Exception:  # noqa: BLE001 - a user's object may raise anything from its repr
         return truncate_params({WHOLE_KEY: wire_text(_safe_repr(params))})
+
+
+def _plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    return bounded_copy(msgspec.to_builtins(dict(params), str_keys=True, enc_hook=repr)) if params else {}
 
 
 def _to_json(value: object) -> str:

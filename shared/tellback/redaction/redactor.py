@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from itertools import accumulate
-from typing import Any, Final, TypeGuard, cast
+from typing import Any, Final, TypeGuard
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.own_passwords import own_passwords
@@ -146,9 +146,9 @@ class Redactor:
 
         A text under a key is also searched as `key="text"`, to catch `{"password": "..."}`.
         """
-        seen: list[str] = []
-        copy = _copy_value(value, "", 0, seen, self._marks_secret)
-        if not seen or self._is_clean(_strip_colours("\n".join(seen))):
+        copier = _Copier(self._marks_secret)
+        copy = copier.copy(value)
+        if not copier.seen or self._is_clean(_strip_colours("\n".join(copier.seen))):
             return copy  # the common case: one scan over all texts of a tool call, in place of one for each
         return self._redact_value(value, "", 0)
 
@@ -162,8 +162,11 @@ class Redactor:
         """Return whether nothing in `text` can be a secret; False may be a false alarm."""
         if _added and any(rule.pattern.search(text) for rule in _added):
             return False
-        if any(value in text for _, value in self._exact_values()):
+        if self._values and any(value in text for _, value in self._values):
             return False
+        for password in own_passwords():
+            if password in text:
+                return False
         return not _may_hold_secret(text) and _matches_nothing(text, self._scans)
 
     def _find_matches(self, text: str) -> Generator[tuple[int, str]]:
@@ -254,31 +257,38 @@ def _gives_away(key: str, scans: Callable[[], ScanSet]) -> bool:
     return bool(_added) or not _matches_nothing(_keyed_text(key, _PROBE), scans)
 
 
-def _copy_value(value: Any, key: str, depth: int, seen: list[str], marks: Callable[[str], bool]) -> Any:
-    """Return a deep copy of the value, and append its texts to `seen`, each in the form in which it is searched."""
-    if isinstance(value, str):
-        seen.append(_keyed_text(key, value) if key and marks(key) else value)
+class _Copier:
+    """Makes a deep copy of a value, and collects its texts in `seen`, each in the form in which it is searched."""
+
+    __slots__ = ("_marks_secret", "seen")
+
+    def __init__(self, marks_secret: Callable[[str], bool]) -> None:
+        self._marks_secret = marks_secret
+        self.seen: list[str] = []
+
+    def copy(self, value: Any, key: str = "", depth: int = 0) -> Any:
+        """Return the copy of a value that stands under `key`."""
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if isinstance(value, str):
+            self.seen.append(_keyed_text(key, value) if key and self._marks_secret(key) else value)
+            return value
+        if kind is not dict and _is_sequence(value):
+            return TOO_DEEP if depth >= MAX_DEPTH else [self.copy(item, key, depth + 1) for item in value]
+        if kind is dict or _is_mapping(value):
+            return TOO_DEEP if depth >= MAX_DEPTH else self._copy_fields(value, depth + 1)
         return value
-    if value is None or isinstance(value, int | float):
-        return value
-    if type(value) is dict or _is_mapping(value):
-        if depth >= MAX_DEPTH:
-            return TOO_DEEP
+
+    def _copy_fields(self, fields: Mapping[Any, Any], depth: int) -> dict[Any, Any]:
         copy: dict[Any, Any] = {}
-        for k, v in cast("Mapping[object, object]", value).items():
-            if type(k) is str:  # a fast path for nearly every key; the other branch does the same at a higher cost
-                seen.append(k)
-                if type(v) is str:
-                    seen.append(_keyed_text(k, v) if k and marks(k) else v)
-                    copy[k] = v
-                else:
-                    copy[k] = v if type(v) in _PLAIN else _copy_value(v, k, depth + 1, seen, marks)
+        for key, value in fields.items():
+            if type(key) is str:  # a fast path for nearly every key; the other branch does the same at a higher cost
+                self.seen.append(key)
+                copy[key] = value if type(value) in _PLAIN else self.copy(value, key, depth)
             else:
-                copy[_copy_value(k, "", depth + 1, seen, marks)] = _copy_value(v, str(k), depth + 1, seen, marks)
+                copy[self.copy(key, "", depth)] = self.copy(value, str(key), depth)
         return copy
-    if _is_sequence(value):
-        return TOO_DEEP if depth >= MAX_DEPTH else [_copy_value(item, key, depth + 1, seen, marks) for item in value]
-    return value
 
 
 def _key_lines(lines: Sequence[str], blocks: PrivateKeyTracker) -> Generator[int]:

@@ -250,14 +250,17 @@ def looks_random(text: str, start: int) -> bool:
     return len(_CHANGES.findall(value)) >= max(3, least)
 
 
+Anchored = dict[str, Scan]  # by the text with which each match begins
+
+
 class ScanSet(NamedTuple):
     """All scans: `tokens` of runs and `plain` for the text itself, the others for it in lower case."""
 
     tokens: tuple[Scan, ...]
-    plain: tuple[Scan, ...]
-    sentences: tuple[Scan, ...]
+    plain: Anchored
+    sentences: Anchored
     issued: tuple[Scan, ...]
-    folded: tuple[Scan, ...]
+    folded: Anchored
 
     def find_all(self, text: str) -> Generator[tuple[int, str]]:
         """Yield the position and rule of each match in `text`."""
@@ -278,10 +281,10 @@ class ScanSet(NamedTuple):
                 yield from scan.find_all(folded, text, _issued_windows(scan.needed, folded))
 
 
-def _with_anchor(scans: tuple[Scan, ...], text: str) -> Iterable[Scan]:
+def _with_anchor(scans: Anchored, text: str) -> Iterable[Scan]:
     """Return the scans whose anchor is in a short text; those of a long one find out by themselves."""
     # Each event has such texts, and few of them have any anchor: a call for each scan took half of a host's time.
-    return scans if len(text) >= SHORT else [scan for scan in scans if scan.anchor in text]
+    return scans.values() if len(text) >= SHORT else [scans[anchor] for anchor in scans if anchor in text]
 
 
 def _issued_windows(value: re.Pattern[str], folded: str) -> list[Window]:
@@ -357,10 +360,10 @@ def _prefix_scan(
     return (Scan(trie=trie, need=need if occurs is _always else ""),) if trie.below else ()
 
 
-def _anchored(rules: Iterable[AnchoredRule], occurs: Callable[[str], bool]) -> tuple[Scan, ...]:
+def _anchored(rules: Iterable[AnchoredRule], occurs: Callable[[str], bool]) -> Anchored:
     """Return a scan for each anchor that occurs, with the rules that begin with it."""
     grouped: dict[str, list[_Row]] = {}
     for name, anchor, rest, guard in rules:
         if occurs(anchor):
             grouped.setdefault(anchor, []).append((name, rest, guard))
-    return tuple(Scan(anchor, found) for anchor, found in grouped.items())
+    return {anchor: Scan(anchor, found) for anchor, found in grouped.items()}

@@ -1,0 +1,44 @@
+"""A call's parameters, result and error are redacted in one search, as each of them would be alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tellback.client.wire_values import wire_call, wire_params, wire_text
+from tests.support.secrets import resembling, secrets
+
+
+def alone(params: dict[str, Any], result: object, error: object) -> tuple[object, ...]:
+    return wire_params(params), *(None if value is None else wire_text(value) for value in (result, error))
+
+
+def test_a_secret_in_any_part_is_redacted_as_in_that_part_alone() -> None:
+    for line in [*(line for _, line in secrets(seed=17, each=1)), *resembling(seed=17, each=1)]:
+        for given in (
+            ({"command": line}, "fine", None),
+            ({"command": "ls"}, f"before\n{line}\nafter", None),
+            ({}, {"stdout": line, "code": 0}, line),
+        ):
+            assert wire_call(*given) == alone(*given), line
+
+
+def test_a_name_in_one_part_makes_no_secret_of_another() -> None:
+    """The texts are joined for the search alone."""
+    given = {"note": "Your password is:"}, "8c1f0be2a94d47719f2e is the commit", None
+    assert wire_call(*given) == (*given[:2], None)
+
+
+class _Odd:
+    def __repr__(self) -> str:
+        raise ValueError("no repr")
+
+
+@pytest.mark.parametrize("params", [{"size": 1 << 70, "password": "hunter2"}, {"a": _Odd()}, {"a": [float("nan")]}])
+def test_parameters_that_no_json_holds_leave_the_result_redacted(params: dict[str, Any]) -> None:
+    given = params, "DB_PASSWORD=hunter2\nready", "x" * 70_000
+    shown = wire_call(*given)
+    assert shown == alone(*given)
+    assert shown[1] == "[redacted: password]\nready"
+    assert "hunter2" not in str(shown[0])
