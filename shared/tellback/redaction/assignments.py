@@ -311,7 +311,7 @@ ISSUED_NEED: Final = r"""[:=>,|][\\"'`=:>|\[ \t-]{0,40}+(?=[a-z_+/~%-]{0,60}+[0-
 def issued(issuers: Iterable[str]) -> str:
     """Return the pattern of a value after the name of one of these issuers, which are some of `ISSUERS`."""
     return (
-        rf"{trie(issuers, unless='[a-z]')}[\w.-]{{0,40}}+(?:[ \t][\w.-]{{1,20}}+){{0,3}}+{AHEAD_LONG}{NOT_NAMED}"
+        rf"{trie(issuers)}[\w.-]{{0,40}}+(?:[ \t][\w.-]{{1,20}}+){{0,3}}+{AHEAD_LONG}{NOT_NAMED}"
         rf"{CLOSE}{TYPE}(?:{SEPARATOR}|[,>][ \t]?){_VALUE}{PATH}"
         rf"(?:{MIXED}{DOUBT}{long_value(13)}|[0-9]{{15,20}}+(?![\w.-]))"
     )

@@ -221,11 +221,20 @@ PREFIXED: Final = (
     ("model-provider-key", f"{_ALNUM}{{22}}", "fw_ key_ sess- e2b_ bb_live_ mem0- exa_"),
 )
 
+# The same for prefixes without a sign after them, which `PREFIXED_NEED` would rule out.
+BARE: Final = (
+    ("sanity-token", "(?:[0-9A-Za-z]{178}|[0-9A-Za-z]{80})(?![0-9A-Za-z])", "sk"),
+    ("pagerduty-key", r"(?=[A-Za-z_+-]{0,17}[0-9])[\w+-]{18}(?![\w+/=-])", "u+"),
+    ("bitcoin-key", "[0-9A-Za-z]{100}", "xprv yprv zprv tprv"),
+    ("json-web-token", r"(?<![\w-]eyJ)[\w-]{12,2000}+\.[\w-]{2}", "eyJ"),
+    ("json-web-token", r"(?<![\w-]e...)[\w-]{12,2000}+\.e[\w-]{16,2000}+\.[\w-]{20}", "ewog eyAi"),
+)
+
 # Every prefixed token contains one of these characters before a long run. A text without a match skips the trie.
 PREFIXED_NEED: Final = r"[-_./!$~:+](?=[\wa-zA-Z0-9_+/=%-]{12})"
 
-# The same for `ANYWHERE`: random characters without a digit or a capital are rarer than texts without either.
-ANYWHERE_NEED: Final = "[-_.~$:|0-9A-Z]"
+# The same for `BARE` and `ANYWHERE`: few random characters lack both digits and capitals, and many texts do.
+OTHER_NEED: Final = "[-_.~$:|0-9A-Z]"
 
 # Rule name, pattern, and what tokens have in their middle or anywhere in a word: what precedes is checked by a
 # lookbehind, since starting at the token's first character, `re` would stop at every word.
@@ -247,9 +256,6 @@ ANYWHERE: Final = (
     ("firebase-key", r"[\w-]{60}", ":APA91b"),
     ("facebook-token", r"(?<=\d{15}\|)[\w-]{27}", "|"),
     ("facebook-token", r"(?<=\d{15}%)(?:7C)?[\w-]{27}", "%"),
-    ("sanity-token", "(?<![0-9A-Za-z]sk)(?:[0-9A-Za-z]{178}|[0-9A-Za-z]{80})(?![0-9A-Za-z])", "sk"),
-    ("pagerduty-key", r"(?<![0-9A-Za-z]u.)(?=[A-Za-z_+-]{0,17}[0-9])[\w+-]{18}(?![\w+/=-])", "u+"),
-    ("bitcoin-key", "(?<![0-9A-Za-z]...v)[0-9A-Za-z]{100}", "xprv yprv zprv tprv"),
     ("azure-devops-token", "(?<=[0-9A-Za-z]{76}AZDO)", "AZDO"),
     # An issuer that no rule knows: a prefix, then random characters of all three classes, not as hashes have.
     (
@@ -286,14 +292,12 @@ ANYWHERE: Final = (
     ("twilio-key", "[0-9a-fA-F]{32}(?![0-9a-fA-F])", "SK"),
     ("twilio-key", "(?<![0-9A-Za-z]AC)[0-9a-f]{32}(?![0-9a-f])", "AC"),
     ("instagram-token", r"[\w-]{60}", "IGQV IGQW IGAA"),
-    ("json-web-token", r"(?:(?<![\w-]eyJ)|(?<=\\[nrt]eyJ))[\w-]{12,2000}+\.[\w-]{2}", "eyJ"),
     # base64 of "-----BEGIN " and the start of PRIVATE, RSA, EC P, OPENSSH, ENCRYPT or DSA; certificates do not match.
     ("private-key", "(?:BQUklW|BSU0Eg|BFQyBQ|BPUEVOU1NI|BFTkNSWVBU|BEU0Eg|BQR1AgUFJJ)", "LS0tLS1CRUdJTi"),
     ("private-key", "BTU0gy", "LS0tLSBCRUdJTi"),
     ("private-key", "ZXktRmls", "UHVUVFktVXNlci1L"),
     ("private-key", "MUNSVWRKVGl", "TFMwdExT"),
     ("json-web-token", "[0-9A-Za-z+/]{50}", "ZXlK"),
-    ("json-web-token", r"(?<![\w-]e...)[\w-]{12,2000}+\.e[\w-]{16,2000}+\.[\w-]{20}", "ewog eyAi"),
     ("grafana-token", "[0-9A-Za-z+/]{50}", "eyJrIjoi"),
     ("openai-key", r"[\w-]{16}", "T3BlbkFJ"),
 )

@@ -119,16 +119,12 @@ def preceded_by(words: Iterable[str], *, unless: bool = False) -> str:
     return "".join(checks) if unless else f"(?:{'|'.join(checks)})"
 
 
-def trie(words: Iterable[str], *, unless: str = "") -> str:
-    """Return an alternation of the words that reads each character once; `unless` is what must not precede them."""
-    # The check follows the first letter: `re` finds a set of first letters ten times as fast as it checks each place.
+def trie(words: Iterable[str]) -> str:
+    """Return an alternation of the words that reads each character once."""
     branches: dict[str, list[str]] = {}
     for word in sorted(set(words)):
         branches.setdefault(word[0], []).append(word[1:])
-    parts = [
-        _quoted(first) + (f"(?<!{unless}{_quoted(first)})" if unless else "") + _rest_of_trie(rests)
-        for first, rests in sorted(branches.items())
-    ]
+    parts = [_quoted(first) + _rest_of_trie(rests) for first, rests in sorted(branches.items())]
     return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
 
 
