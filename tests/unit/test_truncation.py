@@ -176,11 +176,35 @@ def test_a_value_whose_name_stands_in_the_line_before_is_hidden() -> None:
     assert capture(named + last).text.split("\n")[1:] == ["[redacted: secret-assignment]", last.decode().rstrip()]
     for before in (4, 5, 6, 60):  # the name is the last of the head, or the value the first of the tail
         data = numbered(before) + named + numbered(29)
-        borders = [(), (data.index(b"    value"),), tuple(range(0, len(data), 5))]
+        at = [data.index(each) for each in (b"    value", b"_TOKEN")]
+        borders = [(), (at[0],), (at[1],), tuple(range(0, len(data), 5))]
         for cuts in borders:
             kept = capture(*(data[start:end] for start, end in pairwise([0, *cuts, len(data)])))
             assert "a1b2c3d4" not in kept.text
             assert kept.text.count("[redacted: ") == 1
+
+
+@pytest.mark.parametrize("ending", [b"", BODY * 50, BODY * 20 + ENDED + b"after that\n" * 3])
+def test_a_flood_in_chunks_of_any_size_gives_the_same_record(ending: bytes) -> None:
+    """Most chunks have more lines than are kept; keys, long lines and progress lie across their borders."""
+    flood = numbered(300) + private_key(90) + b"10%\r50%\r100%\n" * 60 + b"x" * 5000 + b"\n" + numbered(150)
+    data = flood + b"a margin " * 400 + BEGUN + ending
+    expected = capture(*(data[i : i + 1] for i in range(len(data))))
+    inside = data.rindex(b"BEGIN") + 8
+    borders = [(0, 1000, inside), *(tuple(range(0, len(data), size)) for size in range(400, 6000, 53))]
+    for cuts in borders:
+        assert capture(*(data[start:end] for start, end in pairwise([*cuts, len(data)]))) == expected
+
+
+def test_the_position_within_a_flood_is_at_its_last_byte() -> None:
+    """A follower goes on from there, although the flood's last lines were not told apart yet."""
+    stream = StreamTruncator(Redactor())
+    for chunk in (numbered(50), numbered(50) + BEGUN + b"MIIE"):
+        stream.feed(chunk)
+    at = stream.position()
+    assert at.blocks.inside
+    assert at.current.finish_line().text() == "MIIE"
+    assert stream.finish().text.endswith("[redacted: private-key]")
 
 
 def test_what_follows_a_key_that_was_cut_off_is_shown() -> None:

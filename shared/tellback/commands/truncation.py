@@ -194,14 +194,28 @@ class StreamTruncator:
         self._before_tail = OutputLine()
         self._dropped = 0
         self._current = PartialLine()
+        # The end of a chunk, from the beginning of a line. Its lines are told apart only if no flood follows: that took
+        # as long as all else that is done with 64 KiB.
+        self._unread = b""
         self._size = 0
 
     def feed(self, chunk: bytes) -> None:
         """Add the next bytes."""
         self._size += len(chunk)
+        start = self._find_tail(chunk) if len(self._head) == HEAD_LINES else 0
+        if start:
+            self._skip_middle(chunk, start)
+            self._unread = chunk[start:]
+        else:
+            self._read_rest()
+            self._read_lines(chunk)
+
+    def _read_rest(self) -> None:
+        unread, self._unread = self._unread, b""
+        self._read_lines(unread)
+
+    def _read_lines(self, chunk: bytes) -> None:
         position = 0
-        if len(self._head) == HEAD_LINES:
-            position = self._skip_middle(chunk)
         while (end := chunk.find(b"\n", position)) >= 0:
             self._current.extend(chunk, position, end)
             self._end_line()
@@ -210,10 +224,12 @@ class StreamTruncator:
 
     def position(self) -> StreamPosition:
         """Return the current position, which later output does not change."""
+        self._read_rest()
         return StreamPosition(self._current.copy(), self._blocks.copy())
 
     def finish(self) -> CapturedOutput:
         """Return what is kept, after the last byte; a last line without a newline counts as a line."""
+        self._read_rest()
         if self._current.pending:
             self._end_line()
         lines: list[str] = []
@@ -232,22 +248,32 @@ class StreamTruncator:
             lines.insert(HEAD_LINES, f"...truncated {self._dropped} lines...")
         return CapturedOutput("\n".join(lines), cut or self._dropped > 0, redacted, self._size)
 
-    def _skip_middle(self, chunk: bytes) -> int:
-        """Count the lines of `chunk` that cannot belong to the tail; return where the others begin."""
+    def _find_tail(self, chunk: bytes) -> int:
+        """Return where the lines begin that may belong to the tail; 0 if no whole line of `chunk` is before them."""
         start = len(chunk)
         for _ in range(TAIL_LINES + 1):
             start = chunk.rfind(b"\n", 0, start)
-            if start < 0:  # every line may belong to the tail
+            if start < 0:
                 return 0
+        return start + 1 if chunk.find(b"\n", 0, start) >= 0 else 0
+
+    def _skip_middle(self, chunk: bytes, tail: int) -> None:
+        """Count the lines before `tail`, those of the last chunk among them, and look for private keys in them."""
+        whole = self._unread.rfind(b"\n") + 1
+        self._skip_lines(self._unread, 0, whole)
+        self._current.extend(self._unread, whole, len(self._unread))
         first = chunk.find(b"\n")
         self._current.extend(chunk, 0, first)
         self._end_line()
-        track_private_keys(self._blocks, chunk, first + 1, start + 1)
-        self._dropped += chunk.count(b"\n", first + 1, start + 1) + len(self._tail)
+        self._skip_lines(chunk, first + 1, tail)
+        self._dropped += len(self._tail)
         self._tail.clear()
         self._before_tail = OutputLine()
-        self._before_tail.extend(memoryview(chunk)[chunk.rfind(b"\n", 0, start) + 1 : start])
-        return start + 1
+        self._before_tail.extend(memoryview(chunk)[chunk.rfind(b"\n", 0, tail - 1) + 1 : tail - 1])
+
+    def _skip_lines(self, chunk: bytes, start: int, end: int) -> None:
+        track_private_keys(self._blocks, chunk, start, end)
+        self._dropped += chunk.count(b"\n", start, end)
 
     def _end_line(self) -> None:
         line = self._current.finish_line()
