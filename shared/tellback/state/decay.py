@@ -156,14 +156,14 @@ class _DecayPass:
         yield from self._decay_clusters(bank, 0, int(self._db.command("HGET", self._shard.key("decay"), "upto") or 0))
 
     def _decay_clusters(self, bank: str, version: int, upto: int) -> Iterator[None]:
-        clusterver = self._shard.key("clusterver", bank)
+        clusterver, count = self._shard.key("clusterver", bank), CLUSTER_BATCH
         while True:
             found = self._db.command(
                 "ZRANGE", clusterver, f"({version}", upto, "BYSCORE", "LIMIT", 0, CLUSTERS_READ, "WITHSCORES"
             )
             places = [(slot.decode(), int(at)) for slot, at in zip(found[::2], found[1::2], strict=True)]
             while places:
-                some = places[:CLUSTER_BATCH]
+                some = places[:count]
                 call = scripts.decay_clusters(
                     **self._held,
                     clusters=[self._shard.key("cluster", bank, slot) for slot, _ in some],
@@ -172,6 +172,7 @@ class _DecayPass:
                     versions=[at for _, at in some],
                 )
                 done = int(self._run(call))
+                count = min(CLUSTER_BATCH, done + 8)  # those that a call does not reach would be sent again
                 version, places = some[done - 1][1], places[done:]
                 yield
             if len(found) < 2 * CLUSTERS_READ:
