@@ -54,7 +54,7 @@ def count_call(state: EvaluationState, event: ToolInvoked, effects: BatchEffects
 def count_outcome(state: EvaluationState, event: ToolInvoked, effects: BatchEffects) -> None:
     """Count what a call's observation said: its outcome, and suggestions that were offered or taken."""
     if state.trail.offers or event.outcome is not None:
-        _count_offers(state.trail, event, attempt_fingerprint(event.tool, event.params), state.calls, effects)
+        _count_offers(state.trail, event, state.calls, effects)
     if event.outcome is not None:
         effects.count(counter_name("tool", event.tool, f"code.{event.outcome.code}"))
 
@@ -75,9 +75,10 @@ def count_verdict(tool: str, repeats: int, stuck: str, effects: BatchEffects, *,
         effects.count(f"stuck:{stuck}")
 
 
-def _count_offers(trail: CallTrail, event: ToolInvoked, attempt: str, calls: int, effects: BatchEffects) -> None:
+def _count_offers(trail: CallTrail, event: ToolInvoked, calls: int, effects: BatchEffects) -> None:
     """Count each pending suggestion that this call follows, once, then the suggestions that its observation made."""
     if trail.offers:
+        attempt = attempt_fingerprint(event.tool, event.params)
         left: list[PendingOffer] = []
         for pending in trail.offers:
             offer = pending.offer
