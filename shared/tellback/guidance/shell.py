@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 Before = Literal["", ";", "&&", "||", "|", "&"]
 
 # Longer lines are cut: what they do is told by their beginning, and a worker reads every one.
 COMMAND_CHARS: Final = 20_000
+# One in four command lines of coding agents is that short and was there before, such as `git status`.
+_SHORT_CHARS: Final = 200
 _NESTED: Final = 2  # `bash -c "bash -c ..."`
 
 # Every repeat is possessive, so a quote that never ends costs linear time; `stray` takes what no other group does.
@@ -68,7 +71,7 @@ class SimpleCommand:
 
 def simple_commands(command: str) -> tuple[SimpleCommand, ...]:
     """Return the simple commands of a line, in order."""
-    return tuple(_split(command[:COMMAND_CHARS], 0))
+    return _of_short(command) if len(command) <= _SHORT_CHARS else _commands_of(command[:COMMAND_CHARS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,13 @@ class _Reader:
             self.found.append(_Raw(self.before, self.words, tuple(self.files), self.stdin, self.silent))
             self.words, self.files, self.stdin, self.silent = [], [], "", False
         self.before = before
+
+
+def _commands_of(line: str) -> tuple[SimpleCommand, ...]:
+    return tuple(_split(line, 0))
+
+
+_of_short: Final = lru_cache(maxsize=1024)(_commands_of)
 
 
 def _split(text: str, depth: int) -> list[SimpleCommand]:
