@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tellback.guidance.observations.testrun_forms import FORMS
 from tellback.guidance.observations.testruns import TestCounts, count_tests
+from tests.support.examples import examples
 
 
 @pytest.mark.parametrize(
@@ -47,3 +53,12 @@ def test_other_texts_have_none(text: str) -> None:
 
 def test_a_long_run_is_counted_by_its_end_and_colours_do_not_matter() -> None:
     assert count_tests("line\n" * 400_000 + "\x1b[31m1 failed\x1b[0m, 2 passed in 0.1s") == TestCounts(2, 1, 0)
+
+
+@pytest.mark.parametrize(("words", "form"), FORMS)
+@settings(max_examples=examples(10))
+@given(data=st.data())
+def test_every_text_of_a_form_has_the_words_that_are_looked_for_first(
+    words: str, form: re.Pattern[str], data: st.DataObject
+) -> None:
+    assert words in data.draw(st.from_regex(form, fullmatch=True))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from tellback.guidance.observations.testrun_forms import FORMS
@@ -17,6 +18,8 @@ from tellback.sanitize import without_sequences
 # Summaries stand at the end; `| head` may leave only the beginning. Both ends bound the cost of any text.
 _HEAD: Final = 4 << 10
 _TAIL: Final = 16 << 10
+# Texts such as "File updated." come again and again.
+_SHORT: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +44,21 @@ class TestCounts:
 
 def count_tests(text: str) -> TestCounts | None:
     """Return the counts of the last summary in a text, summed over packages where a runner prints one for each."""
-    ends = without_sequences(text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}")
-    for read in _READERS:
-        found = read(ends)
+    if len(text) <= _SHORT:
+        return _of_short(text)
+    return _last_summary(text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}")
+
+
+def _last_summary(text: str) -> TestCounts | None:
+    ends = without_sequences(text)
+    for words, read in _READERS:
+        found = read(ends) if any(map(ends.__contains__, words)) else None
         if found is not None:
             return found
     return None
+
+
+_of_short: Final = lru_cache(maxsize=1024)(_last_summary)
 
 
 # Counts have at most nine digits here and below: `int` raises on more than 4,300, which a hostile text may hold.
@@ -196,8 +208,8 @@ def _maven(text: str) -> TestCounts | None:
 
 def _others(text: str) -> TestCounts | None:
     """Return the counts of runners with one line that says everything."""
-    for form in FORMS:
-        found = list(form.finditer(text))
+    for words, form in FORMS:
+        found = list(form.finditer(text)) if words in text else []
         if found:
             number = {name: int(value) for name, value in found[-1].groupdict().items() if value is not None}
             failed, errors = number.get("failed", 0), number.get("errors", 0)
@@ -259,16 +271,17 @@ def _of_total(total: int, failed: int, errors: int = 0) -> TestCounts:
     return TestCounts(max(total - failed - errors, 0), failed, errors)
 
 
-_READERS: Final[tuple[Callable[[str], TestCounts | None], ...]] = (
-    _pytest,
-    _unittest,
-    _sentences,
-    _cargo,
-    _jest,
-    _maven,
-    _others,
-    _mocha,
-    _tap,
-    _junit,
-    _go,
+# In front of each reader are words of which every text has one that it counts.
+_READERS: Final[tuple[tuple[tuple[str, ...], Callable[[str], TestCounts | None]], ...]] = (
+    ((" in ", "FAILED", "ERROR", "PASSED", "Interrupted"), _pytest),
+    (("Ran ", "FAILED ("), _unittest),
+    (("tests finished: ", " passed. "), _sentences),
+    (("test result: ",), _cargo),
+    (("Test", "Suites"), _jest),
+    (("Tests run: ",), _maven),
+    (("",), _others),
+    ((" passing", " failing"), _mocha),
+    (("pass ", "fail ", "1..", "TAP version "), _tap),
+    (("<testsuite",), _junit),
+    (("FAIL", "PASS", "ok"), _go),
 )
