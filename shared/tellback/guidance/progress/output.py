@@ -81,7 +81,7 @@ def _without_above(text: str) -> str:
 def _without_below(text: str) -> str:
     text = text.rstrip()
     for _ in range(_BELOW_MAX):
-        below = _BELOW.search(text, max(0, len(text) - 500))
+        below = _BELOW.search(text, max(0, len(text) - 500, text.rfind("\n")))  # it is one line, the last
         if below is None:
             break
         text = text[: below.start()].rstrip()
