@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -117,6 +117,28 @@ def test_a_single_event_costs_its_consumer_four_round_trips(
     assert not consumer.consume(shard, Family.EVENTS)
     assert len(trips) == 4
     assert Evaluations(tb.context.database, shard).counts(ID).calls == 1
+
+
+def test_a_backlog_loads_an_evaluation_once_and_counts_each_event_once(
+    tb: Tellback, settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer goes on with the evaluations that it committed under the same lease."""
+    for n in range(20):
+        tb.context.publisher.publish(call(f"event-{n % 15}"))
+    tb.flush()
+    loads: list[EvaluationId] = []
+
+    def counted(
+        database: Database, wanted: Sequence[tuple[Evaluations, Mapping[EvaluationId, Sequence[str]]]]
+    ) -> list[dict[EvaluationId, LoadedEvaluation]]:
+        loads.extend(id_ for _, ids in wanted for id_ in ids)
+        return load_each(database, wanted)
+
+    monkeypatch.setattr("tellback_workers.loops.guidance.load_each", counted)
+    consumer = consumer_of(Runtime(msgspec.structs.replace(settings, consume_batch=5)), "default", Family.EVENTS)
+    assert not consumer.consume(layout.of("s"), Family.EVENTS)
+    assert Evaluations(tb.context.database, layout.of("s")).counts(ID).calls == 15
+    assert loads == [ID, ID]  # again for the last batch, whose events were seen before
 
 
 def test_an_event_counts_once_in_a_batch_across_batches_and_after_a_restart(

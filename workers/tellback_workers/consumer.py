@@ -152,8 +152,7 @@ class Consumer:
             _log.warning("consumer.fenced", stream=lease.stream, fence=lease.fence)
             return False
         finally:
-            if not released:
-                self._intake.release(lease)
+            self.release([lease], [] if released else [lease])
         return not released and self._intake.has_new(lease)
 
     def consume_together(self, shards: Sequence[Shard], family: Family) -> list[Shard]:

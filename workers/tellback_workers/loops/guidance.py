@@ -229,11 +229,9 @@ class GuidanceLoop:
     ) -> set[Lease]:
         """Evaluate and commit the batches; return the fenced leases. Batches to apply alone are put into `separate`."""
         fenced: set[Lease] = set()
-        # Only the joint path of a lingering consumer (`separate` is given) caches. A commit compares versions, so an
-        # evaluation that changed meanwhile is loaded again.
-        cache = self.cache if separate is not None else EvaluationCache()
+        # A commit compares versions, so a cached evaluation that changed meanwhile is loaded again.
         for _ in range(TRIES):
-            loaded = self._load(batches, cache)
+            loaded = self._load(batches)
             evaluated: list[tuple[_Batch, list[EvaluationChange]]] = []
             for batch, found in zip(batches, loaded, strict=True):
                 if separate is not None and self.registry.has_custom and self._needs_custom(batch, found):
@@ -242,7 +240,7 @@ class GuidanceLoop:
                     evaluated.append((batch, self._evaluate_batch(batch, found)))
             self._report_health(evaluated)
             commits = [(batch.store, batch.lease, changes) for batch, changes in evaluated]
-            late = commit_each(self._runtime.database, commits, cache)
+            late = commit_each(self._runtime.database, commits, self.cache)
             fenced.update(batch.lease for (batch, _), rest in zip(evaluated, late, strict=True) if rest is None)
             batches = [batch.retrying(rest) for (batch, _), rest in zip(evaluated, late, strict=True) if rest]
             if not batches:
@@ -259,10 +257,10 @@ class GuidanceLoop:
                 self._health[team] = HealthReport(self._runtime, team)
             self._health[team].report(changes)
 
-    def _load(self, batches: Sequence[_Batch], cache: EvaluationCache) -> list[Mapping[EvaluationId, LoadedEvaluation]]:
+    def _load(self, batches: Sequence[_Batch]) -> list[Mapping[EvaluationId, LoadedEvaluation]]:
         """Load the evaluations of each batch, from the cache or from Redis."""
         found = [
-            {id_: one for id_ in batch.pending if (one := cache.take(batch.lease, id_)) is not None}
+            {id_: one for id_ in batch.pending if (one := self.cache.take(batch.lease, id_)) is not None}
             for batch in batches
         ]
         wanted = [(batch.store, batch.event_ids(without)) for batch, without in zip(batches, found, strict=True)]
