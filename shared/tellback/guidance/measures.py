@@ -22,7 +22,7 @@ import msgspec
 from tellback.contracts.guidance import ToolCall, ToolInvoked
 from tellback.contracts.limits import MAX_FIELD_BYTES, MAX_OFFERS
 from tellback.guidance.progress.judge import Judgement, judge_call
-from tellback.guidance.provider import call_failed, call_verdict
+from tellback.guidance.provider import call_verdict
 from tellback.guidance.repeats import LEVELS, attempt_fingerprint
 from tellback.guidance.state import BatchEffects, CallTrail, EvaluationState, PendingOffer
 from tellback.truncation import LEAF_BYTES, truncate_arguments, truncate_text
@@ -42,11 +42,10 @@ def counter_name(what: str, name: str, measure: str) -> str:
 
 def count_call(state: EvaluationState, event: ToolInvoked, effects: BatchEffects) -> Judgement:
     """Judge the call after those in `state.recent`, and count it; its index is `state.calls`."""
-    tool, failed = event.tool, call_failed(event)
-    verdict = judge_call(
-        state.trail.progress, event, state.calls, state.recent, call_verdict(event), state.declared_effect(tool)
-    )
-    count_verdict(tool, len(verdict.repeats), verdict.finding.kind if verdict.finding else "", effects, failed=failed)
+    tool, counts_as = event.tool, call_verdict(event)
+    verdict = judge_call(state.trail.progress, event, state.calls, state.recent, counts_as, state.declared_effect(tool))
+    stuck = verdict.finding.kind if verdict.finding else ""
+    count_verdict(tool, len(verdict.repeats), stuck, effects, failed=counts_as == "failure")
     count_outcome(state, event, effects)
     return verdict
 

@@ -13,7 +13,7 @@ import re
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeGuard, cast
+from typing import Any, Final, TypeGuard, cast
 
 import msgspec
 
@@ -100,7 +100,7 @@ _WORDS: Final = re.compile(rb'[a-z_\x80-\xff]++(?!":)')
 _decode_call = msgspec.json.Decoder(ToolCall).decode
 
 
-class AttemptMarks(NamedTuple):
+class AttemptMarks(msgspec.Struct, frozen=True, gc=False):  # a worker makes one for each call
     """The fingerprint of a call's arguments, and two hashes of its words.
 
     Calls that differ in both hashes are not compared.

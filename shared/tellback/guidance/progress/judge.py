@@ -106,7 +106,9 @@ def judge(
     if features.effect in ("run", "test"):
         trail.ran = at
     repeats = _repeats(trail, features, marks, at, is_near)
-    features.known, seen = add_lines(trail.seen, features.lines)
+    seen = trail.seen
+    if features.lines:
+        features.known, seen = add_lines(seen, features.lines)
     found = [
         detectors.same_failure(trail, features, at),
         undone_edit(trail, features, at),
@@ -191,7 +193,7 @@ _NEARLY = frozenset({"read", "search", "run"})
 def _near_repeats(
     trail: ProgressTrail, features: CallFeatures, marks: AttemptMarks, since: int, is_near: Callable[[int], bool]
 ) -> list[int]:
-    news, (_, low, high) = features.news, marks
+    news, low, high = features.news, marks.low, marks.high
     if features.programs or not (low in trail.near or high in trail.near):
         return []
     alike = [each for each in trail.asked.values() if each.news == news and (each.low == low or each.high == high)]

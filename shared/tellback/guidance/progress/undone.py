@@ -19,6 +19,8 @@ def undone_edit(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
         return None
     if trail.restores and _works(features):
         trail.restores = []
+    if not _changes_or_restores(features):
+        return None
     edit = features.edit
     redone = _made_again(trail, features, at)
     if redone is not None:
@@ -52,6 +54,10 @@ def _works(features: CallFeatures) -> bool:
     """
     runs = features.scripted or features.effect == "test"
     return runs and bool(features.lines) and not features.fixes and not shows_fault(features)
+
+
+def _changes_or_restores(features: CallFeatures) -> bool:
+    return bool(features.writes or features.edit or features.restores or features.unstashes or features.copies)
 
 
 def _made_again(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
