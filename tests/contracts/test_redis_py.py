@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import signal
 import subprocess
 import sys
@@ -231,6 +232,34 @@ def test_dropping_idle_connections_leaves_those_in_use(connections: RedisConnect
         connections.drop_idle()
         assert open_socket(idle) is None
         assert used.read_response() == b"PONG"
+
+
+def test_an_idle_connection_is_checked_before_it_is_used(connections: RedisConnections) -> None:
+    """A reply that nobody read is not the next call's, and a call that is never repeated meets no closed connection."""
+    with connections.connection() as connection:
+        connection.send_command("ECHO", "unread")
+        wait_until(connection.can_read, "the reply has come")
+    assert connections.run(("ECHO", "a")) == b"a"
+    socket = open_socket(connection)
+    assert socket is not None
+    socket.shutdown(2)
+    assert connections.run_all([("ECHO", "b")], repeat=False) == [b"b"]
+
+
+def test_calls_share_one_connection_and_concurrent_ones_do_not(connections: RedisConnections) -> None:
+    ids = {connections.run(("CLIENT", "ID")) for _ in range(5)}
+    assert len(ids) == 1
+    with connections.connection():
+        assert connections.run(("CLIENT", "ID")) not in ids
+
+
+def test_a_forked_child_connects_for_itself(connections: RedisConnections) -> None:
+    own = connections.run(("CLIENT", "ID"))
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if connections.run(("CLIENT", "ID")) != own else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert connections.run(("CLIENT", "ID")) == own, "the child's end leaves the parent's connection open"
 
 
 def test_a_socket_file_takes_its_options() -> None:

@@ -9,6 +9,8 @@ Each use and its reason:
 - `Connection._sock`: only shutting the socket ends another thread's read at the deadline; and a blocking read may take
   longer than the socket's timeout, for which `read_response` has an argument from version 8.0 on only.
 - `connection_pool.disconnect(inuse_connections=False)`: after a failover the idle connections lead to the old primary.
+- `Connection.can_read`, `connect` and `disconnect`: a pool's bookkeeping of each call costs as much as sending it and
+  reading the reply, so this module keeps the idle connections of one server itself, checked as a pool checks them.
 - `redis.connection.parse_url`: the options of a URL, for Sentinel's clients too, which take no URL.
 
 `tests/contracts/test_redis_py.py` checks them, on the oldest and newest version that pyproject.toml allows, too.
@@ -17,8 +19,9 @@ Each use and its reason:
 from __future__ import annotations
 
 import socket
+from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, cast
 
 import hiredis
@@ -30,6 +33,7 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel, SentinelManagedSSLConnection
 
 from tellback import clock
+from tellback.forks import run_in_child
 from tellback.state.call_deadline import CallDeadline
 from tellback.state.script_calls import Arg
 from tellback.urls import RedisServers, servers_of
@@ -84,6 +88,13 @@ class RedisConnections:
         else:
             self._redis = _primary_of(servers, options)
         self._reply_timeout = call_deadline or SOCKET_TIMEOUT
+        self._keeps_idle = servers is None  # Sentinel's pool drops those to a former primary when it gets them back
+        self._begin()
+        run_in_child(self._begin)
+
+    def _begin(self) -> None:
+        """Forget the idle connections, also in a forked child, where they are the parent's."""
+        self._idle = deque[Any]()
 
     def run(self, command: Command) -> Any:
         """Run one command and return its reply."""
@@ -98,13 +109,14 @@ class RedisConnections:
         Commands whose replies are lost are sent again, unless `repeat` is false.
         """
         pieces = list(pack_commands(commands))
-        with self.connection() as connection:
-            if not repeat:
-                return _exchange(connection, pieces, len(commands))
-            replies: list[Any] = connection.retry.call_with_retry(
-                lambda: _exchange(connection, pieces, len(commands)), connection.disconnect
-            )
-        return replies
+        if self._call_deadline is not None:
+            with self.connection() as connection:
+                return _exchange_again(connection, pieces, len(commands), repeat=repeat)
+        connection = self._borrow()  # not by `connection()`, which costs a fifth of a short call
+        try:
+            return _exchange_again(connection, pieces, len(commands), repeat=repeat)
+        finally:
+            self._return(connection)
 
     def each_primary(self) -> list[RedisConnections]:
         """Return the connections to each server that takes writes, as a cluster does: these."""
@@ -161,6 +173,11 @@ class RedisConnections:
         Connections that other threads use stay and get the same refusal: dropping them here would lose replies.
         """
         self._redis.connection_pool.disconnect(inuse_connections=False)
+        for connection in list(self._idle):
+            with suppress(ValueError):  # another thread has just borrowed it
+                self._idle.remove(connection)
+                connection.disconnect()
+                self._idle.append(connection)
 
     def close(self) -> None:
         """Close the connections."""
@@ -169,31 +186,51 @@ class RedisConnections:
     @contextmanager
     def connection(self, seconds: float = 0.0) -> Generator[Any]:
         """Yield a connection for a call that may take `seconds` more than the call deadline."""
-        pool = self._redis.connection_pool
         if self._call_deadline is None:
-            connection = pool.get_connection()
+            connection = self._borrow()
             try:
                 yield connection
             finally:
-                pool.release(connection)
+                self._return(connection)
             return
         call = self._call_deadline.begin(seconds)
         connection = None
         in_time = True
         try:
             try:
-                connection = call.connection = pool.get_connection()
+                connection = call.connection = self._borrow()
                 yield connection
             finally:
                 in_time = self._call_deadline.end(call)
                 if connection is not None:
                     if not in_time:
                         connection.disconnect()
-                    pool.release(connection)
+                    self._return(connection)
         except exceptions.ConnectionError as error:  # a socket that we shut reads as if the server had gone
             if in_time:
                 raise
             raise exceptions.TimeoutError("the call's deadline passed") from error
+
+    def _borrow(self) -> Any:
+        """Return a connection that is ready to send a command."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            return self._redis.connection_pool.get_connection()
+        try:
+            if _is_stale(connection):
+                connection.disconnect()
+                connection.connect()
+        except BaseException:
+            self._return(connection)
+            raise
+        return connection
+
+    def _return(self, connection: Any) -> None:
+        if self._keeps_idle:
+            self._idle.append(connection)
+        else:
+            self._redis.connection_pool.release(connection)
 
     def _on_connect(self, connection: Any) -> None:
         """Run a new connection's handshake within the deadline of the call that needs it."""
@@ -267,6 +304,24 @@ def _exchange(connection: Any, pieces: Sequence[bytes], replies: int) -> list[An
     except BaseException:
         connection.disconnect()  # a late reply must not be read as the reply to another command
         raise
+
+
+def _exchange_again(connection: Any, pieces: Sequence[bytes], replies: int, *, repeat: bool) -> list[Any]:
+    """Exchange, and send again what is lost if it may be repeated."""
+    if not repeat:
+        return _exchange(connection, pieces, replies)
+    found: list[Any] = connection.retry.call_with_retry(
+        lambda: _exchange(connection, pieces, replies), connection.disconnect
+    )
+    return found
+
+
+def _is_stale(connection: Any) -> bool:
+    """Check whether the server has closed an idle connection, or left a reply in it that nobody has read."""
+    try:
+        return bool(connection.can_read())
+    except (exceptions.ConnectionError, exceptions.TimeoutError, OSError):
+        return True
 
 
 def _reply(connection: Any) -> Any:
