@@ -23,6 +23,7 @@ from tellback.state.intake import Intake
 from tellback.state.intake_entry import IntakeEntry, RawEntry
 from tellback.state.intake_lease import Lease
 from tellback.state.keys import Layout, Shard
+from tellback.state.redis_py import RedisConnections
 from tellback.state.script_calls import ScriptCall
 from tellback_workers.consumer import Consumer, Deferred
 from tellback_workers.isolation import ProviderCallMarker
@@ -105,16 +106,15 @@ def streams(database: Database, layout: Layout, settings: Settings) -> Streams:
 
 @pytest.fixture
 def trips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of commands of each round trip."""
+    """The number of commands of each round trip, in whatever way it is made."""
     taken: list[int] = []
-    pipeline = Database.pipeline
+    run_all = RedisConnections.run_all
 
-    def counted(self: Database, commands: Sequence[Command], **options: bool) -> list[object]:
-        if commands:
-            taken.append(len(commands))
-        return pipeline(self, commands, **options)
+    def counted(self: RedisConnections, commands: Sequence[Command], **options: bool) -> list[object]:
+        taken.append(len(commands))
+        return run_all(self, commands, **options)
 
-    monkeypatch.setattr(Database, "pipeline", counted)
+    monkeypatch.setattr(RedisConnections, "run_all", counted)
     return taken
 
 

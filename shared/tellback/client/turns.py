@@ -9,7 +9,7 @@ failover is restored (requirement T-16). The table "How to end a turn" in docs/l
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
 from tellback.client.client_context import ClientContext
@@ -296,22 +296,23 @@ def open_turn(
     for name, value in (("channel", channel), ("conversation", conversation), ("message_id", message_id)):
         check_name(name, value)
     session = check_name("session", metadata.get("session", conversation) if session is None else session)
-    turn = turn_id(context.layout, channel, conversation, message_id)
+    ref = TurnRef(turn_id(context.layout, channel, conversation, message_id), channel, conversation, session)
     context.prepare_turn()
-    wanted = NewTurn(
-        ref=TurnRef(turn, channel, conversation, session),
-        message_id=message_id,
-        text=excerpt(redact_text(check_text("text", text, None)), MAX_FIELD_BYTES),
-        language=check_language(language),
-        deadline_ms=to_milliseconds(check_seconds("answer_within", answer_within, context.settings.turn_limit)),
-        limit_ms=to_milliseconds(context.settings.turn_limit),
-        auto=metadata.get(AUTO_MODE) is True,  # a truthy value, such as "false", must not silence a turn
-        host=excerpt(context.settings.host_name, MAX_REFERENCE_BYTES),
-    )
-    with turn_span(context.tracing, "open turn", wanted.ref) as trace:
-        opened = _turn_store(context).open(replace(wanted, trace=trace))
+    with turn_span(context.tracing, "open turn", ref) as trace:
+        wanted = NewTurn(
+            ref=ref,
+            message_id=message_id,
+            text=excerpt(redact_text(check_text("text", text, None)), MAX_FIELD_BYTES),
+            language=check_language(language),
+            deadline_ms=to_milliseconds(check_seconds("answer_within", answer_within, context.settings.turn_limit)),
+            limit_ms=to_milliseconds(context.settings.turn_limit),
+            auto=metadata.get(AUTO_MODE) is True,  # a truthy value, such as "false", must not silence a turn
+            host=excerpt(context.settings.host_name, MAX_REFERENCE_BYTES),
+            trace=trace,
+        )
+        opened = _turn_store(context).open(wanted)
     return Turn(
-        id=turn,
+        id=ref.id,
         channel=channel,
         conversation=conversation,
         message_id=message_id,

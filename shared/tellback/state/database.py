@@ -175,7 +175,12 @@ class Database:
 
     def run(self, call: ScriptCall) -> Any:
         """Run one named script and return its reply."""
-        return self.run_all([call])[0]
+        reply = self.pipeline([call.evalsha], raise_on_error=False)[0]
+        if not isinstance(reply, Exception):
+            return reply
+        if isinstance(reply, exceptions.NoScriptError):  # so it has not run, and may be sent again with its text
+            return self.run_all([call])[0]
+        raise _as_raised(reply, self.url)
 
     def run_all(self, calls: Sequence[ScriptCall], also: Sequence[Command] = ()) -> list[Any]:
         """Run several scripts, then other commands, in one round trip; each is atomic, the whole is not.

@@ -186,11 +186,12 @@ def _quote(part: str) -> str:
 class Shard:
     """One shard of one team; it builds every key."""
 
-    __slots__ = ("index", "team")
+    __slots__ = ("_prefix", "index", "team")
 
     def __init__(self, team: str, index: int) -> None:
         self.team = team
         self.index = index
+        self._prefix = f"tb:{{{team}.{index}}}:"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Shard) and (self.team, self.index) == (other.team, other.index)
@@ -208,12 +209,14 @@ class Shard:
             KeyError: no such family is declared.
             InvalidInput: a part cannot be encoded as UTF-8.
         """
-        family = FAMILIES[name]
+        prefix = self._prefix + FAMILIES[name].name
+        if not parts:
+            return prefix
         try:
             quoted = [_quote(part) for part in parts]
         except (AttributeError, UnicodeEncodeError):
             raise InvalidInput(f"{name} of {parts!r}: a name is not valid Unicode text") from None
-        return ":".join([f"tb:{{{self.team}.{self.index}}}", family.name, *quoted])  # a StrEnum is slow to format
+        return ":".join([prefix, *quoted])  # a StrEnum is slow to format
 
 
 FLEET: Final = Shard("_fleet", 0)
