@@ -1,11 +1,10 @@
 -- The one rule of answers, for hosts (answer_turn) and workers (finish_turn); it makes a second call harmless.
 -- @include turn
 
--- `response` is JSON text, `code` names the error of a failure and is '' for a response, `excerpt` is for the history,
--- `late_within` is how long after a fallback an answer is still sent (ms). Returns accepted, replaced, late, stale,
--- duplicate, closed, merged, or not_found.
-local function answer_turn(keys, response, code, excerpt, late_within, now)
-  local turn = load_turn(keys)
+-- `turn` is what `load_or_restore` of lib/restore found, `response` is JSON text, `code` names the error of a failure
+-- and is '' for a response, `excerpt` is for the history, `late_within` is how long after a fallback an answer is still
+-- sent (ms). Returns accepted, replaced, late, stale, duplicate, closed, merged, or not_found.
+local function answer_turn(keys, turn, response, code, excerpt, late_within, now)
   if not turn then
     return 'not_found'
   end
@@ -17,7 +16,7 @@ local function answer_turn(keys, response, code, excerpt, late_within, now)
     return 'closed'
   end
   if turn.state == 'open' or turn.state == 'finishing' or turn.state == 'auto' then
-    close_turn(keys, turn.id, 'responded', now)
+    close_turn(keys, turn.id, 'responded', now, 'delivery', 'waiting')
     post(keys, turn, 'answer', response, now)
     report(keys, turn, 'answered', now, reported)
     return 'accepted'
@@ -35,15 +34,15 @@ local function answer_turn(keys, response, code, excerpt, late_within, now)
     report(keys, turn, 'replaced', now, reported)
     return 'replaced'
   end
-  write_turn(keys, 'late_at', now)
   -- due_now: a forward step that nobody has observed yet must not make an answer stale, because nobody would get it. A
   -- restored turn has no steady time of its end: the history has only the wall clock's.
   local since = turn.closed_steady and due_now(now) - turn.closed_steady or now - tonumber(turn.closed_at)
   if since >= tonumber(late_within) then
-    write_turn(keys, 'late_delivery', 'dropped')
+    write_turn(keys, 'late_at', now, 'late_delivery', 'dropped')
     report(keys, turn, 'stale', now, reported)
     return 'stale'
   end
+  write_turn(keys, 'late_at', now, 'late_delivery', 'waiting')
   post(keys, turn, 'late', response, now)
   report(keys, turn, 'late', now, reported)
   return 'late'

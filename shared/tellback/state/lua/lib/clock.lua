@@ -2,8 +2,10 @@
 -- seconds.
 local UNOBSERVED_MS = 10000
 
--- Return the server's clock, in milliseconds since the epoch.
+-- Return the server's clock, in milliseconds since the epoch: one time for the whole script.
+local script_time
 local function now_ms()
-  local time = redis.call('TIME')
+  script_time = script_time or redis.call('TIME')
+  local time = script_time
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end

@@ -2,8 +2,9 @@
 -- constants: HIST_LIFETIME
 local function append_history(key, ...)
   if select('#', ...) > 0 then
-    redis.call('RPUSH', key, ...)
-    redis.call('LTRIM', key, -1000, -1)
+    if redis.call('RPUSH', key, ...) > 1000 then
+      redis.call('LTRIM', key, -1000, -1)
+    end
     redis.call('PEXPIRE', key, HIST_LIFETIME)
   end
 end

@@ -29,8 +29,9 @@ end
 
 -- Adds the channel to listings.
 local function use_channel(channels, channel, now)
-  redis.call('ZADD', channels, now, channel)
-  redis.call('ZREMRANGEBYRANK', channels, 0, -CHANNELS_CAP - 1)
+  if redis.call('ZADD', channels, now, channel) == 1 then
+    redis.call('ZREMRANGEBYRANK', channels, 0, -CHANNELS_CAP - 1)
+  end
   redis.call('PEXPIRE', channels, CHANNELS_LIFETIME)
 end
 

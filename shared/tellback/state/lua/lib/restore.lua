@@ -43,11 +43,8 @@ local function queued_of(queue, id)
   return {}
 end
 
--- Recreates the turn if it is lost, from the arguments lost_*. A turn older than its lifetime stays deleted.
+-- Recreates a lost turn from the arguments lost_*. A turn older than its lifetime stays deleted.
 local function restore(keys, now)
-  if arg_lost_id == '' or redis.call('EXISTS', keys.turn) == 1 then
-    return
-  end
   local opened = math.min(tonumber(arg_lost_opened_at), now)
   if now - opened >= TURN_LIFETIME then
     return
@@ -65,9 +62,18 @@ local function restore(keys, now)
   end
   if found.state == 'open' then
     local within, clock = tonumber(arg_lost_within_ms), steady(now)
-    write_turn(keys, 'within', within, 'deadline', clock + within, 'limit', clock + within)
-    set_due(keys, turn.id, clock + within, now)
+    set_due(keys, turn, clock + within, now, 'within', within, 'limit', clock + within)
   end
   add_to_listing(key_turns, turn)
   report(keys, turn, 'restored', now, {state = found.state})
+end
+
+-- Returns the turn as `load_turn` does, after restoring a lost one if the caller passed its origin.
+local function load_or_restore(keys, now)
+  local turn = load_turn(keys)
+  if turn or arg_lost_id == '' then
+    return turn
+  end
+  restore(keys, now)
+  return load_turn(keys)
 end

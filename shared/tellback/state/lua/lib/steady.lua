@@ -8,8 +8,11 @@
 -- Before the first observation, `reached` keeps the newest time that a script has used. It stands still in the same
 -- way, and the first observer counts a step back from there. Without it, whoever opened a turn would wait for as long
 -- as the step.
+-- The steps are read once: observe_clock alone changes them, and does not use this file.
+local steps
 local function steady(now)
-  local known = redis.call('HMGET', key_clock, 'skew', 'last', 'reached')
+  steps = steps or redis.call('HMGET', key_clock, 'skew', 'last', 'reached')
+  local known = steps
   if known[2] then
     local last = tonumber(known[2])
     local clock = now - tonumber(known[1])
@@ -17,7 +20,8 @@ local function steady(now)
   end
   local reached = tonumber(known[3] or 0)
   if now > reached then
-    redis.call('HSET', key_clock, 'reached', string.format('%.0f', now))
+    steps[3] = string.format('%.0f', now)
+    redis.call('HSET', key_clock, 'reached', steps[3])
   end
   return math.max(now, reached), 0, now < reached
 end

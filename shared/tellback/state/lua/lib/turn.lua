@@ -56,16 +56,18 @@ local function schedule_sweep(keys, id, deadline)
   redis.call('ZADD', keys.due, unobserved(clock, last) and last or deadline, id)
 end
 
--- Sets the deadline, from now on.
-local function set_due(keys, id, deadline, now)
+-- Sets the deadline, from now on, and the other fields given.
+local function set_due(keys, turn, deadline, now, ...)
   local clock, _, stands = steady(now)
-  redis.call('HSET', keys.turn, 'set_at', clock)
   if stands then
-    redis.call('HSET', keys.turn, 'stood_at', now)
+    write_turn(keys, 'deadline', deadline, 'set_at', clock, 'stood_at', now, ...)
   else
-    redis.call('HDEL', keys.turn, 'stood_at')
+    write_turn(keys, 'deadline', deadline, 'set_at', clock, ...)
+    if turn.stood_at then
+      redis.call('HDEL', keys.turn, 'stood_at')
+    end
   end
-  schedule_sweep(keys, id, deadline)
+  schedule_sweep(keys, turn.id, deadline)
   redis.call('PEXPIRE', keys.due, DUE_LIFETIME)
 end
 
@@ -76,11 +78,12 @@ local function add_to_listing(newest, turn)
   redis.call('PEXPIRE', newest, TURNS_LIFETIME)
 end
 
--- Closes the turn and deletes the user's text, which nothing needs any more.
-local function close_turn(keys, id, state, now)
+-- Closes the turn, sets the other fields given, and deletes the user's text, which nothing needs any more.
+local function close_turn(keys, id, state, now, ...)
+  local clock = steady(now)
   redis.call('HDEL', keys.turn, 'text')
   redis.call('ZREM', keys.due, id)
-  write_turn(keys, 'state', state, 'closed_at', now, 'closed_steady', (steady(now)))
+  write_turn(keys, 'state', state, 'closed_at', now, 'closed_steady', clock, ...)
 end
 
 -- Appends one history entry and counts it. `fields` are added to those that every entry of a turn has.
@@ -109,21 +112,17 @@ local function drop(keys, turn, now)
 end
 
 -- Adds one response to the outbox: a turn's first one (answer, fallback) or a late one, which refers to the user's
--- message. If the queue is full, `check_eviction` of lib/eviction has chosen a delivery to evict.
+-- message; the caller sets the turn's field `delivery` or `late_delivery` to 'waiting', with what else it sets. If the
+-- queue is full, `check_eviction` of lib/eviction has chosen a delivery to evict.
 local function post(keys, turn, kind, response, now)
-  local suffix, field = ':first', 'delivery'
-  if kind == 'late' then
-    suffix, field = ':late', 'late_delivery'
-  end
   if keys.dropped then
     drop(keys, turn, now)
   end
   append(keys.out, keys.queue, turn.conversation, {
-    key = turn.id .. suffix, turn = turn.id, session = turn.session, kind = kind, response = response, at = now,
-    attempt = 0, waits = 0, reply_to = kind == 'late' and turn.message_id or nil,
+    key = turn.id .. (kind == 'late' and ':late' or ':first'), turn = turn.id, session = turn.session, kind = kind,
+    response = response, at = now, attempt = 0, waits = 0, reply_to = kind == 'late' and turn.message_id or nil,
   }, due_now(now))
   use_channel(keys.channels, turn.channel, now)
-  write_turn(keys, field, 'waiting')
   if kind ~= 'late' and turn.state ~= 'auto' and turn.state ~= 'fallback' then
     observe(keys.stats, kind, now - tonumber(turn.opened_at))
   end
@@ -134,7 +133,7 @@ local function replace(keys, turn, response, now)
   if turn.delivery == 'dropped' then
     redis.call('HDEL', keys.turn, 'outcome')
     post(keys, turn, 'answer', response, now)
-    write_turn(keys, 'state', 'responded')
+    write_turn(keys, 'state', 'responded', 'delivery', 'waiting')
     return true
   end
   local index, delivery = unclaimed(keys.queue, turn.id .. ':first')

@@ -33,5 +33,5 @@ local full = check_eviction(keys, arg_evicted)
 if full then
   return cjson.encode(full)
 end
-restore(keys, now)
-return answer({result = answer_turn(keys, arg_response, arg_code, arg_excerpt, arg_late_ms, now)})
+local turn = load_or_restore(keys, now)
+return answer({result = answer_turn(keys, turn, arg_response, arg_code, arg_excerpt, arg_late_ms, now)})

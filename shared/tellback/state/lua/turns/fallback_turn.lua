@@ -26,7 +26,7 @@ local full = check_eviction(keys, arg_evicted)
 if full then
   return cjson.encode(full)
 end
-close_turn(keys, turn.id, 'fallback', now)
+close_turn(keys, turn.id, 'fallback', now, 'delivery', 'waiting')
 post(keys, turn, 'fallback', arg_response, now)
 report(keys, turn, 'fallback', now, {text = cjson.decode(arg_response).text, overdue = overdue})
 observe(keys.stats, 'overdue', overdue)

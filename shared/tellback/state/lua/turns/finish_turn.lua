@@ -34,15 +34,15 @@ local full = check_eviction(keys, arg_evicted)
 if full then
   return cjson.encode(full)
 end
-restore(keys, now)
-if redis.call('EXISTS', keys.turn) == 0 then
+local turn = load_or_restore(keys, now)
+if not turn then
   return 'not_found'
 end
 ack()
 if arg_response ~= '' then
-  answer_turn(keys, arg_response, arg_code, arg_excerpt, arg_late_ms, now)
+  answer_turn(keys, turn, arg_response, arg_code, arg_excerpt, arg_late_ms, now)
 end
 if arg_routed ~= '' then
-  report(keys, load_turn(keys), 'routed', now, cjson.decode(arg_routed))
+  report(keys, turn, 'routed', now, cjson.decode(arg_routed))
 end
 return 'ok'

@@ -23,8 +23,7 @@ if replayed then
   return replayed
 end
 local keys, now = turn_keys(), now_ms()
-restore(keys, now)
-local turn = load_turn(keys)
+local turn = load_or_restore(keys, now)
 if not turn then
   return answer({state = 'not_found'})
 end
@@ -32,6 +31,5 @@ if turn.state ~= 'open' then
   return answer({state = turn.state})
 end
 local deadline = math.max(tonumber(turn.deadline), steady(now) + tonumber(arg_grace_ms))
-write_turn(keys, 'state', 'finishing', 'deadline', deadline)
-set_due(keys, turn.id, deadline, now)
+set_due(keys, turn, deadline, now, 'state', 'finishing')
 return answer({state = 'finishing'})

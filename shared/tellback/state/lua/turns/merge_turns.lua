@@ -44,12 +44,10 @@ if #covered > 0 then
   end
   local now = now_ms()
   for _, item in ipairs(covered) do
-    close_turn(item.keys, item.turn.id, 'merged', now)
-    write_turn(item.keys, 'merged_into', id)
+    close_turn(item.keys, item.turn.id, 'merged', now, 'merged_into', id)
     report(item.keys, item.turn, 'merged', now, {into = id})
   end
-  write_turn(keys, 'deadline', deadline, 'limit', limit, 'covers', covers)
-  set_due(keys, id, deadline, now)
+  set_due(keys, into, deadline, now, 'limit', limit, 'covers', covers)
   report(keys, into, 'covers', now, {turns = ids})
 end
 return answer({result = 'merged', turn = id})

@@ -40,16 +40,17 @@ local within = tonumber(arg_within_ms)
 local turn = {id = arg_turn_id, channel = arg_channel, conversation = arg_conversation, session = arg_session,
   language = arg_language, opened_at = now}
 turn.state = arg_auto == '1' and 'auto' or 'open'
-write_turn(keys, 'id', turn.id, 'channel', turn.channel, 'conversation', turn.conversation,
+local fields = {'id', turn.id, 'channel', turn.channel, 'conversation', turn.conversation,
   'message_id', arg_message_id, 'session', turn.session, 'language', turn.language, 'text', arg_text,
-  'state', turn.state, 'opened_at', now, 'within', within, 'host', arg_host)
+  'state', turn.state, 'opened_at', now, 'within', within, 'host', arg_host}
+if arg_trace ~= '' then
+  fields[#fields + 1], fields[#fields + 2] = 'trace', arg_trace
+end
 if turn.state == 'open' then
   local clock = steady(now)
-  write_turn(keys, 'deadline', clock + within, 'limit', clock + tonumber(arg_limit_ms))
-  set_due(keys, turn.id, clock + within, now)
-end
-if arg_trace ~= '' then
-  redis.call('HSET', keys.turn, 'trace', arg_trace)
+  set_due(keys, turn, clock + within, now, 'limit', clock + tonumber(arg_limit_ms), unpack(fields))
+else
+  write_turn(keys, unpack(fields))
 end
 add_to_listing(key_turns, turn)
 report(keys, turn, 'opened', now, {text = arg_excerpt, state = turn.state})

@@ -21,6 +21,5 @@ end
 local now = now_ms()
 local clock = steady(now)
 local deadline = math.max(tonumber(turn.deadline), math.min(clock + tonumber(turn.within), tonumber(turn.limit)))
-write_turn(keys, 'deadline', deadline)
-set_due(keys, turn.id, deadline, now)
+set_due(keys, turn, deadline, now)
 return answer({state = 'open', left = math.max(0, deadline - clock)})
