@@ -64,10 +64,8 @@ RETRYABLE_ERRORS: Final = {
     "UNBLOCKED",  # it was demoted while this client waited in a blocking read
 }
 
-DENIED_IN_SCRIPT = (
-    "ACL failure in script",
-    "The user executing the script can't",  # Redis 7.0
-)  # redis-py has no type for them; a plain command raises NoPermissionError
+# redis-py has no type for them (the second is that of Redis 7.0); a plain command raises NoPermissionError.
+DENIED_IN_SCRIPT = ("ACL failure in script", "The user executing the script can't")
 
 # Errors of a server that is no longer the primary, or is cut off from it. The address may resolve to another server by
 # now, but an open connection does not move: behind a virtual IP, calls failed for 46 s until it was cut from outside.
@@ -175,12 +173,10 @@ class Database:
 
     def run(self, call: ScriptCall) -> Any:
         """Run one named script and return its reply."""
-        reply = self.pipeline([call.evalsha], raise_on_error=False)[0]
-        if not isinstance(reply, Exception):
-            return reply
-        if isinstance(reply, exceptions.NoScriptError):  # so it has not run, and may be sent again with its text
+        try:
+            return self.pipeline([call.evalsha])[0]
+        except exceptions.NoScriptError:  # so it has not run, and is sent again with its text
             return self.run_all([call])[0]
-        raise _as_raised(reply, self.url)
 
     def run_all(self, calls: Sequence[ScriptCall], also: Sequence[Command] = ()) -> list[Any]:
         """Run several scripts, then other commands, in one round trip; each is atomic, the whole is not.
