@@ -160,7 +160,7 @@ def test_a_stream_without_new_entries_is_released_at_the_read(
 ) -> None:
     """An entry that comes after it has a wake-up of its own; one that came before it is read."""
     shard = layout.shard(0)
-    (lease,) = intake.lease_to_linger([shard], FAMILY, 5)
+    ((lease, *_),) = intake.take_to_linger([shard], FAMILY, 5, 0)
     append(database, shard, b"a")
     assert [entry.raw for entry in intake.read_or_release(lease, 10) or ()] == [b"a"]
     assert mark_pending(database, [(shard, FAMILY)]) == ["lingering"]

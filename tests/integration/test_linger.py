@@ -25,6 +25,7 @@ from tellback.broker import KEY_PREFIX
 from tellback.contracts.codec import encode
 from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
+from tellback.messaging.append_call import notification
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -37,8 +38,9 @@ from tellback_workers import linger as module
 from tellback_workers import pool_locks as locks_module
 from tellback_workers.app import config
 from tellback_workers.consumer import Consumer
-from tellback_workers.linger import Lingerer, QueuePressure
+from tellback_workers.linger import Lingerer, NewStreams, QueuePressure
 from tellback_workers.pool_locks import PoolLocks, PoolThreads, pool_locks
+from tellback_workers.runtime import Runtime
 from tellback_workers.wakeups import NotPublished, has_messages
 from tests.support.acknowledge import acknowledge
 from tests.support.clocks import later
@@ -86,7 +88,9 @@ class LingerBench:
         self.other_work = False
         self.due: list[Shard] | None = None
 
-    def linger(self, *, idle_seconds: float = 60, batch: int = 500, lease_seconds: float = 5) -> list[Shard]:
+    def linger(
+        self, *, idle_seconds: float = 60, batch: int = 500, lease_seconds: float = 5, news: NewStreams | None = None
+    ) -> list[Shard]:
         lingerer = Lingerer(
             self.intake,
             self.consumer,
@@ -94,12 +98,13 @@ class LingerBench:
             lease_seconds=lease_seconds,
             idle_seconds=idle_seconds,
             batch=batch,
+            news=news,
         )
         self.due = lingerer.linger(self.layout.all, FAMILY)
         return self.due
 
     @contextmanager
-    def lingering(self, **options: float) -> Generator[None]:
+    def lingering(self, **options: Any) -> Generator[None]:
         """While all streams are lingered on by a thread, which ends with the context."""
         thread = threading.Thread(target=self.linger, kwargs=options)
         thread.start()
@@ -121,10 +126,11 @@ class LingerBench:
         [state] = mark_pending(self.database, [(shard, FAMILY)])
         return state
 
-    def append(self, shard: int, *tools: str) -> None:
+    def append(self, shard: int | Shard, *tools: str) -> None:
+        place = shard if isinstance(shard, Shard) else self.layout.shard(shard)
         for tool in tools:
             event = ToolInvoked(event_id=new_event_id(), session="s", evaluation="e", tool=tool)
-            self.database.command("XADD", stream_of(self.layout.shard(shard), FAMILY), "*", "m", encode(event))
+            self.database.command("XADD", stream_of(place, FAMILY), "*", "m", encode(event))
 
 
 @pytest.fixture
@@ -149,6 +155,89 @@ def test_a_wakeup_that_comes_late_takes_no_pending_marker_away(bench: LingerBenc
     with bench.lingering():
         assert bench.intake.take_lease(layout.shard(0), FAMILY, 5) is None
         assert bench.pending(layout.shard(0)) == "lingering"
+
+
+def test_streams_that_notifications_name_are_taken_whatever_their_team(
+    bench: LingerBench, layout: Layout, settings: Settings
+) -> None:
+    """While it lingers, nobody has to publish a wake-up for them. What it does not serve is left to others."""
+    process = Runtime(msgspec.structs.replace(settings, teams=f"{layout.team},zoo"))
+    zoo, other = process.layout("zoo"), process.layout("other")
+    with bench.lingering(news=NewStreams(process, FAMILY)):
+        bench.append(zoo.shard(2), "a")
+        bench.append(other.shard(0), "b")
+        notify(
+            bench.database,
+            stream_of(zoo.shard(1), Family.TURNS), "tb:{zoo.99}:in:events", "tb:{nobody.0}:in:events", "zoo",
+            stream_of(other.shard(0), FAMILY), stream_of(zoo.shard(2), FAMILY),
+        )  # fmt: skip
+        wait_until(lambda: bench.recorder.tools == ["a"], "it is applied")
+        assert bench.pending(zoo.shard(2)) == "lingering"
+        bench.append(zoo.shard(2), "c")
+        wait_until(lambda: bench.recorder.tools == ["a", "c"], "so is what comes next")
+        assert bench.pending(other.shard(0)) == bench.pending(zoo.shard(1)) == "due"
+    assert bench.pending(zoo.shard(2)) == "due", "it has left"
+
+
+def test_a_stream_that_was_named_while_another_consumed_it_is_taken_when_it_is_free(
+    bench: LingerBench, settings: Settings
+) -> None:
+    process = Runtime(settings)
+    zoo = process.layout("zoo").shard(2)
+    lease = bench.intake.take_lease(zoo, FAMILY, 60)
+    assert lease is not None
+    with bench.lingering(news=NewStreams(process, FAMILY)):
+        notify(bench.database, stream_of(zoo, FAMILY))
+        bench.append(zoo, "a")
+        bench.intake.release(lease)
+        wait_until(lambda: bench.recorder.tools == ["a"], "it is applied")
+
+
+def test_a_stream_that_is_quiet_makes_room_for_others(
+    bench: LingerBench, layout: Layout, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is released while one that is busy is kept, and what comes into it later needs a wake-up."""
+    monkeypatch.setattr(module, "MAX_STREAMS", 4)
+    process = Runtime(settings)
+    zoo = process.layout("zoo").shard(0)
+    busy = threading.Event()
+
+    def keep_busy() -> None:
+        while not busy.wait(0.05):
+            bench.append(0, "busy")
+
+    load = threading.Thread(target=keep_busy)
+    load.start()
+    try:
+        with bench.lingering(news=NewStreams(process, FAMILY), idle_seconds=2.0):
+            wait_until(lambda: bench.lingered_on() == 1, "the quiet ones are released")
+            assert bench.pending(layout.shard(0)) == "lingering"
+            assert bench.pending(layout.shard(1)) == "due"
+            bench.append(zoo, "a")
+            notify(bench.database, stream_of(zoo, FAMILY))
+            wait_until(lambda: "a" in bench.recorder.tools, "there is room for the new one")
+    finally:
+        busy.set()
+        load.join(10)
+
+
+def test_it_takes_no_more_streams_than_one_read_may_name(
+    bench: LingerBench, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_STREAMS", 5)
+    process = Runtime(settings)
+    zoo = process.layout("zoo")
+    with bench.lingering(news=NewStreams(process, FAMILY)):
+        for shard in zoo.all:
+            bench.append(shard, "a")
+        notify(bench.database, *(stream_of(shard, FAMILY) for shard in zoo.all))
+        wait_until(lambda: bench.recorder.tools == ["a"], "the first is taken")
+    assert sum(bench.pending(shard) == "due" for shard in zoo.all) == 4
+    assert bench.recorder.tools == ["a"]
+
+
+def notify(database: Database, *names: str) -> None:
+    database.pipeline([notification(name) for name in names])
 
 
 def test_who_leaves_gives_streams_and_tokens_back(bench: LingerBench, layout: Layout) -> None:
@@ -289,7 +378,7 @@ def test_a_backlog_is_left_to_several_processes(bench: LingerBench, layout: Layo
 
 def test_a_stream_that_nobody_serves_is_found_when_a_lingerer_died(bench: LingerBench, layout: Layout) -> None:
     """Its marker and lease end with it; then a visit of its team finds the stream, as it finds any other."""
-    assert len(bench.intake.lease_to_linger(layout.all, FAMILY, 0.2)) == 4
+    assert len(bench.intake.take_to_linger(layout.all, FAMILY, 0.2, 0)) == 4
     bench.append(0, "a")
     assert idle_streams(bench.database, layout) == []
     wait_until(lambda: idle_streams(bench.database, layout) == [(layout.shard(0), FAMILY)], "the visit finds it")

@@ -47,22 +47,24 @@ class Leases:
         Raises:
             AssertionError: after the run, if a check failed in it.
         """
-        take, linger = Intake.take_and_read, Intake.lease_to_linger
+        take, linger = Intake.take_and_read, Intake.take_to_linger
 
         def taken(intake: Intake, shard: Shard, family: Family, seconds: float, count: int) -> Taken | None:
             found = take(intake, shard, family, seconds, count)
             self.note(found and found.lease)
             return found
 
-        def lingering(intake: Intake, shards: Sequence[Shard], family: Family, seconds: float) -> list[Lease]:
-            leases = linger(intake, shards, family, seconds)
-            for lease in leases:
-                self.note(lease)
-            return leases
+        def lingering(
+            intake: Intake, shards: Sequence[Shard], family: Family, seconds: float, count: int
+        ) -> list[Taken]:
+            found = linger(intake, shards, family, seconds, count)
+            for one in found:
+                self.note(one.lease)
+            return found
 
         stand_ins: list[Any] = [
             mock.patch.object(Intake, "take_and_read", taken),
-            mock.patch.object(Intake, "lease_to_linger", lingering),
+            mock.patch.object(Intake, "take_to_linger", lingering),
         ]
         self.world.checks.append(self.check)
         with stand_ins[0], stand_ins[1]:

@@ -26,7 +26,7 @@ from tellback.errors import TellbackError
 from tellback.names import Family
 from tellback.settings import load
 from tellback.state.intake import StreamRef
-from tellback.state.notifications import Notifications, Notified
+from tellback.state.notifications import Notifications
 from tellback_workers.loops import consumer_of
 from tellback_workers.pool_rescue import MODEL, ask_pool
 from tellback_workers.runtime import Runtime, runtime
@@ -147,19 +147,10 @@ class Dispatcher:
         while not self._stopping.is_set():
             found = [each for each in receive(SHORT_MS if self.rescue else BLOCK_MS) if not only or each.team in only]
             if found:
-                self.rescue.wake(self._places(found))
+                self.rescue.wake(self._process.streams_of(found))
             self.rescue.wake_offered()
             if self.rescue:
                 self.rescue.consume_next()
-
-    def _places(self, found: Sequence[Notified]) -> list[StreamRef]:
-        """Return the streams that notifications name. A forged one names a team or a shard that is not there."""
-        layouts = self._process.known_layouts([each.team for each in found])
-        return [
-            (layouts[each.team].shard(each.place[0]), each.place[1])
-            for each in found
-            if each.place and each.team in layouts and each.place[0] < layouts[each.team].shards
-        ]
 
 
 class DispatcherStep(bootsteps.StartStopStep):

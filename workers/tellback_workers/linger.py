@@ -1,18 +1,18 @@
-"""Lingering: a process that has consumed a stream stays with its family's streams and applies new entries at once.
+"""Lingering: a process that has consumed streams stays with them, and applies what comes next of any team at once.
 
 A wake-up passes through a dispatcher, the broker and a worker's main process, and costs more than most of the batches
-that it announces. While a process lingers on a stream, no wake-up is published for it. The measurements are in
-docs/decisions/lingering.md.
+that it announces. While a process lingers on a stream, no wake-up is published for it. It reads notifications as
+dispatchers do, and takes the streams that they name. The measurements are in docs/decisions/lingering.md.
 
-leases ── blocking read ── apply ──▶ quiet, a backlog, needed elsewhere, or a minute ──▶ release, check once more
+leases ── blocking read ── apply ──▶ all quiet, a backlog, needed elsewhere, or a minute ──▶ release, check once more
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -20,9 +20,11 @@ from tellback import clock
 from tellback.names import Family
 from tellback.state.intake import Intake
 from tellback.state.intake_entry import RawEntry
-from tellback.state.intake_lease import Fenced, Lease
+from tellback.state.intake_lease import Fenced, Lease, Read
 from tellback.state.keys import Shard
+from tellback.state.notifications import Notifications
 from tellback_workers.consumer import Consumer
+from tellback_workers.runtime import Runtime
 
 MAX_SECONDS: Final = 60.0  # below the time limit of a task
 CHECK_SECONDS: Final = 0.025  # between two checks for messages that need this process
@@ -33,8 +35,26 @@ MAX_STREAMS: Final = 16  # at once, because each read names every stream
 _log = structlog.get_logger("tellback.linger")
 
 
+class NewStreams:
+    """The streams of one family, of any team that a worker serves, that notifications name from now on."""
+
+    def __init__(self, process: Runtime, family: Family) -> None:
+        self._process = process
+        self._family = family
+        self._notifications = Notifications(process.database)
+
+    def after(self) -> str:
+        """Return the id of the last notification that was seen."""
+        return self._notifications.last_seen()
+
+    def named(self, reply: Any) -> list[Shard]:
+        """Return the shards of the streams that the reply of `Intake.read_next` names."""
+        found = self._process.streams_of(self._notifications.note_seen(reply))
+        return [shard for shard, family in found if family == self._family]
+
+
 class Lingerer:
-    """Lingers on the streams of one family of one team, for one task."""
+    """Lingers on streams of one family, for one task."""
 
     def __init__(
         self,
@@ -45,10 +65,11 @@ class Lingerer:
         lease_seconds: float,
         idle_seconds: float,
         batch: int,
+        news: NewStreams | None = None,
     ) -> None:
-        """Set up a lingerer that leaves when `has_other_work` returns True.
+        """Set up a lingerer that leaves when `has_other_work` returns True, and takes streams that `news` names.
 
-        It also leaves after `idle_seconds` without an entry, and when more than `batch` entries wait in a stream.
+        It leaves a stream after `idle_seconds` without an entry, and all of them when more than `batch` wait in one.
         """
         self._intake = intake
         self._consumer = consumer
@@ -56,6 +77,8 @@ class Lingerer:
         self._lease_seconds = lease_seconds
         self._idle_seconds = idle_seconds
         self._batch = batch
+        self._news = news
+        self._wanted: dict[Shard, float] = {}  # the streams, and when each has been quiet for long enough
         self._leases: list[Lease] = []
         self._last_read: dict[Lease, bytes] = {}  # the id of the last entry of each stream
         self._unrecovered: list[Shard] = []
@@ -71,41 +94,68 @@ class Lingerer:
         """
         self._extend_at = clock.monotonic() + self._lease_seconds / 4
         try:
-            self._run(shards[:MAX_STREAMS], family)
+            self._want(shards)
+            self._run(family)
         finally:
             self._consumer.release(self._last_read, self._leases)
         return [*self._unrecovered, *(lease.shard for lease in self._leases if self._intake.has_new(lease))]
 
-    def _run(self, shards: Sequence[Shard], family: Family) -> None:
+    def _run(self, family: Family) -> None:
         now = check_at = clock.monotonic()
-        end, quiet_at = now + MAX_SECONDS, now + self._idle_seconds
-        while now < min(end, quiet_at):
+        end = now + MAX_SECONDS
+        while now < end:
+            received = 0
             if now >= check_at:
                 if self._has_other_work():
                     return
-                self._take_free_streams(shards, family)
+                received = self._leave_quiet(now) or self._take_free(family)
                 check_at = now + CHECK_SECONDS
             self._renew_leases()
             if not self._leases:
                 return
-            received = self._consume_next()
+            received = received or self._consume_next(family)
             if received > self._batch:  # with a backlog, several processes with a stream each are faster
                 return
             now = clock.monotonic()
-            if received:
-                quiet_at = now + self._idle_seconds
 
-    def _take_free_streams(self, shards: Sequence[Shard], family: Family) -> None:
-        """Lease the streams that are free, and recover what a dead consumer left in them."""
+    def _want(self, shards: Iterable[Shard]) -> None:
+        quiet_at = clock.monotonic() + self._idle_seconds
+        for shard in shards:
+            if shard in self._wanted or len(self._wanted) < MAX_STREAMS:
+                self._wanted[shard] = quiet_at
+
+    def _leave_quiet(self, now: float) -> int:
+        """Release streams that are quiet, to make room for others; return the most entries of one that is not."""
+        quiet = {shard for shard, at in self._wanted.items() if at <= now}
+        if not quiet:
+            return 0
+        leases = [lease for lease in self._leases if lease.shard in quiet]
+        read = self._intake.read_or_release_each(leases, self._batch + 1) if leases else Read()
+        for lease in read.fenced:
+            self._drop(lease)
+        for lease in read.released:
+            self._leases.remove(lease)
+        self._consumer.release(read.released, [])
+        for shard in quiet - {lease.shard for lease in read.entries}:
+            del self._wanted[shard]
+        return self._apply(read.entries)
+
+    def _take_free(self, family: Family) -> int:
+        """Lease the wanted streams that are free, apply what waits there, and return the most entries of one."""
         leased = {lease.shard for lease in self._leases}
-        missing = [shard for shard in shards if shard not in leased]
+        missing = [shard for shard in self._wanted if shard not in leased]
         if not missing:
-            return
-        joined = self._intake.lease_to_linger(missing, family, self._lease_seconds)
-        self._leases += joined
-        self._last_read |= self._intake.last_read(joined)
-        for lease in joined:
+            return 0
+        taken = self._intake.take_to_linger(missing, family, self._lease_seconds, self._batch + 1)
+        self._leases += [one.lease for one in taken]
+        left_by_others = [one.lease for one in taken if one.pending]
+        self._last_read |= self._intake.last_read(left_by_others) if left_by_others else {}
+        # A stream without entries has none pending, so any entry is a new one.
+        empty = {one.lease: b"0-0" for one in taken if not one.pending}
+        self._last_read |= empty
+        for lease in left_by_others:
             self._recover(lease)
+        return self._apply({one.lease: one.entries for one in taken if one.entries})
 
     def _recover(self, lease: Lease) -> None:
         """Apply what is pending; if that takes too long, give the stream up to a consumer of its own."""
@@ -119,20 +169,26 @@ class Lingerer:
                 self._intake.release(lease)
                 self._unrecovered.append(lease.shard)
 
-    def _consume_next(self) -> int:
-        """Wait for the next entries of any stream and apply them; return the largest number of them in one stream."""
+    def _consume_next(self, family: Family) -> int:
+        """Wait for the next entries of any stream and apply them; return the most entries of one stream."""
         after = {lease: self._last_read[lease] for lease in self._leases}
-        read = self._intake.read_next(after, self._batch + 1, round(CHECK_SECONDS * 1000))
+        notified_after = self._news.after() if self._news else None
+        read = self._intake.read_next(after, self._batch + 1, round(CHECK_SECONDS * 1000), notified_after)
         for lease in read.fenced:
             self._drop(lease)
-        for lease, raws in read.entries.items():
-            self._last_read[lease] = raws[-1].id.encode()
-        if read.entries:
-            self._apply(read.entries)
-        return max(map(len, read.entries.values()), default=0)
+        received = self._apply(read.entries)
+        if self._news and read.notified:
+            self._want(self._news.named(read.notified))
+            received = max(received, self._take_free(family))
+        return received
 
-    def _apply(self, read: Mapping[Lease, Sequence[RawEntry]]) -> None:
+    def _apply(self, read: Mapping[Lease, Sequence[RawEntry]]) -> int:
         """Apply the entries of all streams together; apply a stream alone if that is impossible or failed."""
+        if not read:
+            return 0
+        for lease, raws in read.items():
+            self._last_read[lease] = raws[-1].id.encode()
+        self._want(lease.shard for lease in read)
         deferred = self._consumer.apply_together(read)
         for lease in deferred.fenced if deferred else ():
             self._drop(lease)
@@ -143,6 +199,7 @@ class Lingerer:
                 self._give_up_unless(lease, partial(self._consumer.apply_entries, lease, entries, end))
             else:
                 self._recover(lease)
+        return max(map(len, read.values()))
 
     def _renew_leases(self) -> None:
         if clock.monotonic() >= self._extend_at:
@@ -177,8 +234,11 @@ class QueuePressure:
         self._has_messages = has_messages
         self._checks = 0
 
+    def is_high(self) -> bool:
+        """Return True if messages wait and no other process is free."""
+        return self._all_others_busy() and self._has_messages()
+
     def needs_worker(self) -> bool:
         """Return True if messages have waited, with no other process free, in the last `PRESSURE_CHECKS` calls."""
-        needed = self._all_others_busy() and self._has_messages()
-        self._checks = self._checks + 1 if needed else 0
+        self._checks = self._checks + 1 if self.is_high() else 0
         return self._checks >= PRESSURE_CHECKS

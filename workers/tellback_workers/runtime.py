@@ -6,7 +6,7 @@ A connection that two processes share would mix up their replies.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -18,8 +18,9 @@ from tellback.settings import Settings, load
 from tellback.state.confirmation import Confirmation
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
-from tellback.state.intake import Intake
+from tellback.state.intake import Intake, StreamRef
 from tellback.state.keys import Layout, Shard
+from tellback.state.notifications import Notified
 from tellback.state.team import existing_layouts, open_layout
 from tellback.tracing import WORKER, Tracing, tracing_of
 from tellback.wording import count_phrase
@@ -85,6 +86,19 @@ class Runtime:
         unseen = [team for team in wanted if team not in self._layouts]
         self._layouts.update((layout.team, layout) for layout in existing_layouts(self.database, unseen))
         return {team: self._layouts[team] for team in wanted if team in self._layouts}
+
+    def streams_of(self, found: Sequence[Notified]) -> list[StreamRef]:
+        """Return the streams that notifications name, of the teams that this worker serves.
+
+        A forged one names a team or a shard that is not there.
+        """
+        only = self.settings.served_teams
+        layouts = self.known_layouts([each.team for each in found if not only or each.team in only])
+        return [
+            (layouts[each.team].shard(each.place[0]), each.place[1])
+            for each in found
+            if each.place and each.team in layouts and each.place[0] < layouts[each.team].shards
+        ]
 
     def _intake(self, team: str) -> Intake:
         return Intake(self.database, self.layout(team))

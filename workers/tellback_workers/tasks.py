@@ -1,4 +1,4 @@
-"""The task of the intake: consuming a stream, then lingering on its family's streams.
+"""The task of the intake: consuming streams, then lingering for what comes next.
 
 Its arguments name a stream and never carry an entry, so neither Flower nor a log shows what a host sent.
 """
@@ -15,7 +15,7 @@ from tellback.errors import InvalidInput, Unavailable
 from tellback.names import Family, Task
 from tellback.state.keys import Shard
 from tellback_workers.app import app
-from tellback_workers.linger import Lingerer, QueuePressure
+from tellback_workers.linger import Lingerer, NewStreams, QueuePressure
 from tellback_workers.loops import consumer_of
 from tellback_workers.pool_locks import pool_locks
 from tellback_workers.runtime import Runtime, runtime
@@ -56,32 +56,39 @@ def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
 
 
 def _consume(process: Runtime, shards: Sequence[Shard], family: Family, most: float | None) -> list[Shard]:
-    """Consume streams, linger if it is a single one, and return those that need another wake-up."""
+    """Consume streams, linger if all of them are applied, and return those that need another wake-up."""
     first = shards[0]
     consumer = consumer_of(process, first.team, family)
     if len(shards) > 1:
-        return consumer.consume_together(shards, family)
-    if consumer.consume(first, family, most):
-        return [first]
-    return [] if most is not None else _linger(process, first.team, first, family)
+        left = consumer.consume_together(shards, family)
+    else:
+        left = [first] if consumer.consume(first, family, most) else []
+    if left or (most is not None and len(shards) == 1):
+        return left
+    # Alone, its team's other sessions are expected next; on a cluster one read cannot wait for several slots.
+    whole = len(shards) == 1 and not process.is_cluster
+    return _linger(process, process.layout(first.team).all if whole else shards, family)
 
 
-def _linger(process: Runtime, team: str, shard: Shard, family: Family) -> list[Shard]:
-    """Linger on the family's streams, and return the shards that need another wake-up."""
+def _linger(process: Runtime, shards: Sequence[Shard], family: Family) -> list[Shard]:
+    """Linger on streams, and return those that need another wake-up."""
     settings = process.settings
     # Only for events: an agent waits for the feedback that a tool call earns. Other families have nobody who waits.
     if family is not Family.EVENTS or not settings.linger:
         return []
     with pool_locks.acquire_linger() as free:
-        if not free:
-            return []
         pressure = QueuePressure(pool_locks.all_others_busy, lambda: has_messages(app))
+        # A burst of many teams has its next message in the queue already.
+        is_burst = shards[0].team != shards[-1].team
+        if not free or (is_burst and pressure.is_high()):
+            return []
         lingerer = Lingerer(
-            process.intake(team),
-            consumer_of(process, team, family),
+            process.intake(shards[0].team),
+            consumer_of(process, shards[0].team, family),
             lambda: pool_locks.is_closing or pressure.needs_worker(),
             lease_seconds=settings.consumer_lease,
             idle_seconds=settings.linger,
             batch=settings.consume_batch,
+            news=None if process.is_cluster else NewStreams(process, family),
         )
-        return lingerer.linger((shard,) if process.is_cluster else process.layout(team).all, family)
+        return lingerer.linger(shards, family)

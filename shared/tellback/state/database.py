@@ -187,15 +187,17 @@ class Database:
         replies = self.run_each(calls, also)
         return _raise_first(replies)
 
-    def run_once(self, calls: Sequence[ScriptCall], *, first: Sequence[Command] = ()) -> list[Any]:
-        """Run commands, then scripts, in one round trip that is never repeated, and return the replies of the scripts.
+    def run_once(
+        self, calls: Sequence[ScriptCall], also: Sequence[Command] = (), *, first: Sequence[Command] = ()
+    ) -> list[Any]:
+        """Run as `run_all`, in one round trip that is never repeated; before it `first`, without their replies.
 
         It is for calls whose repetition would do something else, because they take what comes next.
 
         Raises:
             Unavailable: Redis is away, or the replies were lost; the calls may have had their effect.
         """
-        return _raise_first(self.run_each(calls, first=first, repeat=False))
+        return _raise_first(self.run_each(calls, also, first=first, repeat=False))
 
     def run_each(
         self,

@@ -6,7 +6,7 @@ acknowledges and deletes it. See docs/decisions/stream-as-ledger.md and docs/dec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from cachetools import TTLCache
@@ -17,13 +17,14 @@ from tellback.names import Family
 from tellback.state.database import Command, Database, shorten_lifetime, small_write
 from tellback.state.intake_entry import RawEntry, id_order, pairs, raw_entry
 from tellback.state.intake_lease import Fenced, Lease, Read, Taken
-from tellback.state.keys import Layout, Shard, lifetime_ms, stream_of
+from tellback.state.keys import NOTIFICATIONS, Layout, Shard, lifetime_ms, stream_of
 from tellback.state.script_calls import Arg, ScriptCall
 from tellback.state.scripts import intake as scripts
 from tellback.state.steady import STEP_MS, behind, clock_read, set_back
 
 PENDING_MS: Final = 3_000
 SET_BACK_SECONDS: Final = 1.0  # how long the answer is cached: an agent may wait for an event's feedback meanwhile
+NOTIFIED: Final = 100  # notifications with one read: who lingers takes few streams, and leaves the rest to others
 READ_BYTES: Final = 16 << 20  # of one read, by the stream's average entry size: bounds a consumer's memory
 _CONSUMER_NAME: Final = "worker"  # one name for all: a consumer reads what its crashed predecessor left pending
 
@@ -91,8 +92,10 @@ class Intake:
         """Lease streams of any teams and read at most `count` new entries of each; leave out what others hold."""
         return self._take(shards, family, seconds, count)
 
-    def _take(self, shards: Sequence[Shard], family: Family, seconds: float, count: int) -> list[Taken]:
-        calls = [_lease_call(shard, family, seconds, count=count) for shard in shards]
+    def _take(
+        self, shards: Sequence[Shard], family: Family, seconds: float, count: int, *, linger: bool = False
+    ) -> list[Taken]:
+        calls = [_lease_call(shard, family, seconds, linger=linger, count=count) for shard in shards]
         unknown = [shard for shard in shards if shard not in self._behind]
         # The clocks in the same round trip: whoever reads an entry asks for its `read_at`.
         replies = self._db.run_all(calls, [clock_read(shard) for shard in unknown])
@@ -100,12 +103,9 @@ class Intake:
         taken = zip(shards, replies[: len(calls)], strict=True)
         return [_taken(shard, family, reply) for shard, reply in taken if reply is not None]
 
-    def lease_to_linger(self, shards: Iterable[Shard], family: Family, seconds: float) -> list[Lease]:
-        """Lease the streams that nobody consumes; no wake-ups are published for them until their release."""
-        wanted = list(shards)
-        replies = self._db.run_all([_lease_call(shard, family, seconds, linger=True) for shard in wanted])
-        found = zip(wanted, replies, strict=True)
-        return [Lease(shard, family, reply[0]) for shard, reply in found if reply is not None]
+    def take_to_linger(self, shards: Sequence[Shard], family: Family, seconds: float, count: int) -> list[Taken]:
+        """Take streams as `take_each` does; no wake-ups are published for them until their release."""
+        return self._take(shards, family, seconds, count, linger=True)
 
     def renew_lingering(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
         """Renew the leases of a lingering consumer for `seconds` from now; return those that it still holds."""
@@ -159,19 +159,32 @@ class Intake:
         """Read the next new entries of each stream as `read_or_release` does; release those that have none."""
         return self._read(leases, count, or_release=True)
 
-    def read_next(self, after: Mapping[Lease, bytes], count: int, block_ms: int) -> Read:
+    def read_next(
+        self, after: Mapping[Lease, bytes], count: int, block_ms: int, notified_after: str | None = None
+    ) -> Read:
         """Wait at most `block_ms`, and read at most `count` new entries of each stream, fewer if they are large.
 
-        `after` names the last entry that was read of each. On a cluster the streams must share a slot.
+        `after` names the last entry that was read of each. A notification after `notified_after` ends the wait too, and
+        is returned. On a cluster the streams must share a slot, and notifications have another.
         """
         # A script cannot block, and only a script can check the fence. So a read that takes nothing blocks, and the
         # scripts follow in the same round trip.
-        streams = [lease.stream for lease in after]
-        waiting: list[Arg] = ["XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", *streams, *after.values()]
-        return self._read(list(after), count, first=[waiting])
+        streams: dict[str, Arg] = {lease.stream: last for lease, last in after.items()}
+        also: list[Command] = []
+        if notified_after is not None:
+            streams[NOTIFICATIONS] = notified_after
+            also = [("XREAD", "COUNT", NOTIFIED, "STREAMS", NOTIFICATIONS, notified_after)]
+        waiting: list[Arg] = ["XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", *streams, *streams.values()]
+        return self._read(list(after), count, also, first=[waiting])
 
     def _read(
-        self, leases: Sequence[Lease], count: int, *, first: Sequence[Command] = (), or_release: bool = False
+        self,
+        leases: Sequence[Lease],
+        count: int,
+        also: Sequence[Command] = (),
+        *,
+        first: Sequence[Command] = (),
+        or_release: bool = False,
     ) -> Read:
         bound = READ_BYTES // len(leases)
         calls = [
@@ -187,9 +200,9 @@ class Intake:
             for lease in leases
         ]
         # Not repeated: if the reply is lost, its entries are pending, and a second read would get later ones.
-        replies = self._db.run_once(calls, first=first)
-        read = Read()
-        for lease, reply in zip(leases, replies, strict=True):
+        replies = self._db.run_once(calls, also, first=first)
+        read = Read(notified=replies[-1] if also else None)
+        for lease, reply in zip(leases, replies[: len(leases)], strict=True):
             if reply == b"fenced":
                 read.fenced.append(lease)
             elif reply == b"released":

@@ -63,11 +63,15 @@ class Taken(NamedTuple):
 
 @dataclass(slots=True)
 class Read:
-    """New entries of several streams, by lease; leases that have passed on, and streams that were released."""
+    """New entries of several streams, by lease; leases that have passed on, and streams that were released.
+
+    `notified` is the reply to XREAD with notifications that came meanwhile, for `Notifications.note_seen`.
+    """
 
     entries: dict[Lease, list[RawEntry]] = field(default_factory=dict[Lease, list[RawEntry]])
     fenced: list[Lease] = field(default_factory=list[Lease])
     released: list[Lease] = field(default_factory=list[Lease])
+    notified: Any = None
 
 
 def committed(reply: Any) -> bool:

@@ -64,10 +64,20 @@ class Notifications:
 
         It is for a worker that serves some teams only: it must not take the others' notifications away.
         """
+        last = self.last_seen()
+        return self.note_seen(
+            self._db.command("XREAD", "COUNT", MOST, "BLOCK", block_ms, "STREAMS", NOTIFICATIONS, last)
+        )
+
+    def last_seen(self) -> str:
+        """Return the id of the last notification that `watch` or `note_seen` returned, or at first of the newest."""
         if self._last == "$":
             newest = self._db.command("XREVRANGE", NOTIFICATIONS, "+", "-", "COUNT", 1)
             self._last = newest[0][0].decode() if newest else "0"
-        reply = self._db.command("XREAD", "COUNT", MOST, "BLOCK", block_ms, "STREAMS", NOTIFICATIONS, self._last)
+        return self._last
+
+    def note_seen(self, reply: Any) -> list[Notified]:
+        """Return what a reply to XREAD after `last_seen` names, for who reads other streams in the same call."""
         if reply:
             self._last = reply[0][1][-1][0].decode()
         return _parsed(reply)
