@@ -184,8 +184,7 @@ class Database:
         If the server has forgotten a script (after a restart), only its calls are repeated, with its text, after the
         others: calls of different scripts must not depend on their order.
         """
-        replies = self.run_each(calls, also)
-        return _raise_first(replies)
+        return _raise_first(self.run_each(calls, also))
 
     def run_once(
         self, calls: Sequence[ScriptCall], also: Sequence[Command] = (), *, first: Sequence[Command] = ()

@@ -104,7 +104,7 @@ class Intake:
         return [_taken(shard, family, reply) for shard, reply in taken if reply is not None]
 
     def take_to_linger(self, shards: Sequence[Shard], family: Family, seconds: float, count: int) -> list[Taken]:
-        """Take streams as `take_each` does; no wake-ups are published for them until their release."""
+        """Lease and read streams as `take_each` does; until their release, no wake-ups are published for them."""
         return self._take(shards, family, seconds, count, linger=True)
 
     def renew_lingering(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
