@@ -115,13 +115,13 @@ def test_other_sessions_overtake_a_backlog_in_order(
     append(database, shard, ["b0", "c0", "b1", "b2", "b3"])
     assert consumer.consume(shard, FAMILY) is False
     assert (
-        recorder.batches[:7]
+        recorder.batches[:6]
         == [
-            *(FLOOD[start : start + BATCH] for start in (0, 4, 8)),
+            *(FLOOD[start : start + BATCH] for start in (0, 4)),
             ["b0", "c0", "b1"],  # two of each at most, since two sessions share a batch
-            FLOOD[12:16],
+            FLOOD[8:12],
             ["b2", "b3"],
-            FLOOD[16:20],
+            FLOOD[12:16],
         ]
     )
     assert sorted(recorder.applied) == sorted([*FLOOD, "b0", "c0", "b1", "b2", "b3"])
@@ -189,11 +189,43 @@ def test_an_entry_that_overtook_and_failed_keeps_its_count(database: Database, s
     lease = intake.take_lease(shard, FAMILY, 60)
     assert lease is not None
     read = read_batch(intake, lease)[-1].id
-    overtaking = [entry.id for entry in intake.peek(lease, "0", len(FLOOD) + 1)][-1:]
+    overtaking = [entry.id for entry in intake.peek(lease, "0", len(FLOOD) + 1, 1 << 20)[0]][-1:]
     assert [entry.id for entry in intake.claim(lease, overtaking)] == overtaking
     assert [entry.deliveries for entry in intake.read_pending(lease, read, 1)] == [2]
     assert [entry.id for entry in intake.claim(lease, ["1-1", *overtaking])] == overtaking
     assert deliveries(database, shard) == [1] * BATCH + [2]
+
+
+def test_a_peek_is_bounded_in_bytes_where_large_entries_follow_small_ones(
+    database: Database, shard: Shard, intake: Intake
+) -> None:
+    stream, large = stream_of(shard, FAMILY), b"x" * 100_000
+    database.pipeline([("XADD", stream, "*", "m", large) for _ in range(40)])
+    lease = intake.take_lease(shard, FAMILY, 60)
+    assert lease is not None
+    entries, more = intake.peek(lease, "0", 1_000, 500_000)
+    assert more
+    assert len(FLOOD) < len(entries) < len(FLOOD) + 10
+    rest, more = intake.peek(lease, entries[-1].id, 1_000, 1 << 30)
+    assert (len(entries) + len(rest), more) == (len(FLOOD) + 40, False)
+
+
+def test_other_sessions_overtake_a_backlog_of_large_entries(
+    database: Database, shard: Shard, consumer: Consumer, recorder: FairRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their bytes end a batch before it has as many entries as it may."""
+    for module in ("tellback.state.intake", "tellback_workers.consumer"):
+        monkeypatch.setattr(f"{module}.READ_BYTES", 20_000)
+    database.command("DEL", stream_of(shard, FAMILY))
+    flood = [f"a{n}" for n in range(40)]
+    for tool in [*flood, "b0", "b1"]:
+        params = {"text": "x" * 8_000} if tool[0] == "a" else {}
+        event = ToolInvoked(event_id=new_event_id(), session=tool[0], evaluation="e", tool=tool, params=params)
+        database.command("XADD", stream_of(shard, FAMILY), "*", "m", encode(event))
+    assert consumer.consume(shard, FAMILY) is False
+    assert max(map(len, recorder.batches)) < BATCH
+    assert {"b0", "b1"} <= {*recorder.applied[:BATCH]}, "after the first batch"
+    assert [tool for tool in recorder.applied if tool[0] == "a"] == flood
 
 
 def test_it_peeks_no_further_while_much_is_noted(shard: Shard, intake: Intake, monkeypatch: pytest.MonkeyPatch) -> None:

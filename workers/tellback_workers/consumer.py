@@ -27,7 +27,7 @@ from tellback.names import Family
 from tellback.redaction import redact_text
 from tellback.signals.models import ModelMismatch
 from tellback.state.dead_letters import DeadLetters
-from tellback.state.intake import Intake
+from tellback.state.intake import READ_BYTES, Intake
 from tellback.state.intake_entry import IntakeEntry, RawEntry
 from tellback.state.intake_lease import Fenced, Lease
 from tellback.state.keys import Shard
@@ -136,12 +136,13 @@ class Consumer:
         half = self._lease_seconds / 2  # the other half is for the batch that is running then
         end = clock.monotonic() + (half if most is None else min(most, half))
         released = False
-        shares = FairShares(self._intake, lease, self._batch)
+        shares = FairShares(self._intake, lease, self._batch, READ_BYTES)
         try:
             if taken.pending:
                 self.recover_pending(lease, end)
             if raws:
                 self.apply(lease, raws, end)
+                self._apply_overtaking(shares, lease, raws, end)
             while not released and clock.monotonic() < end:
                 more = self._intake.read_or_release(lease, self._batch)
                 released = more is None
@@ -170,7 +171,7 @@ class Consumer:
         taken = self._intake.take_each(shards, family, self._lease_seconds, share)
         held = {one.lease: None for one in taken}
         read = {one.lease: one.entries for one in taken if not one.pending}
-        shares = {lease: FairShares(self._intake, lease, share) for lease in held}
+        shares = {lease: FairShares(self._intake, lease, share, READ_BYTES // len(held)) for lease in held}
         try:
             for lease in [one.lease for one in taken if one.pending]:
                 self._alone(held, lease, partial(self.recover_pending, lease, end))

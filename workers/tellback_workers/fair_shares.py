@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from tellback.names import Family
-from tellback.state.intake import Intake
+from tellback.state.intake import READ_BYTES, Intake
 from tellback.state.intake_entry import RawEntry, id_order
 from tellback.state.intake_lease import Lease
 
@@ -23,9 +23,10 @@ FULL_BATCHES: Final = 2  # in a row, before it peeks ahead: a shorter backlog is
 SAMPLES: Final = 16  # entries of a batch that show whether one session fills it
 # A session with a fourth of the largest one's backlog is no small one: where all have much to do, order is fair.
 SMALLER: Final = 4
-PEEK_BYTES: Final = 4 << 20  # of one peek, by the size of the entries before
-PEEK_ENTRIES: Final = 2_000  # of one peek: it keeps a call of Redis below 10 ms
+PEEK_BYTES: Final = 2 << 20  # of one peek; this and its entries keep a call of Redis below 10 ms
+PEEK_ENTRIES: Final = 2_000
 AHEAD: Final = 40  # entries of the peeks between two batches, for each one of a batch
+AHEAD_BYTES: Final = 4 * READ_BYTES  # of the same: to look through large entries costs less than to apply them
 MAX_NOTED: Final = 200_000  # entries, above which it peeks no further: bounds the memory of what is noted
 
 Position = tuple[int, int]
@@ -43,15 +44,16 @@ _decode = msgspec.json.Decoder(_Routed).decode
 class FairShares:
     """The backlog of one leased stream, as far as it has been looked through."""
 
-    def __init__(self, intake: Intake, lease: Lease, batch: int) -> None:
+    def __init__(self, intake: Intake, lease: Lease, batch: int, max_bytes: int = READ_BYTES) -> None:
+        """Set up the shares of a stream that is read in batches of at most `batch` entries and `max_bytes`."""
         self._intake = intake
         self._lease = lease
         self._batch = batch
+        self._max_bytes = max_bytes
         self._full = 0
         self._waiting: dict[str, deque[Position]] = {}
         self._noted = 0
         self._seen_to = ""
-        self._peek = self._batch
 
     def overtaking(self, applied: Sequence[RawEntry]) -> list[RawEntry]:
         """Read what may overtake the entries behind this batch, which was just read in order and applied.
@@ -60,7 +62,11 @@ class FairShares:
             Fenced: the lease has passed on.
             Unavailable: Redis is unavailable.
         """
-        self._full = self._full + 1 if len(applied) >= self._batch else 0
+        # By a fourth of the bytes: what Redis counts includes what it allocates, and is the average of the stream.
+        if _size(applied) * 4 >= self._max_bytes:
+            self._full = FULL_BATCHES  # it took long enough for all who wait behind
+        else:
+            self._full = self._full + 1 if len(applied) >= self._batch else 0
         # Only tool events have a user that waits behind those of others; other families are applied far faster.
         if self._lease.family is not Family.EVENTS or self._full < FULL_BATCHES or not _fills(applied):
             return []
@@ -82,15 +88,14 @@ class FairShares:
     def _peek_ahead(self, last: RawEntry) -> None:
         if not self._noted:  # read up to here, or beyond what was looked at
             self._seen_to = last.id
-        peeked = 0
-        while peeked < AHEAD * self._batch and self._noted < MAX_NOTED:
-            entries = self._intake.peek(self._lease, self._seen_to, self._peek)
+        peeked = size = 0
+        while peeked < AHEAD * self._batch and size < AHEAD_BYTES and self._noted < MAX_NOTED:
+            entries, more = self._intake.peek(self._lease, self._seen_to, PEEK_ENTRIES, PEEK_BYTES)
             self._note(entries)
-            peeked += len(entries)
-            if len(entries) < self._peek:
+            if not more:
                 return
-            size = sum(len(entry.raw or b"") for entry in entries) // len(entries)
-            self._peek = max(1, min(PEEK_ENTRIES, PEEK_BYTES // max(size, 1)))
+            peeked += len(entries)
+            size += _size(entries)
 
     def _note(self, entries: Sequence[RawEntry]) -> None:
         for entry in entries:
@@ -114,6 +119,10 @@ def _fills(entries: Sequence[RawEntry]) -> bool:
     """Return whether one session has at least half of a batch, by a sample."""
     sample = entries[:: max(1, len(entries) // SAMPLES)]
     return _most(map(_session_of, sample)) * 2 >= len(sample)
+
+
+def _size(entries: Iterable[RawEntry]) -> int:
+    return sum(len(entry.raw or b"") for entry in entries)
 
 
 def _most(sessions: Iterable[str]) -> int:

@@ -230,12 +230,14 @@ class Intake:
             raise Fenced
         return [raw_entry(*item) for item in reply]
 
-    def peek(self, lease: Lease, after: str, count: int) -> list[RawEntry]:
-        """Return at most `count` entries after id `after`, and deliver none."""
-        return [
-            raw_entry(id_, fields, 0)
-            for id_, fields in self._db.command("XRANGE", lease.stream, f"({after}", "+", "COUNT", count)
-        ]
+    def peek(self, lease: Lease, after: str, count: int, max_bytes: int) -> tuple[list[RawEntry], bool]:
+        """Return entries after id `after`, and deliver none; and whether more may wait behind them.
+
+        They are at most `count`, and as many as fit `max_bytes`.
+        """
+        call = scripts.peek_entries(intake=lease.stream, after=after, max_entries=count, max_bytes=max_bytes)
+        entries, more = self._db.run(call)
+        return [raw_entry(id_, fields, 0) for id_, fields in entries], bool(more)
 
     def claim(self, lease: Lease, ids: Sequence[str]) -> list[RawEntry]:
         """Read entries that `peek` showed, before those in front of them.

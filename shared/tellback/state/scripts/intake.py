@@ -87,6 +87,19 @@ def extend_lease(
     return _extend_lease.call(keys, args)
 
 
+_peek_entries = Script("intake/peek_entries")
+
+
+def peek_entries(
+    *,
+    intake: str, after: str, max_entries: int, max_bytes: int,
+) -> ScriptCall:
+    """Return entries that wait in a stream, and deliver none: as many as fit the bytes, and one at least."""
+    keys: list[str] = [intake]
+    args: list[Arg] = [after, max_entries, max_bytes]
+    return _peek_entries.call(keys, args)
+
+
 _read_pending = Script("intake/read_pending")
 
 
