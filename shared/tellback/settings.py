@@ -30,6 +30,11 @@ PREFIX: Final = "TELLBACK_"
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one process. Durations are in seconds unless the description says otherwise."""
 
+    # Every number has an upper bound, or `inf` and a slip of the unit would be taken for a value. Of those that have no
+    # bound by their nature: a batching delay, a linger and a period of sweeps above a minute, or a lease above five,
+    # are delays that an operator would search for elsewhere, since work of a dead process waits for as long; streams
+    # and spools are bounded where no host's memory or disk is larger; a bank's texts must fit into a worker's memory.
+
     redis_url: Annotated[
         str,
         Meta(
@@ -55,34 +60,42 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 4
     host: Annotated[str, Meta(description="This host's name. Empty: the system's host name.")] = ""
     data_dir: Annotated[str, Meta(description="Local files and spool. Empty: the user's data directory.")] = ""
-    publish_delay: Annotated[float, Meta(ge=0, description="Maximum batching delay of published events.")] = 0.005
+    publish_delay: Annotated[float, Meta(ge=0, le=60, description="Maximum batching delay of published events.")] = (
+        0.005
+    )
     publish_batch: Annotated[
         int, Meta(ge=1, le=10_000, description="Maximum number of events per stream in one round trip.")
     ] = 200
     intake_max: Annotated[
-        int, Meta(ge=1, description="Length of an intake stream above which hosts spool to disk.")
+        int, Meta(ge=1, le=10_000_000, description="Length of an intake stream above which hosts spool to disk.")
     ] = 100_000
     intake_max_bytes: Annotated[
         int,
         Meta(
             ge=1,
+            le=1 << 40,
             description="Maximum memory of one family's intake streams in Redis, in bytes. Hosts spool to disk while a "
             "stream exceeds its even share.",
         ),
     ] = 512 << 20
-    spool_max_bytes: Annotated[int, Meta(ge=4096, description="Maximum size of the disk spool, in bytes.")] = 256 << 20
+    spool_max_bytes: Annotated[
+        int, Meta(ge=4096, le=1 << 40, description="Maximum size of the disk spool, in bytes.")
+    ] = 256 << 20
     consume_batch: Annotated[int, Meta(ge=1, le=2_000, description="Entries that a consumer reads at once.")] = 500
-    consumer_lease: Annotated[float, Meta(gt=0, description="Lease of a consumer; it works for half of it.")] = 5.0
+    consumer_lease: Annotated[
+        float, Meta(gt=0, le=300, description="Lease of a consumer; it works for half of it.")
+    ] = 5.0
     linger: Annotated[
         float,
         Meta(
             ge=0,
+            le=60,
             description="Time that one process of an otherwise idle worker waits for more tool events after the last "
             "entry. 0 disables lingering.",
         ),
     ] = 0.5
     embed_lease: Annotated[
-        float, Meta(gt=0, description="Lease of a consumer that embeds texts (signals, recalls).")
+        float, Meta(gt=0, le=300, description="Lease of a consumer that embeds texts (signals, recalls).")
     ] = 30.0
     embed_delay: Annotated[float, Meta(ge=0, le=1, description="Maximum batching delay of texts to embed.")] = 0.005
     model_wait: Annotated[
@@ -95,7 +108,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 600.0
     beat_period: Annotated[
-        float, Meta(gt=0, description="Period of beat's sweeps (lost wake-ups, turns, lost jobs).")
+        float, Meta(gt=0, le=60, description="Period of beat's sweeps (lost wake-ups, turns, lost jobs).")
     ] = 2.0
     job_lease: Annotated[
         float, Meta(ge=1, le=3_600, description="Lease of a running command, renewed by its worker.")
@@ -153,7 +166,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     redaction_rules: Annotated[
         str, Meta(description="TOML file with redaction rules to add to the built-in ones. Empty: none.")
     ] = ""
-    provider_timeout: Annotated[float, Meta(gt=0, description="Timeout of one call of a custom provider.")] = 0.25
+    provider_timeout: Annotated[float, Meta(gt=0, le=10, description="Timeout of one call of a custom provider.")] = (
+        0.25
+    )
     feedback_deadline: Annotated[
         float, Meta(gt=0, le=10, description="Deadline of each Redis call of `prompt.feedback`.")
     ] = 0.1
@@ -284,7 +299,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int, Meta(ge=1, le=100_000, description="Maximum stored facts of a bank; evicts the least recently stored.")
     ] = 20_000
     bank_stored_bytes: Annotated[
-        int, Meta(ge=65_536, description="Maximum bytes of a bank's stored texts; evicts the least recently stored.")
+        int,
+        Meta(
+            ge=65_536,
+            le=4 << 30,
+            description="Maximum bytes of a bank's stored texts; evicts the least recently stored.",
+        ),
     ] = 64 << 20
     recall_in_process: Annotated[
         bool, Meta(description="Run recalls in this process instead of a worker. Requires `tellback[workers]`.")

@@ -61,6 +61,22 @@ def test_each_bound_of_a_setting_is_enforced(name: str, value: float, *, fine: b
             load(given)
 
 
+def test_every_number_is_bounded_on_both_sides_and_finite() -> None:
+    """Else `inf`, or bytes where megabytes were meant, would be taken."""
+    names = {name for name, _, _ in bounds()}
+    settings = type_info(Settings)
+    assert isinstance(settings, StructType)
+    for field in settings.fields:
+        kind = field.type.type if isinstance(field.type, Metadata) else field.type
+        if isinstance(kind, IntType | FloatType):
+            assert field.name in names
+            assert (kind.ge is None) != (kind.gt is None), field.name
+            assert (kind.le is None) != (kind.lt is None), field.name
+            for value in ("inf", "nan", "1e999"):
+                with pytest.raises(ConfigurationError, match=f"TELLBACK_{field.name.upper()}"):
+                    load({f"TELLBACK_{field.name.upper()}": value})
+
+
 def test_teams_default_to_all() -> None:
     assert load({"TELLBACK_TEAM": "acme"}).served_teams == ()
     assert load({"TELLBACK_TEAMS": "a, b,"}).served_teams == ("a", "b")
