@@ -16,9 +16,18 @@ TellbackError
 
 from __future__ import annotations
 
+from typing import Final
+
+_LONGEST: Final = 4_000  # characters of a message; it may quote an argument of any length, and goes into logs
+
 
 class TellbackError(Exception):
-    """The base class of every error that Tellback raises."""
+    """The base class of every error that Tellback raises. A long message loses its middle: its end is the next step."""
+
+    def __init__(self, message: str = "") -> None:
+        if len(message) > _LONGEST:
+            message = f"{message[: _LONGEST // 2]} … {message[-_LONGEST // 2 :]}"
+        super().__init__(message)
 
 
 class InvalidInput(TellbackError, ValueError):

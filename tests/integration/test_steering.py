@@ -102,6 +102,13 @@ def test_a_command_is_cancelled_by_its_id_and_the_log_says_by_whom(
     assert "no unfinished command" in tool(settings, "cancel", "queued", code=1)
 
 
+def test_a_name_that_is_not_unicode_is_no_obstacle(tb: Tellback, session: str) -> None:
+    """The command line passes on bytes of any encoding."""
+    job = tb.submit(["true"], session=session)
+    assert job.cancel(by="j\udcf6rg", reason="\ud800")
+    assert job.wait(timeout=0).error == "cancelled before it started by j?rg: ?"
+
+
 def test_a_whole_session_is_cancelled(tb: Tellback, settings: Settings, jobs: Jobs, queue: Queue, session: str) -> None:
     """Running commands are asked to stop, queued ones have their record; another session's commands stay."""
     queue.put(session, "runs")

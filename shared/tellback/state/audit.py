@@ -52,7 +52,9 @@ class Author:
         Raises:
             InvalidInput: a text is too long.
         """
-        by, reason = (redact_text(" ".join(text.split())) for text in (by or system_user(), reason))
+        # An argument of the command line that is not UTF-8 has surrogates, which JSON cannot hold.
+        texts = (text.encode("utf-8", "replace").decode() for text in (by or system_user(), reason))
+        by, reason = (redact_text(" ".join(text.split())) for text in texts)
         for name, text, limit in (("by", by, MAX_NAME_CHARS), ("reason", reason, MAX_COMMAND_NOTE_CHARS)):
             if len(text) > limit:
                 raise InvalidInput(f"{name} has {len(text)} characters; use at most {limit}")
