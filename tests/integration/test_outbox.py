@@ -14,7 +14,9 @@ import pytest
 
 from tellback import InvalidInput, OutgoingResponse, RoutingOutcome, Tellback, connect
 from tellback.client.outbox import OutboxDelivery, open_outbox
+from tellback.contracts.limits import MAX_ERROR_CHARS
 from tellback.settings import Settings
+from tellback.state.database import Database
 from tests.support.deliveries import first
 from tests.support.turns import HELLO, SENT, delivered_now, delivery_state, opened, overdue, sent, state, store, swept
 from tests.support.waiting import wait_until
@@ -186,6 +188,20 @@ def test_a_permanent_failure_is_dead_at_once(tb: Tellback) -> None:
     assert first(tb).settle(BLOCKED) == "dead"
     assert delivery_state(tb, turn) == "dead"
     assert [name for name, _, _ in sent(tb)] == [after]
+
+
+def test_the_error_of_an_outcome_is_kept_as_one_redacted_line(tb: Tellback, database: Database) -> None:
+    """It may quote the URL of a webhook, or a whole page of a proxy."""
+    turn = answered(tb, "1")
+    token = "ghp_" + "A1b2C3d4E5f6" * 3
+    error = f"POST failed: token={token}\n{'x' * 100_000}"
+    first(tb).settle(RoutingOutcome(attempted=True, error=error, permanent=True))
+    found = store(tb).load([turn])[0]
+    assert found is not None
+    assert found.outcome is not None
+    assert 0 < len(msgspec.json.decode(found.outcome, type=RoutingOutcome).error or "") <= MAX_ERROR_CHARS
+    (key,) = [key for keys in database.scan("tb:*:turn:*", 1000) for key in keys]
+    assert token not in repr([database.command("HVALS", key), tb.history(found.session)])
 
 
 def test_the_outcome_is_kept_with_the_turn(tb: Tellback) -> None:

@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+import msgspec
+
 from tellback import clock
 from tellback.backoff import Backoff
 from tellback.client.client_context import ClientContext
 from tellback.client.turn_checks import check_name, check_struct, check_wait, to_milliseconds
+from tellback.contracts.limits import MAX_ERROR_CHARS
 from tellback.contracts.turns import DeliveryKind, OutgoingResponse, RoutingOutcome, Settlement
 from tellback.errors import InvalidInput
 from tellback.log import get_logger
@@ -23,6 +26,7 @@ from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.outbox import Delivery, Outbox, OutboxLimits, OutboxQueue
 from tellback.state.steady import gap_ms
+from tellback.turns.pipeline.checks import error_line
 
 READ_AHEAD: Final = 64  # deliveries listed in one call; each one is claimed by itself
 BACKOFF: Final = Backoff(first=0.02, longest=0.25)
@@ -62,11 +66,15 @@ class OutboxDelivery:
           with `attempted=True` uses up an attempt.
         - `lost`: the lease ended, and another transport has the delivery or settled it.
 
+        The outcome's `error` is kept as one line, redacted.
+
         Raises:
             InvalidInput: `outcome` is not a `RoutingOutcome`.
             Unavailable: Redis does not answer. The delivery comes again when its lease ends.
         """
         outcome = check_struct("outcome", outcome, RoutingOutcome)
+        if outcome.error is not None:  # of a platform or an HTTP client: its URL may have a token in it
+            outcome = msgspec.structs.replace(outcome, error=error_line(outcome.error, MAX_ERROR_CHARS))
         return self._outbox.settle(self._place, self._delivery, outcome)
 
 
