@@ -204,6 +204,7 @@ def test_nothing_in_a_record_moves_the_terminal() -> None:
     [
         (["gate"], "name a session"),
         (["records"], "name a session"),
+        (["history", ""], "name a session"),
         (["gate", "s", "--require", "echo 'x"], "No closing quotation"),
         (["gate", "s", "--require", " "], "the command is empty"),
         (["gate", "--file", "/"], "can't read"),

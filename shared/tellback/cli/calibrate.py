@@ -17,7 +17,7 @@ from tellback.cli.common import (
     SIGNALS,
     TeamOption,
     UrlOption,
-    existing_team,
+    client,
     plot_path,
     print_json,
     report_errors,
@@ -101,7 +101,7 @@ def calibrate(
             found = _calibrate_model(labelled, pairs, model, threshold)
             _print_report(found, as_json=as_json)
     else:
-        with existing_team(redis_url, team) as tb:
+        with client(redis_url, team) as tb:
             found = _calibrate_bank(tb, bank, labelled, pairs, model=model, threshold=threshold)
             try:
                 found = _set_threshold(tb, bank, found)

@@ -109,7 +109,7 @@ def _team_lines(status: TeamStatus, within: float) -> dict[str, str]:
 def _memory_text(status: TeamStatus) -> str:
     if status.memory is None:
         return "not measured: this user may not"
-    used = f"about {status.memory / (1 << 20):.1f} MiB"
+    used = f"about {status.memory / (1 << 20):.1f} MiB" if status.memory >= 1 << 20 else "less than 1 MiB"
     if status.memory_share is None or status.memory_limit is None:
         return f"{used}; Redis has no limit"
     return f"{used}, {status.memory_share:.1%} of Redis' limit of {status.memory_limit / (1 << 20):.0f} MiB"

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_OR_FILE: Final = ", or use --file with a host's feedback_record.jsonl"
 POLL: Final = 0.3  # seconds between two reads of --follow
 
 SessionArgument = Annotated[
@@ -82,7 +83,7 @@ def records(
     from tellback.state.records import Records
 
     with existing_team(redis_url, team) as tb:
-        session = _require_session(session)
+        session = require_session(session, _OR_FILE)
         store = Records(tb.context.database, tb.context.layout)
         if superseded:
             _show_records(store.superseded(session)[-last:], as_json=as_json, title=f"Commands of {session}")
@@ -123,7 +124,7 @@ def gate(
         verdict = evaluate_gate(loaded.records, require=required, evicted=loaded.dropped, unreadable=loaded.unreadable)
     else:
         with existing_team(redis_url, team) as tb:
-            verdict = tb.gate(_require_session(session), required)
+            verdict = tb.gate(require_session(session, _OR_FILE), required)
     _print_verdict(verdict, as_json=as_json)
     raise typer.Exit(0 if verdict.passed else 1)
 
@@ -319,9 +320,14 @@ def _parse_argv(command: str) -> list[str]:
     return argv
 
 
-def _require_session(session: str | None) -> str:
+def require_session(session: str | None, instead: str = "") -> str:
+    """Return the session's name.
+
+    Raises:
+        InvalidInput: it is missing or empty; the message says what to do instead.
+    """
     if not session:
-        raise InvalidInput("name a session, or use --file with a host's feedback_record.jsonl")
+        raise InvalidInput(f"name a session{instead}")
     return session
 
 
