@@ -3,15 +3,18 @@
     tools = [guided(tool, prompt) for tool in tools]
 
 A tool is wrapped because a LangChain callback handler sees a tool's result but can't change it. The wrapper keeps the
-tool's name, description and arguments.
+tool's name, description and arguments. An agent made by `create_agent` needs no wrapper: see `langchain_agents`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Mapping
 from typing import Any, cast
 
 from langchain_core.messages import ToolMessage
+from langchain_core.messages.tool import ToolOutputMixin
 from langchain_core.runnables import RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool
 from pydantic import PrivateAttr
@@ -41,6 +44,8 @@ def guided(tool: BaseTool, guide: PromptLike | AsyncPromptLike, *, wait: float =
     made = GuidedTool(name=tool.name, description=tool.description, args_schema=tool.args_schema)
     made.return_direct, made.metadata, made.tags = tool.return_direct, tool.metadata, tool.tags
     made._inner, made._guide, made._wait = tool, guide, wait  # noqa: SLF001 - defined in this module
+    if tool.args_schema is not None and not isinstance(tool.args_schema, dict):
+        made._asked = frozenset(tool.args)  # noqa: SLF001 - as above
     return made
 
 
@@ -50,6 +55,8 @@ class GuidedTool(BaseTool):
     _inner: BaseTool = PrivateAttr()
     _guide: Any = PrivateAttr()
     _wait: float = PrivateAttr(default=DEFAULT_WAIT)
+    # The arguments that a model sees; LangGraph adds others, such as the agent's whole state. None means all.
+    _asked: frozenset[str] | None = PrivateAttr(default=None)
 
     def invoke(self, input: str | dict[str, Any] | Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - LangChain's name for it
         """Call the tool and append feedback to its result.
@@ -60,10 +67,14 @@ class GuidedTool(BaseTool):
         try:
             result = self._inner.invoke(input, config, **kwargs)
         except Exception as error:
-            publish_call(self._guide, self._completed(input, config, start, error=error))
+            if not is_pause(error):
+                publish_call(self._guide, self._completed(input, config, start, error=error))
             raise
         call = self._completed(input, config, start, result)
-        return _append_text(result, publish_and_collect(self._guide, call, self._wait))
+        if not takes_text(result, call.call_id):
+            publish_call(self._guide, call)
+            return result
+        return append_to(result, publish_and_collect(self._guide, call, self._wait), call.call_id)
 
     async def ainvoke(
         self,
@@ -76,47 +87,71 @@ class GuidedTool(BaseTool):
         try:
             result = await self._inner.ainvoke(input, config, **kwargs)
         except Exception as error:
-            await publish_call_async(self._guide, self._completed(input, config, start, error=error))
+            if not is_pause(error):
+                await publish_call_async(self._guide, self._completed(input, config, start, error=error))
             raise
         call = self._completed(input, config, start, result)
-        return _append_text(result, await publish_and_collect_async(self._guide, call, self._wait))
+        if not takes_text(result, call.call_id):
+            await publish_call_async(self._guide, call)
+            return result
+        return append_to(result, await publish_and_collect_async(self._guide, call, self._wait), call.call_id)
 
     def _completed(
         self, given: Any, config: RunnableConfig | None, start: float, result: object = None, *, error: object = None
     ) -> CompletedCall:
-        return _completed_call(self.name, given, start, result, error)._replace(agent=_agent_name(config))
+        call = completed_call(self.name, given, start, result, error)._replace(agent=agent_name(config))
+        if self._asked is None or call.params is None:
+            return call
+        return call._replace(params={name: value for name, value in call.params.items() if name in self._asked})
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         """Forward LangChain's older `run` to `invoke`; `BaseTool` requires this method."""
         return self.invoke(args[0] if args else kwargs)
 
 
-def _completed_call(tool: str, given: Any, start: float, result: object = None, error: object = None) -> CompletedCall:
+def completed_call(tool: str, given: Any, start: float, result: object = None, error: object = None) -> CompletedCall:
+    """Return a call that began at `start`, from what the tool was given and what came of it."""
     call = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     whole = call.get("type") == "tool_call"
     params = call.get("args") if whole else (call or {"input": given})
+    # LangChain keeps the id only in the whole tool call; a tool that is invoked with plain arguments has none.
+    call_id = call.get("id") if whole else None
     # A tool with `handle_tool_error` doesn't raise; its failure shows only in the message's status.
-    if isinstance(result, ToolMessage):
-        failed = result.status == "error"
-        result, error = (None, result.content) if failed else (result.content, None)
-    return CompletedCall(
-        # LangChain keeps the id only in the whole tool call; a tool that is invoked with plain arguments has none.
-        tool,
-        params,
-        result,
-        error,
-        (clock.monotonic() - start) * 1000,
-        call.get("id") if whole else None,
-    )
+    answer = _answer_of(result, call_id)
+    if answer is not None:
+        failed = answer.status == "error"
+        result, error = (None, answer.content) if failed else (answer.content, None)
+    elif isinstance(result, ToolOutputMixin):
+        result = ""  # an agent's new state, which nobody reads as a result
+    return CompletedCall(tool, params, result, error, (clock.monotonic() - start) * 1000, call_id)
 
 
-def _agent_name(config: RunnableConfig | None) -> str:
+def agent_name(config: Mapping[str, Any] | None) -> str:
     """Return the name that LangChain and Deep Agents give a named agent's runs; "" without one."""
     name: object = ((config or ensure_config()).get("metadata") or {}).get("lc_agent_name")
     return name if isinstance(name, str) else ""
 
 
-def _append_text(result: Any, guidance: Guidance) -> Any:
+def is_pause(error: Exception) -> bool:
+    """Check whether LangGraph raised this to pause or redirect a run, as it does to ask a person; no tool failed then.
+
+    The class is known by its name, because LangChain's tools work without LangGraph.
+    """
+    return any(each.__name__ == "GraphBubbleUp" for each in type(error).__mro__)
+
+
+def takes_text(result: Any, call_id: str | None) -> bool:
+    """Return False for a result that changes an agent's state and has no message for the model."""
+    return not isinstance(result, ToolOutputMixin) or _answer_of(result, call_id) is not None
+
+
+def append_to(result: Any, guidance: Guidance, call_id: str | None) -> Any:
+    """Return the result with the guidance, which stands in a `Command` behind the message for this call."""
+    answer = _answer_of(result, call_id)
+    if answer is not None and answer is not result:
+        changed = append_text(answer, guidance)
+        messages = [changed if each is answer else each for each in result.update["messages"]]
+        return dataclasses.replace(result, update={**result.update, "messages": messages})
     if isinstance(result, ToolMessage):
         return append_text(result, guidance)
     if not isinstance(result, str):
@@ -126,3 +161,17 @@ def _append_text(result: Any, guidance: Guidance) -> Any:
         result = json.dumps(result, ensure_ascii=False, default=str)
     quoted = quote_forged_lines(result, guidance.headings)
     return GAP.join(part for part in (quoted, guidance.text) if part)
+
+
+def _answer_of(result: Any, call_id: str | None) -> ToolMessage | None:
+    """Return the message for the model: the result itself, or the one that a LangGraph `Command` adds."""
+    if isinstance(result, ToolMessage):
+        return result
+    update: Any = getattr(result, "update", None) if isinstance(result, ToolOutputMixin) else None
+    messages: Any = cast("dict[str, Any]", update).get("messages") if isinstance(update, dict) else None
+    if not isinstance(messages, list | tuple):
+        return None
+    for each in cast("list[Any]", messages):
+        if isinstance(each, ToolMessage) and each.tool_call_id == call_id:
+            return each
+    return None
