@@ -44,6 +44,20 @@ def own_environment(api: MessagesApi, folder: Path) -> dict[str, str]:
     }
 
 
+def run_claude_code(settings: Settings, api: MessagesApi, project: Path, option: str) -> str:
+    """Install the hooks in a project, run Claude Code there, and return what it printed."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "ANTHROPIC"))}
+    env = {**clean, **environment(settings), **own_environment(api, project.parent)}
+    install = [str(PROGRAM), "hook", "install", "--shared", option]
+    subprocess.run(install, cwd=project, env=env, check=True, capture_output=True)
+    done = subprocess.run(
+        [str(CLI), "-p", "say hello", "--output-format", "json", "--allowedTools", "Bash"],
+        cwd=project, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def test_the_installed_command_hooks_of_claude_code(
     tb: Tellback, settings: Settings, start_workers: StartWorkers, tmp_path: Path
 ) -> None:
@@ -52,20 +66,27 @@ def test_the_installed_command_hooks_of_claude_code(
     project.mkdir()
     (project / "hooks.toml").write_text(CONFIG)
     with messages_api("Bash", {"command": "echo hello", "description": "Say hello"}, calls=3) as api:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "ANTHROPIC"))}
-        env = {**clean, **environment(settings), **own_environment(api, tmp_path)}
-        install = [str(PROGRAM), "hook", "install", "--shared", "--config", "hooks.toml"]
-        subprocess.run(install, cwd=project, env=env, check=True, capture_output=True)
-        done = subprocess.run(
-            [str(CLI), "-p", "say hello", "--output-format", "json", "--allowedTools", "Bash"],
-            cwd=project, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100, check=False,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    result = json.loads(done.stdout)
+        result = json.loads(run_claude_code(settings, api, project, "--config=hooks.toml"))
     assert (result["result"], result["is_error"]) == ("All done.", False)
     assert api.times_read("Mind the goal.") == [0, 0, 1, 1], "delivered once, after the second of three calls"
     calls = [entry for entry in tb.history(result["session_id"]) if entry["kind"] == "tool_call"]
     assert [(call["tool"], call["params"]["command"]) for call in calls] == [("Bash", "echo hello")] * 3
+    assert troubles(settings) == ""
+
+
+@pytest.mark.slow  # a quicker test shows what is denied; this one, that the program obeys
+def test_claude_code_does_not_run_a_call_that_a_policy_denies(
+    tb: Tellback, settings: Settings, start_workers: StartWorkers, tmp_path: Path
+) -> None:
+    start_workers(1, queues="events")
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "policy.toml").write_text("[deny_repeated_failures]\nafter = 2\n")
+    with messages_api("Bash", {"command": "cat missing.txt", "description": "Look"}, calls=4) as api:
+        result = json.loads(run_claude_code(settings, api, project, "--policy=policy.toml"))
+    assert result["result"] == "All done."
+    assert api.times_read("Denied by Tellback's policy") == [0, 0, 0, 1, 2], "the third call and the fourth"
+    assert sum(entry["kind"] == "tool_call" for entry in tb.history(result["session_id"])) == 2, "no other ran"
     assert troubles(settings) == ""
 
 
