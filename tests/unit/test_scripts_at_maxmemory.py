@@ -15,8 +15,8 @@ LETS_IN = {  # new obligations and events, and what can wait: refused at maxmemo
     "end_decay", "waive_record", "admit",
 }  # fmt: skip
 READS = {
-    "bank_stats", "load_bank", "load_facts", "next_clusters", "next_facts", "peek_entries", "rank_facts", "read_usefulness",
-    "shard_work",
+    "bank_stats", "load_bank", "load_facts", "next_clusters", "next_facts", "peek_entries", "rank_facts",
+    "read_usefulness", "shard_work",
 }  # fmt: skip
 
 

@@ -16,11 +16,12 @@ def alone(params: dict[str, Any], result: object, error: object) -> tuple[object
 
 def test_a_secret_in_any_part_is_redacted_as_in_that_part_alone() -> None:
     for line in [*(line for _, line in secrets(seed=17, each=1)), *resembling(seed=17, each=1)]:
-        for given in (
+        calls: list[tuple[dict[str, Any], object, object]] = [
             ({"command": line}, "fine", None),
             ({"command": "ls"}, f"before\n{line}\nafter", None),
             ({}, {"stdout": line, "code": 0}, line),
-        ):
+        ]
+        for given in calls:
             assert wire_call(*given) == alone(*given), line
 
 

@@ -33,6 +33,10 @@ def undone_edit(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
         remember(trail.edits, ahead, (at, made[1] + 1 if made else 1), EDITS_MAX)
         if made and undone and undone[0] > made[0] and at - made[0] <= EDITS_FORGOTTEN_AFTER:
             return StuckFinding("undone_edit", edit.path, made[1], made[0], at)
+    return _restored_again(trail, features, at)
+
+
+def _restored_again(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     if features.unstashes:
         while trail.restores and trail.restores[-1][0] == _ALL_FILES:
             trail.restores = trail.restores[:-1]
