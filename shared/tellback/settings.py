@@ -18,7 +18,7 @@ from tellback.connection_file import find_running
 from tellback.errors import ConfigurationError
 from tellback.names import RECORD_FILE
 from tellback.own_passwords import remember_passwords
-from tellback.settings_checks import add_rules_of, check_teams
+from tellback.settings_checks import add_rules_of, check_teams, wrong_field
 from tellback.urls import refuse_cluster
 
 if TYPE_CHECKING:
@@ -30,10 +30,8 @@ PREFIX: Final = "TELLBACK_"
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one process. Durations are in seconds unless the description says otherwise."""
 
-    # Every number has an upper bound, or `inf` and a slip of the unit would be taken for a value. Of those that have no
-    # bound by their nature: a batching delay, a linger and a period of sweeps above a minute, or a lease above five,
-    # are delays that an operator would search for elsewhere, since work of a dead process waits for as long; streams
-    # and spools are bounded where no host's memory or disk is larger; a bank's texts must fit into a worker's memory.
+    # Every number is bounded, or `inf` and a slip of the unit would be taken. Work waits for a dead process's lease or
+    # a missed sweep: five minutes, one minute. A bank's texts must fit into a worker's memory, a stream into Redis'.
 
     redis_url: Annotated[
         str,
@@ -60,9 +58,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 4
     host: Annotated[str, Meta(description="This host's name. Empty: the system's host name.")] = ""
     data_dir: Annotated[str, Meta(description="Local files and spool. Empty: the user's data directory.")] = ""
-    publish_delay: Annotated[float, Meta(ge=0, le=60, description="Maximum batching delay of published events.")] = (
-        0.005
-    )
+    publish_delay: Annotated[float, Meta(ge=0, le=60, description="Maximum time events wait for a batch.")] = 0.005
     publish_batch: Annotated[
         int, Meta(ge=1, le=10_000, description="Maximum number of events per stream in one round trip.")
     ] = 200
@@ -78,13 +74,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "stream exceeds its even share.",
         ),
     ] = 512 << 20
-    spool_max_bytes: Annotated[
-        int, Meta(ge=4096, le=1 << 40, description="Maximum size of the disk spool, in bytes.")
-    ] = 256 << 20
+    spool_max_bytes: Annotated[int, Meta(ge=4096, le=1 << 40, description="Maximum bytes of a disk spool.")] = 256 << 20
     consume_batch: Annotated[int, Meta(ge=1, le=2_000, description="Entries that a consumer reads at once.")] = 500
-    consumer_lease: Annotated[
-        float, Meta(gt=0, le=300, description="Lease of a consumer; it works for half of it.")
-    ] = 5.0
+    consumer_lease: Annotated[float, Meta(gt=0, le=300, description="Lease of a consumer; it works for half.")] = 5.0
     linger: Annotated[
         float,
         Meta(
@@ -166,9 +158,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     redaction_rules: Annotated[
         str, Meta(description="TOML file with redaction rules to add to the built-in ones. Empty: none.")
     ] = ""
-    provider_timeout: Annotated[float, Meta(gt=0, le=10, description="Timeout of one call of a custom provider.")] = (
-        0.25
-    )
+    provider_timeout: Annotated[float, Meta(gt=0, le=10, description="Timeout of a custom provider's call.")] = 0.25
     feedback_deadline: Annotated[
         float, Meta(gt=0, le=10, description="Deadline of each Redis call of `prompt.feedback`.")
     ] = 0.1
@@ -299,12 +289,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int, Meta(ge=1, le=100_000, description="Maximum stored facts of a bank; evicts the least recently stored.")
     ] = 20_000
     bank_stored_bytes: Annotated[
-        int,
-        Meta(
-            ge=65_536,
-            le=4 << 30,
-            description="Maximum bytes of a bank's stored texts; evicts the least recently stored.",
-        ),
+        int, Meta(ge=65_536, le=4 << 30, description="Maximum bytes of a bank's texts; evicts the oldest.")
     ] = 64 << 20
     recall_in_process: Annotated[
         bool, Meta(description="Run recalls in this process instead of a worker. Requires `tellback[workers]`.")
@@ -396,7 +381,7 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
     try:
         settings = msgspec.convert(given, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigurationError(f"{_variable(str(error))}: {error}") from error
+        raise ConfigurationError(f"{PREFIX}{wrong_field(str(error), fields)}: {error}") from error
     check_teams(f"{PREFIX}TEAM", settings.team)
     check_teams(f"{PREFIX}TEAMS", *settings.served_teams)
     if settings.catalogs or settings.channel_languages or "fallback_language" in given:
@@ -410,10 +395,3 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
             settings = msgspec.structs.replace(settings, redis_url=running.redis_url)
     remember_passwords(*(getattr(settings, name) for name in Settings.__struct_fields__ if name.endswith("_url")))
     return settings
-
-
-def _variable(message: str) -> str:
-    for name in Settings.__struct_fields__:
-        if f"$.{name}`" in message:
-            return PREFIX + name.upper()
-    return PREFIX + "*"

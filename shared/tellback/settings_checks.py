@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from tellback.errors import ConfigurationError, InvalidInput
@@ -34,3 +35,8 @@ def check_teams(variable: str, *teams: str) -> None:
             check_team(team)
     except InvalidInput as error:
         raise ConfigurationError(f"{variable}: {error}") from error
+
+
+def wrong_field(message: str, fields: Iterable[str]) -> str:
+    """Return the name, in upper case, of the field that a validation error is about, or `*`."""
+    return next((name.upper() for name in fields if f"$.{name}`" in message), "*")
