@@ -52,7 +52,8 @@ _CRASHES: Final = re.compile(
     r"| {2}\| (?:Base)?ExceptionGroup: [^\n]{1,300}"
     r"|\S{1,200}\.rb:\d+:in [^\n]{1,200}: [^\n]{1,300} \([A-Z][\w:]{0,100}\)$"
     r"|(?:PHP )?(?:Fatal|Parse) error: {1,4}[^\n]{1,300} on line \d+$|PHP Fatal error: [^\n]{1,300}"
-    r"|BEGIN failed--compilation aborted[^\n]{0,200}|error: Uncaught [^\n]{1,300}"
+    r"|BEGIN failed--compilation aborted[^\n]{0,200}|syntax error at \S{1,200} line \d+, near [^\n]{1,200}"  # Perl
+    r"|error: Uncaught [^\n]{1,300}"
     r"|Execution halted$|Unhandled [Ee]xception[.:][^\n]{0,300}"
     r"|terminate called (?:after throwing|without an active)[^\n]{0,200}|ERROR: LoadError: [^\n]{1,300}"
     r"|\*\* \([A-Z][\w.]{0,100}\) [^\n]{1,300}|={1,2}\d{1,9}={1,2} ?ERROR: \w{1,30}Sanitizer[^\n]{0,200}"
@@ -79,6 +80,7 @@ _COMPILERS: Final = re.compile(
     # Go's compiler, vet and golangci-lint name a column; lines of `grep -n` and of tests do not.
     rf"|(?:vet: )?{_PLACE}\.go:\d+:\d+: [^\n]{{1,300}}"
     r"|collect2: error: [^\n]{1,100}|[^\n]{0,200}undefined reference to [^\n]{1,100}"
+    r"| {1,4}error \u2022 [^\n]{1,300}"  # Dart and Flutter
     r"|SystemCheckError: [^\n]{1,200}|CommandError: [^\n]{1,200})",
     _LINES,
 )
@@ -97,6 +99,7 @@ _TOTALS: Final = re.compile(
     r"|\d{1,9} files? inspected, [1-9]\d{0,8} offenses?[^\n]{0,100}|No tests found, exiting with code [^\n]{1,20}"
     r"|-- Configuring incomplete, errors occurred!?|[^\n]{3,80}\.{3}Failed$(?=\n- hook id)"
     r"|\S{1,100} {1,60}: ok=\d[^\n]{0,80}(?:unreachable|failed)=[1-9][^\n]{0,80}"
+    r"|Executed \d{1,9} out of \d{1,9} tests?: (?:[^\n]{0,80}, )?[1-9]\d{0,8} fails?\b[^\n]{0,60}"  # Bazel
     r"|webpack \S{1,40} compiled with [1-9]\d{0,5} errors?[^\n]{0,60}"
     r"|\[ERROR\] Failed to execute goal [^\n]{1,200}|FAILURE: Build failed[^\n]{0,80}|error during build:?$"
     r"|\w{0,20} ?[Tt]ask failed[^\n]{0,80}$|pre-commit[^\n]{0,40} failed$|exit status [1-9]\d{0,3}$)",
@@ -125,6 +128,9 @@ _COMMANDS: Final = re.compile(
     r"|(?:collecting \.\.\. )?ERROR: (?:Could not|No matching|Failed|Cannot|Command errored"
     r"|Invalid requirement|Exception|Directory|file or directory"
     r"|not found:|usage:)[^\n]{1,300}"
+    r"|\W{0,3}ERR_PNPM_\w{1,60} [^\n]{1,300}|rsync error: [^\n]{1,200}"
+    r"|Job for \S{1,100} failed because [^\n]{1,200}|(?:[^\n]{1,300}, )?version solving failed\.?$"  # systemd, Poetry
+    r"|Your requirements could not be resolved to an installable set of packages\.?"  # Composer
     r"|Error response from daemon: [^\n]{1,200}|Cannot connect to the Docker daemon[^\n]{0,100}"
     r"|[\w./-]{1,60}: error: [^\n]{1,200}|[\w./-]{1,60}: (?:unrecognized|invalid|illegal|unknown) option[^\n]{0,100}"
     r"|(?:rm|cp|mv|mkdir|touch|tee|chmod|ln|tar|unzip|sed|awk|install): (?:cannot|can't|can not|failed"
@@ -147,7 +153,7 @@ _UNREADABLE: Final = re.compile(
     r"|[\w./-]{1,60}: (?:unrecognized|invalid"
     r"|illegal|unknown)[^\n]{1,200}"
     r"|(?:gh|HTTP): [^\n]{1,200} \(HTTP \d{3}\)|jq: error[^\n]{1,200}|(?:curl|wget|ssh)(?:: \(\d+\))?: [^\n]{1,200}"
-    r"|GraphQL: [^\n]{1,200}|(?:no|failed to|could not|unable to) [^\n]{1,200})$"
+    r"|(?:[a-z ]{1,40} failed: )?GraphQL: [^\n]{1,200}|(?:no|failed to|could not|unable to) [^\n]{1,200})$"
 )
 
 

@@ -59,6 +59,8 @@ _IS_NOTHING: Final = re.compile(
 # "Error:", "ValueError:", "[ERROR]:", "Error executing tool x:", with a cross or a warning sign before it. The colon is
 # required, as "Error correction codes are ..." begins an article; `(?!//)` keeps out URLs.
 _SAYS_ERROR: Final = re.compile(
+    # "error: none" reports that there is none; "KeyError: 0" is one.
+    r"(?!\s*(?:error|exception|failure)\s*:\s*(?:none|null|nil|false|0|n/a)[^\w\n]*(?:\n|\Z))"
     r"\s*(?:<\w+>\s*|### Result\s+)?(?:[\[(*`\u274c\u2716\u2717\u26a0\ufe0f\U0001f6ab]*\s?)"
     r"(?:(?:tool|execution|internal|fatal|api|runtime|http|command|system|unexpected"
     r"|an?|the|mcp)\s+)*"
