@@ -4,6 +4,10 @@ After a failover the old primary answers with READONLY; these transports then re
 message that Celery cannot handle is rejected and logged instead of ending the worker. Needs kombu, which comes with the
 workers.
 
+kombu decodes a message where it reads it from Redis, in two methods that are not public, and an exception there ends
+the worker; it offers no other place to reject one. tests/contracts/test_kombu.py holds what this relies on, and runs on
+the oldest and the newest version that are allowed.
+
 Messages are checked before Celery sees them. Anyone with access to the broker can put anything into a queue, and Celery
 and kombu do not check a message's structure. A body that was not base64, or had no arguments, crashed the worker that
 read it, and then each of its successors.
@@ -14,7 +18,7 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty
 from typing import Annotated, Any, Final, cast
 
@@ -251,9 +255,14 @@ class _TaskGuard:
             return super()._brpop_read(**options)  # type: ignore[misc]  # as above
 
     def _receive_one(self, client: Any) -> Any:
-        """Read the next message that was published to all workers, as above."""
-        with _rejecting():
+        """Read the next message that was published to all workers, as above.
+
+        kombu ends its loop over what has arrived if this raises `Empty`, and messages behind the bad one would wait in
+        the connection's buffer for the next broadcast.
+        """
+        with suppress(Empty), _rejecting():
             return super()._receive_one(client)  # type: ignore[misc]  # as above
+        return None
 
 
 class Channel(_TaskGuard, redis.Channel):  # type: ignore[misc]  # the stub of kombu is narrower than kombu

@@ -1,0 +1,93 @@
+"""The contract with kombu: what `broker_transport` and `doctor` use of it that its documentation does not promise.
+
+Run by itself on other versions by test_kombu_versions.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from kombu import Connection, Consumer, Exchange, Queue
+
+from tellback import broker_transport
+from tellback.broker import KEY_PREFIX, broker_config
+from tellback.doctor.backlog import check_queues
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tests.support.waiting import wait_until
+
+QUEUE = Family.EVENTS.value
+TYPED = json.dumps({"__type__": "datetime", "__value__": "no time"})
+UNREADABLE = ["no JSON", "\x00", TYPED]
+
+
+@pytest.fixture
+def connection(settings: Settings) -> Iterator[Connection]:
+    options = broker_config(settings)
+    with Connection(options["broker_url"], transport_options=options["broker_transport_options"]) as connection:
+        yield connection
+
+
+@pytest.fixture
+def rejections(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """An item for each message that was rejected."""
+    found: list[bool] = []
+    monkeypatch.setattr(broker_transport, "on_rejected", [lambda: found.append(True)])
+    return found
+
+
+def drain_until(connection: Connection, predicate: Callable[[], object], description: str) -> None:
+    """Handle what comes, which also begins subscriptions, until the predicate holds."""
+
+    def drained() -> bool:
+        with suppress(TimeoutError):
+            connection.drain_events(timeout=0.1)
+        return bool(predicate())
+
+    wait_until(drained, description, timeout=20)
+
+
+def test_a_message_that_kombu_cannot_decode_is_rejected_and_the_next_one_is_delivered(
+    connection: Connection, database: Database, rejections: list[bool]
+) -> None:
+    """Kombu decodes it where it reads it, and has no place of its own for a message that it cannot decode."""
+    received: list[Any] = []
+    queue = Queue(QUEUE, Exchange(QUEUE), routing_key=QUEUE)
+    with Consumer(connection.channel(), [queue], callbacks=[lambda body, _: received.append(body)], no_ack=True):
+        for raw in UNREADABLE:
+            database.command("LPUSH", f"{KEY_PREFIX}{QUEUE}", raw)
+        connection.Producer().publish({"good": 1}, routing_key=QUEUE, exchange=QUEUE, serializer="json")
+        drain_until(connection, lambda: received, "the good one is delivered")
+    assert received == [{"good": 1}]
+    assert len(rejections) == len(UNREADABLE)
+
+
+def test_a_broadcast_that_kombu_cannot_decode_is_rejected_and_the_next_one_is_delivered(
+    connection: Connection, database: Database
+) -> None:
+    received: list[Any] = []
+    exchange = Exchange("all", type="fanout")
+    queue = Queue("mine", exchange, auto_delete=True)
+    with Consumer(connection.channel(), [queue], callbacks=[lambda body, _: received.append(body)], no_ack=True):
+        drain_until(connection, lambda: database.command("PUBSUB", "NUMPAT"), "it is subscribed")
+        for raw in UNREADABLE:
+            assert database.command("PUBLISH", f"{KEY_PREFIX}/0.all", raw) == 1
+        connection.Producer().publish({"good": 1}, exchange=exchange, declare=[exchange], serializer="json")
+        drain_until(connection, lambda: received, "the good one is delivered")
+    assert received == [{"good": 1}]
+
+
+def test_doctor_counts_a_queue_as_kombu_does(connection: Connection, database: Database) -> None:
+    """Kombu keeps a list for each step of the priority, whose names doctor has to know: a host has no kombu."""
+    queue = Queue(QUEUE, Exchange(QUEUE), routing_key=QUEUE)
+    producer = connection.Producer()
+    for priority in range(10):
+        producer.publish({}, exchange=QUEUE, routing_key=QUEUE, priority=priority, declare=[queue], serializer="json")
+    channel: Any = connection.channel()
+    assert channel.queue_declare(QUEUE).message_count == 10
+    assert check_queues(database, []).found == f"{QUEUE} 10"
