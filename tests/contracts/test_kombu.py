@@ -41,15 +41,15 @@ def rejections(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return found
 
 
-def drain_until(connection: Connection, predicate: Callable[[], object], description: str) -> None:
+def handle_until(connection: Connection, predicate: Callable[[], object], description: str) -> None:
     """Handle what comes, which also begins subscriptions, until the predicate holds."""
 
-    def drained() -> bool:
+    def handled() -> bool:
         with suppress(TimeoutError):
             connection.drain_events(timeout=0.1)
         return bool(predicate())
 
-    wait_until(drained, description, timeout=20)
+    wait_until(handled, description, timeout=20)
 
 
 def test_a_message_that_kombu_cannot_decode_is_rejected_and_the_next_one_is_delivered(
@@ -62,7 +62,7 @@ def test_a_message_that_kombu_cannot_decode_is_rejected_and_the_next_one_is_deli
         for raw in UNREADABLE:
             database.command("LPUSH", f"{KEY_PREFIX}{QUEUE}", raw)
         connection.Producer().publish({"good": 1}, routing_key=QUEUE, exchange=QUEUE, serializer="json")
-        drain_until(connection, lambda: received, "the good one is delivered")
+        handle_until(connection, lambda: received, "the good one is delivered")
     assert received == [{"good": 1}]
     assert len(rejections) == len(UNREADABLE)
 
@@ -74,11 +74,11 @@ def test_a_broadcast_that_kombu_cannot_decode_is_rejected_and_the_next_one_is_de
     exchange = Exchange("all", type="fanout")
     queue = Queue("mine", exchange, auto_delete=True)
     with Consumer(connection.channel(), [queue], callbacks=[lambda body, _: received.append(body)], no_ack=True):
-        drain_until(connection, lambda: database.command("PUBSUB", "NUMPAT"), "it is subscribed")
+        handle_until(connection, lambda: database.command("PUBSUB", "NUMPAT"), "it is subscribed")
         for raw in UNREADABLE:
             assert database.command("PUBLISH", f"{KEY_PREFIX}/0.all", raw) == 1
         connection.Producer().publish({"good": 1}, exchange=exchange, declare=[exchange], serializer="json")
-        drain_until(connection, lambda: received, "the good one is delivered")
+        handle_until(connection, lambda: received, "the good one is delivered")
     assert received == [{"good": 1}]
 
 

@@ -186,9 +186,7 @@ class Database:
         """
         return _raise_first(self.run_each(calls, also))
 
-    def run_once(
-        self, calls: Sequence[ScriptCall], also: Sequence[Command] = (), *, first: Sequence[Command] = ()
-    ) -> list[Any]:
+    def run_once(self, calls: Sequence[ScriptCall], also: Sequence[Command] = (), first: Sequence[Command] = ()) -> Any:
         """Run as `run_all`, in one round trip that is never repeated; before it `first`, without their replies.
 
         It is for calls whose repetition would do something else, because they take what comes next.
