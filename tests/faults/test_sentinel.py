@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -76,6 +77,48 @@ def test_clients_hooks_and_workers_follow_a_failover_of_state_and_broker(sentine
             queue = "tbq:events"
             wait_until(lambda: sentinels.new.command("LLEN", queue) == 0, "wake-ups are taken there too", timeout=30)
         assert workers.processes[0].poll() is None
+    finally:
+        workers.kill_all()
+
+
+@pytest.mark.slow
+def test_a_failover_while_a_host_publishes_loses_what_the_replica_had_not_read_and_repeats_nothing(
+    sentinels: Sentinels, tmp_path: Path
+) -> None:
+    """Events that are published while there is no primary wait on the host's disk, and have their effect once."""
+    settings = Settings(redis_url=sentinels.url, data_dir=str(tmp_path / "data"))
+    workers, promoted = Workers(settings, tmp_path), threading.Event()
+    sent: list[bool] = []  # of each event, whether it was spooled when the call returned
+    try:
+        with connect(settings=settings) as tb:
+            shard, after = tb.context.layout.of("s"), 0
+
+            def publish_until_promoted() -> None:
+                nonlocal after
+                while after < 20:
+                    after += promoted.is_set()
+                    event = ToolInvoked(event_id=new_event_id(), session="s", prompt="p", evaluation="e", tool="t")
+                    tb.context.publisher.publish(event)
+                    tb.flush()
+                    sent.append(tb.context.publisher.spooled)
+
+            host = threading.Thread(target=publish_until_promoted)
+            host.start()
+            wait_until(lambda: len(sent) > 60, "it publishes")
+            sentinels.first.kill()
+            kept = sentinels.new.command("XLEN", shard.key("in", "events"))
+            sentinels.fail_over()
+            promoted.set()
+            host.join(60)
+            assert not host.is_alive()
+            wait_until(lambda: answers(tb.context.database), "it is followed", timeout=30)
+            wait_until(lambda: tb.flush() is None and not tb.context.publisher.spooled, "its spool is sent", timeout=60)
+            workers.start()
+            store, stream = Evaluations(tb.context.database, shard), shard.key("in", "events")
+            wait_until(lambda: not sentinels.new.command("XLEN", stream), f"applied {workers.logs[0]}", timeout=60)
+            assert any(sent), "some were published while there was no primary"
+            lost = max(0, sent.index(True) - kept)  # at most: the reply to the next one may be lost, and not the event
+            assert store.counts(EvaluationId("s", "p", "e")).calls == len(sent) - lost
     finally:
         workers.kill_all()
 
