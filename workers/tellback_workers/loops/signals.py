@@ -130,10 +130,13 @@ class SignalsLoop:
     ) -> None:
         clusters = self._clusters.bank_clusters(lease.shard, bank)
         signals = _signals(entries)
+        # A first delivery rarely repeats a signal, and the script refuses one that was applied: only then look for it.
+        check = any(entry.deliveries > 1 for entry in entries)
         with clusters.lock:
             for _ in range(TRIES):
-                if self._attempt(lease, clusters, entries, signals, vectors):
+                if self._attempt(lease, clusters, entries, signals, vectors, check=check):
                     return
+                check = True
         raise Unavailable(f"bank {bank!r} was changed {TRIES} times while signals were placed; they are tried again")
 
     def _attempt(
@@ -143,10 +146,15 @@ class SignalsLoop:
         entries: Sequence[IntakeEntry],
         signals: Mapping[str, tuple[SignalItem, str | None]],
         vectors: Mapping[str, Vectors],
+        *,
+        check: bool,
     ) -> bool:
-        ids = list(signals)
-        seen, oldest = self._load(clusters, ids)
-        fresh = {signal_id: signals[signal_id] for signal_id in ids if signal_id not in seen}
+        """Plan and apply the batches; return False if the bank has changed, or if a signal that nobody checked is old.
+
+        Signals that were applied before are left out if `check` is true.
+        """
+        seen, oldest = self._load(clusters, list(signals) if check else [], len(signals))
+        fresh = {signal_id: signal for signal_id, signal in signals.items() if signal_id not in seen}
         queries = [item.query for item, _ in fresh.values()]
         placement = ClusterAssignment((), ())
         if fresh:
@@ -161,12 +169,14 @@ class SignalsLoop:
             clusters.add_begun(placement, plan.bank_id or plan.new_bank_id, plan.new_stamp)
         return applied
 
-    def _load(self, clusters: BankClusters, ids: list[str]) -> tuple[set[str], tuple[int, ...]]:
-        """Return the ids of signals applied before and, near the cap, the oldest slots that may be evicted."""
+    def _load(self, clusters: BankClusters, ids: list[str], begun: int) -> tuple[set[str], tuple[int, ...]]:
+        """Return those of `ids` that were applied before and, near the cap, the oldest slots that may be evicted.
+
+        A batch begins at most `begun` clusters, one for each signal, and must not evict those that it matches.
+        """
         loaded = clusters.sync(signal_ids=ids)
-        if clusters.matrix.count + len(ids) > self._clusters.settings.bank_clusters:
-            # The batch may begin a cluster for each signal, and the ones it matches are not to be evicted.
-            loaded = clusters.sync(oldest=2 * len(ids), signal_ids=ids)
+        if clusters.matrix.count + begun > self._clusters.settings.bank_clusters:
+            loaded = clusters.sync(oldest=2 * begun, signal_ids=ids)
         return {signal_id for signal_id, seen in zip(ids, loaded.applied_ids, strict=True) if seen}, loaded.oldest_slots
 
     def _plan(
