@@ -38,12 +38,13 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def measure(runs: int) -> CapacityFigures:
     """Measure everything, each load in a process and on a system of its own."""
+    before = os.getloadavg()[1]  # later it is mostly the measurement's own
     units = list(_each(measured_unit, range(len(LOADS)), runs))
     growth = [*_each(measured_processes, PROCESSES, runs), *_each(measured_nodes, NODES, runs)]
     return CapacityFigures(
         date=datetime.now(UTC).date().isoformat(),
-        machine=f"{os.cpu_count()} cores, shared with other work, Python {platform.python_version()}",
-        load_average=round(os.getloadavg()[2], 1),
+        machine=f"{os.cpu_count()} cores, Python {platform.python_version()}",
+        load_average=round(before, 1),
         runs=runs,
         units=units,
         growth=growth,

@@ -141,7 +141,7 @@ LOADS: Final = (
     CapacityLoad("session", f"a session of {CALLS} tool calls", 500, Family.EVENTS, _sessions),
     CapacityLoad("command", "`true`, from submission to record", 400, Family.COMMANDS, _commands),
     CapacityLoad("turn", "opened, finished, answered by a worker", 1_500, Family.TURNS, _turns),
-    CapacityLoad("signal", "of a query that the bank knows", 3_000, Family.SIGNALS, _known, "threads"),
+    CapacityLoad("signal", "of a query that the bank knows", 24_000, Family.SIGNALS, _known, "threads"),
     CapacityLoad(
         "query cluster", "a signal of a query that it does not know", 800, Family.SIGNALS, _distinct, "threads"
     ),

@@ -37,8 +37,8 @@ def tables(figures: CapacityFigures) -> dict[str, str]:
     """Return each table by its name."""
     runs = "one run" if figures.runs == 1 else f"the median of {figures.runs} runs"
     taken = (
-        f"Taken on {figures.date} on {figures.machine}, {runs} of each. The load of the machine"
-        f" was {figures.load_average} over the last quarter of an hour."
+        f"Taken on {figures.date} on {figures.machine}, {runs} of each, beside other work that made a load of"
+        f" {figures.load_average}."
     )
     return {
         "date": taken,
