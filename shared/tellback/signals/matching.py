@@ -114,15 +114,6 @@ class ClusterMatrix:
             self._blocks[slot // BLOCK].put(slot % BLOCK, vector)
         self._found.clear()
 
-    def drop_from(self, count: int) -> None:
-        """Forget the clusters from slot `count` on."""
-        if count < self.count:
-            self.count = count
-            del self._blocks[-(-count // BLOCK) :]
-            if self._blocks:
-                self._blocks[-1].truncate(count - (len(self._blocks) - 1) * BLOCK)
-            self._found.clear()
-
     def vector(self, slot: int) -> Vectors:
         """Return the vector of a slot's cluster."""
         found: Vectors = self._blocks[slot // BLOCK].rows[slot % BLOCK]
@@ -217,10 +208,6 @@ class _VectorBlock:
         self.count = max(self.count, row + 1)
         if self._bounds is not None:
             self._stale.add(row)
-
-    def truncate(self, count: int) -> None:
-        self.count = count
-        self._stale = {row for row in self._stale if row < count}
 
     def drop_bounds(self) -> None:
         self._bounds = None
