@@ -58,7 +58,5 @@ def test_a_long_run_is_counted_by_its_end_and_colours_do_not_matter() -> None:
 @pytest.mark.parametrize(("words", "form"), FORMS)
 @settings(max_examples=examples(10))
 @given(data=st.data())
-def test_every_text_of_a_form_has_the_words_that_are_looked_for_first(
-    words: str, form: re.Pattern[str], data: st.DataObject
-) -> None:
+def test_every_text_of_a_form_has_its_words(words: str, form: re.Pattern[str], data: st.DataObject) -> None:
     assert words in data.draw(st.from_regex(form, fullmatch=True))

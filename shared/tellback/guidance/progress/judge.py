@@ -106,9 +106,7 @@ def judge(
     if features.effect in ("run", "test"):
         trail.ran = at
     repeats = _repeats(trail, features, marks, at, is_near)
-    seen = trail.seen
-    if features.lines:
-        features.known, seen = add_lines(seen, features.lines)
+    features.known, seen = add_lines(trail.seen, features.lines)
     found = [
         detectors.same_failure(trail, features, at),
         undone_edit(trail, features, at),
