@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from benchmarks.almost_secrets import ALMOST
 from tellback.redaction import SOURCE_RULES, Redactor, find_secret, redact_text
 from tellback.redaction.rules import Scan, ScanSet, all_scans, fold_ascii, scans_for_text
 from tellback.redaction.stream import StreamRedactor
@@ -170,6 +171,11 @@ def test_what_only_resembles_secrets_stays() -> None:
     """Hashes, UUIDs, versions, pictures in base64, settings, prose and code that speak of secrets."""
     touched = {line for line in resembling(seed=7, each=20) if find_secret(line)}
     assert not touched
+
+
+@pytest.mark.parametrize("kind", ALMOST)
+def test_what_the_benchmark_takes_for_almost_a_secret_stays(kind: str) -> None:
+    assert redact_text(ALMOST[kind] * 3) == ALMOST[kind] * 3
 
 
 def test_of_source_code_less_than_half_a_line_in_ten_thousand_is_touched() -> None:

@@ -304,14 +304,19 @@ RULES: Final = (
     ),
 )
 
-# A separator and a long value with a digit: only before such is the name of an issuer searched for.
-ISSUED_NEED: Final = r"""[:=>,|][\\"'`=:>|\[ \t-]{0,40}+(?=[a-z_+/~%-]{0,60}+[0-9])[\w+/~%-][\w+/.~=%:-]{12}"""
+# A separator and a value of an issuer: only before such is the name of an issuer searched for. A colon before the first
+# digit is no value's (`cache:user:42`), and two slashes begin the name of a host.
+ISSUED_VALUE: Final = (
+    r"""[:=>,|][\\"'`=:>|\[ \t-]{0,40}+(?!//)(?=[a-z_+/.~%-]{0,60}+[0-9])"""
+    rf"(?:{MIXED}|(?=[0-9]{{15}}))[\w+/~%-][\w+/.~=%:-]{{12}}"
+)
 
 
 def issued(issuers: Iterable[str]) -> str:
     """Return the pattern of a value after the name of one of these issuers, which are some of `ISSUERS`."""
+    versioned = "(?![a-z-]{0,20}+[0-9]{1,4}[.-][0-9]{1,4}[.-][0-9])"  # `sentry: release-2024.1.2`, a date
     return (
         rf"{trie(issuers)}[\w.-]{{0,40}}+(?:[ \t][\w.-]{{1,20}}+){{0,3}}+{AHEAD_LONG}{NOT_NAMED}"
-        rf"{CLOSE}{TYPE}(?:{SEPARATOR}|[,>][ \t]?){_VALUE}{PATH}"
+        rf"{CLOSE}{TYPE}(?:{SEPARATOR}|[,>][ \t]?){_VALUE}{PATH}{versioned}"
         rf"(?:{MIXED}{DOUBT}{long_value(13)}|[0-9]{{15,20}}+(?![\w.-]))"
     )

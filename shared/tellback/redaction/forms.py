@@ -144,13 +144,12 @@ RULES: Final = (
         AnchoredRule(
             "secret-assignment",
             word,
-            rf"{_alone(word)}[\\\"']{{0,2}}+[ \t]?[=:][ \t]?[\\\"']{{0,2}}+{PATH}{_HASH}{_A_DIGIT}"
-            f"{DOUBT}{long_value(20)}",
-            r"(?=[\\\"']{0,2}+[ \t]?[=:][ \t]?[\\\"']{0,2}+[\w+/.~=%:-]{20})",
+            rf"{_alone(word)}[\\\"']{{0,2}}+[ \t]?[=:][ \t]?[\\\"']{{0,2}}+{PATH}{_HASH}{DOUBT}{long_value(20)}",
+            rf"(?=[\\\"']{{0,2}}+[ \t]?[=:][ \t]?[\\\"']{{0,2}}+{_A_DIGIT}[\w+/.~=%:-]{{20}})",
         )
         for word in ("key", "pat")
     ),
-    AnchoredRule("secret-assignment", "key", r"=(?:(?<=[?&]key=)|(?<![\w-]key=))[0-9a-f]{32}(?![0-9a-f])"),
+    AnchoredRule("secret-assignment", "key", r"=(?=[0-9a-f]{32}(?![0-9a-f]))(?:(?<=[?&]key=)|(?<![\w-]key=))"),
     AnchoredRule("secret-assignment", "pat", r"=[0-9a-f]{32}(?![0-9a-f])"),
     # Sentences and calls.
     AnchoredRule(

@@ -24,8 +24,6 @@ RUN: Final = 13
 
 """Length of the shortest run that holds a token, or an issuer's value without a format of its own."""
 
-_AFTER_WORD: Final = "[^0-9A-Za-z]"
-
 _DECIMAL: Final = b"0123456789"  # not from `string`, whose import costs every hook process 0.7 ms
 _LETTERS: Final = b"abcdefghijklmnopqrstuvwxyz"
 _TOKEN: Final = frozenset(_LETTERS + _LETTERS.upper() + _DECIMAL + b"_+/=%.~!$|:@-?")  # "?" is what is not Latin
@@ -33,6 +31,9 @@ _TOKEN: Final = frozenset(_LETTERS + _LETTERS.upper() + _DECIMAL + b"_+/=%.~!$|:
 _CLASSES: Final = bytes(ord("w") if byte in _TOKEN or byte >= 0x80 else ord(" ") for byte in range(256))
 
 _RUN_PATTERN: Final = b"w" * RUN
+
+# Before a token with a prefix. The shortest has RUN characters; most words are shorter, and `re` need not try prefixes.
+_BEFORE_PREFIX: Final = rf"[^0-9A-Za-z](?=[0-9A-Za-z$][0-9A-Za-z_+/=%.~!$|:@-]{{{RUN - 1}}})"
 
 _DIGITS: Final = bytes(ord("d") if byte in _DECIMAL or byte == ord("?") else ord(" ") for byte in range(256))
 
@@ -157,7 +158,9 @@ class _CompiledScan:
 
     def _trie_pattern(self, trie: Trie) -> str:
         """Return an alternation that reads each character of the prefixes once."""
-        parts = [re.escape(first) + self._trie_pattern(below) for first, below in sorted(trie.below.items())]
+        # Small letters first: `re` looks at one first letter after the other, and most words begin with a small one.
+        ordered = sorted(trie.below.items(), key=lambda item: (not item[0].islower(), item[0]))
+        parts = [re.escape(first) + self._trie_pattern(below) for first, below in ordered]
         parts += [self._named_group(name, pattern) for name, pattern in trie.rules]
         return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
 
@@ -170,29 +173,23 @@ class Scan:
     """
 
     def __init__(
-        self, anchor: str = "", rules: Iterable[_Row] = (), *, trie: Trie | None = None, need: str = "", after: str = ""
+        self, anchor: str = "", rules: Iterable[_Row] = (), *, trie: Trie | None = None, after: str = ""
     ) -> None:
         """Store the rules, of which each match begins with `anchor`, and compile nothing yet.
 
-        A short-lived process compiles only the scans that its texts need. A text has no match unless `need` matches.
-        `after` is the class of the character before each match. It is searched for too: `re` skips what is not in a
-        class twenty times as fast as it tries the first letters of hundreds of words.
+        A short-lived process compiles only the scans that its texts need. `after` is the pattern of the character
+        before each match. It is searched for too: `re` skips what is not in a class twenty times as fast as it tries
+        the first letters of hundreds of words.
         """
         self.anchor = anchor
         self._after = after
         # Those that need no second look first: where one of them matches, the value of another need not be random.
         self._rules = sorted(rules, key=lambda row: (DOUBT in row[1], row[2]))
         self._trie = trie
-        self._need = need
 
     @cached_property
     def _compiled(self) -> _CompiledScan:
         return _CompiledScan(self._after or re.escape(self.anchor), self._rules, self._trie)
-
-    @cached_property
-    def needed(self) -> re.Pattern[str]:
-        """The pattern that a text with a match has."""
-        return re.compile(self._need)
 
     @property
     def pattern(self) -> str:
@@ -203,9 +200,7 @@ class Scan:
         """Yield the position and rule of each match in `folded`; `text` has the capitals, to decide doubtful values."""
         if self.anchor and (folded.isascii() > self.anchor.isascii() or not self._has_anchor(folded)):
             return
-        if self._need and not self.needed.search(folded):
-            return
-        shift = len(self._after[:1])  # of what is searched, for a match where the text begins
+        shift = 1 if self._after else 0  # of what is searched, for a match where the text begins
         searched = f"\n{folded}" if shift else folded
         for start, end in windows if windows is not None else ((0, len(folded)),):
             yield from self._find_within(searched, text, (start, end), shift)
@@ -284,7 +279,7 @@ class ScanSet(NamedTuple):
             for scan in _with_anchor(self.sentences, folded):
                 yield from scan.find_all(folded, text, runs.named)
             for scan in self.issued:
-                yield from scan.find_all(folded, text, _issued_windows(scan.needed, folded))
+                yield from scan.find_all(folded, text, _issued_windows(folded))
 
 
 def _with_anchor(scans: Anchored, text: str) -> Iterable[Scan]:
@@ -293,10 +288,13 @@ def _with_anchor(scans: Anchored, text: str) -> Iterable[Scan]:
     return scans.values() if len(text) >= SHORT else [scans[anchor] for anchor in scans if anchor in text]
 
 
-def _issued_windows(value: re.Pattern[str], folded: str) -> list[Window]:
+_ISSUED_VALUE: Final = lazy_pattern(assignments.ISSUED_VALUE)
+
+
+def _issued_windows(folded: str) -> list[Window]:
     """Return the parts of a text in which an issuer's name may stand before a value."""
     windows: list[Window] = []
-    for match in value.finditer(folded):
+    for match in _ISSUED_VALUE.finditer(folded):
         _add_window(windows, match.start(), min(len(folded), match.end() + 100))
     return windows
 
@@ -340,22 +338,21 @@ def _always(_: str) -> bool:
 def _scans(occurs: Callable[[str], bool], occurs_folded: Callable[[str], bool]) -> ScanSet:
     """Return the scans of the rules whose fixed text occurs, as it stands or in lower case."""
     # A known prefix names the rule, before that of unknown issuers does.
-    prefixed = _prefix_scan(tokens.PREFIXED, tokens.PREFIXED_NEED, occurs, _AFTER_WORD)
-    bare = _prefix_scan(tokens.BARE, tokens.OTHER_NEED, occurs, _AFTER_WORD)
-    anywhere = _prefix_scan(tokens.ANYWHERE, tokens.OTHER_NEED, occurs)
+    prefixed = _prefix_scan(tokens.PREFIXED, occurs, after=_BEFORE_PREFIX)
+    anywhere = _prefix_scan(tokens.ANYWHERE, occurs)
     issuers = [name for name in assignments.ISSUERS if occurs_folded(name)]
     issued = (("issuer-assignment", assignments.issued(issuers), ""),)
     return ScanSet(
-        tokens=(*prefixed, *bare, *anywhere),
+        tokens=(*prefixed, *anywhere),
         plain=_anchored((*tokens.PLAIN, *forms.CAMEL), occurs),
         sentences=_anchored(forms.SENTENCES, occurs_folded),
-        issued=(Scan(rules=issued, need=assignments.ISSUED_NEED, after="[^a-z]"),) if issuers else (),
+        issued=(Scan(rules=issued, after="[^0-9a-z](?=[a-z])"),) if issuers else (),
         folded=_anchored((*assignments.RULES, *forms.RULES, *command_lines.RULES), occurs_folded),
     )
 
 
 def _prefix_scan(
-    table: Iterable[tuple[str, str, str]], need: str, occurs: Callable[[str], bool], after: str = ""
+    table: Iterable[tuple[str, str, str]], occurs: Callable[[str], bool], after: str = ""
 ) -> tuple[Scan, ...]:
     """Return the scan of the prefixes that occur, or none."""
     trie = Trie()
@@ -363,8 +360,7 @@ def _prefix_scan(
         for prefix in prefixes.split():
             if occurs(prefix):
                 trie.insert(prefix, (name, rest))
-    # To rule out a tree of a few prefixes costs more than to search with it.
-    return (Scan(trie=trie, need=need if occurs is _always else "", after=after),) if trie.below else ()
+    return (Scan(trie=trie, after=after),) if trie.below else ()
 
 
 def _anchored(rules: Iterable[AnchoredRule], occurs: Callable[[str], bool]) -> Anchored:

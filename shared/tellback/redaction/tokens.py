@@ -146,7 +146,6 @@ PREFIXED: Final = (
     ("nostr-key", "[02-9ac-hj-np-z]{58}", "nsec1"),
     ("application-key", "[0-9A-Za-z+/]{43}=(?!=)", "base64:"),
     ("zoho-token", rf"{_HEX}{{32}}\\.{_HEX}{{32}}", "1000. 1001."),
-    ("tableau-token", "[0-9A-Za-z]{30}(?<=[0-9A-Za-z+/]{22}==:.{30})", "==:"),
     ("tailscale-key", f"{_ALNUM}{{6,24}}-{_ALNUM}{{16}}", "tskey-auth- tskey-api- tskey-client- tskey-scim-"),
     ("launchdarkly-key", _UUID, "sdk- mob- api-"),
     ("pubnub-key", _UUID, "sub-c- pub-c- rh-api-"),
@@ -219,22 +218,13 @@ PREFIXED: Final = (
     ("model-provider-key", f"{_HEX}{{40}}", "sk_"),
     ("model-provider-key", "[0-9A-Z]{30}[0-9A-Za-z]{10}", "rpa_"),
     ("model-provider-key", f"{_ALNUM}{{22}}", "fw_ key_ sess- e2b_ bb_live_ mem0- exa_"),
-)
-
-# The same for prefixes without a sign after them, which `PREFIXED_NEED` would rule out.
-BARE: Final = (
+    # without a sign after the prefix
     ("sanity-token", "(?:[0-9A-Za-z]{178}|[0-9A-Za-z]{80})(?![0-9A-Za-z])", "sk"),
     ("pagerduty-key", r"(?=[A-Za-z_+-]{0,17}[0-9])[\w+-]{18}(?![\w+/=-])", "u+"),
     ("bitcoin-key", "[0-9A-Za-z]{100}", "xprv yprv zprv tprv"),
     ("json-web-token", r"(?<![\w-]eyJ)[\w-]{12,2000}+\.[\w-]{2}", "eyJ"),
     ("json-web-token", r"(?<![\w-]e...)[\w-]{12,2000}+\.e[\w-]{16,2000}+\.[\w-]{20}", "ewog eyAi"),
 )
-
-# Every prefixed token contains one of these characters before a long run. A text without a match skips the trie.
-PREFIXED_NEED: Final = r"[-_./!$~:+](?=[\wa-zA-Z0-9_+/=%-]{12})"
-
-# The same for `BARE` and `ANYWHERE`: few random characters lack both digits and capitals, and many texts do.
-OTHER_NEED: Final = "[-_.~$:|0-9A-Z]"
 
 # Rule name, pattern, and what tokens have in their middle or anywhere in a word: what precedes is checked by a
 # lookbehind, since starting at the token's first character, `re` would stop at every word.
@@ -261,8 +251,8 @@ ANYWHERE: Final = (
     (
         "prefixed-token",
         (
-            r"(?<=[0-9A-Za-z]{2}.)(?<!sha\d.)(?<!sha\d\d\d.)(?![0-9A-Za-z]{0,30}(?:ESt|ESa|EE\d|I[cw]))(?=[0-9a-z]{0,31}[A-Z])(?=[0-9A-Z]{0,31}[a-z])"
-            rf"(?=[A-Za-z]{{0,31}}\d){DOUBT}{_ALNUM}{{32}}"
+            r"(?=[0-9A-Za-z]{32})(?<=[0-9A-Za-z]{2}.)(?<!sha\d.)(?<!sha\d\d\d.)(?![0-9A-Za-z]{0,30}(?:ESt|ESa|EE\d|I[cw]))"
+            rf"(?=[0-9a-z]{{0,31}}+[A-Z])(?=[0-9A-Z]{{0,31}}+[a-z])(?=[A-Za-z]{{0,31}}+\d){DOUBT}{_ALNUM}{{32}}"
         ),
         "_ -",
     ),
@@ -306,6 +296,7 @@ ANYWHERE: Final = (
 # "bearer of bad news" and "The Bearer of bad news" must stay; at the start of a line it need not have one.
 PLAIN: Final = (
     AnchoredRule("slack-token", "xox", "[baprs]-"),
+    AnchoredRule("tableau-token", "==:", "(?<=[0-9A-Za-z+/]{22}==:)[0-9A-Za-z]{30}"),
     AnchoredRule("cargo-token", "cio", r"(?<![\w]cio)[0-9A-Za-z]{32}(?![\w])"),
     AnchoredRule("bearer", "Bearer ", "(?<!.Bearer )"),
     AnchoredRule(
