@@ -178,6 +178,22 @@ def test_what_the_benchmark_takes_for_almost_a_secret_stays(kind: str) -> None:
     assert redact_text(ALMOST[kind] * 3) == ALMOST[kind] * 3
 
 
+@pytest.mark.parametrize(
+    "token",
+    [
+        "nsec1" + "u8vwqs3exsnuz5gyyk56xae89xcmh048g5llcghq4r256jx6zw48lqfgcy",
+        "cs" + "c81a2811755ef3e34e78dd81f5389bdb",
+        "xprv" + "9s21ZrQH143K" * 9,
+        "sk" + "a1B2c3D4e5" * 8,
+        "aB3dE5fG7hI9jK1lM3nO5p" + "==:" + "a1B2c3D4e5" * 3,
+    ],
+)
+@pytest.mark.parametrize("before", ["", "nostr: ", '"', "PAD ("])
+def test_a_token_without_a_sign_after_its_prefix_is_hidden_where_a_word_begins(before: str, token: str) -> None:
+    assert find_secret(before + token)
+    assert (find_secret(f"{before}x{token}") is None) == ("==:" not in token)
+
+
 def test_of_source_code_less_than_half_a_line_in_ten_thousand_is_touched() -> None:
     """The standard library of Python speaks of passwords, tokens and keys; the five fixed patterns aside."""
     files = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
