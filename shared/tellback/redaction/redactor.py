@@ -268,7 +268,7 @@ class _Copier:
 
     def copy(self, value: Any, key: str = "", depth: int = 0) -> Any:
         """Return the copy of a value that stands under `key`."""
-        kind = type(value)
+        kind: type[object] = value.__class__
         if kind in _PLAIN:
             return value
         if isinstance(value, str):
