@@ -1,8 +1,9 @@
 """The jobs of a worker: each runs under its lease until its record is stored.
 
-A wake-up names a pool, not a job. A worker that was woken first applies the submissions that still wait in the intake,
-so an urgent command does not wait behind the wake-ups that stand before its own in the Celery queue. The task then runs
-further jobs for a few seconds, which saves a wake-up for each.
+A wake-up names a pool, not a job. A worker that was woken first applies the submissions of commands that wait in the
+intake, so a command takes one wake-up from its submission to its record, and an urgent one does not wait behind the
+wake-ups that stand before its own in the Celery queue. The task then runs further jobs for a few seconds, which saves a
+wake-up for each. If it sees more jobs than its own, it wakes one more worker, which does the same.
 
 A thread of its own publishes a followed command's output, so the command never waits for Redis.
 """
@@ -124,15 +125,19 @@ LOSSES: Final = (SHUTDOWN_REASON, NOT_RENEWED, OVERDUE, NOT_STARTED)
 
 @shared_task(name=Task.RUN_JOB, bind=True, soft_time_limit=TIME_LIMIT - 60, time_limit=TIME_LIMIT)
 def run_job(self: CeleryTask[[str, int, str], None], team: str, shard_index: int, pool: str) -> None:
-    """Run a pool's ready jobs for a few seconds, or until a longer one has ended."""
+    """Apply a shard's waiting submissions, then run a pool's jobs for a few seconds or until a longer one has ended."""
     process = runtime()
     end = clock.monotonic() + RUN_SECONDS
+
+    def may_go_on() -> bool:
+        return not shutting_down() and clock.monotonic() < end
+
     try:
         shard = process.shard(team, shard_index)
         worker = JobWorker(process, team, str(self.request.hostname), pool)
-        worker.run(lambda: not shutting_down() and clock.monotonic() < end)
-        if clock.monotonic() >= end:
-            wake_pool(shard, pool, 1)  # for the jobs that are left
+        worker.apply_and_run(shard, may_go_on)
+        if not may_go_on():
+            wake_pool(shard, pool, 1)  # for the jobs that are left, of which this task may have queued some
     except Unavailable as away:
         _log.warning("job.postponed", team=team, pool=pool, reason=str(away))
 
@@ -156,6 +161,19 @@ class JobWorker:
             host=self._settings.host_name,
             apply_intake=self._apply_waiting,
         )
+        self._may_wake = True
+
+    def apply_and_run(self, shard: Shard, further: Callable[[], bool]) -> None:
+        """Apply the submissions that wait in a shard's stream, then run jobs as `run` does.
+
+        The stream is taken even if it looks empty: this ends its pending marker, which would hold back the next
+        wake-up.
+
+        Raises:
+            Unavailable: Redis is unavailable.
+        """
+        self._apply_waiting([shard])
+        self.run(further)
 
     def run(self, further: Callable[[], bool]) -> None:
         """Run jobs one after the other until none is ready or `further` returns False.
@@ -165,12 +183,20 @@ class JobWorker:
         """
         lease = self._jobs.lease(self._claimant) if further() else None
         while lease is not None:
+            self._wake_another(lease)
             record = self._run_traced(self._ensure_lease(lease))
             try:
                 following = self._store_record(lease, record, further())
             finally:  # also if storing failed, since the file is then the only copy
                 self._append(record)
             lease = following
+
+    def _wake_another(self, lease: JobLease) -> None:
+        """Wake one more worker if other jobs wait, once for the task and for each time it has queued some."""
+        own, heads = f":{lease.command_id}", self._claimant.heads
+        if self._may_wake and any(not member.endswith(own) for head in heads for member in head.members):
+            self._may_wake = False
+            wake_pool(lease.shard, self._claimant.pool, 1)
 
     def _ensure_lease(self, lease: JobLease) -> JobLease:
         """Renew the lease if a renewal is due already, because a slow disk delayed the previous job's record."""
@@ -204,9 +230,12 @@ class JobWorker:
 
     def _apply_waiting(self, shards: Sequence[Shard]) -> None:
         from tellback_workers.loops import consumer_of  # noqa: PLC0415 - it imports the app, which includes this module
+        from tellback_workers.loops.commands import serving  # noqa: PLC0415 - as above
 
-        for shard in shards:
-            consumer_of(self._process, self._team, Family.COMMANDS).consume(shard, Family.COMMANDS)
+        with serving(self._claimant.pool) as served:
+            for shard in shards:
+                consumer_of(self._process, self._team, Family.COMMANDS).consume(shard, Family.COMMANDS)
+            self._may_wake = self._may_wake or served.jobs > 0
 
     def _run_traced(self, lease: JobLease) -> CommandRecord:
         tracing = self._process.tracing

@@ -79,15 +79,30 @@ def publish_wakeups(app: Celery, database: Database, places: Sequence[StreamRef]
     messages = [
         (family, shards[start : start + size])
         for family, shards in due.items()
-        for size in [max(1, min(MAX_STREAMS, len(shards) // MIN_MESSAGES))]
+        for size in [_streams_in_one(family, len(shards))]
         for start in range(0, len(shards), size)
     ]
     for number, (family, shards) in enumerate(messages):
         try:
-            publish(app, Task.CONSUME, (family.value, [[shard.team, shard.index] for shard in shards]), family.value)
+            publish(app, *_message_for(family, shards), family.value)
         except NotPublished:
             unmark_pending(database, [(shard, family) for family, left in messages[number:] for shard in left])
             raise
+
+
+def _streams_in_one(family: Family, streams: int) -> int:
+    """Return how many of a family's streams one message names."""
+    return 1 if family is Family.COMMANDS else max(1, min(MAX_STREAMS, streams // MIN_MESSAGES))
+
+
+def _message_for(family: Family, shards: Sequence[Shard]) -> tuple[Task, tuple[Any, ...]]:
+    """Return the task of a wake-up and its arguments.
+
+    A submitted command is run by the task that applies its submission: one message leads from submission to record.
+    """
+    if family is Family.COMMANDS:
+        return Task.RUN_JOB, (shards[0].team, shards[0].index, ANY_POOL)
+    return Task.CONSUME, (family.value, [[shard.team, shard.index] for shard in shards])
 
 
 def is_long(app: Celery, family: Family) -> bool:

@@ -1,12 +1,16 @@
 """The commands loop: it turns each submission into a queued job and wakes the workers of its pool.
 
 submission in the intake ── this loop ──▶ queued job ── `tellback_workers.jobs` ──▶ record
+
+Nearly always a worker of the pool applies the submissions itself and runs them next, so they need no wake-up.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 import structlog
@@ -23,6 +27,26 @@ from tellback_workers.runtime import Runtime
 from tellback_workers.wakeups import wake_pool
 
 _log = structlog.get_logger("tellback.commands")
+
+
+class _ServedPool(threading.local):
+    """The pool whose jobs this thread runs, and how many it has queued for itself since they were counted."""
+
+    pool: str | None = None
+    jobs: int = 0
+
+
+_served = _ServedPool()
+
+
+@contextmanager
+def serving(pool: str) -> Generator[_ServedPool]:
+    """Count what this thread queues in `pool` while the block runs, in place of waking workers of that pool."""
+    _served.pool, _served.jobs = pool, 0
+    try:
+        yield _served
+    finally:
+        _served.pool = None
 
 
 class CommandsLoop:
@@ -51,7 +75,10 @@ class CommandsLoop:
         enqueue(self._db, lease, submissions, self._queue_max)
         # After the commit, because a worker that is woken earlier would find no job.
         for pool, jobs in Counter(pool_of(submitted) for _, submitted in submissions).items():
-            wake_pool(lease.shard, pool, jobs)
+            if pool == _served.pool:
+                _served.jobs += jobs
+            else:
+                wake_pool(lease.shard, pool, jobs)
 
     def _dead_letter_unaddressable(self, lease: Lease, entry: IntakeEntry, submitted: CommandSubmitted) -> bool:
         """Add a dead letter and return True if no key could hold the command's record."""
