@@ -95,7 +95,8 @@ def test_text_is_sanitized_in_one_module() -> None:
 
 
 def test_text_is_truncated_in_one_module() -> None:
-    assert _found(_truncates, TRUNCATION) == [], f"use a function of {TRUNCATION.relative_to(ROOT)}"
+    errors = PACKAGE / "errors.py"  # bounds its own messages: it imports nothing of ours, since everything imports it
+    assert _found(_truncates, TRUNCATION, errors) == [], f"use a function of {TRUNCATION.relative_to(ROOT)}"
 
 
 def test_the_command_line_prints_through_its_own_functions() -> None:
