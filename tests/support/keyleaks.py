@@ -71,7 +71,7 @@ def _problem(key: _Key, slack_ms: int) -> str | None:
 
 
 def _against(key: _Key, family: KeyFamily, slack_ms: int) -> str | None:
-    if key.kind != family.type:
+    if family.type not in (key.kind, "any"):
         return f"{key.name}: is a {key.kind}, declared a {family.type}"
     if family.lifetime is not None and not 0 <= key.left <= family.lifetime * 1000 + slack_ms:
         return f"{key.name}: lives {key.left} ms, declared {family.lifetime} s"

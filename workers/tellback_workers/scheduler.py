@@ -19,6 +19,7 @@ from typing import Final
 import structlog
 from cachetools import LRUCache
 from celery import Celery, current_app, shared_task
+from redis.exceptions import ResponseError
 
 from tellback import clock
 from tellback.errors import TellbackError, Unavailable
@@ -27,6 +28,7 @@ from tellback.state.fleet import ShardWork, TeamVisits, place_of, shards_at, tea
 from tellback.state.intake import StreamRef
 from tellback.state.keys import Layout, Shard
 from tellback.state.presence import Presence
+from tellback.state.quarantine import quarantine_fleet_keys, quarantine_keys
 from tellback.state.steady import gap_ms, observe
 from tellback_workers.decay import is_decay_due
 from tellback_workers.runtime import Runtime, runtime
@@ -49,6 +51,10 @@ SCAN_SECONDS: Final = 5.0  # between two steps of the search for teams that nobo
 
 SCAN_COUNT: Final = 500
 
+KEYS_SECONDS: Final = 300.0  # between two checks of an active team's keys; a duty that fails has them checked at once
+IDLE_KEYS_SECONDS: Final = 3_600.0
+
+KEYS: Final = "keys"
 CLOCK: Final = "clock"  # the duty that is done for all teams together
 
 STOP_SECONDS: Final = 3.0
@@ -71,6 +77,7 @@ class TeamScheduler:
         self._fleet = TeamVisits(process.database)
         self._search = TeamSearch(process)
         self._next_decay: LRUCache[str, float] = LRUCache(20_000)
+        self._next_check: LRUCache[str, float] = LRUCache(20_000)  # of a team's keys
 
     def run(self, periods: float = EARLY, stopping: Callable[[], bool] = lambda: False) -> None:
         """Visit the teams not visited for so many of beat's periods, for about a second.
@@ -78,6 +85,13 @@ class TeamScheduler:
         Raises:
             Unavailable: Redis is unavailable; what is due stays due.
         """
+        try:
+            self._run(periods, stopping)
+        except ResponseError:  # somebody changed a key by hand that all teams share; the next run goes on
+            quarantine_fleet_keys(self._process.database)
+            raise
+
+    def _run(self, periods: float, stopping: Callable[[], bool]) -> None:
         end = clock.monotonic() + RUN_SECONDS
         only = self._process.settings.served_teams
         self._search.step(only)
@@ -119,6 +133,7 @@ class TeamScheduler:
         duties: dict[str, set[str]] = {}
         for shard, work in found.items():
             duties.setdefault(shard.team, set()).update(work.duties)
+        self._check_keys(layouts, {team: KEYS in some for team, some in duties.items()}, noticed)
         # In idle teams, a visit that follows the next notification observes it.
         clocks = [shard for shard, work in found.items() if CLOCK in work.duties and shard.team in noticed]
         skipped = {CLOCK} if self._observe_clocks(clocks) else set[str]()
@@ -132,6 +147,20 @@ class TeamScheduler:
                 self._fleet.visit_soon([place for place in active if team_of(place) in left])
                 return
             due = unfinished
+
+    def _check_keys(self, layouts: Mapping[str, Layout], wrong: Mapping[str, bool], active: Collection[str]) -> None:
+        """Quarantine keys of another type, without which duties fail: where a visit met one, and now and then."""
+        now = clock.monotonic()
+        due = [team for team, is_wrong in wrong.items() if is_wrong or now >= self._next_check.get(team, 0.0)]
+        for team in due:
+            self._next_check[team] = now + (KEYS_SECONDS if team in active else IDLE_KEYS_SECONDS)
+        try:
+            if due:
+                quarantine_keys(self._process.database, [layouts[team] for team in due])
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - the duties that need no such key go on
+            _log.exception("scheduler.quarantine_failed", teams=len(due))
 
     def _observe_clocks(self, shards: Sequence[Shard]) -> bool:
         """Observe these clocks in the round trips of one; return False if each team's have to be done alone."""
@@ -161,6 +190,7 @@ class TeamScheduler:
             raise
         except Exception:  # noqa: BLE001 - a duty that fails must cost neither the others nor the other teams
             _log.exception("scheduler.duty_failed", team=layout.team, duty=duty)
+            self._next_check.pop(layout.team, None)  # a key that was changed by hand, perhaps
             return True
 
 
@@ -237,9 +267,15 @@ class TeamSearch:
         streams = [key for key, name in named.items() if name in new and b"}:in:" in key]
         types = self._process.database.pipeline([("TYPE", key) for key in streams])
         for key, kind in zip(streams, types, strict=True):
-            if kind == b"stream":  # a team of plain XADD: this fixes the number of its shards
-                self._process.layout(named[key])
+            if kind == b"stream":  # a team of plain XADD
+                self._fix_shards(named[key])
         self._fleet.notice(self._process.known_layouts(new))
+
+    def _fix_shards(self, team: str) -> None:
+        try:
+            self._process.layout(team)
+        except ResponseError as error:  # its key has another type: the others are to be found all the same
+            _log.error("team.unreadable", team=team, reason=str(error))
 
 
 def _name_in(key: bytes) -> str:

@@ -15,6 +15,7 @@ from tellback.state.dead_letters import DeadLetters
 from tellback.state.gauges import TurnStats, read_backlog
 from tellback.state.keys import FAMILIES, Layout, stream_of
 from tellback.state.presence import Worker
+from tellback.state.quarantine import quarantined_keys
 from tellback.state.stranded import stranded
 from tellback.state.turn_sweeps import lag_ms
 from tellback.urls import without_secrets
@@ -31,6 +32,11 @@ CHANGED_BY_HAND: Final = (
     "Tellback stores no such key, so somebody changed it by hand: rename it (`redis-cli RENAME`), or restore a backup"
 )
 
+QUARANTINED: Final = (
+    "somebody wrote them by hand, and what they held before is gone: look at `quarantine:` and the name after `}:`, "
+    "restore what you need from a backup, and delete it"
+)
+
 
 def check_keys(database: Database, layout: Layout) -> Iterator[DoctorFinding]:
     """Yield a finding if a key that all of a shard share has another type; other checks may fail because of it."""
@@ -44,6 +50,9 @@ def check_keys(database: Database, layout: Layout) -> Iterator[DoctorFinding]:
     ]
     if odd:
         yield wrong("keys", "; ".join(odd[:10]), CHANGED_BY_HAND)
+    if renamed := quarantined_keys(database, layout):
+        named = ", ".join(renamed[:10])
+        yield wrong("quarantined keys", f"{len(renamed)} held another type, and were renamed: {named}", QUARANTINED)
 
 
 def check_intake(

@@ -55,7 +55,7 @@ class ShardWork(NamedTuple):
     @property
     def is_active(self) -> bool:
         """True if something has to be done soon, so that the shard is to be visited in each period."""
-        return bool(self.duties - {"banks", "clock", "outbox"} or self.streams)
+        return bool(self.duties - {"banks", "clock", "outbox", "keys"} or self.streams)
 
 
 def team_of(place: str) -> str:
@@ -163,11 +163,7 @@ class TeamVisits:
 
 def _shard_work(shard: Shard, reply: Sequence[bytes | int]) -> ShardWork:
     names = {item.decode() for item in reply if isinstance(item, bytes)}
-    if "wrong" in names:
-        _log.error("intake.no_stream", team=shard.team, shard=shard.index)
-    return ShardWork(
-        frozenset(names - {"wrong"}), [(shard, _FAMILIES[item]) for item in reply if isinstance(item, int)]
-    )
+    return ShardWork(frozenset(names), [(shard, _FAMILIES[item]) for item in reply if isinstance(item, int)])
 
 
 def _work_call(shard: Shard, longest_lease: float) -> ScriptCall:

@@ -55,6 +55,9 @@ FAMILIES: Final = {
             10_100,
             "10,000 entries (trimmed to a whole node), 64 MiB or 30 days",
         ),
+        KeyFamily(
+            "quarantine", "quarantine", "any", 30 * DAY, None, "a key that had another type than Tellback gives it"
+        ),
         KeyFamily("audit", "audit", "list", 90 * DAY, 10_000, "manual actions on one shard: the newest 10,000"),
         KeyFamily("alerts", "alerts", "hash", 30 * DAY, 100, "alerts that a receiver was notified of, since when"),
         KeyFamily("alerting", "alerts", "string", HOUR, None, "the process that notifies a receiver"),

@@ -9,6 +9,7 @@ from typing import Any
 from tellback.errors import NotFound
 from tellback.state.database import Database
 from tellback.state.keys import Layout
+from tellback.state.readable import read_each, readable
 from tellback.state.script_calls import Arg
 
 
@@ -25,8 +26,16 @@ def open_layout(database: Database, team: str, shards: int) -> Layout:
 
 def existing_layouts(database: Database, teams: Sequence[str]) -> list[Layout]:
     """Return the layouts of those of the teams that exist."""
-    replies = database.pipeline([("HGET", Layout(team, 1).shard(0).key("team"), "shards") for team in teams])
-    return [Layout(team, int(reply)) for team, reply in zip(teams, replies, strict=True) if reply is not None]
+    replies = read_each(database, [("HGET", Layout(team, 1).shard(0).key("team"), "shards") for team in teams])
+    found = ((team, reply) for team, reply in zip(teams, replies, strict=True) if reply is not None)
+    return readable("team", found, _layout)
+
+
+def _layout(stored: tuple[str, Any]) -> Layout:
+    team, shards = stored
+    if isinstance(shards, Exception):  # of `read_each`
+        raise shards
+    return Layout(team, int(shards))
 
 
 def no_team(team: str) -> NotFound:

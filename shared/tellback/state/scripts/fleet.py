@@ -34,6 +34,19 @@ def notice_places(
     return _notice_places.call(keys, args)
 
 
+_quarantine = Script("fleet/quarantine")
+
+
+def quarantine(
+    *,
+    wanted: Sequence[str], quarantined: Sequence[str], types: Sequence[str],
+) -> ScriptCall:
+    """Rename the keys of a shard that hold another type than Tellback gives them."""
+    keys: list[str] = [*wanted, *quarantined]
+    args: list[Arg] = [len(wanted), *types]
+    return _quarantine.call(keys, args)
+
+
 _rest_places = Script("fleet/rest_places")
 
 

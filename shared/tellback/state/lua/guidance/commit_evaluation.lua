@@ -39,6 +39,7 @@ end
 if arg_check_seen == '1' and #args_event_ids > 0 and any_seen(key_seen, key_seen_old, unpack(args_event_ids)) then
   return 'stale'
 end
+redis.call('ZCARD', key_timers) -- first: if a key that others share has another type, nothing is done
 ack()
 local keys = {evaluation = key_evaluation, mailbox = key_mailbox, timers = key_timers}
 store_state(keys, arg_new_version, arg_state, arg_calls, unpack(args_newest_calls))

@@ -29,7 +29,9 @@ end
 
 -- Adds the channel to listings.
 local function use_channel(channels, channel, now)
-  if redis.call('ZADD', channels, now, channel) == 1 then
+  local added = redis.pcall('ZADD', channels, now, channel)
+  if type(added) == 'table' then return end -- another type: costs no answer
+  if added == 1 then
     redis.call('ZREMRANGEBYRANK', channels, 0, -CHANNELS_CAP - 1)
   end
   redis.call('PEXPIRE', channels, CHANNELS_LIFETIME)

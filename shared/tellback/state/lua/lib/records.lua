@@ -27,7 +27,7 @@ end
 -- keys: {job=, records=, recorded=, done=, hist=, stats=}; `record` is JSON, `entry` the history entry's JSON without
 -- its first brace, `outcome` its counter: succeeded, failed, no_exit, refused, cancelled, abandoned or lost.
 local function store_record(keys, record, entry, outcome)
-  redis.call('HINCRBY', keys.stats, outcome, 1)
+  redis.pcall('HINCRBY', keys.stats, outcome, 1) -- a key of another type must cost no record
   redis.call('HSET', keys.job, 'state', 'done')
   redis.call('HDEL', keys.job, 'spec', 'member')
   redis.call('PEXPIRE', keys.job, JOB_LIFETIME)

@@ -3,7 +3,7 @@
 local SESSIONS = 10000
 
 local function note_session(sessions, at, name)
-  redis.call('ZADD', sessions, 'GT', at, name)
+  if type(redis.pcall('ZADD', sessions, 'GT', at, name)) == 'table' then return end -- another type: costs no event
   redis.call('ZREMRANGEBYRANK', sessions, 0, -(SESSIONS + 1))
   redis.call('PEXPIRE', sessions, SESSIONS_LIFETIME)
 end

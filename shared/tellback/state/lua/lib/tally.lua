@@ -35,6 +35,7 @@ end
 
 -- Adds `counts` (counter -> increment). Names are read in bulk, so that even a flood of them keeps the call short.
 local function tally(key, counts)
+  if type(redis.pcall('HLEN', key)) == 'table' then return end -- another type: it must cost no feedback
   local parts, marks, sums = {}, {}, {}
   for counter in pairs(counts) do
     local what, name, measure = string.match(counter, '^(%w+):([^:]*):(.*)$')

@@ -6,6 +6,10 @@
 -- @include steady
 -- constants: TURN_LIFETIME, DUE_LIFETIME, TURNS_LIFETIME
 
+-- First: if a key that others share has another type, nothing is done.
+redis.call('ZCARD', key_due)
+redis.call('ZCARD', key_out)
+
 local function turn_keys()
   return {
     turn = key_turn, due = key_due, out = key_out, queue = key_queue, channels = key_channels, history = key_hist,

@@ -5,13 +5,19 @@
 local STATS_CAP = 150
 local BOUNDS = {100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000, 120000, 300000, 900000, 3600000}
 
+-- pcall, here and below: a key of another type must cost no answer.
+local function add(stats, field, number)
+  redis.pcall('HINCRBY', stats, field, number)
+end
+
 local function count(stats, field)
-  redis.call('HINCRBY', stats, field, 1)
+  add(stats, field, 1)
 end
 
 local function count_delivery(stats, event, channel)
   local field = 'delivery:' .. event .. ':' .. channel
-  if redis.call('HLEN', stats) >= STATS_CAP and redis.call('HEXISTS', stats, field) == 0 then
+  local fields = redis.pcall('HLEN', stats)
+  if type(fields) == 'number' and fields >= STATS_CAP and redis.call('HEXISTS', stats, field) == 0 then
     field = 'delivery:' .. event .. ':other'
   end
   count(stats, field)
@@ -27,5 +33,5 @@ local function observe(stats, name, ms)
     end
   end
   count(stats, name .. ':' .. bucket)
-  redis.call('HINCRBY', stats, name .. ':sum', ms)
+  add(stats, name .. ':sum', ms)
 end

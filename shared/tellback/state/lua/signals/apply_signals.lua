@@ -32,6 +32,7 @@ local items, now = plan.items, now_ms()
 local ids = {}
 for i, item in ipairs(items) do ids[i] = item[1] end
 if #ids > 0 and any_seen(key_sigseen, key_sigseen_old, unpack(ids)) then return 'stale' end
+redis.call('ZCARD', key_banks) -- first: if a key that others share has another type, nothing is done
 ack()
 redis.call('PEXPIRE', key_lease, plan.lease_ms)
 if #items == 0 then return 'ok' end
@@ -185,7 +186,7 @@ redis.call('HSET', key_bank, 'version', version, 'last_signal_at', now)
 for kind, number in ipairs(counts) do
   if number > 0 then
     redis.call('HINCRBY', key_bank, SIGNAL_TYPES[kind], number)
-    redis.call('HINCRBY', key_sigstats, SIGNAL_TYPES[kind], number)
+    redis.pcall('HINCRBY', key_sigstats, SIGNAL_TYPES[kind], number)
   end
 end
 redis.call('ZADD', key_banks, now, plan.bank)

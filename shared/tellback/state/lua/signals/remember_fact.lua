@@ -31,6 +31,7 @@ if factinfo[1] then
   if weights ~= '' and arg_weights ~= '' then same = weights == arg_weights end
   if not same or factinfo[3] ~= arg_dimension then return {factinfo[2], factinfo[3], weights} end
 end
+redis.call('ZCARD', key_factbanks) -- first: if a key that others share has another type, nothing is done
 ack()
 if applied_before(arg_event_id) then return 'ok' end
 

@@ -1,0 +1,102 @@
+"""The quarantine of keys that hold another type than Tellback gives them, so that the duties that share them go on.
+
+Somebody wrote such a key by hand, and what it held before is gone. Every script that touches it would fail: for a key
+that a whole shard shares, such as the open turns by deadline, that is every sweep of the shard. It is therefore
+renamed, and kept for a person to look at; `tellback doctor` names it.
+
+The hash `team` stays: hosts and workers would fix another number of shards without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tellback.log import get_logger
+from tellback.names import Family
+from tellback.state.database import Database
+from tellback.state.keys import FAMILIES, FLEET, Layout, Shard
+from tellback.state.readable import read_each
+from tellback.state.scripts import fleet as scripts
+
+QUARANTINE: Final = "quarantine"
+
+_OF_A_STREAM: Final = ("in", "lease", "fence", "wakeup")
+_OF_A_CHANNEL: Final = ("out", "ambiguous")
+_OF_A_POOL: Final = ("jobs", "joborder", "jobwakeup", "jobabsent")
+OF_A_SHARD: Final[Sequence[tuple[str, ...]]] = [
+    *((name,) for name in ("limits", "bucket", "clock", "dead", "audit", "sessions", "health", "timers")),
+    *((name,) for name in ("pools", "running", "cmdstats", "due", "turns", "turnstats", "polled", "channels")),
+    *((name,) for name in ("banks", "factbanks", "sigstats", "decay", "encoder")),
+    *((name, family) for name in _OF_A_STREAM for family in Family),
+    ("wakeup", "timers"),
+]
+"""The keys that a whole shard shares, each as its parts."""
+_OF_THE_FLEET: Final = [("teams",), ("active",), ("noticed",), ("notifications",), ("workers",), ("beat",)]
+
+_Parts = Sequence[tuple[str, ...]]
+
+_log = get_logger("tellback.state")
+
+
+def quarantine_keys(database: Database, layouts: Sequence[Layout]) -> list[str]:
+    """Rename the teams' keys of another type among those that a shard, a channel or a pool shares; return them.
+
+    Raises:
+        Unavailable: Redis is away.
+    """
+    shards = [shard for layout in layouts for shard in layout.all]
+    named = _names(database, shards, ("channels", "polled", "pools"))
+    parts: list[_Parts] = []
+    for shard in shards:
+        channels = named["channels", shard.team] | named["polled", shard.team]
+        of_channels = [(name, channel) for channel in sorted(channels) for name in _OF_A_CHANNEL]
+        of_pools = [(name, pool) for pool in sorted(named["pools", shard.team]) for name in _OF_A_POOL]
+        parts.append([*OF_A_SHARD, *of_channels, *of_pools])
+    return _rename(database, shards, parts)
+
+
+def quarantine_fleet_keys(database: Database) -> list[str]:
+    """Rename the keys of another type among those that all teams share; return them.
+
+    Raises:
+        Unavailable: Redis is away.
+    """
+    return _rename(database, [FLEET], [_OF_THE_FLEET])
+
+
+def quarantined_keys(database: Database, layout: Layout) -> list[str]:
+    """Return the names that quarantined keys had, of those that a whole shard shares."""
+    wanted = [(shard, parts) for shard in layout.all for parts in OF_A_SHARD]
+    there = database.pipeline([("EXISTS", shard.key(QUARANTINE, *parts)) for shard, parts in wanted])
+    return [shard.key(*parts) for (shard, parts), is_there in zip(wanted, there, strict=True) if is_there]
+
+
+def _rename(database: Database, shards: Sequence[Shard], parts: Sequence[_Parts]) -> list[str]:
+    calls = [
+        scripts.quarantine(
+            wanted=[shard.key(*part) for part in each],
+            quarantined=[shard.key(QUARANTINE, *part) for part in each],
+            types=[FAMILIES[part[0]].type for part in each],
+        )
+        for shard, each in zip(shards, parts, strict=True)
+    ]
+    renamed: list[str] = []
+    for shard, each, reply in zip(shards, parts, database.run_all(calls), strict=True):
+        found: list[tuple[int, bytes]] = list(zip(reply[::2], reply[1::2], strict=True))
+        for place, kind in found:
+            part: tuple[str, ...] = each[place - 1]
+            renamed.append(shard.key(*part))
+            _log.error("key.quarantined", key=renamed[-1], type=kind.decode(), name=shard.key(QUARANTINE, *part))
+    return renamed
+
+
+def _names(database: Database, shards: Sequence[Shard], indexes: Sequence[str]) -> dict[tuple[str, str], set[str]]:
+    """Return what indexes of the shards name, by index and team; none of an index that is of another type itself."""
+    wanted = [(name, shard) for shard in shards for name in indexes]
+    found = {(name, shard.team): set[str]() for name, shard in wanted}
+    replies = read_each(database, [("ZRANGE", shard.key(name), 0, -1) for name, shard in wanted])
+    for (name, shard), reply in zip(wanted, replies, strict=True):
+        if not isinstance(reply, Exception):
+            found[name, shard.team].update(raw.decode(errors="replace") for raw in reply)
+    return found

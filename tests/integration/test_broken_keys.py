@@ -1,0 +1,235 @@
+"""A key that a whole shard shares gets another type by hand: that costs its own content, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import msgspec
+import pytest
+from redis.exceptions import ResponseError
+
+from tellback import SignalItem, Tellback, connect
+from tellback.client.turns import Turn
+from tellback.doctor.backlog import check_keys
+from tellback.names import Family, Task
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.decay import Decay
+from tellback.state.evaluation_codec import EvaluationId
+from tellback.state.evaluations import timer_member
+from tellback.state.fleet import TeamVisits
+from tellback.state.guidance_stats import bucket
+from tellback.state.intake import Intake, StreamRef
+from tellback.state.intake_entry import IntakeEntry
+from tellback.state.job_keys import ANY_POOL
+from tellback.state.job_submissions import enqueueing
+from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.keys import FAMILIES, FLEET, Shard, stream_of
+from tellback.state.quarantine import OF_A_SHARD
+from tellback.state.records import Records
+from tellback_workers import scheduler, sweep_jobs, wakeups
+from tellback_workers.app import app
+from tellback_workers.decay import run_for
+from tellback_workers.runtime import Runtime
+from tellback_workers.scheduler import TeamScheduler
+from tests.support.jobs import submission
+from tests.support.scores import build_bank
+from tests.support.signals import Bench, signal
+from tests.support.tool_calls import calls, publish
+from tests.support.turns import HELLO, deadline_passes, opened, sent, state, store
+
+HOST = "h9"  # of the commands that wait for their worker
+ALL = {"fallback", "record", "pool", "timers", "stream", "decay"}
+OWN = {  # the duties that find nothing any more, since what the key held is gone
+    "due": {"fallback"},
+    "running": {"record"},
+    "pools": {"pool"},
+    f"jobs:{HOST}": {"pool"},
+    "timers": {"timers"},
+    "in:events": {"stream"},
+    "banks": {"decay"},
+}
+BROKEN = [*(":".join(parts) for parts in OF_A_SHARD), "out:chat", f"jobs:{HOST}", f"joborder:{HOST}"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A shard of a team in which each duty has something to do."""
+
+    tb: Tellback
+    shard: Shard
+    turn: Turn
+    session: str
+
+
+def routed(tb: Tellback, shard: Shard) -> str:
+    return next(name for name in map(str, range(1_000)) if tb.context.layout.of(name) == shard)
+
+
+def busy(tb: Tellback, index: int) -> Place:
+    """Give each duty of a shard something to do."""
+    database, layout = tb.context.database, tb.context.layout
+    shard = layout.shard(index)
+    session = routed(tb, shard)
+    conversation = next(name for name in map(str, range(1_000)) if layout.of_turn("chat", name) == shard)
+    assert list(tb.outbox("chat")) == []  # a transport polls
+    turn = opened(tb, conversation=conversation)
+    deadline_passes(tb, turn)
+    lease = Intake(database, layout).take_lease(shard, Family.COMMANDS, 300)
+    assert lease is not None
+    for command_id, host in ((f"lost{index}", None), (f"waits{index}", HOST)):
+        submitted = submission(session, command_id, host=host)
+        queued = enqueueing(lease, IntakeEntry("1-1", submitted, 1), submitted, None, 10_000)
+        assert database.run(queued) == b"ok"
+    assert Jobs(database, layout).lease(JobClaimant(ANY_POOL, seconds=0.001, worker="w@test", host="h"))
+    database.command("ZADD", shard.key("running"), "XX", 1, f"lost{index}")
+    database.command("ZADD", shard.key("pools"), "XX", 1, HOST)
+    database.command("ZADD", shard.key("timers"), 1, timer_member(shard, EvaluationId(session, "p", "e")))
+    database.command("PEXPIRE", shard.key("timers"), 60_000)
+    build_bank(database, shard, session, facts=3, clusters=1, each=1, age_ms=30 * 86_400_000)
+    database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", "{}")
+    return Place(tb, shard, turn, session)
+
+
+class SchedulerVisits:
+    """Visits of a worker's scheduler, with a broker that notes the wake-ups."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.process = Runtime(settings)
+        self.published: list[tuple[Task, Sequence[Any]]] = []
+        self.woken: list[StreamRef] = []
+
+    def publish(self, _app: object, task: Task, arguments: Sequence[Any], _queue: str) -> None:
+        self.published.append((task, arguments))
+
+    def visit(self, number: int) -> None:
+        scheduler = TeamScheduler(app, self.process, self.woken.extend)
+        for _ in range(number):
+            scheduler.run(0.0)
+
+    def done(self, place: Place) -> set[str]:
+        """Return the duties that found what waits in this place."""
+        database, layout, shard = place.tb.context.database, place.tb.context.layout, place.shard
+        records = [record.command_id for record in Records(database, layout).last(place.session)]
+        run_for(Decay(database, layout), "test", 60)
+        here = (shard.team, shard.index)
+        found = {
+            "fallback": state(place.turn) == "fallback",
+            "record": records == [f"lost{shard.index}"],
+            "pool": (Task.RUN_JOB, (*here, HOST)) in self.published,
+            "timers": (Task.FIRE_TIMERS, here) in self.published,
+            "stream": (shard, Family.EVENTS) in self.woken,
+            "decay": database.command("HEXISTS", shard.key("decay"), "done") == 1,
+        }
+        return {duty for duty, was in found.items() if was}
+
+
+@pytest.fixture
+def visits(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[SchedulerVisits]:
+    visits = SchedulerVisits(settings)
+    for module in (wakeups, scheduler):
+        monkeypatch.setattr(module, "publish", visits.publish)
+    monkeypatch.setattr(wakeups, "is_long", mock.Mock(return_value=False))
+    for module in (wakeups, sweep_jobs):
+        monkeypatch.setattr(module, "queue_length", mock.Mock(return_value=0))
+    monkeypatch.setattr(sweep_jobs, "WATCH", 0.0)  # a loss is decided at first sight
+    yield visits
+    visits.process.database.close()
+
+
+@pytest.fixture
+def places(settings: Settings, database: Database) -> Iterator[list[Place]]:  # noqa: ARG001 - an emptied Redis
+    """Two shards of a team, and one of another; the first is the one in which a key is broken."""
+    with ExitStack() as stack:
+        ours, others = (
+            stack.enter_context(connect(settings=msgspec.structs.replace(settings, team=team))) for team in ("a", "b")
+        )
+        yield [busy(ours, 0), busy(ours, 1), busy(others, 0)]
+
+
+def overwrite(database: Database, key: str, kind: str) -> None:
+    """Have a key hold another type than `kind`."""
+    database.command("DEL", key)
+    database.command(*(("RPUSH", key, "by hand") if kind == "string" else ("SET", key, "by hand")))
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_key_of_another_type_costs_what_it_held_and_nothing_else(
+    database: Database, visits: SchedulerVisits, places: list[Place], name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Other duties of its shard, other shards and other teams go on, and a second visit finds nothing to report."""
+    broken, *others = places
+    key = broken.shard.key(*name.split(":"))
+    overwrite(database, key, FAMILIES[name.partition(":")[0]].type)
+    visits.visit(3)
+    assert [visits.done(place) for place in others] == [ALL, ALL]
+    assert visits.done(broken) == ALL - OWN.get(name, set())
+    assert caplog.text.count("key.quarantined") == caplog.text.count(f"key.quarantined key='{key}'") == 1
+    assert database.command("TYPE", key.replace("}:", "}:quarantine:")) in {b"string", b"list"}
+    if name in {":".join(parts) for parts in OF_A_SHARD}:
+        [finding] = list(check_keys(database, broken.tb.context.layout))
+        assert (finding.check, key in finding.found) == ("quarantined keys", True)
+
+
+def test_a_team_that_cannot_be_read_stops_no_other(
+    database: Database, visits: SchedulerVisits, places: list[Place]
+) -> None:
+    """Its number of shards is unknown, so its key stays as it is, and it is left out."""
+    overwrite(database, places[0].shard.key("team"), "hash")
+    visits.visit(1)
+    assert visits.done(places[2]) == ALL
+    database.command("DEL", places[0].shard.key("team"))
+
+
+@pytest.mark.parametrize("name", ["teams", "active", "noticed"])
+def test_the_lists_of_teams_are_made_again(
+    database: Database, visits: SchedulerVisits, places: list[Place], name: str
+) -> None:
+    """The run that meets a key of another type fails; the notifications that follow name the teams again."""
+    overwrite(database, FLEET.key(name), "zset")
+    with suppress(ResponseError):  # what fails depends on the list
+        visits.visit(1)
+    TeamVisits(database).notice({place.shard.team for place in places})
+    visits.visit(1)
+    assert [visits.done(place) for place in places] == [ALL] * 3
+
+
+@pytest.mark.parametrize("name", ["sigstats", "banks"])
+def test_a_signal_counts_once_whatever_a_shared_key_holds(
+    tb: Tellback, bench: Bench, database: Database, name: str
+) -> None:
+    """A script that fails in the middle would leave a part of its effect: it fails before any, or goes on."""
+    key = tb.context.layout.of("b").key(name)
+    overwrite(database, key, FAMILIES[name].type)
+    signal(tb, bench, [SignalItem(fact_id="f", signal_type="used", query="x", signal_id="one")])
+    database.command("DEL", key)
+    bench.consume()
+    assert tb.bank("b").fact_stats("f").signal_count == 1
+
+
+@pytest.mark.parametrize("name", ["sessions", "timers", "guidestats"])
+def test_a_call_counts_once_whatever_a_shared_key_holds(
+    tb: Tellback, consume: Callable[[], None], database: Database, name: str
+) -> None:
+    shard = tb.context.layout.of("s")
+    key = bucket(shard, database.now_ms()) if name == "guidestats" else shard.key(name)
+    overwrite(database, key, FAMILIES[name].type)
+    publish(tb, 1)
+    consume()
+    database.command("DEL", key)
+    consume()
+    assert calls(tb) == 1
+
+
+@pytest.mark.parametrize("name", ["turnstats", "channels"])
+def test_an_answer_is_sent_whatever_a_shared_key_holds(tb: Tellback, database: Database, name: str) -> None:
+    turn = opened(tb)
+    key = store(tb).shard(turn.id).key(name)
+    overwrite(database, key, FAMILIES[name].type)
+    turn.respond(HELLO)
+    assert sent(tb) == [(turn.id, "answer", "hello")]
+    database.command("DEL", key)
