@@ -140,6 +140,56 @@ FORGED: Final[dict[str, Callable[[Message], Any]]] = {
     "visits of one team": for_task(Task.VISIT_TEAMS, "default"),
     "a decay of a list": for_task(Task.DECAY, ["default"]),
 }
+ODD: Final[dict[str, Callable[[Message], Any]]] = {
+    "a map of a task": for_task("celery.map", {"task": "tellback.decay", "args": [], "kwargs": {}}, [[1]] * 1_000),
+    "a map of a number": for_task("celery.map", 5, [[1]]),
+    "a map with arguments": for_task("celery.starmap", {"task": "celery.backend_cleanup"}, [[]] * 10),
+    "chunks of no task": for_task("celery.chunks", {"task": "x"}, [[1]], 5),
+    "a group": for_task("celery.group", [], "x", "y"),
+    "a chain": for_task("celery.chain"),
+    "a chord": for_task("celery.chord", [], {}),
+    "the end of a chord": for_task("celery.chord_unlock", "g", {"task": "x", "args": [], "kwargs": {}}),
+    "a sum": for_task("celery.accumulate", *range(1_000)),
+    "a limit beyond all": with_header("timelimit", [1e308, 1e308]),
+    "a limit below zero": with_header("timelimit", [-1, -1]),
+    "a limit of almost nothing": with_header("timelimit", [1e-9, 1e-9]),
+    "retries below zero": with_header("retries", -5),
+    "retries beyond all": with_header("retries", 10**30),
+    "an end in a year of five digits": with_header("expires", "99999-01-01T00:00:00"),
+    "an end in a zone that is none": with_header("expires", "2999-01-01T00:00:00+99:99"),
+    "an end long ago": with_header("expires", "1999-01-01T00:00:00+00:00"),
+    "stamps without a value": with_header("stamped_headers", ["a"]),
+    "stamps that are a number": with_header("stamped_headers", 5),
+    "a depth that is a text": with_header("replaced_task_nesting", "x"),
+    "an answer to an object": with_property("reply_to", {"a": 1}),
+    "half a character in the id": with_header("id", "\ud800"),
+    "half a character in the task": with_header("task", "\ud800"),
+    "half a character in the root": with_header("root_id", "\udfff"),
+    "half a character in the tag": with_property("delivery_tag", "\ud800"),
+    "half a character in the body": with_body("\ud800"),
+    "control characters in the id": with_header("id", "a\n\x1b[31m\x00"),
+    "arguments of 3 MB to show": with_header("argsrepr", "x" * 3_000_000),
+    "a priority beyond all": with_property("priority", 10**9),
+    "a priority below zero": with_property("priority", -5),
+    "no encoding of the body": with_property("body_encoding", None),
+    "a tag of 1 MB": with_property("delivery_tag", "t" * 1_000_000),
+    "a tag that another has": with_property("delivery_tag", "same"),
+    "that other": with_property("delivery_tag", "same"),
+    "a key that is an object": with_property("delivery_info", {"exchange": "", "routing_key": {"a": 1}}),
+    "an identifier that is a number": with_body(
+        base64.b64encode(b'[[{"__type__":"uuid","__value__":5}],{},{}]').decode()
+    ),
+    "a shard beyond all": with_body(base64.b64encode(b'[["events",[["default",1e400]]],{},{}]').decode()),
+    "a shard of 70 bits": with_arguments("events", [["default", 2**70]]),
+    "a team that is none of a fleet": with_arguments("events", [["_fleet", 0]]),
+    "one stream 64 times": with_arguments("events", [["default", 0]] * 64),
+    "a job for a path": for_task(Task.RUN_JOB, "default", 0, "../../x"),
+    "a job for a pool of 3 MB": for_task(Task.RUN_JOB, "default", 0, "p" * 3_000_000),
+    "a job for half a character": for_task(Task.RUN_JOB, "default", 0, "\ud800"),
+    "timers of a shard of 63 bits": for_task(Task.FIRE_TIMERS, "default", 2**63),
+    "a decay with a token of 3 MB": for_task(Task.DECAY, "default", "t" * 3_000_000),
+    "a decay of a team that there is not": for_task(Task.DECAY, "nobody", ""),
+}
 RAW: Final[dict[str, bytes]] = {
     "no JSON": b"{nope",
     "no UTF-8": b"\xff\xfe",
@@ -204,6 +254,28 @@ def test_forged_messages_are_rejected_and_counted_and_no_worker_ends(
     assert finding.state == "wrong"
     assert str(pushed) in finding.found
     assert "broker.rejected" in workers.log()
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_odd_messages_end_no_worker_and_stay_in_no_queue(
+    tb: Tellback, database: Database, good: Message, start_workers: StartWorkers, pool: str
+) -> None:
+    """Some are rejected, and some run a task that fails or finds nothing to do."""
+    workers = start_workers(pool=pool)
+    process, children = workers.processes[0], [child.pid for child in workers.children()]
+    for queue in QUEUES:
+        odd = [json.dumps(forge(copy.deepcopy(good))).replace("scratch", queue) for forge in ODD.values()]
+        database.pipeline([("LPUSH", f"{KEY_PREFIX}{queue}", raw) for raw in odd])
+    left = [("LLEN", f"{KEY_PREFIX}{queue}") for queue in QUEUES]
+    wait_until(
+        lambda: process.poll() is not None or not any(database.pipeline([*left, ("HLEN", f"{KEY_PREFIX}unacked")])),
+        f"all are taken and none is kept, see {workers.logs[0]}",
+        timeout=60,
+    )
+    assert process.poll() is None, workers.log()[-4000:]
+    assert [child.pid for child in workers.children()] == children, "nor has a process of its pool"
+    publish(tb, 3)
+    wait_until(lambda: calls(tb) == 3, "what is good is served after them", timeout=20)
 
 
 def test_forged_broadcasts_end_no_worker(tb: Tellback, database: Database, start_workers: StartWorkers) -> None:
