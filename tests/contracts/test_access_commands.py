@@ -26,7 +26,7 @@ SERVERS: Final = {
 }
 """Commands that redis-py and our connections send on their own."""
 
-OF_WORKERS: Final = {"info", "vadd", "vrem", "xack", "xgroup", "xinfo", "xpending", "xreadgroup", "zmscore"}
+OF_WORKERS: Final = {"info", "type", "vadd", "vrem", "xack", "xgroup", "xinfo", "xpending", "xreadgroup", "zmscore"}
 
 CONTAINERS: Final = {"memory": "usage", "cluster": "slots"}
 

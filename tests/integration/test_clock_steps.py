@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tellback import RoutingOutcome, Tellback
+from tellback import LlmResponse, RoutingOutcome, Tellback
 from tellback.client.outbox import open_outbox
 from tellback.names import Family
 from tellback.settings import Settings
@@ -25,6 +25,7 @@ from tellback.state.steady import GAP_MS, observe, skews
 from tellback.state.turn_view import TurnView
 from tellback.state.turns import Turns
 from tellback_workers.app import app
+from tellback_workers.loops import consumer_of
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import SILENT_PERIODS, TeamScheduler
 from tests.support.clocks import ServerClock, SteppedServer, faketime_library
@@ -102,6 +103,107 @@ def test_a_turn_opened_before_the_step_is_observed_keeps_its_time(tb: Tellback, 
     assert swept(tb) == 0, "progress has given it thirty seconds more"
     clock.passes(10)
     assert swept(tb) == 1
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["observed", "not yet observed"])
+@steps
+def test_progress_around_a_step_gives_its_time_and_no_more(
+    tb: Tellback, clock: ServerClock, hours: int, *, seen: bool
+) -> None:
+    """The user waits thirty seconds from the progress, and at most ten more if nobody had observed the step."""
+    turn = opened(tb, answer_within=30)
+    assert swept(tb) == 0
+    clock.passes(20)
+    assert swept(tb) == 0
+    step(clock, hours)
+    if seen:
+        assert swept(tb) == 0
+    turn.progress()
+    clock.passes(2)
+    assert swept(tb) == 0
+    clock.passes(26)
+    assert (swept(tb), state(turn)) == (0, "open"), "not before its deadline"
+    clock.passes(14)
+    assert (swept(tb), state(turn)) == (1, "fallback")
+
+
+@steps
+def test_progress_between_a_step_and_one_back_gives_its_time_and_no_more(
+    tb: Tellback, clock: ServerClock, hours: int
+) -> None:
+    """An operator sets the clock, sees the mistake and sets it back; each time an agent reports progress first."""
+    turn = opened(tb, answer_within=30)
+    assert swept(tb) == 0
+    for each in (hours, -hours):
+        clock.passes(10)
+        step(clock, each)
+        turn.progress()
+        clock.passes(1)
+        assert swept(tb) == 0
+    clock.passes(26)
+    assert (swept(tb), state(turn)) == (0, "open"), "not before its deadline"
+    clock.passes(16)
+    assert (swept(tb), state(turn)) == (1, "fallback")
+
+
+@steps
+def test_progress_extends_no_turn_beyond_its_limit_by_steps(tb: Tellback, clock: ServerClock, hours: int) -> None:
+    """Ten steps, each with progress before anybody observes it: the hard limit moves by at most ten seconds each."""
+    turn = opened(tb, answer_within=30)
+    assert swept(tb) == 0
+    limit = tb.context.settings.turn_limit
+    waited = 0
+    while not swept(tb):
+        if waited < 250:
+            step(clock, -hours if waited % 50 else hours)
+        turn.progress()
+        clock.passes(25)
+        waited += 25
+    assert limit <= waited <= limit + 10 * 10 + 2 * 25, "seconds until the fallback"
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["observed", "not yet observed"])
+@steps
+def test_a_step_around_a_finish_lets_no_fallback_overtake_the_answer(
+    tb: Tellback, runtime: Runtime, clock: ServerClock, hours: int, *, seen: bool
+) -> None:
+    """The answer waits in the intake until shortly before its grace ends; the clock steps before or after it."""
+    turn = opened(tb, answer_within=30)
+    for _ in range(14):  # sweeps observe; from the last one the steady clock stands still after a step back
+        clock.passes(2)
+        assert swept(tb) == 0
+    step(clock, hours)
+    if seen:
+        assert swept(tb) == 0
+    turn.finish(llm_response=LlmResponse(text="hello"), final_answer_ready=True)
+    tb.flush()
+    assert state(turn) == "finishing"
+    clock.passes(tb.context.settings.finish_grace - 2)
+    step(clock, -hours)
+    assert swept(tb) == 0, "within the grace"
+    for shard in tb.context.layout.all:
+        consumer_of(runtime, "default", Family.TURNS).consume(shard, Family.TURNS)
+    assert (state(turn), [kind for _, kind, _ in sent(tb)]) == ("responded", ["answer"])
+
+
+@steps
+def test_a_finish_whose_answer_never_comes_gets_its_fallback_after_its_grace(
+    tb: Tellback, clock: ServerClock, hours: int
+) -> None:
+    """Its event was lost with its host; the step comes before the finish, and is observed after it."""
+    turn = opened(tb, answer_within=30)
+    assert swept(tb) == 0
+    clock.passes(10)
+    step(clock, hours)
+    turn.finish(llm_response=LlmResponse(text="hello"), final_answer_ready=True)
+    tb.flush()
+    grace = max(20.0, tb.context.settings.finish_grace)
+    clock.passes(2)
+    assert swept(tb) == 0
+    clock.passes(grace - 4)
+    assert swept(tb) == 0
+    clock.passes(16)
+    assert (swept(tb), state(turn)) == (1, "fallback")
 
 
 @steps

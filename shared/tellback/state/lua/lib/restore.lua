@@ -62,7 +62,7 @@ local function restore(keys, now)
   end
   if found.state == 'open' then
     local within, clock = tonumber(arg_lost_within_ms), steady(now)
-    set_due(keys, turn, clock + within, now, 'within', within, 'limit', clock + within)
+    set_due(keys, turn, clock + within, now, 'within', within, limit_fields(clock + within, now))
   end
   add_to_listing(key_turns, turn)
   report(keys, turn, 'restored', now, {state = found.state})

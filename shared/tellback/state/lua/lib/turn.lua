@@ -17,11 +17,17 @@ local function turn_keys()
   }
 end
 
--- The turn as a table, or nil. `deadline` and `limit` are steady times, `set_at` is when they were set. If `set_at` is
--- in the future, all three were set between a forward step and its observation; they are moved back to start now.
--- `stood_at` is the server's clock when they were set while the steady one stood still, after a backward step. If
--- nobody had observed the team for minutes, it stood that much in the past; once the step is counted, they move
--- forward.
+-- By how much a steady time is too late that was set at `set_at`. If that is in the future, both were set between a
+-- forward step and its observation; they are moved back to start now. `stood_at` is the server's clock when they were
+-- set while the steady one stood still, after a backward step. If nobody had observed the team for minutes, it stood
+-- that much in the past; once the step is counted, they move forward.
+local function ahead_of(set_at, stood_at)
+  local ahead = math.max(0, tonumber(set_at or 0) - steady(now_ms()))
+  if stood_at then ahead = math.min(ahead, set_at - since_standstill(tonumber(set_at), tonumber(stood_at))) end
+  return ahead
+end
+
+-- The turn as a table, or nil. `deadline` and `limit` are steady times, which were set at `set_at` and `limit_at`.
 local function load_turn(keys)
   local flat = redis.call('HGETALL', keys.turn)
   if #flat == 0 then
@@ -34,14 +40,17 @@ local function load_turn(keys)
   if not turn.deadline then
     return turn
   end
-  local ahead = math.max(0, tonumber(turn.set_at or 0) - steady(now_ms()))
-  if turn.stood_at then
-    ahead = math.min(ahead, turn.set_at - since_standstill(tonumber(turn.set_at), tonumber(turn.stood_at)))
+  if not turn.limit_at then -- of an earlier release
+    turn.limit_at, turn.limit_stood_at = turn.set_at, turn.stood_at
   end
-  if ahead ~= 0 then
-    turn.deadline, turn.limit, turn.set_at = turn.deadline - ahead, turn.limit - ahead, turn.set_at - ahead
-    redis.call('HSET', keys.turn, 'deadline', turn.deadline, 'limit', turn.limit, 'set_at', turn.set_at)
-    redis.call('HDEL', keys.turn, 'stood_at')
+  for _, names in ipairs({{'deadline', 'set_at', 'stood_at'}, {'limit', 'limit_at', 'limit_stood_at'}}) do
+    local time, set_at, stood_at = unpack(names)
+    local ahead = ahead_of(turn[set_at], turn[stood_at])
+    if ahead ~= 0 then
+      turn[time], turn[set_at] = turn[time] - ahead, turn[set_at] - ahead
+      redis.call('HSET', keys.turn, time, turn[time], set_at, turn[set_at])
+      redis.call('HDEL', keys.turn, stood_at)
+    end
   end
   return turn
 end
@@ -58,6 +67,22 @@ end
 local function schedule_sweep(keys, id, deadline)
   local clock, last = steady(now_ms())
   redis.call('ZADD', keys.due, unobserved(clock, last) and last or deadline, id)
+end
+
+-- A deadline or limit of a turn, as a time of `clock`. Far beyond the last observation, a time that was set before is
+-- moved as if the clock had stepped since: if it has, load_turn moves it back once that is observed. If nobody
+-- observes, the user waits that much longer.
+local function at_clock(time, set_at, clock, now)
+  local known = due_now(now)
+  if tonumber(set_at or 0) > known then return tonumber(time) end
+  return tonumber(time) + clock - known
+end
+
+-- The fields of the time beyond which no progress extends the deadline, which is set now.
+local function limit_fields(limit, now)
+  local clock, _, stands = steady(now)
+  if stands then return 'limit', limit, 'limit_at', clock, 'limit_stood_at', now end
+  return 'limit', limit, 'limit_at', clock
 end
 
 -- Sets the deadline, from now on, and the other fields given.

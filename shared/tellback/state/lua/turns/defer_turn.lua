@@ -21,7 +21,7 @@ if turn.state ~= 'open' then
 end
 local now = now_ms()
 local clock = steady(now)
-local deadline = math.min(clock + tonumber(arg_ms), tonumber(turn.limit))
+local deadline = math.min(clock + tonumber(arg_ms), at_clock(turn.limit, turn.limit_at, clock, now))
 local left = math.max(0, deadline - clock)
 set_due(keys, turn, deadline, now, 'deferred_at', now)
 report(keys, turn, 'deferred', now, {left = left})

@@ -30,6 +30,7 @@ end
 if turn.state ~= 'open' then
   return answer({state = turn.state})
 end
-local deadline = math.max(tonumber(turn.deadline), steady(now) + tonumber(arg_grace_ms))
+local clock = steady(now)
+local deadline = math.max(at_clock(turn.deadline, turn.set_at, clock, now), clock + tonumber(arg_grace_ms))
 set_due(keys, turn, deadline, now, 'state', 'finishing')
 return answer({state = 'finishing'})

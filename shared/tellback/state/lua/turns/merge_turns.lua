@@ -20,7 +20,16 @@ if not into then
   return answer({result = 'not_found', turn = id})
 end
 local covered, ids, covers = {}, {}, tonumber(into.covers or 0)
-local deadline, limit = into.deadline, into.limit
+local now = now_ms()
+local clock = steady(now)
+local deadline, limit
+local function note_nearest(turn)
+  if not turn.deadline then return end
+  local own_deadline = at_clock(turn.deadline, turn.set_at, clock, now)
+  local own_limit = at_clock(turn.limit, turn.limit_at, clock, now)
+  deadline, limit = math.min(deadline or own_deadline, own_deadline), math.min(limit or own_limit, own_limit)
+end
+note_nearest(into)
 for index, covered_id in ipairs(args_covered_ids) do
   local own = {turn = keys_covered_turns[index], due = keys.due, history = keys_covered_hists[index],
     stats = keys.stats}
@@ -32,8 +41,7 @@ for index, covered_id in ipairs(args_covered_ids) do
     covered[#covered + 1] = {keys = own, turn = turn}
     ids[#ids + 1] = turn.id
     covers = covers + 1 + tonumber(turn.covers or 0)
-    deadline = math.min(tonumber(deadline or 0), tonumber(turn.deadline or deadline or 0))
-    limit = math.min(tonumber(limit or 0), tonumber(turn.limit or limit or 0))
+    note_nearest(turn)
   elseif turn.merged_into ~= id then
     return answer({result = 'refused', turn = turn.id, state = turn.state, into = turn.merged_into})
   end
@@ -42,12 +50,12 @@ if #covered > 0 then
   if into.state ~= 'open' then
     return answer({result = 'refused', turn = id, state = into.state, into = into.merged_into})
   end
-  local now = now_ms()
   for _, item in ipairs(covered) do
     close_turn(item.keys, item.turn.id, 'merged', now, 'merged_into', id)
     report(item.keys, item.turn, 'merged', now, {into = id})
   end
-  set_due(keys, into, deadline, now, 'limit', limit, 'covers', covers)
+  redis.call('HDEL', keys.turn, 'limit_stood_at')
+  set_due(keys, into, deadline, now, 'covers', covers, limit_fields(limit, now))
   report(keys, into, 'covers', now, {turns = ids})
 end
 return answer({result = 'merged', turn = id})

@@ -48,7 +48,8 @@ if arg_trace ~= '' then
 end
 if turn.state == 'open' then
   local clock = steady(now)
-  set_due(keys, turn, clock + within, now, 'limit', clock + tonumber(arg_limit_ms), unpack(fields))
+  for _, part in ipairs({limit_fields(clock + tonumber(arg_limit_ms), now)}) do fields[#fields + 1] = part end
+  set_due(keys, turn, clock + within, now, unpack(fields))
 else
   write_turn(keys, unpack(fields))
 end

@@ -20,6 +20,8 @@ if turn.state ~= 'open' then
 end
 local now = now_ms()
 local clock = steady(now)
-local deadline = math.max(tonumber(turn.deadline), math.min(clock + tonumber(turn.within), tonumber(turn.limit)))
+local limit = at_clock(turn.limit, turn.limit_at, clock, now)
+local before = at_clock(turn.deadline, turn.set_at, clock, now)
+local deadline = math.max(before, math.min(clock + tonumber(turn.within), limit))
 set_due(keys, turn, deadline, now)
 return answer({state = 'open', left = math.max(0, deadline - clock)})
