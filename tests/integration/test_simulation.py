@@ -67,6 +67,7 @@ SEARCHES: Final = {
     "fallback beside an answer": Search(5, 40, "taken again"),
     "claimed within the lease of another": Search(3, 40, "within the lease of attempt"),
     "standstill counted with later steps": Search(59, 60, "seconds between deadline and fallback"),
+    "limit moved with the deadline": Search(0, 40, "seconds between deadline and fallback"),
     "copies of a lost tail kept": Search(0, 40, "in the bank"),
     "copies compared by version alone": Search(0, 40, "in the bank"),
     "stored beside the loss": Search(15, 60, "records"),

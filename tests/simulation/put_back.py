@@ -172,6 +172,17 @@ def standstill_counted_with_later_steps() -> Generator[None]:
 
 
 @contextmanager
+def limit_moved_with_the_deadline() -> Generator[None]:
+    """Progress between a forward step and its observation mixes times of before and after it."""
+    with _scripts(
+        lambda text: text.replace("if not turn.limit_at then", "if true then").replace(
+            "return tonumber(time) + clock - known", "return tonumber(time)"
+        )
+    ):
+        yield
+
+
+@contextmanager
 def copies_of_a_lost_tail_kept() -> Generator[None]:
     """A worker goes on with the query clusters and facts that it knows of a second of writes that Redis has lost."""
     with _scripts(lambda text: text.replace("return redis.call('ZSCORE', key_stamps, stamp) and true", "return true")):
@@ -204,6 +215,7 @@ PUT_BACK: dict[str, tuple[str, Callable[[], Any]]] = {
     "fallback beside an answer": ("turns", fallback_beside_an_answer),
     "claimed within the lease of another": ("outbox", claimed_within_the_lease_of_another),
     "standstill counted with later steps": ("clock", standstill_counted_with_later_steps),
+    "limit moved with the deadline": ("clock", limit_moved_with_the_deadline),
     "copies of a lost tail kept": ("lost-tail", copies_of_a_lost_tail_kept),
     "copies compared by version alone": ("lost-tail", copies_compared_by_version_alone),
     "stored beside the loss": ("commands", stored_beside_the_loss),
