@@ -29,6 +29,7 @@ from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_submissions import enqueueing
 from tellback.state.jobs import JobClaimant, Jobs
 from tellback.state.keys import FAMILIES, FLEET, Shard, stream_of
+from tellback.state.limits import LimitStore
 from tellback.state.quarantine import OF_A_SHARD
 from tellback.state.records import Records
 from tellback_workers import scheduler, sweep_jobs, wakeups
@@ -223,6 +224,20 @@ def test_a_call_counts_once_whatever_a_shared_key_holds(
     database.command("DEL", key)
     consume()
     assert calls(tb) == 1
+
+
+@pytest.mark.parametrize("name", ["limits", "bucket"])
+def test_a_host_publishes_and_opens_turns_whatever_its_limits_hold(tb: Tellback, database: Database, name: str) -> None:
+    """A worker renames the key within minutes; until then the host must not put events into its quarantine."""
+    LimitStore(database, tb.context.layout).change(events_per_second=1_000)
+    for shard in tb.context.layout.all:
+        overwrite(database, shard.key(name), "hash")
+    publish(tb, 3)
+    turn = opened(tb)
+    assert state(turn) == "open"
+    assert database.command("XLEN", stream_of(tb.context.layout.of("s"), Family.EVENTS)) == 3
+    for shard in tb.context.layout.all:
+        database.command("DEL", shard.key(name))
 
 
 @pytest.mark.parametrize("name", ["turnstats", "channels"])

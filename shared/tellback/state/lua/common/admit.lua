@@ -8,7 +8,8 @@
 -- returns: 'unlimited' | 'admitted' | the most names, as text, of which none may be added.
 -- @include clock
 -- @include sessions
-local most = redis.call('HGET', key_limits, arg_field)
+local most = redis.pcall('HGET', key_limits, arg_field)
+if type(most) == 'table' then most = false end -- of another type: no limit
 if not most then return 'unlimited' end
 local now, within = now_ms(), tonumber(arg_within_ms)
 local from = within > 0 and now - within or '-inf'

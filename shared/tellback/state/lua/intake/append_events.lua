@@ -40,7 +40,8 @@ if skipped >= #args_events then
   return appended() -- the first attempt's reply was lost, and perhaps with it the notification
 end
 local new = #args_events - skipped
-local allowed = redis.call('HMGET', key_limits, 'suspended', 'rate', 'burst', 'bytes')
+local allowed = redis.pcall('HMGET', key_limits, 'suspended', 'rate', 'burst', 'bytes')
+if allowed.err then allowed = {} end -- of another type: no limits must not cost a host its events
 if allowed[1] then
   return refused('suspended')
 end
@@ -53,7 +54,8 @@ if rate > 0 then
   -- A call may take more than the bucket holds, if that is full, and is paid for by those that follow: otherwise no
   -- call of more events than the burst would ever pass.
   local burst = tonumber(allowed[3])
-  local stored = redis.call('HMGET', key_bucket, 'tokens', 'at')
+  local stored = redis.pcall('HMGET', key_bucket, 'tokens', 'at')
+  if stored.err then stored = {} end
   now = now_ms()
   local passed = (now - tonumber(stored[2] or now)) / 1000
   -- The server's clock was set back: without a full bucket the team would wait until the clock has caught up.
@@ -69,7 +71,7 @@ if key_mark then
   redis.call('SET', key_mark, string.format('%.0f', first + #args_events - 1), 'PX', WRITER_LIFETIME)
 end
 if tokens then
-  redis.call('HSET', key_bucket, 'tokens', string.format('%.3f', tokens - new), 'at', string.format('%.0f', now))
+  redis.pcall('HSET', key_bucket, 'tokens', string.format('%.3f', tokens - new), 'at', string.format('%.0f', now))
   redis.call('PEXPIRE', key_bucket, BUCKET_LIFETIME)
 end
 return appended()

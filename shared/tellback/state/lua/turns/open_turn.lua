@@ -28,7 +28,8 @@ if found then
   return answer({new = false, state = found.state, session = found.session, language = found.language,
     opened_at = tonumber(found.opened_at)})
 end
-local allowed = redis.call('HMGET', key_limits, 'suspended', 'turns')
+local allowed = redis.pcall('HMGET', key_limits, 'suspended', 'turns')
+if allowed.err then allowed = {} end -- of another type: no limits must not cost a user the answer
 if allowed[1] then
   return answer({refused = 'suspended'})
 end
