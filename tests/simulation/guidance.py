@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 
-from tellback import DeadlineFeedback, FeedbackProviderConfig, FeedbackTrigger, Tellback, ToolUsageMonitor
+from tellback import (
+    DeadlineFeedback,
+    FeedbackContext,
+    FeedbackProviderConfig,
+    FeedbackTrigger,
+    Tellback,
+    ToolUsageMonitor,
+)
 from tellback.client.guidance import Prompt
 from tellback.contracts.guidance import Feedback, ToolInvoked
 from tellback.contracts.message import new_event_id
@@ -25,18 +33,40 @@ HOSTS = 3
 CALLS = 8  # of each host
 EVERY_CALLS = 3
 EVERY_SECONDS = 10.0
+CUSTOM_EVERY_CALLS = 2
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A custom provider that says how many calls there were; it raises at every other call for which it is due."""
+
+    name = "Counts"
+
+    def should_run(self, *, context: FeedbackContext) -> bool:  # noqa: ARG002 - the protocol gives it
+        """Return True."""
+        return True
+
+    def provide(self, *, context: FeedbackContext) -> Feedback:
+        """Return the count, or raise."""
+        if context.tool_call_count % (2 * CUSTOM_EVERY_CALLS):
+            raise RuntimeError("broken on purpose")
+        return Feedback(provider_name=self.name, summary=f"Tool calls: {context.tool_call_count}")
 
 
 class GuidanceScenario:
     """Each call counts once, each trigger fires once, and each feedback is taken once."""
 
     def __init__(self, world: World) -> None:
+        self.custom = world.random.random() < 0.5
+        if self.custom:
+            world.settings = msgspec.structs.replace(world.settings, providers=f"{__name__}:{Counts.__name__}")
         self.world = world
         self.fleet = Fleet(world, lingers=world.random.random() < 0.3)
         self.timed = world.random.random() < 0.5
         self.called: Counter[EvaluationId] = Counter()
         self.taken: dict[EvaluationId, list[Feedback]] = {id_: [] for id_ in EVALUATIONS}
         self.over = False
+        self.harmed = world.network.fault > 0
 
     def play(self) -> None:
         """Run the scenario."""
@@ -53,6 +83,7 @@ class GuidanceScenario:
         for _ in range(world.random.randrange(4)):
             scheduler.sleep(world.choices.between(0.0, 6.0, "until a fault"))
             fleet.harm(pool)
+            self.harmed = True
         while not all(self.called[id_] >= CALLS for id_ in EVALUATIONS) or not self._published(hosts):
             scheduler.sleep(0.5)
         world.network.fault = fleet.broker.fault = 0.0
@@ -81,6 +112,9 @@ class GuidanceScenario:
         if self.timed:
             trigger = FeedbackTrigger(every_n_seconds=EVERY_SECONDS)
             providers.append(FeedbackProviderConfig(DeadlineFeedback(), trigger))
+        if self.custom:
+            trigger = FeedbackTrigger(every_n_calls=CUSTOM_EVERY_CALLS)
+            providers.append(FeedbackProviderConfig(Counts(), trigger))
         prompt = tb.prompt(
             id_.session, id_.prompt, evaluation=id_.evaluation, feedback_providers=providers, delivery="all",
             deadline=timedelta(hours=1),
@@ -125,6 +159,14 @@ class GuidanceScenario:
         by_calls = [each["call_index"] for each in fired if each["provider_name"] == "ToolUsageMonitor"]
         due = list(range(EVERY_CALLS, self.called[id_] + 1, EVERY_CALLS))
         assert by_calls == due, f"{id_.evaluation}: fired at calls {by_calls} instead of {due}"
+        # A custom provider that raises costs its feedback, and so does a process that dies between its call and the
+        # commit, or has no Redis there: the next one cannot tell whether the provider killed it.
+        by_custom = [each["call_index"] for each in fired if each["provider_name"] == Counts.name]
+        possible = range(2 * CUSTOM_EVERY_CALLS, self.called[id_] + 1, 2 * CUSTOM_EVERY_CALLS)
+        assert set(by_custom) <= set(possible), f"{id_.evaluation}: the custom provider fired at calls {by_custom}"
+        assert len(by_custom) == len(set(by_custom)), f"{id_.evaluation}: it fired twice at a call: {by_custom}"
+        if self.custom and not self.harmed:
+            assert by_custom == list(possible), f"{id_.evaluation}: it fired at {by_custom}, though no process died"
         times = [each["at"] for each in fired if each["provider_name"] == "DeadlineFeedback"]
         for before, after in pairwise(times):
             assert after - before >= 1000 * EVERY_SECONDS, f"{id_.evaluation}: fired twice in a period: {times}"
@@ -135,7 +177,7 @@ class GuidanceScenario:
         unknown = set(taken) - {(each["provider_name"], each["call_index"], each["at"]) for each in fired}
         assert not unknown, f"{id_.evaluation}: taken and never fired: {unknown}"
         if not self.timed:  # what a timer left may be outdated by a call before anybody takes it
-            lost = len(due) - len(taken) - counts.expired
+            lost = len(due) + len(by_custom) - len(taken) - counts.expired
             assert not lost, f"{id_.evaluation}: {lost} feedbacks were neither taken nor expired"
 
     def _fired(self, id_: EvaluationId) -> list[dict[str, Any]]:
