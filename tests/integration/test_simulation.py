@@ -26,6 +26,7 @@ from tests.support.waiting import wait_until
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 QUICK_SEEDS: Final = {
+    "banks": 5,
     "clock": 12,
     "commands": 8,
     "exhaustion": 20,
@@ -67,6 +68,7 @@ SEARCHES: Final = {
     "fallback beside an answer": Search(5, 40, "taken again"),
     "claimed within the lease of another": Search(3, 40, "within the lease of attempt"),
     "standstill counted with later steps": Search(59, 60, "seconds between deadline and fallback"),
+    "decay that leaves the time": Search(0, 20, "what the signals make"),
     "limit moved with the deadline": Search(0, 40, "seconds between deadline and fallback"),
     "copies of a lost tail kept": Search(0, 40, "in the bank"),
     "copies compared by version alone": Search(0, 40, "in the bank"),

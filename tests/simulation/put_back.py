@@ -172,6 +172,17 @@ def standstill_counted_with_later_steps() -> Generator[None]:
 
 
 @contextmanager
+def decay_that_leaves_the_time() -> Generator[None]:
+    """The weekly decay writes scores back and leaves their time, so that readers decay them once more."""
+    with _scripts(
+        lambda text: text.replace(
+            "moved(score, scored_at, now, 0), now)", "moved(score, scored_at, now, 0), scored_at)"
+        )
+    ):
+        yield
+
+
+@contextmanager
 def limit_moved_with_the_deadline() -> Generator[None]:
     """Progress between a forward step and its observation mixes times of before and after it."""
     with _scripts(
@@ -215,6 +226,7 @@ PUT_BACK: dict[str, tuple[str, Callable[[], Any]]] = {
     "fallback beside an answer": ("turns", fallback_beside_an_answer),
     "claimed within the lease of another": ("outbox", claimed_within_the_lease_of_another),
     "standstill counted with later steps": ("clock", standstill_counted_with_later_steps),
+    "decay that leaves the time": ("banks", decay_that_leaves_the_time),
     "limit moved with the deadline": ("clock", limit_moved_with_the_deadline),
     "copies of a lost tail kept": ("lost-tail", copies_of_a_lost_tail_kept),
     "copies compared by version alone": ("lost-tail", copies_compared_by_version_alone),

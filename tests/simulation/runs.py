@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import structlog
 
+from tests.simulation.banks import BanksScenario
 from tests.simulation.choices import Choices, shrink
 from tests.simulation.clock_steps import ClockScenario
 from tests.simulation.commands import CommandsScenario
@@ -27,6 +28,7 @@ from tests.simulation.turns import TurnsScenario
 from tests.simulation.world import World
 
 SCENARIOS: dict[str, Any] = {
+    "banks": BanksScenario,
     "clock": ClockScenario,
     "commands": CommandsScenario,
     "exhaustion": ExhaustionScenario,
