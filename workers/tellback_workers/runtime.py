@@ -6,7 +6,7 @@ A connection that two processes share would mix up their replies.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -26,6 +26,9 @@ from tellback.tracing import WORKER, Tracing, tracing_of
 from tellback.wording import count_phrase
 
 TEAMS: Final = 64  # of which a process keeps stores and loops; more are made again when they are needed
+
+BY_LAYOUT: Final[list[Callable[[], None]]] = []
+"""Clear what other modules keep for each team and made for its number of shards."""
 
 SHORT_DEADLINE: Final = 1.0  # seconds; for calls that a running command must not wait for
 
@@ -67,6 +70,8 @@ class Runtime:
             InvalidInput: the team or the shard does not exist, so the task's message is forged or outdated.
         """
         layout = self.known_layouts([team]).get(team)
+        if layout is not None and index >= layout.shards:  # the team was made again since, perhaps with more
+            layout = self.current_layouts([team]).get(team)
         if layout is None:
             raise InvalidInput(f"there is no team {team}")
         if index >= layout.shards:
@@ -99,6 +104,20 @@ class Runtime:
             for each in found
             if each.place and each.team in layouts and each.place[0] < layouts[each.team].shards
         ]
+
+    def current_layouts(self, teams: Collection[str]) -> dict[str, Layout]:
+        """Return the layouts of the teams that exist now, in one round trip.
+
+        A team that was removed may be made again with another number of shards: what this process made for the former
+        one is dropped then.
+        """
+        found = {layout.team: layout for layout in existing_layouts(self.database, list(teams))}
+        known = {team: self._layouts.pop(team) for team in teams if team in self._layouts}
+        self._layouts.update(found)
+        if any(found.get(team, layout) != layout for team, layout in known.items()):
+            for clear in (self.intake.cache_clear, self.dead.cache_clear, *BY_LAYOUT):
+                clear()
+        return found
 
     def _intake(self, team: str) -> Intake:
         return Intake(self.database, self.layout(team))

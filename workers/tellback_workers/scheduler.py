@@ -108,7 +108,7 @@ class TeamScheduler:
 
     def _visit(self, active: Collection[str], idle: Collection[str], end: float) -> None:
         places = [*active, *idle]
-        layouts = self._process.known_layouts(map(team_of, places))
+        layouts = self._process.current_layouts({team_of(place) for place in places})
         self._fleet.forget([place for place in places if team_of(place) not in layouts])  # removed, or Redis lost it
         shards = {place: shards_at(place, layouts[team_of(place)]) for place in places if team_of(place) in layouts}
         wanted = dict.fromkeys(shard for some in shards.values() for shard in some)

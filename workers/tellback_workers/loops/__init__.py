@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from tellback.names import Family
 from tellback_workers.consumer import Consumer, Loop
-from tellback_workers.runtime import TEAMS, Runtime
+from tellback_workers.runtime import BY_LAYOUT, TEAMS, Runtime
 
 if TYPE_CHECKING:
     from tellback_workers.loops.guidance import GuidanceLoop
@@ -47,6 +47,9 @@ def loop_of(runtime: Runtime, team: str, family: Family) -> Loop:
     module, name = _FACTORIES[family]
     factory = cast("Callable[[Runtime, str], Loop]", getattr(import_module(module), name))
     return factory(runtime, team)
+
+
+BY_LAYOUT.extend([guidance_of.cache_clear, loop_of.cache_clear])
 
 
 def consumer_of(process: Runtime, team: str, family: Family) -> Consumer:

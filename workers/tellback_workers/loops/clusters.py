@@ -17,7 +17,7 @@ from tellback.embedding.clusters import ClusterCache
 from tellback.embedding.encoder import encoder_for
 from tellback.signals.models import ModelMismatch
 from tellback.state.keys import Shard
-from tellback_workers.runtime import Runtime
+from tellback_workers.runtime import BY_LAYOUT, Runtime
 
 
 @lru_cache
@@ -25,6 +25,8 @@ def clusters_of(runtime: Runtime, team: str) -> ClusterCache:
     """Return the cluster cache that a team's loops share in this process."""
     return ClusterCache(runtime.settings, runtime.database, runtime.layout(team), encoder_for(runtime.settings))
 
+
+BY_LAYOUT.append(clusters_of.cache_clear)
 
 RECHECK_SECONDS: Final = 1.0
 

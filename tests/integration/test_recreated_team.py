@@ -1,0 +1,53 @@
+"""A team is removed and made again with another number of shards, while workers run that knew the former one."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tellback import connect
+from tellback.contracts.signals import SignalItem
+from tellback.names import Family
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.state.intake import StreamRef
+from tellback.state.teams import Teams
+from tellback_workers.app import app
+from tellback_workers.loops import loop_of
+from tellback_workers.runtime import Runtime
+from tellback_workers.scheduler import TeamScheduler
+from tests.support.turns import deadline_passes, opened, state
+
+TEAM = "acme"
+
+
+@pytest.mark.parametrize("before", [2, 8])
+def test_workers_serve_each_shard_of_a_team_that_was_made_again(
+    settings: Settings, database: Database, before: int
+) -> None:
+    """The scheduler of a worker, and a process of its pool, which learns of it by its tasks alone."""
+    process, pool, woken = Runtime(settings), Runtime(settings), list[StreamRef]()
+    scheduler = TeamScheduler(app, process, woken.extend)
+    loops = list[object]()
+    for shards in (before, 10 - before):
+        with connect(settings=msgspec.structs.replace(settings, team=TEAM, shards=shards)) as tb:
+            last = tb.context.layout.shard(shards - 1)
+            bank = next(name for name in map(str, range(99)) if tb.context.layout.of(name) == last)
+            tb.bank(bank).signal([SignalItem(fact_id="f", signal_type="used", query="x")])
+            tb.flush()
+            names = map(str, range(99))
+            conversation = next(name for name in names if tb.context.layout.of_turn("chat", name) == last)
+            turn = opened(tb, conversation=conversation)
+            deadline_passes(tb, turn)
+            scheduler.run(0.0)
+            assert (last, Family.SIGNALS) in woken
+            assert state(turn) == "fallback"
+            assert pool.shard(TEAM, last.index) == last
+            assert process.intake(TEAM).lengths().keys() >= {(last, Family.SIGNALS)}
+            loops.append(loop_of(process, TEAM, Family.TURNS))
+        list(Teams(database).remove(TEAM))
+        scheduler.run(0.0)
+        assert TEAM not in database.command("ZRANGE", "tb:{_fleet.0}:teams", 0, -1)
+    assert loops[0] is not loops[1], "it was made for the former shards"
+    for each in (process, pool):
+        each.database.close()
