@@ -221,10 +221,37 @@ def _rejecting() -> Generator[None]:
         raise Empty from None
 
 
+class _FreeingQos(redis.QoS):
+    """The messages that a worker holds; one whose acknowledgement fails gives its place free.
+
+    Otherwise it would count as held for as long as the worker runs: after as many as the pool has processes, none is
+    taken any more, though the worker lives. The broker delivers such a message again after its visibility timeout.
+    """
+
+    def ack(self, delivery_tag: Any) -> None:
+        """Acknowledge a message."""
+        with self._freeing(delivery_tag):
+            super().ack(delivery_tag)
+
+    def reject(self, delivery_tag: Any, requeue: bool = False) -> None:  # noqa: FBT001, FBT002 - kombu's signature
+        """Reject a message."""
+        with self._freeing(delivery_tag):
+            super().reject(delivery_tag, requeue=requeue)
+
+    @contextmanager
+    def _freeing(self, delivery_tag: Any) -> Generator[None]:
+        try:
+            yield
+        except BROKER_ERRORS:
+            virtual.QoS.ack(self, delivery_tag)
+            raise
+
+
 class _TaskGuard:
     """The handling, in both channels, of messages that cannot be read or that Celery cannot process."""
 
     Message = _TaskMessage
+    QoS = _FreeingQos
 
     def basic_consume(
         self: Any,

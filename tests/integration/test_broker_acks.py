@@ -1,0 +1,43 @@
+"""A connection to the broker is cut while messages are acknowledged: the worker goes on to take messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from celery import Celery
+
+from tellback.broker import KEY_PREFIX
+from tellback.broker_transport import BROKER_ERRORS
+from tellback.names import Task
+from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback_workers.app import config
+from tests.support.lost_replies import lossy_link
+from tests.support.redis_server import RedisServer
+
+HELD = 2  # by a worker of as many processes
+
+
+@pytest.mark.parametrize("how", ["ack", "reject"])
+def test_a_message_whose_acknowledgement_fails_takes_no_place(
+    settings: Settings, database: Database, redis_server: RedisServer, how: str
+) -> None:
+    with lossy_link(redis_server.port) as link, Celery("test", set_as_current=False) as app:
+        app.conf.update(config(settings) | {"broker_url": link.url})
+        for _ in range(HELD + 1):
+            app.send_task(Task.VISIT_TEAMS, queue="scratch", ignore_result=True)
+        with app.connection_for_read() as held:
+            connection: Any = held  # kombu's stubs know only what all transports share
+            channel = connection.default_channel
+            channel.basic_qos(0, HELD, False)  # noqa: FBT003 - kombu's signature
+            messages = [channel.basic_get("scratch") for _ in range(HELD)]
+            assert not channel.qos.can_consume()
+            link.losing = True
+            for message in messages:
+                with pytest.raises(BROKER_ERRORS):
+                    getattr(message, how)()
+            link.losing = False
+            assert channel.qos.can_consume()
+            assert channel.basic_get("scratch") is not None
+    database.command("DEL", *database.command("KEYS", f"{KEY_PREFIX}*"))
