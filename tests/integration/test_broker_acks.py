@@ -24,10 +24,10 @@ def test_a_message_whose_acknowledgement_fails_takes_no_place(
     settings: Settings, database: Database, redis_server: RedisServer, how: str
 ) -> None:
     with lossy_link(redis_server.port) as link, Celery("test", set_as_current=False) as app:
-        app.conf.update(config(settings) | {"broker_url": link.url})
+        app.conf.update(config(settings))
         for _ in range(HELD + 1):
             app.send_task(Task.VISIT_TEAMS, queue="scratch", ignore_result=True)
-        with app.connection_for_read() as held:
+        with app.connection(link.url) as held:
             connection: Any = held  # kombu's stubs know only what all transports share
             channel = connection.default_channel
             channel.basic_qos(0, HELD, False)  # noqa: FBT003 - kombu's signature
@@ -40,4 +40,5 @@ def test_a_message_whose_acknowledgement_fails_takes_no_place(
             link.losing = False
             assert channel.qos.can_consume()
             assert channel.basic_get("scratch") is not None
+            channel.pool.disconnect()  # kombu leaves its connections to the garbage collector
     database.command("DEL", *database.command("KEYS", f"{KEY_PREFIX}*"))
