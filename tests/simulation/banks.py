@@ -29,7 +29,7 @@ DAY = 86_400.0
 IDLE_DECAY = 60.0  # in place of an hour, which would take thousands of ticks
 # Seconds until everything is applied, or decayed: a team at rest is visited every five minutes, and a worker that died
 # or froze with a visit costs one more.
-PATIENCE = 720.0
+LATEST = 720.0
 ERROR = 1e-9
 
 
@@ -79,7 +79,7 @@ class BanksScenario:
         network, broker = self.world.network, self.fleet.broker
         faults = network.fault, broker.fault
         network.fault = broker.fault = 0.0
-        end = self.world.scheduler.now + PATIENCE
+        end = self.world.scheduler.now + LATEST
         while left() and self.world.scheduler.now < end:
             self.world.scheduler.sleep(1)
         assert not left(), f"{complaint}: {left()}"
