@@ -112,7 +112,12 @@ def test_a_failover_while_a_host_publishes_loses_what_the_replica_had_not_read_a
             host.join(60)
             assert not host.is_alive()
             wait_until(lambda: answers(tb.context.database), "it is followed", timeout=30)
-            wait_until(lambda: tb.flush() is None and not tb.context.publisher.spooled, "its spool is sent", timeout=60)
+
+            def spool_is_sent() -> bool:
+                tb.flush()
+                return not tb.context.publisher.spooled
+
+            wait_until(spool_is_sent, "its spool is sent", timeout=60)
             workers.start()
             store, stream = Evaluations(tb.context.database, shard), shard.key("in", "events")
             wait_until(lambda: not sentinels.new.command("XLEN", stream), f"applied {workers.logs[0]}", timeout=60)

@@ -2,7 +2,8 @@
 -- Cancel a command in any state. One that waits, in a queue or for its submission to be applied, gets its record here,
 -- and the worker of a running one is asked to stop it. Atomic: between the check of the state and its effect a worker
 -- could lease the command.
--- keys: operation, job, jobs, joborder, pools, jobabsent, records, recorded, done, hist, stopped, cmdstats, audit, clock
+-- keys: operation, job, jobs, joborder, pools, jobabsent, records, recorded, done, hist, stopped, cmdstats, audit,
+--   clock
 -- args:
 --   pool str
 --   record text: of a command that never ran, JSON
