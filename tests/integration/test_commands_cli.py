@@ -60,7 +60,10 @@ def test_a_team_that_nobody_serves_is_named_in_time(settings: Settings, tb: Tell
     assert "no worker has served commands of team default for 0.5 s" in done.stderr
     assert f"`tellback cancel {waiting['command_id']}` takes it back" in done.stderr
     assert tool(alone, "cancel", waiting["command_id"]).returncode == 0
-    assert tb.records("s1") == []
+    [record] = tb.records("s1")
+    assert record.exit_code is None
+    assert record.error is not None
+    assert record.error.startswith("cancelled before it started by ")
 
 
 def test_submit_without_redis_says_at_once_that_the_command_will_run(settings: Settings) -> None:

@@ -218,7 +218,10 @@ class RedisConnections:
         except IndexError:
             return self._redis.connection_pool.get_connection()
         try:
-            if _is_stale(connection):
+            # `can_read` would connect too, and a handshake that the deadline ended would then be begun anew, unwatched.
+            if open_socket(connection) is None:
+                connection.connect()
+            elif _is_stale(connection):
                 connection.disconnect()
                 connection.connect()
         except BaseException:
