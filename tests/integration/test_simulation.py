@@ -65,15 +65,15 @@ SEARCHES: Final = {
     "7": Search(0, 2, "seconds between deadline and fallback"),
     "applied ids forgotten": Search(0, 20, "signals counted"),
     "taken without an operation": Search(60, 60, "delivered"),
-    "fallback beside an answer": Search(5, 40, "taken again"),
+    "fallback beside an answer": Search(5, 40, "2 first answers"),
     "claimed within the lease of another": Search(3, 40, "within the lease of attempt"),
     "standstill counted with later steps": Search(59, 60, "seconds between deadline and fallback"),
     "decay that leaves the time": Search(0, 20, "what the signals make"),
     "limit moved with the deadline": Search(0, 40, "seconds between deadline and fallback"),
     "copies of a lost tail kept": Search(0, 40, "in the bank"),
-    "copies compared by version alone": Search(0, 40, "in the bank"),
+    "copies compared by version alone": Search(40, 60, "in the bank"),
     "stored beside the loss": Search(15, 60, "records"),
-    "left running by a frozen worker": Search(15, 60, "overlap"),
+    "left running by a frozen worker": Search(150, 60, "overlap"),
 }
 SLOW: Final = {"1"}
 WATCHING: Final = "tellback-call-deadline"  # a thread of a client that outlives its last call by two seconds
