@@ -218,6 +218,28 @@ def test_a_worker_that_is_cut_off_alone_learns_of_the_loss(
 
 @pytest.mark.faults
 @pytest.mark.slow
+@pytest.mark.usefixtures("beat")
+def test_connections_that_fall_silent_cost_no_healthy_command(
+    tb: Tellback, start_workers: StartWorkers, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    """The read that waits for a cancellation held up the renewals for the general deadline, longer than a lease."""
+    env = {"TELLBACK_COMMAND_ROOTS": str(tmp_path)}
+    with Link(redis_server.port) as link:
+        start_workers(env={**env, "TELLBACK_REDIS_URL": link.url}, concurrency=1)
+        job = tb.submit(["sh", "-c", BEATS], session="s1")
+        wait_until(lambda: beats(tmp_path), "the command runs")
+        start_workers(env=env)
+        link.forget()
+        with pytest.raises(TimeoutError):
+            job.wait(timeout=3 * LEASE)
+        (tmp_path / "enough").touch()
+        record = job.wait(timeout=30)
+    assert (record.exit_code, record.error, record.stdout_tail) == (0, None, "done")
+    assert tb.records("s1") == [record]
+
+
+@pytest.mark.faults
+@pytest.mark.slow
 @pytest.mark.usefixtures("beat", "workers")
 def test_a_wait_that_is_over_leads_to_the_next_attempt(tb: Tellback, redis_server: RedisServer, tmp_path: Path) -> None:
     """Redis is away for long: the worker stops its command, and `on_lost` decides as after a worker's death."""

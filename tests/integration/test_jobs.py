@@ -185,9 +185,10 @@ def test_the_heartbeat_stores_the_directory_for_the_record_of_a_loss(
     lease = take(jobs, seconds=0.02)
     assert lease is not None
     times = LeaseTimes(renew=60, start=60, stop=60, kill=60, lease=0.02, exclusive=False)
-    with LeaseHeartbeat(jobs, jobs, lease, "/srv/app", times) as control:
-        assert control.begin is not None
-        control.begin()
+    with LeaseHeartbeat(jobs, lease, times) as heartbeat:
+        heartbeat.cwd = "/srv/app"
+        assert heartbeat.control.begin is not None
+        heartbeat.control.begin()
         key = layout.shard(0).key("job", "c1")
         wait_until(lambda: database.command("HGET", key, "cwd") == b"/srv/app", "the directory is stored")
     lost = wait_until(jobs.overdue, "the lease has run out", timeout=2)
@@ -205,9 +206,9 @@ def test_a_heartbeat_goes_on_after_an_error_that_nobody_expected(
     database.command("SET", stop, "of another type")
     times = LeaseTimes(renew=0.3, start=60, stop=60, kill=60, lease=3600.0, exclusive=False)
     at = float(database.command("ZSCORE", running, "c1"))
-    with LeaseHeartbeat(jobs, jobs, lease, "", times) as control:
-        assert control.begin is not None
-        control.begin()
+    with LeaseHeartbeat(jobs, lease, times) as heartbeat:
+        assert heartbeat.control.begin is not None
+        heartbeat.control.begin()
         wait_until(lambda: float(database.command("ZSCORE", running, "c1")) > at + 1e6, "the lease is renewed")
         database.command("DEL", stop)
     assert records.last("s") == []

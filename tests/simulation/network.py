@@ -131,8 +131,6 @@ class SimulatedDatabase(Database):
         self._timeout = call_deadline or SOCKET_TIMEOUT
 
     def command(self, *parts: Arg) -> Any:
-        if parts[0] == "BLMOVE":
-            return self._poll(float(str(parts[-1])), ("LMOVE", *parts[1:-1]))
         if parts[0] == "BLPOP":
             value = self._poll(float(str(parts[-1])), ("LPOP", parts[1]))
             return None if value is None else [parts[1], value]

@@ -15,8 +15,9 @@ class Link:
     def __init__(self, port: int) -> None:
         """Relay to this port."""
         self._to = port
-        self._whole = threading.Event()
+        self._whole = threading.Event()  # of the connections since the last `forget`
         self._whole.set()
+        self._forgotten: list[threading.Event] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets = [self._listener]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -27,7 +28,8 @@ class Link:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._whole.set()
+        for whole in (self._whole, *self._forgotten):
+            whole.set()
         for each in self._sockets:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -46,6 +48,13 @@ class Link:
         """Let everything pass, also what waits."""
         self._whole.set()
 
+    def forget(self) -> None:
+        """Let nothing pass on the connections that exist, as a firewall that lost its state; new ones are served."""
+        forgotten, self._whole = self._whole, threading.Event()
+        self._whole.set()
+        self._forgotten.append(forgotten)
+        forgotten.clear()
+
     def _accept(self) -> None:
         with suppress(OSError):  # closed
             while True:
@@ -58,11 +67,12 @@ class Link:
                     continue
                 self._sockets.append(far)
                 for one, other in ((near, far), (far, near)):
-                    threading.Thread(target=self._relay, args=(one, other), daemon=True).start()
+                    threading.Thread(target=_relay, args=(one, other, self._whole), daemon=True).start()
 
-    def _relay(self, source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):  # closed at one end
-            while data := source.recv(1 << 16):
-                self._whole.wait()
-                target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
+
+def _relay(source: socket.socket, target: socket.socket, whole: threading.Event) -> None:
+    with suppress(OSError):  # closed at one end
+        while data := source.recv(1 << 16):
+            whole.wait()
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)

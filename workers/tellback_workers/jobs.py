@@ -184,11 +184,15 @@ class JobWorker:
         lease = self._jobs.lease(self._claimant) if further() else None
         while lease is not None:
             self._wake_another(lease)
-            record = self._run_traced(self._ensure_lease(lease))
-            try:
-                following = self._store_record(lease, record, further())
-            finally:  # also if storing failed, since the file is then the only copy
-                self._append(record)
+            lease = self._ensure_lease(lease)
+            times = LeaseTimes.of(self._settings, lease.submitted.on_lost)
+            # The lease is renewed until the record is stored: a connection that fell silent may delay that for longer.
+            with LeaseHeartbeat(self._renewing, lease, times) as heartbeat:
+                record = self._run_traced(lease, heartbeat)
+                try:
+                    following = self._store_record(lease, record, further())
+                finally:  # also if storing failed, since the file is then the only copy
+                    self._append(record)
             lease = following
 
     def _wake_another(self, lease: JobLease) -> None:
@@ -237,15 +241,15 @@ class JobWorker:
                 consumer_of(self._process, self._team, Family.COMMANDS).consume(shard, Family.COMMANDS)
             self._may_wake = self._may_wake or served.jobs > 0
 
-    def _run_traced(self, lease: JobLease) -> CommandRecord:
+    def _run_traced(self, lease: JobLease, heartbeat: LeaseHeartbeat) -> CommandRecord:
         tracing = self._process.tracing
         if tracing is None:
-            return self._run(lease)
+            return self._run(lease, heartbeat)
         with command_span(tracing, lease.submitted, lease.attempt) as note:
-            return note(self._run(lease))
+            return note(self._run(lease, heartbeat))
 
-    def _run(self, lease: JobLease) -> CommandRecord:
-        submitted = lease.submitted
+    def _run(self, lease: JobLease, heartbeat: LeaseHeartbeat) -> CommandRecord:
+        submitted, times = lease.submitted, heartbeat.times
         attempt = CommandAttempt(lease.attempt, self._settings.host_name, self._worker)
         leased = clock.monotonic()
         try:
@@ -260,7 +264,6 @@ class JobWorker:
             return datetime.fromtimestamp(lease.at_ms / 1000, UTC) + since
 
         redactor = Redactor(secrets)
-        times = LeaseTimes.of(self._settings, submitted.on_lost)
         start_until, alive_until = lease.asked + times.start, lease.asked + times.kill
         if (
             clock.since_boot() >= start_until
@@ -272,9 +275,9 @@ class JobWorker:
                 execution = self._alone(lease, execution)
             except TimeoutError as error:
                 return record_without_run(submitted, str(error), attempt)
-        heartbeat = LeaseHeartbeat(self._jobs, self._renewing, lease, execution.cwd, times)
-        with heartbeat as control, output_tap(self._process, self._team, lease, redactor) as tap:
-            outcome = run(execution, redactor=redactor, control=control, now=server_now, tap=tap)
+        heartbeat.cwd = execution.cwd
+        with output_tap(self._process, self._team, lease, redactor) as tap:
+            outcome = run(execution, redactor=redactor, control=heartbeat.control, now=server_now, tap=tap)
         return build_record(submitted, outcome, redactor=redactor, cwd=execution.cwd, attempt=attempt)
 
     def _alone(self, lease: JobLease, execution: ExecutionSpec) -> ExecutionSpec:

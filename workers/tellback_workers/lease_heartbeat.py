@@ -23,7 +23,7 @@ import math
 import threading
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final
+from typing import Final, Self
 
 import structlog
 
@@ -92,28 +92,27 @@ class LeaseHeartbeat:
     when a renewal that began after the deadline fails, so a host that slept tries to renew first.
     """
 
-    def __init__(self, jobs: Jobs, renewing: Jobs, lease: JobLease, cwd: str, times: LeaseTimes) -> None:
-        """Set up the heartbeat; calls of `renewing` must fail fast, or it notices late that Redis is back."""
+    def __init__(self, jobs: Jobs, lease: JobLease, times: LeaseTimes) -> None:
+        """Set up the heartbeat; calls of `jobs` must fail fast, or one lost reply of them costs the lease."""
+        self.cwd = ""  # the command's directory; '' again once Redis has it
+        self.times = times
+        self.control = CommandControl(after=START_AFTER, begin=self._begin)
         self._jobs = jobs
-        self._renewing = renewing
         self._lease = lease
-        self._cwd = cwd  # '' once Redis has it
-        self._times = times
         self._renewed_at = lease.asked
         self._failing_since = math.inf
         self._stop_at = math.inf
         self._ended = threading.Event()
-        self._control = CommandControl(after=START_AFTER, begin=self._begin)
 
-    def __enter__(self) -> CommandControl:
-        return self._control
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # The thread is not joined: it may be in a blocking read, and the record should not wait for that.
         self._ended.set()
-        self._control.close()
+        self.control.close()
 
     def _begin(self) -> None:
         threading.Thread(target=self._run, name="job-lease", daemon=True).start()
@@ -124,12 +123,12 @@ class LeaseHeartbeat:
             asked = clock.since_boot()
             try:
                 # The first renewal comes early, to store the directory; quick commands end before this round trip.
-                if self._cwd or asked >= self._renewed_at + self._times.renew:
+                if self.cwd or asked >= self._renewed_at + self.times.renew:
                     self._renew(asked)
                     continue
                 cancelled = self._jobs.stop_requested(self._lease, POLL_SECONDS)
                 if cancelled is not None:
-                    self._control.request_stop(cancelled)
+                    self.control.request_stop(cancelled)
                     self._ended.wait(POLL_SECONDS)  # the request stays in Redis until the record is stored
             except Exception as trouble:  # noqa: BLE001 - without this thread a healthy command loses its lease
                 if not isinstance(trouble, Unavailable):
@@ -142,21 +141,21 @@ class LeaseHeartbeat:
         # An exclusive attempt counts from the last renewal, as Redis does, because the next attempt may begin then. Any
         # other counts from the first failure: time for which the host slept is no outage.
         self._failing_since = min(self._failing_since, asked)
-        since = self._renewed_at if self._times.exclusive else self._failing_since
-        if asked >= since + self._times.stop:
-            self._control.request_stop(NOT_RENEWED)
+        since = self._renewed_at if self.times.exclusive else self._failing_since
+        if asked >= since + self.times.stop:
+            self.control.request_stop(NOT_RENEWED)
 
     def _check_shutdown(self) -> None:
         now = clock.monotonic()
         if shutting_down():
             self._stop_at = min(self._stop_at, now + SHUTDOWN_GRACE)
         if now >= self._stop_at:
-            self._control.request_stop(SHUTDOWN_REASON)
+            self.control.request_stop(SHUTDOWN_REASON)
 
     def _renew(self, asked: float) -> None:
-        if self._renewing.renew(self._lease, self._times.lease, self._cwd):
-            self._renewed_at, self._failing_since, self._cwd = asked, math.inf, ""
-            self._control.lease_renewed(asked + self._times.kill)
+        if self._jobs.renew(self._lease, self.times.lease, self.cwd):
+            self._renewed_at, self._failing_since, self.cwd = asked, math.inf, ""
+            self.control.lease_renewed(asked + self.times.kill)
         else:
-            self._control.request_stop(DECLARED_LOST)
+            self.control.request_stop(DECLARED_LOST)
             self._ended.wait(POLL_SECONDS)

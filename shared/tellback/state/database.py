@@ -166,7 +166,7 @@ class Database:
         """
         try:
             # unconditional: the list is its own destination, so the element stays and everybody who waits gets it
-            return self.command("BLMOVE", key, key, "LEFT", "LEFT", f"{seconds:.3f}")
+            return self.blocking(seconds, "BLMOVE", key, key, "LEFT", "LEFT")
         except RedisFull:
             clock.sleep(min(seconds, FULL_BACKOFF))
             return self.command("LINDEX", key, 0)
