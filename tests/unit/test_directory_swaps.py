@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import sys
 import threading
@@ -117,14 +118,14 @@ def test_no_swap_leads_outside(tmp_path: Path) -> None:
     """Under a swapper that never rests commands run inside or not at all; which of it, is the scheduler's choice."""
     folders, ends = Folders(tmp_path), set[str]()
     with swapping(folders):
-        for _ in range(TRIES):
+        for tries in itertools.count():
+            # Refusals by the policy are so quick that hundreds may pass before the swapper's thread has a turn.
+            if ends >= ALLOWED_ENDS or (tries >= TRIES and len(ends) > 1):
+                break
             try:
                 outcome = run(folders.checked())
             except Refused:
                 ends.add("refused by the policy")
                 continue
             ends.add("refused at the start" if outcome.error else outcome.stdout.text)
-            if ends >= ALLOWED_ENDS:
-                break
     assert ends <= ALLOWED_ENDS
-    assert len(ends) > 1, "the swapper never interfered"
