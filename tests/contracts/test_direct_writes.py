@@ -51,16 +51,51 @@ def test_a_write_after_a_reading_is_not_unconditional() -> None:
         ('db.command("DEL", key)  # noqa: X1 - why; unconditional: of this process alone', 0),
         ('db.pipeline([("SET", key, 1), ("GET", key)])  # unconditional: of this process alone', 0),
         ('db.pipeline([("GET", key), ("SET", key, 1)])  # unconditional: of this process alone', 1),
-        ('db.blocking(1, key); run(("XADD", stream, "*"))', 1),
+        ('db.blocking(1, "XREAD", key); run(("XADD", stream, "*"))', 1),
         ("client.zrem(key, member)", 1),
         ("client.lindex(key, 0); client.zrem(key, 1)  # unconditional: of this process alone", 1),
         ("path.unlink()", 0),
         ('print("SET")', 0),
         ('db.command("GET", key)', 0),
+        ('db.command("del", key)', 1),
+        ('verb = "DEL"; self._db.command(verb, key)', 1),
+        ('self._database.command("DEL" if key else "EXPIRE", key)', 1),
+        ('db.blocking(1.0, f"B{key}", key)', 1),
+        ('run(small_write("zrem", key, member))', 1),
+        ('db.pipeline([["DEL"] + key])', 1),
+        ('db.command("EVAL", "return redis.call(1)", 1, key)', 1),
+        ('db.command("ZRANGEBYSCORE", key, 0, 1); db.command("DEL", key)  # unconditional: of this process alone', 1),
+        ('group.command("show")(show)', 0),
+        ('db.command("TIME")', 0),
+        ("db.command(*parts)", 0),
     ],
 )
 def test_what_counts_as_a_direct_write(line: str, problems: int) -> None:
     assert len(unexplained(f"def f(db, key):\n    {line}\n")) == problems
+
+
+def test_a_reading_below_a_write_in_a_loop_comes_before_it_in_the_next_round() -> None:
+    source = (
+        'def f(db, keys):\n    while keys:\n        db.command("DEL", *keys)  # unconditional: of this process alone\n'
+        '        keys = db.command("LRANGE", "k", 0, 9)\n'
+    )
+    assert unexplained(source) == ["3: DEL in f: called unconditional, and the function reads before it"]
+    assert unexplained(source.replace("while keys:", "with keys:")) == []
+
+
+def test_a_reading_through_another_function_of_the_module_counts() -> None:
+    source = (
+        'def read(db):\n    return db.command("LLEN", "k")\n\ndef between(db):\n    return read(db)\n\n'
+        'def f(db):\n    if not between(db):\n        db.command("DEL", "k")  # unconditional: of this process alone\n'
+    )
+    assert unexplained(source) == ["9: DEL in f: called unconditional, and the function reads before it"]
+    assert unexplained(source.replace("return read(db)", "return 0")) == []
+
+
+def test_a_write_outside_every_function_counts() -> None:
+    assert unexplained('class C:\n    drop = lambda db, key: db.command("DEL", key)\n') == [
+        "2: DEL in the module: no reason"
+    ]
 
 
 def test_a_function_within_another_counts_once() -> None:

@@ -6,34 +6,59 @@ again. A direct write says in a comment, on its line or above it or its statemen
 - `# unconditional: REASON`: nothing that was read decides it;
 - `# race: REASON`: something was read before it, here or by a caller, and what may come between is harmless.
 
-A function that reads and then writes cannot call the write unconditional.
+A function that reads and then writes cannot call the write unconditional. It also reads if another function of its
+module does so for it, and in a loop, what stands below the write comes before it in the next round. A command must be
+written out in upper case, so that this sees it: `command(name, key)` and `command("DEL" if gone else "EXPIRE", key)`
+are refused. So is a script in a text of its own. What a function of another module reads, this does not see.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 _WRITING: Final = """
-    APPEND BLMOVE BLMPOP BLPOP BRPOP BRPOPLPUSH BZMPOP BZPOPMAX BZPOPMIN COPY DECR DECRBY DEL EXPIRE
-    EXPIREAT FLUSHALL FLUSHDB GETDEL GETEX GETSET HDEL HEXPIRE HGETDEL HGETEX HINCRBY HINCRBYFLOAT HMSET HPERSIST
-    HPEXPIRE HSET HSETEX HSETNX INCR INCRBY INCRBYFLOAT LINSERT LMOVE LMPOP LPOP LPUSH LPUSHX LREM LSET LTRIM MSET
-    MSETNX PERSIST PEXPIRE PEXPIREAT PSETEX RENAME RENAMENX RESTORE RPOP RPOPLPUSH RPUSH RPUSHX SADD SDIFFSTORE SET
-    SETBIT SETEX SETNX SETRANGE SINTERSTORE SMOVE SPOP SREM SUNIONSTORE UNLINK VADD VREM VSETATTR XACK XACKDEL XADD
-    XAUTOCLAIM XCLAIM XDEL XDELEX XGROUP XSETID XTRIM ZADD ZINCRBY ZMPOP ZPOPMAX ZPOPMIN ZRANGESTORE ZREM ZREMRANGEBYLEX
-    ZREMRANGEBYRANK ZREMRANGEBYSCORE ZUNIONSTORE
+    APPEND BITFIELD BITOP BLMOVE BLMPOP BLPOP BRPOP BRPOPLPUSH BZMPOP BZPOPMAX BZPOPMIN COPY DECR DECRBY DEL DELEX EVAL
+    EXPIRE EXPIREAT FCALL FLUSHALL FLUSHDB GEOADD GETDEL GETEX GETSET HDEL HEXPIRE HEXPIREAT HGETDEL HGETEX HINCRBY
+    HINCRBYFLOAT HMSET HPERSIST HPEXPIRE HPEXPIREAT HSET HSETEX HSETNX INCR INCRBY INCRBYFLOAT LINSERT LMOVE LMPOP LPOP
+    LPUSH LPUSHX LREM LSET LTRIM MOVE MSET MSETEX MSETNX PERSIST PEXPIRE PEXPIREAT PFADD PSETEX RENAME RENAMENX RESTORE
+    RPOP RPOPLPUSH RPUSH RPUSHX SADD SDIFFSTORE SET SETBIT SETEX SETNX SETRANGE SINTERSTORE SMOVE SORT SPOP SREM
+    SUNIONSTORE SWAPDB UNLINK VADD VREM VSETATTR XACK XACKDEL XADD XAUTOCLAIM XCLAIM XDEL XDELEX XGROUP XSETID XTRIM
+    ZADD ZDIFFSTORE ZINCRBY ZINTERSTORE ZMPOP ZPOPMAX ZPOPMIN ZRANGESTORE ZREM ZREMRANGEBYLEX ZREMRANGEBYRANK
+    ZREMRANGEBYSCORE ZUNIONSTORE
 """
 _READING: Final = """
-    EXISTS GET GETRANGE HEXISTS HGET HGETALL HKEYS HLEN HMGET HSCAN HVALS LINDEX LLEN LPOS LRANGE MGET PTTL SCARD
-    SISMEMBER SMEMBERS SMISMEMBER SSCAN STRLEN TTL TYPE XINFO XLEN XPENDING XRANGE XREAD XREADGROUP XREVRANGE ZCARD
-    ZCOUNT ZMSCORE ZRANGE ZRANK ZREVRANGE ZSCAN ZSCORE
+    DBSIZE EXISTS EXPIRETIME GET GETBIT GETRANGE HEXISTS HGET HGETALL HKEYS HLEN HMGET HRANDFIELD HSCAN HSTRLEN HVALS
+    KEYS LINDEX LLEN LPOS LRANGE MGET OBJECT PEXPIRETIME PTTL RANDOMKEY SCAN SCARD SDIFF SINTER SISMEMBER SMEMBERS
+    SMISMEMBER SRANDMEMBER SSCAN STRLEN SUNION TTL TYPE VCARD VEMB VGETATTR VSIM XINFO XLEN XPENDING XRANGE XREAD
+    XREADGROUP XREVRANGE ZCARD ZCOUNT ZDIFF ZINTER ZLEXCOUNT ZMSCORE ZRANDMEMBER ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZRANK
+    ZREVRANGE ZREVRANGEBYLEX ZREVRANGEBYSCORE ZREVRANK ZSCAN ZSCORE ZUNION
 """
+HIDDEN: Final = "a command that is not written out in upper case"
 WRITES: Final = frozenset(_WRITING.split())
-READS: Final = frozenset(_READING.split())
+CALL: Final = "a call of a function of this module that reads"
+READS: Final = frozenset([*_READING.split(), CALL])
 _AMBIGUOUS: Final = frozenset(
-    ["append", "copy", "delete", "exists", "get", "persist", "rename", "restore", "set", "spop", "type", "unlink"]
+    [
+        "append",
+        "copy",
+        "delete",
+        "exists",
+        "get",
+        "keys",
+        "persist",
+        "move",
+        "object",
+        "rename",
+        "restore",
+        "set",
+        "sort",
+        "spop",
+        "type",
+        "unlink",
+    ]
 )
 """Methods of a Redis client that other objects have too."""
 METHODS: Final = {verb.lower(): verb for verb in WRITES | READS if verb.lower() not in _AMBIGUOUS}
@@ -58,33 +83,92 @@ def commands(source: str) -> Iterator[tuple[Command, bool]]:
     functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
     within = {inner for outer in functions for inner in ast.walk(outer) if inner is not outer}
     outermost = [function for function in functions if function not in within]
-    for function in outermost:
-        read = False
-        begins = _statements(function)
-        for line, _, verb in sorted(_verbs(function)):
-            yield Command(verb, line, function.name, begins[line]), read
-            read = read or verb in READS
+    elsewhere = [node for node in ast.walk(tree) if node not in within and node not in functions]
+    reading = _reading(functions)
+    for name, nodes in [(each.name, list(ast.walk(each))) for each in outermost] + [("the module", elsewhere)]:
+        found = sorted(
+            [verb for node in nodes for verb in _verbs(node)]
+            + [(call.lineno, call.col_offset, CALL) for call in _calls(nodes) if _name_called(call) in reading - {name}]
+        )
+        reads = [line for line, _, verb in found if verb in READS]
+        begins, loops = _statements(nodes), _loops(nodes)
+        for at, (line, _, verb) in enumerate(found):
+            again = any(line in loop and read in loop for loop in loops for read in reads)
+            yield Command(verb, line, name, begins[line]), again or any(each[2] in READS for each in found[:at])
 
 
-def _statements(function: Function) -> dict[int, int]:
+def _reading(functions: Sequence[Function]) -> set[str]:
+    """The names of functions that read, by themselves or through others of the module."""
+    nodes = {function: list(ast.walk(function)) for function in functions}
+    reading = {
+        each.name for each in functions if any(verb in READS for node in nodes[each] for *_, verb in _verbs(node))
+    }
+    while True:
+        more = {each.name for each in functions if any(_name_called(call) in reading for call in _calls(nodes[each]))}
+        if more <= reading:
+            return reading
+        reading |= more
+
+
+def _calls(nodes: Sequence[ast.AST]) -> list[ast.Call]:
+    return [node for node in nodes if isinstance(node, ast.Call)]
+
+
+def _name_called(call: ast.Call) -> str:
+    """The name of a function of this module, or of a method of the same object, that a call names."""
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        of_itself = isinstance(function.value, ast.Name) and function.value.id in ("self", "cls")
+        return function.attr if of_itself else ""
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _loops(nodes: Sequence[ast.AST]) -> list[range]:
+    """The lines of each loop."""
+    loops = [node for node in nodes if isinstance(node, ast.For | ast.AsyncFor | ast.While)]
+    return [range(loop.lineno, (loop.end_lineno or loop.lineno) + 1) for loop in loops]
+
+
+def _statements(nodes: Sequence[ast.AST]) -> dict[int, int]:
     """Of each line, where the innermost statement begins that it is part of."""
     begins: dict[int, int] = {}
-    for node in ast.walk(function):  # breadth first: inner ones come later
-        if isinstance(node, ast.stmt) and not isinstance(node, Function):
+    for node in nodes:  # breadth first: inner ones come later
+        if isinstance(node, ast.stmt) and not isinstance(node, Function | ast.ClassDef):
             begins.update(dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), node.lineno))
     return begins
 
 
-def _verbs(function: Function) -> Iterator[tuple[int, int, str]]:
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
-            yield node.lineno, node.col_offset, METHODS[node.func.attr]
-        parts = node.args if isinstance(node, ast.Call) else node.elts if isinstance(node, ast.Tuple | ast.List) else []
-        if len(parts) < 2 or not isinstance(parts[0], ast.Constant):
-            continue
+def _verbs(node: ast.AST) -> Iterator[tuple[int, int, str]]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
+        yield node.lineno, node.col_offset, METHODS[node.func.attr]
+    if isinstance(node, ast.Call) and (verb := _hidden(node)):
+        yield node.lineno, node.col_offset, verb
+    parts = node.args if isinstance(node, ast.Call) else node.elts if isinstance(node, ast.Tuple | ast.List) else []
+    if parts and isinstance(parts[0], ast.Constant) and isinstance(parts[0].value, str):
         verb = parts[0].value
-        if isinstance(verb, str) and verb in WRITES | READS:
+        # One alone: `["DEL"] + keys`.
+        if verb in WRITES | READS and (len(parts) > 1 or isinstance(node, ast.List)):
             yield parts[0].lineno, parts[0].col_offset, verb
+
+
+def _hidden(call: ast.Call) -> str | None:
+    """Return `HIDDEN` for a call of a client of Redis whose command cannot be read here."""
+    taken = 1 if isinstance(call.func, ast.Attribute) and call.func.attr == "blocking" else 0
+    if not _calls_redis(call.func) or len(call.args) <= taken or isinstance(call.args[taken], ast.Starred):
+        return None  # what is starred is a tuple, whose verb stands where that is made
+    verb = call.args[taken]
+    is_named = isinstance(verb, ast.Constant) and isinstance(verb.value, str) and verb.value.isupper()
+    return None if is_named else HIDDEN
+
+
+def _calls_redis(function: ast.expr) -> bool:
+    if isinstance(function, ast.Name):
+        return function.id == "small_write"
+    if not isinstance(function, ast.Attribute) or function.attr not in ("command", "blocking"):
+        return False
+    client = function.value
+    name = client.attr if isinstance(client, ast.Attribute) else client.id if isinstance(client, ast.Name) else ""
+    return name.endswith(("db", "database"))  # a command line has commands too
 
 
 def unexplained(source: str) -> list[str]:
@@ -92,7 +176,7 @@ def unexplained(source: str) -> list[str]:
     lines = source.splitlines()
     problems: list[str] = []
     for command, after_read in commands(source):
-        if command.verb not in WRITES:
+        if command.verb not in WRITES and command.verb != HIDDEN:
             continue
         reason = _reason(lines, command)
         where = f"{command.line}: {command.verb} in {command.function}"

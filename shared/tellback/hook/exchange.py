@@ -190,9 +190,9 @@ class HookExchange:
             shard = self._shard(guess)
             replies = connection.run_commands(
                 [
-                    # unconditional: the first process decides, and the reply to HMGET has its values
+                    # race: whichever process is first decides, in each round; the reply to HMGET has its values
                     ("HSETNX", team, "shards", guess),
-                    ("HSETNX", team, "id", os.urandom(8).hex()),  # unconditional: as the line before
+                    ("HSETNX", team, "id", os.urandom(8).hex()),  # race: as the line before
                     ("HMGET", team, "shards", "id"),
                     ("EXISTS", self._key(shard, "eval")),
                 ]

@@ -74,7 +74,7 @@ def _delete(database: Database, shard: Shard) -> int:
     for _ in range(_ROUNDS):  # a sweep may write while we delete
         found = list(_stored(database, shard))
         for start in range(0, len(found), _SCAN_COUNT):
-            # unconditional: every key of this family of this marked team goes
+            # race: every key of this marked team goes, also what was written since
             deleted += database.command("UNLINK", *found[start : start + _SCAN_COUNT])
         if not found:
             break

@@ -73,6 +73,7 @@ class ScriptCall(NamedTuple):
     @property
     def eval(self) -> tuple[Arg, ...]:
         """The EVAL command of this call, for a process that sends few calls or a server that forgot the script."""
+        # unconditional: a script reads again whatever it depends on
         return ("EVAL", self.script.source, len(self.keys), *self.keys, *self.args)
 
 
