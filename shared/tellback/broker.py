@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
+from tellback.keepalive import keepalive_options
 from tellback.names import SWEEPS_QUEUE
 from tellback.settings import Settings
 from tellback.urls import SENTINEL, servers_of
@@ -29,10 +30,12 @@ def broker_config(settings: Settings) -> dict[str, Any]:
             "visibility_timeout": 900,  # longer than the hard limit of every task that must not start twice
             "unacked_restore_interval": 5,  # by default, redelivery takes 100 s more after the visibility timeout
             "unacked_restore_throttle": 1,
-            "socket_timeout": 10,
+            "socket_timeout": 5,  # a worker's main process waits so long for each connection that fell silent
             "socket_connect_timeout": 5,
             "socket_keepalive": True,
-            "health_check_interval": 15,
+            "socket_keepalive_options": keepalive_options(),
+            # kombu drops a connection that waits for messages in vain after one to two of these and a second.
+            "health_check_interval": 5,
         },
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,

@@ -6,6 +6,7 @@ Run by itself on other versions by test_kombu_versions.py.
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -91,3 +92,11 @@ def test_doctor_counts_a_queue_as_kombu_does(connection: Connection, database: D
     channel: Any = connection.channel()
     assert channel.queue_declare(QUEUE).message_count == 10
     assert check_queues(database, []).found == f"{QUEUE} 10"
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="the name of the option on Linux")
+def test_an_idle_connection_to_the_broker_is_probed_before_a_firewall_forgets_it(connection: Connection) -> None:
+    channel: Any = connection.channel()
+    channel.client.ping()
+    line = channel.client.connection_pool.get_connection()._sock
+    assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -260,6 +261,17 @@ def test_a_forked_child_connects_for_itself(connections: RedisConnections) -> No
         os._exit(0 if connections.run(("CLIENT", "ID")) != own else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert connections.run(("CLIENT", "ID")) == own, "the child's end leaves the parent's connection open"
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="the name of the option on Linux")
+def test_an_idle_connection_is_probed_before_a_firewall_forgets_it(connections: RedisConnections) -> None:
+    """By default after two hours, by redis-py of old."""
+    with connections.connection() as connection:
+        line = open_socket(connection)
+        assert line is not None
+        assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        options = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
+        assert [line.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in options] == [30, 5, 3]
 
 
 def test_a_socket_file_takes_its_options() -> None:

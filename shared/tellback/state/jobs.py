@@ -15,6 +15,7 @@ import random
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -179,7 +180,8 @@ class Jobs:
         while claimant.heads:
             claim = Claim(claimant)
             asked = clock.since_boot()
-            lease = claim.lease(self._db.run(claim.call), asked)
+            # Also after a timeout: a command whose lease nobody heard of would end as a loss.
+            lease = claim.lease(retry(partial(self._db.run, claim.call), BACKOFF, tries=2), asked)
             if lease is not None:
                 return lease
             self._read_heads(claimant)

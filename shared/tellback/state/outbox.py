@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, TypedDict, cast
 import msgspec
 from redis import exceptions
 
+from tellback.backoff import Backoff, retry
 from tellback.contracts.turns import DeliveryKind, OutgoingResponse, RoutingOutcome, Settlement
 from tellback.errors import Unavailable
 from tellback.log import get_logger
@@ -36,6 +37,10 @@ RECONCILE_MAX_MS: Final = 30_000  # the same between questions to the platform a
 REFUSED_MAX_MS: Final = 3_600_000  # the longest pause granted to a platform that asks for one
 
 MAX_POLLED: Final = 1_000
+
+MAX_CLAIMS: Final = 2  # tries to claim one delivery
+
+BACKOFF: Final = Backoff(0.2)
 
 POSTPONE_MS: Final = 10_000  # for an unreadable delivery: a transport of a newer release gets it after this at most
 
@@ -252,7 +257,8 @@ class Outbox:
     def _taken(self, call: ScriptCall, place: OutboxQueue, index: str) -> Delivery | None:
         """Return the delivery that a script took; if the script fails, postpone this queue for the others' sake."""
         try:
-            reply = msgspec.json.decode(self._db.run(call))
+            # Also after a timeout: a delivery that nobody heard of would wait for its lease, and be ambiguous.
+            reply = msgspec.json.decode(retry(lambda: self._db.run(call), BACKOFF, tries=MAX_CLAIMS))
             if reply["status"] == "unobserved":  # the deliveries before it in the list took long to send, or a step
                 self._observe([place.shard])
                 reply = msgspec.json.decode(self._db.run(call))

@@ -11,6 +11,8 @@ Each use and its reason:
 - `connection_pool.disconnect(inuse_connections=False)`: after a failover the idle connections lead to the old primary.
 - `Connection.can_read`, `connect` and `disconnect`: a pool's bookkeeping of each call costs as much as sending it and
   reading the reply, so this module keeps the idle connections of one server itself, checked as a pool checks them.
+- `Connection.send_packed_command(check_health=False)`: this module also checks whether the server still answers on an
+  idle connection. redis-py's own check waits as long as for any reply, and then fails the call.
 - `redis.connection.parse_url`: the options of a URL, for Sentinel's clients too, which take no URL.
 
 `tests/contracts/test_redis_py.py` checks them, on the oldest and newest version that pyproject.toml allows, too.
@@ -18,6 +20,7 @@ Each use and its reason:
 
 from __future__ import annotations
 
+import math
 import socket
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -34,15 +37,22 @@ from redis.sentinel import Sentinel, SentinelManagedSSLConnection
 
 from tellback import clock
 from tellback.forks import run_in_child
+from tellback.keepalive import keepalive_options
 from tellback.state.call_deadline import CallDeadline
 from tellback.state.script_calls import Arg
 from tellback.urls import RedisServers, servers_of
 
 Command = Sequence[Arg]
 
+_KEEPALIVE: Final = {"socket_keepalive": True, "socket_keepalive_options": keepalive_options()}
+
 CONNECT_TIMEOUT: Final = 2.0
 
 SOCKET_TIMEOUT: Final = 5.0  # seconds; longer than every blocking read that we make
+
+IDLE_SECONDS: Final = 5.0  # of a connection, after which it must answer a PING before it carries a call
+
+ANSWER_SECONDS: Final = 1.0  # for that PING; a call that has to connect anew is late by this, and does not fail
 
 CHUNK_BYTES: Final = 64 << 10  # of small commands joined into one write; a larger command is sent alone
 
@@ -71,30 +81,32 @@ class RedisConnections:
         self._call_deadline = None if call_deadline is None else shared or CallDeadline(call_deadline, open_socket)
         if call_deadline is not None:
             retry = Retry(NoBackoff(), retries=0)
+        servers = servers_of(url)
+        by_sentinel = servers is not None
         options: dict[str, Any] = {
             "protocol": 2,
             "retry": retry,
             "socket_timeout": call_deadline or SOCKET_TIMEOUT,
             "socket_connect_timeout": call_deadline or CONNECT_TIMEOUT,
             # redis-py's connection over a socket file does not know the option, and raised TypeError for unix://
-            **({} if url.startswith("unix:") else {"socket_keepalive": True}),
-            "health_check_interval": 15 if call_deadline is None else 0,
+            **({} if url.startswith("unix:") else _KEEPALIVE),
+            "health_check_interval": IDLE_SECONDS if by_sentinel and call_deadline is None else 0,
             "redis_connect_func": None if self._call_deadline is None else self._on_connect,
         }
-        servers = servers_of(url)
         if servers is None:
             connect = cast("Any", redis.Redis.from_url)  # pyright: ignore[reportUnknownMemberType]  # its kwargs are untyped
             self._redis: Any = connect(url, **options)
         else:
             self._redis = _primary_of(servers, options)
         self._reply_timeout = call_deadline or SOCKET_TIMEOUT
-        self._keeps_idle = servers is None  # Sentinel's pool drops those to a former primary when it gets them back
+        self._keeps_idle = not by_sentinel  # Sentinel's pool drops those to a former primary when it gets them back
         self._begin()
         run_in_child(self._begin)
 
     def _begin(self) -> None:
         """Forget the idle connections, also in a forked child, where they are the parent's."""
-        self._idle = deque[Any]()
+        self._idle = deque[tuple[Any, float]]()  # each with the time since when it is
+        self._doubted_until = -math.inf
 
     def run(self, command: Command) -> Any:
         """Run one command and return its reply."""
@@ -115,6 +127,9 @@ class RedisConnections:
         connection = self._borrow()  # not by `connection()`, which costs a fifth of a short call
         try:
             return _exchange_again(connection, pieces, len(commands), repeat=repeat)
+        except exceptions.TimeoutError:
+            self._doubt_idle()
+            raise
         finally:
             self._return(connection)
 
@@ -173,11 +188,11 @@ class RedisConnections:
         Connections that other threads use stay and get the same refusal: dropping them here would lose replies.
         """
         self._redis.connection_pool.disconnect(inuse_connections=False)
-        for connection in list(self._idle):
+        for idle in list(self._idle):
             with suppress(ValueError):  # another thread has just borrowed it
-                self._idle.remove(connection)
-                connection.disconnect()
-                self._idle.append(connection)
+                self._idle.remove(idle)
+                idle[0].disconnect()
+                self._idle.append(idle)
 
     def close(self) -> None:
         """Close the connections."""
@@ -190,6 +205,9 @@ class RedisConnections:
             connection = self._borrow()
             try:
                 yield connection
+            except exceptions.TimeoutError:
+                self._doubt_idle()
+                raise
             finally:
                 self._return(connection)
             return
@@ -206,22 +224,26 @@ class RedisConnections:
                     if not in_time:
                         connection.disconnect()
                     self._return(connection)
+        except exceptions.TimeoutError:
+            self._doubt_idle()
+            raise
         except exceptions.ConnectionError as error:  # a socket that we shut reads as if the server had gone
             if in_time:
                 raise
+            self._doubt_idle()
             raise exceptions.TimeoutError("the call's deadline passed") from error
 
     def _borrow(self) -> Any:
         """Return a connection that is ready to send a command."""
         try:
-            connection = self._idle.pop()
+            connection, since = self._idle.pop()
         except IndexError:
             return self._redis.connection_pool.get_connection()
         try:
             # `can_read` would connect too, and a handshake that the deadline ended would then be begun anew, unwatched.
             if open_socket(connection) is None:
                 connection.connect()
-            elif _is_stale(connection):
+            elif since <= self._doubted_until or _is_stale(connection) or self._fell_silent(connection, since):
                 connection.disconnect()
                 connection.connect()
         except BaseException:
@@ -231,9 +253,26 @@ class RedisConnections:
 
     def _return(self, connection: Any) -> None:
         if self._keeps_idle:
-            self._idle.append(connection)
+            self._idle.append((connection, clock.monotonic()))
         else:
             self._redis.connection_pool.release(connection)
+
+    def _fell_silent(self, connection: Any, since: float) -> bool:
+        """Check whether the server still answers on a connection that was idle for long.
+
+        A client with a call deadline has no time for this: it loses one call, and doubts the other connections.
+        """
+        return self._call_deadline is None and clock.monotonic() >= since + IDLE_SECONDS and not _answers(connection)
+
+    def _doubt_idle(self) -> None:
+        """Note that a call got no reply: whatever swallowed it may swallow what is sent on other old connections.
+
+        A firewall that loses its state does so for all of them, and each would cost another call its whole time. Those
+        that were used since the lost call was sent are known to be sound.
+        """
+        self._doubted_until = clock.monotonic() - self._reply_timeout
+        if not self._keeps_idle:
+            self._redis.connection_pool.disconnect(inuse_connections=False)
 
     def _on_connect(self, connection: Any) -> None:
         """Run a new connection's handshake within the deadline of the call that needs it."""
@@ -325,6 +364,23 @@ def _is_stale(connection: Any) -> bool:
         return bool(connection.can_read())
     except (exceptions.ConnectionError, exceptions.TimeoutError, OSError):
         return True
+
+
+def _answers(connection: Any) -> bool:
+    """Check whether the server answers a PING soon; else the connection cannot be used again."""
+    line = open_socket(connection)
+    assert line is not None, "the caller looked"
+    seconds = line.gettimeout()
+    line.settimeout(ANSWER_SECONDS)
+    try:
+        connection.send_packed_command([_pack(("PING",))], check_health=False)
+        connection.read_response()
+    except exceptions.ResponseError:
+        pass  # a user who may not ask this; the call itself says what is wrong
+    except (exceptions.ConnectionError, exceptions.TimeoutError, OSError):
+        return False
+    line.settimeout(seconds)
+    return True
 
 
 def _reply(connection: Any) -> Any:
