@@ -100,3 +100,4 @@ def test_an_idle_connection_to_the_broker_is_probed_before_a_firewall_forgets_it
     channel.client.ping()
     line = channel.client.connection_pool.get_connection()._sock
     assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
+    assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 45_000, "kombu 5.6 checks nothing itself"

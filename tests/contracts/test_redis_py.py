@@ -270,8 +270,8 @@ def test_an_idle_connection_is_probed_before_a_firewall_forgets_it(connections: 
         line = open_socket(connection)
         assert line is not None
         assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-        options = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
-        assert [line.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in options] == [30, 5, 3]
+        options = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
+        assert [line.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in options] == [30, 5, 3, 45_000]
 
 
 def test_a_socket_file_takes_its_options() -> None:
