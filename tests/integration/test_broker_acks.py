@@ -40,5 +40,4 @@ def test_a_message_whose_acknowledgement_fails_takes_no_place(
             link.losing = False
             assert channel.qos.can_consume()
             assert channel.basic_get("scratch") is not None
-            channel.pool.disconnect()  # kombu leaves its connections to the garbage collector
     database.command("DEL", *database.command("KEYS", f"{KEY_PREFIX}*"))

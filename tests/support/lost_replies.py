@@ -18,9 +18,11 @@ class LossyLink:
         self.losing = self.once = False
         self.lost = 0
         self._port = port
+        self._lines: list[socket.socket] = []
 
     def serve(self, line: socket.socket) -> None:
         """Hand on what comes from either side; a reply to be lost ends the connection."""
+        self._lines.append(line)
         with line, suppress(OSError), socket.create_connection(("127.0.0.1", self._port)) as server:
             threading.Thread(target=self._hand_on, args=(line, server), daemon=True).start()
             while data := server.recv(1 << 16):
@@ -30,6 +32,12 @@ class LossyLink:
                     line.shutdown(socket.SHUT_RDWR)
                     return
                 line.sendall(data)
+
+    def close(self) -> None:
+        """End the connections that are left: their clients may leave that to the garbage collector, as kombu does."""
+        for line in self._lines:
+            with suppress(OSError):  # it has ended
+                line.shutdown(socket.SHUT_RDWR)
 
     def _hand_on(self, line: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):
@@ -56,5 +64,6 @@ def lossy_link(port: int) -> Generator[LossyLink]:
         yield link
         with suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
+        link.close()
         for thread in threads:
             thread.join(5)
