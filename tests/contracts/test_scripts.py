@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from tellback.state import script_calls
+from tellback.state.all_scripts import all_scripts
 from tellback.state.generate_scripts import render_scripts, script_names
 from tellback.state.lua_header import Header, header_of
 from tellback.state.lua_text import FOLDER, read, script_text
@@ -32,6 +33,11 @@ def test_the_functions_are_what_the_headers_give() -> None:
     assert {name: ast.dump(ast.parse(text)) for name, text in stored.items()} == {
         name: ast.dump(ast.parse(text)) for name, text in rendered.items()
     }
+
+
+def test_workers_load_every_script() -> None:
+    """Hosts may run scripts and not send them, so one that workers don't load fails with NOSCRIPT after a restart."""
+    assert sorted(script.name for script in all_scripts()) == script_names()
 
 
 def test_no_script_loops_longer_than_its_data() -> None:
