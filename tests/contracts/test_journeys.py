@@ -10,32 +10,17 @@ from typing import Final
 
 import pytest
 
+from tests.support.journeys import JOURNEYS, section
 from tests.support.pages import ROOT
 
 MOST_MODULES: Final = 20
 TOPS: Final = ("shared", "workers", "beat")
-PAGE: Final = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-_SECTION: Final = re.compile(r"^## Four journeys\n(.*?)(?=^## )", re.DOTALL | re.MULTILINE)
-_JOURNEY: Final = re.compile(r"^### ([^\n]+)\n(.*?)(?=^### |\Z)", re.DOTALL | re.MULTILINE)
-_STEP: Final = re.compile(r"^\d+\. `([\w.]+):([\w.]+)` \S", re.MULTILINE)
 _ITEM: Final = re.compile(r"^\d+\. ", re.MULTILINE)
-
-
-def _journeys() -> dict[str, list[tuple[str, str]]]:
-    """The module and the function of each step, by the journey's heading."""
-    section = _SECTION.search(PAGE)
-    assert section, "the architecture page has no section 'Four journeys'"
-    return {title: _STEP.findall(text) for title, text in _JOURNEY.findall(section[1])}
-
-
-JOURNEYS: Final = _journeys()
 
 
 def test_there_are_four_journeys_and_each_item_names_a_function() -> None:
     assert len(JOURNEYS) == 4
-    section = _SECTION.search(PAGE)
-    assert section
-    assert sum(map(len, JOURNEYS.values())) == len(_ITEM.findall(section[1]))
+    assert sum(map(len, JOURNEYS.values())) == len(_ITEM.findall(section()))
 
 
 @pytest.mark.parametrize("title", JOURNEYS)
@@ -51,10 +36,8 @@ def test_each_function_of_a_journey_is_called_somewhere() -> None:
     words = Counter(re.findall(r"\w+", sources))
     names = {name.rpartition(".")[2] for steps in JOURNEYS.values() for _, name in steps}
     assert [name for name in names if words[name] < 2] == []
-    section = _SECTION.search(PAGE)
-    assert section
     # Its wrapper names a script twice, and whoever calls it once more.
-    scripts = set(re.findall(r"`(?:\w+/)*(\w+)\.lua`", section[1]))
+    scripts = set(re.findall(r"`(?:\w+/)*(\w+)\.lua`", section()))
     assert [script for script in scripts if words[script] < 3] == []
 
 

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
-import threading
-from collections.abc import Generator
-from contextlib import contextmanager
-from dis import opmap
-from types import FrameType
-from typing import Any, Final
+from typing import Final
 
 from tellback import FeedbackProviderConfig, FeedbackTrigger, Tellback, ToolUsageMonitor
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback_workers.loops import consumer_of
 from tellback_workers.runtime import Runtime
-from tests.support.pages import ROOT
+from tests.support.journeys import PAGE, calls_watched
 
 MOST_MODULES: Final = 56
-UNSTARTED: Final = opmap["RETURN_GENERATOR"]  # Python 3.11 reports a generator that ends before it began as a call
-PAGE: Final = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 JOURNEY: Final = PAGE.partition("### A tool call to its feedback\n")[2].partition("\n### ")[0]
 
 
@@ -28,28 +20,6 @@ def module_of(path: str) -> str:
     """The name of one of our modules, or ""."""
     found = re.search(r"/(?:shared|workers)/(tellback\w*/[\w/]+)\.py$", path.replace("\\", "/"))
     return found[1].replace("/", ".").removesuffix(".__init__") if found else ""
-
-
-@contextmanager
-def modules_run() -> Generator[set[str]]:
-    """Collect the modules of which a function is called; threads that begin within are watched too."""
-    paths: set[str] = set()
-    over = threading.Event()
-
-    def note(frame: FrameType, event: str, _: Any) -> None:
-        if over.is_set():
-            sys.setprofile(None)  # of a thread that goes on
-        elif event == "call" and frame.f_code.co_code[frame.f_lasti] != UNSTARTED:
-            paths.add(frame.f_code.co_filename)
-
-    threading.setprofile(note)
-    sys.setprofile(note)
-    try:
-        yield paths
-    finally:
-        over.set()
-        sys.setprofile(None)
-        threading.setprofile(None)
 
 
 def test_a_tool_call_runs_the_modules_that_the_page_names(tb: Tellback, settings: Settings) -> None:
@@ -65,7 +35,8 @@ def test_a_tool_call_runs_the_modules_that_the_page_names(tb: Tellback, settings
             consumer_of(process, settings.team, Family.EVENTS).consume(shard, Family.EVENTS)
         return len(prompt.feedback(wait=5))
 
-    with modules_run() as paths:
+    paths: set[str] = set()
+    with calls_watched(lambda code: paths.add(code.co_filename)):
         prompt = tb.prompt("path", "p", feedback_providers=[monitor])
         assert give_feedback("def checkout") == 1
         paths.clear()
