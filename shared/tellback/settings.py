@@ -42,7 +42,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = "redis://127.0.0.1:6379/0"
     broker_url: Annotated[
         str,
-        Meta(description="URL of Celery's broker: a Redis, also behind Sentinel, but no cluster. Empty: `redis_url`."),
+        Meta(description="URL of Celery's broker: a Redis, also behind Sentinel, not a cluster. Empty: `redis_url`."),
     ] = ""
     wait_replicas: Annotated[
         int, Meta(ge=0, le=16, description="Number of replicas that confirm decisions and submitted commands. 0: none.")
@@ -107,7 +107,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 10.0
     command_queue_max: Annotated[
         int,
-        Meta(ge=1, le=1_000_000, description="Maximum queued commands of a host, or of none, in a shard. Others fail."),
+        Meta(ge=1, le=1_000_000, description="Maximum queued commands in a shard, for each host or none. Others fail."),
     ] = 10_000
     command_redis_wait: Annotated[
         float,
@@ -246,7 +246,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     system_timeout: Annotated[
         float, Meta(gt=0, le=10, description="Timeout of one step of a custom system in a worker.")
     ] = 0.5
-    interpret_errors: Annotated[bool, Meta(description="Tell users the kind of error, if it is known.")] = False
+    interpret_errors: Annotated[bool, Meta(description="Show users the kind of error, if it is known.")] = False
     voice_channels: Annotated[
         str, Meta(description="Channels where voice messages are answered by voice, comma-separated. `*`: all.")
     ] = ""

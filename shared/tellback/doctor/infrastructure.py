@@ -17,7 +17,7 @@ import msgspec
 from redis.exceptions import AuthenticationError
 
 from tellback.connection_file import RunningSystem
-from tellback.doctor.holes import Server, holes_of
+from tellback.doctor.vulnerabilities import Server, vulnerabilities_of
 from tellback.embedding.weights import ModelSource, check_fingerprint, find_source
 from tellback.errors import ConfigurationError
 from tellback.messaging import spool_file
@@ -78,7 +78,7 @@ def check_reachable(url: str, source: str) -> DoctorFinding:
 
 
 def check_server(database: Database) -> list[DoctorFinding]:
-    """Check that Redis has no known hole in Lua, persists data, evicts none, and has memory left.
+    """Check that Redis has no known vulnerability in Lua, persists data, evicts none, and has memory left.
 
     Raises:
         Unavailable: the connection was lost meanwhile.
@@ -108,13 +108,17 @@ def _check_scripts(info: Info) -> DoctorFinding:
     release = info.get("valkey_version") or info.get("redis_version", "")
     version = parse_version(release)
     replicates = info.get("role") == "slave" or info.get("connected_slaves", "0") != "0"
-    holes = holes_of(server, version, replicates=replicates)
-    if not holes.names:
-        return ok("scripts", f"no known hole in the Lua of {server} {release}")
-    found = f"{server} {release} has known holes in Lua: {'; '.join(holes.names)}"
+    vulnerabilities = vulnerabilities_of(server, version, replicates=replicates)
+    if not vulnerabilities.names:
+        return ok("scripts", f"no known vulnerability in the Lua of {server} {release}")
+    found = f"{server} {release} has known vulnerabilities in Lua: {'; '.join(vulnerabilities.names)}"
     if version[:2] == (7, 0):  # Debian 12 fixes 7.0.15 and keeps that number, which nobody else maintains
         return note("scripts", found, "upgrade Redis, unless your distribution says that its package is fixed")
-    target = ".".join(map(str, holes.upgrade)) if holes.upgrade else "a release line that is still maintained"
+    target = (
+        ".".join(map(str, vulnerabilities.upgrade))
+        if vulnerabilities.upgrade
+        else "a release line that is still maintained"
+    )
     return wrong("scripts", found, f"whoever may run a script may run code as its user: upgrade to {target} or newer")
 
 

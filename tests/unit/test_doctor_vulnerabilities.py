@@ -1,11 +1,11 @@
-"""Known holes in the Lua of Redis and Valkey, as `tellback doctor` finds them. Requirement A-113."""
+"""Known vulnerabilities in the Lua of Redis and Valkey, as `tellback doctor` finds them. Requirement A-113."""
 
 from __future__ import annotations
 
 import pytest
 
 from tellback.doctor import infrastructure
-from tellback.doctor.holes import Server, Version, holes_of
+from tellback.doctor.vulnerabilities import Server, Version, vulnerabilities_of
 
 OCTOBER = "CVE-2025-49844, CVE-2025-46817, CVE-2025-46818 and CVE-2025-46819"
 ERROR_REPLY = "CVE-2025-67733"
@@ -41,10 +41,10 @@ REPLICAS = "CVE-2026-23631"
         ("Valkey", (9, 1, 0), True, (), None),
     ],
 )
-def test_each_version_has_the_holes_that_its_release_notes_fix_later(
+def test_each_version_has_the_vulnerabilities_that_its_release_notes_fix_later(
     server: Server, version: Version, *, replicates: bool, names: tuple[str, ...], upgrade: Version | None
 ) -> None:
-    assert holes_of(server, version, replicates=replicates) == (names, upgrade)
+    assert vulnerabilities_of(server, version, replicates=replicates) == (names, upgrade)
 
 
 @pytest.mark.parametrize(
