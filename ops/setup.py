@@ -44,7 +44,7 @@ BASE_PYTHON = Path(sys.base_prefix) / "bin" / f"python{VERSION}"  # not one of a
 
 
 class SetUpError(Exception):
-    """The set-up cannot go on; the text is one line for the user."""
+    """The set-up cannot continue; the text is one line for the user."""
 
 
 def main() -> int:
@@ -63,7 +63,7 @@ def main() -> int:
         print(f"set-up: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("set-up: interrupted; the next run goes on from here", file=sys.stderr)
+        print("set-up: interrupted; the next run continues from here", file=sys.stderr)
         return 130
     return 0
 

@@ -18,7 +18,7 @@ STEP look             lua/fleet/shard_work.lua tellback.state.fleet:TeamVisits.w
 
 BOUNDS  one stream, 2 or 3 entries, 2 consumers on 2 workers (the first may linger), 1 dispatcher, at most 1 message in the queue
         (all are the same; 2 without the sweep); per run a budget of faults: a death at any step, a lost or doubled message, a refused one, a
-        lease that ends under a holder that goes on; a host that dies between its append and its notification.
+        lease that ends under a holder that continues; a host that dies between its append and its notification.
 TIME    No clock: a pending marker may end at any moment while its message is not in the queue, otherwise for one fault; a lease and its lingering marker, which are set together for
         the same time, end together: when their holder is dead at any moment, otherwise for one of the budget.
 LEFT OUT  entries that fail, dead letters, the main process that consumes when the broker refuses wake-ups.

@@ -18,7 +18,7 @@ TIME    Discrete: a tick counts all timers down. A worker is killed KILL ticks a
 
 ASSUMES  kill < lease - gap + watch: a lease granted between a step back of the server's clock and its observation ends
          early by the time since the observation before, at most GAP. Sweeps that observe every few seconds bound it.
-ASSUMES  The host's clock since boot goes on, and its supervisor kills in time; a host that was frozen kills at once when it goes on.
+ASSUMES  The host's clock since boot continues, and its supervisor kills in time; a host that was frozen kills at once when it continues.
 ASSUMES  The processes of a command die with its worker or its supervisor. If all its guards die at once, only an attempt on the same host finds them.
 ASSUMES  Redis keeps what it acknowledged. A lost tail may make a command run that was recorded.
 

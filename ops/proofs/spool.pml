@@ -226,7 +226,7 @@ end:
   od
 }
 
-/* Another process of the host, once it gets the lock; if it dies too, a third one goes on from the file's progress. */
+/* Another process of the host, once it gets the lock; if it dies too, a third one continues from the file's progress. */
 proctype Other() {
   byte first = 0;
   byte last = 0;

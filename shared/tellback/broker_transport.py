@@ -94,7 +94,7 @@ class _Embedded(msgspec.Struct):
 
 
 class Unfit(ValueError):
-    """A message has the wrong structure; nothing of it was run."""
+    """A message has the wrong structure; no part of it was run."""
 
 
 def check_envelope(raw: Any) -> None:

@@ -55,5 +55,5 @@ def utc_day() -> str:
 
 
 def sleep(seconds: float) -> None:
-    """Block this thread for so many seconds."""
+    """Block this thread for `seconds`."""
     time.sleep(seconds)

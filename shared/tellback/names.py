@@ -66,7 +66,7 @@ def shard_of(routing: str, shards: int) -> int:
 def agent_evaluation(evaluation: str, agent: str, longest: int) -> str:
     """Return the name of a subagent's evaluation, from that of the main agent's; without a subagent it is the same.
 
-    The end of a name that is too long is kept, since it tells one subagent from another.
+    The end of a name that is too long is kept, since it distinguishes subagents.
     """
     return f"{evaluation}/{agent}"[-longest:] if agent else evaluation
 

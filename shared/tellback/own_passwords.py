@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-MIN_CHARS: Final = 8  # a shorter password stands in ordinary text too often to be searched for
+MIN_CHARS: Final = 8  # shorter passwords are too common in ordinary text to be searched for
 
 _found: set[str] = set()
 
 
 def remember_passwords(*urls: str) -> None:
-    """Add the passwords of the URLs, of a user or in a parameter, as they stand there, decoded, and encoded in full."""
+    """Add the passwords of the URLs, of a user or in a parameter, as written, decoded, and fully encoded."""
     for url in ";".join(urls).split(";"):  # a URL of Sentinel joins those of its servers by semicolons
         for written in _passwords_in(url):
             forms = {written}

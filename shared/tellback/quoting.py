@@ -104,7 +104,7 @@ def _patterns() -> _Patterns:
         # What names in code, file names and URLs have between their words.
         joint=re.compile(r"[\s_-]|%20"),
         spaced=re.compile(r"(?:\w ){3}\w(?!\w)"),
-        # Ours wherever they stand in a line: no text but ours says so, and a tag needs no line of its own.
+        # Ours anywhere in a line: no text but ours says so, and a tag needs no line of its own.
         anywhere=re.compile(
             r"\[\s*feedback\s*[-:|~]|(?:<|&lt;)/?\s*(?:\w{1,20}:)?feedback(?:[\s/>&]|$)|\[\s*tellback\b"
         ),
@@ -190,7 +190,7 @@ def quote_value(text: str) -> str:
 
 def quote_terminal(text: str) -> str:
     """Return the text as one line for a terminal, quoted if it looks like ours; what hides is shown as escapes."""
-    # One line: a second one would stand alone in its cell or field, and could begin a section.
+    # One line: a second one would be alone in its cell or field, and could begin a section.
     return f"{QUOTE}{terminal_line(text)}" if looks_like_ours(text) else terminal_line(text)
 
 

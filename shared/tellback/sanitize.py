@@ -109,12 +109,12 @@ def markdown_text(text: str) -> str:
 
 
 def plot_text(text: str) -> str:
-    """Return a label for matplotlib, which takes text between `$` as formulas and raises on what is not one."""
+    """Return a label for matplotlib, which parses text between `$` as a formula and raises if it is not one."""
     return _replace_hidden(text, _as_replacement).replace("$", r"\$")
 
 
 def blank_hidden(text: str) -> str:
-    """Return one line in which a space stands for each character that does not show, for errors that are stored."""
+    """Return one line with a space for each unprintable character, for errors that are stored."""
     return _replace_hidden(text, lambda _: " ")
 
 

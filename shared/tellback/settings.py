@@ -312,7 +312,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             ConfigurationError: a catalog or a language is invalid.
         """
-        from tellback.turns.fallback_text import load_words  # noqa: PLC0415 - most processes tell no user anything
+        from tellback.turns.fallback_text import load_words  # noqa: PLC0415 - most processes send no text to users
 
         return load_words(self.fallback_language, self.channel_languages, self.catalogs)
 

@@ -2,7 +2,7 @@
 
 A worker with unusable providers, systems or settings refuses to start, because it would fail every batch later. Celery
 reports a shutdown to the main process only, and that process waits for running tasks without a limit, while a command
-may take an hour. So a byte of memory shared across the fork tells the pool children to stop what they are running.
+may take an hour. So the pool children watch a byte of memory shared across the fork; when it is set, they stop.
 
 An unnamed file, which pool processes inherit, holds a byte for each broker message that this worker rejected; its
 presence reports the count. Appending a byte needs no lock, and a lock could be left behind by a killed process.

@@ -61,11 +61,11 @@ class Rescue:
         return bool(self._places)
 
     def offer(self, places: Iterable[StreamRef]) -> None:
-        """Have these streams woken by the thread that owns this, at its next round. Any thread may call it."""
+        """Offer streams to the thread that owns this, which wakes them at its next round. Any thread may call it."""
         self._offered.extend(places)
 
     def wake_offered(self) -> None:
-        """Wake what was offered."""
+        """Wake the streams offered since the last round."""
         found: dict[StreamRef, None] = {}
         while self._offered:
             found[self._offered.popleft()] = None
@@ -142,7 +142,7 @@ class Dispatcher:
     def _listen(self) -> None:
         notifications = Notifications(self._process.database)
         only = self._process.settings.served_teams
-        # Others must not miss what a worker that serves some teams would take away from them.
+        # `wait` takes notifications away from other workers, so a worker that serves only some teams must not use it.
         receive = notifications.watch if only else notifications.wait
         while not self._stopping.is_set():
             found = [each for each in receive(SHORT_MS if self.rescue else BLOCK_MS) if not only or each.team in only]

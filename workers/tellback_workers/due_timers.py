@@ -70,7 +70,7 @@ class DueTimers:
                 self._fire_one(id_, found, now, crashed=crashed)
             except Unavailable:
                 raise
-            except Exception:  # noqa: BLE001 - the others go on; this one is due again when the claim ends
+            except Exception:  # noqa: BLE001 - the others continue; this one is due again when the claim ends
                 _log.exception("timers.failed", session=id_.session, prompt=id_.prompt)
         self._store.release_claims(late)
         return len(claimed)

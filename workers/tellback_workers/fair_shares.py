@@ -33,7 +33,7 @@ Position = tuple[int, int]
 
 
 class _Routed(msgspec.Struct):
-    """The part of an event that tells whose it is."""
+    """The part of an event that names its session."""
 
     session: str = ""
 
@@ -131,7 +131,7 @@ def _most(sessions: Iterable[str]) -> int:
 
 
 def _session_of(entry: RawEntry) -> str:
-    """Return the session of an event; "" for what is no event, which waits for its turn."""
+    """Return the session of an event; "" for an entry that is not an event, which waits for its turn."""
     try:
         return _decode(entry.raw or b"").session
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -93,7 +93,7 @@ class _OutputPublisher:
 
     def _publish(self) -> None:
         while not self._ended.wait(PERIOD):
-            if not self._output.unsent:  # else Redis is unavailable, and the tap buffers within its bounds
+            if not self._output.unsent:  # otherwise Redis is unavailable, and the tap buffers within its bounds
                 self._output.add(self._tap.pieces())
             self._send()
         self._output.add(self._tap.pieces(final=True))
@@ -265,9 +265,8 @@ class JobWorker:
 
         redactor = Redactor(secrets)
         start_until, alive_until = lease.asked + times.start, lease.asked + times.kill
-        if (
-            clock.since_boot() >= start_until
-        ):  # the supervisor looks again, since this process may stand still meanwhile
+        # The supervisor checks again, since this process may be frozen between here and the start.
+        if clock.since_boot() >= start_until:
             return record_without_run(submitted, NOT_STARTED, attempt)
         execution = replace(execution, start_until=start_until, alive_until=alive_until, exclusive=times.exclusive)
         if times.exclusive:

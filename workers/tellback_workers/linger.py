@@ -223,7 +223,7 @@ class Lingerer:
 
 
 class QueuePressure:
-    """The test of the worker's queues that tells a lingering process when it is needed.
+    """The check of the worker's queues, by which a lingering process learns that it is needed.
 
     While another process of the worker is free, it is about to fetch what waits, most of all the wake-ups for the
     streams that this process lingers on. A process that left for those would find them gone, with more behind them.

@@ -15,7 +15,7 @@ from tellback.settings import Settings
 
 
 class ModelPreload:
-    """The load, in a thread of its own: meanwhile the worker takes tasks, which wait for the same load."""
+    """Loads the model in a thread of its own; tasks that need the model wait for the same load."""
 
     def __init__(self, settings: Settings, *, wanted: bool) -> None:
         self._settings = settings

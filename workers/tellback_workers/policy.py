@@ -87,7 +87,7 @@ class Policy:
         )
 
     def _refused(self, rule: str, reason: str) -> Refused:
-        """Return a refusal that also names the team's section if the rule stands there."""
+        """Return a refusal that also names the team's section if the rule is in it."""
         return Refused(f"teams.{self._team}.{rule}" if rule in self._file.own else rule, reason)
 
     def _check_team(self) -> None:

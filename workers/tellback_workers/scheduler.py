@@ -87,7 +87,7 @@ class TeamScheduler:
         """
         try:
             self._run(periods, stopping)
-        except ResponseError:  # somebody changed a key by hand that all teams share; the next run goes on
+        except ResponseError:  # somebody changed a key by hand that all teams share; the next run continues
             quarantine_fleet_keys(self._process.database)
             raise
 
@@ -119,7 +119,7 @@ class TeamScheduler:
             _log.warning("scheduler.wakeup_failed", reason=str(refusal))
         self._do_duties(layouts, found, active, end)
         works = {place: [found[shard] for shard in some] for place, some in shards.items()}
-        # No notification told of the streams that a visit of a whole team found: its hosts may use plain XADD.
+        # No notification named the streams that a visit of a whole team found: its hosts may use plain XADD.
         silent = [place for place, some in works.items() if place in layouts and any(work.streams for work in some)]
         waiting = [place_of(shard) for team in idle for shard in shards.get(team, ()) if found[shard].is_active]
         self._fleet.notice([*silent, *waiting])
@@ -128,7 +128,7 @@ class TeamScheduler:
     def _do_duties(
         self, layouts: Mapping[str, Layout], found: Mapping[Shard, ShardWork], active: Collection[str], end: float
     ) -> None:
-        """Do what is due in each team, by turns: a team with much to do must not hold up the others."""
+        """Do what is due, one duty per team at a time, so that a team with much to do does not hold up the others."""
         noticed = {team_of(place) for place in active}
         duties: dict[str, set[str]] = {}
         for shard, work in found.items():
@@ -159,7 +159,7 @@ class TeamScheduler:
                 quarantine_keys(self._process.database, [layouts[team] for team in due])
         except Unavailable:
             raise
-        except Exception:  # noqa: BLE001 - the duties that need no such key go on
+        except Exception:  # noqa: BLE001 - the duties that need no such key continue
             _log.exception("scheduler.quarantine_failed", teams=len(due))
 
     def _observe_clocks(self, shards: Sequence[Shard]) -> bool:

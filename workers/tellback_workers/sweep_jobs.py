@@ -42,7 +42,7 @@ def sweep_jobs(process: Runtime, team: str) -> None:
     The records need Redis, and no broker.
 
     Raises:
-        Unavailable: Redis is unavailable; the next sweep goes on.
+        Unavailable: Redis is unavailable; the next sweep continues.
     """
     for step in (_lose_overdue, _abandon, _wake_idle):
         try:
@@ -69,7 +69,7 @@ def _lose_overdue(process: Runtime, team: str) -> None:
         except Exception:  # noqa: BLE001 - the other commands get their records; this one is retried later
             _log.exception("job.not_recorded", command_id=lost.submitted.command_id)
             jobs.postpone_loss(lost.shard, lost.submitted.command_id)
-    # Last, because each refusal may take the broker seconds; so the first ends it, and the sweep of idle pools goes on.
+    # Last, because each refusal may take the broker seconds; so the first ends it; the sweep of idle pools continues.
     for (shard, pool), commands in queued_again.items():
         if not wake_pool(shard, pool, commands):
             break

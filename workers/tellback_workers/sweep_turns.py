@@ -26,7 +26,7 @@ from tellback.state.turns import Turns
 from tellback.tracing import WORKER, tracing_of, turn_span
 from tellback_workers.runtime import Runtime
 
-BATCH: Final = 200  # deliveries of one unknown channel in one run; the next run goes on
+BATCH: Final = 200  # deliveries of one unknown channel in one run; the next run continues
 
 UNKNOWN_CHANNEL: Final = RoutingOutcome(
     attempted=False, permanent=True, error="unknown channel: not in TELLBACK_CHANNELS"
@@ -39,7 +39,7 @@ def dead_letter_unknown(database: Database, layout: Layout, settings: Settings) 
     """Settle the deliveries for unknown channels as dead, and return how many there were.
 
     Raises:
-        Unavailable: Redis is unavailable; the next run goes on.
+        Unavailable: Redis is unavailable; the next run continues.
     """
     declared = settings.known_channels
     if not declared:  # a channel without a transport may only wait for it, so nothing is given up without the list
@@ -75,7 +75,7 @@ def _dead_letter(outbox: Outbox, queue: OutboxQueue, expected: Delivery) -> bool
     return True
 
 
-SLICE: Final = 0.2  # seconds for one team; then the others have their turn
+SLICE: Final = 0.2  # seconds for one team before the others get their turn
 
 POSTPONE_MS: Final = 60_000  # until a turn whose own fallback failed is tried again
 
@@ -158,7 +158,7 @@ def sweep_outbox(process: Runtime, layout: Layout) -> None:
     """End the deliveries for unknown channels, and put stranded conversations back into their index.
 
     Raises:
-        Unavailable: Redis is unavailable; the next run goes on.
+        Unavailable: Redis is unavailable; the next run continues.
     """
     dead_letter_unknown(process.database, layout, process.settings)
     reindex(process.database, layout, process.settings.beat_period)

@@ -165,7 +165,7 @@ def has_messages(app: Celery) -> bool:
         return any(channel.queue_declare(queue).message_count for queue in app.amqp.queues.consume_from)
 
 
-MAX_WAKEUPS: Final = 32  # at once; a woken worker goes on with the next job, so more would only stand in the queue
+MAX_WAKEUPS: Final = 32  # at once; a woken worker continues with the next job, so more would only wait in the queue
 
 
 def wake_pool(shard: Shard, pool: str, jobs: int) -> bool:

@@ -1,7 +1,7 @@
 """The files of a deployment's users: an ACL file for each server, and a file with the settings of each user.
 
-Redis gets the SHA-256 of each password only. The passwords stand once, in the users' files, in the form that systemd
-(`EnvironmentFile=`) and containers (`env_file`) read. Requirement A-95.
+Redis gets the SHA-256 of each password only. The passwords are stored once, in the users' files, in the form that
+systemd (`EnvironmentFile=`) and containers (`env_file`) read. Requirement A-95.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _acl(lines: Sequence[str]) -> str:
 
 
 def _line(name: str, password: str, *rights: Rights | None) -> str:
-    """Return a user's line; the second rights are a selector, lest a command of one server act on keys of the other."""
+    """Return a user's line; the second rights are a selector: no command of one server acts on keys of the other."""
     first, *others = [each.rules for each in rights if each is not None]
     digest = hashlib.sha256(password.encode()).hexdigest()
     selectors = "".join(f" ({rules})" for rules in others)

@@ -146,7 +146,7 @@ def takes_text(result: Any, call_id: str | None) -> bool:
 
 
 def append_to(result: Any, guidance: Guidance, call_id: str | None) -> Any:
-    """Return the result with the guidance, which stands in a `Command` behind the message for this call."""
+    """Return the result with the guidance; in a `Command`, it follows the message for this call."""
     answer = _answer_of(result, call_id)
     if answer is not None and answer is not result:
         changed = append_text(answer, guidance)

@@ -44,7 +44,7 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 0.5
 
     def __repr__(self) -> str:
-        """Name the receivers and show nothing of them."""
+        """Name the receivers without showing their URLs or secrets."""
         receivers = [name for name in ("webhook", "slack") if getattr(self, name)]
         return f"AlertSettings(receivers={receivers}, period={self.period:g})"
 

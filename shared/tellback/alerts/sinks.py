@@ -31,7 +31,7 @@ class AlertNotice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotDelivered(Exception):
-    """A receiver did not take a notice; the reason shows nothing of its URL. `retry_after` is what it asked for."""
+    """A receiver did not accept a notice; the reason shows no part of its URL. `retry_after` is what it asked for."""
 
     def __init__(self, reason: str, retry_after: float | None = None) -> None:
         super().__init__(reason)
@@ -39,7 +39,7 @@ class NotDelivered(Exception):
 
 
 class Sink(Protocol):
-    """A receiver. `name` stands in keys and logs."""
+    """A receiver. Keys and logs contain `name`."""
 
     @property
     def name(self) -> str:
@@ -50,7 +50,7 @@ class Sink(Protocol):
         """Send one notice.
 
         Raises:
-            NotDelivered: the receiver did not take it, as far as is known.
+            NotDelivered: the receiver did not accept it, as far as is known.
         """
         ...
 

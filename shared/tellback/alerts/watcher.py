@@ -1,7 +1,7 @@
 """The loop of one receiver: check a team, compare with what the receiver knows, and send each change once.
 
 Each receiver has a thread and a memory of its own, so that one that hangs or fails delays no other. A notice is built
-anew for each attempt: after an outage of the receiver it learns what holds then, not what held before.
+again for each attempt: after an outage, the receiver learns the present state, not an old one.
 """
 
 from __future__ import annotations
@@ -108,6 +108,6 @@ class AlertWatcher:
 
 
 def firing_now(status: TeamStatus, settings: AlertSettings) -> Mapping[AlertRule, str]:
-    """Return the rules that hold, each with what it says."""
+    """Return the rules whose condition is true, each with its text."""
     found = ((rule, rule.summary(status, settings)) for rule in RULES)
     return {rule: summary for rule, summary in found if summary is not None}

@@ -38,7 +38,7 @@ def alerts(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Show the alerts of TELLBACK_TEAMS, else of your team, and exit 1 if there are any. With --send, post them."""
+    """Show the alerts of TELLBACK_TEAMS, or of your team, and exit 1 if there are any. With --send, post them."""
     from tellback.alerts.settings import load_alert_settings
     from tellback.client.connection import connect, connect_existing
     from tellback.settings import load

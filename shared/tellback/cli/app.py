@@ -137,7 +137,7 @@ def tellback(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Name the options that stand before a command."""
+    """List the options that come before a command."""
 
 
 def main() -> None:

@@ -52,7 +52,7 @@ DelimiterOption = Annotated[
     str | None,
     typer.Option(help="Field delimiter: comma, tab, semicolon, pipe or a character. Default: detected."),
 ]
-ModelOption = Annotated[str | None, typer.Option(help="Embedding model. Default: the bank's, else TELLBACK_MODEL.")]
+ModelOption = Annotated[str | None, typer.Option(help="Embedding model. Default: the bank's, or TELLBACK_MODEL.")]
 ThresholdOption = Annotated[
     float | None, typer.Option(help="Evaluate this threshold; with --bank, set it instead of the recommended one.")
 ]

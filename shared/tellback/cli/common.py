@@ -112,7 +112,7 @@ def _exists(url: str | None, team: str | None) -> bool:
 
 @contextmanager
 def report_errors() -> Generator[None, None, None]:
-    """Turn a `TellbackError` into one line on standard error; exit 2 for invalid input or settings, else 1."""
+    """Turn a `TellbackError` into one line on standard error; exit 2 for invalid input or settings, otherwise 1."""
     try:
         yield
     except TellbackError as error:

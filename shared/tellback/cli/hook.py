@@ -39,15 +39,13 @@ AbsoluteOption = Annotated[
 ]
 PolicyOption = Annotated[
     Path | None,
-    typer.Option(help="TOML file by which `pre-tool-use` may deny calls. Default: TELLBACK_HOOK_POLICY, else none."),
+    typer.Option(help="TOML file by which `pre-tool-use` may deny calls. Default: TELLBACK_HOOK_POLICY."),
 ]
 PrintOption = Annotated[
     bool, typer.Option("--print", help="Print the hooks as JSON, to paste for another program; change no file.")
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the change as a diff without making it.")]
-PromptOption = Annotated[
-    str | None, typer.Option(help="Name of the prompt. Default: the configuration's, else `agent`.")
-]
+PromptOption = Annotated[str | None, typer.Option(help="Name of the prompt. Default: the configuration's, or `agent`.")]
 ConfigOption = Annotated[
     Path | None, typer.Option(help="TOML file that selects feedback providers. Default: TELLBACK_HOOK_CONFIG.")
 ]
@@ -58,7 +56,7 @@ WaitOption = Annotated[
 HELP: Final = {
     "session-start": "Begin the evaluation of an agent's session with the configured providers.",
     "user-prompt-submit": "Deliver pending feedback with the user's prompt.",
-    "pre-tool-use": "Deny a call that is certain to repeat a failure, where a policy file says so; else do nothing.",
+    "pre-tool-use": "Deny a call that is certain to repeat a failure, if a policy file says so; otherwise do nothing.",
     "post-tool-use": "Publish a completed tool call, and deliver its feedback as additionalContext.",
     "post-tool-use-failure": "Publish a failed tool call, and deliver its feedback as additionalContext.",
     "subagent-start": "Begin a separate evaluation for a subagent.",
@@ -298,7 +296,7 @@ def _settings_file(agent: AgentProgram, settings: Path | None, *, shared: bool, 
 
 
 def _advise(agent: AgentProgram, called: str) -> None:
-    """Say what stands between this file and hooks that work."""
+    """Print the reasons why this file's hooks cannot work."""
     from shutil import which
 
     from tellback.hook.programs import PROGRAM

@@ -2,7 +2,7 @@
 
 Rich alone folds every column evenly, which splits ids and words. This module instead drops the frame, shortens times
 to ages, leaves out `spare` columns, and at last prints each row as a block of lines, in that order. An id of up to 36
-characters stands in one line in any of them, to be selected and copied.
+characters is on one line in any of them, so that it can be selected and copied.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def show_fields(values: Mapping[str, Any], *, title: str) -> None:
 
 
 def _block(fields: Sequence[tuple[str, str]], width: int) -> list[RenderableType]:
-    """Return lines of a name and a value; an id that has no room beside its name has the next line."""
+    """Return lines of a name and a value; an id that does not fit next to its name is on the next line."""
     names = max((cell_len(_header_text(name)) for name, _ in fields), default=0)
     lines: list[RenderableType] = []
     for name, text in fields:

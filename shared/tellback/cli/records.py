@@ -110,7 +110,7 @@ def gate(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Check whether the recorded runs justify claiming success. Exits 0 if they do, else exits 1 with the reasons."""
+    """Check whether the recorded runs justify claiming success. Exits 0 if so, or 1 with the reasons."""
     with report_errors():
         required = [_parse_argv(command) for command in require or ()]
     if file is not None:

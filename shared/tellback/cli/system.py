@@ -28,7 +28,7 @@ def up(
         typer.Option(help="Directory for data and logs. Default: TELLBACK_DATA_DIR, or your user data directory."),
     ] = None,
     redis_url: Annotated[
-        str | None, typer.Option(help="Redis URL to use. Default: TELLBACK_REDIS_URL, else an embedded Redis.")
+        str | None, typer.Option(help="Redis URL to use. Default: TELLBACK_REDIS_URL, or an embedded Redis.")
     ] = None,
     workers: Annotated[
         int, typer.Option(min=1, max=64, help="Number of workers of each kind: for events and turns, and for commands.")

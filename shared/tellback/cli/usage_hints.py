@@ -1,4 +1,4 @@
-"""Hints for a misplaced word on the command line: the option that takes it, or the commands of a group."""
+"""Hints for a misplaced word on the command line: the option it belongs to, or the commands of a group."""
 
 from __future__ import annotations
 

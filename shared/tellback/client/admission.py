@@ -25,7 +25,7 @@ class Admission:
     """Asks before the first event of a session or bank, and once a minute. Safe across threads, and in a forked child.
 
     A team without limits costs a round trip a minute for each shard that gets something new. While Redis is away,
-    everything is let in: the events wait on the host's disk, and agents go on.
+    everything is let in: the events wait on the host's disk, and agents continue.
     """
 
     def __init__(self, database: Database, layout: Layout, breaker: CircuitBreaker) -> None:

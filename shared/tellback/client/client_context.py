@@ -93,8 +93,8 @@ class LocalRecall:
 class ActivityNotice:
     """Notifies the scheduler that this client decides something for its team.
 
-    A turn comes into being without an event, and its deadline needs visits of its team. They go on for a minute after a
-    notification, so one in `EVERY` seconds is enough.
+    A turn comes into being without an event, and its deadline needs visits of its team. They continue for a minute
+    after a notification, so one in `EVERY` seconds is enough.
     """
 
     EVERY: ClassVar[float] = 20.0
@@ -139,7 +139,7 @@ class ClientContext:
     caught_up: dict[str, str] = field(default_factory=dict[str, str], init=False)
     """For each bank, the id of the last such event that this client has seen applied."""
     activity: ActivityNotice = field(init=False)
-    """Has the scheduler visit the team."""
+    """Makes the scheduler visit the team."""
     admission: Admission = field(init=False)
     """Asks whether the team may have one more session or bank."""
     local_recall: LocalRecall = field(init=False)

@@ -147,7 +147,7 @@ class Job:
         Without `timeout` this waits forever. With `on_lost="retry"` you get the record of the last attempt.
 
         Raises:
-            Timeout: there is no record within `timeout` seconds. The command goes on, and you can wait again.
+            Timeout: there is no record within `timeout` seconds. The command continues, and you can wait again.
             NotFound: the command ended long ago, and newer records of its session have replaced its record.
             Unavailable: Redis has not answered for 30 seconds, or does not when the time is over.
         """
@@ -172,7 +172,7 @@ class Job:
         number of readers may follow one command.
 
         Raises:
-            Timeout: there is no record within `timeout` seconds. The command goes on.
+            Timeout: there is no record within `timeout` seconds. The command continues.
             NotFound: the command ended long ago, and newer records of its session have replaced its record.
             Unavailable: Redis has not answered for 30 seconds. Start again later.
         """

@@ -76,7 +76,7 @@ class Prompt:
         self._observer = observer or build_observer(context, id_.evaluation, (), None, Observations())
         self._files = files or FileWatch(id_, ())
         self._mailbox = Evaluations(context.quick_database, context.layout.of(id_.session))
-        self._refused = CircuitBreaker()  # for this mailbox alone: other prompts of the client go on
+        self._refused = CircuitBreaker()  # for this mailbox alone: other prompts of the client continue
         self._unanswered: list[str] = []  # operations whose reply was lost; repeating one returns the same feedback
 
     @property

@@ -171,7 +171,7 @@ class Turn:
         return run_turn(pipeline or default_pipeline(self._context.settings), context, about, self._store_routed)
 
     def progress(self) -> float:
-        """Report that work goes on: the user may wait `answer_within` seconds again from now. Requirement T-19.
+        """Report that work continues: the user may wait `answer_within` seconds again from now. Requirement T-19.
 
         Return the seconds left, or 0.0 if the turn is not open. The deadline never moves back, nor beyond
         `TELLBACK_TURN_LIMIT` seconds after the opening.

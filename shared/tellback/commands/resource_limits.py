@@ -90,7 +90,7 @@ def _create(parent: Path, limits: CommandLimits) -> Path | None:
 def _write_limits(group: Path, limits: CommandLimits) -> None:
     if limits.memory is not None:
         _write(group / "memory.max", limits.memory)
-        _write(group / "memory.oom.group", 1)  # else the kernel kills one process, and the rest goes on damaged
+        _write(group / "memory.oom.group", 1)  # otherwise the kernel kills one process, and the rest continues damaged
         with suppress(FileNotFoundError):  # a system without swap has no such file
             _write(group / "memory.swap.max", 0)
     if limits.processes is not None:

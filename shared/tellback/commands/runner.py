@@ -386,7 +386,7 @@ class _CommandRun:
         self.selector.close()
 
     def result(self) -> CommandResult:
-        """Return what is known of the result."""
+        """Return what is known about the result."""
         error = self.error or self.stop_reason
         took = round((clock.monotonic() - self.began) * 1000) if self.duration_ms is None else self.duration_ms
         return CommandResult(

@@ -33,7 +33,7 @@ _PASSED_ON = re.compile(r"(?:LD_|DYLD_|LC_|LANG|FAKETIME).*")
 
 
 def _environment() -> dict[str, str]:
-    """Return the supervisor's environment: nothing of the worker's secrets.
+    """Return the supervisor's environment, without the worker's secrets.
 
     A command could read them in /proc before the supervisor, which starts in 20 ms, has had time to forbid it.
     """

@@ -35,7 +35,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbi
 class _EventIds:
     """A generator of ids unique across processes and hosts: a random prefix per process, then a counter.
 
-    A UUID per event would cost a system call. A forked child takes a new prefix, else it would repeat its parent's ids.
+    A UUID per event would cost a system call. A forked child takes a new prefix, so as not to repeat its parent's ids.
     """
 
     def __init__(self) -> None:

@@ -284,5 +284,5 @@ def write_project(folder: Path) -> None:
 
 
 def command_of_tests(python: str) -> list[str]:
-    """Return the command that runs the project's tests: pytest if it is installed, else unittest."""
+    """Return the command that runs the project's tests: pytest if it is installed, otherwise unittest."""
     return [python, "-m", "unittest" if find_spec("pytest") is None else "pytest"]

@@ -1,7 +1,7 @@
 """Banks' query clusters: this process's cache of them, and the online change of a bank's model.
 
 A bank counts every change as a version, so a synchronisation loads only the clusters that changed since the last one. A
-random stamp beside the version tells whether these clusters are still those of the bank: a Redis that lost the end of
+random stamp beside the version shows whether these clusters are still those of the bank: a Redis that lost the end of
 its log gives out the same versions again.
 
 To change its model, a bank's clusters and stored facts are embedded with the new one, then it switches in one step. The

@@ -1,4 +1,4 @@
-"""Embeddings by text, from this process's cache, else from Redis, else from the model.
+"""Embeddings by text: from this process's cache, otherwise from Redis, otherwise from the model.
 
 Queries repeat, and a lookup is far cheaper than a call of the model. `ModelSimilarity` is the same model as a function
 of texts, for the `similarity` of `tellback.detect_signals`.

@@ -1,4 +1,4 @@
-"""Split a shell's command line into its simple commands, as far as that can be told without running it.
+"""Split a shell's command line into its simple commands, as far as that is possible without running it.
 
 It knows lists, pipelines, quotes, here-documents, redirections, and the usual wrappers (`cd x &&`, `timeout 60`,
 `A=b`, `bash -c`). Substitutions are left inside their words. It never raises, and takes linear time.
@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 Before = Literal["", ";", "&&", "||", "|", "&"]
 
-# Longer lines are cut: what they do is told by their beginning, and a worker reads every one.
+# Longer lines are cut: their beginning shows what they do, and a worker reads every one.
 COMMAND_CHARS: Final = 20_000
 # One in four command lines of coding agents is that short and was there before, such as `git status`.
 _SHORT_CHARS: Final = 200

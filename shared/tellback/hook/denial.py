@@ -101,7 +101,7 @@ def denial(rule: DenialPolicy, view: AgentView, evaluation: str, tool: str, para
     failures = [call for call in certain_failures(view.calls, evaluation, tool, params) if call.get("at", 0) > changed]
     if len(failures) < rule.after or view.now_ms - failures[0].get("at", 0) > rule.within * 1000:
         return ""
-    # On lines of their own: within our sentences an error could go on in our name.
+    # On lines of their own: within our sentences an error could continue in our name.
     tool, error = (truncate_chars(inert_line(text), _SHOWN) for text in (tool, failure_text(failures[0])))
     return (
         f"Denied by Tellback's policy: this exact call failed {len(failures)} times in the same way, and nothing has "

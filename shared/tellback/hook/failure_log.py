@@ -18,7 +18,7 @@ def log_failure(environ: Mapping[str, str], reason: str) -> None:
     """Append a line; a file above `MOST_BYTES` is renamed to `.1`, replacing the one before.
 
     Raises:
-        OSError: the disk takes nothing.
+        OSError: the file cannot be written.
     """
     path = os.path.join(data_folder(environ), NAME)  # noqa: PTH118 - as above
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120 - as above

@@ -81,7 +81,7 @@ def _print_feedback(
 
 
 def _decide(options: HookOptions, policy: str, event: HookEvent, prompt: str) -> None:
-    """Deny the call if the policy says so; without an answer the agent's program goes on as if there were no hook."""
+    """Deny the call if the policy says so; without an answer the agent's program continues as if there were no hook."""
     if not policy:
         return
     from tellback.hook.denial import reason_to_deny  # noqa: PLC0415 - only who has a policy pays for it

@@ -8,10 +8,10 @@ deadline = 3600              # seconds from the beginning of the agent's session
 question = "What is asked"   # what providers and observations keep in view
 delivery = "first"
 tools = ["Bash", "Read"]
-required_files = ["report.md"]  # an agent that stops without them is told so, once
+required_files = ["report.md"]  # an agent that stops without them is sent back once
 required_tools = ["Bash"]    # the same for tools that have not succeeded in its session
 todos = true                 # the same for open items on its own list (TodoWrite, TaskCreate, update_plan)
-subagents = true             # the main agent is told of a subagent that ended stuck or failed
+subagents = true             # the main agent reads of a subagent that ended stuck or failed
 checklist = ["The tests pass"]  # points that it must check before it stops
 
 [[providers]]

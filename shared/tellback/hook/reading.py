@@ -1,7 +1,7 @@
 """Reading of what the workers know about an agent, for a decision that the agent waits for.
 
 The read has a deadline like every exchange of a hook, in a thread of its own. A Redis that is away, slow or not a Redis
-gives an answer too: nothing is known, and the agent goes on.
+gives an answer too: nothing is known, and the agent continues.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _HookRead:
     def _run(self) -> None:
         try:
             self._found = self._read()
-        except (TellbackError, ValueError, TypeError, KeyError):  # as if nothing were known: the agent must go on
+        except (TellbackError, ValueError, TypeError, KeyError):  # as if nothing were known: never stop the agent
             self._found = None
         finally:
             self._done.release()

@@ -48,7 +48,7 @@ def ending_of(event: HookEvent, view: AgentView) -> str:
 
 
 class SubagentNotes:
-    """The notes for the main agent of one session, each a file that the first process to delete it may tell."""
+    """The notes for the main agent of one session, each a file; the process that deletes it delivers the note."""
 
     def __init__(self, data: str, session: str) -> None:
         self._folder = os.path.join(data, FOLDER)  # noqa: PTH118 - as above

@@ -255,7 +255,7 @@ class Publisher:
         outcomes = [AppendOutcome() for _ in lanes]
         try:
             self._append(waiting, outcomes)
-        except BaseException:  # for example Ctrl-C in a caller's thread, whose program may go on
+        except BaseException:  # for example Ctrl-C in a caller's thread, whose program may continue
             with self._buffer_lock:
                 for lane, events, outcome in zip(lanes, waiting, outcomes, strict=True):
                     lane.put_back(events[outcome.sent :])

@@ -141,7 +141,7 @@ class SpoolFile:
             while left:
                 left = left[self._file.write(left) or 0 :]
         except OSError:
-            self._file.truncate(end)  # a torn block must not stand before the next one
+            self._file.truncate(end)  # a torn block must not precede the next one
             raise
         if not end:
             self._sent, self._marked = self._read_head()

@@ -107,7 +107,7 @@ ISSUERS: Final = (
     *("upstage", "uptimerobot", "urlscan", "vercel", "virustotal", "vultr", "wandb", "weatherbit", "weatherstack"),
     *("weightsandbiases", "wistia", "wrike", "zenscrape", "zeplin", "zerobounce", "zerotier", "zoho"),
 )
-# Names in which these stand are no secrets: marks of pages, of retries and of sessions, which an agent needs to go on.
+# Names that contain these are not secrets: marks of pages, retries and sessions, which an agent needs to continue.
 _MARKS_OF_PAGES: Final = (
     *("nexttoken", "next_token", "next-token", "clienttoken", "client_token", "client-token", "pagetoken"),
     *("page_token", "page-token", "continuationtoken", "continuation_token", "synctoken", "sync_token"),
@@ -158,7 +158,7 @@ _PASSWORD: Final = (
 )
 # Only a whole word: in a block, the line holds the value and nothing else.
 _ALONE_IN_BLOCK: Final = rf"{IN_BLOCK}{NO_VALUE}{PATH}[^\s\"'<>{{}}]{{4,200}}+[ \t\r]{{0,4}}(?:<|$){AT_END}"
-# `pass` stands in words: bypass, compass, passenger, passed, groupAssociation, mapAssets. And Go's tests print
+# `pass` is part of words: bypass, compass, passenger, passed, groupAssociation, mapAssets. And Go's tests print
 # `--- PASS: TestName`, automake's `PASS: name.sh`.
 _PASS_ALONE: Final = (
     preceded_by(
@@ -186,7 +186,7 @@ _SECRET_BELOW: Final = f"{BELOW}{NO_VALUE}{PATH}{_LONG}{AT_END}"
 
 
 def _secrets() -> tuple[AnchoredRule, ...]:
-    """Return the rules of SECRETS: the name, which may stand in a longer one, a separator and a long value."""
+    """Return the rules of SECRETS: the name, which may be part of a longer one, a separator and a long value."""
     rules: list[AnchoredRule] = []
     for anchor, names in SECRETS.items():
         ends: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Passwords on command lines, each by the program that takes it there. Rows are as in `assignments`."""
+"""Passwords on command lines, by the program that accepts them there. Rows are as in `assignments`."""
 
 from __future__ import annotations
 

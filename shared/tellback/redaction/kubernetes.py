@@ -1,4 +1,4 @@
-"""Values of Kubernetes Secrets, whose names are anybody's: `settings: aHVudGVyMg==` below `data:` of `kind: Secret`.
+"""Values of Kubernetes Secrets, whose names can be anything: `settings: aHVudGVyMg==` below `data:` of `kind: Secret`.
 
 Only a whole text shows them, since `kubectl get -o yaml` prints the data before the kind.
 """
@@ -12,7 +12,7 @@ from tellback.lazy_pattern import lazy_pattern
 
 RULE: Final = "kubernetes-secret"
 WORD: Final = "Secret"
-"""A text without it shows no Secret, which `in` tells much faster than a pattern."""
+"""A text without it contains no Secret, which `in` decides much faster than a pattern."""
 
 _KIND: Final = lazy_pattern(r"""(?im)^[\s>|"'{,+-]{0,40}"?kind"?:[ ]?"?Secret"?[ ]?,?\r?$""")
 _IN_JSON: Final = lazy_pattern(r'"kind":[ ]?"Secret"')

@@ -56,8 +56,8 @@ _BODY: Final = lazy_pattern(
     r"""|[\s>|"'+-]{0,40}+(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash|MessageID|X-[\w-]{1,30}):[^\n]{0,200}"""
 )
 
-# A whole line of a key, told without its context: base64 of 40 characters and more, since PEM has 64 in a line and the
-# last line is shorter, with a digit, `+`, `/` or `=`, which a long word or a rule of letters lacks.
+# A whole line of a key, recognized without its context: base64 of 40 characters and more, since PEM has 64 in a line
+# and the last line is shorter, with a digit, `+`, `/` or `=`, which a long word or a rule of letters lacks.
 _PURE: Final = lazy_pattern(rf"""[\s>|"'+-]{{0,40}}+(?=[A-Za-z]{{0,100}}+[+/0-9=])[0-9A-Za-z+/]{{40,100}}+{_REST}""")
 
 # The line before END, which may have as few as two characters. It counts only beside such a whole line.
@@ -140,7 +140,7 @@ class PrivateKeyTracker:
         return width in {-1, size}
 
     def _without_margin(self, line: str) -> str:
-        """Return the line without the margin of the key's first line, whose numbers and times go on."""
+        """Return the line without the margin of the key's first line, in which numbers and times advance."""
         shape = self._margin.translate(_NO_DIGITS)
         if line.translate(_NO_DIGITS).rstrip() == shape.rstrip():
             return ""

@@ -19,7 +19,7 @@ from tellback.redaction.private_keys import RULE as PRIVATE_KEY
 from tellback.redaction.private_keys import PrivateKeyTracker, key_start_before, marks_key
 from tellback.redaction.rules import Rule, ScanSet, all_scans, scans_for_text
 
-MIN_VALUE_CHARS: Final = 4  # shorter values stand in ordinary text too often to be searched for
+MIN_VALUE_CHARS: Final = 4  # shorter values are too common in ordinary text to be searched for
 MAX_DEPTH: Final = 64
 TOO_DEEP: Final = "[redacted: nested too deeply to check]"
 # A mapping's key is searched together with its text only if it would give away this probe. Few keys do, and a host
@@ -267,7 +267,7 @@ class _Copier:
         self.seen: list[str] = []
 
     def copy(self, value: Any, key: str = "", depth: int = 0) -> Any:
-        """Return the copy of a value that stands under `key`."""
+        """Return the copy of the value of `key`."""
         kind: type[object] = value.__class__
         if kind in _PLAIN:
             return value

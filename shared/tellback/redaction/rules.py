@@ -72,7 +72,7 @@ class TokenRuns:
             self._add_named(latin.translate(_DIGITS))
 
     def _add_named(self, digits: bytes) -> None:
-        """Collect the runs that have a digit, with the text before them in which their name stands."""
+        """Collect the runs that have a digit, with the text before them that contains their name."""
         for start, end in self.runs:
             if digits.find(b"d", start, end) >= 0:
                 _add_window(self.named, start, min(len(digits), end + _AFTER_VALUE))
@@ -292,7 +292,7 @@ _ISSUED_VALUE: Final = lazy_pattern(assignments.ISSUED_VALUE)
 
 
 def _issued_windows(folded: str) -> list[Window]:
-    """Return the parts of a text in which an issuer's name may stand before a value."""
+    """Return the parts of a text in which an issuer's name may come before a value."""
     windows: list[Window] = []
     for match in _ISSUED_VALUE.finditer(folded):
         _add_window(windows, match.start(), min(len(folded), match.end() + 100))

@@ -1,4 +1,4 @@
-r"""Building blocks of the rules: separators, the values that count, and what is no value.
+r"""Building blocks of the rules: separators, the values that count, and what is not a value.
 
 The patterns run over lower-case text, where Python searches words several times faster than with IGNORECASE. Every
 repeat is bounded, and a repeat that could backtrack is possessive: each position of the text costs at most a constant.
@@ -55,7 +55,7 @@ SEPARATOR: Final = (
 )
 # The end of a name, then spaces: `terraform plan` and many listings align their values.
 CLOSE: Final = r"""[\\"'`\])}]{0,4}+[ \t]{0,80}+"""
-# Before `=`, in annotations and in Go, where no colon stands before the type.
+# Before `=`, in annotations and in Go, where no colon precedes the type.
 TYPE: Final = r"(?:(?::[ \t]?)?+(?:str|string|&str|final)[ \t]{0,40}+(?==))?+"
 OPEN: Final = r"""(?:\[[ ]?(?=[\\"']))?+[\\"'`=]{0,4}+"""
 # Lookaheads for a separator and a value: they fail fast, before the name's end and the value are checked.
@@ -107,7 +107,7 @@ def long_value(least: int) -> str:
     return _LONG_AS.replace("MIN", str(least - 1))
 
 
-# A value in which only capitals may tell: as words go on with a colon or a dot, it must not.
+# A value that only its capitals give away: a colon or a dot must not follow, since words continue so.
 DOUBTFUL: Final = DOUBT + r"[\w+/-](?:[\w+/-]{100}|[\w+/-]{11,100}+={0,2}(?![\w.(:=\[]|[ ]\|[ ]))"
 
 
@@ -149,7 +149,7 @@ NO_VALUE: Final = (
     rf"(?!{trie(_NO_VALUES)}\b(?![!@#%^&*+?~-]))"
 )
 NOT_NAMED: Final = preceded_by(_NOT_THE_VALUE, unless=True)
-# The rest of a name, which seldom goes on: the check of its end costs more than all others.
+# The rest of a name. It rarely continues; checking its end costs more than all other checks.
 NAME_GOES_ON: Final = rf"(?:(?![\w.-])|[\w.-]{{1,40}}+{NOT_NAMED})"
 # A value on the line below its name: blocks of YAML, XML, property lists. A bare colon may also open a mapping.
 _BELOW: Final = r"[ \t]{0,4}+\r?\n[ \t]{0,60}+(?:-[ ])?+"

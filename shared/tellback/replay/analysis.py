@@ -232,7 +232,7 @@ def build_card(account: GuidedConversation) -> ConversationCard:
 
 
 def _shown_label(label: str) -> str:
-    """Return a conversation's label, quoted if it looks like ours; a `?` stands for what hid in it."""
+    """Return a conversation's label, quoted if it looks like ours; a `?` in it may replace a hidden character."""
     forms = (label.replace("?", put) for put in ("?", "", " "))
     return f"{QUOTE}{label}" if any(map(looks_like_ours, forms)) else label
 

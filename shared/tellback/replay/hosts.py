@@ -251,7 +251,7 @@ class HostsReplay:
             said = process.stdout.readline()
             process.kill()
             if said != READY:
-                raise HostFailed(f"{part.name}: its host ended by itself, exit code {process.wait()}")
+                raise HostFailed(f"{part.name}: its host ended unexpectedly, exit code {process.wait()}")
         elif process.wait(_HOST_TIMEOUT):
             raise HostFailed(f"{part.name}: its host ended with exit code {process.returncode}")
 

@@ -32,7 +32,7 @@ def render_markdown(digest: AnalysisDigest) -> Iterator[str]:
 
 
 def summary(digest: AnalysisDigest) -> str:
-    """Return two sentences about what was analysed."""
+    """Return two sentences about the data that was analysed."""
     whole = digest.totals
     return (
         f"{count_phrase(whole.conversations, 'conversation')} with {count_phrase(whole.calls, 'tool call')}, "

@@ -18,7 +18,7 @@ MARK: Final = "replay"  # field of the team's hash
 KEPT: Final = frozenset(
     {"team", "clock", "worker", "workers", "beat", "in", "writer", "wakeup", "lease", "fence", "audit"}
 )
-"""Families of keys that workers and writers go on with; the streams are empty when a replay is undone."""
+"""Families of keys that workers and writers keep using; the streams are empty when a replay is undone."""
 
 _USED: Final = ("sessions", "turns", "banks", "factbanks", "channels", "dead")
 _SCAN_COUNT: Final = 1_000

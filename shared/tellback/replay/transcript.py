@@ -239,7 +239,7 @@ def parse_messages(messages: Sequence[object]) -> tuple[tuple[Step, ...], Odditi
 def _steps(messages: Sequence[object], oddities: Oddities) -> Iterator[Step]:
     calls = _PendingCalls(oddities)
     user: int | None = None
-    answer: tuple[bool, str] | None = None  # True if it stood beside tool calls, and the text
+    answer: tuple[bool, str] | None = None  # True if the message also had tool calls, and the text
     for position, raw in enumerate(messages):
         message = _as_mapping(raw)
         role = message.get("role")

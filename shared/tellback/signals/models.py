@@ -30,7 +30,7 @@ class ModelMismatch(ConfigurationError):
 
 
 def default_threshold(model: str) -> float:
-    """Return the cosine from which two queries share a cluster: the model's calibrated one, else 0.85."""
+    """Return the cosine from which two queries share a cluster: the model's calibrated one, or 0.85."""
     return _CALIBRATED.get(model, DEFAULT_THRESHOLD)
 
 

@@ -91,7 +91,7 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
 
 
 def _continues_word(text: str, edge: int, outside: int, beyond: int) -> bool:
-    """Return whether the word that ends at `edge` goes on at `outside`: `f1` in `f12`, `f1-b`, `a/f1`."""
+    """Return whether the word that ends at `edge` continues at `outside`: `f1` in `f12`, `f1-b`, `a/f1`."""
     if not 0 <= outside < len(text):
         return False
     sign = text[outside]

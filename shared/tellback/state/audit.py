@@ -1,7 +1,7 @@
 """The audit log: every act of a person on the system, with who did it and why. Requirement C-76.
 
 An entry is written by the script that does the act, so there is no act without its entry, and no entry without the act.
-It stands in the shard of what it acted on.
+It is in the shard of what it acted on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Act = Literal["cancel", "waive", "replay", "drop", "limit", "suspend", "resume"]
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One act: `at` is the server's time in milliseconds, `target` the id of what it acted on."""
+    """One action: `at` is the server's time in milliseconds, `target` the id of what it acted on."""
 
     at: int
     act: str
@@ -66,7 +66,7 @@ class Author:
         return f"by {self.by}: {self.reason}" if self.reason else f"by {self.by}"
 
     def entry(self, act: Act, target: str, session: str | None = None) -> bytes:
-        """Return the entry of one act as the scripts take it: JSON without its first brace and time."""
+        """Return the entry of one action as the scripts expect it: JSON without its first brace and time."""
         fields = {"act": act, "target": target, "by": self.by, "reason": self.reason, "session": session}
         return msgspec.json.encode(fields)[1:]
 

@@ -36,7 +36,7 @@ _ANY_VERSION: Final = -1  # global scores need no version: they are not matched 
 
 @dataclass(frozen=True, slots=True)
 class BankInfo:
-    """The model and threshold with which a bank began. `id` tells it from an earlier bank of the same name."""
+    """The model and threshold with which a bank began. `id` distinguishes it from an earlier bank of the same name."""
 
     id: str
     model: str

@@ -68,7 +68,7 @@ class _ClusterCall:
         return [part for at in indexes for part in ([("ASKING",)] if at in self.asking else []) + [self.commands[at]]]
 
     def store(self, indexes: Sequence[int], replies: Sequence[Any] | Exception) -> None:
-        """Store the replies to a packet, or the error that stands for all of them."""
+        """Store the replies to a packet, or one error in place of all of them."""
         if isinstance(replies, Exception):
             replies = [replies] * len(self.packet(indexes))
         rest = iter(replies)
@@ -193,7 +193,7 @@ class ClusterConnections:
         return 0.0 if self._seconds is None else end - clock.monotonic() - self._seconds
 
     def _keep_waiting(self, call: _ClusterCall) -> bool:
-        """Keep what was redirected or may pass as waiting; return True if anything was refused."""
+        """Keep calls that were redirected, or may still succeed, as waiting; return True if any was refused."""
         waiting: list[int] = []
         asking: dict[int, NodeAddress] = {}
         refused = lost = False

@@ -38,7 +38,7 @@ NOT_A_URL = (
 ONE_NODE = "a Redis Cluster answers at {where}: write redis+cluster:// in place of redis:// in the URL"
 
 FULL = (
-    "Redis is full (at its maxmemory) and refuses what is new; workers go on to apply and to answer, which frees "
+    "Redis is full (at its maxmemory) and refuses what is new; workers still apply and answer, which frees "
     "memory: try again later, or raise maxmemory"
 )
 

@@ -119,7 +119,7 @@ class _DecayPass:
         self._held: _PassOwner = {"decay": shard.key("decay"), "token": token, "lease_ms": LEASE_MS}
 
     def calls(self, bank: str, step: str, cursor: str, upto: str) -> Iterator[None]:
-        """Decay all banks by name, from where the pass stands; a bank that begins meanwhile has only fresh scores."""
+        """Decay all banks by name, from the pass's position; a bank that begins meanwhile has only fresh scores."""
         for name in self._banks():
             if name < bank or (name == bank and step == "done"):
                 continue

@@ -278,7 +278,7 @@ class Evaluations:
         )
 
     def _schedule(self, id_: EvaluationId, state: EvaluationState) -> tuple[str, str]:
-        """Return the member of `timers` and the time of the next timer, as lib/evaluation.lua takes them."""
+        """Return the member of `timers` and the time of the next timer, as lib/evaluation.lua expects them."""
         if all(slot.spec.trigger.every_n_seconds is None for slot in state.slots):
             return "", ""
         # '' and '-' differ: '-' removes the member, '' saves the write for evaluations that never had a timer

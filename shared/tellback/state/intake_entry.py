@@ -25,7 +25,7 @@ class IntakeEntry(msgspec.Struct, frozen=True, gc=False):  # as above; no part o
     """A decoded entry. `deliveries` above 1 means that an earlier attempt failed or crashed.
 
     `read_at` is 0 unless the server's clock was set back and stream ids stand still. It is then the time of reading, in
-    microseconds, by that clock as if it had gone on. `trace` is the trace context in which it is being applied.
+    microseconds, by that clock as if it had not stopped. `trace` is the trace context in which it is being applied.
     """
 
     id: str
@@ -47,7 +47,7 @@ class IntakeEntry(msgspec.Struct, frozen=True, gc=False):  # as above; no part o
 
 
 def raw_entry(id_: bytes, fields: Sequence[Any] | None, deliveries: int) -> RawEntry:
-    """Return an entry by its id and its fields as Redis has them: names and values by turns, None if it was deleted."""
+    """Return an entry by its id and its fields as Redis has them: names and values alternate, None if deleted."""
     # The form that our publishers write, without the cost of a dict.
     if fields and len(fields) == 2 and fields[0] == _FIELD:
         return RawEntry(id_.decode(), fields[1], deliveries)

@@ -44,7 +44,7 @@ class RecordKeys(TypedDict):
 
 
 class StoredRecord(TypedDict):
-    """A record and its history entry as the scripts take them: the entry without its first brace.
+    """A record and its history entry in the form that the scripts expect: the entry without its first brace.
 
     The script puts the server's time before the entry's other fields.
     """

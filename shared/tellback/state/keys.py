@@ -226,7 +226,7 @@ FLEET: Final = Shard("_fleet", 0)
 """Keys of no single team, in one slot. No team can have this name, so no team's access rule covers them."""
 
 NOTIFICATIONS: Final = FLEET.key("notifications")
-"""The stream that tells dispatchers what is new."""
+"""The stream from which dispatchers read what is new."""
 
 
 class _LayoutFields(NamedTuple):

@@ -1,6 +1,6 @@
 """Limits that an operator sets a team: scripts that let something in check them, so a host gets a clear error at once.
 
-The limits of a team are divided evenly among its shards, and stand in each, because a script stays in one. A host that
+The limits of a team are divided evenly among its shards and stored in each, because a script stays in one. A host that
 writes keys of its team by itself passes them by, as it passes by the bounds of the streams. Requirement A-122.
 """
 
@@ -41,7 +41,7 @@ class TeamLimits(msgspec.Struct, frozen=True, kw_only=True):
     banks: int = 0
     """Banks that the team may have. One more is refused."""
     suspended: bool = False
-    """Nothing new is accepted; what is in is applied, and open turns get their answers."""
+    """Nothing new is accepted; events in the intake are applied, and open turns get their answers."""
 
     def check(self) -> None:
         """Check the values.

@@ -1,4 +1,4 @@
-"""The declaration of what a Lua script takes, in the comment that opens its file.
+"""The declaration of a Lua script's keys and arguments, in the comment that opens its file.
 
     -- keys: intake, mark?                     `?`: may be absent, and is then nil
     -- args:

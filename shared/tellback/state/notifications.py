@@ -1,4 +1,4 @@
-"""Notifications: what tells the dispatchers of all teams, through one stream, that something is new.
+"""Notifications, which tell the dispatchers of all teams through one stream that something is new.
 
 A host appends one after its events if nobody consumes their stream, and one before it opens a turn. Dispatchers share
 the stream as a consumer group, so the cost follows what is new, not how many teams there are. A notification may be

@@ -46,7 +46,7 @@ class NotifiedAlerts:
         self._db.run_all([noted, small_write("PEXPIRE", self._key, lifetime_ms("alerts"))])
 
     def renew(self) -> None:
-        """Keep what is noted: an alert may last longer than the key lives."""
+        """Extend the key's lifetime, because an alert may last longer."""
         # unconditional: a longer lifetime of the same content
         self._db.run(small_write("PEXPIRE", self._key, lifetime_ms("alerts")))
 

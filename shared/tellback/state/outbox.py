@@ -342,7 +342,7 @@ MAX_TRIES: Final = 50  # each retry means that another caller evicted in between
 
 
 class EvictionParts(TypedDict):
-    """The delivery to evict and its keys, as the scripts that post take them."""
+    """The delivery to evict and its keys, as the scripts that post expect them."""
 
     evicted: str
     evicted_turn: str | None

@@ -1,4 +1,4 @@
-"""The quarantine of keys that hold another type than Tellback gives them, so that the duties that share them go on.
+"""The quarantine of keys that hold another type than Tellback gives them, so that the duties that share them continue.
 
 Somebody wrote such a key by hand, and what it held before is gone. Every script that touches it would fail: for a key
 that a whole shard shares, such as the open turns by deadline, that is every sweep of the shard. It is therefore

@@ -240,7 +240,7 @@ class RedisConnections:
         except IndexError:
             return self._redis.connection_pool.get_connection()
         try:
-            # `can_read` would connect too, and a handshake that the deadline ended would then be begun anew, unwatched.
+            # `can_read` would connect too, and a handshake that the deadline ended would then start again, unwatched.
             if open_socket(connection) is None:
                 connection.connect()
             elif since <= self._doubted_until or _is_stale(connection) or self._fell_silent(connection, since):

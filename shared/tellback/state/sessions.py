@@ -1,4 +1,4 @@
-"""The sessions of a team by their last activity, and what is known of each. Requirement C-90.
+"""The sessions of a team by their last activity, and what is known about each. Requirement C-90.
 
 The scripts that commit tool calls and queue commands write both, so a session is listed as soon as its first event is
 applied. Readers take the newest from an index; nothing is searched for.

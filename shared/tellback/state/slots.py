@@ -21,7 +21,7 @@ _STREAMS: Final = frozenset({"XREAD", "XREADGROUP"})
 
 
 def slot_of(key: str | bytes) -> int:
-    """Return the hash slot of a key: of what stands between the first braces, else of the whole key."""
+    """Return the hash slot of a key: that of the text between the first braces, or of the whole key."""
     raw = key.encode() if isinstance(key, str) else key
     start = raw.find(b"{")
     if start >= 0:

@@ -37,7 +37,7 @@ _AT: Final = struct.Struct("<d")
 
 @dataclass(frozen=True, slots=True)
 class StoredFactsInfo:
-    """The model of a bank's stored facts. `id` tells them from earlier ones; `bytes` is the size of the texts."""
+    """The model of a bank's stored facts. `id` differs from that of earlier ones; `bytes` is the size of the texts."""
 
     id: str
     kind: VectorStorage

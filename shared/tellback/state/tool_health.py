@@ -136,7 +136,7 @@ class ToolHealth:
     def _read(self, commands: Sequence[Command], shards: Collection[Shard]) -> tuple[list[int], list[Any]]:
         """Return each shard's time and the reply of its command, in one round trip.
 
-        Calls came at times that go on when the server's clock is set back, so cool-downs end by such a time, too.
+        Calls have times that keep growing when the server's clock is set back, so cool-downs end by such a time, too.
         """
         clocks = [clock_read(shard) for shard in shards]
         (seconds, micros), *replies = self._db.pipeline([("TIME",), *clocks, *commands])

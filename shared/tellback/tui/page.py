@@ -188,7 +188,7 @@ One line is one command: exit, start (UTC), duration, attempt, marks,
 the command, and what its agent had expected. The newest is at the bottom.
 
   ✓ 0     success         ✗ 1  a non-zero exit      ✗ KILL  by a signal
-  ∅ null  no exit: nobody may go on from it as if it had succeeded
+  ∅ null  no exit: nobody may continue from it as if it had succeeded
   2/3     second of three attempts      ?/?  a link that leads nowhere
   S slow  T truncated  R redacted
 

@@ -124,7 +124,7 @@ class SystemSupervisor:
         self._children[name].start()
 
     def _readiness_checks(self, roll: RollCall) -> dict[str, Callable[[], bool]]:
-        """Return, by service name, the function that tells if the service is ready."""
+        """Return, by service name, the function that checks whether the service is ready."""
 
         def worker_is_ready(node: str, name: str) -> Callable[[], bool]:
             return lambda: (node, self._children[name].pid or 0) in roll.answered_workers()

@@ -131,7 +131,7 @@ class DataDir:
 
     @property
     def beat(self) -> Path:
-        """The directory of beat's schedule, a pickle: whoever can write there can run code as this user."""
+        """The directory of beat's schedule, which is a pickle: whoever can write to it can run code as this user."""
         return self.path / "beat"
 
     def secret(self, name: str) -> str:

@@ -41,7 +41,7 @@ _served = _ServedPool()
 
 @contextmanager
 def serving(pool: str) -> Generator[_ServedPool]:
-    """Count what this thread queues in `pool` while the block runs, in place of waking workers of that pool."""
+    """Count what this thread queues in `pool` while the block runs, instead of waking that pool's workers."""
     _served.pool, _served.jobs = pool, 0
     try:
         yield _served

@@ -66,7 +66,7 @@ class HealthReport:
     def report(self, changes: Iterable[EvaluationChange]) -> None:
         """Note refusals, and answers of tools that are cooling down; calls without an outcome cost nothing.
 
-        Health is advice, so if its shard cannot be reached or read, the report is skipped and the batch goes on.
+        Health is advice, so if its shard cannot be reached or read, the report is skipped and the batch continues.
         """
         seen = self._without_doubtful(sighting for change in changes for sighting in _sightings(change))
         if not seen:

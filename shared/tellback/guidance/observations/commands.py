@@ -1,4 +1,4 @@
-"""Tell which programs only show what is there, which search, and which answer by their exit code.
+"""Classify programs: those that only show what is there, that search, or that answer by their exit code.
 
 Requirement G-81.
 """

@@ -96,7 +96,7 @@ _WARNING: Final = re.compile(
 
 
 def complaint_line(output: str, commands: Sequence[SimpleCommand]) -> str | None:
-    """Return the line in which one of the commands says that it failed, if its exit code does not tell."""
+    """Return the line in which one of the commands says that it failed, if its exit code does not show it."""
     return (
         _own_complaint(output, _names(commands))
         or _said_by_tool(output, commands)

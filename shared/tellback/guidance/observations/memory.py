@@ -138,7 +138,7 @@ def _drop_oldest(entries: dict[str, Any], limit: int) -> None:
 
 
 class ToolHealthSource(Protocol):
-    """Tells which tools cool down for the whole fleet."""
+    """Reports which tools cool down for the whole fleet."""
 
     def cooling(self, tools: Sequence[str]) -> Mapping[str, float]:
         """Return those of `tools` that cool down, with the seconds left; never blocks for long, empty if unknown."""

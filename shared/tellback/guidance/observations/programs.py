@@ -222,7 +222,7 @@ def _last_chain(commands: Sequence[SimpleCommand]) -> list[SimpleCommand]:
 
 
 def _classify_success(run: ProgramRun, evidence: Evidence, *, known: bool) -> Finding | None:
-    """Classify a run whose exit is 0 or not told: the code may be that of `| head`, `|| true` or `; echo done`."""
+    """Classify a run whose exit is 0 or unknown: the code may be that of `| head`, `|| true` or `; echo done`."""
     output = _OUTPUT_MARKS.sub("", run.output)
     if run.commands and all(is_reading(each) for each in run.commands):
         return _classify_reading(run, output, evidence)
@@ -248,7 +248,7 @@ def _is_no_report(output: str, commands: Sequence[SimpleCommand]) -> bool:
 
 
 def _hides_exit(run: ProgramRun, *, known: bool) -> bool:
-    """Check for a run whose exit says nothing of a program in its middle, which did not expect to fail."""
+    """Check whether the exit code says nothing about a program in the middle, whose failure no `||` handles."""
     operators = {each.before for each in run.commands}
     return "||" not in operators and (not known or bool(operators & {"|", ";"}))
 

@@ -110,7 +110,7 @@ class CallSituation:
 
     @property
     def may_be_done(self) -> bool:
-        """False where the task cannot be over: amid work on files or with commands, or with a failure left open.
+        """False where the task cannot be over: during work on files or with commands, or with an open failure.
 
         Coding agents read "answer the user" after 2,090 of 9,869 calls, the first one included. A long question is a
         briefing, and no single result tells that it is answered.

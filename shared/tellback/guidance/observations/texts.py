@@ -300,7 +300,7 @@ def is_timeout(text: str) -> bool:
     return _STOPPED.match(head) is not None or _RAN_OUT.match(head) is not None
 
 
-# Not of a connection, which takes a moment's patience and no other call.
+# Not of a connection: waiting a moment is enough, and no other call is needed.
 _CALL_RAN_OUT: Final = re.compile(
     r"\btimed[ -]?out\b|time-?out(?:error|exception|expired)?\b|\bdeadline exceeded\b", re.IGNORECASE
 )

@@ -98,7 +98,7 @@ def redacted_ends(text: str, head: int, tail: int) -> tuple[str, str]:
 
 
 def _redact(text: str) -> str:
-    """Redact a text by lines, or by fields if it is JSON, which often stands on a single line."""
+    """Redact a text by lines, or by fields if it is JSON, which is often a single line."""
     clean = redact_text(text)
     if clean == text:
         return text

@@ -1,4 +1,4 @@
-"""The measure of progress: one function that takes the trail and the features of a call, and says what it repeats.
+"""The measure of progress: one function that finds, from the trail and the features of a call, what it repeats.
 
 A call repeats another if nothing happened in between that could change its answer, and its result says nothing new.
 Providers, statistics and reports all use its answer, so that no two of them judge differently.

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-# Longer patches are cut: where they begin to differ is told by their beginning.
+# Longer patches are cut: their beginning shows where they differ.
 _CHARS: Final = 20_000
 _PATHS_MAX: Final = 6
 _FILE: Final = re.compile(

@@ -48,7 +48,7 @@ class OutgoingResponsePreparationSystem:
     5. Tool calls without a final answer: nothing, since the agent isn't done.
     6. Otherwise: text, voice and attachments of the model's response.
 
-    In `voice_channels` a spoken message gets a spoken answer; `*` stands for every channel.
+    In `voice_channels` a spoken message gets a spoken answer; `*` means every channel.
     """
 
     name = "OutgoingResponsePreparationSystem"
@@ -185,7 +185,7 @@ RULES: Final = (
     ErrorRule(r"\btools?\b|tool.?(error|failed|execution)", TOOL_KEY),
 )
 
-"""The first match counts, so specific rules stand before general ones; the word "tool" is the most general."""
+"""The first match counts, so specific rules precede general ones; the word "tool" is the most general."""
 
 
 class ErrorInterpretationSystem:

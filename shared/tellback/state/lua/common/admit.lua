@@ -15,7 +15,7 @@ local now, within = now_ms(), tonumber(arg_within_ms)
 local from = within > 0 and now - within or '-inf'
 local used = redis.call('ZSCORE', key_names, arg_name) or redis.call('ZSCORE', key_others, arg_name)
 if used and (within == 0 or tonumber(used) >= from) then return 'admitted' end
--- `others` lists more of the same kind, which may stand in `names` too: banks with facts, beside those with signals.
+-- `others` lists more of the same kind, which may also be in `names`: banks with facts, beside those with signals.
 local count = redis.call('ZCOUNT', key_names, from, '+inf')
 if key_others ~= key_names then
   for _, other in ipairs(redis.call('ZRANGE', key_others, 0, -1)) do

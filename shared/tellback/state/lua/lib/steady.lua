@@ -27,7 +27,7 @@ local function steady(now)
 end
 
 -- The steady time at which the server's clock showed `server`, while the steady one stood still at `time` (see
--- observe_clock): the same, if that standstill is not counted yet. Two steps in one standstill cannot be told apart,
+-- observe_clock): the same, if that standstill is not counted yet. Two steps in one standstill cannot be distinguished,
 -- so it is never after the observation that counted them.
 local function since_standstill(time, server)
   local standstills = redis.call('HGET', key_clock, 'standstills')
@@ -60,7 +60,7 @@ local function due_now(now)
 end
 
 -- The server's clock as if it had never stepped back. Ids of streams are similar, but stand still until the clock has
--- caught up; this one goes on. Guidance uses it because it compares times with those at which events arrived.
+-- caught up; this one continues. Guidance uses it because it compares times with those at which events arrived.
 local function onward(now)
   local known = redis.call('HMGET', key_clock, 'skew', 'most')
   return now + tonumber(known[2] or 0) - tonumber(known[1] or 0)
