@@ -190,7 +190,7 @@ def load(url: str, dimension: int) -> None:
 
 
 def _resident(name: str = "VmRSS") -> int:
-    """KiB of this process, as Linux tells it."""
+    """KiB of this process, as Linux reports it."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1])
@@ -201,7 +201,7 @@ def _memory(database: Database) -> int:
     for line in database.command("INFO", "memory").splitlines():
         if line.startswith(b"used_memory:"):
             return int(line.partition(b":")[2])
-    raise AssertionError("no memory told")
+    raise AssertionError("no memory is reported")
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """`python -m benchmarks folds FILE`: how the measure of progress does on tasks that its thresholds were not chosen on.
 
-The tasks of the tune half are divided into five folds by their SHA-256. For each fold, every threshold is chosen anew
+The tasks of the tune half are divided into five folds by their SHA-256. For each fold, every threshold is chosen again
 on the other four: the value with which the nudges are worth most, a false one outweighing three right ones. Each is
 tried with the others as they are, then all chosen values together are measured on the fold that was left out. The
 pooled figures show how much the choice of thresholds flatters. The detectors themselves were written with all folds in

@@ -30,7 +30,7 @@ from tellback.replay.reading import TranscriptTools
 Nudged = Callable[[Transcript], Sequence[int]]
 
 HEAD: Final = (
-    "| told by | solved | not solved | unknown | precision | recall | calls until told: least, median | unclear |\n"
+    "| reported by | solved | not solved | unknown | precision | recall | calls until then: least, median | unclear |\n"
     "|---|--:|--:|--:|--:|--:|--:|--:|"
 )
 
@@ -74,7 +74,9 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks nudges", description=__doc__)
     parser.add_argument("file", type=Path, help="transcripts, .jsonl or .jsonl.xz")
     parser.add_argument("--half", choices=HALVES, help="one half of the tasks, default both")
-    parser.add_argument("--json", action="store_true", help="print JSON, with each stuck stretch and when it was told")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, with each stuck stretch and the reporting call"
+    )
     arguments = parser.parse_args(words)
     halves: Sequence[Half] = [arguments.half] if arguments.half else HALVES
     labels: dict[Half, dict[str, list[Stretch]]] = {half: read_labels(half) for half in halves}
@@ -208,7 +210,7 @@ def _score_as_json(score: LabelScore) -> dict[str, Any]:
                 "transcript": each.stretch.transcript,
                 "kind": each.stretch.kind,
                 "since": each.stretch.since,
-                "told": each.call,
+                "reported": each.call,
             }
             for each in score.stretches
         ],

@@ -28,7 +28,7 @@ def reader_score(labels: Readings, again: Readings) -> LabelScore:
 
 
 def reported_of_both(labels: Readings, again: Readings, spoken: Mapping[str, Sequence[int]]) -> Share:
-    """Return the share of the stretches that both readers call stuck that were told.
+    """Return the share of the stretches that both readers call stuck that were reported.
 
     A nudge is in time from the earlier reader's evidence to three calls after the later one's.
     """

@@ -1,8 +1,8 @@
-"""The score of nudges against labelled stretches: pure functions of what was told at which call.
+"""The score of nudges against labelled stretches: pure functions of what was reported at which call.
 
 A nudge is right inside a stretch that is labelled stuck, from the call on at which the evidence is complete; one that
-comes earlier, or while the agent gets on, is false. A stuck stretch is told if a nudge came within three calls of that
-call. Nudges in stretches on which readers could differ are counted apart.
+comes earlier, or while the agent gets on, is false. A stuck stretch is reported if a nudge came within three calls of
+that call. Nudges in stretches on which readers could differ are counted apart.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class StretchNudge:
-    """A stuck stretch, and the first call from its evidence on at which it was told, if any."""
+    """A stuck stretch, and the first call from its evidence on at which it was reported, if any."""
 
     stretch: Stretch
     call: int | None
@@ -60,7 +60,7 @@ class StretchNudge:
     @property
     def delay(self) -> int | None:
         """The calls between the evidence and the nudge."""
-        assert self.stretch.since is not None  # only stuck stretches are told
+        assert self.stretch.since is not None  # only stuck stretches are reported
         return None if self.call is None else self.call - self.stretch.since
 
 
@@ -81,13 +81,13 @@ class LabelScore:
 
     @property
     def recall(self) -> Share:
-        """The share of stuck stretches that were told in time."""
+        """The share of stuck stretches that were reported in time."""
         in_time = sum(each.delay is not None and each.delay <= IN_TIME for each in self.stretches)
         return Share(in_time, len(self.stretches))
 
     @property
     def delays(self) -> tuple[int, float] | None:
-        """The shortest and the median delay of the stretches that were told at all."""
+        """The shortest and the median delay of the stretches that were reported at all."""
         known = [each.delay for each in self.stretches if each.delay is not None]
         return (min(known), median(known)) if known else None
 

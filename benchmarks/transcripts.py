@@ -20,7 +20,7 @@ Half = Literal["tune", "measure"]
 HALVES: Final[tuple[Half, ...]] = ("tune", "measure")
 
 # `msa-deepseek_chat_dev-pylint-dev__astroid-1978` and `moat-pylint-dev__astroid-1978` are one SWE-bench instance. The
-# owner is left out, since its hyphens cannot be told from those of the agent's prefix.
+# owner is left out, since its hyphens cannot be distinguished from those of the agent's prefix.
 _INSTANCE: Final = re.compile(r"__([\w.-]+?-\d+)")
 
 

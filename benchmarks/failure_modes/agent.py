@@ -7,8 +7,8 @@ them when it changes something. A change is a guess, or, as often as the agent's
 the question and of the tool's schema.
 
 With guidance the policy is the same and draws the same numbers, save that with probability `compliance` it does as
-the text says: it takes the first call or advice that it can parse from the observation, waits as it is told, does not
-repeat a call after a nudge, and does not answer when the check before the answer says that something is missing.
+the text says: it takes the first call or advice that it can parse from the observation, waits as long as it says, does
+not repeat a call after a nudge, and does not answer when the check before the answer says that something is missing.
 """
 
 from __future__ import annotations

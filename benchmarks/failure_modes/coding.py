@@ -1,9 +1,9 @@
 """Coding: read, edit and test until the tests pass, and the ways of being stuck on the way.
 
-A run gets on for some calls, falls into the rut of its mode and, once out of it, goes on to the end. After each call in
-the rut the agent leaves it by itself with a small chance that differs from agent to agent. With guidance it also leaves
-as often as it heeds a nudge; a nudge that it heeds while it gets on costs it two calls of looking elsewhere. So a table
-shows whether nudges come, how soon, and what false ones cost. That a heeded nudge leads out is assumed, not measured.
+A run makes progress for some calls, gets stuck in the way of its mode and, once free, continues to the end. After each
+call while it is stuck the agent frees itself with a small chance that differs from agent to agent. With guidance it is
+also freed as often as it follows a nudge; a nudge that it follows while it makes progress costs it two calls elsewhere.
+So a table shows whether nudges come, how soon, and what false ones cost. That a nudge frees is assumed, not measured.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """openclaw's loop detection with its documented levels, rebuilt from its public threads.
 
 Before each call it looks at the 30 calls before it: warnings from 10 on, critical levels at 20 and 30 (openclaw
-52759), and a warning is told once for each ten (its "buckets"). After 34574, critical levels need results that are
+52759), and a warning is reported once for each ten (its "buckets"). After 34574, critical levels need results that are
 the same; the warning of a repeated call does not. Its detector of polls knows tools that only openclaw has, so for
 the tools of these transcripts it never speaks and is left out; so are unknown tools, whose error these agents don't
 have.

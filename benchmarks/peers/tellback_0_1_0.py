@@ -1,4 +1,4 @@
-"""The recommended providers of Tellback 0.1.0, kept as they were, since the product goes on.
+"""The recommended providers of Tellback 0.1.0, kept as they were, since the product continues.
 
 A failure is a result that says so at its beginning or is marked as one; the observer of 0.1.0 judged 21 of the 21,215
 calls of the coding transcripts differently. Of its 1,583 nudges there this module gives 1,556 at the same call, and 10

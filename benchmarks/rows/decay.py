@@ -1,6 +1,6 @@
 """The weekly decay of 1,000,000 scores: how many a second, and the longest call that Redis itself has measured.
 
-Redis measures elapsed time: on a machine that is busy otherwise a call may be set aside in the middle. So a loop that
+Redis measures elapsed time: on a machine that is busy otherwise a call may be interrupted in the middle. So a loop that
 takes as long as the median call is called as often, and its longest stands beside.
 """
 

@@ -73,7 +73,7 @@ class EvaluationBench:
         return sessions
 
     def once(self, sessions: list[str], n: int) -> float:
-        """Seconds of one evaluation. After each event of every session the few are prepared anew by the caller."""
+        """Seconds of one evaluation. After each event of every session the caller prepares the few again."""
         entry = self._entries([self._call(sessions[n % len(sessions)])])
         self._loop.forget([self._lease])  # or it would not be loaded
         start = time.perf_counter()

@@ -114,7 +114,7 @@ class Team:
                 self._open += ids
 
     def once(self) -> float:
-        """Seconds of a sweep over turns that have just become due, any of those that are open; as many come anew."""
+        """Seconds of a sweep over turns that have just become due, any of those that are open; as many are reopened."""
         for _ in range(DUE):
             place = self._random.randrange(len(self._open))
             turn, self._open[place] = self._open[place], self._open[-1]

@@ -8,11 +8,11 @@ from tests.chaos.verdict import ChaosVerdict
 
 DONE = frozenset({"delivered", "dead", "dropped", "ambiguous"})
 ANSWERED = {"accepted", "replaced", "duplicate", "spooled", "unknown", "done"}
-"""Results of an ending that may have been the answer of a turn that is responded; a retry is told `duplicate`."""
+"""Results of an ending that may have been the answer of a turn that is responded; a retry gets `duplicate`."""
 
 
 def check_first_answers(story: Story, end: EndState) -> ChaosVerdict:
-    """Check the state of each turn against what its hosts were told and what transports sent."""
+    """Check the state of each turn against the replies that its hosts got and what transports sent."""
     verdict = ChaosVerdict(6, "a turn has exactly one first answer")
     for id_, turn in story.turns.items():
         found = end.turns.get(id_)

@@ -40,7 +40,7 @@ BANKS: Final = 2
 QUERIES: Final = 24
 CHANNEL: Final = "chat"
 RUNS: Final = "runs"
-"""The file to which commands write that they begin, go on and end."""
+"""The file to which commands write that they begin, continue and end."""
 SCRIPT: Final = """
 echo "$0 $$" >> runs
 i=0
@@ -57,7 +57,7 @@ def secret_of(who: str, n: int) -> str:
 
 
 def kind_of(n: int) -> SignalType:
-    """Return the type of a life's nth signal: an irregular sequence whose score tells how many were applied."""
+    """Return the type of a life's nth signal: an irregular sequence whose score shows how many were applied."""
     return "used" if zlib.crc32(n.to_bytes(4, "big")) & 1 else "ignored"
 
 

@@ -43,7 +43,7 @@ class Seen:
 
 
 class Watch:
-    """Looks now and then; `advance` is called all the time."""
+    """Checks now and then; `advance` is called all the time."""
 
     def __init__(self, system: System) -> None:
         self._system = system

@@ -1,4 +1,4 @@
-"""ops/prometheus: every alert asks for metrics and labels that exist, and tells what to do."""
+"""ops/prometheus: every alert asks for metrics and labels that exist, and says what to do."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ def test_only_flower_is_published_on_loopback_and_behind_its_password(services: 
 
 
 def test_nothing_runs_as_root_but_the_login_or_with_capabilities(services: Mapping[str, Any]) -> None:
-    """Root reads the login, with no other right, and goes on as `tellback`; the image itself has that user."""
+    """Root reads the login, with no other right, and continues as `tellback`; the image itself has that user."""
     text = (ROOT / "ops" / "Dockerfile").read_text()
     stages = text.split("\nFROM ")[1:]
     of_root = [stage.splitlines()[0] for stage in stages if "\nUSER tellback\n" not in stage]
@@ -254,7 +254,7 @@ def moved(text: str, places: Mapping[str, str]) -> str:
 
 
 def with_login(folder: Path, secrets: Path, user: str = "") -> Path:
-    """The script of the image, which reads its secrets elsewhere and goes on as another user, or as the same."""
+    """The script of the image, which reads its secrets elsewhere and continues as another user, or as the same."""
     folder.mkdir()
     script = LOGIN.read_text().replace("/run/secrets", str(secrets)).replace("/var/lib/tellback", str(folder))
     if not user:

@@ -35,7 +35,7 @@ SELECTOR: Final = re.compile(r"\b(tellback_\w+)\{([^}]*)\}")
 MATCHER: Final = re.compile(r"(\w+)=~?\"([^\"]*)\"")
 GROUPED: Final = re.compile(r"\bby \((\w+)\) \((?:rate\()?(tellback_\w+)")
 OF_SCRAPE: Final = {"team", "job", "instance"}  # labels that the scrape configuration adds
-LATER: Final = {"tellback_decay_age_seconds"}  # told once there is one
+LATER: Final = {"tellback_decay_age_seconds"}  # exposed once there is one
 VALUES: Final = {"event": {*TURN_EVENTS, *DELIVERY_EVENTS}, "measure": {*GUIDANCE}, "kind": {"answer", "fallback"}}
 VALUES_OF_NOTHING: Final = {"outcome": {*OUTCOMES}, "type": {*KINDS}}
 

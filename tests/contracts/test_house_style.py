@@ -1,4 +1,4 @@
-"""The house style that a reader cannot be asked to watch over: words, docstrings, sizes, citations."""
+"""The rules of style that no reviewer should have to check: words, docstrings, sizes, citations."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ SOURCES: Final = sorted(path for top in ("shared", "workers", "beat", "ops") for
 SANITIZE: Final = PACKAGE / "sanitize.py"
 TRUNCATION: Final = PACKAGE / "truncation.py"
 
-# Modules whose functions make text safe, and functions that tell which characters show.
+# Modules whose functions make text safe, and functions that find which characters are printable.
 ESCAPERS: Final = {"html", "rich.markup", "xml.sax.saxutils"}
 PRINTERS: Final = {".isprintable", ".category", "unicodedata.category"}
 STANDALONE: Final = PACKAGE / "commands" / "project"  # copied into projects that do not have Tellback

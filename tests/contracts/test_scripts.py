@@ -1,4 +1,4 @@
-"""Each Lua script says once what it takes: its header, from which its names and its Python function are made."""
+"""Each Lua script declares its keys and arguments once, in a header from which names and Python functions are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The set-up goes on from wherever the last one was cut off, and does nothing where nothing is to do."""
+"""The set-up continues from wherever the last one was cut off, and does nothing where nothing is to do."""
 
 import fcntl
 import importlib.util
@@ -58,7 +58,7 @@ def test_the_second_run_has_nothing_to_do(checkout: Checkout) -> None:
 
 
 @pytest.mark.parametrize("step", ["create", "upgrade"])
-def test_a_half_made_environment_is_made_anew(checkout: Checkout, step: str) -> None:
+def test_a_half_made_environment_is_made_again(checkout: Checkout, step: str) -> None:
     checkout.dies_at = step
     checkout.main()
     (checkout.venv / "half").touch()

@@ -37,7 +37,7 @@ LEASE = 4.0  # seconds
 AWAY = 1.5 * LEASE
 # Writes "process id, nanoseconds" until a file says that it is enough.
 BEATS = 'while [ ! -e enough ]; do echo "$$ $(date +%s%N)" >> beats; sleep 0.05; done; echo done'
-# The first attempt goes on for ever; a later one ends soon.
+# The first attempt continues for ever; a later one ends soon.
 ATTEMPTS = f"if [ -e beats ]; then (sleep 0.5; touch enough) & fi; {BEATS}"
 
 
@@ -149,7 +149,7 @@ def test_a_redis_that_is_away_for_less_than_the_wait_costs_no_command(
 @pytest.mark.slow
 @pytest.mark.usefixtures("beat")
 def test_a_host_that_sleeps_asks_for_its_lease_before_it_kills(tb: Tellback, workers: Workers, tmp_path: Path) -> None:
-    """Everything of the worker stands still for longer than lease, wait and grace together, and goes on."""
+    """Everything of the worker stands still for longer than lease, wait and grace together, and continues."""
     job = tb.submit(["sh", "-c", BEATS], session="s1")
     wait_until(lambda: beats(tmp_path), "the command runs")
     asleep = tree_of(workers.processes[0])
@@ -199,7 +199,7 @@ def test_a_worker_that_is_cut_off_alone_has_stopped_before_the_retry_begins(
 def test_a_worker_that_is_cut_off_alone_learns_of_the_loss(
     tb: Tellback, start_workers: StartWorkers, redis_server: RedisServer, tmp_path: Path
 ) -> None:
-    """With `on_lost="record"` the loss has its record soon; the command goes on, and ends when the link is whole."""
+    """With `on_lost="record"` the loss has its record soon; the command continues, and ends when the link is whole."""
     env = {"TELLBACK_COMMAND_ROOTS": str(tmp_path)}
     with Link(redis_server.port) as link:
         start_workers(env={**env, "TELLBACK_REDIS_URL": link.url}, concurrency=1)

@@ -140,14 +140,14 @@ def test_no_confirmed_answer_is_lost_when_the_primary_dies(pair: Replicated, tmp
 
         thread = threading.Thread(target=respond)
         thread.start()
-        wait_until(lambda: len(accepted) > 20, "work goes on")
+        wait_until(lambda: len(accepted) > 20, "work continues")
         pair.fail_over()
         thread.join(30)
         assert kept(pair, tb, accepted) == len(accepted)
 
 
 def test_a_write_can_be_confirmed_by_the_disks_too(pair: Replicated, tmp_path: Path) -> None:
-    """A replica tells of its disk once a second."""
+    """A replica reports on its disk once a second."""
     given = {"wait_replicas": 1, "wait_aof": True, "wait_timeout": 4.0}
     with connect(settings=settings_of(pair, tmp_path, given)) as tb:
         [turn] = open_turns(tb, 1)

@@ -55,7 +55,7 @@ def all_done(database: Database, layout: Layout, banks: list[str]) -> bool:
 
 
 def test_killed_in_the_middle_again_and_again(database: Database, layout: Layout, settings: Settings) -> None:
-    """Each life goes on where the one before stood: in the end every score was looked at exactly once."""
+    """Each life continues where the one before stood: in the end every score was looked at exactly once."""
     banks = ["one", "two", "three"]
     for bank in banks:
         build_bank(database, layout.of(bank), bank, facts=6_000, clusters=30, each=100, age_ms=30 * DAY_MS)
@@ -118,7 +118,7 @@ def test_two_beats_and_two_workers(
 
 
 def test_redis_goes_away_in_the_middle(tmp_path: Path) -> None:
-    """The run ends with a warning; the next one that beat sends goes on, and misses nothing."""
+    """The run ends with a warning; the next one that beat sends continues, and misses nothing."""
     folder = tmp_path / "redis"
     folder.mkdir()
     with RedisServer.start(folder) as server:

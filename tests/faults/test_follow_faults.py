@@ -111,7 +111,7 @@ def test_a_second_attempt_is_announced_and_followed(
 def test_redis_restarts_while_a_command_is_followed(
     tb: Tellback, workers: Workers, redis_server: RedisServer, tmp_path: Path
 ) -> None:
-    """The command goes on; what it printed meanwhile is told afterwards, and the record is whole."""
+    """The command continues; what it printed in the meantime is published afterwards, and the record is complete."""
     script = f"echo begun; {until('away')}; echo meanwhile; {until('back')}; echo end of it"
     job = tb.submit(["sh", "-c", script], session="s1", timeout=60, follow=True)
     follower = Follower(job)

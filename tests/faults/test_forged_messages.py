@@ -286,7 +286,7 @@ def test_forged_broadcasts_end_no_worker(tb: Tellback, database: Database, start
     for raw in PUBLISHED.values():
         assert database.command("PUBLISH", channel, raw) == 2
     publish(tb, 3)
-    wait_until(lambda: calls(tb) == 3, "the workers go on", timeout=20)
+    wait_until(lambda: calls(tb) == 3, "the workers continue", timeout=20)
     wait_until(
         lambda: all(log.read_text().count("broker.rejected") >= 2 for log in workers.logs),
         "both have rejected what nobody can read",

@@ -1,4 +1,4 @@
-"""Redis at its `maxmemory`, with the broker in it: workers go on to apply, to answer users and to keep records."""
+"""Redis at its `maxmemory`, with the broker in it: workers continue to apply, to answer users and to keep records."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_full_redis_is_emptied_and_users_are_answered(
         wait_until(lambda: calls(tb) == filled + len(late), "also what was kept on disk, once each", timeout=30)
         assert [workers.processes[0].poll() for workers in (runner, loops)] == [None, None]
         after = tb.submit(["true"], session="job")
-        assert after.wait(timeout=30).exit_code == 0, "and all goes on as before"
+        assert after.wait(timeout=30).exit_code == 0, "and all continues as before"
         queues = ("tbq:events", "tbq:commands")
         wait_until(lambda: tb.context.database.pipeline([("LLEN", q) for q in queues]) == [0, 0], "wake-ups are taken")
         assert not undeclared(tb.context.database)
@@ -215,6 +215,6 @@ def test_a_broker_that_is_away_keeps_nothing_waiting(tmp_path: Path) -> None:
             broker.launch()
             tb.context.publisher.publish(event(0, "small"))
             tb.flush()
-            wait_until(lambda: calls(tb) == 101, "and all goes on", timeout=30)
+            wait_until(lambda: calls(tb) == 101, "and all continues", timeout=30)
             wait_until(lambda: "rescue.wakeup_failed" in workers.log(), "the log says why")
             assert workers.processes[0].poll() is None

@@ -87,7 +87,7 @@ def test_a_full_redis_keeps_no_signal_and_no_recall_waiting(tmp_path: Path) -> N
             assert tb.dead.count() == 0
             tb.context.database.command("CONFIG", "SET", "maxmemory", 0)
             signal_all(tb, "g")
-            wait_until(lambda: waiting(tb) == 0, "and all goes on", timeout=60)
+            wait_until(lambda: waiting(tb) == 0, "and all continues", timeout=60)
             assert applied(tb, "g") == dict.fromkeys(BANKS, SIGNALS)
             assert workers.processes[0].poll() is None
             assert not undeclared(tb.context.database)
@@ -111,5 +111,5 @@ def test_a_broker_that_is_away_keeps_no_signal_and_no_recall_waiting(tmp_path: P
             assert workers.processes[0].poll() is None
             broker.launch()
             signal_all(tb, "g")
-            wait_until(lambda: waiting(tb) == 0, "and all goes on", timeout=60)
+            wait_until(lambda: waiting(tb) == 0, "and all continues", timeout=60)
             assert applied(tb, "g") == dict.fromkeys(BANKS, SIGNALS)

@@ -1,4 +1,4 @@
-"""Redis is killed and comes back with a shorter log, as `appendfsync everysec` may leave it; workers go on."""
+"""Redis is killed and comes back with a shorter log, as `appendfsync everysec` may leave it; workers continue."""
 
 from __future__ import annotations
 

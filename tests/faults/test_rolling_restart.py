@@ -71,7 +71,7 @@ def test_every_worker_is_replaced_under_load(
         for n in range(HOSTS)
     ]
     for step in range(4):  # each of both workers, twice
-        wait_until(partial(_applied, tb, step * CALLS // 4), "the load goes on", timeout=90)
+        wait_until(partial(_applied, tb, step * CALLS // 4), "the load continues", timeout=90)
         replace_oldest(workers)
     assert [host.wait(120) for host in hosts] == [0] * HOSTS
     intake = Intake(database, tb.context.layout)

@@ -1,4 +1,4 @@
-"""State and broker behind Sentinel: who was there before a failover goes on after it, with the same URL."""
+"""State and broker behind Sentinel: who was there before a failover continues after it, with the same URL."""
 
 from __future__ import annotations
 

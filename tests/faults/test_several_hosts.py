@@ -159,7 +159,7 @@ class TeamLoad:
         def progress() -> bool:
             return self.calls > calls and len(self.runs()) > runs and len(self.delivered) > answers
 
-        wait_until(progress, "all loops go on", timeout=120)
+        wait_until(progress, "all loops continue", timeout=120)
 
     def end(self) -> list[dict[str, Any]]:
         """Let it be enough, wait until everything has had its effect, and return what each host has made."""

@@ -98,7 +98,7 @@ def test_a_full_disk_sends_each_event_once_when_redis_is_back(small_disk: Path, 
 def test_a_hook_with_a_full_disk_sends_each_event_once(
     small_disk: Path, database: Database, layout: Layout, settings: Settings
 ) -> None:
-    """Each hook goes on where the one before stopped, though there is no room to note anything beside the file."""
+    """Each hook continues where the one before stopped, though there is no room to note anything beside the file."""
     settings = msgspec.structs.replace(settings, data_dir=str(small_disk))
     spool = spool_of(settings, place_of(database, settings))
     spool.append([event_of(layout, number) for number in range(600)])

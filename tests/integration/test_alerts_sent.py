@@ -73,7 +73,7 @@ def clear_overdue(database: Database, tb: Tellback) -> None:
 
 
 def test_a_change_is_sent_once_and_its_end_too(tb: Tellback, server: HttpServer, database: Database) -> None:
-    """However often it is looked at, by this process or one that was started anew."""
+    """However often it is looked at, by this process or one that was restarted."""
     settings = made(server)
     first = watcher(tb, settings)
     first.step()
@@ -92,7 +92,7 @@ def test_a_change_is_sent_once_and_its_end_too(tb: Tellback, server: HttpServer,
     clear_overdue(database, tb)
     again = watcher(tb, settings)
     again.step()
-    assert len(server.requests) == 1, "another process tells, for as long as it lives"
+    assert len(server.requests) == 1, "another process posts, for as long as it lives"
     database.command("DEL", tb.context.layout.shard(0).key("alerting", "webhook"))
     for _ in range(3):
         again.step()
@@ -157,7 +157,7 @@ def test_a_receiver_that_fails_gets_what_holds_later(tb: Tellback, server: HttpS
     assert [each.json["state"] for each in server.requests] == ["firing"] * 4
     clear_overdue(database, tb)
     server.then(reply(500))
-    assert one.step() == 1.0, "a success starts the pauses anew"
+    assert one.step() == 1.0, "a success restarts the pauses"
     late_turn(tb)
     one.step()
     assert len(server.requests) == 5, "while the receiver was away the alert came back: nothing has changed for it"

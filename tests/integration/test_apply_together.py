@@ -195,7 +195,7 @@ def test_of_a_database_that_was_emptied_nothing_is_known(streams: Streams) -> No
 
 
 def test_a_commit_that_redis_forgot_is_not_built_upon(streams: Streams) -> None:
-    """Redis came back without its last second, and another has committed as often since: no count tells that."""
+    """Redis came back without its last second, and another has committed as often since: no count shows that."""
     key = streams.layout.shard(0).key("eval", *streams.id(0))
     streams.loop.apply_together({streams.leases[0]: [streams.call(0, "kept")]})
     before = streams.database.command("DUMP", key)
@@ -228,7 +228,7 @@ def test_a_state_of_an_earlier_version_goes_on_with_its_calls(streams: Streams, 
 
 
 def test_feedback_that_waits_for_a_taker_is_not_known(streams: Streams, trips: list[int]) -> None:
-    """Only loading shows that it was taken, and the cadence of feedback that time earned begins anew with that."""
+    """Only loading shows that it was taken, and the cadence of feedback that time earned starts over with that."""
     streams.loop.apply_together({streams.leases[0]: [streams.begun(0, TIMED), streams.call(0)]})
     assert streams.fire_timer(0)
     streams.loop.apply_together({streams.leases[0]: [streams.call(0)]})

@@ -1,4 +1,4 @@
-"""`tellback stats --bank`, `tellback bank --prune-candidates`, and what Prometheus is told of signals."""
+"""`tellback stats --bank`, `tellback bank --prune-candidates`, and the signals that Prometheus scrapes."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def overwrite(database: Database, key: str, kind: str) -> None:
 def test_a_key_of_another_type_costs_what_it_held_and_nothing_else(
     database: Database, visits: SchedulerVisits, places: list[Place], name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Other duties of its shard, other shards and other teams go on, and a second visit finds nothing to report."""
+    """Other duties of its shard, other shards and other teams continue, and a second visit finds nothing to report."""
     broken, *others = places
     key = broken.shard.key(*name.split(":"))
     overwrite(database, key, FAMILIES[name.partition(":")[0]].type)
@@ -203,7 +203,7 @@ def test_the_lists_of_teams_are_made_again(
 def test_a_signal_counts_once_whatever_a_shared_key_holds(
     tb: Tellback, bench: Bench, database: Database, name: str
 ) -> None:
-    """A script that fails in the middle would leave a part of its effect: it fails before any, or goes on."""
+    """A script that fails in the middle would leave a part of its effect: it fails before any, or continues."""
     key = tb.context.layout.of("b").key(name)
     overwrite(database, key, FAMILIES[name].type)
     signal(tb, bench, [SignalItem(fact_id="f", signal_type="used", query="x", signal_id="one")])

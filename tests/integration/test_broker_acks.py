@@ -1,4 +1,4 @@
-"""A connection to the broker is cut while messages are acknowledged: the worker goes on to take messages."""
+"""A connection to the broker is cut while messages are acknowledged: the worker continues to take messages."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_texts_are_encoded_in_parts_and_each_once(pairs: Path, model: Angles) ->
 
 
 def test_a_bank_gets_the_threshold_and_uses_it(tb: Tellback, bench: Bench, pairs: Path, settings: Settings) -> None:
-    """35 degrees are 0.82: another context at 0.85, the same at 0.7. A worker that knows the bank hears of it."""
+    """35 degrees are 0.82: another cluster at 0.85, the same at 0.7. A worker that knows the bank reads the change."""
     signal(tb, bench, [item("f", "x@0"), item("f", "x@35"), item("g", "y@0")])
     assert tb.bank("b").stats().clusters == 3
     row = found(run(pairs, "--bank", "b", "--json", settings=settings))
@@ -169,7 +169,7 @@ def test_a_bank_of_another_model_is_left_alone(
     done = run(pairs, "--bank", "b", "--model", "other", settings=settings)
     assert done.exit_code == 2
     assert "uses the model angles, but --model is other" in done.stderr
-    assert model.calls == [], "it is told before the model works"
+    assert model.calls == [], "it is reported before the model works"
     assert tb.bank("b").stats().threshold == 0.85
 
 

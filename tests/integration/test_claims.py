@@ -152,7 +152,7 @@ def test_a_lease_whose_reply_was_lost_is_given_again(database: Database, jobs: J
 def test_waiting_submissions_are_applied_between_commands(
     database: Database, layout: Layout, jobs: Jobs, queue: Queue
 ) -> None:
-    """Whoever goes on lets none stand in the intake behind what is queued."""
+    """Whoever continues lets none stand in the intake behind what is queued."""
     applied: list[Shard] = []
     for _ in range(4):
         queue.put("s")

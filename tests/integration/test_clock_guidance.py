@@ -1,4 +1,4 @@
-"""Redis' wall clock is set back by an hour: guidance by time goes on, though ids of streams stand still."""
+"""Redis' wall clock is set back by an hour: guidance by time continues, though ids of streams stand still."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_what_time_makes_due_comes_in_its_time(
 def test_a_refusal_after_a_step_back_cools_its_tool_down_for_its_time(
     tb: Tellback, runtime: Runtime, database: Database, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Agents heard of an hour: calls come at a time that goes on, and the end of a cool-down was compared with TIME."""
+    """Agents heard of an hour: the time of calls keeps growing, and the end of a cool-down was compared with TIME."""
     clock, health, prompt = ServerClock(monkeypatch), ToolHealth(database, layout), tb.prompt("s", "p")
     observe(database, layout.all)
     for hours in (1, -1):  # so that TIME, which no test moves, is an hour behind

@@ -259,7 +259,7 @@ def test_the_clock_steps_back_and_forth(tb: Tellback, clock: ServerClock) -> Non
 
 
 def test_time_in_which_nobody_observes_passes_as_the_clock_says(tb: Tellback, clock: ServerClock) -> None:
-    """No worker has ever seen this Redis: a step cannot be told from time."""
+    """No worker has ever seen this Redis: a step cannot be distinguished from time."""
     opened(tb, answer_within=30)
     step(clock, 1)
     assert swept(tb) == 1

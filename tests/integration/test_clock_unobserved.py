@@ -1,4 +1,4 @@
-"""Redis' wall clock steps back before anybody has observed it, or when everybody who had is gone: time goes on."""
+"""Redis' wall clock steps back before anybody has observed it, or when everybody who had is gone: time continues."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_turns_opened_on_both_sides_of_a_step_that_nobody_observed(tb: Tellback,
 
 
 def test_time_before_the_first_observation_counts_while_the_shard_is_used(tb: Tellback, clock: ServerClock) -> None:
-    """A host may open turns for an hour before there are workers: what is long overdue does not wait anew."""
+    """A host may open turns for an hour before there are workers: what is long overdue does not wait again."""
     opened(tb, answer_within=30)
     clock.passes(HOUR_MS / 1000)
     opened(tb, answer_within=30)

@@ -88,7 +88,7 @@ def test_what_was_signalled_this_week_is_left_alone(tb: Tellback, database: Data
 
 
 def test_a_pass_goes_on_from_where_it_stood(database: Database, store: Decay, shard: Shard) -> None:
-    """Each run does one call and dies with the lease; none begins anew, since every score is counted once."""
+    """Each run does one call and dies with the lease; none starts over, since every score is counted once."""
     build_bank(database, shard, "b", facts=2_500, clusters=9, each=300, age_ms=30 * DAY_MS)
     build_bank(database, shard, "b2", facts=100, clusters=2, each=5, age_ms=30 * DAY_MS)
     shards = {shard, *(each for each in store.due_shards())}
@@ -104,7 +104,7 @@ def test_a_pass_goes_on_from_where_it_stood(database: Database, store: Decay, sh
 
 
 def test_one_at_a_time(database: Database, store: Decay, shard: Shard, clock: ServerClock) -> None:
-    """Another finds it held; who comes again goes on at once; the lease of one that died runs out."""
+    """Another finds it held; who comes again continues at once; the lease of one that died runs out."""
     build_bank(database, shard, "b", facts=2_500, age_ms=30 * DAY_MS)
     assert store.run(shard, "one", lambda: True) == "more"
     assert store.run(shard, "two", lambda: True) == "held"
@@ -129,7 +129,7 @@ def test_who_has_lost_the_pass_writes_nothing(database: Database, store: Decay, 
     assert store.due_shards() == [shard]
 
 
-def test_a_new_week_in_the_middle_begins_anew(
+def test_a_new_week_in_the_middle_starts_over(
     database: Database, store: Decay, shard: Shard, clock: ServerClock
 ) -> None:
     build_bank(database, shard, "b", facts=2_500, age_ms=30 * DAY_MS)
@@ -224,7 +224,7 @@ def test_a_lease_of_a_clock_that_went_back_holds_nothing(
 
 
 def test_a_cursor_of_a_server_that_restarted_counts_for_nothing(tmp_path: Path) -> None:
-    """Hashes are seeded anew with each start, so that going on from a cursor would miss facts."""
+    """Hashes are seeded again with each start, so that continuing from a cursor would miss facts."""
     with RedisServer.start(tmp_path) as server:
         database = Database(server.url)
         layout = Layout("default", 1)
@@ -291,7 +291,7 @@ class SentTasks:
 def test_a_run_that_is_not_through_sends_the_next(
     database: Database, store: Decay, settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It goes on under the same token; what beat sends meanwhile finds it at work, and does and sends nothing."""
+    """It continues under the same token; what beat sends meanwhile finds it at work, and does and sends nothing."""
     for bank in ("b", "c", "d"):
         build_bank(database, layout.of(bank), bank, facts=1_200, age_ms=30 * DAY_MS)
     sent, process = SentTasks(), Runtime(settings)

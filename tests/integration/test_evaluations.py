@@ -122,7 +122,7 @@ def test_a_single_event_costs_its_consumer_four_round_trips(
 def test_a_backlog_loads_an_evaluation_once_and_counts_each_event_once(
     tb: Tellback, settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A consumer goes on with the evaluations that it committed under the same lease."""
+    """A consumer continues with the evaluations that it committed under the same lease."""
     for n in range(20):
         tb.context.publisher.publish(call(f"event-{n % 15}"))
     tb.flush()

@@ -123,7 +123,7 @@ def test_a_queued_command_is_waited_for(tb: Tellback, start_workers: StartWorker
 
 @pytest.mark.usefixtures("workers")
 def test_what_the_record_keeps_where_nothing_can_be_followed(tb: Tellback) -> None:
-    """Not asked for at the submission, or refused, or over for long: the record tells, and nothing else."""
+    """Not asked for at the submission, or refused, or over for long: only the record shows the output."""
     job = tb.submit(["sh", "-c", "seq 1 100; echo oh >&2"], session="s1")
     pieces = followed(job)
     record = job.wait(timeout=0.0)

@@ -409,7 +409,7 @@ def test_a_worker_lingers_and_its_death_loses_and_repeats_nothing(
     first.kill()
     publish(tb, 20)
     start_workers(queues="events,sweeps", env=settings_env)
-    wait_until(lambda: calls(tb) == 41, "the next worker goes on", timeout=30)
+    wait_until(lambda: calls(tb) == 41, "the next worker continues", timeout=30)
 
 
 @pytest.fixture
@@ -541,7 +541,7 @@ def test_a_worker_of_one_process_does_not_linger(
     publish(tb, 3)
     wait_until(lambda: calls(tb) == 3, "they are applied")
     wait_until(lambda: database.command("LLEN", f"{KEY_PREFIX}events") == 0, "no wake-up is left")
-    wait_until(lambda: workers.log().count("succeeded") == workers.log().count("received"), "no task goes on")
+    wait_until(lambda: workers.log().count("succeeded") == workers.log().count("received"), "no task continues")
     assert not worker_lingers(tb)
 
 

@@ -57,7 +57,7 @@ def test_what_was_said_long_ago_is_a_note(
     """Whoever has signals and no model says so again: nobody does, so that worker is gone or has nothing to do."""
     fail(tb, bench, encoder)
     [said] = Encoders(bench.runtime.database, layout).all()
-    wait_until(lambda: tb.context.database.now_ms() > said.at, "the clock goes on")
+    wait_until(lambda: tb.context.database.now_ms() > said.at, "the clock continues")
     now = clock.monotonic()
     monkeypatch.setattr(clock, "monotonic", lambda: now + 40)
     with pytest.raises(Unavailable):

@@ -1,4 +1,4 @@
-"""Notifications: what tells the dispatchers of all teams that something is new, against a real Redis."""
+"""Notifications, by which the dispatchers of all teams learn that something is new, against a real Redis."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def consumed(tb: Tellback, shard: Shard) -> str:
 def test_a_turn_notifies_its_team_now_and_then(
     tb: Tellback, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has a deadline and no event, so nothing else tells of it; visits go on for a minute after each."""
+    """It has a deadline and no event, so nothing else announces it; visits continue for a minute after each."""
     notifications = listening(database)
     assert notifications.wait(10) == [Notified("default")], "its client created the team"
     for _ in range(3):

@@ -155,7 +155,7 @@ def test_an_answer_is_checked(tb: Tellback) -> None:
 def test_an_observation_does_not_wait_for_redis_and_raises_nothing_without_it(
     own_redis: RedisServer, tmp_path: Path
 ) -> None:
-    """A thread that waited for the paused server would not end before it goes on."""
+    """A thread that waited for the paused server would not end before it continues."""
     settings = Settings(redis_url=own_redis.url, data_dir=str(tmp_path / "data"), spool_max_bytes=4096)
     with connect(settings=settings) as tb:
         prompt = tb.prompt("s1", "p", tools=TOOLS)

@@ -126,7 +126,7 @@ def test_a_recall_does_not_wait_for_what_became_a_dead_letter(
 def test_what_came_while_nobody_worked_waits_too(
     tb: Tellback, bench: Bench, other: Bench, clock: ServerClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its time begins when a worker without the model meets it, and is over where that goes on."""
+    """Its time begins when a worker without the model meets it, and is over where that continues."""
     signal(tb, bench, [item("f", "a")])
     tb.bank("b").signal([item("f", "a")])
     tb.flush()

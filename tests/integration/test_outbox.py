@@ -58,7 +58,7 @@ def test_nothing_overtakes_a_delivery_that_is_taken(tb: Tellback) -> None:
     answered(tb, "other", conversation="c2")
     taken = first(tb)
     assert taken.response.text == "1"
-    assert [text for _, _, text in sent(tb)] == ["other"], "another conversation goes on"
+    assert [text for _, _, text in sent(tb)] == ["other"], "another conversation continues"
     taken.settle(SENT)
     assert [text for _, _, text in sent(tb)] == ["2"]
 

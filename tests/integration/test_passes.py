@@ -21,7 +21,7 @@ CORES = 2
 
 
 class _SeenPasses:
-    """A model that tells what each of its passes is given, and on how many cores."""
+    """A model that records the input of each of its passes, and the number of cores."""
 
     def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
         self.calls: list[tuple[list[str], int, int]] = []

@@ -56,7 +56,7 @@ def test_a_connection_that_was_interrupted_answers_nothing_of_before(
     assert database.pipeline([("ECHO", "d")]) == [b"d"]
 
 
-def test_a_connection_that_the_server_closed_is_made_anew(database: Database) -> None:
+def test_a_connection_that_the_server_closed_is_made_again(database: Database) -> None:
     database.pipeline([("PING",)])
     with closing(Database(database.url)) as other:
         assert other.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") >= 1

@@ -55,7 +55,7 @@ def run_in_forked_child(work: Callable[[int], None], then: Callable[[], None] = 
             together.wait()
             try:
                 work(thread)
-            except BaseException as error:  # noqa: BLE001 - told by the exit code
+            except BaseException as error:  # noqa: BLE001 - reported by the exit code
                 failed.append(error)
 
         threads = [threading.Thread(target=run, args=(thread,)) for thread in range(THREADS)]

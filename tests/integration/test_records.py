@@ -92,7 +92,7 @@ def test_a_full_disk_is_logged_and_the_record_is_in_redis(
         for _ in range(2):
             assert tb.submit(["echo", "out"], session="s1").wait(timeout=30).stdout_tail == "out"
         assert len(tb.records("s1")) == 2
-        wait_until(lambda: workers.log().count("job.record_not_appended") == 2, "the log tells it")
+        wait_until(lambda: workers.log().count("job.record_not_appended") == 2, "the log says so")
         assert "No space left on device" in workers.log()
         assert tellback.load_records(full / FILE) == []
         workers.stop()
@@ -259,7 +259,7 @@ def stopped() -> Iterator[list[Following]]:
 
 @pytest.mark.usefixtures("here")
 def test_a_file_is_followed_over_rotations(stopped: list[Following]) -> None:
-    """Ctrl-C ends it without an error; with `--failed` it tells what leaves a failure and what clears one."""
+    """Ctrl-C ends it without an error; with `--failed` it says what leaves a failure and what clears one."""
     file = RecordFile(FILE)
     file.append(record("old", 0))
     every, failures = Following("--file", FILE), Following("--file", FILE, "--failed")
@@ -271,7 +271,7 @@ def test_a_file_is_followed_over_rotations(stopped: list[Following]) -> None:
         file.append(msgspec.structs.replace(record(id_, 0), stdout_tail="x" * 600_000))
     file.append(record("repaired", 0, parent="probe"))
     wait_until(lambda: every.ids() == ["old", "probe", *"abcd", "repaired"], "it shows each once", timeout=20)
-    wait_until(lambda: failures.ids()[-1:] == ["repaired"], "the repair is told", timeout=20)
+    wait_until(lambda: failures.ids()[-1:] == ["repaired"], "the repair is printed", timeout=20)
     assert every.interrupt() == 0
 
 

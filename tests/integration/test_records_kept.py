@@ -19,7 +19,7 @@ SPARED = 50
 
 
 class Session:
-    """A session `s` whose commands end as they are told."""
+    """A session `s` whose commands end as the test says."""
 
     def __init__(self, database: Database) -> None:
         layout = Layout("default", 1)

@@ -137,7 +137,7 @@ def test_clusters_of_a_lost_tail_are_not_embedded(
 def test_killed_it_goes_on_where_it_was(
     tb: Tellback, bench: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bank keeps its model until the end, and nothing is embedded twice; for a third model all begins anew."""
+    """The bank keeps its model until the end, and nothing is embedded twice; for a third model all starts over."""
     monkeypatch.setattr(bank_models, "EMBED_BATCH", 4)
     signal(tb, bench, [item("f", letter) for letter in "abcdefghij"])
     wider = Wider()

@@ -1,4 +1,4 @@
-"""The facts that a bank holds get another model with it: recalls go on, nothing store_texts meanwhile is lost."""
+"""The facts that a bank holds get another model with it: recalls continue, nothing store_texts meanwhile is lost."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_stored_facts_and_clusters_change_together(tb: Tellback, bench: Bench, n
 def test_until_the_switch_all_goes_on_with_the_old_model(
     tb: Tellback, bench: Bench, new: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Facts stored, stored anew and forgotten a moment before the switch are the same after it."""
+    """Facts stored, stored again and forgotten a moment before the switch are the same after it."""
     store_texts(tb, bench, {"stays": "x@1", "moves": "x@2", "goes": "x@3"})
     assert [fact for fact, _ in found(tb, bench, "x")] == ["stays", "moves", "goes"]
 
@@ -121,7 +121,7 @@ def test_a_text_that_is_stored_anew_before_the_switch_is_embedded_again(
 def test_two_at_once_do_it_once(
     tb: Tellback, bench: Bench, new: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While one embeds, the other goes on and is killed: what the first then brings late counts for nothing."""
+    """While one embeds, the other continues and is killed: what the first then brings late counts for nothing."""
     monkeypatch.setattr(bank_models, "TEXT_BATCH", 2)
     store_texts(tb, bench, {f"f{i}": f"x@{i}" for i in range(6)})
 
@@ -189,7 +189,7 @@ def test_a_text_of_a_lost_tail_is_not_embedded(
 def test_killed_it_goes_on_where_it_was(
     tb: Tellback, bench: Bench, new: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the middle of the facts; nothing is embedded twice, and a third model begins anew."""
+    """In the middle of the facts; nothing is embedded twice, and a third model starts over."""
     monkeypatch.setattr(bank_models, "TEXT_BATCH", 4)
     store_texts(tb, bench, {f"f{i}": f"x@{i}" for i in range(10)})
     signal(tb, bench, [item("f1", "x")])
@@ -201,7 +201,7 @@ def test_killed_it_goes_on_where_it_was(
 
     with pytest.raises(KeyboardInterrupt):
         job(tb, layout, wider).run(progress=killed)
-    assert [fact for fact, _ in found(tb, bench, "x@0")][:2] == ["f0", "f1"], "the old model's recalls go on"
+    assert [fact for fact, _ in found(tb, bench, "x@0")][:2] == ["f0", "f1"], "the old model's recalls continue"
     store_texts(tb, bench, {"f0": None})
     assert job(tb, layout, wider).run().facts == 9
     assert [len(call) for call in wider.calls] == [1, 4, 4, 2]

@@ -302,7 +302,7 @@ def test_agents_of_a_replay_have_the_tools_of_the_whole_file(tb: Tellback, start
 def test_a_replay_has_a_team_of_its_own_and_is_undone(
     tb: Tellback, settings: Settings, start_workers: StartWorkers, file: Callable[[bytes], str], database: Database
 ) -> None:
-    """The live team's statistics stay as they were; undoing leaves nothing behind but what workers go on with."""
+    """The live team's statistics stay as they were; undoing leaves nothing behind but what workers continue with."""
     start_workers(queues="events", env={"TELLBACK_TEAMS": "default,replay"})
     tb.prompt("live", "p").tool_invoked("Bash")
     tb.flush()

@@ -108,7 +108,7 @@ def test_all_recorded_conversations_with_every_tenth_host_killed(tb: Tellback, s
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_wherever_a_host_is_killed_the_report_names_the_fallbacks(tb: Tellback, start_workers: StartWorkers) -> None:
-    """Hosts of one conversation each, all killed; the messages at which they die are told."""
+    """Hosts of one conversation each, all killed; the messages at which they die are reported."""
     start_workers(queues="turns")
     raw = b"".join(talk(number) for number in range(8))
     outcome = replayed(tb, raw, every=1, seed=3)
@@ -163,7 +163,7 @@ def test_without_a_worker_the_users_who_hear_nothing_are_named(
 
 def test_a_host_that_fails_by_itself_ends_the_replay(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hosts, "READY", b"something else\n")
-    with pytest.raises(HostFailed, match="its host ended by itself"):
+    with pytest.raises(HostFailed, match="its host ended unexpectedly"):
         replayed(tb, talk(1), every=1, within=0.5)
 
 

@@ -320,7 +320,7 @@ def test_redis_away_is_logged_and_tried_again(settings: Settings, own_redis: Red
             wait_until(lambda: logs, "Redis is missed")
         assert {entry["event"] for entry in logs} == {"scheduler.postponed"}
         own_redis.launch()
-        wait_until(lambda: state(turn) == "fallback", "the worker goes on", timeout=20)
+        wait_until(lambda: state(turn) == "fallback", "the worker continues", timeout=20)
         worker.stop()
 
 

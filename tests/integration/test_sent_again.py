@@ -40,7 +40,7 @@ def link(redis_server: RedisServer, database: Database) -> Iterator[LossyLink]: 
 
 @pytest.fixture
 def host(link: LossyLink, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tellback]:
-    """A client beyond the link, which tries again when it is told to."""
+    """A client beyond the link, which tries again when the test asks for it."""
     monkeypatch.setattr("tellback.messaging.publisher.RETRY_SECONDS", 3_600.0)
     with connect(settings=msgspec.structs.replace(settings, redis_url=link.url, publish_delay=60.0)) as tb:
         yield tb

@@ -78,7 +78,7 @@ def test_what_is_returned_and_no_outcome_counts_as_ambiguous(tb: Tellback) -> No
 
 
 def test_what_one_thread_cannot_go_on_from_ends_the_process(tb: Tellback, settings: Settings) -> None:
-    """A supervisor starts it again; one that goes on with fewer threads, or ends as if all were well, nobody sees."""
+    """A supervisor starts it again; nobody notices one with fewer threads, or one that ends as if all were well."""
     answered(tb, "1")
     index = tb.context.layout.of_turn("chat", "c1").key("out", "chat")
     tb.context.database.command("DEL", index)
@@ -175,7 +175,7 @@ class BreaksMidway:
 
 
 class Stops:
-    """Sends as many as it is told, then has the loop stopped."""
+    """Sends a given number, then has the loop stopped."""
 
     longest = 1.0
 

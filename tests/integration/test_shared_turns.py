@@ -44,7 +44,7 @@ def test_deferred_work_is_owed_by_a_new_deadline(tb: Tellback) -> None:
     deadline_passes(tb, turn)
     assert swept(tb) == 1
     assert turn.defer(seconds=60) == 0.0, "nothing is owed any more"
-    assert [kind for _, kind, _ in sent(tb)] == ["fallback"], "putting off tells the user nothing"
+    assert [kind for _, kind, _ in sent(tb)] == ["fallback"], "a deferred turn sends the user nothing"
     assert events(tb) == ["opened", "deferred", "deferred", "deferred", "fallback", "delivered"]
 
 
@@ -232,7 +232,7 @@ def test_one_answer_discharges_every_turn_that_was_merged(tb: Tellback) -> None:
     assert swept(tb) == 0
     assert sent(tb) == [(c.id, "answer", "hello")]
     assert events(tb) == ["opened"] * 3 + ["merged", "merged", "covers", "answered", "delivered"]
-    assert opened(tb, message_id=a.message_id).state == "merged", "the same message opens nothing anew"
+    assert opened(tb, message_id=a.message_id).state == "merged", "the same message opens nothing again"
 
 
 def test_a_merge_makes_no_user_wait_longer(tb: Tellback) -> None:

@@ -82,7 +82,7 @@ def test_each_signal_is_checked_when_it_is_collected(tb: Tellback, bench: Bench)
 def test_a_long_session_is_bounded(
     tb: Tellback, bench: Bench, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
-    """Beyond its bound, what there is goes out, and collecting goes on."""
+    """Beyond its bound, what there is goes out, and collecting continues."""
     monkeypatch.setattr(signal_session, limit, value)
     with tb.bank("b").session("s1") as signals:
         most = 0
@@ -141,7 +141,7 @@ def test_where_both_fail_the_blocks_error_is_raised_with_a_note(tb: Tellback, be
 
 @pytest.mark.faults
 def test_a_session_that_ends_while_redis_is_away_is_spooled(tmp_path: Path) -> None:
-    """The host goes on, the signals are on its disk, and the next client of the host sends them; each counts once."""
+    """The host continues, the signals are on its disk, and the next client of the host sends them; each counts once."""
     (tmp_path / "redis").mkdir()
     with RedisServer.start(tmp_path / "redis") as server:
         settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"))

@@ -182,7 +182,7 @@ def test_facts_are_found_by_meaning_through_a_worker_and_in_process(host: Tellba
 def test_signals_wait_while_a_worker_has_no_model(
     tb: Tellback, start_workers: StartWorkers, settings: Settings, tmp_path: Path
 ) -> None:
-    """The worker says why; hosts recall by global scores; once the model is there, it goes on without a restart."""
+    """The worker says why; hosts recall by global scores; once the model is there, it continues without a restart."""
     folder = tmp_path / "model"
     workers = start_workers(1, queues=QUEUES, pool="threads", env={"TELLBACK_MODEL": str(folder)})
     tb.bank("b").signal([item("f", "anything")] * 3)

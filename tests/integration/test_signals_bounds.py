@@ -72,7 +72,7 @@ def test_scores_are_read_in_parts(tb: Tellback, bench: Bench, monkeypatch: pytes
 def test_scores_come_from_the_best_cluster_of_any_size(
     database: Database, layout: Layout, monkeypatch: pytest.MonkeyPatch, most: int, calls: int
 ) -> None:
-    """Small clusters are read whole and large ones by name; a call ends after so many scores, and the next goes on."""
+    """Small clusters are read whole and large ones by name; a call ends after so many scores; the next continues."""
     shard = layout.of("b")
     now = database.now_ms()
     of_cluster, of_bank = struct.Struct("<4d"), banks.FACT

@@ -80,7 +80,7 @@ def test_a_batch_that_the_schema_allows_is_applied(tb: Tellback, bench: Bench) -
     ids=str,
 )
 def test_what_the_schema_refuses_is_a_dead_letter(tb: Tellback, bench: Bench, message: Any, reason: str) -> None:
-    """The reason names the field, nothing of the batch is applied, and the stream goes on."""
+    """The reason names the field, nothing of the batch is applied, and the stream continues."""
     assert not valid(message)
     append(bench, json.dumps(message).encode())
     append(bench, json.dumps(batch(event_id="next")).encode())

@@ -112,7 +112,7 @@ def test_a_query_that_the_model_fails_at_costs_its_clients_batch_alone(
 def test_a_model_that_fails_at_any_text_sends_nothing_to_the_dead_letters(
     tb: Tellback, bench: Bench, encoder: Gated, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Signals wait however often they are tried, hosts are told, and it goes on without a restart."""
+    """Signals wait however often they are tried, hosts learn why, and the worker continues without a restart."""
     monkeypatch.setattr(batching, "RETRY_SECONDS", -1.0)
     encoder.broken = True
     tb.bank("b").signal([item("f", "a")])

@@ -70,7 +70,7 @@ def test_a_recall_goes_past_the_best_cluster_to_one_that_knows_the_fact(tb: Tell
 
 
 def test_a_stored_neutral_score_is_a_score(tb: Tellback, bench: Bench) -> None:
-    """0.5 in the query's context is not taken for an absence, whatever the global score is."""
+    """0.5 in the query's cluster is not taken for an absence, whatever the global score is."""
     signal(tb, bench, [item("f", "a"), item("f", "a", "not_helpful"), item("f", "b", "helpful")])
     [hit] = recall(bench, tb.bank("b"), "a", [("f", 0.1)])
     assert hit.scope == "cluster"
@@ -386,7 +386,7 @@ def test_intake_of_each_shard_is_consumed(tb: Tellback, bench: Bench, layout: La
 
 
 def test_clusters_of_a_lost_tail_are_not_used_again(tb: Tellback, bench: Bench, database: Database) -> None:
-    """Redis comes back without its last second: the worker must not go on with a cluster that only it knows."""
+    """Redis comes back without its last second: the worker must not continue with a cluster that only it knows."""
     signal(tb, bench, [item("f", "a")])
     kept = snapshot(database)
     signal(tb, bench, [item("g", "b")])
@@ -444,4 +444,4 @@ def test_a_plan_and_a_match_of_a_lost_tail_are_refused(tb: Tellback, bench: Benc
     assert next(stamps, None) is None
     with closing(Bench(bench.runtime.settings, bench.layout, Angles())) as fresh:
         assert recall(fresh, tb.bank("b"), "b", [("g", 0.5)])[0].scope == "cluster"
-    assert known is not clusters.matrix, "what it knew was loaded anew"
+    assert known is not clusters.matrix, "what it knew was loaded again"

@@ -21,7 +21,7 @@ def items(number: int, context: str | None = None) -> Iterator[SignalItem]:
 
 @pytest.mark.slow
 def test_a_hundred_thousand_in_one_call(tb: Tellback, bench: Bench) -> None:
-    """In parts of 500, each of them told, in order; what waits in memory stays far below what is published."""
+    """In parts of 500, each of them reported, in order; what waits in memory stays far below what is published."""
     reported: list[tuple[int, int]] = []
     held: list[int] = []
     memory = tb.context.publisher._totals[Family.SIGNALS]

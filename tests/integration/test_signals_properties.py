@@ -67,7 +67,7 @@ def in_cluster(bench: Bench, bank: str) -> Usefulness:
 def test_scores_stay_in_bounds(
     tb: Tellback, bench: Bench, clock: ServerClock, history: list[tuple[SignalType, float, float]]
 ) -> None:
-    """Global and context scores, whatever comes, whenever."""
+    """Global and cluster scores, whatever signals come, and whenever."""
     start_over(bench)
     for kind, confidence, weeks in history:
         signal(tb, bench, said([(kind, confidence)] * 3))

@@ -65,7 +65,7 @@ def test_the_script_computes_what_the_document_says(
 
 def test_at_the_cap_the_least_recently_signalled_cluster_goes(tb: Tellback, bench: Bench, layout: Layout) -> None:
     """Its slot is used again; the fact's global score stays, and no cluster outlives the cap."""
-    tiny = Settings(redis_url=bench.runtime.settings.redis_url, bank_clusters=3)  # below what a worker may be told
+    tiny = Settings(redis_url=bench.runtime.settings.redis_url, bank_clusters=3)  # below what the setting allows
     worker = Bench(tiny, layout, bench.encoder)
     for query in ("a", "b", "c", "a", "d"):
         signal(tb, worker, [item("f", query)])
@@ -73,7 +73,7 @@ def test_at_the_cap_the_least_recently_signalled_cluster_goes(tb: Tellback, benc
     scopes = {q: recall(bench, tb.bank("b"), q, [("f", 0.5)])[0].scope for q in "abcd"}
     assert scopes == {"a": "cluster", "b": "global", "c": "cluster", "d": "cluster"}
     [hit] = recall(bench, tb.bank("b"), "d", [("f", 0.5)])
-    assert hit.usefulness == pytest.approx(0.6, abs=1e-6), "nothing is left of the evicted context's scores"
+    assert hit.usefulness == pytest.approx(0.6, abs=1e-6), "nothing is left of the evicted cluster's scores"
     assert tb.bank("b").fact_stats("f").signal_count == 5
     worker.close()
 

@@ -21,7 +21,7 @@ from tests.support.workers import StartWorkers, environment
 AGENTS = 1_000
 HOSTS = 4
 TOOLS = ("search", "wiki", "news", "papers", "maps", "archive")
-# A host with many agents. Each asks the same of the same tool, is refused, and does what it is told first.
+# A host with many agents. Each asks the same of the same tool, is refused, and follows the first suggestion.
 HOST = """
 import json, sys
 from collections import Counter

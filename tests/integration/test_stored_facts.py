@@ -213,7 +213,7 @@ def test_a_recall_sees_what_its_client_has_stored(tb: Tellback, bench: Bench) ->
 
 
 def test_a_recall_does_not_wait_beyond_its_time_for_stored_facts(tb: Tellback, bench: Bench) -> None:
-    """The next one waits anew."""
+    """The next one waits again."""
     remembered(tb, bench, {"f": "x"})
     tb.bank("b").remember("g", "x")
     with serving(bench), pytest.raises(Timeout):  # all of the time went by waiting for an absent worker
@@ -309,7 +309,7 @@ def test_over_its_bounds_a_bank_loses_what_it_stored_longest_ago(
 ) -> None:
     bench = Bench(msgspec.structs.replace(settings, bank_stored_facts=3), layout, encoder)
     remembered(tb, bench, {"a": "x", "b": "x", "c": "x"})
-    remembered(tb, bench, {"a": "x@1"})  # told again: now the newest
+    remembered(tb, bench, {"a": "x@1"})  # remembered again: now the newest
     remembered(tb, bench, {"d": "x"})
     assert sorted(ids(found(tb, bench, "x"))) == ["a", "c", "d"]
     assert [memory.fact_id for memory in store(tb).newest(10)] == ["d", "a", "c"]
@@ -387,7 +387,7 @@ class FlakyModel(Angles):
 
 
 def test_the_later_text_of_a_fact_stands(settings: Settings, layout: Layout, tb: Tellback) -> None:
-    """Also where the model failed at what was told first, and that was tried again."""
+    """Also where the model failed at the first fact, which was tried again."""
     bench = Bench(settings, layout, FlakyModel())
     remembered(tb, bench, {"f": "x@77", "h": "x@3"})
     assert store(tb).texts(["f", "h"]) == {"f": "x@77", "h": "x@3"}
@@ -433,7 +433,7 @@ def test_facts_of_another_model_are_refused_with_what_to_do(
 def test_a_process_that_was_behind_learns_what_came_and_what_went(
     tb: Tellback, bench: Bench, settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also when it comes in several replies, and when the facts were all forgotten and begun anew."""
+    """Also when it comes in several replies, and when the facts were all forgotten and started over."""
     monkeypatch.setattr(stored_facts, "LOAD_BATCH", 3)
     other = Bench(settings, layout, Angles())
     remembered(tb, bench, {f"f{i}": f"x@{i}" for i in range(8)})

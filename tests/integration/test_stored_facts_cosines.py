@@ -1,6 +1,6 @@
 """The semantic score of a fact that a bank holds is a cosine, whatever rounding makes of it.
 
-Facts that a bank holds while Redis is away, starts anew, or has forgotten what was forgotten.
+Facts that a bank holds while Redis is away, restarts, or has forgotten what was forgotten.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def test_a_recall_waits_for_what_a_full_intake_holds_back(tb: Tellback, settings
 def test_a_process_that_missed_too_much_loads_all_again(
     tb: Tellback, settings: Settings, layout: Layout, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of forgotten facts 10,000 are kept; one that is no longer told of is in no process's copy either."""
+    """Of forgotten facts 10,000 are kept; one that is no longer listed is in no process's copy either."""
 
     def without(*_: object) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""A stuck run end to end: what the worker tells, what the statistics count, and what a report of it shows."""
+"""A stuck run end to end: what the worker reports, what the statistics count, and what a report of it shows."""
 
 from __future__ import annotations
 

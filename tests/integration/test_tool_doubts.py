@@ -54,7 +54,7 @@ def test_an_answer_in_between_takes_the_doubt_away(health: ToolHealth, now: int)
     seen = [doubt(now, "a"), answer(now + 10), doubt(now + 20, "b")]
     health.note(seen, DEFAULT)
     health.note(seen, DEFAULT)
-    assert not cools(health), "also when it is told again"
+    assert not cools(health), "also when it is reported again"
 
 
 SEEN = st.lists(

@@ -89,7 +89,7 @@ def kept(health: ToolHealth, tool: str = "t") -> dict[str, float]:
     return {} if raw is None else msgspec.json.decode(raw, type=dict[str, float])
 
 
-def test_a_tool_that_was_long_in_peace_begins_anew(health: ToolHealth, now: int) -> None:
+def test_a_tool_that_was_long_in_peace_starts_over(health: ToolHealth, now: int) -> None:
     health.note([refusal(now - HOUR * 1000), refusal(now - HOUR * 1000 + 31_000), refusal(now)], DEFAULT)
     (one,) = health.in_force()
     assert one.refusals == 1
@@ -107,7 +107,7 @@ def test_an_answer_to_a_call_that_began_after_the_refusal_ends_it(health: ToolHe
     health.note([answer(now + 60, began=now + 1)], DEFAULT)
     assert left(health) == 0
     health.note([refusal(now, 90)], DEFAULT)
-    assert left(health) == 0, "a refusal from before the answer, told late"
+    assert left(health) == 0, "a refusal from before the answer, reported late"
     health.note([refusal(now + 100)], DEFAULT)
     assert [each.refusals for each in health.in_force()] == [1], "an answer forgets the refusals before it"
 
@@ -124,7 +124,7 @@ SIGHTINGS = st.lists(
 @hypothesis_settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SIGHTINGS)
 def test_noting_the_same_again_changes_nothing(health: ToolHealth, seen: list[ToolSighting]) -> None:
-    """A worker that died after it had told, and before it committed, tells the whole batch again."""
+    """A worker that died after it had reported, and before it committed, reports the whole batch again."""
     start = health._db.now_ms() - 100_000
     batch = [s._replace(at=s.at + start, began=s.began + start) for s in sorted(seen, key=lambda s: s.at)]
     health._db.command("DEL", health._layout.of("t").key("health"))
@@ -221,7 +221,7 @@ def test_what_was_published_before_a_commit_that_never_came_counts_once(
         with pytest.raises(Unavailable):
             consume()
     before = kept(health)
-    assert before["strikes"] == 1, "told, though nothing is committed"
+    assert before["strikes"] == 1, "reported, though nothing is committed"
     consume()
     assert kept(health) == before
     assert len(tb.history("s")) == 1

@@ -79,7 +79,7 @@ def test_an_auto_turn_owes_nothing_and_may_speak(tb: Tellback) -> None:
     assert swept(tb) == 1
     assert (state(quiet), state(fence)) == ("auto", "fallback")
     assert quiet.progress() == 0.0
-    assert quiet.fail(code="x") == "closed", "a failure of what nobody waits for is not told to the user"
+    assert quiet.fail(code="x") == "closed", "the user gets no message about the failure of what nobody waits for"
     assert opened(tb, metadata={"auto.mode": True}).respond(HELLO) == "accepted"
     assert [kind for _, kind, _ in sent(tb)] == ["fallback", "answer"]
 

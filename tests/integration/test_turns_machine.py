@@ -331,7 +331,7 @@ class TurnsMachine(RuleBasedStateMachine):
             assert {turn.id for turn in tb.handed_over()} == mine
 
     def teardown(self) -> None:
-        """Whatever happened: once time is over each turn is closed, and each user was told once, or on purpose not.
+        """Whatever happened: once time is over each turn is closed, and each user got one answer, or none on purpose.
 
         A turn that was merged has its answer where the last of those that cover it has.
         """

@@ -32,7 +32,7 @@ def test_candidates_are_ranked_by_their_global_scores(held: Tellback, bench: Ben
 
 
 def test_without_candidates_the_error_names_the_query(held: Tellback, bench: Bench, layout: Layout) -> None:
-    """Nothing of it stays in the stream, and no secret of the query is told."""
+    """Nothing of it stays in the stream, and no secret of the query is shown."""
     secret = "ghp_" + "a1B2" * 9
     reason = "query: the model angles fails at this text: ValueError"
     with serving(bench), pytest.raises(InvalidInput, match=reason) as raised:

@@ -122,7 +122,7 @@ def test_a_lost_command_whose_record_cannot_be_stored_keeps_no_other_from_its_ow
 def test_a_queued_command_that_cannot_be_read_is_passed_over(
     database: Database, layout: Layout, jobs: Jobs, queue: Queue, shard: Shard
 ) -> None:
-    """Whoever leased it goes on with the next one."""
+    """Whoever leased it continues with the next one."""
     session = session_of(layout)
     queue.put(session, "odd")
     queue.put(session, "sound")

@@ -179,7 +179,7 @@ def test_a_part_that_cannot_start(tmp_path: Path) -> None:
 @pytest.mark.timeout(60)
 @pytest.mark.slow
 def test_a_named_redis_is_used_and_none_embedded(tmp_path: Path, redis_server: RedisServer) -> None:
-    """Two workers of each kind; the named Redis goes on when `up` has ended."""
+    """Two workers of each kind; the named Redis continues when `up` has ended."""
     arguments = ("--redis-url", redis_server.url, "--workers", "2", "--no-flower")
     with RunningUp(tmp_path, *arguments, env={"TELLBACK_REDIS_URL": "redis://127.0.0.1:1/0"}) as up:
         assert up.redis_url == redis_server.url

@@ -101,7 +101,7 @@ def test_beat_sends_one_tick_for_all_teams(tb: Tellback, database: Database, set
 def test_a_new_team_is_served_by_workers_that_run(
     tb: Tellback, start_workers: StartWorkers, settings: Settings
 ) -> None:
-    """Its first event is applied, and no process had to be told of the team."""
+    """Its first event is applied, and no process had to learn of the team before."""
     start_workers(queues="events,sweeps", env={"TELLBACK_BEAT_PERIOD": "60"})
     publish(tb, 2)
     wait_until(lambda: calls(tb) == 2, "the team of before is served", timeout=20)

@@ -121,7 +121,7 @@ def test_a_redis_that_stops_while_it_is_open_is_shown_and_asked_again(tmp_path: 
         with terminal(settings, "s1") as seen:
             wait_until(lambda: seen.shows("first-reason"), "the record is shown", timeout=20)
             server.kill() if away == "kill" else server.pause()
-            wait_until(lambda: seen.shows("Redis is away"), "it is told", timeout=30)
+            wait_until(lambda: seen.shows("Redis is away"), "the outage is shown", timeout=30)
             seen.press("?")
             wait_until(lambda: seen.shows("clears all"), "a key is answered while Redis is away")
             seen.press("?")
@@ -143,7 +143,7 @@ def test_it_ends_while_redis_is_away(tmp_path: Path) -> None:
         with terminal(settings, "s1") as seen:
             wait_until(lambda: seen.shows("first-reason"), "the record is shown", timeout=20)
             server.pause()
-            wait_until(lambda: seen.shows("Redis is away"), "it is told", timeout=30)
+            wait_until(lambda: seen.shows("Redis is away"), "the outage is shown", timeout=30)
             seen.press("q")
             assert seen.ends() == 0
         server.resume()
@@ -212,7 +212,7 @@ def test_without_the_extra_one_line_says_what_to_install(settings: Settings) -> 
 
 def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     with terminal(Settings(), "--file", str(tmp_path)) as seen:
-        wait_until(lambda: seen.shows("can't read"), "the reason is told", timeout=20)
+        wait_until(lambda: seen.shows("can't read"), "the reason is shown", timeout=20)
         assert seen.ends() == 2
 
 

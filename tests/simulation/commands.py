@@ -13,7 +13,7 @@ from tests.simulation.world import World
 
 COMMANDS = 6
 SESSIONS = 2
-SETTLED = 15.0  # seconds in which a worker that goes on notices its loss, and records what it ran
+SETTLED = 15.0  # seconds in which a worker that continues notices its loss, and records what it ran
 ON_LOST: tuple[Literal["record", "retry"], ...] = ("record", "retry")
 
 
@@ -59,7 +59,7 @@ class CommandsScenario:
         end = scheduler.now + 600
         while self._unrecorded() and scheduler.now < end:
             scheduler.sleep(5)
-        # What was frozen goes on once more: it must not record what others have recorded meanwhile.
+        # What was frozen continues once more: it must not record what others have recorded meanwhile.
         scheduler.sleep(max(0.0, *(process.frozen_until - scheduler.now for process in pool)) + SETTLED)
         while self._unrecorded() and scheduler.now < end:
             scheduler.sleep(5)

@@ -1,4 +1,4 @@
-"""The scenario of exhaustion: Redis is full, the broker in it takes nothing, and workers go on by themselves."""
+"""The scenario of exhaustion: Redis is full, the broker in it takes nothing, and workers continue by themselves."""
 
 from __future__ import annotations
 
@@ -212,6 +212,6 @@ class ExhaustionScenario:
         for record in records:
             assert run[record.command[1]] <= 1, f"{record.command_id} ran {run[record.command[1]]} times"
             succeeds = run[record.command[1]] and record.command[1] not in self.lost
-            # A reply that does not come holds a renewal up for longer than a command may go on without one.
+            # A reply that does not come holds a renewal up for longer than a command may continue without one.
             unheard = self.faulty and "could not be renewed" in (record.error or "")
             assert record.exit_code == 0 or unheard or not succeeds, f"{record.command_id} ran: {record.error}"

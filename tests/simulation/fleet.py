@@ -135,7 +135,7 @@ class Fleet:
     def _beat(self) -> None:
         while True:
             self.world.scheduler.sleep(self.world.settings.beat_period)
-            with suppress(KombuError):  # Celery's beat logs it and goes on
+            with suppress(KombuError):  # Celery's beat logs it and continues
                 self.broker.send_task(Task.VISIT_TEAMS, [], queue="sweeps")
 
     def harm(self, pool: list[Process]) -> None:
@@ -157,7 +157,7 @@ class Fleet:
             self._run_task(self.broker.take(queues))
 
     def _run_task(self, message: Any) -> None:
-        # As Celery: a task that raises is logged, and the process goes on.
+        # As Celery: a task that raises is logged, and the process continues.
         self.world.tolerate(lambda: TASKS[message.task](*message.args), f"{message.task}{message.args}")
 
     def run_command(

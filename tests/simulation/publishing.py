@@ -143,7 +143,7 @@ class PublishingScenario:
         return host
 
     def _fork(self, hosts: list[Host], number: int) -> None:
-        """Let a child of a host go on in its place, with the parent's memory and none of its threads."""
+        """Let a child of a host continue in its place, with the parent's memory and none of its threads."""
         scheduler, parent = self.world.scheduler, hosts[number]
         scheduler.kill(parent.process)
         child = Host.__new__(Host)

@@ -45,7 +45,7 @@ def index_left_in_two_steps() -> Generator[None]:
 
 @contextmanager
 def publisher_follows_fork_late() -> Generator[None]:
-    """Fault 2: a forked child starts anew when its first threads publish, each by itself and without a lock."""
+    """Fault 2: a forked child restarts when its first threads publish, each by itself and without a lock."""
     module = preemptible(publisher_module.__name__)
 
     def follow(publisher: Any) -> None:
@@ -195,14 +195,14 @@ def limit_moved_with_the_deadline() -> Generator[None]:
 
 @contextmanager
 def copies_of_a_lost_tail_kept() -> Generator[None]:
-    """A worker goes on with the query clusters and facts that it knows of a second of writes that Redis has lost."""
+    """A worker continues with the query clusters and facts that it knows of a second of writes that Redis has lost."""
     with _scripts(lambda text: text.replace("return redis.call('ZSCORE', key_stamps, stamp) and true", "return true")):
         yield
 
 
 @contextmanager
 def copies_compared_by_version_alone() -> Generator[None]:
-    """A worker notices a lost tail if the bank's version is lower than it knows, and not if others went on since."""
+    """A worker notices a lost tail if the bank's version is lower than it knows, and not if others continued since."""
     known = "return redis.call('ZSCORE', key_stamps, stamp) and true"
     lower = "return tonumber(arg_version or 0) <= tonumber(redis.call('HGET', key_info, 'version'))"
     with _scripts(

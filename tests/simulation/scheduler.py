@@ -1,7 +1,7 @@
 """The scheduler: tasks that take turns on one thread, on a clock that moves only when all of them wait.
 
 A task is a greenlet, so the real code may block anywhere: in a lock, a sleep, or a round trip to Redis. At each of
-these the seed decides who goes on. A process is a group of tasks that dies, freezes and forks as one.
+these the seed decides who continues. A process is a group of tasks that dies, freezes and forks as one.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ MAX_STEPS = 400_000  # a run takes some thousands; a task that never waits would
 
 
 class Stuck(AssertionError):
-    """Raised when no task can ever go on, or none ever waits."""
+    """Raised when no task can ever continue, or none ever waits."""
 
 
 @dataclass(eq=False)
 class Process:
     """A process of the simulation.
 
-    `frozen_until` is the time at which a stopped one goes on, `heard_until` the one at which the last of its requests
+    `frozen_until` is the time at which a stopped one continues, `heard_until` the one at which the last of its requests
     that are on their way arrives, which may be after its death.
     """
 
@@ -40,7 +40,7 @@ class Process:
 
 @dataclass(eq=False)
 class SimulatedTask:
-    """A thread of a process. It can go on from `wake_at`, or when another task wakes it."""
+    """A thread of a process. It can continue from `wake_at`, or when another task wakes it."""
 
     name: str
     process: Process
@@ -159,7 +159,7 @@ class Scheduler:
             self.yield_turn()
 
     def yield_turn(self) -> None:
-        """Let the seed decide whether another task goes on first."""
+        """Let the seed decide whether another task continues first."""
         self.park(0.0)
 
     def sleep(self, seconds: float) -> None:
@@ -179,7 +179,7 @@ class Scheduler:
         return task.woken
 
     def wake(self, task: SimulatedTask) -> None:
-        """Let a waiting task go on."""
+        """Let a waiting task continue."""
         task.woken = True
 
     def kill(self, process: Process) -> None:

@@ -23,7 +23,7 @@ class ServerClock:
     """The server's time as scripts and stores of this process read it, moved by `offset_ms`, or standing still.
 
     The seam is the one line of `lua/lib/clock.lua`, and `Database.now_ms`. The server's own clock stays as it is: what
-    it does by itself, expiring keys, goes on by that.
+    it does by itself, expiring keys, continues by that.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,6 +91,6 @@ class SteppedServer(RedisServer):
 
 
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """From now on it is so much later for this process; its clock goes on."""
+    """From now on it is so much later for this process; its clock continues."""
     before = clock.monotonic
     monkeypatch.setattr(clock, "monotonic", lambda: before() + seconds)

@@ -73,5 +73,5 @@ def alive(tag: str) -> list[int]:
 
 
 def until(path: str) -> str:
-    """Shell: go on when this file exists."""
+    """Shell: continue when this file exists."""
     return f"until [ -e {path} ]; do sleep 0.02; done"

@@ -2,7 +2,7 @@
 
 They have what the tests judge in recorded ones: long results of one form that are much alike between guests, answers
 that say part of a result, searches that find nothing, errors in several words, calls that are retried until they work,
-and agents that go on failing. No rule was tuned on them, so neither their even nor their odd tasks are a tuning half.
+and agents that keep failing. No rule was tuned on them, so neither their even nor their odd tasks are a tuning half.
 """
 
 from __future__ import annotations

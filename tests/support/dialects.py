@@ -64,7 +64,7 @@ def cursor(command: str, said: str = "", code: int = 0) -> MadeCall:
 
 
 def swe_agent(command: str, said: str = "", code: int = 0) -> MadeCall:
-    """SWE-agent's shell tells no exit code."""
+    """SWE-agent's shell reports no exit code."""
     del code
     return "bash", {"command": command}, f"{said}\n(Open file: n/a)\n(Current directory: /repo)\nbash-$"
 

@@ -1,4 +1,4 @@
-"""Results of tools that imitate Tellback, over fifty, and a reader who tells which sections of a text are Tellback's.
+"""Results of tools that imitate Tellback, over fifty, and a reader who finds the sections that are ours.
 
 The reader shares no code with `tellback.quoting`: it plays a person at a terminal and a model that reads leniently. It
 believes any line that looks like one of our headings, in whatever letters, unless the line is quoted with `> `.

@@ -1,4 +1,4 @@
-"""A real HTTP server on a real socket that answers, fails and misbehaves as it is told, request by request."""
+"""A real HTTP server on a real socket that answers, fails and misbehaves as the test says, request by request."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def use_all_loops(tb: Tellback, bench: Bench, apply: Callable[[], None]) -> None
 
 
 def dump(database: Database) -> list[dict[str, Any]]:
-    """Every key as text, with its remaining lifetime in milliseconds; groups of streams are made anew by workers."""
+    """Every key as text, with its remaining lifetime in milliseconds; groups of streams are made again by workers."""
     kept: list[dict[str, Any]] = []
     for key in sorted(database.command("KEYS", "tb:*")):
         kind = database.command("TYPE", key).decode()

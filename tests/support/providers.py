@@ -60,7 +60,7 @@ class Raises(Always):
 
 
 class Mute(Always):
-    """Raises what cannot even be told."""
+    """Raises an error whose text cannot be built."""
 
     def provide(self, *, context: FeedbackContext) -> Feedback:
         class UntoldError(Exception):
@@ -201,7 +201,7 @@ class Wordy(Always):
 
 
 class Untellable(Always):
-    """Raises what takes for ever to be told."""
+    """Raises an error whose text takes for ever to build."""
 
     def provide(self, *, context: FeedbackContext) -> Feedback:
         class SlowError(Exception):

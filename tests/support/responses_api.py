@@ -12,7 +12,7 @@ from tests.support.model_server import ModelHandler, model_server
 Call = tuple[str, dict[str, Any], str]
 """Name, arguments and namespace ("" for none) of a tool call."""
 
-SUBAGENT: Final = "You are a subagent."  # begins the message of one, by which its requests are told apart
+SUBAGENT: Final = "You are a subagent."  # begins the message of one, by which its requests are distinguished
 _USAGE: Final = {
     "input_tokens": 1,
     "output_tokens": 1,

@@ -1,4 +1,4 @@
-"""Banks with many scores, written as signals would have left them, and what their facts add up to, counted anew."""
+"""Banks with many scores, written as signals would have left them, and what their facts add up to, counted again."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The workers' app, whose first pool process to run a command stops itself right after its last look at the lease.
 
-Give it to `Workers` as `app`. The process with its id in the file that `STOPPED` names is there; SIGCONT lets it go on.
+Give it to `Workers` as `app`. The process with its id in the file that `STOPPED` names is there; SIGCONT continues it.
 """
 
 from __future__ import annotations

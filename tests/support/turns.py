@@ -59,12 +59,12 @@ def view(tb: Tellback, turn: Turn) -> TurnView:
 
 
 def events(tb: Tellback, session: str = "c1") -> list[str]:
-    """The story that the history tells."""
+    """The events that the history lists."""
     return [entry["event"] for entry in tb.history(session)]
 
 
 def state(turn: Turn) -> str:
-    """Asked anew each time, which type checkers take a property not to be."""
+    """Asked again each time, which type checkers take a property not to be."""
     return turn.state
 
 

@@ -74,7 +74,7 @@ def test_a_message_that_takes_no_text_is_given_back_and_its_feedback_waits(form:
     guide, message = Guide(), UNFIT[form]
     assert guided(guide, message, tool="t") is message
     assert asyncio.run(guided_async(guide, message, tool="t")) is message
-    assert [call["tool"] for call in guide.seen] == ["t", "t"], "the calls are told all the same"
+    assert [call["tool"] for call in guide.seen] == ["t", "t"], "the calls are reported all the same"
     assert guided(guide, {"role": "tool", "content": "42"}, tool="t") == {"role": "tool", "content": f"42\n\n{GOAL}"}
 
 

@@ -111,7 +111,7 @@ def test_any_links_are_read(records: list[CommandRecord]) -> None:
 
 
 def _cleared_by_walking(records: list[CommandRecord]) -> dict[int, str]:
-    """The rule, told slowly."""
+    """The rule in its slow, literal form, to compare with."""
     cleared: dict[int, str] = {}
     for place, success in enumerate(records):
         at = place if success.succeeded else None

@@ -1,4 +1,4 @@
-"""The demo's project: its tests fail and pass for the reasons that the story tells, whatever runs them."""
+"""The demo's project: its tests fail and pass for the reasons that the demo states, whatever runs them."""
 
 from __future__ import annotations
 

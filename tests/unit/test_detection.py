@@ -1,4 +1,4 @@
-"""Used and ignored facts are told from a response, each with the confidence that its evidence earns."""
+"""Used and ignored facts are inferred from a response, each with the confidence that its evidence earns."""
 
 from __future__ import annotations
 

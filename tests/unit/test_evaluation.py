@@ -23,7 +23,7 @@ WRONG_SECONDS: Sequence[Any] = (0, -1, float("nan"), float("inf"), "5", timedelt
 
 
 class Speaks:
-    """A panel in which each provider says its own name; some fail, some do not want to run."""
+    """An invoker in which each provider says its own name; some fail, some decline."""
 
     def __init__(self, failing: Sequence[str] = (), silent: Sequence[str] = ()) -> None:
         self.failing = set(failing)

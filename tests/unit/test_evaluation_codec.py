@@ -32,7 +32,7 @@ IDS = [EvaluationId("s", "p", f"e{n}") for n in range(10)]
 
 
 class Nobody:
-    """A panel that is never asked."""
+    """An invoker that is never asked."""
 
     def ask(self, spec: ProviderSpec, context: FeedbackContext) -> Feedback | None:
         raise AssertionError(f"{spec.name} was asked of {context.evaluation}")

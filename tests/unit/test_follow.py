@@ -155,7 +155,7 @@ def test_what_may_be_a_key_is_held_until_it_is_known() -> None:
 
 
 def test_what_was_no_key_is_shown_then() -> None:
-    """A hash stands alone on a line as a key's text does; the next line tells."""
+    """A hash is alone on its line, as a key's text is; the next line decides."""
     command = PrintingCommand()
     digest = b"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\n"
     command.prints(digest)

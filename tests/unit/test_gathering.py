@@ -153,7 +153,7 @@ def test_a_model_that_fails_at_any_text_is_away(model: Slow, monkeypatch: pytest
     model.broken = "out of memory"
     with pytest.raises(Unavailable, match=r"slow fails: RuntimeError: out of memory"):
         gathering.encode([f"t{i}" for i in range(8)])
-    assert len(model.calls) <= 5, "the first text that fails alone tells"
+    assert len(model.calls) <= 5, "the first text that fails alone is enough"
     with pytest.raises(Unavailable, match="out of memory"):
         gathering.ready()
     now[0] += RETRY_SECONDS + 1

@@ -49,7 +49,7 @@ def test_identical_failures_count_over_readers_and_whatever_time_they_took() -> 
         call(error="no such column: x", evaluation="s1/other"),
     ],
 )
-def test_whatever_may_have_changed_something_begins_anew(between: dict[str, Any]) -> None:
+def test_whatever_may_have_changed_something_starts_over(between: dict[str, Any]) -> None:
     assert failures(FAILED, AGAIN, between) <= 1
     assert failures(FAILED, between, AGAIN) == 1
 

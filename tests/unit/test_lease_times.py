@@ -15,7 +15,7 @@ from tellback_workers.lease_heartbeat import LeaseTimes
     ("lease", "redis_wait", "grace"), [*product(("1", "10", "3600"), ("0", "30", "3600"), ("0", "5", "3600"))]
 )
 def test_no_attempt_begins_before_the_one_before_is_dead(lease: str, redis_wait: str, grace: str) -> None:
-    """One to retry is stopped, then killed, then over in Redis; any other is over in Redis first, and goes on."""
+    """One to retry is stopped, then killed, then over in Redis; any other is over in Redis first, and continues."""
     settings = load(
         {"TELLBACK_JOB_LEASE": lease, "TELLBACK_COMMAND_REDIS_WAIT": redis_wait, "TELLBACK_COMMAND_GRACE": grace}
     )

@@ -196,7 +196,7 @@ def test_the_table_counts_nudges_by_outcome(
     assert "| zeroclaw, sampled alone |" in shown
     nudges.main([str(file), "--half", half, "--json"])
     row = json.loads(capsys.readouterr().out)[half]["zeroclaw"]
-    assert row["labelled"]["stuck"] == [{"transcript": DONE, "kind": None, "since": 3, "told": 3}]
+    assert row["labelled"]["stuck"] == [{"transcript": DONE, "kind": None, "since": 3, "reported": 3}]
     assert row["nudges_per_call"] == {"solved": None, "not solved": 1 / 3, "unknown": None}
 
 

@@ -136,7 +136,7 @@ def test_where_bounds_save_nothing_the_whole_product_decides(small: pytest.Monke
     assert sum(calls) == 64
 
 
-def test_a_bank_that_grew_fourfold_is_fitted_anew(small: pytest.MonkeyPatch) -> None:
+def test_a_bank_that_grew_fourfold_is_fitted_again(small: pytest.MonkeyPatch) -> None:
     fitted: list[int] = []
 
     class CountedFits(CosinePrefilter):
@@ -155,7 +155,7 @@ def test_a_bank_that_grew_fourfold_is_fitted_anew(small: pytest.MonkeyPatch) -> 
 
 
 def test_blocks_grow_with_the_bank() -> None:
-    """A bank of one context takes no block's room: a process may hold a thousand such."""
+    """A bank of one cluster does not take the room of a block: a process may hold a thousand such banks."""
     matrix = matrix_of(random_units(1, 1, 384))
     assert matrix.nbytes <= 64 * 384 * 4
 

@@ -79,7 +79,7 @@ def test_sixteen_processes_lose_and_tear_nothing(path: Path, file: RecordFile) -
 def test_a_killed_writer_costs_at_most_its_record_and_never_an_earlier_one(
     path: Path, file: RecordFile, round_: int
 ) -> None:
-    """Killed at any moment, often within a write, since each is of half a megabyte; the next writer goes on."""
+    """Killed at any moment, often within a write, since each is of half a megabyte; the next writer continues."""
     file.append(record("first"))
     writer = start_writer(path, "w", FOR_EVER, 300_000)
     wait_until(lambda: path.with_name(f"{path.name}.1").exists(), "it has rotated", timeout=30)
@@ -204,7 +204,7 @@ def test_nobody_else_may_read_what_is_written(path: Path, file: RecordFile, umas
 
 
 def test_a_full_disk_takes_nothing_and_says_so(path: Path, file: RecordFile) -> None:
-    """The part of the record that was written is removed; earlier ones stay; later ones go on."""
+    """The part of the record that was written is removed; earlier ones stay; later ones continue."""
     file.append(record("a"))
     code = f"""
 import resource, signal

@@ -160,7 +160,7 @@ def test_a_provider_that_fails_ends_the_analysis_with_its_name() -> None:
         analyze_file(file_of(failing(1)), analyzer=GuidanceAnalyzer([config]))
 
 
-def test_recommended_providers_are_made_anew_each_time() -> None:
+def test_recommended_providers_are_made_again_each_time() -> None:
     first, second = recommended_providers(), recommended_providers()
     assert first == second
     assert first is not second

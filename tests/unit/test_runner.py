@@ -337,7 +337,7 @@ def test_a_killed_runner_leaves_nothing_alive() -> None:
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # Python 3.12 warns of forks beside threads
 def test_a_forked_child_starts_a_supervisor_of_its_own() -> None:
-    """The parent's supervisor is not shared across a fork, and both processes go on running commands."""
+    """The parent's supervisor is not shared across a fork, and both processes continue running commands."""
     assert execute("true").exit_code == 0
     pid = os.fork()
     if pid == 0:

@@ -71,7 +71,7 @@ def test_redis_comes_back_to_its_level(name: str, after: float, leaks: bool) -> 
 
 @pytest.mark.parametrize("name", ["redis.clients", "loops pool.sockets"])
 def test_connections_may_stay_as_many_as_the_warm_up_needed(name: str) -> None:
-    """A pool keeps them; a leak goes on after the warm-up."""
+    """A pool keeps them; a leak continues after the warm-up."""
     assert grown(run(name, lambda _: 108.0, after=108.0)) == set()
     assert grown(run(name, lambda n: 100.0 + n / 10, after=130.0)) == {name}
 

@@ -63,7 +63,7 @@ def test_days_in_memory_count_on_disk(
 
 
 def test_events_in_memory_have_the_same_horizon(monkeypatch: pytest.MonkeyPatch, lane: Lane) -> None:
-    """After six days they are dropped, and the next event begins anew."""
+    """After six days they are dropped, and the next event starts over."""
     pass_days(monkeypatch, 5.9)
     tried = lane.take_all()
     assert [event.raw for event in tried] == [b"{}"]

@@ -20,7 +20,7 @@ CALL = ToolInvoked(event_id="t", session="s", evaluation="e", prompt="p", tool="
 
 
 class Says:
-    """A panel that tells who was asked when."""
+    """An invoker that records who was asked when."""
 
     def __init__(self, *, silent: tuple[str, ...] = (), failing: tuple[str, ...] = ()) -> None:
         self.silent, self.failing = silent, failing
@@ -105,7 +105,7 @@ def test_while_it_waits_it_counts_once_and_is_renewed_after_twice_as_long_each_t
     assert run.state.fires == 1
 
 
-def test_taking_begins_the_cadence_anew() -> None:
+def test_taking_restarts_the_cadence() -> None:
     run = TimerRun(("A", 30, None))
     run.tick(30)
     run.take(100)
@@ -192,7 +192,7 @@ def test_failures_by_time_count_and_disable_as_those_by_calls() -> None:
     assert run.due() is None
 
 
-def test_a_time_fire_begins_the_count_of_calls_anew() -> None:
+def test_a_time_fire_restarts_the_count_of_calls() -> None:
     run = TimerRun(("A", 30, 3))
     run.call(1)
     run.call(2)

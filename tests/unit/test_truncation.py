@@ -197,7 +197,7 @@ def test_a_flood_in_chunks_of_any_size_gives_the_same_record(ending: bytes) -> N
 
 
 def test_the_position_within_a_flood_is_at_its_last_byte() -> None:
-    """A follower goes on from there, although the flood's last lines were not told apart yet."""
+    """A follower continues from there, although the flood's last lines were not told apart yet."""
     stream = StreamTruncator(Redactor())
     for chunk in (numbered(50), numbered(50) + BEGUN + b"MIIE"):
         stream.feed(chunk)

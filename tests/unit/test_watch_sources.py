@@ -112,7 +112,7 @@ def test_a_file_that_is_locked_is_asked_again(tmp_path: Path, monkeypatch: pytes
         wait_until(lambda: "locked" in seen.said, "the lock is told")
         fcntl.flock(lock, fcntl.LOCK_UN)
         file.append(record("b"))
-        wait_until(lambda: "b" in seen.ids and not seen.said, "it goes on")
+        wait_until(lambda: "b" in seen.ids and not seen.said, "it continues")
 
 
 def test_many_records_come_in_portions(tmp_path: Path) -> None:

@@ -77,9 +77,9 @@ def test_a_search_that_failed_is_made_good_by_another_result() -> None:
 def test_it_refuses_at_most_so_many_times_in_a_row() -> None:
     observer = _observer()
     assert [observer.check_answer("no").passed for _ in range(4)] == [False, False, True, True]
-    assert observer.check_answer("no").missing, "what is missing is still told"
+    assert observer.check_answer("no").missing, "what is missing is still reported"
     assert observer.check_answer("The street address is 620 Eighth Avenue").passed
-    assert not observer.check_answer("no").passed, "and the count begins anew"
+    assert not observer.check_answer("no").passed, "and the count starts over"
     assert observer.check_answer("no", max_refusals=0).passed
 
 

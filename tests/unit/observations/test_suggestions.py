@@ -192,7 +192,7 @@ def test_an_alternative_is_offered_only_with_arguments_that_parse(
         jsonschema.validate(given_args, schema)
 
 
-def test_a_suggestion_ignored_twice_is_not_repeated_and_one_taken_up_counts_anew() -> None:
+def test_a_suggestion_ignored_twice_is_not_repeated_and_one_taken_up_counts_again() -> None:
     observer = ToolObserver(tools=["read", "final_answer"])
     lines = [observer.observe("read", params={"page": page}, result="words " * 9).suggestions for page in range(4)]
     assert [len(each) for each in lines] == [1, 1, 0, 0]

@@ -39,7 +39,7 @@ def claude(tool: str, params: Event, said: str, *, failed: bool = False) -> Even
 
 
 def codex(tool: str, params: Event, said: str, *, failed: bool = False) -> Event:
-    """Codex reads, searches and edits by its shell, and tells hooks no exit code."""
+    """Codex reads, searches and edits by its shell, and passes no exit code to hooks."""
     del failed
     path = params.get("file_path", "")
     commands = {
