@@ -14,7 +14,7 @@ STEP commit           lua/lib/intake.lua lua/guidance/commit_evaluation.lua lua/
 STEP release          lua/intake/release_lease.lua tellback.state.intake:Intake.release
 STEP last_read        tellback.state.intake:Intake.has_new
 STEP last_entry       tellback.state.intake:Intake.has_new
-STEP look             lua/fleet/shard_work.lua tellback.state.fleet:TeamVisits.work tellback_workers.scheduler:TeamScheduler.run
+STEP visit            lua/fleet/shard_work.lua tellback.state.fleet:TeamVisits.work tellback_workers.scheduler:TeamScheduler.run
 
 BOUNDS  one stream, 2 or 3 entries, 2 consumers on 2 workers (the first may linger), 1 dispatcher, at most 1 message in the queue
         (all are the same; 2 without the sweep); per run a budget of faults: a death at any step, a lost or doubled message, a refused one, a
@@ -35,12 +35,12 @@ PROVES   wake-ups WITHOUT_SWEEP QUEUED=2 FAULTS=0  | no wake-up is missing: with
 PROVES   liveness LIVE FAULTS=0 N=2 | everything is applied in the end, while somebody sweeps
 REJECTS  READ_WITHOUT_FENCE ORDER FAULTS=1 N=2 | applied[(e-1)] | a consumer past its lease still reads, and the entries that it gets are applied after later ones
 REJECTS  NEW_BEFORE_RECOVERED ORDER FAULTS=1 N=2 | applied[(e-1)] | a lingering consumer reads new entries when its time to recover a dead one's is over
-REJECTS  COMMIT_WITHOUT_FENCE FAULTS=1 N=2  | applied[e]==0  | a consumer that slept past its lease stores its effect
+REJECTS  COMMIT_WITHOUT_FENCE FAULTS=1 N=2  | applied[e]==0  | a consumer that was paused past its lease stores its effect
 REJECTS  ACKNOWLEDGE_FIRST FAULTS=1 N=2     | gone[e]        | the entry leaves the stream in one step, and its effect comes in the next
-REJECTS  MARKER_DELETED_AFTER WITHOUT_SWEEP QUEUED=2 FAULTS=0 | applied[0] | the pending marker goes after the last look, not before the reading
-REJECTS  NO_LAST_LOOK WITHOUT_SWEEP QUEUED=2 FAULTS=0         | applied[0] | a consumer releases its lease without looking for entries that came meanwhile
-REJECTS  LOOK_BEFORE_RELEASE WITHOUT_SWEEP QUEUED=2 FAULTS=0  | applied[0] | it looks before it releases
-REJECTS  RELEASE_APART WITHOUT_SWEEP QUEUED=2 FAULTS=0        | applied[0] | it reads nothing, and releases in the next step without another look
+REJECTS  MARKER_DELETED_AFTER WITHOUT_SWEEP QUEUED=2 FAULTS=0 | applied[0] | the pending marker goes after the last check, not before the reading
+REJECTS  NO_LAST_CHECK WITHOUT_SWEEP QUEUED=2 FAULTS=0         | applied[0] | a consumer releases its lease without checking for entries that arrived in between
+REJECTS  CHECK_BEFORE_RELEASE WITHOUT_SWEEP QUEUED=2 FAULTS=0  | applied[0] | it checks before it releases
+REJECTS  RELEASE_APART WITHOUT_SWEEP QUEUED=2 FAULTS=0        | applied[0] | it reads nothing, and releases in the next step without another check
 REJECTS  NOTIFY_FIRST WITHOUT_SWEEP QUEUED=2 FAULTS=0         | applied[0] | a host notifies before it appends
 REJECTS  DUE_READ_BEFORE WITHOUT_SWEEP QUEUED=2 FAULTS=0      | applied[0] | it asks before it appends whether anybody consumes the stream
 REJECTS  NO_SWEEP WITHOUT_SWEEP FAULTS=1 N=2         | applied[0] | the assumption that somebody sweeps is dropped, and a fault happens
@@ -261,7 +261,7 @@ once_more:
 #endif
      od;
 leave:      /* out of time, needed elsewhere or fenced */
-#ifdef LOOK_BEFORE_RELEASE
+#ifdef CHECK_BEFORE_RELEASE
      last_read(seen);
      last_entry(seen, ours);
      release(me);
@@ -275,7 +275,7 @@ leave:      /* out of time, needed elsewhere or fenced */
 #endif
      atomic {
        if
-#ifndef NO_LAST_LOOK
+#ifndef NO_LAST_CHECK
        :: ours -> goto again
        :: !ours && !linger && me == 1 -> linger = 1; goto once_more
        :: !ours && (linger || me == 2) -> goto over
@@ -343,13 +343,13 @@ end:
 /* The code reads length, lease and marker one after the other. What changes in between costs a wake-up that finds
    nothing, as a doubled message does. So one step is enough here, and `wake` follows in the same one: the dispatcher
    takes each of its steps alone. */
-#define look() (holds_entries && lease == NOBODY && marker == none)
+#define visit() (holds_entries && lease == NOBODY && marker == none)
 
 proctype Sweep() {
 end:
   do
-  :: atomic { look() -> marker = pending; messages = (messages < QUEUED -> messages + 1 : messages) }
-  :: atomic { look() && faults > 0 -> faults--; marker = pending }
+  :: atomic { visit() -> marker = pending; messages = (messages < QUEUED -> messages + 1 : messages) }
+  :: atomic { visit() && faults > 0 -> faults--; marker = pending }
   od
 }
 

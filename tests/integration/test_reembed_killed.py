@@ -142,7 +142,7 @@ def test_reembedding_of_stored_facts_is_killed_again_and_again(
         killed(held, after, lambda: embedded() > enough)  # noqa: B023 - called before the next round
         assert 0 < embedded() < len(kept), "it was killed in the middle"
         assert bank.stats().dimension == 32
-        store_texts(range(100 * time, 100 * time + 50), f"anew {time}")  # of those embedded already
+        store_texts(range(100 * time, 100 * time + 50), f"again {time}")  # of those embedded already
         store_texts(range(FACTS + 100 * time, FACTS + 100 * time + 50), "late")
         forget(range(100 * time + 50, 100 * time + 70))
         forget(range(FACTS - 40 * time - 20, FACTS - 40 * time))

@@ -48,7 +48,7 @@ def host(link: LossyLink, settings: Settings, monkeypatch: pytest.MonkeyPatch) -
 
 def lose_the_reply(host: Tellback, link: LossyLink) -> None:
     """Have what is buffered appended, and spooled since nobody says so."""
-    # Lest its absence is what is lost.
+    # Otherwise the lost reply could be the one that says that the script is missing.
     host.context.database.command("SCRIPT", "LOAD", Script("intake/append_events").source)
     link.losing = True
     host.flush()

@@ -36,7 +36,7 @@ with tellback.connect() as tb:
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """A beat in a hurry."""
+    """A beat with short periods."""
     return msgspec.structs.replace(settings, beat_period=0.5)
 
 

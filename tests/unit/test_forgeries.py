@@ -224,7 +224,7 @@ def _history(text: str) -> tuple[str, list[str]]:
 
 
 def _recalled_fact(text: str) -> tuple[str, list[str]]:
-    """A remembered fact in a listing of `tellback recall`, and in guidance that quotes it."""
+    """A stored fact in a listing of `tellback recall`, and in guidance that quotes it."""
     line = text.split("\n")[2]
     hit = tellback.RecallHit(fact_id=line, score=0.5, semantic=0.5, usefulness=0.5, scope="cluster", text=text)
     seen = Feedback("Memory", "You stored this.", (Observation("fact", text), Observation("fact", line)))

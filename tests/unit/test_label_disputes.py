@@ -133,7 +133,7 @@ def test_the_packets_of_all_disputes_are_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     function = {"name": "bash", "arguments": '{"command": "ls"}'}
-    messages: list[dict[str, object]] = [{"role": "user", "content": "Mend it."}]
+    messages: list[dict[str, object]] = [{"role": "user", "content": "Fix it."}]
     for id_, said in (("c", "I look."), ("d", "I look again.")):
         call = {"id": id_, "type": "function", "function": function}
         messages.append({"role": "assistant", "content": said, "tool_calls": [call]})
@@ -145,7 +145,7 @@ def test_the_packets_of_all_disputes_are_printed(
     shown = capsys.readouterr().out
     assert "calls 1 to 2 of 2" in shown
     assert (
-        "user: Mend it.\nassistant: I look.\n---- bash\ncommand: ls\n---- a.py\n>>==== 2\nassistant: I look again.\n"
+        "user: Fix it.\nassistant: I look.\n---- bash\ncommand: ls\n---- a.py\n>>==== 2\nassistant: I look again.\n"
         in shown
     )
     assert "reward" not in shown

@@ -232,7 +232,7 @@ def one_stuck(_: Half) -> dict[str, list[Stretch]]:
 
 
 def a_transcript() -> dict[str, object]:
-    messages: list[dict[str, object]] = [{"role": "user", "content": "Mend it."}]
+    messages: list[dict[str, object]] = [{"role": "user", "content": "Fix it."}]
     for n in range(3):
         function = {"name": "bash", "arguments": '{"command": "ls"}'}
         messages.append(
