@@ -66,25 +66,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int, Meta(ge=1, le=10_000_000, description="Length of an intake stream above which hosts spool to disk.")
     ] = 100_000
     intake_max_bytes: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=1 << 40,
-            description="Maximum memory of one family's intake streams in Redis, in bytes. Hosts spool to disk while a "
-            "stream exceeds its even share.",
-        ),
+        int, Meta(ge=1, le=1 << 40, description="Maximum bytes of one family's intake streams. Hosts spool the rest.")
     ] = 512 << 20
     spool_max_bytes: Annotated[int, Meta(ge=4096, le=1 << 40, description="Maximum bytes of a disk spool.")] = 256 << 20
     consume_batch: Annotated[int, Meta(ge=1, le=2_000, description="Entries that a consumer reads at once.")] = 500
     consumer_lease: Annotated[float, Meta(gt=0, le=300, description="Lease of a consumer; it works for half.")] = 5.0
     linger: Annotated[
         float,
-        Meta(
-            ge=0,
-            le=60,
-            description="Time that one process of an otherwise idle worker waits for more tool events after the last "
-            "entry. 0 disables lingering.",
-        ),
+        Meta(ge=0, le=60, description="Time that one process of an idle worker waits for more tool events. 0: none."),
     ] = 0.5
     embed_lease: Annotated[
         float, Meta(gt=0, le=300, description="Lease of a consumer that embeds texts (signals, recalls).")
@@ -110,22 +99,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(ge=1, le=1_000_000, description="Maximum queued commands in a shard, for each host or none. Others fail."),
     ] = 10_000
     command_redis_wait: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=3_600,
-            description="Time that a command keeps running after its worker loses contact with Redis. A retry waits "
-            "for it.",
-        ),
+        float, Meta(ge=0, le=3_600, description="Time a command keeps running without Redis. A retry waits as long.")
     ] = 30.0
     host_wait: Annotated[
         float,
-        Meta(
-            ge=0,
-            le=3_600,
-            description="Time that a command waits for a worker of its host before its record reports that there is "
-            "none.",
-        ),
+        Meta(ge=0, le=3_600, description="Time a command waits for a worker of its host. Then its record says so."),
     ] = 30.0
     command_grace: Annotated[
         float,
@@ -234,11 +212,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     catalogs: Annotated[
-        str,
-        Meta(
-            description="Directory with custom gettext catalogs, LANGUAGE/LC_MESSAGES/tellback.po or .mo. They "
-            "override the built-in ones."
-        ),
+        str, Meta(description="Directory of LANGUAGE/LC_MESSAGES/tellback.po or .mo files that override the built-in.")
     ] = ""
     systems: Annotated[
         str, Meta(description="Custom systems of the turn pipeline: `module:Class`, comma-separated.")
@@ -251,21 +225,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, Meta(description="Channels where voice messages are answered by voice, comma-separated. `*`: all.")
     ] = ""
     model: Annotated[
-        str,
-        Meta(
-            description="Embedding model: a directory, or a name on the Hugging Face hub. Empty: the packaged "
-            "all-MiniLM-L6-v2."
-        ),
+        str, Meta(description="Embedding model: a directory, or a name on the Hugging Face hub. Empty: packaged.")
     ] = ""
     model_revision: Annotated[
         str, Meta(description="Commit of a model on the hub, 40 hex digits. Required for such a model.")
     ] = ""
     model_sha256: Annotated[
-        str,
-        Meta(
-            description="SHA-256 of each weights file of the model, comma-separated, verified before loading. Empty: "
-            "only the packaged model is verified."
-        ),
+        str, Meta(description="SHA-256 of the weights files, comma-separated. Empty: verify only the packaged model.")
     ] = ""
     model_preload: Annotated[bool, Meta(description="A worker loads it at start, if its pool shares one copy.")] = False
     device: Annotated[
@@ -277,9 +243,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     bank_clusters: Annotated[
         int,
-        Meta(
-            ge=1_000, le=1_000_000, description="Maximum query clusters of a bank; evicts the least recently signalled."
-        ),
+        Meta(ge=1_000, le=1_000_000, description="Maximum clusters of a bank; evicts the least recently signalled."),
     ] = 20_000
     bank_facts: Annotated[
         int,
