@@ -11,7 +11,8 @@ from unittest import mock
 
 from kombu.exceptions import KombuError
 
-from tellback.commands.runner import NOT_STARTED, OVERDUE, CommandControl, CommandResult, ExecutionSpec
+from tellback.commands.control import CommandControl
+from tellback.commands.runner import NOT_STARTED, OVERDUE, CommandResult, ExecutionSpec
 from tellback.commands.survivors import MARK
 from tellback.commands.truncation import StreamTruncator
 from tellback.embedding.batching import _gatherings

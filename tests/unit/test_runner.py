@@ -17,7 +17,8 @@ import pytest
 
 from tellback import clock
 from tellback.commands import supervision
-from tellback.commands.runner import NOT_STARTED, OVERDUE, CommandControl, CommandResult, ExecutionSpec, run
+from tellback.commands.control import CommandControl
+from tellback.commands.runner import NOT_STARTED, OVERDUE, CommandResult, ExecutionSpec, run
 from tellback.commands.supervision import SupervisorProcess
 from tellback.redaction import Redactor
 from tests.support.commands import alive

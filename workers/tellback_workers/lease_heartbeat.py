@@ -28,7 +28,7 @@ from typing import Final, Self
 import structlog
 
 from tellback import clock
-from tellback.commands.runner import CommandControl
+from tellback.commands.control import CommandControl
 from tellback.contracts.commands import OnLost
 from tellback.errors import Unavailable
 from tellback.settings import Settings

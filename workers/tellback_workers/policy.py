@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tellback.commands.policy_errors import refused_by_policy
+from tellback.commands.resource_limits import refused_by_policy
 from tellback.commands.runner import ExecutionSpec
 from tellback.contracts.commands import DEFAULT_TIMEOUT, CommandSubmitted
 from tellback.redaction import MIN_VALUE_CHARS

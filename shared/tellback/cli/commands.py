@@ -145,8 +145,8 @@ def run(
     """
     import signal
 
+    from tellback.commands.control import CommandControl
     from tellback.commands.local import run_locally
-    from tellback.commands.runner import CommandControl
     from tellback.settings import load
 
     control = CommandControl()

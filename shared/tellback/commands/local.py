@@ -6,8 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from tellback.commands.control import CommandControl
 from tellback.commands.record import CommandAttempt, build_record
-from tellback.commands.runner import GRACE, CommandControl, ExecutionSpec, run
+from tellback.commands.runner import GRACE, ExecutionSpec, run
 from tellback.commands.supervision import close_idle
 from tellback.contracts.commands import CommandRecord, CommandSubmitted
 from tellback.contracts.message import new_event_id

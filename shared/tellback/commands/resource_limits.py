@@ -1,4 +1,4 @@
-"""The resource limits of a command, and a control group (cgroup v2) for each command that has limits.
+"""The resource limits of a command, its errors by policy, and a control group (cgroup v2) for each limited command.
 
 In a group the kernel enforces memory and processes of the whole tree exactly and can kill the tree at once. Groups are
 created below a directory that is delegated to the worker. A group's name identifies its owner, by which groups of dead
@@ -43,6 +43,17 @@ class CommandLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 NO_LIMITS = CommandLimits()
+
+
+def refused_by_policy(rule: str, reason: str) -> str:
+    """Return the error of a command that the policy refuses."""
+    return f"refused by this host's policy, rule {rule}: {reason}"
+
+
+def limit_error(rule: str, limit: int) -> str:
+    """Return the error of a command that was killed at a limit of the policy."""
+    return f"killed by this host's policy, rule {rule}: over {limit}"
+
 
 CONTROLLERS: Final = ("memory", "pids")
 
