@@ -22,9 +22,9 @@ from tellback.errors import Unavailable
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.script_calls import Arg, ScriptCall
-from tellback.state.turn_answers import TurnAnswer
+from tellback.state.turn_answers import LostTurnOrigin, TurnAnswer
 from tellback.state.turn_view import TurnRef
-from tellback.state.turns import LostTurnOrigin, Turns
+from tellback.state.turns import Turns
 from tellback_workers.sweep_turns import sweep
 from tests.support.turns import HELLO, deadline_passes, delivered_now, opened, overdue, sent, state, store, swept
 from tests.support.waiting import wait_until

@@ -45,9 +45,9 @@ from tellback.contracts.turns import (
 )
 from tellback.errors import InvalidInput, NotFound, StateConflict, Unavailable
 from tellback.redaction import redact_text
-from tellback.state.turn_answers import TurnAnswer, excerpt
+from tellback.state.turn_answers import LostTurnOrigin, TurnAnswer, excerpt
 from tellback.state.turn_view import TurnRef, TurnView
-from tellback.state.turns import MAX_MERGED, LostTurnOrigin, NewTurn, Turns, turn_id
+from tellback.state.turns import MAX_MERGED, NewTurn, Turns, turn_id
 from tellback.tracing import turn_span
 from tellback.turns.pipeline.checks import error_line
 from tellback.turns.pipeline.context import TurnAbout, TurnContext

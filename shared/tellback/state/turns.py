@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypedDict, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -29,7 +29,7 @@ from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import common
 from tellback.state.scripts import turns as scripts
 from tellback.state.steady import GAP_MS, skews
-from tellback.state.turn_answers import RoutingReport, TurnAnswer, excerpt
+from tellback.state.turn_answers import LostTurnOrigin, RoutingReport, TurnAnswer, excerpt, origin_args
 from tellback.state.turn_view import TurnRef, TurnView, view_of
 
 MAX_MERGED: Final = 100
@@ -49,48 +49,6 @@ class NewTurn:
     auto: bool
     host: str
     trace: str = ""
-
-
-class LostTurnArgs(TypedDict):
-    """The arguments of the scripts that restore a turn; without an id there is nothing to restore."""
-
-    lost_id: str
-    lost_channel: str
-    lost_conversation: str
-    lost_session: str
-    lost_message_id: str
-    lost_language: str
-    lost_opened_at: int
-    lost_state: str
-    lost_within_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class LostTurnOrigin:
-    """The data from which a host can recreate a turn that Redis lost; `opened_at` is in milliseconds, server time.
-
-    `within_ms` is the time to answer of a turn that is recreated without an answer.
-    """
-
-    message_id: str
-    language: str
-    opened_at: int
-    auto: bool
-    within_ms: int = 30_000
-
-    def args(self, ref: TurnRef) -> LostTurnArgs:
-        """Return the arguments of `lua/lib/restore.lua`."""
-        return {
-            "lost_id": ref.id,
-            "lost_channel": ref.channel,
-            "lost_conversation": ref.conversation,
-            "lost_session": ref.session,
-            "lost_message_id": self.message_id,
-            "lost_language": self.language,
-            "lost_opened_at": self.opened_at,
-            "lost_state": "auto" if self.auto else "open",
-            "lost_within_ms": self.within_ms,
-        }
 
 
 class OpenedTurn(msgspec.Struct, frozen=True):
@@ -190,7 +148,7 @@ class Turns:
             NotFound: there is no such turn, or it has expired.
         """
         shard = self.shard(ref.id)
-        restored, turns = _origin_args(ref, origin), shard.key("turns")
+        restored, turns = origin_args(ref, origin), shard.key("turns")
         decision = scripts.mark_finishing(**ref.keys(shard), turns=turns, grace_ms=grace_ms, **restored)
         reply = decide(self._db, shard, decision)
         return cast("TurnState", _checked_state(ref, reply["state"]))
@@ -306,7 +264,7 @@ class Turns:
                 **ref.keys(lease.shard),
                 **crowd.parts(lease.shard),
                 **given.args,
-                **_origin_args(ref, origin),
+                **origin_args(ref, origin),
                 turns=lease.shard.key("turns"),
                 routed=story,
             )
@@ -382,13 +340,6 @@ class Turns:
         names = [name for name in TurnView.__struct_fields__ if name != "text"]
         found = readable("turn", self._stored(turns, names), partial(view_of, names))
         return [turn for turn in found if turn is not None]
-
-
-def _origin_args(ref: TurnRef, origin: LostTurnOrigin | None) -> LostTurnArgs:
-    if origin is not None:
-        return origin.args(ref)
-    nothing = LostTurnOrigin(message_id="", language="", opened_at=0, auto=False)
-    return nothing.args(TurnRef(id="", channel="", conversation="", session=""))
 
 
 def _checked_state(ref: TurnRef, state: str) -> str:

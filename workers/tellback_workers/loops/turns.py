@@ -28,9 +28,9 @@ from tellback.redaction import redact_text
 from tellback.state.intake_entry import IntakeEntry, RawEntry
 from tellback.state.intake_lease import Lease
 from tellback.state.keys import Layout
-from tellback.state.turn_answers import RoutingReport, TurnAnswer
+from tellback.state.turn_answers import LostTurnOrigin, RoutingReport, TurnAnswer
 from tellback.state.turn_view import TurnView
-from tellback.state.turns import LostTurnOrigin, Turns, turn_id
+from tellback.state.turns import Turns, turn_id
 from tellback.turns.pipeline.checks import clean_error, clean_failures, error_line
 from tellback.turns.pipeline.context import TurnAbout, TurnContext
 from tellback_workers.isolation import SystemTimeLimit, pipeline_of
