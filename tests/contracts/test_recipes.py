@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import is_dataclass
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, Final
 
 import pytest
@@ -12,8 +14,8 @@ import typer
 from babel.messages.pofile import read_po
 
 import tellback
+from tellback import guidance
 from tellback.cli import app
-from tellback.guidance import builtin_providers
 from tellback.guidance.observations.catalog import LANGUAGES
 from tellback.guidance.registry import BUILT_IN
 from tellback.settings import Settings
@@ -38,15 +40,19 @@ def classes_with(module: Any, *methods: str) -> list[type[Any]]:
     ]
 
 
-@pytest.mark.parametrize("provider", classes_with(builtin_providers, "should_run", "provide"))
+def built_in_providers() -> list[type[Any]]:
+    """The providers that the modules of `tellback.guidance` define, wherever they are."""
+    modules = [import_module(f"{guidance.__name__}.{found.name}") for found in iter_modules(guidance.__path__)]
+    return [cls for module in modules for cls in classes_with(module, "should_run", "provide") if is_dataclass(cls)]
+
+
+@pytest.mark.parametrize("provider", built_in_providers())
 def test_a_built_in_provider_is_registered_exported_and_documented(provider: type[Any]) -> None:
     name = provider.__name__
     assert provider in BUILT_IN
     assert name in tellback._EXPORTS
     assert re.search(rf"^\| `{name}\b", PAGES[ROOT / "docs" / "loops" / "guidance.md"], re.MULTILINE)
-    assert f"{name}(" in (ROOT / "tests" / "unit" / "test_built_in_providers.py").read_text("utf-8") + (
-        ROOT / "tests" / "unit" / "test_providers.py"
-    ).read_text("utf-8")
+    assert any(f"{name}(" in path.read_text("utf-8") for path in (ROOT / "tests" / "unit").rglob("*.py"))
 
 
 @pytest.mark.parametrize("name", Settings.__struct_fields__)
