@@ -21,6 +21,7 @@ from tellback.guidance.registry import BUILT_IN
 from tellback.settings import Settings
 from tellback.turns.fallback_text import KEYS
 from tellback.turns.pipeline import runner, systems
+from tests.contracts.test_house_style import MODULE_LINES
 from tests.support.pages import ROOT
 from tests.unit.test_turn_words import LANGUAGES as TESTED_LANGUAGES
 
@@ -76,6 +77,15 @@ def test_a_system_of_the_pipeline_runs_and_is_documented(system: type[Any]) -> N
     assert system.name in runner.BUILT_IN
     assert f"{system.__name__}(" in inspect.getsource(runner.TurnPipeline)
     assert f"| `{system.name}`" in PAGES[ROOT / "docs" / "loops" / "turns-pipeline.md"]
+
+
+def test_a_file_that_a_recipe_names_has_room() -> None:
+    """A field or a wrapper takes up to 20 lines; in a file of 400 it would fail the check of sizes."""
+    recipes = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Recipes\n")[2]
+    places = [base / name for name in re.findall(r"`([\w/]+\.py)`", recipes) for base in (ROOT, SHARED)]
+    named = [path for path in dict.fromkeys(places) if path in SOURCES]
+    assert len(named) > 20
+    assert [path.name for path in named if len(SOURCES[path].splitlines()) > MODULE_LINES - 20] == []
 
 
 def test_every_command_is_registered() -> None:
