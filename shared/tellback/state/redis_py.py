@@ -52,7 +52,7 @@ SOCKET_TIMEOUT: Final = 5.0  # seconds; longer than every blocking read that we 
 
 IDLE_SECONDS: Final = 5.0  # of a connection, after which it must answer a PING before it carries a call
 
-ANSWER_SECONDS: Final = 1.0  # for that PING; a call that has to connect anew is late by this, and does not fail
+ANSWER_SECONDS: Final = 1.0  # for that PING; a call that has to connect again is late by this, and does not fail
 
 CHUNK_BYTES: Final = 64 << 10  # of small commands joined into one write; a larger command is sent alone
 
