@@ -53,7 +53,9 @@ class Injector:
 
     def _begin(self, fault: Fault, elapsed: float) -> bool:
         by_kind: dict[str, Callable[[Fault], bool]] = {
-            **dict.fromkeys(("swallow replies", "delay", "cut connections", "hold the link"), self._disturb),
+            **dict.fromkeys(
+                ("swallow replies", "delay", "cut connections", "forget connections", "hold the link"), self._disturb
+            ),
             **dict.fromkeys(("kill redis", "stop redis"), self._redis),
             **dict.fromkeys(("kill pool child", "stop pool child"), self._child),
             "limit memory": self._limit_memory,
@@ -72,8 +74,8 @@ class Injector:
 
     def _disturb(self, fault: Fault) -> bool:
         link = self._system.links[fault.target % 2]
-        if fault.kind == "cut connections":
-            link.cut()
+        if fault.kind in ("cut connections", "forget connections"):
+            (link.cut if fault.kind == "cut connections" else link.forget)()
             return True
         if fault.kind == "swallow replies":
             link.swallow = SWALLOWED

@@ -43,7 +43,10 @@ KINDS: Final[Mapping[str, FaultKind]] = {
     "stop transport": FaultKind(1, 1, 12),
     "fill disk": FaultKind(3, 2, LONGEST_OUTAGE, is_outage=True),
     "step clock": FaultKind(2, 0, 0),
+    "forget connections": FaultKind(0, 0, 0),  # drawn by itself: see `_silences`
 }
+SILENCE: Final = 6.0
+"""Seconds from the moment in which connections are forgotten until those who wait on them have given up."""
 STEPS: Final = (-3600, -60, -5, 5, 30, 60)
 """Seconds by which the clock of Redis' host may step. A longer step forward has Redis remove keys that had less left
 to live, such as the replies that repeated decisions get (docs/architecture.md)."""
@@ -80,4 +83,19 @@ def draw(seed: int, seconds: float, *, without: frozenset[str] = frozenset()) ->
         if drawn.is_outage:
             outage_until = at + lasting
         faults.append(fault)
-    return faults
+    silences = [] if "forget connections" in without else _silences(seed, seconds, faults)
+    return sorted([*faults, *silences], key=lambda fault: fault.at)
+
+
+def _silences(seed: int, seconds: float, faults: list[Fault]) -> list[Fault]:
+    """Return when connections are forgotten: between outages, or a command would lose Redis for longer than it may.
+
+    They are drawn by dice of their own, so a seed has the other faults that it had before there were these.
+    """
+    dice = random.Random(f"{seed} silence")
+    outages = [(each.at, each.at + each.seconds) for each in faults if KINDS[each.kind].is_outage]
+    found, at = list[Fault](), QUIET
+    while (at := at + dice.uniform(3, 20)) < seconds - SILENCE:
+        if all(ended < at - 1 or at + SILENCE < began for began, ended in outages):
+            found.append(Fault(round(at, 1), "forget connections", dice.randrange(12), 0.0))
+    return found

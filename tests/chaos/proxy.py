@@ -26,6 +26,9 @@ class ChaosLink:
     """True: bytes wait in both directions, as in a network that drops packets."""
     cuts: int = 0
     swallowed: int = 0
+    accepted: int = 0
+    forgotten: int = 0
+    """The connections up to this number swallow all that comes, for ever."""
     _writers: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
 
     def __enter__(self) -> Self:
@@ -52,6 +55,10 @@ class ChaosLink:
         """End every connection at once."""
         self._loop.call_soon_threadsafe(self._abort_all)
 
+    def forget(self) -> None:
+        """Let nothing pass any more on the connections that exist, and end none: a firewall that lost its state."""
+        self.forgotten = self.accepted
+
     def heal(self) -> None:
         """Let everything pass again."""
         self.swallow, self.delay, self.held = 0.0, 0.0, False
@@ -77,9 +84,12 @@ class ChaosLink:
             return
         ends = {writer, server_writer}
         self._writers |= ends
+        self.accepted += 1
+        number = self.accepted
         try:
             await asyncio.gather(
-                self._relay(reader, server_writer, replies=False), self._relay(server_reader, writer, replies=True)
+                self._relay(reader, server_writer, number, replies=False),
+                self._relay(server_reader, writer, number, replies=True),
             )
         except OSError:
             pass
@@ -89,8 +99,12 @@ class ChaosLink:
                 with suppress(OSError):
                     end.transport.abort()
 
-    async def _relay(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, replies: bool) -> None:
+    async def _relay(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, number: int, *, replies: bool
+    ) -> None:
         while data := await source.read(CHUNK):
+            if number <= self.forgotten:
+                continue
             if self.delay:
                 await asyncio.sleep(self.delay)
             while self.held:  # noqa: ASYNC110 - set by another thread, which an asyncio.Event does not allow
