@@ -333,11 +333,14 @@ class Containers:
             self.processes[name] = subprocess.Popen(argv, cwd=place, env=environ, stdout=log, stderr=log)
 
     def healthy(self, name: str) -> bool:
-        """The container's health check."""
+        """The container's health check; as with Docker, one that takes too long fails."""
         kind, *test = (moved(word, {"5555": self.flower}) for word in self.services[name]["healthcheck"]["test"])
         argv = ["sh", "-c", *test] if kind == "CMD-SHELL" else test
         environ = {"PATH": self.path, "TELLBACK_HOST": "compose"}
-        return subprocess.run(argv, env=environ, capture_output=True, timeout=30, check=False).returncode == 0
+        try:
+            return subprocess.run(argv, env=environ, capture_output=True, timeout=30, check=False).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
 
     def log(self, name: str) -> str:
         """Return the output of a process so far."""
