@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 import typer
+from babel import Locale
 from babel.messages.pofile import read_po
 
 import tellback
@@ -110,6 +111,8 @@ def test_every_command_is_run_by_a_test() -> None:
 def test_every_catalog_is_tested_and_complete() -> None:
     folders = sorted(path.parent.parent.name for path in (SHARED / "locale").glob("*/LC_MESSAGES/tellback.po"))
     assert folders == sorted(TESTED_LANGUAGES)
+    named = PAGES[ROOT / "docs" / "loops" / "turns.md"]
+    assert [tag for tag in folders if f"{Locale.parse(tag).get_display_name('en')}," not in named] == []
     for path in (SHARED / "locale").glob("*/LC_MESSAGES/tellback.po"):
         with path.open("rb") as file:
             assert {str(message.id) for message in read_po(file) if message.id} == KEYS, path
