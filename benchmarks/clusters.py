@@ -160,7 +160,7 @@ class _Known:
         self.dimension = dimension
 
     def load(self) -> None:
-        """It is there."""
+        """Return at once: these vectors need no model."""
 
     def encode(self, texts: object) -> Vectors:
         raise AssertionError(texts)

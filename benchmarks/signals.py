@@ -24,7 +24,7 @@ _PLACES = ("in staging", "for the mobile team", "without downtime", "after an ou
 _COUNT = itertools.count()
 
 Signal = tuple[str, str, SignalType, str]
-"""Bank, fact, type and query."""
+"""The bank, the fact, the type and the query of a signal."""
 
 
 def queries(number: int) -> list[str]:

@@ -17,7 +17,7 @@ CALL_EVERY: Final = 10.0
 BUSY: Final = 0.5
 """The share of a process or a server that is to be used: above it, queues grow quickly."""
 DAYS: Final = 7.0
-"""Sessions are kept for so long."""
+"""Days for which a session is kept."""
 OF_A_SESSION: Final = ("command", "turn", "signal", "recall")
 """Of which each session of twenty calls has one, as the soak's agents do."""
 
@@ -91,7 +91,7 @@ def _fleet(figures: CapacityFigures, agents: int) -> tuple[str, ...]:
 
 
 def _number(value: float) -> str:
-    """Two digits that say something."""
+    """Return a number with two significant digits."""
     if abs(value) < 10:
         return f"{value:.1f}"
     digits = 2 - len(str(int(abs(value))))

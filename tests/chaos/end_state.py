@@ -55,14 +55,14 @@ class EndState:
     evaluations: Mapping[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
     """Calls and fires of each shared evaluation."""
     facts: Mapping[tuple[str, str], FactEnd] = field(default_factory=dict[tuple[str, str], FactEnd])
-    """By bank and fact."""
+    """The score and counts of each fact, by bank and fact."""
     decayed: Mapping[tuple[str, str], FactEnd] = field(default_factory=dict[tuple[str, str], FactEnd])
     """The same after one more decay, with no signal between."""
     nearest: Mapping[str, tuple[int, float, float]] = field(default_factory=dict[str, tuple[int, float, float]])
     """Each bank's number of query clusters, the highest cosine of two of them, and its threshold."""
     turns: Mapping[str, TurnEnd] = field(default_factory=dict[str, TurnEnd])
     records: Mapping[str, list[CommandRecord]] = field(default_factory=dict[str, list[CommandRecord]])
-    """By session."""
+    """The records of each session, oldest first."""
     superseded: list[str] = field(default_factory=list[str])
     passed: Mapping[str, bool] = field(default_factory=dict[str, bool])
     """True for each session whose gate passes."""
@@ -71,7 +71,7 @@ class EndState:
     dead: list[str] = field(default_factory=list[str])
     """Each dead letter: its reason and its text."""
     left: list[str] = field(default_factory=list[str])
-    """Names of things that have not settled, or wait where nobody looks."""
+    """Names of what is not finished, or waits where no process reads it."""
     key_problems: list[str] = field(default_factory=list[str])
     keys: int = 0
 

@@ -23,7 +23,7 @@ class Life:
     accepted: int = 0
     """Calls that returned, durable or not."""
     by_evaluation: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
-    """Of each evaluation, the certain and the possible."""
+    """Operations of each evaluation, first the certain ones, then the possible."""
     numbers: list[int] = field(default_factory=list[int])
     """The operations that were not refused, in order."""
     doubtful: int = 0
@@ -60,10 +60,10 @@ class TurnStory:
 
 @dataclass
 class Story:
-    """The whole history."""
+    """The history of all lives of a run."""
 
     lives: dict[tuple[str, str], Life] = field(default_factory=dict[tuple[str, str], Life])
-    """By loop and name."""
+    """Each life, by loop and name."""
     submissions: dict[str, Submission] = field(default_factory=dict[str, Submission])
     turns: dict[str, TurnStory] = field(default_factory=dict[str, TurnStory])
     taken: Counter[int] = field(default_factory=Counter[int])

@@ -52,7 +52,7 @@ class Watch:
         self.seen = Seen()
 
     def advance(self, elapsed: float) -> None:
-        """Look if it is time."""
+        """Examine what is due by now."""
         for what, examine, every in (
             ("monitor", self._monitor, MONITOR_EVERY),
             ("search", self.search, SEARCH_EVERY),

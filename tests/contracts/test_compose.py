@@ -85,7 +85,7 @@ def test_no_password_stands_in_a_container_s_settings() -> None:
 
 
 def test_each_process_logs_in_as_its_user(services: Mapping[str, Any]) -> None:
-    """And its health check does so too."""
+    """Health checks log in as the same user."""
     users = dict.fromkeys(("loops", "commands", "model"), "worker") | dict.fromkeys(("beat-1", "beat-2"), "beat")
     for name, user in {**users, "flower": "flower"}.items():
         assert services[name]["entrypoint"] == ["with-login", user]

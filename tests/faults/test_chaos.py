@@ -30,7 +30,7 @@ pytestmark = [
 
 
 def _silent(_: str) -> None:
-    """Tell nobody how far it is."""
+    """Print no progress."""
 
 
 def _shown(outcome: RunOutcome) -> str:

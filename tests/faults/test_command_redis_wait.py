@@ -78,20 +78,20 @@ def runs_tellback(process: psutil.Process) -> bool:
 
 
 def hang(server: RedisServer, _: Database) -> None:
-    """SIGSTOP of the server."""
+    """Stop the server with SIGSTOP, and resume it."""
     server.pause()
     pass_time(AWAY)
     server.resume()
 
 
 def pause(_: RedisServer, database: Database) -> None:
-    """`CLIENT PAUSE`: the server lives and answers nobody."""
+    """Pause all clients by `CLIENT PAUSE`: the server lives and answers nobody."""
     database.command("CLIENT", "PAUSE", round(AWAY * 1000), "ALL")
     pass_time(AWAY)
 
 
 def crash(server: RedisServer, _: Database) -> None:
-    """SIGKILL, and a new process with the same data after a while."""
+    """Kill the server with SIGKILL, and start a new process with the same data."""
     server.kill()
     pass_time(AWAY)
     server.launch()
@@ -105,7 +105,7 @@ def demote(_: RedisServer, database: Database) -> None:
 
 
 def keep_busy(server: RedisServer, _: Database) -> None:
-    """Somebody's script runs for a while."""
+    """Keep the server busy with a long script, so that it answers BUSY."""
     with kept_busy(server.url):
         pass_time(AWAY)
 

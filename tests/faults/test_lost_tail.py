@@ -32,7 +32,7 @@ def vector_sets(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def settings(settings: Settings, server: RedisServer, vector_sets: str) -> Settings:
-    """Of that server."""
+    """Settings for the server whose tail is lost."""
     return settings_with(server, structs.replace(settings, redis_url=server.url), vector_sets)
 
 

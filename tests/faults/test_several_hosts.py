@@ -65,7 +65,7 @@ class Hosts:
     folder: Path
     stack: ExitStack
     numbers: Iterator[int] = field(default_factory=itertools.count)
-    """Of the tests' teams."""
+    """Numbers that make the names of the tests' teams unique."""
 
     def settings(self, host: str, team: str = "default") -> Settings:
         """Settings of a process on this host, or of the test if it is none of the hosts."""

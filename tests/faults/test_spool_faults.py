@@ -262,7 +262,7 @@ def test_a_backlog_of_others_holds_no_first_flush_up(database: Database, layout:
 
 
 def test_programs_that_end_in_an_outage_leave_one_file(database: Database, layout: Layout, settings: Settings) -> None:
-    """As `tellback signal` in a cron job does."""
+    """A cron job that runs `tellback signal` is such a program."""
     place = place_of(database, settings)
     for number in range(20):
         publisher = Publisher(Database(NOWHERE), layout, settings, place)

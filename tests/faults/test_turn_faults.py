@@ -103,7 +103,7 @@ class KillableFleet:
         wait_until(lambda: Task.VISIT_TEAMS in log.read_text(), "beat sends ticks", timeout=TIMEOUT)
 
     def kill_beat(self) -> None:
-        """SIGKILL."""
+        """Kill beat with SIGKILL."""
         if self._beat is not None:
             self._beat.kill()
             self._beat.wait()
@@ -118,7 +118,7 @@ class KillableFleet:
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[KillableFleet]:
-    """Redis runs; the test starts the rest."""
+    """A fleet of which only Redis runs; the test starts the rest."""
     fleet = KillableFleet(tmp_path)
     yield fleet
     fleet.end()
@@ -156,7 +156,7 @@ def firsts(tb: Tellback) -> Counter[tuple[str, str]]:
 
 
 def fallbacks(turns: list[str]) -> Counter[tuple[str, str]]:
-    """One fallback each."""
+    """Return the expected deliveries: one fallback for each turn."""
     return Counter((turn, "fallback") for turn in turns)
 
 

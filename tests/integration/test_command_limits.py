@@ -38,7 +38,7 @@ def run_bomb(tb: Tellback) -> str | None:
 def test_a_worker_without_a_control_group_says_so_once(
     tb: Tellback, start_workers: StartWorkers, database: Database, layout: Layout, policy: Path
 ) -> None:
-    """And holds the limits all the same."""
+    """The supervisor enforces the limits all the same."""
     env = {"TELLBACK_COMMAND_POLICY": str(policy), "TELLBACK_COMMAND_CGROUP": "off"}
     workers = start_workers(1, queues="commands", env=env)
     assert run_bomb(tb) == "killed by this host's policy, rule processes: over 16"

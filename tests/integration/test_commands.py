@@ -268,7 +268,7 @@ def test_a_hosts_policy_refuses_and_limits(tb: Tellback, start_workers: StartWor
 
 
 def test_a_worker_whose_policy_is_wrong_does_not_start(settings: Settings, tmp_path: Path) -> None:
-    """It would not know what to refuse."""
+    """Such a worker would not know which commands to refuse."""
     file = tmp_path / "policy.toml"
     file.write_text('program = ["sh"]')
     env = environment(settings, {"TELLBACK_COMMAND_POLICY": str(file)})

@@ -37,7 +37,7 @@ def found(settings: Settings) -> dict[str, DoctorFinding]:
 
 @contextmanager
 def configured(database: Database, name: str, value: str) -> Generator[None]:
-    """Redis with another setting, for a while."""
+    """Run the block with another setting of Redis."""
     before = database.command("CONFIG", "GET", name)[1]
     database.command("CONFIG", "SET", name, value)
     try:
@@ -78,7 +78,7 @@ def test_a_redis_that_is_away_is_the_first_finding_and_the_exit_code_is_1(tmp_pa
 
 @pytest.mark.parametrize("login", [":wrong@", "nobody:wrong@"])
 def test_a_refused_login_says_what_to_check(redis_server: RedisServer, settings: Settings, login: str) -> None:
-    """Redis runs, so to start it is no advice."""
+    """Redis runs, so advice to start it would mislead."""
     url = f"redis://{login}127.0.0.1:{redis_server.port}/0"
     refused = found(msgspec.structs.replace(settings, redis_url=url))["redis"]
     assert (refused.state, refused.advice) == ("wrong", CHECK_LOGIN)

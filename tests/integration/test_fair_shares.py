@@ -49,7 +49,7 @@ class FairRecorder:
         return [tool for batch in self.batches for tool in batch]
 
     def ready(self) -> None:
-        """Always."""
+        """Return at once: this loop is always ready."""
 
     def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
         tools = [entry.message.tool for entry in entries if isinstance(entry.message, ToolInvoked)]

@@ -76,7 +76,7 @@ def browser(up: RunningUp) -> Generator[Page]:
 
 
 def picture(page: Page, name: str) -> None:
-    """Keep what the page looks like."""
+    """Save a screenshot of the page."""
     PICTURES.mkdir(exist_ok=True)
     page.screenshot(path=PICTURES / f"flower-{name}.png")
 

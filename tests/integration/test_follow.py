@@ -275,7 +275,7 @@ def test_an_interrupt_ends_the_following_and_not_the_command(submit: Submit, tb:
 
 
 def test_waiting_is_bounded_while_following(submit: Submit) -> None:
-    """`--wait` holds here too."""
+    """`--wait` bounds a command that is followed, too."""
     code, out, err = ended(submit("--wait", "4", "--", "sh", "-c", "echo begun; sleep 60"))
     assert (code, out) == (1, "begun\n")
     assert "has no record" in err[0]

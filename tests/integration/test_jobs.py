@@ -56,7 +56,7 @@ def test_sessions_take_turns(jobs: Jobs, queue: Queue) -> None:
 
 
 def test_a_session_keeps_its_own_order(jobs: Jobs, queue: Queue) -> None:
-    """First submitted, first leased."""
+    """The command submitted first is leased first."""
     expected = [queue.put("s") for _ in range(30)]
     assert [taken(jobs).command_id for _ in range(30)] == expected
 
@@ -351,7 +351,7 @@ def test_a_session_keeps_its_newest_records(queue: Queue, records: Records) -> N
 
 
 def test_everybody_who_waits_gets_the_record(jobs: Jobs, queue: Queue, records: Records) -> None:
-    """Several waiters, and one who comes later."""
+    """Both callers that wait already and one that asks later get it."""
     id_ = queue.put("s")
     lease = taken(jobs)
     with ThreadPoolExecutor(3) as pool:

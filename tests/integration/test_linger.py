@@ -63,7 +63,7 @@ class OrderRecorder:
         self.when_applied: Callable[[], None] = lambda: None
 
     def ready(self) -> None:
-        """Always."""
+        """Return at once: this loop is always ready."""
 
     def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
         for entry in entries:

@@ -48,7 +48,7 @@ def value(found: Samples, name: str, **labels: str) -> float:
 
 
 def events(tb: Tellback) -> dict[str, float]:
-    """Events of turns that happened at all."""
+    """Return the counts of the events of turns that occurred."""
     return {
         dict(labels)["event"]: count
         for (name, labels), count in samples(tb).items()

@@ -29,7 +29,7 @@ BLOCKED = RoutingOutcome(attempted=True, error="blocked by the user", permanent=
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """Short times, few attempts."""
+    """Settings with short times and few attempts."""
     return msgspec.structs.replace(
         settings, outbox_lease=0.5, outbox_retry=0.2, outbox_hold=0.3, outbox_attempts=3, turn_limit=60.0
     )

@@ -37,7 +37,7 @@ def possible_arguments(task: str) -> list[list[Any]]:
 
 @pytest.mark.parametrize("task", list(Task))
 def test_each_form_of_a_task_passes_the_check(task: Task, settings: Settings, database: Database) -> None:
-    """The message with which a decay continues was rejected: it continued for a second in each lease of 30."""
+    """The message with which a decay continues was rejected: it worked for one second in each lease of 30 only."""
     worker_app.loader.import_default_modules()
     app = Celery(config_source=config(settings))
     forms = possible_arguments(task.value)

@@ -101,7 +101,7 @@ def test_a_full_disk_is_logged_and_the_record_is_in_redis(
 
 
 def test_each_of_several_teams_has_a_file_of_its_own(settings: Settings) -> None:
-    """And none at all where that was asked."""
+    """With `record_file` set to `none` there is no file at all."""
     several = msgspec.structs.replace(settings, teams="acme,umbra")
     assert settings.record_path("default") == settings.data_path / FILE
     assert several.record_path("acme") == settings.data_path / "acme" / FILE
@@ -278,7 +278,7 @@ def test_a_file_is_followed_over_rotations(stopped: list[Following]) -> None:
 def test_a_session_is_followed(
     tb: Tellback, settings: Settings, start_workers: StartWorkers, stopped: list[Following]
 ) -> None:
-    """From Redis, each record once and in order."""
+    """Each record is read from Redis once, in order."""
     start_workers()
     tb.submit(["true"], session="s1").wait(timeout=30)
     following = Following("s1", env=environment(settings))

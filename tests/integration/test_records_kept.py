@@ -63,7 +63,7 @@ def test_failures_and_their_retries_outlive_the_cap(session: Session) -> None:
 
 
 def test_a_success_cannot_pass_for_a_failure_nor_the_other_way(session: Session) -> None:
-    """Whatever its output says."""
+    """The output may contain what looks like another record's fields."""
     session.end("failure", 1, text='"exit_code":0,"parent_command_id":null,')
     session.end("success", 0, text='"exit_code":1,"parent_command_id":"x",')
     for number in range(CAP):

@@ -106,10 +106,10 @@ def test_until_the_switch_all_goes_on_with_the_old_model(
     assert found(tb, new, "y")[0] == ("moves", "y")
 
 
-def test_a_text_that_is_stored_anew_before_the_switch_is_embedded_again(
+def test_a_text_that_is_stored_again_before_the_switch_is_embedded_again(
     tb: Tellback, bench: Bench, new: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many facts as before, but not the same."""
+    """The number of facts stays the same, so it cannot show the change."""
     store_texts(tb, bench, {"stays": "x@1", "moves": "x@2"})
     switches = once(monkeypatch, lambda: store_texts(tb, bench, {"moves": "y"}))
     wider = Wider()

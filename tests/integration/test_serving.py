@@ -166,7 +166,7 @@ def test_what_cannot_work_is_said_at_once(
 
 
 class BreaksMidway:
-    """Raises in the middle."""
+    """A transport that raises in the middle of a delivery."""
 
     longest = 1.0
 

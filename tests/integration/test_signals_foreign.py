@@ -131,7 +131,7 @@ def test_a_batch_in_the_shard_of_another_bank_is_a_dead_letter(tb: Tellback, ben
 
 
 def test_a_bank_in_a_wrong_shard_does_not_hide_the_others(bench: Bench) -> None:
-    """As one that an older worker applied there."""
+    """An older worker may have applied one there."""
     append(bench, json.dumps(batch()).encode())
     bench.consume()
     elsewhere = next(shard for shard in bench.layout.all if shard != bench.layout.of("b"))

@@ -44,7 +44,7 @@ class FailingDisk:
         self._first, self._error, self._lasting = first, error, lasting
 
     def recover(self) -> None:
-        """Refuse no further one."""
+        """Refuse no further operation."""
         self._first = 0
 
     def _watched(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:

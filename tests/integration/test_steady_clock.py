@@ -27,7 +27,7 @@ class Step(NamedTuple):
 class ClockObservation(NamedTuple):
     host: str
     passed: int
-    """Time since what went before."""
+    """Time since the previous step of the test."""
     stall: int
     """Time from the measurement to the script, once."""
 

@@ -73,7 +73,7 @@ def test_a_team_is_created_listed_and_removed_with_all_its_keys(settings: Settin
 
 
 def test_a_team_that_has_just_come_into_being_is_listed(settings: Settings, tb: Tellback) -> None:
-    """Before any worker has visited it."""
+    """It is listed before any worker has visited it."""
     open_one(tb, 1)
     assert [json.loads(line)["team"] for line in run(settings, "list", "--json")[1].splitlines()] == ["default"]
 

@@ -53,7 +53,7 @@ class Monitor(Always):
 
 
 class Raises(Always):
-    """Raises."""
+    """A provider that raises an error."""
 
     def provide(self, *, context: FeedbackContext) -> Feedback:
         raise RuntimeError("broken on purpose")
@@ -168,7 +168,7 @@ class Deep(Always):
 
 
 class OutsideError(BaseException):
-    """No Exception."""
+    """An error that is not an `Exception`."""
 
 
 class Outside(Always):

@@ -131,7 +131,7 @@ def gone(processes: list[psutil.Process], timeout: float = 10.0) -> None:
 
 
 def running(processes: list[psutil.Process]) -> list[str]:
-    """Those that run."""
+    """Return descriptions of the processes that still run."""
     found: list[str] = []
     for process in processes:
         try:

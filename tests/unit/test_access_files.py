@@ -24,7 +24,7 @@ def password_of(env: str) -> str:
 
 
 def test_each_user_has_a_file_with_its_settings_and_nobody_elses() -> None:
-    """Requirement A-95."""
+    """No file contains another user's password. Requirement A-95."""
     files = files_of(TWO)
     assert set(files) == {
         *("redis.acl", "broker.acl", "agent-acme.env", "agent-beta.env"),

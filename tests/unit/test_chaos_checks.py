@@ -246,7 +246,7 @@ def test_a_redis_that_is_down_is_neither_killed_nor_stopped_again() -> None:
     redis = Server()
 
     def revive(_: float) -> None:
-        """Nobody is dead."""
+        """Revive nothing, since no process is dead."""
 
     system: Any = SimpleNamespace(redis=redis, revive=revive)
     faults = [("stop redis", 1.0, 3.0), ("kill redis", 2.0, 3.0), ("stop redis", 2.5, 1.0), ("kill redis", 3.0, 1.0)]

@@ -41,7 +41,7 @@ def test_arguments_that_are_no_unicode_are_readable() -> None:
 
 
 def test_a_history_entry_is_bounded() -> None:
-    """However long argv and output are."""
+    """Neither a long argv nor a long output exceeds the bound."""
     outcome = CommandResult(
         stdout=CapturedOutput("o" * 60_000, truncated=True, redacted=False, size=60_000), stderr=EMPTY, exit_code=0
     )

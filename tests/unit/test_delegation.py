@@ -32,7 +32,7 @@ class Fake:
         self.mount.mkdir()
 
     def stand(self, group: str, *, root: str = "/", kind: str = "cgroup2") -> None:
-        """Put this process there."""
+        """Put this process into a control group."""
         (self.proc / "self" / "cgroup").write_text(f"1:name=systemd:/x\n0::{group}\n")
         point = str(self.mount).replace(" ", r"\040")
         (self.proc / "self" / "mountinfo").write_text(
@@ -70,7 +70,7 @@ def test_the_own_group_is_found_below_the_mount(fake: Fake) -> None:
 
 
 def test_a_worker_that_has_stepped_aside_finds_its_directory(fake: Fake) -> None:
-    """So it does where systemd has put it there."""
+    """It finds it too where systemd has moved it into the group below."""
     parent = fake.group("w")
     fake.group(f"w/{LEAF}")
     fake.stand(f"/w/{LEAF}")
@@ -140,7 +140,7 @@ def test_a_group_of_this_process_is_not_swept(tmp_path: Path) -> None:
 
 
 def test_a_worker_says_how_it_holds_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without limits it claims nothing."""
+    """A worker whose policy has no limits claims no directory."""
     monkeypatch.setattr(groups, "_reason", [])
     monkeypatch.setattr(groups, "_claimed", [])
     path = tmp_path / "policy.toml"

@@ -15,7 +15,7 @@ from tellback.demo.agent import FACTS, FIXES, QUERY, RESULTS, search
 
 
 def absent(_: str) -> None:
-    """Finds no module."""
+    """Return None, as if no module were installed."""
 
 
 def run(argv: list[str], folder: Path) -> tuple[int, list[str]]:

@@ -24,7 +24,7 @@ def record(id_: str, exit_code: int | None, *argv: str, parent: str | None = Non
 
 
 def test_only_successes_pass() -> None:
-    """Nothing is to be said."""
+    """The verdict then has no reasons."""
     assert evaluate_gate([record("a", 0), record("b", 0, "ls")], require=[["pytest", "-q"]]) == Verdict(
         passed=True, reasons=[]
     )
@@ -58,7 +58,7 @@ def test_a_failure_or_a_null_exit_is_refused(exit_code: int | None) -> None:
 
 
 def test_a_linked_retry_that_succeeds_clears_the_failure_and_says_so() -> None:
-    """Over any number of attempts."""
+    """Any number of attempts may lie between the two."""
     verdict = evaluate_gate([record("a", 1), record("b", None, parent="a"), record("c", 0, parent="b")])
     assert verdict.passed
     assert [reason[:12] for reason in verdict.reasons] == ["passed over:", "passed over:"]
@@ -83,7 +83,7 @@ def test_what_is_no_successful_retry_clears_nothing(retry: CommandRecord) -> Non
 
 
 def test_a_later_success_without_the_link_is_pointed_at() -> None:
-    """So that the reader knows what is missing."""
+    """The reason says which link is missing."""
     (reason,) = evaluate_gate([record("a", 1), record("b", 0)]).reasons
     assert reason.endswith("[a]; [b] succeeded later, but is not linked to it by its parent")
     (reason,) = evaluate_gate([record("b", 0), record("a", 1)]).reasons
@@ -119,7 +119,7 @@ def test_a_cycle_of_parents_ends() -> None:
 
 
 def test_evicted_records_are_refused() -> None:
-    """Nobody knows what they said."""
+    """An evicted record may have been a failure."""
     assert evaluate_gate([record("a", 0)], evicted=3).reasons == [
         "3 older records are gone: nobody knows what was said there"
     ]

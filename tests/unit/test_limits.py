@@ -75,7 +75,7 @@ MEMORY_HOG = """
 
 
 def test_a_memory_hog_of_many_processes_stays_inside() -> None:
-    """None of them has too much by itself."""
+    """Each process stays below the limit; only their sum exceeds it."""
     tag = uuid.uuid4().hex
     outcome = limited(MEMORY_HOG, tag, memory=100 * MIB)
     assert outcome.exit_code is None

@@ -127,7 +127,7 @@ def test_the_longest_time_caps_the_default(decide: Callable[..., ExecutionSpec])
 
 
 def test_limits_are_read(decide: Callable[..., ExecutionSpec]) -> None:
-    """As they stand in the file."""
+    """Limits have the values of the file, with or without underscores."""
     limits = decide("[limits]\nmemory = 1_073_741_824\nprocesses = 64\noutput = 1048576").limits
     assert limits == CommandLimits(memory=1 << 30, processes=64, output=1 << 20)
 
@@ -236,7 +236,7 @@ def test_sections_do_not_say_which_teams_run_here(decide: Callable[..., Executio
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
-    """So is one that is no text."""
+    """A file that is not text is an error too."""
     with pytest.raises(ConfigurationError, match="No such file"):
         read_policy(str(tmp_path / "none.toml"))
     (tmp_path / "bytes").write_bytes(b"\xff")

@@ -51,7 +51,7 @@ class ToolUsageMonitor:
 
 
 class Plain:
-    """No dataclass, and nothing to send."""
+    """A provider that is not a dataclass, so that it cannot be sent."""
 
     name = "Plain"
     answer: Any = None
@@ -189,7 +189,7 @@ def test_entry_points_of_packages_are_found_and_a_broken_one_stops_nobody(
 
 
 def _package(folder: Path, name: str, source: str, entry_points: str) -> None:
-    """As pip leaves an installed package."""
+    """Write a package as pip leaves an installed one."""
     (folder / f"{name}.py").write_text(source)
     metadata = folder / f"{name}-1.0.dist-info"
     metadata.mkdir()

@@ -135,7 +135,7 @@ def test_a_field_of_a_later_version_is_no_hindrance(path: Path, file: RecordFile
 
 
 def test_an_agent_reads_the_current_file_and_a_gate_the_set(path: Path, file: RecordFile) -> None:
-    """Oldest first over all of them."""
+    """The set is read oldest first, across all of its files."""
     for number in range(5):
         file.append(record(str(number), text="x" * 400_000))
     assert ids_of(tellback.load_records(path)) == ["4"]

@@ -14,7 +14,7 @@ _HEX = "0123456789abcdef"
 
 
 def generated(count: int, alphabet: str = _ALNUM, seed: int = 3) -> str:
-    """So many characters, the same each time."""
+    """Return `count` random characters, the same in each run."""
     source = random.Random(seed)
     return "".join(source.choice(alphabet) for _ in range(count))
 

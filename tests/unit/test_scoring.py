@@ -27,7 +27,7 @@ def test_table_of_signal_types() -> None:
 
 
 def test_initial_score_is_neutral() -> None:
-    """Requirement S-11."""
+    """A fact without signals has 0.5. Requirement S-11."""
     assert NEUTRAL == 0.5
 
 

@@ -51,7 +51,7 @@ def test_memory_may_be_noisy_and_step_once_but_not_grow(name: str) -> None:
 @pytest.mark.parametrize("name", ["hosts.files", "model main.threads", "supervisors.processes"])
 @pytest.mark.parametrize(("after", "leaks"), [(100.0, False), (102.0, False), (103.0, True), (40.0, False)])
 def test_files_and_threads_come_back(name: str, after: float, leaks: bool) -> None:  # noqa: FBT001 - as above
-    """However many there are under load."""
+    """Only the number after the load counts, not the one under load."""
     assert grown(run(name, lambda n: 100.0 + n, after=after)) == ({name} if leaks else set())
 
 

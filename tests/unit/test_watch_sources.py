@@ -116,7 +116,7 @@ def test_a_file_that_is_locked_is_asked_again(tmp_path: Path, monkeypatch: pytes
 
 
 def test_many_records_come_in_portions(tmp_path: Path) -> None:
-    """So that keys are answered in between."""
+    """Keys are answered between two portions."""
     path = tmp_path / "feedback_record.jsonl"
     path.write_bytes(b"".join(line(str(number)) for number in range(2 * CHUNK + 1)))
     with running(FileSource(path)) as seen:

@@ -18,7 +18,7 @@ def test_marks_of_words_cover_every_call_in_memory_and_stay_few() -> None:
 
 
 def test_marks_of_words_are_collected_again_from_what_is_stored() -> None:
-    """They are not stored themselves."""
+    """The marks themselves are not stored."""
     trail = ProgressTrail()
     trail.remember_asked("a", Asked(low=1, high=2, news=0, indexes=[1]))
     stored = msgspec.json.encode(trail)
