@@ -35,7 +35,7 @@ RETIRED: Final = re.compile(
     r"came_to|(?:in|of)_context|screened|"
     r"(?<![a-z])(?:told|tell(?:s|ing|ers?)?|naps?|moments?|drain(?:s|ed|ers?)?|bells?|rings?|rung|bur(?:y|ied)|set_aside|"
     r"claim_looks|looks?(?!_alike|_like)|looked|say_encoder|not_woken|mails?|memories|unsure|attend(?:s|ed|ing)?|deaf|"
-    r"contexts|mend(?:s|ed|ing)?)(?![a-z])",
+    r"contexts|anew|mend(?:s|ed|ing)?)(?![a-z])",
     re.IGNORECASE,
 )
 IN_PROSE: Final = re.compile(

@@ -315,7 +315,7 @@ def test_a_restarted_worker_finds_the_clusters_again(
     fresh.close()
 
 
-def test_a_bank_begun_anew_is_not_taken_for_the_old_one(
+def test_a_bank_that_was_started_over_is_not_taken_for_the_old_one(
     tb: Tellback, bench: Bench, settings: Settings, encoder: Angles
 ) -> None:
     """Another worker began it, at the version that this one knew of the old bank."""
