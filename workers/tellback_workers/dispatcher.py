@@ -53,16 +53,16 @@ class Rescue:
         self._app = app
         self._process = process
         self._families = families
-        self._places: dict[StreamRef, None] = {}
+        self._streams: dict[StreamRef, None] = {}
         self._offered: deque[StreamRef] = deque(maxlen=10_000)
         self._refused_until = 0.0
 
     def __bool__(self) -> bool:
-        return bool(self._places)
+        return bool(self._streams)
 
-    def offer(self, places: Iterable[StreamRef]) -> None:
+    def offer(self, streams: Iterable[StreamRef]) -> None:
         """Offer streams to the thread that owns this, which wakes them at its next round. Any thread may call it."""
-        self._offered.extend(places)
+        self._offered.extend(streams)
 
     def wake_offered(self) -> None:
         """Wake the streams offered since the last round."""
@@ -71,20 +71,20 @@ class Rescue:
             found[self._offered.popleft()] = None
         self.wake(list(found), again=True)
 
-    def wake(self, places: Sequence[StreamRef], *, again: bool = False) -> None:
+    def wake(self, streams: Sequence[StreamRef], *, again: bool = False) -> None:
         """Publish the wake-ups that are due; if the broker refuses, `consume_next` does their work."""
-        if places and clock.monotonic() >= self._refused_until:
+        if streams and clock.monotonic() >= self._refused_until:
             try:
-                publish_wakeups(self._app, self._process.database, places, again=again)
+                publish_wakeups(self._app, self._process.database, streams, again=again)
             except NotPublished as refusal:
                 self._refused_until = clock.monotonic() + REFUSED_BACKOFF
-                _log.warning("rescue.wakeup_failed", team=places[0][0].team, reason=str(refusal))
+                _log.warning("rescue.wakeup_failed", team=streams[0][0].team, reason=str(refusal))
             else:
                 return
-        for place in places:
-            if place[1] in self._families:  # a worker that serves the others finds them waiting
-                self._places[place] = None
-            elif place[1] in MODEL:
+        for stream in streams:
+            if stream[1] in self._families:  # a worker that serves the others finds them waiting
+                self._streams[stream] = None
+            elif stream[1] in MODEL:
                 ask_pool()
 
     def consume_next(self) -> None:
@@ -93,11 +93,11 @@ class Rescue:
         Raises:
             Unavailable: Redis is unavailable; the entries stay in their streams.
         """
-        place = next(iter(self._places))
-        del self._places[place]
-        shard, family = place
+        stream = next(iter(self._streams))
+        del self._streams[stream]
+        shard, family = stream
         if consumer_of(self._process, shard.team, family).consume(shard, family):
-            self.wake([place])
+            self.wake([stream])
 
 
 BLOCK_MS: Final = 1_000

@@ -63,7 +63,7 @@ class PoolRescue:
             fleet = TeamVisits(process.database)
             shards = [shard for layout in process.known_layouts(fleet.active()).values() for shard in layout.all]
             found = fleet.work(shards, process.settings.longest_consumer_lease)
-            for shard, family in [place for work in found.values() for place in work.streams if place[1] in MODEL]:
+            for shard, family in [stream for work in found.values() for stream in work.streams if stream[1] in MODEL]:
                 if not shutting_down():
                     consumer_of(process, shard.team, family).consume(shard, family)
         except TellbackError as trouble:

@@ -100,9 +100,9 @@ class Runtime:
         only = self.settings.served_teams
         layouts = self.known_layouts([each.team for each in found if not only or each.team in only])
         return [
-            (layouts[each.team].shard(each.place[0]), each.place[1])
+            (layouts[each.team].shard(each.stream[0]), each.stream[1])
             for each in found
-            if each.place and each.team in layouts and each.place[0] < layouts[each.team].shards
+            if each.stream and each.team in layouts and each.stream[0] < layouts[each.team].shards
         ]
 
     def current_layouts(self, teams: Collection[str]) -> dict[str, Layout]:

@@ -56,7 +56,7 @@ def _refusals() -> Generator[None]:
         raise NotPublished(f"can't publish to the broker ({error})") from error
 
 
-def publish_wakeups(app: Celery, database: Database, places: Sequence[StreamRef], *, again: bool = False) -> None:
+def publish_wakeups(app: Celery, database: Database, streams: Sequence[StreamRef], *, again: bool = False) -> None:
     """Publish the wake-ups that are due: of streams that have no pending marker and no lingering consumer.
 
     A burst of many streams is announced in few messages, because publishing one costs more than consuming a small
@@ -67,10 +67,10 @@ def publish_wakeups(app: Celery, database: Database, places: Sequence[StreamRef]
         NotPublished: the broker refused one; the markers of what it refused are removed, so that the next try is not
             held back.
     """
-    if not places:
+    if not streams:
         return
-    long = {family for family in {family for _, family in places} if again and is_long(app, family)}
-    wanted = [place for place in places if place[1] not in long]
+    long = {family for family in {family for _, family in streams} if again and is_long(app, family)}
+    wanted = [stream for stream in streams if stream[1] not in long]
     states = mark_pending(database, wanted)
     due: dict[Family, list[Shard]] = {}
     for (shard, family), state in zip(wanted, states, strict=True):

@@ -74,9 +74,9 @@ class Intake:
 
     def lengths(self) -> dict[tuple[Shard, Family], int]:
         """Return the number of entries in each stream."""
-        places = [(shard, family) for shard in self._layout.all for family in Family]
-        replies = self._db.pipeline([("XLEN", stream_of(*place)) for place in places])
-        return dict(zip(places, replies, strict=True))
+        streams = [(shard, family) for shard in self._layout.all for family in Family]
+        replies = self._db.pipeline([("XLEN", stream_of(*stream)) for stream in streams])
+        return dict(zip(streams, replies, strict=True))
 
     def take_lease(self, shard: Shard, family: Family, seconds: float) -> Lease | None:
         """Lease a stream; return None while another consumer holds it."""
@@ -262,12 +262,12 @@ class Intake:
         )  # fmt: skip
 
 
-def mark_pending(database: Database, places: Sequence[StreamRef]) -> list[WakeupState]:
+def mark_pending(database: Database, streams: Sequence[StreamRef]) -> list[WakeupState]:
     """Set the pending marker of each stream that has none; publish a wake-up only for those that are `due`.
 
     For the others one is `pending`, or a consumer is `lingering`.
     """
-    keys = [shard.key("wakeup", family) for shard, family in places]
+    keys = [shard.key("wakeup", family) for shard, family in streams]
     # race: a stream that was consumed since it was found costs a wake-up that finds nothing
     marks = [small_write("SET", key, 1, "NX", "GET", "PX", PENDING_MS) for key in keys]
     replies = database.run_all(marks, [shorten_lifetime(key, lifetime_ms("wakeup")) for key in keys])[: len(keys)]
@@ -275,10 +275,10 @@ def mark_pending(database: Database, places: Sequence[StreamRef]) -> list[Wakeup
     return [states.get(reply, "pending") for reply in replies]
 
 
-def unmark_pending(database: Database, places: Sequence[StreamRef]) -> None:
+def unmark_pending(database: Database, streams: Sequence[StreamRef]) -> None:
     """Delete the pending markers of wake-ups that could not be published."""
     # unconditional: if another process has set the marker since, that costs one wake-up that finds nothing
-    database.pipeline([("DEL", shard.key("wakeup", family)) for shard, family in places])
+    database.pipeline([("DEL", shard.key("wakeup", family)) for shard, family in streams])
 
 
 def _taken(shard: Shard, family: Family, reply: Any) -> Taken:

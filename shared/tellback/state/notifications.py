@@ -29,7 +29,7 @@ class Notified(NamedTuple):
     """A team in which something is new, and the shard and family of the stream if it is in one."""
 
     team: str
-    place: tuple[int, Family] | None = None
+    stream: tuple[int, Family] | None = None
 
 
 class Notifications:
