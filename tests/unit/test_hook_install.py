@@ -60,13 +60,6 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(command, code, out.getvalue(), err.getvalue())
 
 
-def run_process(*arguments: object, cwd: Path, home: Path) -> subprocess.CompletedProcess[str]:
-    command = [str(PROGRAM), "hook", *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=cwd, env={"PATH": "/usr/bin:/bin", "HOME": str(home)}
-    )
-
-
 def ours(path: Path) -> dict[str, str]:
     return installation.commands_in(path)
 
@@ -253,23 +246,25 @@ def test_a_wrong_configuration_is_refused_at_the_installation(text: str, named: 
     assert not (tmp_path / "settings.json").exists()
 
 
-def test_the_default_files_are_the_users_and_the_projects(tmp_path: Path) -> None:
+def test_the_default_files_are_the_users_and_the_projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, project = tmp_path / "home", tmp_path / "project"
     home.mkdir()
     project.mkdir()
     (project / "hooks.toml").write_text("")
-    places: tuple[list[str], ...] = ([], ["--user"], ["--shared", "--config=hooks.toml"], ["--program=codex", "--user"])
-    done = [run_process("install", *place, home=home, cwd=project) for place in places]
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.chdir(project)
+    files: tuple[list[str], ...] = ([], ["--user"], ["--shared", "--config=hooks.toml"], ["--program=codex", "--user"])
+    done = [run("install", *options) for options in files]
     assert [one.returncode for one in done] == [0, 0, 0, 0], done
-    assert "trusted" in done[-1].stdout, "what stands between the file and hooks that work"
+    assert "trusted" in done[-1].stdout, "Codex runs hooks only after the user has trusted them"
     assert "not on your PATH" in done[0].stdout
     mine, everyones = project / ".claude" / "settings.local.json", project / ".claude" / "settings.json"
     assert ours(mine) == ours(home / ".claude" / "settings.json")
     assert ours(everyones)["Stop"].endswith("; tellback hook stop --config=hooks.toml")
     assert "PostToolUseFailure" not in ours(home / ".codex" / "hooks.json")
     assert str(tmp_path) not in everyones.read_text() + mine.read_text(), "no path of somebody's environment"
-    listed = run_process("status", "--json", home=home, cwd=project)
-    assert json.loads(listed.stdout)["commands"]["Stop"].endswith("tellback hook stop")
+    assert json.loads(run("status", "--json").stdout)["commands"]["Stop"].endswith("tellback hook stop")
 
 
 @pytest.mark.parametrize(
@@ -343,7 +338,7 @@ def test_a_disk_that_takes_nothing_leaves_the_file_as_it_was(tmp_path: Path) -> 
 
 
 def test_an_installation_leaves_what_a_hook_imports_compiled(tmp_path: Path) -> None:
-    """As pip does, save for an editable package; `PYTHONDONTWRITEBYTECODE` speaks of imports."""
+    """As pip does too, except for an editable package; `PYTHONDONTWRITEBYTECODE` concerns imports only."""
     env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "compiled"), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [str(PROGRAM), "hook", "install", "--settings", str(tmp_path / "settings.json")]
     subprocess.run(command, env=env, check=True, capture_output=True)
@@ -360,7 +355,7 @@ def test_each_event_has_its_help() -> None:
 
 
 def test_an_event_of_a_later_release_refuses_an_agent_nothing() -> None:
-    """With 2 an agent's program would hold back what the agent was about to do; a typing error is still told."""
+    """With 2 an agent's program would hold back what the agent was about to do; a typing error is still reported."""
     for arguments in (["pre-compact"], ["pre-compact", "--config", "hooks.toml"], ["--unheard"], []):
         assert run(*arguments).returncode != 2
     assert "No such command 'pre-compact'" in run("pre-compact").stderr
