@@ -35,7 +35,7 @@ class NotDelegated(Exception):
 
 
 def claim_group(named: str, proc: Path = Path("/proc")) -> Path:
-    """Prepare and return the directory for commands' groups: the one `named`, else this process's own group.
+    """Prepare and return the directory for commands' groups: the one `named`, otherwise this process's own group.
 
     Raises:
         NotDelegated: this process may use no such directory, or the setting turns control groups off.

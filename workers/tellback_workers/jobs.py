@@ -51,7 +51,7 @@ _log = structlog.get_logger("tellback.follow")
 
 @contextmanager
 def output_tap(process: Runtime, team: str, lease: JobLease, redactor: Redactor) -> Generator[FollowTap | None]:
-    """Yield the tap for a followed command's output, else None; publish the rest when the block ends."""
+    """Yield the tap for a followed command's output, or None; publish the rest when the block ends."""
     submitted = lease.submitted
     if not submitted.follow:
         yield None

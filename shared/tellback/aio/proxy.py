@@ -149,7 +149,7 @@ class AsyncProxy:
 
 
 def wrap_result(value: Any, threads: CallThreads) -> Any:
-    """Return the value's asyncio counterpart if there is one, else the value; in a list, convert each item."""
+    """Return the value's asyncio counterpart if there is one, otherwise the value; in a list, convert each item."""
     if isinstance(value, list):
         return [wrap_result(item, threads) for item in cast("Sequence[Any]", value)]
     cls = CLASSES.get(cast("Any", type(value)))

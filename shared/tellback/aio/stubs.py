@@ -125,7 +125,7 @@ def _render_function(cls: type[Any], node: ast.FunctionDef) -> list[str]:
 
 
 def _default_value(default: ast.expr) -> ast.expr:
-    """Return a literal default as it is, else `...`: the stub doesn't import the names that a default may use."""
+    """Return a literal default as it is, otherwise `...`: the stub doesn't import the names that a default may use."""
     return default if isinstance(default, ast.Constant) else ast.Constant(...)
 
 

@@ -44,7 +44,7 @@ UrlOption = Annotated[
     typer.Option(
         "--redis-url",
         help="Redis URL: redis://, rediss://, unix://, sentinel:// or redis+cluster://. Default: TELLBACK_REDIS_URL, "
-        "else that of a running `tellback up`.",
+        "or that of a running `tellback up`.",
     ),
 ]
 

@@ -27,12 +27,12 @@ SharedOption = Annotated[
     typer.Option(
         "--shared",
         "--project",
-        help="The file that a team commits: .claude/settings.json, or .codex/hooks.json. Default: your own file, "
+        help="Use the file that a team commits: .claude/settings.json, or .codex/hooks.json. Default: your own file, "
         ".claude/settings.local.json of this directory, or ~/.codex/hooks.json.",
     ),
 ]
 UserOption = Annotated[
-    bool, typer.Option("--user", help="The file in your home: ~/.claude/settings.json, or ~/.codex/hooks.json.")
+    bool, typer.Option("--user", help="Use the file in your home: ~/.claude/settings.json, or ~/.codex/hooks.json.")
 ]
 AbsoluteOption = Annotated[
     bool, typer.Option("--absolute", help="Name this `tellback` by its path, for a file of your own.")
@@ -127,7 +127,7 @@ def install(
     """Add the hooks to an agent's settings file. Nothing else in the file changes; `uninstall` restores it.
 
     The commands name `tellback` without a path, so the file can be committed. It is replaced atomically, and a backup
-    is kept beside it. Run the command again to change the hooks' options; with the same options it changes nothing.
+    is kept next to it. Run the command again to change the hooks' options; with the same options it changes nothing.
     """
     from tellback.hook.installation import compile_modules, keep_backup, plan_install, write_settings
     from tellback.hook.programs import PROGRAM, program_named

@@ -63,7 +63,7 @@ OfflineOption = Annotated[
 UndoOption = Annotated[bool, typer.Option("--undo", help="Delete what replays left in their team. Takes no file.")]
 
 PlayTeamOption = Annotated[
-    str | None, typer.Option("--team", help=f"Team to play into. Default: {REPLAY_TEAM}, where only replays are.")
+    str | None, typer.Option("--team", help=f"Team to play into. Default: {REPLAY_TEAM}, which only replays use.")
 ]
 
 

@@ -126,7 +126,7 @@ def suspend(team: NameArgument, *, why: WhyOption = "", by: ByOption = "", redis
 
 
 def resume(team: NameArgument, *, why: WhyOption = "", by: ByOption = "", redis_url: UrlOption = None) -> None:
-    """Accept a suspended team's events and turns again. Its hosts send what they spooled meanwhile."""
+    """Accept a suspended team's events and turns again. Its hosts then send what they spooled."""
     _suspend(team, redis_url, by, why, suspended=False)
 
 

@@ -121,7 +121,7 @@ class RecallRequested(Message, frozen=True, kw_only=True):
 
 
 class RecallHit(msgspec.Struct, frozen=True, kw_only=True):
-    """One ranked fact: with a boost, `score` is (1 - w) x semantic + w x usefulness, else the semantic score.
+    """One ranked fact: with a boost, `score` is (1 - w) x semantic + w x usefulness, otherwise the semantic score.
 
     `scope` says where the usefulness comes from: the query's `cluster`, the fact's `global` score, or `neutral` (0.5,
     no signal yet). `degraded` means that no worker answered in time, so the query's cluster did not count. `explored`

@@ -203,7 +203,7 @@ class RoutingOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def settlement(self) -> Settlement:
-        """The consequence: anything sent is delivered, else permanent is dead, else ambiguous, else retry."""
+        """The consequence: anything sent is delivered, or permanent is dead, or ambiguous, or retry."""
         # Partly sent counts as delivered: a retry would send the user the same text again.
         if self.delivered:
             return "delivered"

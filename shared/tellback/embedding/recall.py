@@ -182,7 +182,7 @@ class RecallAnswerer:
         return self._by_global_scores(shard, request)
 
     def answer_without_vector(self, shard: Shard, request: RecallRequested, failure: Exception) -> RecallReply:
-        """Return the reply if the model fails at the query: candidates by global scores, else the reason."""
+        """Return the reply if the model fails at the query: candidates by global scores, otherwise the reason."""
         if request.candidates is None:
             model = self.clusters.embedder.encoder.model
             reason = f"query: the model {model} fails at this text: {type(failure).__name__}: {failure}"

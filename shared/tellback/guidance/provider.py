@@ -117,7 +117,7 @@ class FeedbackContext:
 
 
 def call_verdict(call: ToolCall | ToolInvoked) -> Verdict:
-    """Return what the call counts as: by its outcome, else by the host's status.
+    """Return what the call counts as: by its outcome, otherwise by the host's status.
 
     The outcome outranks the status because a host reports every exit code but 0 as a failure, also that of a `grep`
     without a match, and reports a call that its user refused as one.

@@ -313,7 +313,7 @@ def collect_tools(file: BinaryIO) -> TranscriptTools:
 
 @contextmanager
 def rereadable(file: BinaryIO) -> Generator[BinaryIO, None, None]:
-    """Yield the file if it is seekable, else a copy that can be read from its beginning again."""
+    """Yield the file if it is seekable, otherwise a copy that can be read from its beginning again."""
     if file.seekable():
         yield file
         return

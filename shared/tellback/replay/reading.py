@@ -154,7 +154,7 @@ class TranscriptTools:
                 names[step.tool] = None
 
     def tools_for(self, conversation: Conversation) -> Sequence[str | dict[str, Any]]:
-        """Return the tools that this conversation's agent had: those it declares, else all names of its domain."""
+        """Return the tools that this conversation's agent had: those it declares, otherwise all names of its domain."""
         if conversation.tools:
             declared = parse_tools(conversation.tools)
             return [*conversation.tools, *(name for name in _tool_names(conversation) if name not in declared)]

@@ -192,7 +192,7 @@ class _PendingCalls:
         return bool(bodies)
 
     def match_result(self, message: dict[str, Any], position: int) -> ToolResult:
-        """Return the step of a tool's message, with the call of its id, else of its name, else the oldest one."""
+        """Return the step of a tool's message, with the call of its id, or of its name, or the oldest one."""
         call = self._take_call(_call_id(message.get("tool_call_id")), message.get("name"))
         if call is None:
             self._oddities.results_without_call += 1

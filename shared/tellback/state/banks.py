@@ -202,7 +202,7 @@ class BankStore:
     def usefulness(
         self, bank_id: str, version: int, stamp: str, slots: Sequence[int], facts: Sequence[str]
     ) -> list[Usefulness] | None:
-        """Return each fact's score now: from the first cluster in `slots` that has one, else its global one, else 0.5.
+        """Return each fact's score now: from the first cluster in `slots` that has one, or its global one, or 0.5.
 
         Returns:
             None if the bank is no longer at `version` with this stamp: match again.
@@ -234,7 +234,7 @@ class BankStore:
         return [found.get(fact, unknown) for fact in facts]
 
     def global_usefulness(self, facts: Sequence[str]) -> list[Usefulness]:
-        """Return each fact's global score now, else 0.5."""
+        """Return each fact's global score now, otherwise 0.5."""
         found = self.usefulness("", _ANY_VERSION, "", (), facts)
         assert found is not None, "no version was asked for"
         return found

@@ -50,7 +50,7 @@ class StoredFactsInfo:
     """The random stamp of the last change; '' for one of an earlier release."""
 
     def check(self, bank: str, model: str, weights: str, dimension: int) -> None:
-        """Check that this is the model of the facts: by the digests of the files if both are known, else by name.
+        """Check that this is the model of the facts: by the digests of the files if both are known, otherwise by name.
 
         Raises:
             ModelMismatch: the facts were embedded with another model.

@@ -200,7 +200,7 @@ __all__ = ["BUILT_IN", "FEEDBACK_KEY", "feedback_text"]
 
 
 def feedback_text(*languages: str | None) -> str:
-    """Return the generic feedback in the first of `languages` that has a translation, else in built-in English.
+    """Return the generic feedback in the first of `languages` that has a translation, otherwise in built-in English.
 
     Each language is a tag like `pt`, `de-AT` or `de_AT`. A regional variant without texts uses those of its language.
     Invalid tags are skipped.

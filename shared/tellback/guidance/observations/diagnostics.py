@@ -200,7 +200,7 @@ def crash_line(text: str) -> str | None:
 
 
 def build_line(text: str) -> str | None:
-    """Return the first error of a compiler or linter, else the total that a linter or build tool prints."""
+    """Return the first error of a compiler or linter, otherwise the total that a linter or build tool prints."""
     return _found(_COMPILERS, text) or _found(_TOTALS, text)
 
 

@@ -76,7 +76,7 @@ class Evidence:
 
     @property
     def message(self) -> str:
-        """The tool's words about a failure: the error, else the result."""
+        """The tool's words about a failure: the error, otherwise the result."""
         return self.error_text or self.text
 
 

@@ -22,7 +22,7 @@ _STATUS_NAMES: Final = ("status_code", "status", "code", "http_status", "statusC
 
 
 def classify_http_status(evidence: Evidence) -> Finding | None:
-    """Classify by the status that the host gives, else by that of the error or the result."""
+    """Classify by the status that the host gives, otherwise by that of the error or the result."""
     given = _page_status(evidence.data) if evidence.http_status is None else evidence.http_status
     for source in (evidence.error, evidence.result):
         status = given if given is not None else http_status_of(source)
@@ -126,7 +126,7 @@ def header_text(value: object) -> str:
 
 
 def response_body(response: object) -> object:
-    """Return the body of a result that is an HTTP response object, else None."""
+    """Return the body of a result that is an HTTP response object, or None."""
     status = safe_attribute(response, "status_code")
     if not isinstance(status, int) or safe_attribute(response, "headers") is None:
         return None

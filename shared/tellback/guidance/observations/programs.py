@@ -288,7 +288,7 @@ def _failure_in(output: str, *, probes: bool) -> str | None:
 
 
 def _named_failure(output: str) -> str:
-    """Return what to call a failure: failed tests with their number, else the line that names it."""
+    """Return what to call a failure: failed tests with their number, otherwise the line that names it."""
     counts = count_tests(output)
     line = diagnostics.failure_line(output)
     if counts is None or not counts.bad:

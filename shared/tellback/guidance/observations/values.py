@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 
 
 def value_text(value: object) -> str:
-    """Convert a value to text: a text itself, decoded bytes, JSON, else the repr; "" for None."""
+    """Convert a value to text: a text itself, decoded bytes, JSON, otherwise the repr; "" for None."""
     if value is None:
         return ""
     if isinstance(value, str):

@@ -207,7 +207,7 @@ def clean_error(error: LlmError) -> LlmError:
 
 
 def error_line(text: str, limit: int) -> str:
-    """Return the most telling line of an error: the last of a Python traceback, else the first that is no frame."""
+    """Return the most telling line of an error: the last of a Python traceback, or the first that is no frame."""
     # Redact before truncating: half a secret at the cut would no longer match the rules.
     whole = redact_text(text[:MAX_READ].encode(errors="replace").decode())
     lines = [line for line in whole.splitlines() if line.strip()]
