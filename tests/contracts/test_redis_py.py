@@ -77,7 +77,7 @@ def test_hiredis_gets_no_numbers(connections: RedisConnections, monkeypatch: pyt
     connections.run_all([("INCRBY", KEY, 1), ("INCRBYFLOAT", KEY, 0.5)])
     with connections.sent([("INCRBYFLOAT", KEY, 1)]) as replies:
         assert replies() == [b"9.5"]
-    assert connections.run_blocking(0.01, ("BLPOP", 7)) is None
+    assert connections.run_blocking(0.01, ("BLPOP", 7)) == [None]
     assert {type(each) for each in seen} <= {str, bytes}
     assert len(seen) == 15
 
@@ -138,7 +138,7 @@ def test_a_lost_connection_is_replaced_and_the_call_repeated(redis_server: Redis
 
 def test_a_blocking_read_outlasts_the_timeout_of_its_socket(redis_server: RedisServer) -> None:
     with closing(RedisConnections(redis_server.url, call_deadline=0.2)) as connections:
-        assert connections.run_blocking(0.5, ("BLPOP", KEY)) is None
+        assert connections.run_blocking(0.5, ("BLPOP", KEY)) == [None]
         with connections.connection() as connection:
             socket = open_socket(connection)
             assert socket is not None
@@ -148,7 +148,19 @@ def test_a_blocking_read_outlasts_the_timeout_of_its_socket(redis_server: RedisS
 
 def test_a_blocking_read_ends_as_its_command_does(connections: RedisConnections) -> None:
     connections.run(("RPUSH", KEY, "a"))
-    assert connections.run_blocking(1.0, ("BLPOP", KEY)) == [KEY.encode(), b"a"]
+    assert connections.run_blocking(1.0, ("BLPOP", KEY)) == [[KEY.encode(), b"a"]]
+
+
+def test_what_follows_a_blocking_read_comes_with_it(connections: RedisConnections) -> None:
+    """An error stands in the place of its reply, and the connection stays sound."""
+    connections.run(("RPUSH", KEY, "a"))
+    read, length, unknown = connections.run_blocking(1.0, ("BLPOP", KEY), [("EXISTS", KEY), ("NOSUCH",)])
+    assert (read, length) == ([KEY.encode(), b"a"], 0)
+    assert isinstance(unknown, exceptions.ResponseError)
+    refused, length = connections.run_blocking(1.0, ("BLPOP", KEY, "x"), [("EXISTS", KEY)])
+    assert isinstance(refused, exceptions.ResponseError) or refused is None
+    assert length == 0
+    assert connections.run(("ECHO", "a")) == b"a"
 
 
 def test_a_new_connection_makes_its_handshake_within_the_call(redis_server: RedisServer) -> None:

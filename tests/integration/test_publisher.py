@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -20,7 +21,7 @@ from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.limits import MAX_MESSAGE_BYTES
 from tellback.contracts.message import new_event_id
 from tellback.contracts.signals import SignalBatch, SignalItem
-from tellback.errors import InvalidInput, StateConflict
+from tellback.errors import InvalidInput, StateConflict, Unavailable
 from tellback.messaging.publisher import Publisher
 from tellback.names import Family
 from tellback.state.database import Database
@@ -396,3 +397,89 @@ def test_who_only_takes_decisions_sends_what_a_dead_process_left(
     clean.send_orphans(Family.EVENTS)
     assert clean._thread is None, "nothing is left: no thread is needed"
     clean.close()
+
+
+@pytest.fixture
+def slow(database: Database, layout: Layout, settings: Settings) -> Iterator[Publisher]:
+    """A publisher whose thread sends nothing by itself while a test runs."""
+    publisher = Publisher(database, layout, msgspec.structs.replace(settings, publish_delay=60.0))
+    yield publisher
+    publisher.close()
+
+
+@pytest.fixture
+def quick(redis_server: RedisServer) -> Iterator[Database]:
+    client = Database(redis_server.url, call_deadline=1.0)
+    yield client
+    client.close()
+
+
+def test_an_event_is_sent_in_the_caller_s_thread(
+    database: Database, quick: Database, layout: Layout, slow: Publisher
+) -> None:
+    """Requirement A-340: whoever waits for its effect doesn't wait for another thread first."""
+    slow.publish(call("one"))
+    slow.publish(call("two"))
+    slow.send_now("s1", quick)
+    assert tools(database, layout) == ["one", "two"]
+    slow.send_now("s1", quick)
+    slow.publish(call("three"))
+    slow.flush()
+    assert tools(database, layout) == ["one", "two", "three"]
+
+
+def test_an_event_whose_answer_did_not_come_is_sent_once(
+    database: Database, quick: Database, layout: Layout, slow: Publisher, redis_server: RedisServer
+) -> None:
+    """The caller gives up at its deadline; the event reaches the server, and then comes again with the next one."""
+    slow.publish(call("one"))
+    redis_server.pause()
+    try:
+        with pytest.raises(Unavailable):
+            slow.send_now("s1", quick)
+    finally:
+        redis_server.resume()
+    slow.publish(call("two"))
+    slow.flush()
+    assert tools(database, layout) == ["one", "two"]
+    assert not slow.spooled
+
+
+def test_who_sends_now_does_not_wait_for_another_who_sends(
+    database: Database, quick: Database, layout: Layout, slow: Publisher
+) -> None:
+    slow.publish(call("one"))
+    with slow._send_lock:
+        slow.send_now("s1", quick)
+        assert tools(database, layout) == []
+    wait_until(lambda: tools(database, layout) == ["one"], "the thread sends it, without the delay")
+
+
+def test_what_is_more_than_one_call_is_left_to_the_thread(
+    database: Database, quick: Database, layout: Layout, slow: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One call is one deadline: more of them would hold the caller for as many."""
+    asked: list[object] = []
+    monkeypatch.setattr(quick, "run_each", asked.append)
+    for _ in range(3):
+        slow.publish(call("large", result="x" * 200_000))
+    slow.send_now("s1", quick)
+    wait_until(lambda: len(tools(database, layout)) == 3, "the thread sends them")
+    assert not asked
+
+
+def test_a_refusal_in_the_caller_s_thread_is_the_thread_s_affair(
+    database: Database, quick: Database, layout: Layout, settings: Settings
+) -> None:
+    """A full stream: nothing is raised, and the event waits on disk as it does otherwise."""
+    full = Publisher(database, layout, msgspec.structs.replace(settings, publish_delay=60.0, intake_max=1))
+    full.publish(call("one"))
+    full.send_now("s1", quick)
+    full.publish(call("two"))
+    full.send_now("s1", quick)
+    wait_until(lambda: full.spooled, "the thread has spooled what the stream refused")
+    assert tools(database, layout) == ["one"]
+    database.command("DEL", stream_of(layout.of("s1"), Family.EVENTS))
+    full.flush()
+    assert tools(database, layout) == ["two"]
+    full.close()

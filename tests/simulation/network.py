@@ -12,7 +12,7 @@ from redis.exceptions import ResponseError
 from tellback.errors import Unavailable
 from tellback.state.database import Command, Database
 from tellback.state.redis_py import SOCKET_TIMEOUT
-from tellback.state.script_calls import Arg
+from tellback.state.script_calls import Arg, ScriptCall
 from tests.simulation.scheduler import Process, Scheduler, SimulatedTask
 
 TRIP = 0.000_2  # seconds of a round trip
@@ -156,9 +156,10 @@ class SimulatedDatabase(Database):
         found: list[bytes] = self._network.trip(self._timeout, lambda: sorted(scan(pattern, count)))
         return found
 
-    def blocking(self, seconds: float, *parts: Arg) -> Any:
+    def blocking(self, seconds: float, *parts: Arg, then: ScriptCall | None = None) -> Any:
         assert parts[0] == "BLMOVE", f"no stand-in for {parts[0]!r}"
-        return self._poll(seconds, ("LMOVE", *parts[1:]))
+        reply = self._poll(seconds, ("LMOVE", *parts[1:]))
+        return reply if then is None else self.run(then)
 
     def _poll(self, seconds: float, command: Command) -> Any:
         network, send = self._network, super().pipeline

@@ -251,47 +251,51 @@ class Prompt:
         if not isinstance(given, int | float) or not given >= 0:
             raise InvalidInput(f"wait is {given!r}; use 0 or more seconds")
         end = clock.monotonic() + wait
-        if wait:  # the call that earns the feedback may still sit in this process's batching delay
-            self._context.publisher.flush_soon()
+        if wait and not self._context.breaker.is_open:
+            self._send_calls()
         pauses = BACKOFF.pauses()
-        while (left := end - clock.monotonic()) > 0:
-            notified = self._wait_for_mailbox(left)
-            taken = self._take_feedback()
-            if taken:
-                return taken
-            if not notified:
-                clock.sleep(max(0, min(next(pauses), end - clock.monotonic())))
-        return self._take_feedback()
+        taken: list[Feedback] | None = None
+        while not taken and (left := end - clock.monotonic()) > 0:
+            taken = self._take_feedback(left)
+            if taken is None:  # nothing was waited for
+                taken = self._take_feedback()
+                clock.sleep(0 if taken else max(0, min(next(pauses), end - clock.monotonic())))
+        return (self._take_feedback() or []) if taken is None else taken
 
-    def _wait_for_mailbox(self, seconds: float) -> bool:
-        """Block until the mailbox has feedback; return False at once if blocking is not possible now."""
-        if self._context.breaker.is_open:
-            return False
+    def _send_calls(self) -> None:
+        """Send the call that earns the feedback, which may still sit in this process's batching delay."""
         try:
-            return self._context.feedback_waiter.wait(self._mailbox.mailbox(self._id), seconds)
+            self._context.publisher.send_now(self.session, self._context.quick_database)
         except Unavailable as away:
             self._open_circuit(away)
-            return False
 
-    def _take_feedback(self) -> list[Feedback]:
+    def _take_feedback(self, wait: float = 0.0) -> list[Feedback] | None:
+        """Return and remove what comes within `wait` seconds; None if Redis is not asked, or does not answer."""
         if self._context.breaker.is_open or self._refused.is_open:
-            return []  # an agent must not wait the whole call deadline again after each of its tool calls
+            return None  # an agent must not wait the whole call deadline again after each of its tool calls
         try:
-            operation = self._unanswered.pop()
+            operation, wait = self._unanswered.pop(), 0.0  # its reply may be there already
         except IndexError:
             operation = secrets.token_hex(12)
+        box, waiter = self._mailbox, self._context.feedback_waiter
         try:
-            taken = self._mailbox.take_feedback(self._id, operation)
+            taken = (
+                box.await_feedback(self._id, operation, waiter, wait)
+                if wait
+                else box.take_feedback(self._id, operation)
+            )
         except Unavailable as away:
             self._unanswered.append(operation)
             self._open_circuit(away)
-            return []
+            return None
         except Exception as refusal:  # noqa: BLE001 - an access list, or not what we wrote: an agent can do nothing about it
             self._refused.trip()
             reason = f"{type(refusal).__name__}: {refusal}"[:500]
             _log.warning("feedback.refused", evaluation=self.evaluation, reason=reason)
-            return []
-        if taken and (tracing := self._context.tracing) is not None:
+            return None
+        if taken is None:
+            self._unanswered.append(operation)
+        elif taken and (tracing := self._context.tracing) is not None:
             note_delivered(tracing, self.session, taken)
         return taken
 

@@ -7,6 +7,7 @@ from typing import Final
 from tellback import clock
 from tellback.errors import SpoolFull
 from tellback.log import get_logger
+from tellback.messaging.append_call import CALL_BYTES
 from tellback.messaging.spool import MAX_AGE_SECONDS, Send, Spool, SpooledEvent
 from tellback.names import Family
 
@@ -72,6 +73,10 @@ class Lane:
     def due(self) -> bool:
         """True if it is time to send; after a failure a lane waits `RETRY_SECONDS`."""
         return clock.monotonic() >= self._next_try if self.needs_retry else bool(self._buffer)
+
+    def fits_call(self, events: int) -> bool:
+        """Check whether what is in memory may be sent by one call: at most so many events, and in bytes."""
+        return len(self._buffer) <= events and self._bytes <= CALL_BYTES
 
     def append(self, raw: bytes) -> None:
         """Number an event and add it to the buffer."""

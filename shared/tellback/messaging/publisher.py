@@ -160,6 +160,46 @@ class Publisher:
             self._flush_soon = any(map(len, self._lanes.values()))
             self._buffer_lock.notify()
 
+    def send_now(self, session: str, database: Database) -> None:
+        """Send the buffered events of a session in the caller's thread, by `database`, whose deadline bounds the wait.
+
+        The publisher's thread needs longer to wake up than Redis to take an event. It sends them instead, soon, if they
+        are more than one call takes, wait behind a spool, or could not be sent here, and if another thread sends now.
+
+        Raises:
+            Unavailable: Redis does not answer.
+        """
+        lane = self._lanes.get(self._stream_of(Family.EVENTS, session)[1])
+        if lane is None or not len(lane):
+            return
+        outcome = AppendOutcome()
+        if (
+            lane.needs_retry
+            or not lane.fits_call(self._settings.publish_batch)
+            or not self._try_send(lane, database, outcome)
+        ):
+            self.flush_soon()
+        if isinstance(outcome.trouble, Unreachable):
+            raise outcome.trouble
+
+    def _try_send(self, lane: Lane, database: Database, outcome: AppendOutcome) -> bool:
+        """Send the events of one lane if no other thread sends; return True if they are in Redis."""
+        if not self._send_lock.acquire(blocking=False):
+            return False
+        try:
+            with self._buffer_lock:  # `_fresh` stays: the thread waits for its delay, and may have other lanes to send
+                events = lane.take_all()
+            try:
+                append_all(database, self._bounds, self._settings.publish_batch, [events], [outcome])
+            finally:
+                with self._buffer_lock:
+                    lane.put_back(events[outcome.sent :])
+            if outcome.trouble is None:
+                lane.emptied()
+        finally:
+            self._send_lock.release()
+        return outcome.trouble is None
+
     @property
     def spooled(self) -> bool:
         """True if events of this process wait on disk."""

@@ -127,19 +127,27 @@ class ClusterConnections:
                 clock.sleep(pause)
         raise AssertionError("pauses have no end")
 
-    def run_blocking(self, seconds: float, command: Command) -> Any:
-        """Run a blocking command for at most `seconds`; its timeout is appended here."""
+    def run_blocking(self, seconds: float, command: Command, then: Sequence[Command] = ()) -> list[Any]:
+        """Run a blocking command for at most `seconds`, and commands of its slot after it, as `RedisConnections` does.
+
+        After a redirection all of them are sent again.
+        """
         end = clock.monotonic() + seconds
         address, asking = self._primary(slot_of_command(command), end), False
         for _ in range(AT_ONCE):
+            left = max(0.0, end - clock.monotonic())
             try:
-                return self._pool(address).run_blocking(max(0.0, end - clock.monotonic()), command, asking=asking)
-            except exceptions.AskError as redirection:  # MovedError is one
-                asking = not isinstance(redirection, exceptions.MovedError)
-                address = self._redirected(redirection, address)
-            except (*_PASSING, *_UNANSWERED):
+                replies = self._pool(address).run_blocking(left, command, then, asking=asking)
+            except _UNANSWERED:
                 self._primaries = {}
                 raise
+            redirection = next((reply for reply in replies if isinstance(reply, exceptions.AskError)), None)
+            if redirection is None:
+                if any(isinstance(reply, _PASSING) for reply in replies):
+                    self._primaries = {}
+                return replies
+            asking = not isinstance(redirection, exceptions.MovedError)  # which is an AskError too
+            address = self._redirected(redirection, address)
         raise exceptions.ClusterDownError("the nodes redirect without end")
 
     def drop_idle(self) -> None:

@@ -24,7 +24,7 @@ from tellback.state.confirmation import Confirmation
 from tellback.state.keys import Shard, lifetime_ms
 from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall
 from tellback.state.scripts import common as scripts
-from tellback.state.unavailable import unavailable_text, where_of
+from tellback.state.unavailable import NOT_PERMITTED, ONE_NODE, unavailable_text, where_of
 from tellback.urls import servers_of
 
 Command = redis_py.Command
@@ -34,8 +34,6 @@ NOT_A_URL = (
     "redis+cluster://host:port,host:port or sentinel://host:port;sentinel://host:port/number?master_name=NAME, "
     "with special characters of a password percent-encoded"
 )
-
-ONE_NODE = "a Redis Cluster answers at {where}: write redis+cluster:// in place of redis:// in the URL"
 
 FULL = (
     "Redis is full (at its maxmemory) and refuses what is new; workers still apply and answer, which frees "
@@ -48,10 +46,6 @@ SCRIPTS_MISSING = (
     "Redis at {where} lacks a script of this release, and this user may not load it (EVAL is refused): workers of the "
     "same release load it within 5 seconds of their start, or of a restart of Redis; check with `tellback doctor` that "
     "one runs"
-)
-
-NOT_PERMITTED = (
-    "Redis at {where} refused the call: {error}. Connect as a user with the right (docs/operations/access.md)"
 )
 
 FULL_BACKOFF = 0.1  # seconds between two reads of a full Redis that refuses a blocking read
@@ -151,13 +145,18 @@ class Database:
             self._connections.drop_idle()
             raise
 
-    def blocking(self, seconds: float, *parts: Arg) -> Any:
+    def blocking(self, seconds: float, *parts: Arg, then: ScriptCall | None = None) -> Any:
         """Run a blocking command for at most `seconds` and return its reply; its timeout is appended here.
 
-        The reply may be late by as much as this client waits for any other.
+        The reply may be late by as much as this client waits for any other. The script `then` follows in the same round
+        trip, however the command ends, and its reply is returned instead. It may have run if this raises, so it must be
+        one that may be repeated, such as a decision.
         """
         with _unavailable(self.url), self._leaving_demoted():
-            return self._connections.run_blocking(seconds, parts)
+            replies = self._connections.run_blocking(seconds, parts, [] if then is None else [then.evalsha])
+            if then is None or not isinstance(replies[-1], exceptions.NoScriptError):
+                return _raise_first(replies)[-1]
+        return self.run(then)
 
     def first_of(self, key: str, seconds: float) -> Any:
         """Return the first element of a list without removing it, after waiting for one for at most `seconds`.

@@ -40,6 +40,7 @@ from tellback.state.guidance_stats import bucket
 from tellback.state.intake_entry import IntakeEntry
 from tellback.state.intake_lease import Fenced, Lease, committed
 from tellback.state.keys import FAMILIES, Layout, Shard
+from tellback.state.list_waiter import ListWaiter
 from tellback.state.readable import readable
 from tellback.state.script_calls import Arg, ScriptCall
 from tellback.state.scripts import common
@@ -200,6 +201,17 @@ class Evaluations:
 
     def take_feedback(self, id_: EvaluationId, operation: str) -> list[Feedback]:
         """Return and remove the waiting feedback; the same operation gets the same reply again."""
+        return _decode_taken(self._db.run(self._take_call(id_, operation)))
+
+    def await_feedback(
+        self, id_: EvaluationId, operation: str, waiter: ListWaiter, seconds: float
+    ) -> list[Feedback] | None:
+        """Return and remove feedback when there is some, or after `seconds`; None at once if waiting is impossible."""
+        call = self._take_call(id_, operation)
+        reply = waiter.run_when_filled(_keys(self._shard, id_).mailbox, seconds, call)
+        return None if reply is None else _decode_taken(reply)
+
+    def _take_call(self, id_: EvaluationId, operation: str) -> ScriptCall:
         keys = _keys(self._shard, id_)
         decision = scripts.take_feedback(
             mailbox=keys.mailbox,
@@ -208,12 +220,7 @@ class Evaluations:
             timers=keys.due,
             member=timer_member(self._shard, id_),
         )
-        reply = msgspec.json.decode(self._db.run(decision.named(self._shard.key("op", operation))))
-        return [_decode_feedback(item) for item in reply["feedback"]]
-
-    def mailbox(self, id_: EvaluationId) -> str:
-        """Return the key of the list in which feedback waits."""
-        return _keys(self._shard, id_).mailbox
+        return decision.named(self._shard.key("op", operation))
 
     def commit_call(self, lease: Lease, change: EvaluationChange) -> tuple[ScriptCall, LoadedEvaluation, int]:
         """Return the call that commits a change, the evaluation after it, and that one's size in bytes."""
@@ -360,6 +367,10 @@ def _loaded(fields: Sequence[Any], seen: frozenset[str]) -> LoadedEvaluation:
     if taken_at is not None:
         restart_taken_slots(state, generation, int(taken_at))
     return LoadedEvaluation(version, state, seen, generation, kept)
+
+
+def _decode_taken(reply: bytes) -> list[Feedback]:
+    return [_decode_feedback(item) for item in msgspec.json.decode(reply)["feedback"]]
 
 
 def _encode_timed(state: EvaluationState, place: int, feedback: Feedback) -> bytes:

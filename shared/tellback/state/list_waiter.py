@@ -1,13 +1,13 @@
-"""Wait until a list has an element, without polling and without removing it.
+"""Wait until a list has an element, without polling and without removing it, and run a script then.
 
-Each wait blocks a connection, so their number is bounded. A caller that gets False has to poll.
+Each wait blocks a connection, so their number is bounded. A caller that gets None has to poll.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from typing import Final
+from typing import Any, Final
 
 from redis import exceptions
 
@@ -15,6 +15,7 @@ from tellback import clock
 from tellback.errors import Unavailable
 from tellback.forks import run_in_child
 from tellback.state.database import Database
+from tellback.state.script_calls import ScriptCall
 
 MAX_WAITERS: Final = 32  # waiting connections of one process; further callers have to poll
 WAIT_SLICE: Final = (
@@ -35,25 +36,24 @@ class ListWaiter:
     def _unlock(self) -> None:
         self._slots = threading.BoundedSemaphore(MAX_WAITERS)
 
-    def wait(self, key: str, seconds: float) -> bool:
-        """Wait until the list `key` has an element, at most `seconds`; return False at once if waiting is impossible.
+    def run_when_filled(self, key: str, seconds: float, call: ScriptCall) -> Any:
+        """Wait until the list `key` has an element, at most `seconds`; then run a decision, and return its reply.
 
-        It is if too many callers wait already or the server refuses the command.
+        Returns None at once if waiting is impossible: too many callers wait already, or the server refuses the command.
+        The decision may have run then, as if an error is raised: repeat it with its operation id.
 
         Raises:
             Unavailable: Redis is away, or no reply came within the client's call deadline beyond `seconds`.
         """
         if clock.monotonic() < self._refused_until or not self._slots.acquire(blocking=False):
-            return False
+            return None
         try:
-            # Moved onto itself, the list keeps its order and lifetime, and the move wakes every other waiter.
-            self._db.blocking(min(seconds, WAIT_SLICE), "BLMOVE", key, key, "LEFT", "LEFT")
+            # unconditional: moved onto itself, the list keeps its order and lifetime, and the move wakes other waiters
+            return self._db.blocking(min(seconds, WAIT_SLICE), "BLMOVE", key, key, "LEFT", "LEFT", then=call)
         except (exceptions.ResponseError, Unavailable) as refusal:
             if isinstance(refusal, Unavailable) and not isinstance(refusal.__cause__, exceptions.ResponseError):
                 raise
             self._refused_until = clock.monotonic() + REFUSED_BACKOFF
-            return False
-        else:
-            return True
+            return None
         finally:
             self._slots.release()

@@ -159,28 +159,31 @@ class RedisConnections:
                 if not complete:  # a late reply must not be read as the reply to another command
                     connection.disconnect()
 
-    def run_blocking(self, seconds: float, command: Command, *, asking: bool = False) -> Any:
-        """Run a blocking command for at most `seconds`; its timeout is appended here.
+    def run_blocking(
+        self, seconds: float, command: Command, then: Sequence[Command] = (), *, asking: bool = False
+    ) -> list[Any]:
+        """Run a blocking command for at most `seconds`, and the commands `then` after it, all in one round trip.
 
-        `asking` is for the node that a slot of a cluster is moving to, which serves nobody else.
+        Its timeout is appended here. The replies come in order; an error reply is returned, not raised. `asking` is for
+        the node that a slot of a cluster is moving to, which serves nobody else.
         """
         end = clock.monotonic() + seconds
         with self.connection(seconds) as connection:
             try:
-                if asking:
-                    connection.send_packed_command([_pack(("ASKING",))])
-                    connection.read_response()
                 left = max(MIN_TIMEOUT, end - clock.monotonic())
-                connection.send_packed_command([_pack((*command, f"{left:.3f}"))])
+                sent: list[Command] = [(*command, f"{left:.3f}"), *then]
+                if asking:
+                    sent = [part for each in sent for part in (("ASKING",), each)]
+                connection.send_packed_command(list(pack_commands(sent)))
                 line = open_socket(connection)
                 assert line is not None, "sending connects, or raises"
                 line.settimeout(left + self._reply_timeout)
-                reply = connection.read_response()
+                replies = [_reply(connection) for _ in sent]
                 line.settimeout(self._reply_timeout)
             except BaseException:
                 connection.disconnect()  # a late reply must not be read as the reply to another command
                 raise
-            return reply
+            return replies[1::2] if asking else replies
 
     def drop_idle(self) -> None:
         """Drop the idle connections; the next call resolves the address and connects again.

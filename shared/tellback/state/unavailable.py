@@ -1,4 +1,4 @@
-"""The message of `Unavailable` for a failed call of Redis."""
+"""The messages of errors for a failed call of Redis."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ from tellback.urls import Address, servers_of
 _REFUSALS: Final = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.BusyLoadingError)
 
 CHECK_LOGIN: Final = "Check the user and the password in TELLBACK_REDIS_URL"
+
+ONE_NODE: Final = "a Redis Cluster answers at {where}: write redis+cluster:// in place of redis:// in the URL"
+
+NOT_PERMITTED: Final = (
+    "Redis at {where} refused the call: {error}. Connect as a user with the right (docs/operations/access.md)"
+)
 
 
 def where_of(url: str) -> str:
