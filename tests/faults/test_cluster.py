@@ -100,6 +100,9 @@ def test_a_slot_that_has_moved_is_found(cluster: RedisCluster, database: Databas
     cluster.move(slot, other_than(cluster, cluster.owner(slot)))
     assert database.blocking(0.01, "BLMOVE", KEYS[0], KEYS[0], "LEFT", "LEFT") == b"here"
     cluster.move(slot, other_than(cluster, cluster.owner(slot)))
+    followed = scripts.drop_gone(index=SHARDS[0].key("timers"), key=KEYS[0], member="nobody")
+    assert database.blocking(0.01, "BLMOVE", KEYS[0], KEYS[0], "LEFT", "LEFT", then=followed) == 0
+    cluster.move(slot, other_than(cluster, cluster.owner(slot)))
     assert database.pipeline([("LRANGE", key, 0, -1) for key in KEYS]) == [[b"here"]] * len(KEYS)
 
 
@@ -118,6 +121,8 @@ def test_keys_of_a_slot_that_is_moving_are_found_at_either_node(cluster: RedisCl
         )
         blocked = database.blocking(0.01, "BLMOVE", keys[0], keys[0], "LEFT", "LEFT")
         assert blocked == b"here", "its key has moved already"
+        followed = scripts.drop_gone(index=keys[1], key=keys[0], member="nobody")  # a key that is there: no effect
+        assert database.blocking(0.01, "BLMOVE", keys[0], keys[0], "LEFT", "LEFT", then=followed) == 0
     finally:
         cluster.move_keys(slot, source, target)
         cluster.end_move(slot, target)
