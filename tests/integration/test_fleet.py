@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from tellback import FeedbackProviderConfig, FeedbackTrigger, Settings, StaticFeedback, Tellback, connect
 from tellback.cli.app import app
 from tellback.client.fleet import active_sessions, team_status
+from tellback.commands.record import CommandAttempt, record_without_run
 from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.jobs import JobClaimant, Jobs
@@ -61,6 +62,19 @@ def test_a_session_shows_its_host_last_call_open_turn_command_and_nudges(
     table = tool(settings, "sessions")
     for text in (session, "alpha", "Bash: error", turn.id, "make -j4"):
         assert text in table
+
+
+def test_a_session_that_has_commands_alone_shows_where_the_last_one_ran(
+    settings: Settings, jobs: Jobs, queue: Queue, tb: Tellback
+) -> None:
+    session = next(f"s{n}" for n in range(99) if tb.context.layout.of(f"s{n}").index == 0)
+    queue.put(session, "build", argv=["make"])
+    lease = jobs.lease(JobClaimant("*", seconds=60, worker="w@beta", host="beta"))
+    assert lease is not None
+    assert jobs.finish(lease, record_without_run(lease.submitted, "timed out", CommandAttempt(1, "beta", "w@beta")))
+    (row,) = rows(settings, "sessions")
+    assert (row["session"], row["host"], row["command_host"], row["command_id"]) == (session, "", "beta", None)
+    assert "beta" in tool(settings, "sessions")
 
 
 def test_events_that_come_again_count_once(

@@ -127,7 +127,9 @@ def test_a_waived_failure_no_longer_refuses_and_everything_says_so(
 ) -> None:
     """The record, the verdict, the history and the audit log name who and why."""
     failed(jobs, queue, session)
-    assert "no linked retry" in tool(settings, "gate", session, code=1)
+    refused = tool(settings, "gate", session, code=1)
+    assert "no linked retry" in refused
+    assert f"tellback waive ID --session {session} --why TEXT" in refused, "to be pasted, but for two words"
     said = tool(settings, "waive", "bad", "--session", session, "--why", "flaky password=hunter22x", "--by", "alice")
     assert "hunter22x" not in said
     (record,) = tb.records(session)

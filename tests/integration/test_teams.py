@@ -109,6 +109,17 @@ def test_a_suspended_team_accepts_nothing_new_and_sends_what_waited_when_it_is_r
         assert waiting(database, tb.context.layout) > 0
 
 
+def test_submit_to_a_suspended_team_says_that_it_is_suspended(settings: Settings, tb: Tellback) -> None:
+    """Not that Redis is away: the caller can ask an operator, and the command is kept."""
+    open_one(tb, 1)
+    assert run(settings, "suspend", "default")[0] == 0
+    environment = {"TELLBACK_REDIS_URL": settings.redis_url, "TELLBACK_DATA_DIR": settings.data_dir}
+    said = CliRunner().invoke(app, ["submit", "--session", "s", "true"], env=environment)
+    assert said.exit_code == 1
+    assert "tellback: the team is suspended: an operator resumes it by `tellback teams resume`. Command " in said.stderr
+    assert "unavailable" not in said.stderr
+
+
 def test_a_team_has_as_many_open_turns_as_it_is_allowed(one_shard: Settings) -> None:
     with connect(settings=one_shard) as tb:
         LimitStore(tb.context.database, tb.context.layout).change(open_turns=2)

@@ -273,9 +273,11 @@ def _publish(tb: Tellback, job: Job) -> None:
     """Send the command, and warn the user if it went to the spool."""
     tb.flush()
     if tb.spooled:
+        refusal = tb.context.publisher.refusal
+        why, until = (refusal, "Redis takes it") if refusal else ("Redis is unavailable", "Redis is back")
         echo(
-            f"tellback: Redis is unavailable. Command {job.command_id} is saved on this host's disk and runs when "
-            "Redis is back; don't submit it again",
+            f"tellback: {why}. Command {job.command_id} is saved on this host's disk and runs when {until}; "
+            "don't submit it again",
             err=True,
         )
 

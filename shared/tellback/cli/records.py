@@ -125,7 +125,7 @@ def gate(
     else:
         with existing_team(redis_url, team) as tb:
             verdict = tb.gate(require_session(session, _OR_FILE), required)
-    _print_verdict(verdict, as_json=as_json)
+    _print_verdict(verdict, session, as_json=as_json)
     raise typer.Exit(0 if verdict.passed else 1)
 
 
@@ -242,16 +242,19 @@ def print_line(text: str) -> None:
     sys.stdout.flush()
 
 
-def _print_verdict(verdict: Verdict, *, as_json: bool) -> None:
+def _print_verdict(verdict: Verdict, session: str | None, *, as_json: bool) -> None:
+    import shlex
+
     if as_json:
         print_json({"passed": verdict.passed, "reasons": verdict.reasons})
         return
     for line in ("passed" if verdict.passed else "refused", *(f"- {reason}" for reason in verdict.reasons)):
         print_line(line)
     if any("no linked retry" in reason for reason in verdict.reasons):
+        waive = f"tellback waive ID --session {shlex.quote(session or 'S')} --why TEXT"
         echo(
             "To clear a failure, fix its cause and run the same command again with --parent ID, "
-            "or say why it does not count: tellback waive ID --session S --why TEXT.",
+            f"or say why it does not count: {terminal_line(waive)}.",
             err=True,
         )
 
@@ -327,7 +330,7 @@ def require_session(session: str | None, instead: str = "") -> str:
         InvalidInput: it is missing or empty; the message says what to do instead.
     """
     if not session:
-        raise InvalidInput(f"name a session{instead}")
+        raise InvalidInput(f"name a session{instead}; `tellback sessions` lists them")
     return session
 
 

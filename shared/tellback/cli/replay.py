@@ -123,7 +123,8 @@ def _undo(redis_url: str | None, team: str | None) -> None:
 
     with existing_team(redis_url, team or REPLAY_TEAM) as tb:
         deleted = undo(tb.context.database, tb.context.layout)
-        echo(f"deleted {count_phrase(deleted, 'key')} of team {tb.context.layout.team}")
+        did = f"deleted {count_phrase(deleted, 'key')} of" if deleted else "nothing to delete in"
+        echo(f"{did} team {tb.context.layout.team}")
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from tellback.state.dead_letters import DeadLetters
 from tellback.state.gauges import TurnStats, command_gauges, read_backlog
 from tellback.state.job_listing import JobListing, ListedJob
 from tellback.state.presence import Presence
+from tellback.state.records import Records
 from tellback.state.sessions import SessionActivity, Sessions
 from tellback.state.team_memory import team_memory
 from tellback.state.turn_view import TurnView
@@ -27,7 +28,8 @@ class ActiveSession(msgspec.Struct, frozen=True, kw_only=True):
     """One session. Times are milliseconds, server time; `at` is None if nothing of it was applied yet.
 
     `turn` is the open turn with the nearest deadline and `turn_since` when it was opened; `command` the longest running
-    command, `running` how many run. `calls` and `nudges` count the tool calls and feedback of the last seven days.
+    command, `running` how many run. `command_host` is where it runs, or, of a session that has commands alone, where
+    the newest of them ran. `calls` and `nudges` count the tool calls and feedback of the last seven days.
     """
 
     session: str
@@ -68,7 +70,9 @@ def active_sessions(context: ClientContext, *, within: float = ACTIVE_SECONDS, l
     found |= {each.session: each for each in seen.named(idle)}
     names = {*found, *turns, *jobs}
     rows = [_active(name, found.get(name), turns.get(name), jobs.get(name, [])) for name in names]
-    return sorted(rows, key=_newest_first)[:limit]
+    rows = sorted(rows, key=_newest_first)[:limit]
+    ran_on = Records(database, layout).newest_hosts(row.session for row in rows if not (row.host or row.command_host))
+    return [msgspec.structs.replace(row, command_host=ran_on.get(row.session, row.command_host)) for row in rows]
 
 
 def _newest_first(row: ActiveSession) -> tuple[int, str]:

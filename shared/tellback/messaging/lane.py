@@ -49,6 +49,8 @@ class Lane:
         self.left = False
         """True if other processes may have left events to send."""
         self.full: SpoolFull | None = None
+        self.trouble: Exception | None = None
+        """The error for which events were spooled last."""
 
     def __len__(self) -> int:
         """Return the number of events in memory."""
@@ -147,6 +149,7 @@ class Lane:
             SpoolFull: there is no room; the caller puts the events back.
         """
         self._next_try = clock.monotonic() + RETRY_SECONDS
+        self.trouble = trouble
         if events:
             self._spool.append(events, self._age())
             _log.warning("publisher.spooled", stream=self._stream, events=len(events), reason=str(trouble))

@@ -23,7 +23,7 @@ from tellback.contracts.message import Message
 from tellback.errors import InvalidInput, SpoolFull, StateConflict, Unavailable
 from tellback.forks import run_in_child
 from tellback.log import get_logger
-from tellback.messaging.append_call import Bounds
+from tellback.messaging.append_call import Bounds, StreamFull
 from tellback.messaging.appending import AppendOutcome, Unreachable, append_all
 from tellback.messaging.lane import RETRY_SECONDS, BufferedTotal, Lane
 from tellback.messaging.spool import Spool, SpooledEvent
@@ -205,6 +205,11 @@ class Publisher:
         """True if events of this process wait on disk."""
         return any(lane.spooled for lane in self._all())
 
+    @property
+    def refusal(self) -> str | None:
+        """The reason for which Redis refused what waits on disk: a limit, a full stream; None if it does not answer."""
+        return next((str(lane.trouble) for lane in self._all() if lane.spooled and _refused(lane.trouble)), None)
+
     def close(self) -> None:
         """Flush, stop the thread and close the spool; safe to call again."""
         if self._closed:
@@ -327,6 +332,10 @@ class Publisher:
                 lane.full = full
         else:
             lane.emptied()
+
+
+def _refused(trouble: Exception | None) -> bool:
+    return isinstance(trouble, StreamFull)
 
 
 def _encoded(message: Message) -> bytes:

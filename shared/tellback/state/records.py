@@ -57,6 +57,13 @@ class Records:
         kept, total = self._read(session, 0)
         return kept, max(0, total - len(kept))
 
+    def newest_hosts(self, sessions: Iterable[str]) -> dict[str, str]:
+        """Return where the newest command of each session ran, for sessions that keep a record of one."""
+        names = list(sessions)
+        newest = [("LINDEX", self._layout.of(name).key("records", name), -1) for name in names]
+        records = _records(raw for raw in (self._db.pipeline(newest) if newest else ()) if raw is not None)
+        return {record.session: record.host for record in records if record.host}
+
     def follow(self, session: str, seen: int, polls: Iterable[object]) -> Iterator[CommandRecord]:
         """Yield records as they arrive, after the first `seen` of the session; read once for each item of `polls`.
 
