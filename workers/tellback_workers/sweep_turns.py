@@ -53,13 +53,13 @@ def dead_letter_unknown(database: Database, layout: Layout, settings: Settings) 
         # A loop, because `ready` returns only the first delivery of each conversation.
         while remaining > 0 and (found := outbox.ready(channel, remaining)):
             remaining -= len(found)
-            dead += sum(_end_as_dead(outbox, place, expected) for place, expected in found)
+            dead += sum(_end_as_dead(outbox, queue, expected) for queue, expected in found)
     return dead
 
 
-def _end_as_dead(outbox: Outbox, place: OutboxQueue, expected: Delivery) -> bool:
+def _end_as_dead(outbox: Outbox, queue: OutboxQueue, expected: Delivery) -> bool:
     try:
-        return _dead_letter(outbox, place, expected)
+        return _dead_letter(outbox, queue, expected)
     except Unavailable:
         raise
     except Exception:  # noqa: BLE001 - the others are settled; this one comes again when its lease ends

@@ -140,7 +140,7 @@ def outbox(
         store = open_outbox(tb.context)
         channels = [channel] if channel else store.channels()
         found = [item for name in channels for item in store.pending(name, limit)][:limit]
-    rows = [_delivery_row(place, ready_at, delivery) for place, ready_at, delivery in found]
+    rows = [_delivery_row(queue, ready_at, delivery) for queue, ready_at, delivery in found]
     columns = ("at", "channel", "conversation", "kind", "status", "attempt", "ready_at", "text")
     show_rows(rows, as_json=as_json, columns=columns, spare=("attempt", "ready_at", "channel"), title="Outbox")
 
@@ -179,12 +179,12 @@ def _undelivered_rows(turn: TurnView) -> list[dict[str, Any]]:
     return found
 
 
-def _delivery_row(place: OutboxQueue, ready_at: int, delivery: Delivery) -> dict[str, Any]:
+def _delivery_row(queue: OutboxQueue, ready_at: int, delivery: Delivery) -> dict[str, Any]:
     response = delivery.outgoing
     return {
         "at": delivery.at,
-        "channel": place.channel,
-        "conversation": place.conversation,
+        "channel": queue.channel,
+        "conversation": queue.conversation,
         "turn": delivery.turn,
         "idempotency_key": delivery.key,
         "kind": delivery.kind,

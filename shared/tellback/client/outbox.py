@@ -53,7 +53,7 @@ class OutboxDelivery:
     at: int
     """The time at which it entered the outbox, in milliseconds since the epoch by the server's clock."""
     _outbox: Outbox = field(repr=False, compare=False)
-    _place: OutboxQueue = field(repr=False, compare=False)
+    _queue: OutboxQueue = field(repr=False, compare=False)
     _delivery: Delivery = field(repr=False, compare=False)
 
     def settle(self, outcome: RoutingOutcome) -> Settlement | Literal["lost"]:
@@ -75,7 +75,7 @@ class OutboxDelivery:
         outcome = check_struct("outcome", outcome, RoutingOutcome)
         if outcome.error is not None:  # of a platform or an HTTP client: its URL may have a token in it
             outcome = msgspec.structs.replace(outcome, error=error_line(outcome.error, MAX_ERROR_CHARS))
-        return self._outbox.settle(self._place, self._delivery, outcome)
+        return self._outbox.settle(self._queue, self._delivery, outcome)
 
 
 Reconcile = Callable[[OutboxDelivery], RoutingOutcome | None]
@@ -122,11 +122,11 @@ def _deliveries(store: Outbox, channel: str, wait: float, reconcile: Reconcile |
             note_at = clock.monotonic() + POLLED_NOTE_SECONDS
         if reconcile is not None:
             _reconcile(store, channel, reconcile)
-        for place, expected in store.ready(channel, READ_AHEAD):
-            taken = store.claim(place, expected)
+        for queue, expected in store.ready(channel, READ_AHEAD):
+            taken = store.claim(queue, expected)
             if taken is None:  # another transport claimed it since the listing
                 continue
-            delivery = to_outbox_delivery(store, place, taken)
+            delivery = to_outbox_delivery(store, queue, taken)
             if reconcile is not None and taken.ambiguous and _reconciled(delivery, reconcile, resend=True):
                 continue
             yield delivery
@@ -140,10 +140,10 @@ def _deliveries(store: Outbox, channel: str, wait: float, reconcile: Reconcile |
 
 
 def _reconcile(store: Outbox, channel: str, reconcile: Reconcile) -> None:
-    for place, expected in store.ambiguous(channel, READ_AHEAD):
-        taken = store.claim_ambiguous(place, expected)
+    for queue, expected in store.ambiguous(channel, READ_AHEAD):
+        taken = store.claim_ambiguous(queue, expected)
         if taken is not None:
-            _reconciled(to_outbox_delivery(store, place, taken), reconcile)
+            _reconciled(to_outbox_delivery(store, queue, taken), reconcile)
 
 
 def _reconciled(delivery: OutboxDelivery, reconcile: Reconcile, *, resend: bool = False) -> bool:
@@ -162,19 +162,19 @@ def _reconciled(delivery: OutboxDelivery, reconcile: Reconcile, *, resend: bool 
     return delivery.settle(outcome) != "lost"
 
 
-def to_outbox_delivery(store: Outbox, place: OutboxQueue, taken: Delivery) -> OutboxDelivery:
+def to_outbox_delivery(store: Outbox, queue: OutboxQueue, taken: Delivery) -> OutboxDelivery:
     """Return a claimed delivery as a transport sees it."""
     return OutboxDelivery(
         turn_id=taken.turn,
-        channel=place.channel,
-        conversation=place.conversation,
+        channel=queue.channel,
+        conversation=queue.conversation,
         response=taken.outgoing,
         idempotency_key=taken.key,
         kind=taken.kind,
         attempt=taken.attempt,
         at=taken.at,
         _outbox=store,
-        _place=place,
+        _queue=queue,
         _delivery=taken,
     )
 

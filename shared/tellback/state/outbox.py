@@ -113,7 +113,7 @@ class OutboxQueue:
         return self.shard.key("out", self.channel)
 
     @property
-    def queue(self) -> str:
+    def key(self) -> str:
         """The key of the conversation's deliveries."""
         return self.shard.key("outq", self.channel, self.conversation)
 
@@ -123,10 +123,10 @@ class OutboxQueue:
         return self.shard.key("ambiguous", self.channel)
 
     def parts(self, delivery: Delivery) -> DeliveryParts:
-        """Return what the scripts that claim and settle a delivery take in common."""
+        """Return the arguments that the scripts to claim and to settle a delivery have in common."""
         return {
             "out": self.out,
-            "queue": self.queue,
+            "queue": self.key,
             "turn": self.shard.key("turn", delivery.turn),
             "hist": self.shard.key("hist", delivery.session),
             "ambiguous": self.ambiguous,
@@ -210,21 +210,21 @@ class Outbox:
 
     def _read_firsts(self, family: str, queues: list[OutboxQueue]) -> list[tuple[OutboxQueue, Delivery]]:
         """Read the first delivery of each queue; drop empty queues from their indexes and postpone unreadable ones."""
-        heads = read_each(self._db, [("LINDEX", place.queue, 0) for place in queues])
+        heads = read_each(self._db, [("LINDEX", queue.key, 0) for queue in queues])
         found: list[tuple[OutboxQueue, Delivery]] = []
         calls: list[ScriptCall] = []
-        for place, head in zip(queues, heads, strict=True):
+        for queue, head in zip(queues, heads, strict=True):
             if head is None:  # the queue has expired, or its last delivery was settled a moment ago
-                indexes = (place.out, place.ambiguous)
-                queue, name = place.queue, place.conversation
-                calls += [common.drop_gone(index=index, key=queue, member=name) for index in indexes]
+                indexes = (queue.out, queue.ambiguous)
+                key, name = queue.key, queue.conversation
+                calls += [common.drop_gone(index=index, key=key, member=name) for index in indexes]
                 continue
             try:
-                found.append((place, _decode_delivery(head)))
+                found.append((queue, _decode_delivery(head)))
             except UNREADABLE as error:  # perhaps from a newer release: only its own conversation waits
-                _log.error("delivery.unreadable", conversation=place.conversation, channel=place.channel, error=error)
-                index = place.shard.key(family, place.channel)
-                calls.append(common.postpone(index=index, member=place.conversation, ms=POSTPONE_MS))
+                _log.error("delivery.unreadable", conversation=queue.conversation, channel=queue.channel, error=error)
+                index = queue.shard.key(family, queue.channel)
+                calls.append(common.postpone(index=index, member=queue.conversation, ms=POSTPONE_MS))
         self._db.run_all(calls)
         return found
 
@@ -245,7 +245,7 @@ class Outbox:
     def claim_ambiguous(self, queue: OutboxQueue, expected: Delivery) -> Delivery | None:
         """Claim an ambiguous delivery to ask the platform about it; return None if it is settled or taken already."""
         call = scripts.claim_ambiguous(
-            queue=queue.queue,
+            queue=queue.key,
             ambiguous=queue.ambiguous,
             conversation=queue.conversation,
             expected=expected.key,
@@ -254,17 +254,17 @@ class Outbox:
         )
         return self._taken(call, queue, queue.ambiguous)
 
-    def _taken(self, call: ScriptCall, place: OutboxQueue, index: str) -> Delivery | None:
+    def _taken(self, call: ScriptCall, queue: OutboxQueue, index: str) -> Delivery | None:
         """Return the delivery that a script took; if the script fails, postpone this queue for the others' sake."""
         try:
             # Also after a timeout: a delivery that nobody heard of would wait for its lease, and be ambiguous.
             reply = msgspec.json.decode(retry(lambda: self._db.run(call), BACKOFF, tries=MAX_CLAIMS))
             if reply["status"] == "unobserved":  # the deliveries before it in the list took long to send, or a step
-                self._observe([place.shard])
+                self._observe([queue.shard])
                 reply = msgspec.json.decode(self._db.run(call))
         except exceptions.ResponseError as error:
-            _log.error("delivery.not_taken", conversation=place.conversation, channel=place.channel, error=error)
-            self._db.run(common.postpone(index=index, member=place.conversation, ms=POSTPONE_MS))
+            _log.error("delivery.not_taken", conversation=queue.conversation, channel=queue.channel, error=error)
+            self._db.run(common.postpone(index=index, member=queue.conversation, ms=POSTPONE_MS))
             return None
         return msgspec.convert(reply["delivery"], Delivery) if reply["status"] == "taken" else None
 
@@ -315,18 +315,18 @@ class Outbox:
             [("ZRANGE", shard.key("out", channel), 0, limit - 1, "WITHSCORES") for shard in self._layout.all]
         )
         ahead = skews(self._db, self._layout.all)
-        places = sorted(
+        conversations = sorted(
             (int(float(at)) + ahead[shard.index], shard.index, name.decode())
             for shard, flat in zip(self._layout.all, replies, strict=True)
             for name, at in zip(flat[::2], flat[1::2], strict=True)
         )
         found: list[tuple[OutboxQueue, int, Delivery]] = []
-        for at, index, conversation in places:
+        for at, index, conversation in conversations:
             if len(found) >= limit:
                 break
-            place = OutboxQueue(self._layout.shard(index), channel, conversation)
-            queue = self._db.command("LRANGE", place.queue, 0, limit - len(found) - 1)
-            found += [(place, at, delivery) for delivery in readable("delivery", queue, _decode_delivery)]
+            queue = OutboxQueue(self._layout.shard(index), channel, conversation)
+            raws = self._db.command("LRANGE", queue.key, 0, limit - len(found) - 1)
+            found += [(queue, at, delivery) for delivery in readable("delivery", raws, _decode_delivery)]
         return found
 
 

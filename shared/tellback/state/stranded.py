@@ -31,20 +31,20 @@ def stranded(database: Database, layout: Layout, first: int = 0, last: int = -1)
     fields = ("channel", "conversation", "delivery", "late_delivery")
     known = read_each(database, [("HMGET", shard.key("turn", turn), *fields) for shard, turn in turns])
     found = [(shard, reply) for (shard, _), reply in zip(turns, known, strict=True) if not isinstance(reply, Exception)]
-    places = {
+    queues = {
         OutboxQueue(shard, channel.decode(), conversation.decode())
         for shard, (channel, conversation, *states) in found
         if channel is not None and conversation is not None and _UNSETTLED.intersection(states)
     }
-    candidates = sorted(places, key=lambda place: (place.shard.index, place.channel, place.conversation))
-    score = [("ZSCORE", place.out, place.conversation) for place in candidates]
-    there = [("EXISTS", place.queue) for place in candidates]
+    candidates = sorted(queues, key=lambda queue: (queue.shard.index, queue.channel, queue.conversation))
+    score = [("ZSCORE", queue.out, queue.conversation) for queue in candidates]
+    there = [("EXISTS", queue.key) for queue in candidates]
     # race: read the index before and after the queue; a conversation that is added or settled meanwhile is in its
     # index at one of the two
     checked = database.pipeline([part for three in zip(score, there, score, strict=True) for part in three])
     return [
-        place
-        for place, before, queued, after in zip(candidates, checked[::3], checked[1::3], checked[2::3], strict=True)
+        queue
+        for queue, before, queued, after in zip(candidates, checked[::3], checked[1::3], checked[2::3], strict=True)
         if before is None and queued and after is None
     ]
 
@@ -59,8 +59,8 @@ def reindex(database: Database, layout: Layout, period: float) -> int:
     """
     first = int(clock.wall() / period) % _PAGES * PAGE
     found = stranded(database, layout, first, first + PAGE - 1)
-    calls = [scripts.reindex_queue(out=at.out, queue=at.queue, conversation=at.conversation) for at in found]
-    back = [place for place, was in zip(found, database.run_all(calls), strict=True) if was]
-    for place in back:
-        _log.error("outbox.reindexed", channel=place.channel, conversation=place.conversation)
+    calls = [scripts.reindex_queue(out=at.out, queue=at.key, conversation=at.conversation) for at in found]
+    back = [queue for queue, was in zip(found, database.run_all(calls), strict=True) if was]
+    for queue in back:
+        _log.error("outbox.reindexed", channel=queue.channel, conversation=queue.conversation)
     return len(back)
