@@ -92,9 +92,10 @@ def test_of_passwords_and_of_what_programs_print_90_percent_are_hidden() -> None
         assert sum(missed.values()) <= 0.1 * len(tried), missed
 
 
-def test_of_secrets_in_the_output_of_real_tools_nearly_all_are_hidden() -> None:
-    """Of a set written before its writer read the rules; every seventh sample of 200 kinds in 178 forms."""
-    tried = [(kind, sample) for kind, sample in in_forms(seed=SEED_OF_OUTPUTS)][::7]
+@pytest.mark.parametrize("every", [41, pytest.param(7, marks=pytest.mark.slow)])  # 35,000 samples, 3 ms each
+def test_of_secrets_in_the_output_of_real_tools_nearly_all_are_hidden(every: int) -> None:
+    """Of a set written before its writer read the rules; each nth sample of 200 kinds in 178 forms."""
+    tried = list(in_forms(seed=SEED_OF_OUTPUTS))[::every]
     for bare, least in ((True, 0.99), (False, 0.87)):
         caught = [not sample.leaks_in(redact_text(sample.text)) for kind, sample in tried if kind.bare == bare]
         assert sum(caught) >= least * len(caught), (bare, sum(caught), len(caught))
