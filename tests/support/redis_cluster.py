@@ -87,10 +87,19 @@ class RedisCluster:
         return moved
 
     def end_move(self, slot: int, target: RedisServer) -> None:
-        """Give the slot to its new owner."""
+        """Give the slot to its new owner, and wait until every node knows of it by that one's epoch.
+
+        Two moves within a second gave both owners the same epoch, and then each of two nodes named the other.
+        """
         for node in (target, *(other for other in self.nodes if other is not target and other.running)):
             if b"role:master" in self.client(node).command("INFO", "replication"):
                 self.client(node).command("CLUSTER", "SETSLOT", slot, "NODE", self.id_of(target))
+        wait_until(lambda: len({self._primaries_seen_by(node) for node in self.nodes if node.running}) == 1, "one view")
+
+    def _primaries_seen_by(self, node: RedisServer) -> frozenset[tuple[bytes, ...]]:
+        """The id, the epoch and the slots of each primary, as a node sees them."""
+        lines = [line.split() for line in self.client(node).command("CLUSTER", "NODES").splitlines()]
+        return frozenset((line[0], line[6], *line[8:]) for line in lines if b"master" in line[2])
 
     def move(self, slot: int, target: RedisServer) -> None:
         """Move a slot, again if a client creates a key between."""
