@@ -14,6 +14,7 @@ from tellback.contracts.signals import SignalItem
 from tellback.signals.ranking import clamp_score, decay_score, score_delta
 from tellback.state.bank_stats import BankStatistics
 from tellback.state.decay import Decay
+from tellback.state.redis_py import SOCKET_TIMEOUT
 from tellback_workers import scheduler
 from tests.simulation.fleet import Fleet
 from tests.simulation.leases import Leases
@@ -30,6 +31,7 @@ IDLE_DECAY = 60.0  # in place of an hour, which would take thousands of ticks
 # Seconds until everything is applied, or decayed: a team at rest is visited every five minutes, and a worker that died
 # or froze with a visit costs one more.
 LATEST = 720.0
+LATE = SOCKET_TIMEOUT + 5.0  # by when a request on its way has arrived: weeks would forget that it was sent before
 ERROR = 1e-9
 
 
@@ -65,6 +67,7 @@ class BanksScenario:
             self._wait(self._waiting, "never applied")
             self._note_signals()
             self._check()
+            clock.sleep(LATE)
             world.step_clock(DAY * world.choices.between(0.0, MAX_DAYS, "days"))
             self._harm(pool)
             self._wait(lambda: [shard.index for shard in Decay(world.database, world.layout).due_shards()], "no decay")
