@@ -21,7 +21,7 @@ from tests.support.keys_apart import keys
 from tests.support.leaks import KINDS as LEAK_KINDS
 from tests.support.leaks import leaks
 from tests.support.secret_corpus import MEASURED, TUNING, rates
-from tests.support.secret_outputs import in_forms, printed_by_tools
+from tests.support.secret_outputs import clean, in_forms, printed_by_tools
 from tests.support.secrets import KINDS, resembling, secrets
 from tests.support.secrets_apart import of_kinds, passwords, printed
 
@@ -96,12 +96,28 @@ def test_of_passwords_and_of_what_programs_print_90_percent_are_hidden() -> None
 def test_of_secrets_in_the_output_of_real_tools_nearly_all_are_hidden(every: int) -> None:
     """Of a set written before its writer read the rules; each nth sample of 200 kinds in 178 forms."""
     tried = list(in_forms(seed=SEED_OF_OUTPUTS))[::every]
-    for bare, least in ((True, 0.99), (False, 0.87)):
+    for bare, least in ((True, 0.99), (False, 0.95)):
         caught = [not sample.leaks_in(redact_text(sample.text)) for kind, sample in tried if kind.bare == bare]
         assert sum(caught) >= least * len(caught), (bare, sum(caught), len(caught))
     printed_ones = list(printed_by_tools(seed=SEED_OF_OUTPUTS))
     missed = [sample.form for sample in printed_ones if sample.leaks_in(redact_text(sample.text))]
-    assert len(missed) <= 0.2 * len(printed_ones), missed
+    assert len(missed) <= 0.06 * len(printed_ones), missed
+
+
+def test_clean_output_of_the_same_tools_stays() -> None:
+    """460 lines about secrets that hold none, each with other random ids.
+
+    Taken for secrets are signatures, and by chance a few marks of pages: long base64 for URLs looks like a token.
+    """
+    touched = set[tuple[str, str]]()
+    for title, text in clean(seed=SEED_OF_OUTPUTS, times=8):
+        lines = text.split("\n")
+        touched |= {
+            (title, lines[number]) for number in Redactor().hidden_lines(text) if not _SOURCE.search(lines[number])
+        }
+    unexpected = [(title, line) for title, line in touched if "signature" not in line]
+    assert {title for title, _ in unexpected} <= {"aws paging"}, unexpected
+    assert len(unexpected) <= 4, unexpected
 
 
 def test_each_line_of_a_key_is_hidden_behind_any_margin_and_in_any_wrapping() -> None:

@@ -111,6 +111,7 @@ ISSUERS: Final = (
 _MARKS_OF_PAGES: Final = (
     *("nexttoken", "next_token", "next-token", "clienttoken", "client_token", "client-token", "pagetoken"),
     *("page_token", "page-token", "continuationtoken", "continuation_token", "synctoken", "sync_token"),
+    *("forwardtoken", "backwardtoken", "sequencetoken", "sequence_token"),
     *(
         "startingtoken",
         "starting_token",
@@ -187,20 +188,30 @@ _SECRET_BELOW: Final = f"{BELOW}{NO_VALUE}{PATH}{_LONG}{AT_END}"
 
 def _secrets() -> tuple[AnchoredRule, ...]:
     """Return the rules of SECRETS: the name, which may be part of a longer one, a separator and a long value."""
-    rules: list[AnchoredRule] = []
-    for anchor, names in SECRETS.items():
-        ends: dict[str, set[str]] = {}
-        for name in names:
-            before, _, after = name.partition(anchor)
-            ends.setdefault(after, set()).add(before + anchor)
-        named = "|".join(
-            ("" if begins == {anchor} else preceded_by(begins)) + (trie([after]) if after else "")
-            for after, begins in ends.items()
-        )
-        named = preceded_by(_MARKS_OF_PAGES, unless=True) * (anchor == "token") + f"(?:{named})"
-        value = f"(?:{AHEAD_LONG}(?:{_SECRET}|{_ARGUMENT})|{NEXT_LINE}{_SECRET_BELOW})"
-        rules.append(AnchoredRule("secret-assignment", anchor, named + value, AFTER_NAME))
-    return tuple(rules)
+    value = f"(?:{AHEAD_LONG}(?:{_SECRET}|{_ARGUMENT})|{NEXT_LINE}{_SECRET_BELOW})"
+    return tuple(
+        AnchoredRule("secret-assignment", anchor, names_after(anchor) + value, AFTER_NAME) for anchor in SECRETS
+    )
+
+
+# `tokenizer: cl100k_base`; `arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db-AbCdEf`, a name.
+_UNLESS: Final = {
+    "token": preceded_by(_MARKS_OF_PAGES, unless=True) + "(?!i[sz]er)",
+    "secret": "(?<![0-9]:secret)(?!smanager:)",
+}
+
+
+def names_after(anchor: str) -> str:
+    """Return the pattern of what follows an anchor of SECRETS in its names, which also looks at what stands before."""
+    ends: dict[str, set[str]] = {}
+    for name in SECRETS[anchor]:
+        before, _, after = name.partition(anchor)
+        ends.setdefault(after, set()).add(before + anchor)
+    named = "|".join(
+        ("" if begins == {anchor} else preceded_by(begins)) + (trie([after]) if after else "")
+        for after, begins in ends.items()
+    )
+    return _UNLESS.get(anchor, "") + f"(?:{named})"
 
 
 _TOKENS: Final = ("auth_token", "authtoken", "access_token", "accesstoken", "api_token", "apitoken", "api-token")
@@ -208,7 +219,7 @@ _BEFORE_TOKEN: Final = "".join(sorted({name.removesuffix("token")[-1] for name i
 _HEADER: Final = r"""[\\"']{0,2}+[ \t]{0,8}+[:=,][ \t]{0,8}+[\\"']{0,2}+"""
 _FLAG: Final = r"[a-z0-9-]{3,40}+(?=[ =][\"']?[^\s\"'<>$-][^\s\"'<>]{3})"
 _VARIABLE: Final = (
-    r"[ \t]{1,8}+[a-z0-9_-]{0,30}(?:passw|token|secret|key|_pat(?![a-z]))"
+    r"[ \t]{1,8}+[a-z0-9_-]{0,30}(?:passw|passphrase|_pass(?![a-z])|token|secret|key|_pat(?![a-z]))"
     r"[a-z0-9_-]{0,40}+[ \t]{1,8}"
     rf"[\"']?{NO_VALUE}{PATH}{_LONG}"
 )
@@ -219,7 +230,7 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "pass",
-        f"(?:{AHEAD_PASSWORD}(?>word|wd|w|phrase|code){_PASSWORD}|{NEXT_LINE}(?>w|phrase|code){_ALONE_IN_BLOCK}"
+        f"(?:{AHEAD_PASSWORD}(?>word|wd|w|phrase|code){_PASSWORD}|{NEXT_LINE}(?>w|phrase|code|(?<=[_-]pass)(?![a-z])){_ALONE_IN_BLOCK}"
         f"|{AHEAD_PASSWORD}(?!w|phrase|code){_PASS_ALONE}{_PASSWORD})",
         AFTER_PASSWORD,
     ),
@@ -237,7 +248,7 @@ RULES: Final = (
     AnchoredRule(
         "secret-assignment",
         "secret",
-        rf"{CLOSE}{TYPE}{SEPARATOR}{_VALUE}"
+        rf"(?<![0-9]:secret){CLOSE}{TYPE}{SEPARATOR}{_VALUE}"
         rf"(?:{_QUOTED}|{PATH}(?![0-9]{{1,20}}+\b){_SYMBOLS}{_END})",
         _AHEAD_SIGN,
     ),
@@ -255,7 +266,7 @@ RULES: Final = (
     AnchoredRule("secret-assignment", "sess", rf"ion=(?<=_session=){MIXED}{long_value(16)}"),
     # The fixed pattern (A-56), and what headers carry.
     AnchoredRule("api-key", "api", "[_-]?key="),
-    AnchoredRule("bearer", "authorization", rf"{_HEADER}bearer (?!\$|<|\{{|\*{{3}}|\.{{3}}|your)"),
+    AnchoredRule("bearer", "authorization", rf"{_HEADER}bearer (?!\$|<|[\"'`]|\{{|\*{{3}}|\.{{3}}|your)"),
     AnchoredRule(
         "basic-auth",
         "authorization",

@@ -34,7 +34,7 @@ RULES: Final = (
     ),
     AnchoredRule("password", "pass", r"[ ](?<=sshpass[ ])[ ]{0,3}-p ?[^\s$<]{3}"),
     AnchoredRule("password", "redis-cli", r"[^\n]{0,80}? -a [\"']?[^\s$<\"']{3}"),
-    AnchoredRule("password", "mysql", r"[a-z]{0,10}+[^\n]{0,80}? -p[^\s$<-][^\s]{2}"),
+    AnchoredRule("password", "mysql", r"[a-z]{0,10}+[^\n]{0,80}? -p(?![\"']?[$<-])[^\s]{3}"),
     *(
         AnchoredRule("password", word, rf"{more}\b[^\n]{{0,120}}?[ ]-p{_P}")
         for word, more in (("login", ""), ("mongo", "[a-z]{0,8}"), ("twine upload", ""))

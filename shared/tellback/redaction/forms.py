@@ -27,7 +27,7 @@ from tellback.redaction.values import (
 _MIXED: Final = MIXED_WORD
 _MIXED_WELL: Final = r"(?=\S{0,60}?[0-9]\S{0,60}?[0-9])"
 _NAMES: Final = (
-    r"(?:passw|passphrase|pwd|secret|token|cred|api[_-]?key"
+    r"(?:passw|passphrase|[_-]pass\b|pwd|secret|token|cred|api[_-]?key"
     r"|(?:access|private|account|auth|write|signing|encryption|master|shared|unseal|app|subscription)[_-]?key|[_-]key"
     r"|[_-]dsn|[_-]pat\b|(?:client|access)[ _-]?id\b)"
 )
@@ -48,8 +48,11 @@ _PAIR: Final = (
 )
 _PAIR_AHEAD: Final = f"(?={_PAIR_NAME}{_PAIR_VALUE})"
 # `key` and `pat` alone are too common to be telling. They count only before a long, random-looking value, and not
-# before a hash: cache keys, object ids and checksums are hex of 32 to 128 digits.
-_HASH: Final = r"(?!(?:sha\d{1,3}[:-])?[0-9a-f-]{32,128}+(?![\w+/])|[\w.-]{0,200}?-[0-9a-f]{32,128}+(?![\w+/]))"
+# before a hash: cache keys, object ids and checksums are hex of 32 to 128 digits; deliveries of ours have keys too.
+_HASH: Final = (
+    r"(?!(?:sha\d{1,3}[:-])?[0-9a-f-]{32,128}+(?![\w+/])|t[0-9]{1,3}-[0-9a-f]{24}:"
+    r"|[\w.-]{0,200}?-[0-9a-f]{32,128}+(?![\w+/]))"
+)
 # "cache_key", "partition_key" and the like name lookup keys, which are not secret.
 _INDEX: Final = (
     *("public", "cache", "restore", "partition", "primary", "foreign", "sort", "object", "group", "index"),
@@ -80,11 +83,14 @@ _FILLERS: Final = (
     *("provided", "given", "below", "found", "received", "expected", "got", "used", "supplied", "invalid"),
 )
 _FILLER: Final = rf"(?:[ \t:=]{{1,3}}+(?:[\w.-]{{1,40}}+@[\w.-]{{1,40}}+|{trie(_FILLERS)})\b){{0,5}}+"
+_CALL_ID: Final = r"\[[0-9a-f-]{36}\]"  # Celery names a task and its id: `app.tasks.rotate_token[…]`
 _IN_SENTENCE: Final = (
-    rf"{_FILLER}[ \t:=\[\](]{{1,6}}+[\"'`]{{0,2}}+{NO_VALUE}{PATH}(?=[\w!@#%^&*+~?$/=.:-]{{8}})"
+    rf"{_FILLER}(?!{_CALL_ID})[ \t:=\[\](]{{1,6}}+[\"'`]{{0,2}}+{NO_VALUE}{PATH}(?=[\w!@#%^&*+~?$/=.:-]{{8}})"
     rf"(?=[^\s\"'`0-9]{{0,60}}+[0-9])(?=[^\s\"'`a-z]{{0,60}}+[a-z]){DOUBT}[\w!@#%^&*+~?$/=.:-]{{8,200}}+(?![(\[])"
 )
 _LONG_IN_SENTENCE: Final = _IN_SENTENCE.replace("{8", "{12")
+# What is printed of a certificate or of a key of PGP is its fingerprint.
+_NO_FINGERPRINT: Final = preceded_by(("rsa key", "dsa key", "kernel key", "pgp key", "gpg key"), unless=True)
 _KEY_IN_SENTENCE: Final = _LONG_IN_SENTENCE.replace(
     DOUBT, rf"(?![\w.-]{{0,200}}?-[0-9a-f]{{32,128}}+(?![\w+/])){DOUBT}"
 )
@@ -126,10 +132,10 @@ SENTENCES: Final = (
     *(
         AnchoredRule("secret-assignment", word, f"{named}{rest}")
         for rest in (_STATED_SECRET, _ALONE_AFTER)
-        for word, named in (("token", ""), ("secret", ""), ("key", f"(?<=[a-z][_ -]key){_NO_INDEX}"))
+        for word, named in (("token", ""), ("secret", ""), ("key", f"(?<=[a-z][_ -]key){_NO_INDEX}{_NO_FINGERPRINT}"))
     ),
     AnchoredRule("password", "passw", f"(?:or)?d{_ALONE_AFTER}"),
-    AnchoredRule("secret-assignment", "key", rf"{_NO_INDEX}(?<![a-z.]key){_KEY_IN_SENTENCE}"),
+    AnchoredRule("secret-assignment", "key", rf"{_NO_INDEX}{_NO_FINGERPRINT}(?<![a-z.]key){_KEY_IN_SENTENCE}"),
     AnchoredRule(
         "secret-assignment",
         "use ",
@@ -163,6 +169,7 @@ RULES: Final = (
     ),
     AnchoredRule("password", "pass", rf"(?>word|wd|phrase|code){_IN_SENTENCE}", _SENTENCE_AHEAD),
     AnchoredRule("password", "pass", rf"(?:word|wd|phrase)(?:{_SAID}|{_CALLED})", r"(?=[a-z]{2,6}+(?:[ \t]is|\())"),
+    AnchoredRule("password", "pass", rf"(?:(?<=[_-]pass){_SAID}|(?<=[a-z]pass){_CALLED})", r"(?=[ ]is|\()"),
     *(
         AnchoredRule("secret-assignment", anchor, f"{named}{said}", ahead if named else "")
         for said, ahead in ((_SAID, r"(?=[ \t]is)"), (_CALLED, r"(?=\()"))

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
-from tellback.redaction import assignments, command_lines, forms, tokens
+from tellback.redaction import assignments, command_lines, forms, layouts, printed, tokens
 from tellback.redaction.values import AT_END, DOUBT, AnchoredRule
 
 SHORT: Final = 4_000  # characters; in a shorter text, to look for an anchor costs less than to search by a pattern
@@ -331,6 +331,15 @@ def scans_for_text(text: str) -> ScanSet:
     return _scans(cache(text.__contains__), cache(fold_ascii(text).__contains__))
 
 
+_FOLDED: Final = (
+    *assignments.RULES,
+    *forms.RULES,
+    *command_lines.RULES,
+    *printed.RULES,
+    *printed.COMMAND_LINES,
+)
+
+
 def _always(_: str) -> bool:
     return True
 
@@ -345,9 +354,9 @@ def _scans(occurs: Callable[[str], bool], occurs_folded: Callable[[str], bool]) 
     return ScanSet(
         tokens=(*prefixed, *anywhere),
         plain=_anchored((*tokens.PLAIN, *forms.CAMEL), occurs),
-        sentences=_anchored(forms.SENTENCES, occurs_folded),
+        sentences=_anchored((*forms.SENTENCES, *layouts.RULES), occurs_folded),
         issued=(Scan(rules=issued, after="[^0-9a-z](?=[a-z])"),) if issuers else (),
-        folded=_anchored((*assignments.RULES, *forms.RULES, *command_lines.RULES), occurs_folded),
+        folded=_anchored(_FOLDED, occurs_folded),
     )
 
 

@@ -32,6 +32,7 @@ PREFIXED: Final = (
         f"{_WORD}{{18}}",
         "glpat- gldt- glffct- glft- glimt- glagent- gloas- glptt- glrt- glrtr- glsoat- glcbt- glwt-",
     ),
+    ("neon-password", rf"{_DIGIT}{_ALNUM}{{12}}", "npg_"),
     ("npm-token", f"{_ALNUM}{{30}}", "npm_"),
     ("pypi-token", f"AgE{_WORD}{{40}}", "pypi-"),
     ("rubygems-token", f"{_HEX}{{40}}", "rubygems_"),
@@ -288,6 +289,9 @@ ANYWHERE: Final = (
     ("private-key", "ZXktRmls", "UHVUVFktVXNlci1L"),
     ("private-key", "MUNSVWRKVGl", "TFMwdExT"),
     ("json-web-token", "[0-9A-Za-z+/]{50}", "ZXlK"),
+    # base64 of JSON: of Elasticsearch's enrolment, of a tunnel of Cloudflare, of a key of Borg.
+    ("json-token", "[0-9A-Za-z+/]{40}", "eyJ2ZXIiOi eyJhIjoi"),
+    ("borg-key", "[0-9A-Za-z+/]{40}", "hqlhbGdvcml0aG2"),
     ("grafana-token", "[0-9A-Za-z+/]{50}", "eyJrIjoi"),
     ("openai-key", r"[\w-]{16}", "T3BlbkFJ"),
 )

@@ -44,6 +44,7 @@ _NOT_THE_VALUE: Final = (
         "regex",
         "hint",
         "sha256",
+        "trace",
     ),
 )
 # `:` `=` and `=>` in all their forms: `?=`, `+=`, `:=`, `::=` of make, `??=` of scripts, `.=` of PHP, `:**` of
@@ -142,7 +143,7 @@ def _quoted(word: str) -> str:
 _NO_VALUES: Final = (
     *("null", "none", "nil", "true", "false", "str", "string", "text", "int", "bool", "boolean", "bytes", "required"),
     *("optional", "redacted", "hidden", "any", "object", "undefined", "self", "os", "env", "process", "config"),
-    *("settings", "getpass", "input", "value", "values", "secrets", "vars"),
+    *("settings", "getpass", "input", "token", "value", "values", "secrets", "vars"),
 )
 NO_VALUE: Final = (
     r"(?!(?=[$<~^v0-9{%*x.\[])(?:0x[0-9a-f]{1,16}\b|~?\$[\w({]|[<{\[]|[~^v]?[0-9]{1,5}\.[0-9]{1,5}\.[0-9]|%[(\w]|\*{3}|x{4}|\.{3}))"
