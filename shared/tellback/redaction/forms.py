@@ -253,7 +253,7 @@ RULES: Final = (
         r"(?:(?<=setuser )[\w-]{1,64}[ ][^\n>]{0,80}+|[\w-]{1,64}[ ]on[ ][^\n>]{0,80}+)>(?!\$|<)\S{4}",
     ),
     AnchoredRule("password", "login", r":[ ][\w.@-]{1,64}[ ]/[ ](?=[^\s0-9]{0,40}+[0-9])[^\s/]{6}"),
-    AnchoredRule("password", "identified by", r"[ \t]{1,4}+(?:password[ \t])?'(?!\$|<|\*|%s|\?)[^\"'\s]{4}"),
+    AnchoredRule("password", "identified ", r"by[ \t]{1,4}+(?:password[ \t])?'(?!\$|<|\*|%s|\?)[^\"'\s]{4}"),
     AnchoredRule("password", "securestring", r"[ \t]{1,4}+(?:-string[ \t])?[\"'](?!\$|<)[^\"'\s]{4}"),
     AnchoredRule("password", "cred", rf"ential\([\"'][^\"'\n]{{1,64}}[\"'],[ \t]?[\"']{NO_VALUE}[^\"'\s]{{4}}"),
     AnchoredRule("password", "/user:", rf"[^\s\"']{{1,64}}+[ \t]{{1,4}}+{_MIXED}[^\s/\"'][^\s\"']{{5}}"),

@@ -354,7 +354,7 @@ def _scans(occurs: Callable[[str], bool], occurs_folded: Callable[[str], bool]) 
     return ScanSet(
         tokens=(*prefixed, *anywhere),
         plain=_anchored((*tokens.PLAIN, *forms.CAMEL), occurs),
-        sentences=_anchored((*forms.SENTENCES, *layouts.RULES), occurs_folded),
+        sentences=_anchored((*forms.SENTENCES, *layouts.RULES, *printed.NEAR_VALUES), occurs_folded),
         issued=(Scan(rules=issued, after="[^0-9a-z](?=[a-z])"),) if issuers else (),
         folded=_anchored(_FOLDED, occurs_folded),
     )
