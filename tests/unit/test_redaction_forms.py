@@ -79,6 +79,7 @@ def test_an_exact_value_is_found_between_colours() -> None:
         r"\u0022password\u0022:\u0022swordfish9\u0022",
         f"Set-Cookie: PHPSESSID={generated(26, string.ascii_lowercase + string.digits)}; path=/",
         f"connect.sid=s%3A{generated(32)}.{generated(43)}",
+        "CLICKSEND_ACCESS_KEY=ESSJ8KIR-3LAG-1VAP-JADS-OLPGBBB3RFXI",  # a doubtful value does not hide a better match
     ],
 )
 def test_names_and_values_in_further_forms(line: str) -> None:

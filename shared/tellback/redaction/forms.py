@@ -125,6 +125,15 @@ _CALLED: Final = rf"\([ \t]?[\"']{NO_VALUE}{PATH}{_MIXED}[^\"'\s$<{{%]{{8,200}}+
 # These are searched only where a long value with a digit stands, see `rules`.
 SENTENCES: Final = (
     *(
+        AnchoredRule(
+            "secret-assignment",
+            word,
+            rf"{_alone(word)}[\\\"']{{0,2}}+[ \t]?[=:][ \t]?[\\\"']{{0,2}}+{PATH}{_HASH}{DOUBT}{long_value(20)}",
+            rf"(?=[\\\"']{{0,2}}+[ \t]?[=:][ \t]?[\\\"']{{0,2}}+{_A_DIGIT}[\w+/.~=%:-]{{20}})",
+        )
+        for word in ("key", "pat")
+    ),
+    *(
         AnchoredRule("secret-assignment", word, f"(?:[ _]id)?{_LONG_IN_SENTENCE}")
         for word in ("secret", "token", "webhook")
     ),
@@ -146,15 +155,6 @@ SENTENCES: Final = (
 RULES: Final = (
     AnchoredRule("secret-assignment", "key", _PAIR, r"(?=[\\\"']{0,2}+[ \t]?[:=])" + _PAIR_AHEAD),
     *(AnchoredRule("secret-assignment", word, _PAIR, _PAIR_AHEAD) for word in ("name", "variable", "secret set")),
-    *(
-        AnchoredRule(
-            "secret-assignment",
-            word,
-            rf"{_alone(word)}[\\\"']{{0,2}}+[ \t]?[=:][ \t]?[\\\"']{{0,2}}+{PATH}{_HASH}{DOUBT}{long_value(20)}",
-            rf"(?=[\\\"']{{0,2}}+[ \t]?[=:][ \t]?[\\\"']{{0,2}}+{_A_DIGIT}[\w+/.~=%:-]{{20}})",
-        )
-        for word in ("key", "pat")
-    ),
     AnchoredRule("secret-assignment", "key", r"=(?=[0-9a-f]{32}(?![0-9a-f]))(?:(?<=[?&]key=)|(?<![\w-]key=))"),
     AnchoredRule("secret-assignment", "pat", r"=[0-9a-f]{32}(?![0-9a-f])"),
     # Sentences and calls.
