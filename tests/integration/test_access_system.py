@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -114,6 +115,55 @@ def test_scripts_that_are_loaded_stay_whoever_evaluates_others(deployment: Acces
         database.load_scripts(all_scripts())
         database.pipeline([("EVAL", f"return {number}", 0) for number in range(1_000)])
         assert loaded(deployment)
+
+
+@pytest.mark.usefixtures("worker")
+def test_what_a_stolen_login_of_an_agent_can_do(deployment: AccessDeployment, agent: Settings, tmp_path: Path) -> None:
+    """The rows "can" of the threat model's page, each tried; the page says why they stay."""
+    wait_until(lambda: loaded(deployment), "the worker has loaded the scripts", timeout=60)
+    with connect(settings=agent) as victim, closing(Database(deployment.url(AGENT, "state"))) as stolen:
+        record = victim.submit(["echo", "done"], session="s1", cwd=str(tmp_path)).wait(timeout=60)
+        turn = opened(victim, channel="chat")
+        layout = victim.context.layout
+        records = layout.of("s1").key("records", "s1")
+        (kept,) = stolen.command("LRANGE", records, 0, -1)
+        assert record.command_id in kept.decode(), "read"
+        stolen.command("LSET", records, 0, kept.replace(b"done", b"fine"))
+        assert victim.records("s1")[0].stdout_tail == "fine", "change"
+        with connect(settings=msgspec.structs.replace(agent, data_dir=str(tmp_path / "thief"))) as thief:
+            assert thief.submit(["echo", "mine"], session="s2", cwd=str(tmp_path)).wait(timeout=60).succeeded
+            taken = thief.turn(turn.id)
+            assert taken.respond(OutgoingResponse.text_only("pay me")) == "accepted"
+            (delivery,) = thief.outbox("chat")
+            assert delivery.response.text == "pay me", "answers users"
+        junk = layout.shard(0).key("records", "junk")
+        stolen.pipeline([("RPUSH", junk, b"x" * 1_000_000) for _ in range(20)])
+        assert int(stolen.command("MEMORY", "USAGE", junk, "SAMPLES", 0)) > 20_000_000, "fills memory"
+        more = [Database(deployment.url(AGENT, "state")) for _ in range(20)]
+        assert [each.now_ms() > 0 for each in more] == [True] * 20, "takes connections"
+        for each in more:
+            each.close()
+
+
+@pytest.mark.usefixtures("worker")
+def test_what_a_malicious_command_can_do(deployment: AccessDeployment, agent: Settings, tmp_path: Path) -> None:
+    """The rows "can" of the threat model's page: files and network of its user, and any output; not another exit."""
+    wait_until(lambda: loaded(deployment), "the worker has loaded the scripts", timeout=60)
+    with connect(settings=agent) as tb, socket.create_server(("127.0.0.1", 0)) as listener:
+        script = (
+            "import os, pathlib, socket, sys\n"
+            "pathlib.Path('left-behind').write_text(str(os.getuid()))\n"
+            f"socket.create_connection(('127.0.0.1', {listener.getsockname()[1]})).close()\n"
+            "print('all 214 tests passed, exit 0')\n"
+            "sys.exit(3)\n"
+        )
+        record = tb.submit([sys.executable, "-c", script], session="s1", cwd=str(tmp_path)).wait(timeout=60)
+        assert (tmp_path / "left-behind").read_text() == str(os.getuid()), "what the worker's user may do"
+        listener.settimeout(5)
+        listener.accept()[0].close()
+        assert record.stdout_tail == "all 214 tests passed, exit 0", "what it likes"
+        assert record.exit_code == 3, "but not an exit of its own making"
+        assert not tb.gate("s1").passed
 
 
 @pytest.mark.slow
