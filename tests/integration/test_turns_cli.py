@@ -163,5 +163,10 @@ def test_one_turn_is_shown_whole(tb: Tellback, settings: Settings) -> None:
     (whole,) = rows(settings, "turns", "show", turn.id)
     assert (whole["id"], whole["state"], whole["text"]) == (turn.id, "responded", ""), "the text goes with the answer"
     assert {entry["turn"] for entry in whole["history"]} == {turn.id}
+    for delivery in tb.outbox("chat"):
+        delivery.settle(RoutingOutcome(attempted=True, sent_text=True, error="quota at 90 %"))
+    settled = run(settings, "turns", "show", turn.id)
+    assert "attempted, sent text, error: quota at 90 %" in settled
+    assert '{"' not in settled, "no JSON for people"
     missing = CliRunner().invoke(app, ["turns", "show", "t0-nothing", "--redis-url", settings.redis_url])
     assert (missing.exit_code, "no turn t0-nothing" in missing.output) == (1, True)

@@ -102,7 +102,8 @@ def show(
     if as_json:
         print_json({**turn, "history": events})
         return
-    show_fields(turn | {"covers": found.covers or None}, title=f"Turn {turn_id}")
+    said = {"outcome": _outcome_text(found.outcome), "late_outcome": _outcome_text(found.late_outcome)}
+    show_fields(turn | said | {"covers": found.covers or None}, title=f"Turn {turn_id}")
     rows = [history_row({name: value for name, value in entry.items() if name not in _SAID_ABOVE}) for entry in events]
     show_rows(rows, as_json=False, columns=("at", "kind", "what"), title="History")
 
@@ -153,6 +154,17 @@ def _turn_row(turn: TurnView, now: int) -> dict[str, Any]:
     answered, closed = turn.late_at, turn.closed_at
     late = None if answered is None else round((answered - (closed or answered)) / 1000, 1)
     return {**msgspec.to_builtins(turn), "overdue": overdue, "late": late}
+
+
+def _outcome_text(outcome: str | None) -> str | None:
+    """Return what a transport said of a delivery in words, as `attempted, sent text`, in place of JSON."""
+    import msgspec
+
+    if not outcome:
+        return None
+    fields = msgspec.json.decode(outcome, type=dict[str, Any])
+    named = {name.replace("_", " "): value for name, value in fields.items() if value}
+    return ", ".join(name if value is True else f"{name}: {value}" for name, value in named.items())
 
 
 def _undelivered_rows(turn: TurnView) -> list[dict[str, Any]]:
