@@ -156,6 +156,9 @@ def test_no_token_is_missed_for_where_it_stands() -> None:
             found = set(scans.find_all(text))
             everywhere = [match for scan in scans.tokens for match in scan.find_all(spaced, text, whole)]
             everywhere += [match for scan in scans.issued for match in scan.find_all(folded, text, whole)]
+            everywhere += [
+                match for word in ("key", "pat") for match in scans.sentences[word].find_all(folded, text, whole)
+            ]
             assert set(everywhere) <= found, text
 
 
