@@ -83,8 +83,9 @@ def test_a_key_behind_a_margin_is_hidden_whole(margin: str, key: list[str]) -> N
             ]
         ),
         "\n".join(f"web-1  | {line}" for line in ["Private-Lines: 13", *BODY]),
+        "\n".join(["-----BEGIN OpenVPN Static key V1-----", *BODY, "-----END OpenVPN Static key V1-----"]),
     ],
-    ids=["one-line", "url", "form", "base64", "base64-indented", "putty", "putty-margin"],
+    ids=["one-line", "url", "form", "base64", "base64-indented", "putty", "putty-margin", "openvpn"],
 )
 def test_a_key_in_other_dress_is_hidden_whole(text: str) -> None:
     """One long line, URL-encoded, base64 wrapped at 76, PuTTY's file; the line after it is shown."""

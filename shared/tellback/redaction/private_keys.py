@@ -1,4 +1,4 @@
-"""Private keys of many lines: PKCS#1, PKCS#8, OpenSSH, PGP.
+"""Private keys of many lines: PKCS#1, PKCS#8, OpenSSH, PGP, and keys that OpenVPN shares.
 
 From the BEGIN line of a private key on, every line that can be part of it is hidden. Each line is decided by itself,
 without looking ahead: a stream whose key never ends need not be held back, and text after a truncated key stays
@@ -20,7 +20,9 @@ MAX_LINES: Final = 2_000  # of one key; of a longer one (a PGP key with pictures
 # Base64 of PEM and PGP, of SSH2, of PuTTY's files, and of base64 of a PEM, as secrets of Kubernetes hold it.
 _ENCODED_MARKS: Final = ("LS0tLS1CRUdJTi", "LS0tLSBCRUdJTi", "UHVUVFktVXNlci1L", "TFMwdExTMUNSVWRKVGl")
 
-MARKS: Final = ("PRIVATE KEY", "Private-Lines: ", *_ENCODED_MARKS)
+_NAMED: Final = ("PRIVATE KEY", "OpenVPN Static key")  # between BEGIN and END
+
+MARKS: Final = (*_NAMED, "Private-Lines: ", *_ENCODED_MARKS)
 """A key of many lines begins or ends in a line with one of these: PEM and PGP, PuTTY's files, base64 of them."""
 
 # The file says how many lines follow: a count that is wrong, or forged, must not hide the rest of a log.
@@ -29,9 +31,9 @@ _MAX_PUTTY_LINES: Final = 200
 # Longer text before BEGIN is not the margin of a listing, a log or a diff, which each line of the key repeats.
 _MAX_MARGIN: Final = 200
 
-_BEGIN: Final = lazy_pattern(r"(?:-{4,5} ?)?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
+_BEGIN: Final = lazy_pattern(r"(?:-{4,5} ?)?BEGIN (?:[A-Z0-9 ]{0,40}PRIVATE KEY|OpenVPN Static key)")
 
-_END: Final = lazy_pattern(r"END [A-Z0-9 ]{0,40}PRIVATE KEY")
+_END: Final = lazy_pattern(r"END (?:[A-Z0-9 ]{0,40}PRIVATE KEY|OpenVPN Static key)")
 
 _PUTTY: Final = lazy_pattern(r"Private-Lines: (\d{1,4})")
 
@@ -96,7 +98,7 @@ class PrivateKeyTracker:
 
     def _consume_mark(self, line: str) -> bool | None:
         """Begin or end a key; return whether the line belongs to it, or None if it does neither."""
-        if "PRIVATE KEY" in line:
+        if any(mark in line for mark in _NAMED):
             begin = _last_match(_BEGIN, line) if "BEGIN " in line else -1
             end = _last_match(_END, line) if "END " in line else -1
             self.reset()
@@ -153,7 +155,7 @@ class PrivateKeyTracker:
     @staticmethod
     def ends_key(line: str) -> bool:
         """Return whether a key ends in this line and none begins after it."""
-        return "PRIVATE KEY" in line and _last_match(_END, line) >= 0 > _last_match(_BEGIN, line)
+        return any(mark in line for mark in _NAMED) and _last_match(_END, line) >= 0 > _last_match(_BEGIN, line)
 
     def copy(self) -> PrivateKeyTracker:
         """Return an independent tracker in the same state."""
