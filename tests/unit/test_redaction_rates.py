@@ -92,11 +92,12 @@ def test_of_passwords_and_of_what_programs_print_90_percent_are_hidden() -> None
         assert sum(missed.values()) <= 0.1 * len(tried), missed
 
 
-@pytest.mark.parametrize("every", [41, pytest.param(7, marks=pytest.mark.slow)])  # 35,000 samples, 3 ms each
-def test_of_secrets_in_the_output_of_real_tools_nearly_all_are_hidden(every: int) -> None:
+# 35,000 samples, 3 ms each. Of 268 of those that only a name gives away, chance makes the rate differ by 1.3 %.
+@pytest.mark.parametrize(("every", "of_names"), [(41, 0.93), pytest.param(7, 0.95, marks=pytest.mark.slow)])
+def test_of_secrets_in_the_output_of_real_tools_nearly_all_are_hidden(every: int, of_names: float) -> None:
     """Of a set written before its writer read the rules; each nth sample of 200 kinds in 178 forms."""
     tried = list(in_forms(seed=SEED_OF_OUTPUTS))[::every]
-    for bare, least in ((True, 0.99), (False, 0.95)):
+    for bare, least in ((True, 0.99), (False, of_names)):
         caught = [not sample.leaks_in(redact_text(sample.text)) for kind, sample in tried if kind.bare == bare]
         assert sum(caught) >= least * len(caught), (bare, sum(caught), len(caught))
     printed_ones = list(printed_by_tools(seed=SEED_OF_OUTPUTS))
