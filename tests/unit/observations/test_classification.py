@@ -62,6 +62,25 @@ def test_http_statuses(status: int, expected: OutcomeCode) -> None:
     assert code("a body of some words", metadata={"http_status": status}) == expected
 
 
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (
+            {"status": 422, "body": {"detail": [{"loc": ["body", "currency"], "msg": "field required"}]}},
+            "invalid_arguments",
+        ),
+        ({"status_code": 500, "text": "oops", "headers": {}}, "unavailable"),
+        ({"statusCode": 403, "body": "no", "url": "https://a.example"}, "denied"),
+        ({"status": 200, "body": {"error_rate": 0.4}}, "ok"),
+        ({"status": "404", "body": "a text"}, "ok"),
+        ({"status": 440, "body": "a mass in kg", "planet": "Io"}, "ok"),
+    ],
+)
+def test_the_record_of_a_response_is_named_by_its_status(record: dict[str, object], expected: OutcomeCode) -> None:
+    assert code(record) == expected
+    assert code(json.dumps(record)) == expected
+
+
 @pytest.mark.parametrize("body", ["", "[]", {"results": []}, "<html></html>", "Please wait", None])
 def test_a_202_is_a_rate_limit_and_never_no_results(body: object) -> None:
     assert code(body, http_status=202) == "rate_limited"

@@ -100,6 +100,9 @@ def classify_body(evidence: Evidence) -> Finding | None:
 
 def finding_from_body(fields: Mapping[str, Any], evidence: Evidence) -> Finding | None:
     """Return the finding of an error body; None for a record, even one with an `error` field."""
+    enveloped = _finding_from_response(fields, evidence)
+    if enveloped is not None:
+        return enveloped
     if not _reports_failure(fields, failed=bool(evidence.failed)):
         return _finding_from_message(fields, evidence) or _finding_from_fields(fields)
     inner = _inner_error(fields)
@@ -113,6 +116,30 @@ def finding_from_body(fields: Mapping[str, Any], evidence: Evidence) -> Finding 
     code = code or code_for_error_text(message, evidence.tool)
     spent = code == "rate_limited" and "insufficient_quota" in (inner.get("type"), inner.get("code"))
     return Finding(code, message, wait, retryable=False if spent else None)
+
+
+# What a tool that sends requests returns of a response. A record with other fields is somebody's data.
+_PAYLOADS: Final = ("body", "data", "text", "content", "json", "response")
+_OF_RESPONSES: Final = frozenset({
+    *_PAYLOADS, "status", "status_code", "statuscode", "http_status", "headers", "url", "ok", "statustext",
+    "status_text", "reason", "method", "elapsed", "elapsed_ms", "duration_ms",
+})  # fmt: skip
+
+
+def _finding_from_response(fields: Mapping[str, Any], evidence: Evidence) -> Finding | None:
+    """Classify the record of a response by its status: `{"status": 422, "body": ...}`."""
+    names = {name.lower(): value for name, value in fields.items()}
+    status = next(
+        (names[name] for name in ("status", "status_code", "statuscode", "http_status") if name in names), None
+    )
+    payload = next((names[name] for name in _PAYLOADS if _has_content(names.get(name))), None)
+    if type(status) is not int or not 400 <= status <= 599 or payload is None or not names.keys() <= _OF_RESPONSES:
+        return None
+    found = finding_from_status(status, evidence)
+    if found is None:
+        return None
+    message = _error_message(as_mapping(payload)) or value_text(payload)
+    return Finding(found.code, message, found.retry_after or retry_after_in(message), found.retryable)
 
 
 def _finding_from_message(fields: Mapping[str, Any], evidence: Evidence) -> Finding | None:
