@@ -25,8 +25,8 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Before the next change, find out what raises this error: read that code, or print the value it is about.",
     ),
     "same_output": (
-        "`{subject}` has printed the same {count} times since call {since}, with a change before each.",
-        "Check that the change is in the code that runs (print a value there), before you change it again.",
+        "`{subject}` has shown the same {count} times since call {since}, with something changed before each.",
+        "Check that your change reaches the code or the value that this is about, before you change it again.",
     ),
     "same_call": (
         "You have made the same call {count} times since call {since}; nothing was changed, nor has the result.",

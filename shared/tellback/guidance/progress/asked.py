@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tellback.guidance.progress.effects import SHELLS, plain_name
+from tellback.guidance.progress.effects import SHELLS, plain_name, tool_effect
 from tellback.guidance.repeats import normalized_arguments_json
 
 # What an agent says about its call beside what it asks for; it finds new words each time.
@@ -16,6 +16,7 @@ _REMARKS: Final = frozenset({
 })  # fmt: skip
 # However long an agent waits before it looks, it looks at the same.
 _SLEEPS: Final = re.compile(rb"\bsleep (?:\d+(?:\.\d+)?[smh]?)\b|\bstart-sleep (?:-\w+ )?\d+\b|\btimeout /t \d+\b")
+_LENGTHS: Final = frozenset({"time", "seconds", "timeout", "timeout_ms", "duration", "delay", "ms", "wait_seconds"})
 # These are a remark beside a command alone: of an issue or a task the description is the matter.
 _REMARKS_OF_COMMANDS: Final = _REMARKS | {"description", "timeout", "timeout_ms", "yield_time_ms", "max_output_tokens"}
 
@@ -30,6 +31,8 @@ def asked_by(tool: str, params: Mapping[str, Any]) -> bytes:
     remarks = _REMARKS_OF_COMMANDS if runs else _REMARKS
     if not remarks.isdisjoint(map(str.lower, params)):
         params = {name: value for name, value in params.items() if name.lower() not in remarks}
+    if not runs and not _LENGTHS.isdisjoint(params) and tool_effect(tool, params) == "wait":
+        params = {name: value for name, value in params.items() if name not in _LENGTHS}
     if runs and any("#" in value and "\n" not in value for value in params.values() if isinstance(value, str)):
         params = {
             name: _COMMENT.sub("", value) if isinstance(value, str) and "\n" not in value else value

@@ -7,10 +7,19 @@ the repository has no such figure for it.
 
 from __future__ import annotations
 
-import re
 import zlib
 from typing import Final
 
+from tellback.guidance.observations.testruns import TestCounts
+from tellback.guidance.progress.effects import only_notes
+from tellback.guidance.progress.faults import (
+    BLOCKS,
+    error_key,
+    fails_for_certain,
+    is_refused_edit,
+    is_tested_edit,
+    shows_fault,
+)
 from tellback.guidance.progress.features import END, CallFeatures, View
 from tellback.guidance.progress.substance import compare_tests
 from tellback.guidance.progress.trail import (
@@ -26,6 +35,8 @@ from tellback.guidance.progress.trail import (
     ProgressTrail,
     StuckFinding,
     TestRun,
+    file_mark,
+    mark,
     remember,
 )
 
@@ -54,6 +65,7 @@ WAITS: Final = 6  # by judgement
 WAITS_FOR_DEAD: Final = 3  # by judgement
 AFTER_DONE: Final = 3  # by judgement
 STALE_OF_EIGHT: Final = 3  # with 2, six agents that were making progress got a false report
+IDLE_CALLS: Final = 10  # by the rules of the labels; none of the tuning transcripts has as many
 FAMILIAR_OF_EIGHT: Final = 7  # reads and searches with hardly a new line; with 6, four false reports
 # These three were set with their detectors on one half of the tuning tasks and checked on the other, where the
 # detectors found one stretch more (9 of 21) and added no false report. No other value is on record.
@@ -75,16 +87,6 @@ VIEWS_FORGOTTEN_AFTER: Final = 60
 PATH_PARTS: Final = 3
 
 
-def mark(text: str) -> str:
-    """Return the key of a text in the trail's tables."""
-    return f"{zlib.crc32(text.encode('utf-8', 'replace')):x}"
-
-
-def file_mark(path: str) -> str:
-    """Return the key of a file: its name alone, since commands name a path in several ways."""
-    return mark(path.rpartition("/")[2])
-
-
 def actions_since(trail: ProgressTrail, index: int) -> int:
     """Return how many calls after call `index`, up to the newest, ran or changed something."""
     return sum(each > index for each in trail.actions)
@@ -92,7 +94,7 @@ def actions_since(trail: ProgressTrail, index: int) -> int:
 
 def same_call(features: CallFeatures, at: int, repeats: list[int]) -> StuckFinding | None:
     """Find a call that was made before, with nothing in between that could change its answer, and the same answer."""
-    certain = _fails_for_certain(features) or (_is_refused_edit(features) and at - repeats[0] >= FORGOTTEN_REFUSAL)
+    certain = features.failed and _fails_again(features, at, repeats)
     needed = SAME_FAILING_CALL if certain else SAME_CALL
     if len(repeats) < needed or features.waits or features.effect in ("wait", "plan", "finish", "none"):
         return None
@@ -101,40 +103,27 @@ def same_call(features: CallFeatures, at: int, repeats: list[int]) -> StuckFindi
     return StuckFinding("same_call", features.shown, len(repeats), repeats[0], at, detail=features.error)
 
 
-# Errors shorter than this don't identify a failure; "AssertionError" has 14 characters.
-_DISTINCT_CHARS: Final = 16
-# Errors of the surroundings rather than of the code that is worked on: as long as they stand, nothing can be tried.
-_BLOCKS: Final = re.compile(
-    r"ImportError|ModuleNotFound|No module named|command not found|[Pp]ermission denied|cannot import name"
-    r"|No such file or directory|not found in|No replacement|not unique|multiple occurrences"
-)
-
-
-def _fails_for_certain(features: CallFeatures) -> bool:
-    """Check whether a failed call must fail again; a shell's does if its surroundings are missing something."""
-    if not features.failed or features.edit or features.views:
-        return False
-    return not features.programs or _BLOCKS.search(features.error) is not None
-
-
-def _is_refused_edit(features: CallFeatures) -> bool:
-    return features.failed and features.edit is not None and features.effect == "write" and features.tests is None
+def _fails_again(features: CallFeatures, at: int, repeats: list[int]) -> bool:
+    return fails_for_certain(features) or (is_refused_edit(features) and at - repeats[0] >= FORGOTTEN_REFUSAL)
 
 
 def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find the same final error again, whatever was changed in between."""
     if not features.failed or not features.error:
         return None
-    key = _error_key(features)
+    key = error_key(features)
     retry_key = mark(f"{key} {features.purpose}")
     if _got_better(trail, features):
         trail.failures.pop(key, None)
         trail.failures.pop(retry_key, None)
     retries = _retries(trail, features, retry_key, at)
     rejected = features.effect == "write" and features.tests is None
-    blocks = rejected or _BLOCKS.search(features.error) is not None
+    blocks = rejected or BLOCKS.search(features.error) is not None
     window = BLOCKED_ATTEMPT if blocks else ATTEMPT
-    again = [index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= window][-11:]
+    worked = trail.worked.get(mark(features.form), 0) if features.form else 0  # for other items of a list
+    again = [
+        index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= window and index > worked
+    ][-11:]
     if len(retries) >= (RETRIES_ASKED_FOR if features.retry_asked else SAME_FAILURE):
         return StuckFinding("same_failure", key, len(retries), retries[0], at, detail=features.error)
     if again and not blocks and trail.fixed <= again[-1] and not features.fixes:
@@ -144,8 +133,10 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
         return None
     again.append(at)
     remember(trail.failures, key, again, FAILURES_MAX)
-    named = features.named or _is_tested_edit(features)
-    needed = RETRIES_ASKED_FOR if features.retry_asked else SAME_FAILURE if named else SAME_COUNTS
+    named = features.named or is_tested_edit(features)
+    # With a change before each run, waiting is not what it tries.
+    waits = features.retry_asked and trail.fixed <= again[0]
+    needed = RETRIES_ASKED_FOR if waits else SAME_FAILURE if named else SAME_COUNTS
     if len(again) < needed:
         return None
     return StuckFinding("same_failure", key, len(again), again[0], at, detail=features.error)
@@ -167,26 +158,15 @@ def _retries(trail: ProgressTrail, features: CallFeatures, key: str, at: int) ->
     return calls
 
 
-# Words of a script that shows a fault. A check that finds nothing prints the same after each edit too.
-_SHOWS_FAULT: Final = re.compile(
-    r"(?<!\b0 )(?<!\bno )\b(?:fail(?:s|ed|ure|ures)?|errors?|wrong|incorrect|mismatch|expected|bug|does(?: not|n't)"
-    r"|did(?: not|n't)|not equal|false)\b",
-    re.IGNORECASE,
-)
-
-
-def shows_fault(features: CallFeatures) -> bool:
-    """Check whether a call failed, or its last line has a word for a fault."""
-    return features.failed or _SHOWS_FAULT.search(features.last) is not None
-
-
 def same_output(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
-    """Find a script that shows the same fault each time, though it ends without an error and files were changed."""
-    if not features.scripted or features.failed or not shows_fault(features):
+    """Find a script, a page or a service that shows the same fault each time, though something was changed before."""
+    shown = features.faulty if features.answers else features.scripted and shows_fault(features)
+    if features.failed or not shown:
         return None
-    key = mark(f"> {features.news} {features.purpose}")
+    key = mark(f"> {features.news} {features.purpose or features.shown}")
     calls = [index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= ATTEMPT][-11:]
-    if calls and trail.fixed <= calls[-1]:
+    changed = trail.anything if features.answers else trail.fixed
+    if calls and changed <= calls[-1]:
         calls[-1] = at  # nothing was changed since
     else:
         calls.append(at)
@@ -196,32 +176,21 @@ def same_output(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
     return StuckFinding("same_output", features.shown, len(calls), calls[0], at, detail=features.last)
 
 
-def _error_key(features: CallFeatures) -> str:
-    """Return the key of an error, with what was asked where the error alone says too little."""
-    if not features.named and features.tests is not None:
-        return mark(f"{features.tests.bad} {features.tests.passed} {features.target}")
-    if not features.named:
-        return mark(f"{features.news} {features.purpose or features.target}")
-    if len(features.error) < _DISTINCT_CHARS:
-        return mark(f"{features.error_mark} {features.news} {features.target}")
-    return f"{features.error_mark:x}"
-
-
-def _is_tested_edit(features: CallFeatures) -> bool:
-    """Check whether an editor ran tests after its edit, as moatless does."""
-    return features.tests is not None and features.effect == "write"
-
-
 def _tests_key(features: CallFeatures) -> str:
     """Return the key of a test run; for an editor that runs tests after each edit that is the file."""
     return mark(features.target)
 
 
 def _got_better(trail: ProgressTrail, features: CallFeatures) -> bool:
-    before = trail.tests.get(_tests_key(features))
-    if before is None or features.tests is None:
-        return False
-    return compare_tests((before.failed, before.passed), features.tests) == "better"
+    before, now = trail.tests.get(_tests_key(features)), _counted(features)
+    return before is not None and now is not None and compare_tests((before.failed, before.passed), now) == "better"
+
+
+def _counted(features: CallFeatures) -> TestCounts | None:
+    """Return what a run counted: its tests, or else the findings of a compiler or linter."""
+    if features.tests is None and features.findings is not None:
+        return TestCounts(passed=0, failed=features.findings)
+    return features.tests
 
 
 def same_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
@@ -283,14 +252,17 @@ def empty_searches(trail: ProgressTrail, features: CallFeatures, at: int) -> Stu
 
 def worse_tests(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find a test run whose failures grow with each change."""
-    if features.tests is None:
+    now = _counted(features)
+    if now is None:
         return None
     key = _tests_key(features)
-    before, now = trail.tests.get(key), features.tests
+    before = trail.tests.get(key)
     entry = TestRun(now.bad, now.passed)
     if before is not None:
         change = compare_tests((before.failed, before.passed), now)
-        if change == "worse" and now.bad + now.passed >= before.failed + before.passed - 1:
+        fewer = now.bad + now.passed < before.failed + before.passed - 1
+        # A compiler that gets further finds more: what it finds says that an edit helped, not that one harmed.
+        if change == "worse" and not fewer and features.tests is not None:
             entry = TestRun(now.bad, now.passed, before.worse + 1, before.since or at)
         elif change == "same":
             entry = TestRun(now.bad, now.passed, before.worse, before.since)
@@ -305,7 +277,7 @@ def same_counts(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
 
     The first result may be of failures from before the first edit, which such editors never show.
     """
-    if features.tests is None or not _is_tested_edit(features):
+    if features.tests is None or not is_tested_edit(features):
         return None
     failed, passed, count, first = trail.counts
     now = (features.tests.bad, features.tests.passed)
@@ -347,7 +319,7 @@ def dead_wait(features: CallFeatures, at: int, repeats: list[int]) -> StuckFindi
 
 def after_done(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find calls after the task was handed in."""
-    if features.effect == "finish" and not features.failed:
+    if features.effect == "finish" and not features.failed and trail.done <= trail.anything:
         trail.done = at
         return None
     if features.effect in ("write", "plan"):
@@ -366,6 +338,15 @@ def no_news(trail: ProgressTrail, at: int, *, is_stale: bool) -> StuckFinding | 
     return StuckFinding("no_news", "", trail.stale.bit_count(), first, at)
 
 
+def idle_calls(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+    """Find many calls in a row that neither ask nor do anything: thoughts, and texts that are printed."""
+    is_idle = features.effect == "none" or only_notes(features.tool)
+    trail.idle = trail.idle + 1 if is_idle else 0
+    if trail.idle < IDLE_CALLS:
+        return None
+    return StuckFinding("no_news", "", 8, at - trail.idle + 1, at)
+
+
 def no_new_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find reads and searches in other words and ranges that show the same lines, since the last edit."""
     if features.effect not in ("read", "search"):
@@ -382,6 +363,8 @@ def no_new_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
 def blind_probe(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find scripts written to learn something that end with the same line and print nothing new."""
     if not features.probes or not features.lines or features.known < BLIND_SHARE:
+        return None
+    if len(features.lines) == 1 and not shows_fault(features):  # the answer to one of a row of questions
         return None
     end = zlib.crc32(features.last.encode("utf-8", "replace"))
     recent = [each for each in trail.probes if each[1] > trail.fixed and at - each[1] <= SOON]

@@ -32,6 +32,7 @@ def named(effect: Effect, *lines: str) -> dict[str, Effect]:
     return {word: effect for line in lines for word in line.split()}
 
 
+_THOUGHTS: Final = words_in("think sequentialthinking thought scratchpad reflect")
 # Those that only note something down; other plans ask a person, or start another agent.
 _NOTES: Final = (
     "todowrite todoread taskcreate taskupdate tasklist taskget write_todos update_plan think sequentialthinking plan",
@@ -106,6 +107,9 @@ def tool_effect(tool: str, params: Mapping[str, Any], declared: DeclaredEffect |
     """
     name = plain_name(tool)
     found = _TOOLS.get(name)
+    if name in _SCREENS:
+        action = params.get("action")
+        return "read" if action in _SHOTS else "wait" if action == "wait" else "write"
     if found is None:
         asked = _statement_effect(name, params)
         if asked is not None and declared != "reads":  # a server that only reads refuses the rest itself
@@ -124,6 +128,18 @@ def _statement_effect(name: str, params: Mapping[str, Any]) -> Effect | None:
     return None if statement is None else "read" if statement[1] else "write"
 
 
+# Actions of a tool that works a screen; any other one presses, clicks or types.
+_SHOTS: Final = words_in("screenshot cursor_position zoom get_screenshot")
+_SCREENS: Final = words_in("computer computer_use computer_20250124")
+_PRESSES: Final = re.compile(r"(?:^|_)(?:press|key|scroll|swipe|hover|drag)(?:_|$)")
+
+
+def presses(tool: str, effect: Effect) -> bool:
+    """Check whether a call works a key, a wheel or a pointer, which does something else each time it is made."""
+    name = plain_name(tool)
+    return effect == "write" and (name in _SCREENS or _PRESSES.search(name) is not None)
+
+
 @lru_cache(maxsize=1024)
 def _effect_of_verb(tool: str) -> Effect:
     words = (word.lower() for word in _WORDS.findall(tool.rpartition("__")[2]))
@@ -136,6 +152,11 @@ _READERS: Final = {
     *(name for name, effect in _TOOLS.items() if effect in ("read", "search")),
     *words_in(*_NOTES),
 } - {"toolsearch", "open"}
+
+
+def only_notes(tool: str) -> bool:
+    """Check whether a tool only notes down what its agent thinks."""
+    return plain_name(tool) in _THOUGHTS
 
 
 def surely_reads(tool: str) -> bool:

@@ -29,7 +29,7 @@ _BY_NAME: Final[dict[str, Effect]] = {
     **named(
         "read",
         "less more file env date top uniq yq xxd awk gawk ldd netstat ss curl wget http open goto scroll_up",
-        "scroll_down host dig ping man identify exiftool sqlite3 psql mysql info help hostname test [ [[",
+        "scroll_down host dig ping man identify exiftool info help hostname test [ [[",
     ),
     **named("read", "get-content gc dir get-childitem gci get-item get-location test-path get-process select-object"),
     **named("search", "ag ack fd locate search_dir search_file find_file fzf select-string sls findstr"),
@@ -70,6 +70,7 @@ _GH_WRITES: Final = words_in("create edit merge close comment review checkout de
 _CONTAINER_READS: Final = words_in("ps logs images inspect get describe top version info diff stats")
 SCRIPT_PROGRAMS: Final = words_in("python python3 python2 node ruby perl php deno bun ipython osascript lua")
 _CHECKERS: Final = frozenset({"prettier", "black", "gofmt", "isort"})
+_IN_PLACE: Final = re.compile(r"-[0np]*i(?:\.\w+)?e?$")  # `perl -pi -e`, `ruby -i.bak`
 _FLAG_I: Final = re.compile(r"-[a-zA-Z]*i|--in-place")
 _TEST_SCRIPT: Final = re.compile(r"(?:^|/)(?:run_?tests?|test)\.py$")
 _WRITING_CODE: Final = re.compile(
@@ -95,6 +96,8 @@ def _by_program(command: SimpleCommand) -> Effect:
     if program in _PACKAGERS:
         first = _first(words)
         return "install" if first in _INSTALLS else "test" if first in _TESTS else "read"
+    if program in ("perl", "ruby") and any(map(_IN_PLACE.match, words)):
+        return "write"
     if program in SCRIPT_PROGRAMS:
         return "test" if words and _TEST_SCRIPT.search(words[0]) else "run"
     if program in _CHECKERS and {"--check", "-l", "-d", "--diff"} & set(words):
@@ -106,9 +109,24 @@ def _first(words: tuple[str, ...]) -> str:
     return next((word for word in words if not word.startswith("-")), "")
 
 
+# Options by which `git log` looks for a word, and `kubectl get` for a label.
+_PICKAXE: Final = re.compile(r"-[SG]|--grep")
+_SELECTS: Final = re.compile(r"-l|--selector|--field-selector")
+_QUERIES: Final = re.compile(r"\bselect\b.*\bwhere\b", re.IGNORECASE | re.DOTALL)
+
+
+def _kubectl(words: tuple[str, ...]) -> Effect:
+    is_search = _first(words) == "get" and any(map(_SELECTS.match, words))
+    return "search" if is_search else "wait" if {"-w", "--watch"} & set(words) else _container(words)
+
+
+def _client_of_database(words: tuple[str, ...]) -> Effect:
+    return "search" if any(map(_QUERIES.search, words)) else "read"
+
+
 def _git(words: tuple[str, ...]) -> Effect:
     first = _first(words)
-    if first == "grep":
+    if first == "grep" or (first == "log" and any(map(_PICKAXE.match, words))):
         return "search"
     if first == "stash":
         return "read" if {"list", "show"} & set(words) else "write"
@@ -148,7 +166,10 @@ _BY_ARGUMENTS: Final[dict[str, Callable[[tuple[str, ...]], Effect]]] = {
     "gh": _gh,
     "docker": _container,
     "podman": _container,
-    "kubectl": _container,
+    "kubectl": _kubectl,
+    "psql": _client_of_database,
+    "mysql": _client_of_database,
+    "sqlite3": _client_of_database,
     "find": _find,
     "fd": _find,
     "tail": _tail,
@@ -211,6 +232,24 @@ def restored_path(command: SimpleCommand) -> str:
     if command.program == "patch" or (command.program == "git" and words[:1] == ("apply",)):
         return "*" if _REVERSED & set(words) else ""
     return _restored_by_git(words, command.writes_to) if command.program == "git" and words else ""
+
+
+_REVISION: Final = re.compile(r"[0-9a-f]{7,40}|(?:HEAD|ORIG_HEAD|@)?[~^@][\w~^{}-]*|(?:v|release[-/])?\d[\w.-]*\d|-")
+
+
+def moves_elsewhere(command: SimpleCommand) -> bool:
+    """Check whether a command of git goes to another revision or branch, not to a new one made of what is there."""
+    if command.program != "git" or not command.words:
+        return False
+    first, rest = command.words[0], command.words[1:]
+    if first == "bisect":
+        return True
+    if {"-b", "-B", "-c", "-C", "--orphan"} & set(rest):
+        return False
+    if first == "switch":
+        return True
+    names = [word for word in rest if not word.startswith("-") or word == "-"]
+    return first == "checkout" and "--" not in rest and len(names) == 1 and bool(_REVISION.fullmatch(names[0]))
 
 
 def unstashes(command: SimpleCommand) -> bool:

@@ -13,6 +13,7 @@ from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.observations.testruns import count_tests
 from tellback.guidance.observations.values import is_dict, is_list
 from tellback.guidance.progress import substance
+from tellback.guidance.progress.diagnosed import count_findings
 from tellback.guidance.progress.effects import (
     EDITORS,
     INTERPRETERS,
@@ -20,6 +21,7 @@ from tellback.guidance.progress.effects import (
     DeclaredEffect,
     is_known,
     plain_name,
+    presses,
     tool_effect,
 )
 from tellback.guidance.progress.features import END, SHOWN, CallFeatures, Edit, View
@@ -31,6 +33,8 @@ from tellback.guidance.progress.substance import LINE_CHARS, last_line, line_mar
 
 _WINDOW: Final = 100  # lines that SWE-agent's `open` shows
 _ERROR_CHARS: Final = 300
+_MORE_CHARS: Final = 20  # behind what `|| echo` printed, such as an exit code
+_PAGE_LINES: Final = 2  # line ends of a page of three lines; "Clicked." is none
 _PAGE: Final = 2_000  # lines that `Read` shows
 # Of the results of coding agents 30 % are that short, and half of these, such as "(no output)", were there before.
 _SHORT_CHARS: Final = 200
@@ -97,10 +101,22 @@ def _read_substance(result: str) -> _Substance:
 _of_short: Final = lru_cache(maxsize=1024)(_read_substance)
 
 
-def _read_result(features: CallFeatures, said: _Substance) -> None:
-    text = said.text
+def _read_answer(features: CallFeatures, text: str) -> None:
     if features.restores and "No local changes to save" in text[:_ERROR_CHARS]:
         features.restores = ""
+    is_page = text.count("\n") >= _PAGE_LINES
+    if features.answers:
+        features.faulty = (is_page and not features.programs) or substance.has_fault(text)
+    presses_key = not is_page and presses(features.tool, features.effect)
+    features.unseen = not features.failed and (presses_key or substance.is_picture(text))
+    if features.fallback and features.effect == "search":
+        said = text.strip()
+        features.empty = said.startswith(features.fallback) and len(said) < len(features.fallback) + _MORE_CHARS
+
+
+def _read_result(features: CallFeatures, said: _Substance) -> None:
+    text = said.text
+    _read_answer(features, text)
     features.empty = features.empty or (features.effect in ("search", "read") and said.is_empty)
     features.retry_asked = features.retry_asked or (features.failed and substance.asks_to_retry(text))
     if features.effect == "wait" or features.waits:
@@ -112,6 +128,8 @@ def _read_result(features: CallFeatures, said: _Substance) -> None:
         features.failed = features.tests.bad > 0
     if not features.failed:
         return
+    if features.tests is None and features.effect == "test":
+        features.findings = count_findings(text, whole=len(text) < substance.HEAD_CHARS + substance.TAIL_CHARS)
     error = failure_line(text)[:_ERROR_CHARS] if runs or features.effect == "wait" else ""
     if features.tests is not None:
         error = substance.last_exception(text) or error
@@ -138,27 +156,44 @@ def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None
     path = _text(params, _PATHS) if effect in ("write", "read") else None
     target = _target(params)
     features = CallFeatures(tool, effect, target, _shown(tool, target, params))
+    features.answers = effect in ("write", "run") and not path
+    features.form = _form(tool, params)
     if effect == "write":
-        features.edit = _edit(path or "", params)
-        features.writes = (path or "",)
-        if features.edit is None and (patch := read_patch(_text(params, _PATCHES) or "")) is not None:
-            features.writes = patch.paths or (path or "",)
-            features.edit = Edit(features.writes[0], patch.old, patch.new)
-            features.change = _change(features.edit)
-            features.creates = patch.creates
-            return features
-        features.change = _change(features.edit)
-        features.creates = features.edit is not None and features.edit.old == 0 and "insert" not in name
-        if features.creates and path and (files := files_written_by(_text(params, _NEWS) or "")):
-            features.scripts = ((path, files),)
-        if name == "undo_edit":
-            features.restores = path or "*"
+        _read_writing(features, name, path or "", params)
     elif effect == "read" and path:
         features.views = (_view(path, params, name),)
     elif effect == "read" and is_list(spans := params.get("files")):
         plain = [_plain_names(each) for each in spans[:4] if is_dict(each) and not each.get("span_ids")]
         features.views = tuple(_view(_text(each, _PATHS) or "", each, name) for each in plain)
     return features
+
+
+def _read_writing(features: CallFeatures, name: str, path: str, params: Mapping[str, Any]) -> None:
+    features.edit = _edit(path, params)
+    features.writes = (path,)
+    if features.edit is None and (patch := read_patch(_text(params, _PATCHES) or "")) is not None:
+        features.writes = patch.paths or (path,)
+        features.edit = Edit(features.writes[0], patch.old, patch.new)
+        features.change = _change(features.edit)
+        features.creates, features.answers = patch.creates, False
+        return
+    features.change = _change(features.edit)
+    features.creates = features.edit is not None and features.edit.old == 0 and "insert" not in name
+    if features.creates and features.edit is not None and path:
+        features.contents = ((path, features.edit.new),)
+    if features.creates and path and (files := files_written_by(_text(params, _NEWS) or "")):
+        features.scripts = ((path, files),)
+    if name == "undo_edit":
+        features.restores = path or "*"
+
+
+# Arguments whose value, not only name, says what a tool is asked to do.
+_METHODS: Final = ("method", "action", "operation", "endpoint", "url")
+
+
+def _form(tool: str, params: Mapping[str, Any]) -> str:
+    values = [str(params[name])[:_SHORT_CHARS] for name in _METHODS if name in params]
+    return " ".join([tool, *sorted(params), *values])
 
 
 def _plain_names(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,6 +267,8 @@ def _editor_features(tool: str, command: str, params: Mapping[str, Any]) -> Call
     features.writes, features.edit = (path,), _edit(path, params)
     features.change = _change(features.edit)
     features.creates = command == "create"
+    if features.creates and features.edit is not None:
+        features.contents = ((path, features.edit.new),)
     if features.creates and (files := files_written_by(_text(params, _NEWS) or "")):
         features.scripts = ((path, files),)
     if command == "undo_edit":

@@ -17,11 +17,14 @@ from tellback.guidance.progress.programs import (
     copied_files,
     effect_of,
     files_written_by,
+    moves_elsewhere,
     restored_path,
     unstashes,
 )
+from tellback.guidance.progress.swaps import mark_of, swaps_of
 from tellback.guidance.shell import SimpleCommand, simple_commands
 
+_CLIENTS: Final = words_in("curl wget http https xh invoke-webrequest invoke-restmethod")
 _SUBMITS: Final = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 
@@ -40,6 +43,8 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     )
     features.purpose = _purpose(commands, effects, strongest)
     features.programs = tuple(each.program for each in commands)
+    if strongest in ("read", "search"):
+        features.asks = _asks(commands)
     _read_changes(features, line, commands, effects)
     features.scripts = tuple(
         (path, files) for each in commands if (files := files_written_by(each.stdin)) for path in each.writes_to
@@ -52,9 +57,13 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     )
     features.probes = strongest == "run" and any(each.stdin or {"-c", "-e"} & set(each.words) for each in commands)
     features.scripted = strongest == "run" and not features.probes and bool(SCRIPT_PROGRAMS & set(features.programs))
+    features.answers = not _CLIENTS.isdisjoint(features.programs)
     features.waits = any(effect == "wait" for effect in effects) or True in (
         params.get("runinbackground"),
         params.get("isbackground"),
+    )
+    features.fallback = next(
+        (" ".join(each.words) for each in commands if each.before == "||" and each.program in ("echo", "printf")), ""
     )
     features.views = tuple(_in_folder(view, commands) for view in _shell_views(commands))
     return features
@@ -72,6 +81,17 @@ def _read_changes(
     )
     if features.writes and features.effect == "write":
         features.change = " ".join(line.split())
+    if features.writes:
+        features.swaps = tuple(
+            swap
+            for each, effect in zip(commands, effects, strict=True)
+            if changes_files(each, effect)
+            for swap in swaps_of(each, _written(each, effect))
+        )
+        features.contents = tuple(
+            (each.writes_to[0], mark_of(each.stdin)) for each in commands if each.stdin and len(each.writes_to) == 1
+        )
+    features.moves = any(map(moves_elsewhere, commands))
     features.unstashes = any(unstashes(each) for each in commands)
     if not features.unstashes:
         features.restores = next((path for each in commands if (path := restored_path(each))), "")
@@ -106,11 +126,19 @@ def _shell_target(commands: tuple[SimpleCommand, ...], effects: list[Effect], st
     for each, effect in zip(commands, effects, strict=True):
         if effect != strongest or _is_filter(each):
             continue
-        words = [word for word in each.words if not word.startswith("-")] if effect == "test" else list(each.words)
+        # A test run with another seed is another run; other options change what is shown of it.
+        words = [word for word in each.words if effect != "test" or not word.startswith("-") or "seed" in word]
         parts.append(" ".join((each.program, *words)))
         if each.stdin:
             parts.append(f"<{zlib.crc32(each.stdin.encode('utf-8', 'replace')):x}")
     return " && ".join(parts)[:400]
+
+
+def _asks(commands: tuple[SimpleCommand, ...]) -> int:
+    """Return the mark of what a command line names, whichever program it asks and by which options; 0 for nothing."""
+    words = {word.strip("./").casefold() for each in commands for word in each.words if not word.startswith("-")}
+    words.discard("")
+    return zlib.crc32(" ".join(sorted(words)).encode("utf-8", "replace")) if words else 0
 
 
 def _purpose(commands: tuple[SimpleCommand, ...], effects: list[Effect], strongest: Effect) -> str:

@@ -27,7 +27,7 @@ _NAMES_MAX: Final = 40
 # Each pattern begins with one kind of character, which lets `re` skip ahead: one pattern of all took 20 times as long.
 _TIMES: Final = re.compile(
     r"\d(?:\d{3}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?|\d:\d\d:\d\d(?:[.,]\d+)?"
-    r"|[\d.]*+\s?(?:ms|µs|us|ns|s|secs?|seconds?|mins?|minutes?)\b|x[0-9a-fA-F]{4,})"
+    r"|[\d.]*+\s?(?:ms|µs|us|ns|s|secs?|seconds?|mins?|minutes?|hours?|days?)\b|x[0-9a-fA-F]{4,})"
 )
 _TEMP: Final = re.compile(r"/(?:private/)?(?:tmp|var/folders|var/tmp)/[\w.+-]*(?:/[\w.+-]+)*/?")
 # Words from their beginning, and `[1] 4711` at that of a line: looked at behind them, for the same reason.
@@ -143,10 +143,11 @@ def error_fingerprint(error: str) -> int:
     return zlib.crc32(without_volatile(plain).casefold().encode("utf-8", "replace"))
 
 
-# What `ps`, `docker` and clients print when the process or server that a call waits for has ended.
+# What `ps`, `docker`, schedulers and clients print when the process or server that a call waits for has ended.
 _DEAD: Final = re.compile(
     r"no such process|connection refused|not running|\bexited\b|\bkilled\b|terminated|defunct|no such container"
-    r"|\bdead\b|could not connect|process not found",
+    r"|\bdead\b|could not connect|process not found|\bfailed\b|\bfailure\b|\bcancell?ed\b|\bcompleted\b"
+    r"|crashloopbackoff|imagepull|out of memory|bad gateway|\berror\b",
     re.IGNORECASE,
 )
 _ASKED_TO_RETRY: Final = re.compile(
@@ -159,6 +160,28 @@ def is_dead(text: str) -> bool:
     return _DEAD.search(text) is not None
 
 
+# An answer that refuses what was sent: of a form, a service or a script.
+_FAULT: Final = re.compile(
+    r"(?<!\b0 )(?<!\bno )\b(?:fail(?:s|ed|ure|ures)?|errors?|wrong|incorrect|mismatch|invalid|alert|denied|rejected"
+    r"|forbidden|must (?:be|contain|have|match|not)|is required|not (?:allowed|valid|found|accepted|available)"
+    r"|unable to|can(?:not|'t))\b",
+    re.IGNORECASE,
+)
+_PICTURE: Final = re.compile(
+    r"[\W_]*(?:an? )?(?:image|screenshot|picture)(?: omitted| content)?[\W_]*|data:image/.*", re.IGNORECASE
+)
+
+
+def has_fault(text: str) -> bool:
+    """Check whether an answer says that something is wrong."""
+    return _FAULT.search(text) is not None
+
+
+def is_picture(text: str) -> bool:
+    """Check whether a result stands for a picture that no text shows."""
+    return len(text) < 40 and _PICTURE.fullmatch(text.strip()) is not None
+
+
 def asks_to_retry(text: str) -> bool:
     """Check whether a result itself asks to try again."""
     plain = text.lower()  # the pattern alone took 130 µs of each failed call
@@ -169,6 +192,7 @@ _NOTHING: Final = re.compile(
     r"^(?:(?:Error: )?(?:No|Zero|0) (?:[\w -]{0,40}(?:found|match\w*)\b"
     r"|(?:files|results?|hits|occurrences|code|search results|output|rows|items|records)\b).*"
     r"|Nothing (?:was |has been )?found.*|.{0,80}(?:returned|found|yielded) (?:no|0|zero) \w+.*|\(?0 rows\)?.*"
+    r"|[^\n]{0,200}\n[-+ ]{1,200}\n\(0 rows\)|Empty set.*"
     r"|(?:We )?(?:could|did|can) ?n(?:o|')t find (?:any|a match).*|.{0,120}\bdid not match any\b.*"
     r"|\(no output\)|\[\]|\{\}|null|None|Found 0 .*|Could ?n[o']t find any.*|Tool ran without output.*"
     r"|\(Bash completed with no output\))?$",

@@ -6,6 +6,7 @@ the entry that was used least recently is evicted.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import MutableMapping
 from functools import cached_property
 from typing import Final, TypeVar
@@ -20,6 +21,8 @@ Value = TypeVar("Value")
 ACTIONS_MAX: Final = 24
 ASKED_MAX: Final = 40
 COPIES_MAX: Final = 6
+CONTENTS_MAX: Final = 6
+CAUSES_MAX: Final = 6
 FAILURES_MAX: Final = 20
 EDITS_MAX: Final = 24
 PATHS_MAX: Final = 16
@@ -104,8 +107,12 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     edits: dict[str, tuple[int, int]] = {}
     restores: list[tuple[int, int]] = []
     copies: dict[str, str] = {}
+    contents: dict[str, int] = {}
+    fault: int = 0
+    causes: dict[str, int] = {}
     tests: dict[str, TestRun] = {}
     tools: dict[str, Failures] = {}
+    worked: dict[str, int] = {}
     empties: tuple[int, int] = (0, 0)
     stale: int = 0
     reread: int = 0
@@ -114,6 +121,7 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     done: int = 0
     seen: bytes = b""
     familiar: int = 0
+    idle: int = 0
     probes: list[tuple[int, int]] = []
     counts: tuple[int, int, int, int] = (0, 0, 0, 0)
     reported: dict[str, tuple[int, int]] = {}
@@ -130,6 +138,16 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
         self.near.update((call.low, call.high))
         if len(self.near) > _NEAR_MAX:
             del self.near
+
+
+def mark(text: str) -> str:
+    """Return the key of a text in the trail's tables."""
+    return f"{zlib.crc32(text.encode('utf-8', 'replace')):x}"
+
+
+def file_mark(path: str) -> str:
+    """Return the key of a file: its name alone, since commands name a path in several ways."""
+    return mark(path.rpartition("/")[2])
 
 
 def remember(table: MutableMapping[str, Value], key: str, value: Value, cap: int) -> None:

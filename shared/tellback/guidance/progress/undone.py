@@ -4,36 +4,72 @@ from __future__ import annotations
 
 from typing import Final
 
-from tellback.guidance.progress.detectors import ATTEMPT, SOON, actions_since, file_mark, mark, shows_fault
-from tellback.guidance.progress.features import CallFeatures
-from tellback.guidance.progress.trail import COPIES_MAX, EDITS_MAX, ProgressTrail, StuckFinding, remember
+from tellback.guidance.progress.detectors import ATTEMPT, SOON, actions_since
+from tellback.guidance.progress.faults import shows_fault
+from tellback.guidance.progress.features import CallFeatures, Edit
+from tellback.guidance.progress.trail import (
+    CAUSES_MAX,
+    CONTENTS_MAX,
+    COPIES_MAX,
+    EDITS_MAX,
+    ProgressTrail,
+    StuckFinding,
+    file_mark,
+    mark,
+    remember,
+)
 
 RESTORES: Final = 2  # by judgement
+# Restores after each of which other tests failed than before: experiments, such as faults put in to see a test fail.
+# For scripts that fail in other ways, two agents that got nowhere were not reported.
+RESTORES_OTHERWISE: Final = 5
 # Calls after which an edit no longer belongs to the same attempt; by judgement.
 EDITS_FORGOTTEN_AFTER: Final = 16
 
 
 def undone_edit(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find an edit that was taken back and made again, or files that are restored again and again."""
+    if features.failed and features.effect in ("run", "test"):
+        # Only other tests that fail show another attempt: a script that breaks otherwise may be as far from the goal.
+        trail.fault = features.error_mark if features.tests is not None and features.tests.passed else 0
     if features.failed and features.tests is None:
         return None
     if trail.restores and _works(features):
         trail.restores = []
     if not _changes_or_restores(features):
         return None
-    edit = features.edit
     redone = _made_again(trail, features, at)
     if redone is not None:
         return redone
-    if edit is not None and edit.old and edit.new and edit.old != edit.new:
-        ahead = mark(f"{edit.path} {edit.old} {edit.new}")
-        back = mark(f"{edit.path} {edit.new} {edit.old}")
-        made = trail.edits.get(ahead)
-        undone = trail.edits.get(back)
-        remember(trail.edits, ahead, (at, made[1] + 1 if made else 1), EDITS_MAX)
-        if made and undone and undone[0] > made[0] and at - made[0] <= EDITS_FORGOTTEN_AFTER:
-            return StuckFinding("undone_edit", edit.path, made[1], made[0], at)
-    return _restored_again(trail, features, at)
+    edits = [features.edit, *features.swaps, *_rewritten(trail, features)]
+    back_again = [_there_and_back(trail, edit, at) for edit in edits if edit is not None]
+    return next(filter(None, back_again), None) or _restored_again(trail, features, at)
+
+
+def _there_and_back(trail: ProgressTrail, edit: Edit, at: int) -> StuckFinding | None:
+    """Find a replacement that is made again after the opposite one."""
+    if not edit.old or not edit.new or edit.old == edit.new:
+        return None
+    ahead = mark(f"{edit.path} {edit.old} {edit.new}")
+    back = mark(f"{edit.path} {edit.new} {edit.old}")
+    made = trail.edits.get(ahead)
+    undone = trail.edits.get(back)
+    remember(trail.edits, ahead, (at, made[1] + 1 if made else 1), EDITS_MAX)
+    if made and undone and undone[0] > made[0] and at - made[0] <= EDITS_FORGOTTEN_AFTER:
+        return StuckFinding("undone_edit", edit.path, made[1], made[0], at)
+    return None
+
+
+def _rewritten(trail: ProgressTrail, features: CallFeatures) -> list[Edit]:
+    """Return the files written as a whole whose content was written before, as replacements of that by this."""
+    whole = dict(features.contents)
+    for path in features.writes:
+        if path not in whole:
+            trail.contents.pop(file_mark(path), None)  # what stands there now was never seen as a whole
+    edits = [Edit(path, trail.contents.get(file_mark(path), 0), text) for path, text in whole.items()]
+    for path, text in whole.items():
+        remember(trail.contents, file_mark(path), text, CONTENTS_MAX)
+    return edits
 
 
 def _restored_again(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
@@ -45,8 +81,12 @@ def _restored_again(trail: ProgressTrail, features: CallFeatures, at: int) -> St
         path = int(file_mark(restored), 16)
         trail.restores = [each for each in trail.restores if actions_since(trail, each[1]) <= ATTEMPT][-5:]
         trail.restores.append((path, at))
+        remember(trail.causes, str(at), trail.fault, CAUSES_MAX)
+        trail.fault = 0
         again = [index for other, index in trail.restores if other == path]
-        if len(again) >= RESTORES:
+        causes = [trail.causes.get(str(index), 0) for index in again]
+        needed = RESTORES_OTHERWISE if all(causes) and len(set(causes)) == len(causes) else RESTORES
+        if len(again) >= needed:
             return StuckFinding("undone_edit", restored, len(again), again[0], at)
     return None
 

@@ -1,0 +1,33 @@
+"""The number of findings that a compiler, a type checker or a linter reports, which falls as an agent gets on."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_N: Final = r"(\d{1,9})"
+# Totals that tools print themselves. Of several, as of a build of many parts, the last one counts.
+_TOTAL: Final = re.compile(
+    rf"Found {_N} (?:error|problem|issue|offense|diagnostic)"  # tsc, mypy, ruff, Biome
+    rf"|\u2716 {_N} problem"  # ESLint
+    rf"|\b{_N} (?:errors? generated|previous errors?\b|Error\(s\)|offenses? detected)"  # clang, cargo, MSBuild, RuboCop
+    rf"|^{_N} errors?(?:,|$)",  # pyright, javac
+    re.MULTILINE,
+)
+# What stands in front of the message of one finding: "a.c:3:1: error:", "a.ts(3,1): error TS2304:", "a.py:3:1: F821".
+_ONE: Final = re.compile(
+    r"^[^\s:()]{1,200}(?::\d{1,7}|\(\d{1,7})(?:[:,]\d{1,7}\)?)?:? (?:fatal )?(?:error|[A-Z]{1,4}\d{2,5})\b"
+    r"|^error(?:\[E\d{4}\])?: ",
+    re.MULTILINE,
+)
+
+
+def count_findings(text: str, *, whole: bool) -> int | None:
+    """Return how many findings the output reports, None if it names none.
+
+    Single findings are counted only in a `whole` text; of one that was cut, their number says nothing.
+    """
+    totals = _TOTAL.findall(text)
+    if totals:
+        return int(max(totals[-1], key=len))
+    return (len(_ONE.findall(text)) or None) if whole else None

@@ -1,0 +1,63 @@
+"""The faults that a call shows: how an error is named, whether it must come again, and what a run counts of it.
+
+Functions of the features of one call, for the detectors.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tellback.guidance.progress.features import CallFeatures
+from tellback.guidance.progress.trail import mark
+
+# Errors shorter than this don't identify a failure; "AssertionError" has 14 characters.
+_DISTINCT_CHARS: Final = 16
+# Errors of the surroundings rather than of the code that is worked on: as long as they stand, nothing can be tried.
+BLOCKS: Final = re.compile(
+    r"ImportError|ModuleNotFound|No module named|command not found|[Pp]ermission denied|cannot import name"
+    r"|No such file or directory|not found in|No replacement|not unique|multiple occurrences"
+    r"|[Aa]ccess ?[Dd]enied|[Uu]nauthori[sz]ed|not authorized|(?:password|terminal) is required|No space left"
+    r"|Read-only file system|Operation not permitted|Could not resolve host|Network is unreachable"
+)
+
+
+def fails_for_certain(features: CallFeatures) -> bool:
+    """Check whether a failed call must fail again; a shell's does if its surroundings are missing something."""
+    if not features.failed or features.edit or features.views:
+        return False
+    return not features.programs or BLOCKS.search(features.error) is not None
+
+
+def is_refused_edit(features: CallFeatures) -> bool:
+    """Check whether an editor refused an edit."""
+    return features.failed and features.edit is not None and features.effect == "write" and features.tests is None
+
+
+# Words of a script that shows a fault. A check that finds nothing prints the same after each edit too.
+_SHOWS_FAULT: Final = re.compile(
+    r"(?<!\b0 )(?<!\bno )\b(?:fail(?:s|ed|ure|ures)?|errors?|wrong|incorrect|mismatch|expected|bug|does(?: not|n't)"
+    r"|did(?: not|n't)|not equal|false)\b",
+    re.IGNORECASE,
+)
+
+
+def shows_fault(features: CallFeatures) -> bool:
+    """Check whether a call failed, or its last line has a word for a fault."""
+    return features.failed or _SHOWS_FAULT.search(features.last) is not None
+
+
+def error_key(features: CallFeatures) -> str:
+    """Return the key of an error, with what was asked where the error alone says too little."""
+    if not features.named and features.tests is not None:
+        return mark(f"{features.tests.bad} {features.tests.passed} {features.target}")
+    if not features.named:
+        return mark(f"{features.news} {features.purpose or features.target}")
+    if len(features.error) < _DISTINCT_CHARS:
+        return mark(f"{features.error_mark} {features.news} {features.target}")
+    return f"{features.error_mark:x}"
+
+
+def is_tested_edit(features: CallFeatures) -> bool:
+    """Check whether an editor ran tests after its edit, as moatless does."""
+    return features.tests is not None and features.effect == "write"
