@@ -13,6 +13,7 @@ from tellback.contracts.guidance import Feedback, Observation, Severity
 from tellback.errors import InvalidInput
 from tellback.guidance.progress.trail import StuckFinding
 from tellback.guidance.provider import FeedbackContext
+from tellback.lazy_pattern import lazy_pattern
 
 # A finding whose call another provider won is reported with one of the next calls, while it is still true.
 _REPORTED_WITHIN_CALLS: Final = 2
@@ -29,7 +30,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Check that your change reaches the code or the value that this is about, before you change it again.",
     ),
     "same_call": (
-        "You have made the same call {count} times since call {since}; nothing was changed, nor has the result.",
+        "You have made the same call {count} times since call {since}, with no change in between and the same result.",
         "Decide with what it shows, or change something before you make it again.",
     ),
     "same_lines": (
@@ -37,7 +38,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "Make the edit or the test that these lines suggest, or say what you still need to know and look for that.",
     ),
     "undone_edit": (
-        "{subject} has been changed, taken back and changed again since call {since}; times taken back: {count}.",
+        "{subject} has been changed and taken back since call {since}; times taken back: {count}.",
         "Note what was wrong with the last attempt, then make one small edit and check it before the next.",
     ),
     "two_states": (
@@ -79,6 +80,27 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
 }
 KINDS: Final = tuple(TEXTS)
 
+# Errors that another step helps with than to look for their cause in the code.
+_REFUSED_EDIT: Final = lazy_pattern(
+    r"\bold_str\b|String to replace|No replacement|replace_all|SEARCH block|Failed to find expected lines"
+    r"|could not find the string|proposed edit|File already exists|^New string .*already exists|has not been read"
+    r"|patch does not apply|does not match anything|corrupt patch|^String '|hunk failed|NoMatch|patch failed"
+    r"|[Mm]ultiple occurrences"
+)
+_LACKING: Final = lazy_pattern(
+    r"No module named|command not found|not recognized as|[Pp]ermission ?[Dd]enied|[Aa]ccess ?[Dd]enied"
+    r"|[Uu]nauthori[sz]ed|not authorized|(?:password|terminal) is required|No space left|Read-only file system"
+    r"|Operation not permitted|Could not resolve host|[Nn]etwork is unreachable|[Cc]onnection refused"
+    r"|Cannot connect|API key|: not found$"
+)
+REFUSED_EDIT_STEP: Final = "Read that part of the file as it is now, then send an edit that fits what stands there."
+LACKING_STEP: Final = (
+    "It will end the same until something is installed, started or permitted: do that, or find a way without."
+)
+FAILING_CALL_STEP: Final = (
+    "It will fail again until something changes: act on the error, or find a way without this call."
+)
+
 
 @dataclass(frozen=True)
 class StuckFeedback:
@@ -113,14 +135,14 @@ class StuckFeedback:
         """Report what is repeated, since when, and one next step."""
         found = context.finding
         assert found is not None, "should_run"
-        summary, step = TEXTS[found.kind]
+        summary, _ = TEXTS[found.kind]
         words = {"count": found.count, "since": found.since, "subject": _subject(found), "detail": found.detail}
         severity: Severity = "warning" if found.level > 1 else "caution"
         return Feedback(
             provider_name=self.name,
             summary=summary.format_map(words),
             observations=tuple(_evidence(found)),
-            suggestions=(step,),
+            suggestions=(_step(found),),
             severity=severity,
         )
 
@@ -129,12 +151,26 @@ def _subject(found: StuckFinding) -> str:
     return found.subject.strip("*") or "The work"
 
 
+def _step(found: StuckFinding) -> str:
+    """Return the one next step, which depends on the error where a finding has one."""
+    if found.kind in ("same_failure", "same_call", "failing_tool") and found.detail:
+        if _REFUSED_EDIT.search(found.detail):
+            return REFUSED_EDIT_STEP
+        if _LACKING.search(found.detail):
+            return LACKING_STEP
+        if found.kind == "same_call":
+            return FAILING_CALL_STEP
+    return TEXTS[found.kind][1]
+
+
 def _evidence(found: StuckFinding) -> list[Observation]:
     seen: list[Observation] = []
     if found.kind == "same_failure" or (found.kind in ("same_call", "failing_tool") and found.detail):
         seen.append(Observation("error", found.detail[:_SHOWN]))
     if found.kind in ("same_call", "two_states", "dead_wait") and found.subject:
         seen.append(Observation("call", found.subject[:_SHOWN]))
+    if found.kind == "no_news" and found.detail:
+        seen.append(Observation("last call", found.detail[:_SHOWN]))
     if found.kind in ("blind_probe", "same_output"):
         seen.append(Observation("last line", found.detail[:_SHOWN]))
     if found.kind == "same_lines" and found.detail:

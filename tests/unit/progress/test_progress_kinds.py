@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tellback import FeedbackProviderConfig, InvalidInput, StuckFeedback, recommended_providers
 from tellback.contracts.guidance import Outcome
-from tellback.guidance.stuck_feedback import KINDS, TEXTS
-from tellback.testing import Call, Changed, Fire, Step, run_all
+from tellback.guidance.progress.trail import StuckFinding
+from tellback.guidance.stuck_feedback import FAILING_CALL_STEP, KINDS, LACKING_STEP, REFUSED_EDIT_STEP, TEXTS
+from tellback.testing import Call, Changed, Fire, Step, context, run_all
 
 
 def reports(steps: list[Step], providers: list[FeedbackProviderConfig] | None = None) -> list[Fire]:
@@ -241,6 +242,27 @@ def test_a_refused_edit_is_reported_if_it_is_sent_again_after_other_calls_but_no
     refused, reads = edit("a", "b", failed=True), [read(f"/r/{name}.py") for name in "cde"]
     assert [fire.call for fire in reports([refused, *reads, refused])] == [5]
     assert reports([refused, reads[0], refused]) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "step"),
+    [
+        ("String to replace not found in file.", REFUSED_EDIT_STEP),
+        ("No replacement was performed, old_str `a` did not appear verbatim in a.py.", REFUSED_EDIT_STEP),
+        ("ModuleNotFoundError: No module named 'yaml'", LACKING_STEP),
+        ("bash: cargo: command not found", LACKING_STEP),
+        ("KeyError: 'indexes'", TEXTS["same_failure"][1]),
+    ],
+)
+def test_the_step_fits_the_error(error: str, step: str) -> None:
+    finding = StuckFinding("same_failure", "x", 3, 1, 5, detail=error)
+    feedback = StuckFeedback().provide(context=context(finding=finding))
+    assert feedback.suggestions == (step,)
+
+
+def test_a_call_that_failed_is_not_said_to_show_something() -> None:
+    steps: list[Step] = [Call("book", {"seat": 1}, status="error", error="seat taken")] * 2
+    assert [fire.feedback.suggestions for fire in reports(steps)] == [(FAILING_CALL_STEP,)]
 
 
 def test_the_same_error_after_edits_of_several_files_is_reported_at_the_third() -> None:

@@ -329,13 +329,13 @@ def after_done(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFi
     return None
 
 
-def no_news(trail: ProgressTrail, at: int, *, is_stale: bool) -> StuckFinding | None:
+def no_news(trail: ProgressTrail, features: CallFeatures, at: int, *, is_stale: bool) -> StuckFinding | None:
     """Find a run of calls most of which said nothing new."""
     trail.stale = ((trail.stale << 1) | is_stale) & 0xFF
     if not is_stale or trail.stale.bit_count() < STALE_OF_EIGHT:
         return None
     first = at - trail.stale.bit_length() + 1
-    return StuckFinding("no_news", "", trail.stale.bit_count(), first, at)
+    return StuckFinding("no_news", "", trail.stale.bit_count(), first, at, detail=features.shown)
 
 
 def idle_calls(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
@@ -344,7 +344,7 @@ def idle_calls(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFi
     trail.idle = trail.idle + 1 if is_idle else 0
     if trail.idle < IDLE_CALLS:
         return None
-    return StuckFinding("no_news", "", 8, at - trail.idle + 1, at)
+    return StuckFinding("no_news", "", 8, at - trail.idle + 1, at, detail=features.shown)
 
 
 def no_new_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
@@ -357,7 +357,7 @@ def no_new_lines(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     # One line may be the answer of a row of questions, such as "no" for each name of a list.
     if not is_known or count < FAMILIAR_OF_EIGHT or len(features.lines) == 1:
         return None
-    return StuckFinding("no_news", "", count, at - trail.familiar.bit_length() + 1, at)
+    return StuckFinding("no_news", "", count, at - trail.familiar.bit_length() + 1, at, detail=features.shown)
 
 
 def blind_probe(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:

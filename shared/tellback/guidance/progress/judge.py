@@ -125,7 +125,7 @@ def judge(
         detectors.dead_wait(features, at, repeats),
         detectors.after_done(trail, features, at),
         detectors.no_news(
-            trail, at, is_stale=_is_stale(features, repeats) or bool(features.views and trail.reread & 1)
+            trail, features, at, is_stale=_is_stale(features, repeats) or bool(features.views and trail.reread & 1)
         ),
         detectors.no_new_lines(trail, features, at),
         detectors.idle_calls(trail, features, at),
