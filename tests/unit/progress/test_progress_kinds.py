@@ -265,6 +265,12 @@ def test_a_call_that_failed_is_not_said_to_show_something() -> None:
     assert [fire.feedback.suggestions for fire in reports(steps)] == [(FAILING_CALL_STEP,)]
 
 
+def test_an_error_that_was_reported_is_not_reported_as_another_kind_soon_after() -> None:
+    error = "no such seat on this flight"
+    steps: list[Step] = [Call("book", {"seat": n}, status="error", error=error) for n in (1, 1, 2, 3, 4, 5, 6, 7)]
+    assert [fire.call for fire in reports(steps)] == [2]
+
+
 def test_the_same_error_after_edits_of_several_files_is_reported_at_the_third() -> None:
     error = "\n\nRecursionError: maximum recursion depth exceeded\n\n"
     steps: list[Step] = [edit_with_counts(n, 38 + n, 80 - n, said=error) for n in range(3)]

@@ -170,7 +170,9 @@ def note_change(trail: ProgressTrail, at: int) -> None:
 
 def _may_speak(trail: ProgressTrail, finding: StuckFinding) -> bool:
     fails = finding.kind in FAILING or (finding.kind == "same_call" and finding.detail)
-    quiet = QUIET_WHILE_FAILING if fails else QUIET
+    last = trail.finding  # the same error is no news because it is counted in another way
+    again = last is not None and finding.detail != "" and finding.detail == last.detail and finding.kind != last.kind
+    quiet = QUIET_WHILE_FAILING if fails and not again else QUIET
     return not trail.spoken or finding.at - trail.spoken >= quiet
 
 
