@@ -168,6 +168,20 @@ def test_reads_and_searches_that_show_no_new_line_are_reported_at_the_seventh() 
     assert [fire.call for fire in reports([search(n) for n in range(10)])] == [8]
 
 
+@pytest.mark.parametrize(
+    ("steps", "calls"),
+    [
+        ([bash("ls", "app.py")] * 300, [3, 28, 53]),
+        ([each for n in range(100) for each in (read(f"/r/new{n}.py"), read("/r/new0.py"))], [4, 30, 56, 82]),
+        ([search(n) for n in range(200)], [8]),
+    ],
+    ids=["one call", "half of the calls", "the same lines"],
+)
+def test_what_lasts_is_reported_once_at_each_level(steps: list[Step], calls: list[int]) -> None:
+    """Detectors look at a window; when it had moved by its length, what lasted was reported every 25 calls for ever."""
+    assert [fire.call for fire in reports(steps)] == calls
+
+
 def others(place: int) -> list[Step]:
     return [read(f"/r/other{place}-{n}.py") for n in range(8)]
 

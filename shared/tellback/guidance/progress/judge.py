@@ -155,12 +155,29 @@ _ACTIONS: Final = frozenset({"write", "install", "run", "test"})
 
 
 def _first_reportable(trail: ProgressTrail, found: Iterable[StuckFinding | None]) -> StuckFinding | None:
+    reportable = None
     for each in found:
-        if each is not None and _may_speak(trail, each):
-            new = _at_new_level(trail, each)
-            if new is not None:
-                return new
-    return None
+        if each is None:
+            continue
+        new = _at_new_level(trail, each)
+        if new is None:
+            _note_continued(trail, each)
+        elif reportable is None and _may_speak(trail, each):
+            reportable = new
+    if reportable is not None:
+        remember(trail.reported, _key(reportable), (reportable.level, reportable.at), REPORTED_MAX)
+    return reportable
+
+
+def _note_continued(trail: ProgressTrail, finding: StuckFinding) -> None:
+    """Record that what was reported still lasts: a window that has moved on makes it no other finding."""
+    key = _key(finding)
+    level, _ = trail.reported[key]
+    trail.reported[key] = (level, finding.at)
+
+
+def _key(finding: StuckFinding) -> str:
+    return mark(f"{finding.kind} {finding.subject}")
 
 
 def note_change(trail: ProgressTrail, at: int) -> None:
@@ -288,12 +305,10 @@ _ENVIRONMENT_MARK: Final = file_mark(ENVIRONMENT)
 
 def _at_new_level(trail: ProgressTrail, finding: StuckFinding) -> StuckFinding | None:
     """Return the finding with its level if this level was not found before."""
-    key = mark(f"{finding.kind} {finding.subject}")
-    known, reported_at = trail.reported.get(key, (0, 0))
+    known, last_at = trail.reported.get(_key(finding), (0, 0))
     level = max(1, sum(finding.count >= THRESHOLDS[finding.kind] * times for times in FIRMER))
-    if level <= known and finding.since <= reported_at:  # with calls that are all newer it is another one
+    if level <= known and finding.since <= last_at:  # with calls that are all newer it is another one
         return None
-    remember(trail.reported, key, (level, finding.at), REPORTED_MAX)
     return msgspec.structs.replace(finding, level=level)
 
 
