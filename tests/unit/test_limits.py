@@ -84,10 +84,11 @@ def test_a_memory_hog_of_many_processes_stays_inside() -> None:
 
 
 DISK_FILLER = """
-    import sys
-    for number in range(400):  # 400 MiB at most
+    import sys, time
+    for number in range(400):  # 400 MiB at most, in two seconds on any disk
         with open(f"{sys.argv[1]}-{number}", "wb") as file:
             file.write(bytes(1 << 20))
+        time.sleep(0.005)
 """
 
 
