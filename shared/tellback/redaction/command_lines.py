@@ -23,6 +23,13 @@ _BEFORE_PASSWORD: Final = (
     (" -u", rf"[ ][\w.-]{{1,64}},{MIXED_WORD}"),
     (" -u", r"[\"']?(?![0-9])[^\s:\"'/$<=-]{1,64}:(?!/)"),
     (" -a ", r"(?<=http -a )[\"']?[^\s:\"'/$<]{1,64}:"),
+    ("net use", r"[^\n]{0,60}?\\[^\s]{1,80}[ ]"),
+    ("ipmitool ", r"[^\n]{0,160}?[ ]-p[ ]"),
+    ("snmp", r"[a-z]{1,12}[ ][^\n]{0,160}?[ ]-[ax][ ](?!sha|md5|aes|des)"),
+    ("pass", r"wd[ ](?<=[ ]-passwd[ ])"),
+    ("login", "[ ](?<=cargo login[ ])(?=[0-9a-z]{24})"),
+    ("pw", r"[ ](?<=rootpw[ ])(?:--[a-z]{1,12}[ ]){0,2}(?!--)"),
+    ("user ", r"(?<=register_new_matrix_user )[^\n]{0,160}?[ ]-p[ ]"),
 )
 RULES: Final = (
     *(AnchoredRule("password", program, f"{before}{GIVEN}") for program, before in _BEFORE_PASSWORD),
@@ -61,4 +68,12 @@ RULES: Final = (
     AnchoredRule(
         "password", "pass", r"wd[ ](?<=htpasswd[ ])-[a-z]{0,5}b[a-z]{0,5}[ ]\S{1,100}[ ]\S{1,64}[ ](?!\$|<)\S{4}"
     ),
+    AnchoredRule("password", "snmp", rf"-server[ ]community[ ]{GIVEN}[ ](?:ro|rw)\b"),
+    AnchoredRule(
+        "password",
+        "echo ",
+        r"(?:-n[ ])?[\"']?(?!\$|<)[^\s\"'$]{4,200}[\"']?[ ]{1,3}\|[ ](?:sudo[ ])?(?:passwd[ ]--stdin|cryptsetup[ ])",
+    ),
+    # Runners of GitHub.
+    AnchoredRule("secret-flag", "--", r"token[ =](?=[a-z]{0,28}[0-9])[0-9a-z]{29}(?![\w-])"),
 )

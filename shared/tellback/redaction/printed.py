@@ -78,23 +78,3 @@ NEAR_VALUES: Final = (
     AnchoredRule("secret-assignment", "define(", r"[ ]?[\"'][a-z_]{1,30}_(?:key|salt)[\"'],[ ]{1,20}[\"'][^'\n]{32}"),
     AnchoredRule("password", "rclone ", rf"[^\n]{{0,160}}?[ ]pass[ ]{GIVEN}"),
 )
-_BEFORE_PASSWORD: Final = (
-    ("net use", r"[^\n]{0,60}?\\[^\s]{1,80}[ ]"),
-    ("ipmitool ", r"[^\n]{0,160}?[ ]-p[ ]"),
-    ("snmp", r"[a-z]{1,12}[ ][^\n]{0,160}?[ ]-[ax][ ](?!sha|md5|aes|des)"),
-    ("pass", r"wd[ ](?<=[ ]-passwd[ ])"),
-    ("login", "[ ](?<=cargo login[ ])(?=[0-9a-z]{24})"),
-    ("pw", r"[ ](?<=rootpw[ ])(?:--[a-z]{1,12}[ ]){0,2}(?!--)"),
-    ("user ", r"(?<=register_new_matrix_user )[^\n]{0,160}?[ ]-p[ ]"),
-)
-COMMAND_LINES: Final = (
-    *(AnchoredRule("password", program, f"{before}{GIVEN}") for program, before in _BEFORE_PASSWORD),
-    AnchoredRule("password", "snmp", rf"-server[ ]community[ ]{GIVEN}[ ](?:ro|rw)\b"),
-    AnchoredRule(
-        "password",
-        "echo ",
-        r"(?:-n[ ])?[\"']?(?!\$|<)[^\s\"'$]{4,200}[\"']?[ ]{1,3}\|[ ](?:sudo[ ])?(?:passwd[ ]--stdin|cryptsetup[ ])",
-    ),
-    # Runners of GitHub.
-    AnchoredRule("secret-flag", "--", r"token[ =](?=[a-z]{0,28}[0-9])[0-9a-z]{29}(?![\w-])"),
-)

@@ -336,7 +336,6 @@ _FOLDED: Final = (
     *forms.RULES,
     *command_lines.RULES,
     *printed.RULES,
-    *printed.COMMAND_LINES,
 )
 
 
