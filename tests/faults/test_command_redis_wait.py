@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from tellback import Tellback
+from tellback.client.commands import Job
 from tellback.commands.runner import NOT_STARTED, OVERDUE
 from tellback.contracts.commands import OnLost
 from tellback.settings import Settings
@@ -167,6 +168,23 @@ def test_a_host_that_sleeps_asks_for_its_lease_before_it_kills(tb: Tellback, wor
     assert tb.records("s1") == [record]
 
 
+def running_behind(
+    link: Link,
+    tb: Tellback,
+    start_workers: StartWorkers,
+    folder: Path,
+    command: str = BEATS,
+    on_lost: OnLost = "record",
+) -> Job:
+    """Run a command on a worker behind the link, and start another worker, which is not."""
+    env = {"TELLBACK_COMMAND_ROOTS": str(folder)}
+    start_workers(env={**env, "TELLBACK_REDIS_URL": link.url}, concurrency=1)
+    job = tb.submit(["sh", "-c", command], session="s1", on_lost=on_lost)
+    wait_until(lambda: beats(folder), "the command runs")
+    start_workers(env=env)
+    return job
+
+
 @pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.usefixtures("beat")
@@ -174,12 +192,8 @@ def test_a_worker_that_is_cut_off_alone_has_stopped_before_the_retry_begins(
     tb: Tellback, start_workers: StartWorkers, settings: Settings, redis_server: RedisServer, tmp_path: Path
 ) -> None:
     """Two attempts never overlap, each has one record, and what the cut-off worker says later is superseded."""
-    env = {"TELLBACK_COMMAND_ROOTS": str(tmp_path)}
     with Link(redis_server.port) as link:
-        start_workers(env={**env, "TELLBACK_REDIS_URL": link.url}, concurrency=1)
-        job = tb.submit(["sh", "-c", ATTEMPTS], session="s1", on_lost="retry")
-        wait_until(lambda: beats(tmp_path), "the first attempt runs")
-        start_workers(env=env)
+        job = running_behind(link, tb, start_workers, tmp_path, ATTEMPTS, "retry")
         link.cut()
         record = job.wait(timeout=settings.job_lease + AWAY + 30)
         assert (record.exit_code, record.attempt) == (0, 2)
@@ -200,12 +214,8 @@ def test_a_worker_that_is_cut_off_alone_learns_of_the_loss(
     tb: Tellback, start_workers: StartWorkers, redis_server: RedisServer, tmp_path: Path
 ) -> None:
     """With `on_lost="record"` the loss has its record soon; the command continues, and ends when the link is whole."""
-    env = {"TELLBACK_COMMAND_ROOTS": str(tmp_path)}
     with Link(redis_server.port) as link:
-        start_workers(env={**env, "TELLBACK_REDIS_URL": link.url}, concurrency=1)
-        job = tb.submit(["sh", "-c", BEATS], session="s1")
-        wait_until(lambda: beats(tmp_path), "the command runs")
-        start_workers(env=env)
+        job = running_behind(link, tb, start_workers, tmp_path)
         link.cut()
         record = job.wait(timeout=30)
         assert (record.error or "").startswith("lost: ")
@@ -223,12 +233,8 @@ def test_connections_that_fall_silent_cost_no_healthy_command(
     tb: Tellback, start_workers: StartWorkers, redis_server: RedisServer, tmp_path: Path
 ) -> None:
     """The read that waits for a cancellation held up the renewals for the general deadline, longer than a lease."""
-    env = {"TELLBACK_COMMAND_ROOTS": str(tmp_path)}
     with Link(redis_server.port) as link:
-        start_workers(env={**env, "TELLBACK_REDIS_URL": link.url}, concurrency=1)
-        job = tb.submit(["sh", "-c", BEATS], session="s1")
-        wait_until(lambda: beats(tmp_path), "the command runs")
-        start_workers(env=env)
+        job = running_behind(link, tb, start_workers, tmp_path)
         link.forget()
         with pytest.raises(TimeoutError):
             job.wait(timeout=3 * LEASE)
