@@ -33,7 +33,7 @@ INSIDE_CHARACTERS: Final = 1_200
 AROUND_CHARACTERS: Final = 240
 
 CallText = tuple[str, str, str]
-"""What was said before a call, the call, and its result."""
+"""The text before a call, the call, and its result."""
 
 
 def main(words: Sequence[str] | None = None) -> None:

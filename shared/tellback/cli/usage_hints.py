@@ -10,8 +10,8 @@ from typing import Any, Final
 _EXTRA: Final = re.compile(r"Got unexpected extra argument\(?s?\)? \((\S+)")
 _UNKNOWN: Final = re.compile(r"No such command '[^']*'\.$")
 _MOST: Final = 3  # options in one hint
+# Nobody who leaves out the name of an option means one of these.
 _NEVER: Final = frozenset({"--redis-url", "--by", "--why"})
-"""What nobody means who leaves out an option's name."""
 
 
 def add_hint(error: Exception) -> None:
