@@ -39,7 +39,7 @@ _WORDS: Final = (
 )
 
 
-class SecretKind(NamedTuple):
+class KindApart(NamedTuple):
     """One kind of secret; `bare` says that its form alone gives it away."""
 
     name: str
@@ -62,12 +62,12 @@ class SecretSample(NamedTuple):
         return any(core[at : at + size] in shown for at in range(max(1, len(core) - size + 1)))
 
 
-def kinds() -> Iterator[SecretKind]:
+def kinds() -> Iterator[KindApart]:
     """Return every kind of the data file."""
     for line in (_DATA / "secret_kinds_apart.txt").read_text().splitlines():
         if line and not line.startswith("#"):
             name, pattern = line.split(" | ", 1)
-            yield SecretKind(name.removeprefix("!"), pattern, name.startswith("!"))
+            yield KindApart(name.removeprefix("!"), pattern, name.startswith("!"))
 
 
 def draw(rng: random.Random, pattern: str) -> str:
