@@ -355,3 +355,20 @@ def test_operators_who_change_limits_at_once_undo_nothing(settings: Settings, da
     shards = [database.command("HGET", shard.key("limits"), "team") for shard in tb.context.layout.all]
     assert len(set(shards)) == 1, "all shards have the last word"
     assert len(AuditLog(database, tb.context.layout).newest(1_000)) == 90
+
+
+@pytest.mark.parametrize("values", [{"sessions": 1.5}, {"banks": -1}, {"events_per_second": float("inf")}])
+def test_a_limit_that_could_not_be_read_back_is_refused(tb: Tellback, values: dict[str, float]) -> None:
+    store = LimitStore(tb.context.database, tb.context.layout)
+    before = store.change(open_turns=3)
+    with pytest.raises(InvalidInput, match=r"sessions|banks|events_per_second"):
+        store.change(**values)
+    assert store.read() == before
+    assert len(AuditLog(tb.context.database, tb.context.layout).newest(10)) == 1
+
+
+def test_a_whole_number_of_events_is_stored_as_it_is_read(tb: Tellback) -> None:
+    """Shards are compared by their bytes, and 30 and 30.0 would differ."""
+    LimitStore(tb.context.database, tb.context.layout).change(events_per_second=30)
+    raw = tb.context.database.command("HGET", tb.context.layout.shard(0).key("limits"), "team")
+    assert b'"events_per_second":30.0' in raw

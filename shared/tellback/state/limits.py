@@ -43,16 +43,6 @@ class TeamLimits(msgspec.Struct, frozen=True, kw_only=True):
     suspended: bool = False
     """Nothing new is accepted; events in the intake are applied, and open turns get their answers."""
 
-    def check(self) -> None:
-        """Check the values.
-
-        Raises:
-            InvalidInput: one is negative or no number.
-        """
-        for name in ("events_per_second", "intake_bytes", "open_turns", "sessions", "banks"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise InvalidInput(f"{name} is {getattr(self, name):g}; use 0 for no limit, or more")
-
 
 class LimitStore:
     """The limits of one team in Redis."""
@@ -72,7 +62,7 @@ class LimitStore:
         old limits until the call is repeated.
 
         Raises:
-            InvalidInput: a value is negative or no number, or the author's texts are too long.
+            InvalidInput: a value is negative, infinite or of another type, or the author's texts are too long.
             Unavailable: Redis is unavailable.
         """
         entry = (author or Author.of()).entry(
@@ -81,8 +71,7 @@ class LimitStore:
         first = self._layout.shard(0)
         while True:
             before = self._stored()
-            limits = msgspec.structs.replace(_decoded(before), **values)
-            limits.check()
+            limits = _changed(_decoded(before), values)
             changing = scripts.change_limits(
                 limits=first.key("limits"),
                 audit=first.key("audit"),
@@ -113,6 +102,21 @@ class LimitStore:
 
 def _act(values: Mapping[str, float]) -> Act:
     return "limit" if "suspended" not in values else "suspend" if values["suspended"] else "resume"
+
+
+def _changed(limits: TeamLimits, values: Mapping[str, float]) -> TeamLimits:
+    """Return the limits with some changed, in the form that `_decoded` returns: half a session could not be read back.
+
+    Raises:
+        InvalidInput: a value is negative, infinite or of another type.
+    """
+    for name, value in values.items():
+        if not 0 <= value < math.inf:
+            raise InvalidInput(f"{name} is {value:g}; use 0 for no limit, or more")
+    try:
+        return msgspec.convert({**msgspec.structs.asdict(limits), **values}, TeamLimits)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"the limits cannot be changed: {error}") from error
 
 
 def _decoded(raw: bytes) -> TeamLimits:
