@@ -151,7 +151,7 @@ def test_logs_memory_and_processes_are_bounded() -> None:
 
 
 def test_no_command_of_an_agent_reaches_what_asks_for_no_password() -> None:
-    """And no container lives in the network of another, whose crash would cut it off."""
+    """No container lives in the network of another either: that one's crash would cut it off."""
     read = compose("--profile", "metrics", "config", "--format", "json")
     services: dict[str, Any] = json.loads(read.stdout)["services"]
     assert not [name for name, service in services.items() if "network_mode" in service]
@@ -185,7 +185,7 @@ def test_roots_are_read_only_and_what_is_written_has_a_place() -> None:
 
 
 def test_commands_have_a_workspace_and_git(services: Mapping[str, Any]) -> None:
-    """In which they may run, apart from the files of the other workers."""
+    """Commands may run in that workspace, apart from the files of the other workers."""
     commands = services["commands"]
     volumes = {volume["target"]: volume["source"] for volume in commands["volumes"]}
     assert volumes == {"/var/lib/tellback": "commands", "/workspace": "workspace"}
@@ -281,7 +281,7 @@ def test_a_login_is_read_and_nothing_else_of_its_file(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root becomes somebody else")
 def test_what_it_starts_cannot_read_the_login(tmp_path: Path) -> None:
-    """Neither the worker nor the commands of agents, which run as the worker's user."""
+    """That goes for the worker and for the commands of agents, which run as the worker's user."""
     login = tmp_path / "worker.env"
     login.write_text("TELLBACK_TEAM=acme\n")
     login.chmod(0o600)
@@ -367,7 +367,7 @@ def containers(services: Mapping[str, Any], tmp_path: Path) -> Iterator[Containe
 
 
 def test_redis_starts_with_its_configuration_and_users(containers: Containers) -> None:
-    """AOF, noeviction; nobody gets in without a login; a stop signal reaches the server itself."""
+    """Redis uses AOF and noeviction, lets nobody in without a login, and gets stop signals itself."""
     operator = (containers.access / "operator.env").read_text()
     for server, variable in zip(SERVERS, ("TELLBACK_REDIS_URL", "TELLBACK_BROKER_URL"), strict=True):
         url = dict(line.split("=", 1) for line in operator.splitlines())[variable]
@@ -388,7 +388,7 @@ def test_redis_starts_with_its_configuration_and_users(containers: Containers) -
 @pytest.mark.model
 @pytest.mark.timeout(300)
 def test_each_service_becomes_healthy_and_every_loop_works(containers: Containers) -> None:
-    """Under the users of `tellback acl`, on both servers, with nothing but the files to log in by."""
+    """The loops run under the users of `tellback acl`, on both servers, and log in by files alone."""
     names = ("loops", "commands", "model", "beat-1", "flower")
     for name in names:
         assert not containers.healthy(name), name

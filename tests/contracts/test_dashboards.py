@@ -134,7 +134,7 @@ def test_panels_have_titles_of_their_own_and_say_what_they_show() -> None:
 
 @pytest.mark.slow
 def test_promtool_reads_rules_configuration_and_every_query(tmp_path: Path) -> None:
-    """Prometheus' own parser; its tool is in the package `prometheus` of Debian."""
+    """Prometheus' own parser reads them; its tool is in Debian's package `prometheus`."""
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not on PATH: apt-get install prometheus")

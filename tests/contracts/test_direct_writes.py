@@ -32,7 +32,7 @@ def test_every_direct_write_says_why_it_loses_nothing() -> None:
 
 
 def test_a_removal_after_a_reading_is_refused() -> None:
-    """As the outbox once did: an answer that came between the two was in no index."""
+    """The outbox once had such a removal: an answer that came between the two was in no index."""
     assert unexplained(FIRSTS) == ["6: ZREM in _read_firsts: no reason"]
 
 

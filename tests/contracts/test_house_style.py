@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCES: Final = sorted(path for top in ("shared", "workers", "beat") for path in (ROOT / top).rglob("*.py"))
 MODULE_LINES: Final = 400
@@ -73,8 +71,8 @@ OPENINGS: Final = re.compile(
 )
 DOUBTFUL: Final = re.compile(rf'r?"""\\?\s*{OPENINGS.pattern}')
 """Such an opening in the text of a module, which is worth a syntax tree then."""
-SUPPRESSION: Final = re.compile(r"# ?(?:noqa|type: ignore|pyright: ?\w|pragma: no)")
-WITH_REASON: Final = re.compile(r"# (?:noqa: [A-Z0-9, ]+|(?:type|pyright): ignore\[[\w, -]+\])(?:  ?# | - )\S")
+CONTINUES: Final = re.compile(r"(?:Also|And|Or|Nor|But|Else|Unless|Rather|Not|So that|As where|(?:In|Of) which)\b")
+"""Such an opening goes on with the name of the test, so that nobody can read the sentence alone."""
 REQUIREMENT: Final = re.compile(r"\b([ACGTS])-(\d+)\b")
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -192,7 +190,7 @@ def test_no_name_uses_a_retired_word() -> None:
 
 
 def test_no_sentence_uses_a_retired_word() -> None:
-    """Pages, docstrings, comments, errors and help alike; the page of old words and the changelog quote them."""
+    """Pages, docstrings, comments, errors and help are checked; the page of old words and the changelog quote them."""
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "shared").rglob("*.toml")]
     quoting = {ROOT / "CHANGELOG.md", ROOT / "docs" / "decisions" / "vocabulary.md", Path(__file__).resolve()}
     found = [
@@ -240,8 +238,19 @@ def test_docstrings_open_with_a_verb_or_a_noun_phrase() -> None:
     assert not found, "\n".join(found)
 
 
+def test_the_docstring_of_a_test_is_a_sentence_of_its_own() -> None:
+    opens = re.compile(rf'r?"""\\?\s*{CONTINUES.pattern}')
+    found = [
+        f"{where(path, line)} {text.splitlines()[0]}"
+        for path in TESTS
+        for line, text in docstrings(path, containing=opens)
+        if CONTINUES.match(text)
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_messages_read_as_a_technical_writer_would_write_them() -> None:
-    """Not "X is no number" but "X is not a number"; lines are quarantined, not set aside."""
+    """They say "X is not a number", not "X is no number", and that lines are quarantined, not set aside."""
     found = [
         f"{where(path, line)} {text}"
         for path in SOURCES
@@ -253,9 +262,9 @@ def test_messages_read_as_a_technical_writer_would_write_them() -> None:
 
 
 def test_a_class_name_stands_once() -> None:
-    """Two classes of one name are two meanings of one word; private ones too, since a reader greps for both.
+    """Two classes of one name are two meanings of one word. Private ones count, since a reader greps for both.
 
-    By lines and not by syntax trees: to parse every test takes as long as the rest of this file.
+    It reads lines and not syntax trees, because parsing every test takes as long as the rest of this file.
     """
     line = re.compile(r"^ *class _*(\w+)[:(\[]", re.MULTILINE)  # `_Delivery` beside `Delivery` is found as well
     names = Counter(name for path in [*SOURCES, *TESTS, *TOOLS] for name in line.findall(path.read_text("utf-8")))
@@ -275,39 +284,6 @@ def test_modules_and_functions_keep_their_size() -> None:
         if not isinstance(node, ast.ClassDef) and (lines := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES
     ]
     assert not long, "\n".join(long)
-
-
-def unexplained(text: str) -> Iterator[int]:
-    """The lines that silence a checker without saying which rule and why."""
-    for number, line in enumerate(text.splitlines(), 1):
-        if SUPPRESSION.search(line) and not WITH_REASON.search(line):
-            yield number
-
-
-def test_every_suppression_gives_its_reason_on_its_line() -> None:
-    found = [
-        where(path, line)
-        for path in [*SOURCES, *TESTS, *TOOLS]
-        if path != Path(__file__).resolve()
-        for line in unexplained(path.read_text("utf-8"))
-    ]
-    assert not found, "\n".join(found)
-
-
-@pytest.mark.parametrize(
-    ("line", "fine"),
-    [
-        ("x = 1  # noqa: A001 - the name is the protocol's", True),
-        ("x = 1  # type: ignore[misc]  # pyright: ignore[reportX]  # one or the other", True),
-        ("x = 1  # noqa", False),
-        ("x = 1  # noqa: A001", False),
-        ("x = 1  # pyright: ignore[reportX]", False),
-        ("x = 1  # type: ignore", False),
-        ("# pyright: basic", False),
-    ],
-)
-def test_a_suppression_without_a_reason_is_found(line: str, *, fine: bool) -> None:
-    assert (list(unexplained(line)) == []) is fine
 
 
 def test_the_glossary_is_short_and_sorted() -> None:

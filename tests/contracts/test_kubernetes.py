@@ -76,7 +76,7 @@ def test_the_base_names_every_file() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_objects_are_those_of_kubernetes(release: str) -> None:
-    """Strictly: a field that the API does not know fails too."""
+    """A field that the API does not know fails too."""
     known = [each for each in objects() if each["apiVersion"] != KEDA]
     assert {each["kind"] for each in known} == {"Deployment", "Service", "PodDisruptionBudget"}
     for each in known:
@@ -98,7 +98,7 @@ def test_pods_run_the_commands_of_up(name: str, argv: system.Argv) -> None:
 
 
 def test_pods_are_confined() -> None:
-    """Read-only roots, no root, no capability, no token of the cluster, bounded memory, Secrets by reference."""
+    """Pods have read-only roots, no root, no capability, no cluster token, bounded memory, Secrets by reference."""
     assert set(deployments()) == {"loops", "commands", "model", "beat", "flower", "metrics"}
     for name, spec in deployments().items():
         pod, only = spec["template"]["spec"], container(spec)
@@ -140,7 +140,7 @@ def test_every_kind_of_worker_and_beat_has_a_disruption_budget() -> None:
 
 
 def test_workers_scale_by_the_lag_of_the_intake() -> None:
-    """By metrics that exist; a test of alerts compares those names with what is exposed."""
+    """The metrics exist: a test of alerts compares those names with what is exposed."""
     scaled = {each["metadata"]["name"]: each for each in objects() if each["apiVersion"] == KEDA}
     specs = {name: msgspec.convert(each["spec"], ScaledSpec) for name, each in scaled.items()}
     assert set(specs) == {f"tellback-{name}" for name in ("loops", "commands", "model")}

@@ -45,7 +45,7 @@ def test_the_host_image_has_neither_torch_nor_celery(wanted: dict[str, dict[str,
 
 
 def test_each_install_of_the_dockerfile_checks_hashes_or_has_no_index() -> None:
-    """But that of torch without TORCH_SHA256: its builds are different files under one version."""
+    """The exception is torch without TORCH_SHA256: its builds are different files under one version."""
     text = (ROOT / "ops" / "Dockerfile").read_text()
     installs = re.findall(r"pip install [^\n]*", text)
     unchecked = [line for line in installs if not re.search("--require-hashes|--no-index|--no-deps", line)]

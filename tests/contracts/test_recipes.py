@@ -59,7 +59,7 @@ def test_a_built_in_provider_is_registered_exported_and_documented(provider: typ
 
 @pytest.mark.parametrize("name", Settings.__struct_fields__)
 def test_a_setting_is_read(name: str) -> None:
-    """As an attribute, in a method of `Settings`, or by `tellback hook`, which does not import them."""
+    """It is read as an attribute, in a method of `Settings`, or by `tellback hook`, which does not import them."""
     own = SHARED / "settings.py"
     others = "\n".join(text for path, text in SOURCES.items() if path != own)
     assert re.search(rf"\.{name}\b|\"{name}\"|TELLBACK_{name.upper()}\b", others) or f"self.{name}" in SOURCES[own]
@@ -126,7 +126,7 @@ def test_every_message_to_users_is_documented() -> None:
 
 
 def test_recipes_name_files_that_exist() -> None:
-    """In full, or below `shared/tellback` or its `state/lua`."""
+    """Paths are full, or relative to `shared/tellback` or its `state/lua`."""
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Recipes")[2]
     named = {name for name in re.findall(r"`((?:\w+/)+[\w.-]+\.\w+)`", text) if not re.search(r"[A-Z]{4}|^lua/", name)}
     assert named

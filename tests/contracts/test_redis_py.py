@@ -57,7 +57,7 @@ list(map(operator.call, [send, hiredis.pack_command], [signal.SIGINT.value, ("GE
 
 @pytest.mark.parametrize(("argument", "end"), [(1, -signal.SIGSEGV), (0.5, -signal.SIGSEGV), ("1", -signal.SIGINT)])
 def test_a_number_that_hiredis_converts_itself_crashes_at_an_interrupt(argument: object, end: int) -> None:
-    """The fault that our packing avoids. Once this fails, hiredis is fixed, and numbers can go to it as they are."""
+    """Our packing avoids this fault. Once this test fails, hiredis is fixed, and numbers can go to it as they are."""
     code = INTERRUPTED.format(argument=argument)
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == end
 
@@ -208,7 +208,7 @@ def test_a_call_is_ended_at_its_deadline_while_its_reply_is_late(redis_server: R
 
 
 def test_a_call_that_its_own_deadline_ended_is_no_sign_of_an_absent_redis(redis_server: RedisServer) -> None:
-    """As where this process got no time to send: the socket that was shut reads as a broken pipe."""
+    """If this process got no time to send, the socket that was shut reads as a broken pipe."""
 
     def send_late(connections: RedisConnections) -> None:
         with connections.connection(-29.9) as connection:
@@ -277,7 +277,7 @@ def test_a_forked_child_connects_for_itself(connections: RedisConnections) -> No
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="the name of the option on Linux")
 def test_an_idle_connection_is_probed_before_a_firewall_forgets_it(connections: RedisConnections) -> None:
-    """By default after two hours, by redis-py of old."""
+    """The system's default is two hours, which older releases of redis-py leave as it is."""
     with connections.connection() as connection:
         line = open_socket(connection)
         assert line is not None
@@ -312,7 +312,7 @@ def test_a_call_is_repeated_twice_and_not_ten_times(redis_server: RedisServer) -
 
 
 def test_the_private_names_exist() -> None:
-    """Named once more, so that a release without one fails here with the name and not somewhere as a late reply."""
+    """They are listed here, so that a release without one fails with its name and not somewhere as a late reply."""
     connection: Any = cast("Any", redis.Connection)()
     assert hasattr(connection, "_sock")
     assert "inuse_connections" in inspect.signature(redis.ConnectionPool.disconnect).parameters

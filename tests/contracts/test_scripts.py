@@ -26,7 +26,7 @@ _IMPORT: Final = re.compile(r"^from tellback\.state\.scripts import (\w+)(?: as 
 
 
 def test_the_functions_are_what_the_headers_give() -> None:
-    """After a change of a header: `make generate`."""
+    """Run `make generate` after you change a header."""
     stored = {path.stem: path.read_text("utf-8") for path in MODULES.glob("*.py") if path.stem != "__init__"}
     rendered = render_scripts()
     assert stored.keys() == rendered.keys()

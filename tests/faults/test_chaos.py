@@ -18,14 +18,13 @@ from tests.support.clocks import faketime_library
 SEED: Final = 11
 SECONDS: Final = 300.0
 
-# Processes that are killed close nothing: their files and connections are left to the garbage collector.
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.slow,
     pytest.mark.model,
     pytest.mark.timeout(1_800),  # five minutes of faults, up to five until all is settled, and starts on a busy machine
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # processes that are killed close nothing
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # which the collector then finds
 ]
 
 

@@ -78,11 +78,10 @@ SEARCHES: Final = {
 SLOW: Final = {"1"}
 WATCHING: Final = "tellback-call-deadline"  # a thread of a client that outlives its last call by two seconds
 
-# Processes that are killed close nothing: their files and connections are left to the garbage collector.
 pytestmark = [
     pytest.mark.timeout(900),  # a run is work, not waiting: on a busy machine it takes ten times as long
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # processes that are killed close nothing
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # which the collector then finds
 ]
 
 
