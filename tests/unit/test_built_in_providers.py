@@ -78,7 +78,7 @@ def test_a_loop_over_several_calls_is_seen() -> None:
 
 
 def test_a_level_lost_to_another_provider_is_reported_with_the_next_call() -> None:
-    """The first that is due wins the third call; the loop must not go untold for it."""
+    """The first that is due wins the third call; the loop must not go unreported for it."""
     configs = [
         FeedbackProviderConfig(StaticFeedback("x"), FeedbackTrigger(every_n_calls=3)),
         FeedbackProviderConfig(RepeatedCallFeedback(), FeedbackTrigger(every_n_calls=1)),

@@ -49,7 +49,7 @@ def test_no_threshold_beats_the_highest(pairs: list[tuple[float, bool]]) -> None
 
 
 def test_the_pick_lies_midway_where_the_kinds_are_apart() -> None:
-    """Not at either edge, where the next pair may fall to the other side."""
+    """At either edge the next pair could fall to the other side."""
     calibration = _calibration([(0.3, False)] * 20 + [(0.9, True)] * 20)
     assert calibration.recommended() == ThresholdScore(0.6, 1.0, 1.0, 1.0)
     assert _calibration([(0.3, True), (0.2, False)]).recommended().threshold == pytest.approx(0.25, abs=0.01)
@@ -65,7 +65,7 @@ def test_a_chance_peak_does_not_draw_the_pick() -> None:
 
 
 def test_the_pick_does_well_on_pairs_that_it_has_not_seen() -> None:
-    """Over many samples of 750 pairs: within 0.02 of the best possible F1, which 200,000 other pairs tell."""
+    """Over many samples of 750 pairs it stays within 0.02 of the best possible F1, which 200,000 other pairs show."""
     world = Calibration(*(part.tolist() for part in _sample(0, 200_000)))
     best = world.best_f1().f1
     picks = [

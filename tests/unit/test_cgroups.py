@@ -60,7 +60,7 @@ def limited(
 
 
 def test_the_command_is_in_its_group_before_it_runs(parent: Path) -> None:
-    """So is all that it starts; the group has the limits, and is gone afterwards."""
+    """All that it starts is in it too; the group has the limits, and is gone afterwards."""
     script = """
         import os
         group = "/sys/fs/cgroup" + open("/proc/self/cgroup").read().strip().rpartition("::")[2]
@@ -117,7 +117,7 @@ def test_a_limit_without_a_group_of_its_own_holds_beside_it(parent: Path, tmp_pa
 
 
 def test_nothing_outlives_a_timeout(parent: Path) -> None:
-    """Also what has left the session, forked twice, ignores TERM, and made a group of its own below the command's."""
+    """That includes what left the session, forked twice, ignores TERM, or made a group below the command's."""
     tag = uuid.uuid4().hex
     script = """
         import os, signal, time
@@ -152,7 +152,7 @@ def start_runner(parent: Path, seconds: str) -> subprocess.Popen[bytes]:
 
 
 def test_the_command_of_a_killed_runner_ends_and_its_group_is_removed(parent: Path) -> None:
-    """By the supervisor, or by the next worker's sweep if the supervisor did not come to it."""
+    """The supervisor removes it, or the next worker's sweep if the supervisor did not come to it."""
     runner = start_runner(parent, "31.25")
     runner.kill()
     runner.wait()
@@ -162,7 +162,7 @@ def test_the_command_of_a_killed_runner_ends_and_its_group_is_removed(parent: Pa
 
 
 def test_what_a_dead_worker_and_its_supervisor_left_is_swept(parent: Path) -> None:
-    """With what lives in it; the groups of a living one stay."""
+    """Processes in its group end too; the groups of a living worker stay."""
     living = start_runner(parent, "33.25")
     before = groups(parent)
     dead = start_runner(parent, "32.25")
@@ -218,7 +218,7 @@ def test_a_worker_steps_aside_where_the_directory_is_its_own(parent: Path) -> No
 
 
 def test_a_worker_leaves_strangers_where_they_are(parent: Path) -> None:
-    """Unless the setting names the directory: then it is the worker's to use."""
+    """If the setting names the directory, it is the worker's to use."""
     own = parent / "session"
     own.mkdir()
     stranger = subprocess.Popen(["sleep", "34"])

@@ -56,7 +56,7 @@ def test_an_orphan_is_reported() -> None:
 
 
 def test_a_circle_is_reported_and_hangs_nobody() -> None:
-    """Also a record that names itself; a chain that leads into a circle is no part of it."""
+    """A record that names itself is a circle too; a chain that leads into a circle is no part of it."""
     (chain,) = build_chains([record("a", 1, "b"), record("b", 1, "c"), record("c", 1, "a"), record("d", 0, "c")])
     assert chain.cycle == ("a", "b", "c")
     assert chain.link_problems == ["a circle of parents: a, b, c"]
@@ -71,7 +71,7 @@ def test_a_second_record_of_one_id_is_judged_by_itself() -> None:
 
 
 def test_ten_thousand_attempts_cost_little() -> None:
-    """As one chain, with a success of its own each, and as one star."""
+    """They form one chain, or have a success each, or form one star."""
 
     def cost(size: int) -> int:
         line = [record(str(n), n % 2, str(n - 1), argv=str(n)) for n in range(size)]

@@ -42,7 +42,7 @@ def test_a_message_comes_back_as_it_went() -> None:
 
 
 def test_what_tools_do_is_sent_only_where_it_is_declared() -> None:
-    """A worker that does not know the field refuses a message that has it, and so only those."""
+    """A worker that does not know the field refuses only messages that have it."""
     begun = EvaluationBegun(event_id="e1", session="s1", evaluation="v1", prompt="p", tools=["a", "b"])
     assert b"effects" not in encode(begun)
     declared = msgspec.structs.replace(begun, effects="-w")

@@ -55,7 +55,7 @@ def fake(tmp_path: Path) -> Fake:
 
 
 def test_the_own_group_is_found_below_the_mount(fake: Fake) -> None:
-    """Also where only a part of the hierarchy is mounted, as in a container."""
+    """It is found where only a part of the hierarchy is mounted, too, as in a container."""
     fake.stand("/system.slice/w.service")
     assert own_group(fake.proc) == fake.mount / "system.slice" / "w.service"
     fake.stand("/docker/1/w", root="/docker/1")
@@ -132,7 +132,7 @@ def test_without_limits_of_a_tree_no_group_is_made(tmp_path: Path) -> None:
 
 
 def test_a_group_of_this_process_is_not_swept(tmp_path: Path) -> None:
-    """Nor what another made that is no group of ours."""
+    """A group that another program made, and that is not ours, is not swept either."""
     for name in ("command-x", "other", "command-1-2-3-4"):
         (tmp_path / name).mkdir()
     assert sweep_orphaned_cgroups(tmp_path) == 0

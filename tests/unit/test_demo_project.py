@@ -46,7 +46,7 @@ def test_each_change_fixes_one_of_two_failures(
 
 
 def test_its_own_search_finds_the_misleading_fact_first() -> None:
-    """Otherwise the signals would have nothing to change."""
+    """The signals would otherwise have nothing to change."""
     found = [fact for fact, _ in search(QUERY)]
     assert found[:2] == ["old-tenths", "percentage"]
     assert set(found) == set(FACTS)

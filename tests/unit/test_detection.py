@@ -40,7 +40,7 @@ def test_a_reference_is_used_at_95() -> None:
 
 
 def test_a_rejected_fact_is_ignored_at_half() -> None:
-    """The most that the formula gives to ignored, and enough to be submitted."""
+    """That is the most that the formula gives to ignored facts, and enough to be submitted."""
     found = one(f"I did not use f1. {POOL}", POOL)
     assert (found.verdict, found.confidence, found.because) == ("ignored", 0.5, ("rejected",))
 
@@ -68,7 +68,7 @@ def test_wording_of_a_long_fact_counts_by_chunks_of_50_words() -> None:
 
 
 def test_a_value_that_only_this_fact_brought_is_used() -> None:
-    """One value 0.6, more 0.7; not one of the query, nor one that other facts have too."""
+    """One value gives 0.6, more give 0.7; values of the query, or of other facts too, do not count."""
     flights = {"a": "Flight HAT069 leaves at 06:00 from gate 1412.", "b": "Flight HAT083 leaves at noon from there."}
     found = weigh("You are booked on HAT069, which is the cheaper one of both.", flights)
     assert (found["a"].confidence, found["a"].because) == (0.6, ("values", "topic"))
@@ -90,7 +90,7 @@ def test_a_touched_file_of_the_fact_is_used_at_half() -> None:
 
 
 def test_topic_alone_is_used_below_half() -> None:
-    """Four tenths of the share of its words: seldom enough to be submitted."""
+    """It counts four tenths of the share of its words, which is seldom enough to be submitted."""
     found = one("Workers share connections, which pooling makes possible, and most apps need 20.", POOL)
     assert found.because == ("topic", "absent")
     assert found.used == pytest.approx(0.4 * 3 / 5)

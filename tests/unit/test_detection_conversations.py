@@ -47,7 +47,7 @@ def _answers(source: Conversations) -> Iterator[Answer]:
 
 
 def test_what_it_submits_is_mostly_right(source: Conversations) -> None:
-    """At the confidence from which signals are submitted."""
+    """It is judged at the confidence from which signals are submitted."""
     reported: Counter[tuple[str, str]] = Counter()
     answers = list(_answers(source))
     for query, text, facts in answers:

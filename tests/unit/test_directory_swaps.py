@@ -115,7 +115,7 @@ def swapping(folders: Folders) -> Generator[None]:
 
 
 def test_no_swap_leads_outside(tmp_path: Path) -> None:
-    """Under a swapper that never rests commands run inside or not at all; which of it, is the scheduler's choice."""
+    """Under a swapper that never rests commands run inside or not at all; the scheduler decides which."""
     folders, ends = Folders(tmp_path), set[str]()
     with swapping(folders):
         for tries in itertools.count():

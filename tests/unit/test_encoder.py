@@ -35,7 +35,7 @@ def test_a_client_and_its_bank_need_no_numpy() -> None:
 
 
 def test_names_of_the_packaged_model() -> None:
-    """One copy for a process, whichever name of the same model a setting uses."""
+    """A process has one copy, whichever name of the model a setting uses."""
     assert SentenceEncoder("").model == PACKAGED
     assert SentenceEncoder("sentence-transformers/all-MiniLM-L6-v2").model == PACKAGED
     assert encoder_of("") is encoder_of("all-MiniLM-L6-v2")

@@ -32,7 +32,7 @@ def ids(hits: list[RecallHit]) -> list[str]:
 
 
 def test_without_exploration_proven_facts_keep_a_new_one_out() -> None:
-    """The filter bubble that exploration opens: requirement S-42."""
+    """Exploration opens this filter bubble: requirement S-42."""
     candidates, known = bubble(10, 1)
     assert "n0" not in ids(rank_candidates(ask(candidates, usefulness_weight=0.6), known))
 

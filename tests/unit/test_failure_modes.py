@@ -69,7 +69,7 @@ def test_a_mode_begins_with_the_state_that_it_is_named_by(
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 def test_guidance_that_nobody_heeds_changes_nothing(mode: Mode) -> None:
-    """So that what differs at other probabilities is due to suggestions that were taken."""
+    """Differences at other probabilities are therefore due to suggestions that were taken."""
     seeds = SEEDS if mode.agents == 1 else range(2)
     for seed in seeds:
         alone, guided = (play(mode, seed, guided=on) for on in (False, True))
@@ -152,7 +152,7 @@ def test_left_alone_a_coder_solves_some_and_all_where_nothing_goes_wrong() -> No
 
 @pytest.mark.parametrize("mode", [mode for mode in CODING if mode.rut], ids=lambda mode: mode.name)
 def test_the_recommended_providers_notice_each_rut(mode: CodingMode) -> None:
-    """Within six calls, or fourteen where only the sum of repeated looks shows it."""
+    """They do within six calls, or fourteen where only the sum of repeated looks shows it."""
     seed = next(seed for seed in range(100) if not play_coding(mode, seed, guided=False)[0].solved)
     (run,) = play_coding(mode, seed, guided=True, compliance=1.0)
     assert (run.solved, run.taken) == (True, 1)

@@ -42,7 +42,7 @@ def test_help_has_a_short_form_and_shows_flags_as_flags(command: list[str]) -> N
 
 
 def test_help_lists_the_panels_in_their_order() -> None:
-    """From the first command of a new user to those of an operator; each panel once, and no command outside of one."""
+    """They go from a new user's first command to an operator's; each comes once, and no command is outside of one."""
     titles = re.findall(r"^╭─ ([^─]+?) ─", said("--help"), re.MULTILINE)
     assert titles == ["Options", *PANELS]
 

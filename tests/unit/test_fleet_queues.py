@@ -32,13 +32,13 @@ def test_the_formula_itself_gives_the_textbooks_mm1() -> None:
 
 
 def test_a_service_of_fixed_length_waits_half_as_long() -> None:
-    """Pollaczek and Khinchine's M/D/1."""
+    """This is Pollaczek and Khinchine's formula for M/D/1."""
     found = simulate(80, [Stage(1, fixed(0, 0.01))], EVENTS)
     assert found.mean == pytest.approx(waiting_of_mmc(80, 0.01, 1) / 2, rel=0.08)
 
 
 def test_the_wait_of_two_stages_is_the_sum() -> None:
-    """Burke: what leaves M/M/1 comes to the next as a Poisson process."""
+    """By Burke, what leaves M/M/1 comes to the next as a Poisson process."""
     found = simulate(50, [Stage(1, exponential(0.01)), Stage(1, exponential(0.012))], EVENTS)
     expected = waiting_of_mmc(50, 0.01, 1) + waiting_of_mmc(50, 0.012, 1)
     assert found.mean == pytest.approx(expected, rel=0.08)

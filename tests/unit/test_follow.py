@@ -91,7 +91,7 @@ cuttings = st.lists(st.integers(0, 20_000), max_size=30)
 @example(BODY * 2 + LAST + ENDED, [3, 70, 140, 147, 150], {0, 1, 2, 3, 4})
 @example(BODY[:-1] + b"\r" + ENDED, [66, 67], {0, 1, 2})
 def test_a_follower_sees_each_line_as_the_record_would(data: bytes, cuts: list[int], reads: set[int]) -> None:
-    """Whatever the chunks, and whenever it is looked at; so nothing that is redacted is seen for a moment."""
+    """It does so whatever the chunks and the times of its looks; nothing redacted is seen for a moment."""
     command = PrintingCommand()
     expected = whole(data)
     for number, chunk in enumerate(cut(data, cuts)):
@@ -107,7 +107,7 @@ def test_a_follower_sees_each_line_as_the_record_would(data: bytes, cuts: list[i
 @settings(max_examples=examples(60))
 @given(texts, cuttings)
 def test_a_short_output_is_followed_as_it_is_recorded(data: bytes, cuts: list[int]) -> None:
-    """Of an output that a record keeps whole, its text."""
+    """If a record keeps the output whole, the follower shows its text."""
     command = PrintingCommand()
     for chunk in cut(data, cuts):
         command.prints(chunk)
@@ -119,7 +119,7 @@ def test_a_short_output_is_followed_as_it_is_recorded(data: bytes, cuts: list[in
 
 
 def test_secrets_of_every_kind_are_not_seen() -> None:
-    """Two streams that interleave, in chunks of any size."""
+    """Two streams interleave, in chunks of any size."""
     dice = random.Random(5)
     command = PrintingCommand()
     lines = [b"%s\n" % line for line in LEAKS] * 2
@@ -210,7 +210,7 @@ def test_a_flood_loses_its_middle_and_says_how_much(reads: set[int]) -> None:
 
 
 def test_a_key_that_begins_in_what_is_dropped_is_hidden() -> None:
-    """Dropped unseen since nobody looked, or passed over since it was too much at once."""
+    """It was dropped unseen since nobody looked, or passed over since it was too much at once."""
     for reads in ({0, 60}, {60}, set(range(61))):
         command = PrintingCommand()
         for number in range(60):
@@ -241,7 +241,7 @@ OF_A_KEY = b"Comment: nobody else's\n"  # likewise
     ],
 )
 def test_what_stands_behind_a_gap_is_known_to_be_within_a_key(chunks: tuple[bytes, ...]) -> None:
-    """By what was printed, and not by what was looked at."""
+    """The text that was printed decides, not the part that was looked at."""
     command = PrintingCommand()
     for chunk in chunks:
         command.prints(chunk)
@@ -255,7 +255,7 @@ def test_what_stands_behind_a_gap_is_known_to_be_within_a_key(chunks: tuple[byte
 
 
 def test_the_rest_of_a_key_whose_other_lines_were_dropped_is_held() -> None:
-    """Lines without a first one, then a gap, then the key's short last line: it is not taken for a word."""
+    """Lines without a first one come, then a gap, then the key's short last line, which is not taken for a word."""
     command = PrintingCommand()
     command.prints(b"prose\n" + BODY * 3)
     command.read()
@@ -295,7 +295,7 @@ def test_the_work_of_a_read_is_bounded() -> None:
 
 
 def test_lines_longer_than_a_record_shows_are_cut_alike() -> None:
-    """Also when a line is longer than what may be worked on at once."""
+    """A line may be longer than what may be worked on at once."""
     command = PrintingCommand()
     for _ in range(5):
         command.prints(b"x" * MAX_PENDING)

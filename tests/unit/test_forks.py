@@ -22,5 +22,5 @@ assert not forks._methods
 
 
 def test_no_hook_outlives_the_end_of_a_program() -> None:
-    """Otherwise the hooks of an open client printed «Exception ignored» at the end of a program, on Python 3.13."""
+    """The hooks of an open client once printed «Exception ignored» at the end of a program, on Python 3.13."""
     subprocess.run([sys.executable, "-c", SCRIPT], check=True)

@@ -31,7 +31,6 @@ def test_only_successes_pass() -> None:
 
 
 def test_no_records_prove_nothing() -> None:
-    """An empty session is refused."""
     assert evaluate_gate([]) == Verdict(passed=False, reasons=["no records: nothing has been run"])
 
 
@@ -136,7 +135,7 @@ def test_evicted_records_are_refused() -> None:
     ],
 )
 def test_a_linked_success_of_something_else_is_reported(retry: CommandRecord, reported: str) -> None:
-    """So that a person sees why it clears nothing."""
+    """A person then sees why it clears nothing."""
     (reason,) = evaluate_gate([record("a", 1), retry]).reasons
     assert reason.endswith(reported)
 

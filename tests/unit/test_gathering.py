@@ -96,7 +96,7 @@ def test_what_waits_while_the_model_computes_shares_one_call(model: Slow, asking
 
 
 def test_a_text_waits_the_batching_delay_for_others(model: Slow) -> None:
-    """Without a call to wait for, it is the linger that brings them together; a full call does not wait for its end."""
+    """Without a call to wait for, it is the delay that brings them together; a full call does not wait for its end."""
     gathering = BatchedEncoder(model, delay=60)
     with ThreadPoolExecutor(2) as threads:
         one = threads.submit(gathering.encode, [f"a{i}" for i in range(module.MAX_BATCH - 1)])

@@ -338,7 +338,7 @@ def test_a_disk_that_takes_nothing_leaves_the_file_as_it_was(tmp_path: Path) -> 
 
 
 def test_an_installation_leaves_what_a_hook_imports_compiled(tmp_path: Path) -> None:
-    """As pip does too, except for an editable package; `PYTHONDONTWRITEBYTECODE` concerns imports only."""
+    """Pip does so too, except for an editable package; `PYTHONDONTWRITEBYTECODE` concerns imports only."""
     env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "compiled"), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [str(PROGRAM), "hook", "install", "--settings", str(tmp_path / "settings.json")]
     subprocess.run(command, env=env, check=True, capture_output=True)

@@ -108,7 +108,7 @@ def test_it_needs_the_standard_library_alone(project: Path) -> None:
     ],
 )
 def test_its_records_are_those_of_tellback_run(run: Run, project: Path, options: list[str], argv: list[str]) -> None:
-    """Field by field, but for id, host and times."""
+    """They are equal field by field, but for id, host and times."""
     done = run("--json", *options, "--", *argv)
     own = msgspec.json.decode(done.stdout, type=CommandRecord)
     assert tellback.load_records(project / "feedback_record.jsonl") == [own]
@@ -151,7 +151,7 @@ _MODULE = generated(render_project_files(RunnerOptions())[RUNNER])
 
 @given(st.lists(st.lists(_PIECES, max_size=6).map(b"".join), max_size=8))
 def test_it_keeps_what_tellback_keeps_of_any_output(chunks: list[bytes]) -> None:
-    """Truncation, carriage returns, redaction, and how it all is cut into chunks."""
+    """Truncation, carriage returns, redaction and the cutting into chunks are the same."""
     real, own = StreamTruncator(Redactor()), _MODULE.Capture()
     for chunk in chunks:
         real.feed(chunk)
@@ -162,7 +162,7 @@ def test_it_keeps_what_tellback_keeps_of_any_output(chunks: list[bytes]) -> None
 
 
 def test_many_runners_and_tellback_share_one_file(run: Run, project: Path) -> None:
-    """Under the same lock, with the same rotation: none is lost."""
+    """They use the same lock and the same rotation, and none is lost."""
     path = project / "feedback_record.jsonl"
     code = (
         f"import runpy; run = runpy.run_path({str(project / RUNNER)!r})['run']\n"
@@ -185,7 +185,7 @@ def test_many_runners_and_tellback_share_one_file(run: Run, project: Path) -> No
 
 
 def test_nothing_of_its_group_outlives_a_command(run: Run, project: Path) -> None:
-    """A timed-out shell's children, also such as ignore TERM, and what was left in the background."""
+    """A timed-out shell's children end, also those that ignore TERM, and so does what it left in the background."""
     runner = project / RUNNER
     runner.write_text(runner.read_text().replace("\nGRACE = 5.0", "\nGRACE = 0.5"))
     tag = f"77.{os.getpid()}"
@@ -195,7 +195,7 @@ def test_nothing_of_its_group_outlives_a_command(run: Run, project: Path) -> Non
 
 
 def test_a_project_chooses(tmp_path: Path) -> None:
-    """Its budget when it is written, its rules in the table."""
+    """It chooses its budget when the runner is written, and its rules in the table."""
     text = render_project_files(RunnerOptions(head=2, tail=3, timeout=7.5))[RUNNER]
     assert "\nTIMEOUT = 7.5 " in text
     text = text.replace("REDACTION = (\n", 'REDACTION = (\n    ("ours", r"ACME-[0-9]+"),\n')

@@ -54,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_without_a_file(decide: Callable[..., ExecutionSpec], tmp_path: Path) -> None:
-    """The worker's directory, any program, a minimal environment, no limits."""
+    """Commands get the worker's directory, any program, a minimal environment and no limits."""
     execution = decide(env={"A": "b"})
     assert execution.cwd == str(tmp_path)
     assert execution.env == {"PATH": "/usr/bin:/bin", "HOME": "/home/w", "LANG": "C", "A": "b"}
@@ -115,7 +115,7 @@ def test_what_is_refused(decide: Callable[..., ExecutionSpec], rule: str, toml: 
 
 
 def test_the_environment_that_passes_is_what_is_named(decide: Callable[..., ExecutionSpec]) -> None:
-    """Nothing else of the worker's, so not its Redis."""
+    """Nothing else of the worker's passes, so its Redis does not."""
     assert decide('environment = ["CI", "PATH", "UNSET"]').env == {"CI": "1", "PATH": "/usr/bin:/bin"}
 
 

@@ -82,7 +82,7 @@ def test_a_prefiltered_bank_answers_as_pair_by_pair(seed: int, clusters: int, ra
 @settings(max_examples=examples(60))
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 69), min_size=1, max_size=30))
 def test_clusters_that_change_are_prefiltered_as_they_are_now(seed: int, changes: list[int]) -> None:
-    """Replaced in place, added behind the last; asked in between, so that bounds are kept.
+    """They are replaced in place or added behind the last, and asked for in between, so that bounds are kept.
 
     What replaces a vector points the other way, and few numbers describe it whole: its former bound would drop it.
     """
@@ -121,7 +121,7 @@ def test_only_pairs_that_may_match_are_measured(small: pytest.MonkeyPatch) -> No
 
 
 def test_where_bounds_save_nothing_the_whole_product_decides(small: pytest.MonkeyPatch) -> None:
-    """Vectors without any direction of their own: every bound is high."""
+    """Vectors have no direction of their own here, so every bound is high."""
     small.setattr(matching, "_MAX_PREFILTER_SHARE", 32)
     calls: list[int] = []
     original = matching._pairs_by_product
@@ -161,6 +161,6 @@ def test_blocks_grow_with_the_bank() -> None:
 
 
 def test_a_short_tail_is_not_made_of_rounding() -> None:
-    """Else bounds could be too low by more than the slack: a tail's error is multiplied by the other one's tail."""
+    """Bounds could otherwise be too low by more than the slack: a tail's error is multiplied by the other's tail."""
     rows = flat_units(2, 200, 3, 384)
     assert CosinePrefilter(rows).project(rows)[:, -1].max() < 1e-5

@@ -58,7 +58,7 @@ def test_a_command_reads_nothing_of_those_who_run_it() -> None:
 
 
 def test_a_runner_that_does_not_forbid_it_is_read() -> None:
-    """So the test above tells something; the supervisor and its guardian are closed all the same."""
+    """The test above therefore proves something; the supervisor and its guardian are closed all the same."""
     seen = _seen("")
     assert seen[:6] == ["environ Permission denied", "maps Permission denied", "io Permission denied"] * 2
     assert seen[6] == "environ SECRET"

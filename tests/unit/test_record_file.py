@@ -79,7 +79,7 @@ def test_sixteen_processes_lose_and_tear_nothing(path: Path, file: RecordFile) -
 def test_a_killed_writer_costs_at_most_its_record_and_never_an_earlier_one(
     path: Path, file: RecordFile, round_: int
 ) -> None:
-    """Killed at any moment, often within a write, since each is of half a megabyte; the next writer continues."""
+    """It is killed at any moment, often within a write of half a megabyte; the next writer continues."""
     file.append(record("first"))
     writer = start_writer(path, "w", FOR_EVER, 300_000)
     wait_until(lambda: path.with_name(f"{path.name}.1").exists(), "it has rotated", timeout=30)
@@ -117,7 +117,7 @@ def test_a_torn_last_line_is_skipped_by_readers_and_ended_by_the_next_writer(
 
 @pytest.mark.parametrize("line", [b"{}", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"command_id": 1}', b"\0" * 50])
 def test_what_is_no_record_is_passed_over(path: Path, file: RecordFile, line: bytes) -> None:
-    """Whatever somebody put there; the place is told."""
+    """Whatever somebody put there is skipped, and the place is named."""
     file.append(record("a"))
     with path.open("ab") as raw:
         raw.write(line + b"\n\n")
@@ -192,7 +192,7 @@ def test_a_rotation_that_was_cut_off_is_finished_without_a_loss(path: Path, file
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
 def test_nobody_else_may_read_what_is_written(path: Path, file: RecordFile, umask: int) -> None:
-    """Files 0600, their folder 0700, whatever the umask."""
+    """Files have the mode 0600 and their folder 0700, whatever the umask."""
     before = os.umask(umask)
     try:
         for number in range(9):
@@ -264,7 +264,7 @@ def test_threads_of_one_process_keep_each_other_out(path: Path, file: RecordFile
 
 
 def test_a_kept_set_can_be_read_where_nothing_can_be_written(path: Path, file: RecordFile) -> None:
-    """As continuous integration hands it on, without the lock."""
+    """Continuous integration hands it on so, without the lock."""
     file.append(record("a"))
     path.with_name(f"{path.name}.lock").unlink()
     path.chmod(0o400)
@@ -273,7 +273,7 @@ def test_a_kept_set_can_be_read_where_nothing_can_be_written(path: Path, file: R
 
 
 def test_a_follower_sees_each_record_once_over_rotations(file: RecordFile) -> None:
-    """Also when the file comes only later, and when it was rotated more than once between two looks."""
+    """The file may come only later, and may be rotated more than once between two looks."""
     steps: Iterator[list[str]] = iter([[], ["a"], ["b", "c"], [*"defg"], [], ["h"]])
 
     def polls() -> Iterator[None]:

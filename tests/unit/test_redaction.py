@@ -63,7 +63,7 @@ def test_prose_and_settings_stay(line: str) -> None:
     ],
 )
 def test_forms_beyond_the_five(line: str, rule: str) -> None:
-    """Some of what each rule for assignments and places is there for; the rates are tested elsewhere."""
+    """These are some cases of each rule for assignments and places; the rates are tested elsewhere."""
     assert redact_text(f"before\n{line}\nafter") == f"before\n[redacted: {rule}]\nafter"
 
 

@@ -46,7 +46,7 @@ def test_a_value_is_a_secret_however_long(form: str, length: int) -> None:
     ],
 )
 def test_colours_hide_no_secret(line: str) -> None:
-    """As `grep --color` and many tools print them; the lines around keep theirs."""
+    """`grep --color` and many other tools print them; the lines around keep theirs."""
     around = "\x1b[32mok\x1b[0m"
     shown = redact_text(f"{around}\n{line}\n{around}").split("\n")
     assert (shown[0], shown[2]) == (around, around)
@@ -136,5 +136,5 @@ def test_a_token_shows_its_issuer_wherever_it_stands(token: str) -> None:
     ],
 )
 def test_what_is_no_secret_stays(line: str) -> None:
-    """Versions, names, keys of caches, functions of Node, placeholders."""
+    """These are versions, names, keys of caches, functions of Node, and placeholders."""
     assert find_secret(line) is None

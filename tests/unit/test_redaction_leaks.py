@@ -88,7 +88,7 @@ def test_a_key_behind_a_margin_is_hidden_whole(margin: str, key: list[str]) -> N
     ids=["one-line", "url", "form", "base64", "base64-indented", "putty", "putty-margin", "openvpn"],
 )
 def test_a_key_in_other_dress_is_hidden_whole(text: str) -> None:
-    """One long line, URL-encoded, base64 wrapped at 76, PuTTY's file; the line after it is shown."""
+    """It may be one long line, URL-encoded, base64 wrapped at 76, or PuTTY's file; the line after it is shown."""
     shown = redact_text(f"before\n{text}\nready: 3 workers")
     assert shown.startswith("before\n")
     assert shown.endswith("\nready: 3 workers")
@@ -110,7 +110,7 @@ LEAKS_OF_IT = (PASSWORD, quote(PASSWORD, safe=""), quote_plus(PASSWORD), quote(P
 @pytest.mark.usefixtures("own")
 @pytest.mark.parametrize("variable", ["TELLBACK_REDIS_URL", "TELLBACK_BROKER_URL"])
 def test_the_own_password_of_redis_is_hidden_once_the_settings_are_read(variable: str) -> None:
-    """As clients and workers read them: plain and URL-encoded, in a line of output and in a tool's result."""
+    """Clients and workers read them so; it is hidden plain and URL-encoded, in output and in a tool's result."""
     assert redact_text(f"it is {LEAKS_OF_IT[1]} here") == f"it is {LEAKS_OF_IT[1]} here"
     load({variable: f"redis://app:{quote(PASSWORD, safe='')}@127.0.0.1:6379/0"})
     for leak in LEAKS_OF_IT[:3]:
@@ -162,7 +162,7 @@ def test_every_operator_assigns(operator: str, name: str) -> None:
     ],
 )
 def test_what_tools_print_and_files_hold(form: str) -> None:
-    """Blocks of YAML, XML and property lists, aligned plans, sentences and command lines."""
+    """These are blocks of YAML, XML and property lists, aligned plans, sentences and command lines."""
     value = f"{generated(7)}4{generated(8)}"
     assert value not in redact_text(form.format(value))
 
@@ -242,5 +242,5 @@ def test_a_form_without_a_rule_in_0_1_0(token: str) -> None:
     ],
 )
 def test_what_an_agent_needs_stays(line: str) -> None:
-    """Names that only contain a telling text, marks of pages, names of sessions, results of tests, pictures."""
+    """These are names that only contain a telling text, marks of pages, names of sessions, results and pictures."""
     assert redact_text(line) == line

@@ -34,7 +34,7 @@ _SOURCE = re.compile("|".join(pattern for _, pattern in SOURCE_RULES), re.IGNORE
 
 
 def test_of_two_hundred_kinds_98_percent_are_caught() -> None:
-    """Each kind in many forms; no kind is missed more often than not."""
+    """Each kind is tried in many forms; none is missed more often than not."""
     missed = Counter(kind for kind, line in secrets(seed=20260105, each=EACH) if find_secret(line) is None)
     assert KINDS >= 200
     assert sum(missed.values()) <= 0.02 * EACH * KINDS, missed.most_common(20)
@@ -42,7 +42,7 @@ def test_of_two_hundred_kinds_98_percent_are_caught() -> None:
 
 
 def test_of_a_second_set_in_whole_lines_98_percent_are_caught() -> None:
-    """Settings, manifests, command lines, headers, connection strings; of two lines, the one with the value."""
+    """They are settings, manifests, command lines, headers and connection strings; of two lines, one has the value."""
     missed: Counter[str] = Counter()
     count = 0
     for kind, _, text in leaks(seed=20260315, each=LEAKS_EACH):
@@ -70,13 +70,13 @@ def test_a_secret_is_caught_within_a_text_as_in_a_line_of_its_own() -> None:
 
 @pytest.mark.parametrize("half", [TUNING, MEASURED])
 def test_of_kinds_that_no_rule_was_written_for_99_percent_are_caught(half: str) -> None:
-    """In every form. Of the measured half only these totals are looked at."""
+    """Every form counts. Of the measured half only these totals are looked at."""
     for form, (caught, count) in rates(half, seed=20261123, redact=redact_text).items():
         assert caught >= 0.99 * count, (form, caught, count)
 
 
 def test_of_a_corpus_held_apart_99_percent_are_caught() -> None:
-    """Some 660 kinds in 140 forms, every seventh sample; in no form is one in ten missed."""
+    """Every seventh sample of some 660 kinds in 140 forms is tried; in no form is one in ten missed."""
     kinds = list(of_kinds(seed=SEED_APART))[::7]
     missed = Counter(sample.form for sample in kinds if sample.leaks_in(redact_text(sample.text)))
     forms = Counter(sample.form for sample in kinds)
@@ -85,7 +85,7 @@ def test_of_a_corpus_held_apart_99_percent_are_caught() -> None:
 
 
 def test_of_passwords_and_of_what_programs_print_90_percent_are_hidden() -> None:
-    """On command lines, in files and sentences; what stays lacks a name and a form (a code in a list of codes)."""
+    """They stand on command lines, in files and sentences; what stays lacks a name and a form, as codes in a list."""
     for samples in (passwords(seed=SEED_APART), printed(seed=SEED_APART)):
         tried = list(samples)
         missed = Counter(sample.form for sample in tried if sample.leaks_in(redact_text(sample.text)))
@@ -95,7 +95,7 @@ def test_of_passwords_and_of_what_programs_print_90_percent_are_hidden() -> None
 # 35,000 samples, 3 ms each. Of 268 of those that only a name gives away, chance makes the rate differ by 1.3 %.
 @pytest.mark.parametrize(("every", "of_names"), [(41, 0.93), pytest.param(7, 0.95, marks=pytest.mark.slow)])
 def test_of_secrets_in_the_output_of_real_tools_nearly_all_are_hidden(every: int, of_names: float) -> None:
-    """Of a set written before its writer read the rules; each nth sample of 200 kinds in 178 forms."""
+    """The set was written before its writer read the rules; each nth sample of 200 kinds in 178 forms is tried."""
     tried = list(in_forms(seed=SEED_OF_OUTPUTS))[::every]
     for bare, least in ((True, 0.99), (False, of_names)):
         caught = [not sample.leaks_in(redact_text(sample.text)) for kind, sample in tried if kind.bare == bare]
@@ -106,9 +106,9 @@ def test_of_secrets_in_the_output_of_real_tools_nearly_all_are_hidden(every: int
 
 
 def test_clean_output_of_the_same_tools_stays() -> None:
-    """460 lines about secrets that hold none, each with other random ids.
+    """The 460 lines are about secrets but hold none, each with other random ids.
 
-    Taken for secrets are signatures, and by chance a few marks of pages: long base64 for URLs looks like a token.
+    Signatures are taken for secrets, and by chance a few marks of pages: long base64 for URLs looks like a token.
     """
     touched = set[tuple[str, str]]()
     for title, text in clean(seed=SEED_OF_OUTPUTS, times=8):
@@ -180,7 +180,7 @@ def test_the_scans_for_a_text_are_those_whose_words_it_has() -> None:
 
 
 def test_every_repeat_of_every_rule_is_bounded() -> None:
-    """So that each position of a text costs at most a constant, whatever the text is."""
+    """Each position of a text then costs at most a constant, whatever the text is."""
     parser: Any = import_module("re._parser")
     for scan in _every(all_scans()):
         assert _longest_repeat(parser.parse(scan.pattern, re.MULTILINE)) <= 2_000, scan.anchor
@@ -202,7 +202,7 @@ def _longest_repeat(part: object) -> int:
 
 
 def test_what_only_resembles_secrets_stays() -> None:
-    """Hashes, UUIDs, versions, pictures in base64, settings, prose and code that speak of secrets."""
+    """These are hashes, UUIDs, versions, pictures in base64, settings, and prose and code that speak of secrets."""
     touched = {line for line in resembling(seed=7, each=20) if find_secret(line)}
     assert not touched
 

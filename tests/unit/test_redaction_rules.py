@@ -88,7 +88,7 @@ def shown(text: str, size: int) -> str:
 
 
 def test_the_filter_gives_the_same_whatever_the_chunks() -> None:
-    """Also where a private key, or one whose beginning was never seen, lies on their borders."""
+    """A private key, or one whose beginning was never seen, may lie on their borders."""
     text = "\n".join(["a", *KEY, END, "b password=x", "", *KEY[1:], END, "last", "no newline"])
     whole = redact_text(text)
     assert whole.count("private-key") == 2 * len(KEY) + 1
@@ -128,7 +128,7 @@ def tellback(*arguments: str, data: bytes, rules: str = "") -> subprocess.Comple
 
 
 def test_the_command_filters_and_reports(rules: Path) -> None:
-    """Bytes that are no text go through; counts by rule are told on standard error, or as JSON."""
+    """Bytes that are no text go through; counts by rule are printed on standard error, or as JSON."""
     write(rules, 'name = "acme"\npattern = "acme_[a-z0-9]{8}"')
     data = b"\xff plain\npassword=x\nacme_12345678\npassword=y\n"
     done = tellback("--report", data=data, rules=str(rules))
@@ -168,7 +168,7 @@ def test_a_command_run_here_shows_no_value_of_a_sensitive_variable() -> None:
 
 
 def test_a_value_is_hidden_with_its_name_in_the_line_before_whatever_the_chunks() -> None:
-    """As in a manifest of Kubernetes; the name stays."""
+    """A manifest of Kubernetes has such lines; the name stays."""
     text = "env:\n  - name: SHOP_TOKEN\n    value: a1b2c3\n  - name: MODE\n    value: abcdef\n"
     hidden = "env:\n  - name: SHOP_TOKEN\n[redacted: secret-assignment]\n  - name: MODE\n    value: abcdef\n"
     assert redact_text(text) == hidden

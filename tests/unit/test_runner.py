@@ -130,7 +130,7 @@ def test_a_command_that_ignores_term_is_killed_after_the_grace() -> None:
 
 
 def test_nothing_of_a_timed_out_command_is_alive() -> None:
-    """Not in its group, not behind setsid, not forked twice, not ignoring TERM."""
+    """That includes what is in its group, behind setsid, forked twice, or ignores TERM."""
     tag = f"41.{os.getpid()}"
     script = (
         f"trap '' TERM; sleep {tag} & setsid sleep {tag} & (setsid sh -c 'sleep {tag} & sleep {tag}' &); sleep {tag}"

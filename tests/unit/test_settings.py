@@ -62,7 +62,7 @@ def test_each_bound_of_a_setting_is_enforced(name: str, value: float, *, fine: b
 
 
 def test_every_number_is_bounded_on_both_sides_and_finite() -> None:
-    """Else `inf`, or bytes where megabytes were meant, would be taken."""
+    """Otherwise `inf`, or bytes where megabytes were meant, would be taken."""
     names = {name for name, _, _ in bounds()}
     settings = type_info(Settings)
     assert isinstance(settings, StructType)

@@ -142,7 +142,7 @@ def test_candidates_come_from_any_iterable() -> None:
 
 
 def test_candidates_come_as_searches_give_them() -> None:
-    """Any iterable, and the numbers of numpy; a score is a plain float from here on."""
+    """Any iterable will do, and so will the numbers of numpy; a score is a plain float from here on."""
     rows: list[Any] = [("a", np.float32(0.5)), ["b", Fraction(1, 4)], Candidate("c", 1)]
     forms: list[Any] = [rows, iter(rows), {"a": 0.5, "b": 1}.items()]
     for given_as in forms:
@@ -152,7 +152,7 @@ def test_candidates_come_as_searches_give_them() -> None:
 
 
 def test_a_candidate_that_comes_twice_counts_once_by_its_higher_score() -> None:
-    """As where two searches have found it; it keeps its first place among equals."""
+    """Two searches may have found it; it keeps its first place among equals."""
     pairs = [("a", 0.4), ("b", 0.9), ("a", 0.9), ("b", 0.1)]
     assert check_candidates(pairs) == [Candidate("a", 0.9), Candidate("b", 0.9)]
 

@@ -21,7 +21,7 @@ def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_addresses_are_printed_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In a line of their own, from which they can be copied."""
+    """Each has a line of its own, from which it can be copied."""
     plan = SystemPlan(
         settings=Settings(),
         data_dir=DataDir(tmp_path),

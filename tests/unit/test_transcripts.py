@@ -150,7 +150,7 @@ def test_no_suggestion_repeats_a_failed_attempt(source: Conversations) -> None:
 
 @pytest.mark.parametrize("half", ["tuned", "held back"])
 def test_solved_conversations_are_hardly_ever_nudged(source: Conversations, half: str) -> None:
-    """At most 0.02 nudges a call, and fewer than in the others; one nudge is 0.011 a call in the smaller half."""
+    """They get at most 0.02 nudges a call, and fewer than the others; one nudge is 0.011 in the smaller half."""
     per_call: dict[bool, float] = {}
     for solved in (True, False):
         group = [account for account in halves(source)[half] if account.conversation.solved is solved]
@@ -160,7 +160,7 @@ def test_solved_conversations_are_hardly_ever_nudged(source: Conversations, half
 
 
 def test_solved_conversations_are_nudged_less_than_half_as_often(source: Conversations) -> None:
-    """Over both halves: the few nudges of one alone would decide by chance."""
+    """Both halves are counted: the few nudges of one alone would decide by chance."""
     per_call: dict[bool, float] = {}
     for solved in (True, False):
         group = [each for each in accounts(source) if each.conversation.solved is solved]
@@ -169,7 +169,7 @@ def test_solved_conversations_are_nudged_less_than_half_as_often(source: Convers
 
 
 def test_conversations_that_keep_failing_are_reported_while_there_is_time(source: Conversations) -> None:
-    """Each that fails three times in a row is told by then.
+    """Each that fails three times in a row has had a report by then.
 
     Of those not solved, none hears at its last failure that a tool has failed three times without a success between.
     """

@@ -28,7 +28,6 @@ def numbered(count: int) -> bytes:
 
 
 def test_35_lines_are_unchanged() -> None:
-    """Nothing is cut from 35 lines."""
     kept = capture(numbered(35))
     assert kept.text == numbered(35).decode().removesuffix("\n")
     assert not kept.truncated
@@ -131,7 +130,7 @@ def private_key(lines: int) -> bytes:
 
 
 def test_a_private_key_is_hidden_line_by_line() -> None:
-    """Each line of it, however it arrives, and nothing else."""
+    """Each line of it is hidden, however it arrives, and nothing else is."""
     data = b"before\n" + private_key(12) + b"after that\n"
     for kept in (capture(data), capture(*(data[i : i + 7] for i in range(0, len(data), 7)))):
         assert kept.text == "\n".join(["before", *["[redacted: private-key]"] * 12, "after that"])
@@ -152,7 +151,7 @@ def test_a_private_key_whose_first_line_is_dropped_is_hidden() -> None:
 @pytest.mark.parametrize("before", [3_000, 3_072, 5_000, 70_000])
 @pytest.mark.parametrize("lines", [0, 60])
 def test_a_private_key_that_begins_far_behind_the_cut_of_its_line_is_hidden(before: int, lines: int) -> None:
-    """Also where that line is one of the dropped ones: the body on the next lines must not be shown."""
+    """That line may be one of the dropped ones: the body on the next lines must not be shown."""
     data = b"x" * before + private_key(20) + numbered(lines)
     at = data.index(b"-----BEGIN")
     for cuts in ((), (at + 8,), (at - 1, at + 1), tuple(range(0, len(data), 1000))):
@@ -170,7 +169,7 @@ def test_the_end_of_a_private_key_hides_what_came_before() -> None:
 
 
 def test_a_value_whose_name_stands_in_the_line_before_is_hidden() -> None:
-    """As in a manifest; also where the name is the last line that is dropped, in whatever chunks the two arrive."""
+    """A manifest has such lines; the name may be in the last line that is dropped, in whatever chunks the two come."""
     named = b"  - name: SHOP_TOKEN\n    value: a1b2c3d4\n"
     last = b"    value: production\n"
     assert capture(named + last).text.split("\n")[1:] == ["[redacted: secret-assignment]", last.decode().rstrip()]

@@ -199,7 +199,7 @@ def _state(pid: int) -> str:
 
 class TestGuard:
     def test_where_the_kernel_does_not_help_it_kills_the_groups_that_had_not_ended(self) -> None:
-        """The way of systems without a subreaper: the guard knows what the dead supervisor had told it."""
+        """Systems without a subreaper need this: the guard knows the groups from the dead supervisor."""
         sleep = [sys.executable, "-c", "import time; time.sleep(300)"]
         left = subprocess.Popen(sleep, start_new_session=True)
         other = subprocess.Popen(sleep, start_new_session=True)
@@ -226,7 +226,7 @@ class TestGuard:
         assert "ZeroDivisionError" in done.stderr
 
     def test_descendants_that_left_every_group_are_killed_when_the_supervisor_dies(self) -> None:
-        """On Linux: a process in a session of its own comes back to the guard as the subreaper."""
+        """On Linux, a process in a session of its own comes back to the guard as the subreaper."""
         if sys.platform != "linux":
             pytest.skip("only Linux has subreapers")
         code = (

@@ -140,7 +140,7 @@ def test_a_retry_that_comes_later_settles_a_failure_in_sight() -> None:
 
 
 def test_the_latest_non_zero_exit_is_shown_with_its_expectation() -> None:
-    """A null exit is none; it has a kind of its own."""
+    """A null exit is not one; it has a kind of its own."""
     made = review(record("a", 1, note="expect one failure"), record("b", None), record("c", 0))
     assert made.latest_failure == 0
     reported = text([latest_failure_line(made)])
@@ -173,7 +173,7 @@ LINKS = st.lists(
 def test_records_that_come_one_after_the_other_show_the_same_chains(
     links: list[tuple[int, int | None, int | None, int]], step: int
 ) -> None:
-    """However the links lead: to later records, around in circles, to nowhere, from an id that came twice."""
+    """The links may lead to later records, around in circles, to nowhere, or from an id that came twice."""
     records = [
         record(str(id_), code, None if parent is None else str(parent), argv=f"run {what}")
         for id_, parent, code, what in links

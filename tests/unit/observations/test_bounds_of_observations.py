@@ -153,7 +153,7 @@ def test_ten_megabytes_keep_head_and_tail_with_a_marker() -> None:
     "piece", ["x", "é", "€uro ", "a\n", '{"a": "b"}\n', "<p>", "no results ", "https://a.b/c?d=e&"]
 )
 def test_ten_megabytes_of_anything_cost_little_more_than_the_part_that_is_kept(piece: str) -> None:
-    """Measured against the same text cut to what is looked at: no work may grow with the middle."""
+    """It is measured against the text cut to what is looked at: no work may grow with the middle."""
     big = piece * (10_000_000 // len(piece))
     done = threading.Event()
     texts: list[str] = []

@@ -73,7 +73,7 @@ def healthy(failures: Iterator[int]) -> list[Step]:
 
 
 def test_a_healthy_run_of_eighty_calls_is_never_interrupted() -> None:
-    """The run of the issue: 19 nudges with the providers before."""
+    """The former providers gave this run 19 nudges."""
     steps = healthy(iter(range(19, -1, -1)))
     assert (len(steps), reports(steps)) == (80, [])
 
