@@ -66,7 +66,7 @@ def test_a_host_is_waited_for(database: Database, layout: Layout, queue: Queue) 
 
 
 def test_a_command_that_was_leased_meanwhile_keeps_its_own_end(tb: Tellback, database: Database) -> None:
-    """Of a worker that came at the last moment and the sweep, one has it."""
+    """Either the sweep has it or a worker that came at the last moment, not both."""
     layout = tb.context.layout
     queue, jobs = Queue(database, layout), Jobs(database, layout)
     session = next(f"s{n}" for n in range(99) if layout.of(f"s{n}").index == 0)
@@ -90,7 +90,7 @@ def lease(jobs: Jobs, host: str) -> JobLease | None:
 def test_a_command_that_is_leased_after_the_sweep_read_it_has_one_record(
     database: Database, layout: Layout, queue: Queue, state_url: str
 ) -> None:
-    """The record of its worker; nothing of it is superseded, and its host's wake-ups stay."""
+    """It is the record of its worker; nothing of it is superseded, and its host's wake-ups stay."""
     jobs, leases = Jobs(database, layout), list[JobLease | None]()
     queue.put("s", "job", host="h")
     other = Interrupted(state_url, "HGET", lambda: leases.append(lease(jobs, "h")))
@@ -128,7 +128,7 @@ def test_a_host_that_is_back_after_the_sweep_read_its_queue_keeps_its_commands(
 def test_a_sweep_that_saw_the_host_back_keeps_its_commands_from_another(
     database: Database, layout: Layout, queue: Queue, state_url: str
 ) -> None:
-    """Two sweeps at once, of which one stood still."""
+    """Two sweeps run at once, and one of them stood still."""
     queue.put("s", "job", host="h")
 
     def comes_back() -> None:

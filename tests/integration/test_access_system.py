@@ -119,7 +119,7 @@ def test_scripts_that_are_loaded_stay_whoever_evaluates_others(deployment: Acces
 
 @pytest.mark.usefixtures("worker")
 def test_what_a_stolen_login_of_an_agent_can_do(deployment: AccessDeployment, agent: Settings, tmp_path: Path) -> None:
-    """The rows "can" of the threat model's page, each tried; the page says why they stay."""
+    """Each row "can" of the threat model's page is tried; the page says why they stay."""
     wait_until(lambda: loaded(deployment), "the worker has loaded the scripts", timeout=60)
     with connect(settings=agent) as victim, closing(Database(deployment.url(AGENT, "state"))) as stolen:
         record = victim.submit(["echo", "done"], session="s1", cwd=str(tmp_path)).wait(timeout=60)
@@ -147,7 +147,7 @@ def test_what_a_stolen_login_of_an_agent_can_do(deployment: AccessDeployment, ag
 
 @pytest.mark.usefixtures("worker")
 def test_what_a_malicious_command_can_do(deployment: AccessDeployment, agent: Settings, tmp_path: Path) -> None:
-    """The rows "can" of the threat model's page: files and network of its user, and any output; not another exit."""
+    """The rows "can" of the threat model are tried: files and network of its user, any output, but no other exit."""
     wait_until(lambda: loaded(deployment), "the worker has loaded the scripts", timeout=60)
     with connect(settings=agent) as tb, socket.create_server(("127.0.0.1", 0)) as listener:
         script = (

@@ -241,7 +241,7 @@ def test_calls_that_wait_for_redis_hold_up_neither_a_tool_call_nor_feedback(
     database: Database,  # noqa: ARG001 - an emptied Redis
     settings: Settings,
 ) -> None:
-    """With every thread in a call that gets no answer: a tool call is reported, and `feedback` gives up."""
+    """Every thread is in a call that gets no answer; a tool call is reported, and `feedback` gives up."""
     released = threading.Event()
 
     def stuck_call(_session: str) -> None:

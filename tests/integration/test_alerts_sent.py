@@ -73,7 +73,7 @@ def clear_overdue(database: Database, tb: Tellback) -> None:
 
 
 def test_a_change_is_sent_once_and_its_end_too(tb: Tellback, server: HttpServer, database: Database) -> None:
-    """However often it is looked at, by this process or one that was restarted."""
+    """The number of checks does not matter, nor whether the process was restarted."""
     settings = made(server)
     first = watcher(tb, settings)
     first.step()
@@ -105,7 +105,7 @@ def test_a_change_is_sent_once_and_its_end_too(tb: Tellback, server: HttpServer,
 
 
 def test_each_rule_fires_and_links_to_its_runbook(tb: Tellback, server: HttpServer) -> None:
-    """Overdue turns, dead letters, lag, and a team above its share; each in Slack too."""
+    """The rules are overdue turns, dead letters, lag, and a team above its share; Slack gets each too."""
     settings = made(server)
     well = team_status(tb.context)
     ill = msgspec.structs.replace(
@@ -195,7 +195,7 @@ def environ(settings: Settings, alerts: AlertSettings) -> dict[str, str]:
 def test_a_receiver_that_hangs_delays_no_other_and_no_secret_is_printed(
     tb: Tellback, settings: Settings, server: HttpServer
 ) -> None:
-    """The real process: Slack hangs, the webhook is sent; then it ends in good order."""
+    """In the real process Slack hangs, the webhook is sent, and the process ends in good order."""
     late_turn(tb)
     with http_server(silent) as hanging:
         alerts = made(server, slack=f"{hanging.url}/services/T0/B0/token-4711", timeout=1)
@@ -215,7 +215,7 @@ def test_a_receiver_that_hangs_delays_no_other_and_no_secret_is_printed(
 def test_the_command_line_lists_and_tries(
     tb: Tellback, settings: Settings, server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exit 1 while something is wrong, so that a script can ask."""
+    """The exit code is 1 while something is wrong, so that a script can ask."""
     for name, value in environ(settings, made(server)).items():
         if name.startswith("TELLBACK_ALERT"):
             monkeypatch.setenv(name, value)

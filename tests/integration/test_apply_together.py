@@ -119,7 +119,7 @@ def trips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_an_event_by_itself_takes_four_round_trips(tb: Tellback, settings: Settings, trips: list[int]) -> None:
-    """One to take the stream and read, one to load, one to commit, one to find nothing more and release the stream."""
+    """One takes the stream and reads, one loads, one commits, one finds nothing more and releases the stream."""
     reminder = FeedbackProviderConfig(StaticFeedback("Mind."), FeedbackTrigger(every_n_calls=1))
     prompt = tb.prompt("s", "p", feedback_providers=[reminder])
     shard = tb.context.layout.of("s")
@@ -271,7 +271,7 @@ def test_who_may_ask_a_custom_provider_is_deferred_until_after_the_others(stream
 
 
 def test_what_earned_feedback_is_committed_before_all_else(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of whichever stream: when Redis is asked to commit the rest, whoever waits for the feedback can have it."""
+    """Whoever waits for the feedback can have it when Redis is asked to commit the rest, whatever the stream."""
     streams.loop.apply(streams.leases[3], [streams.begun(3, REMINDER)])
     heard: list[int] = []
     trips: list[int] = []
@@ -334,7 +334,7 @@ def test_after_a_failure_everything_is_pending_and_what_was_applied_counts_once(
 def test_a_lingerer_applies_alone_what_is_left(
     streams: Streams, database: Database, loop: type[GuidanceLoop], heard: int
 ) -> None:
-    """Streams with custom providers, and all after a failure: then no custom provider is asked."""
+    """It leaves streams with custom providers, and all of them after a failure; then no custom provider is asked."""
     streams.intake.release(*streams.leases)
     for lease in streams.leases:
         spec = MONITOR if lease.shard.index > 1 else REMINDER

@@ -171,7 +171,7 @@ def test_metrics_of_signals(tb: Tellback, taught: Bench, clock: ServerClock) -> 
 
 
 def test_a_fact_has_one_line_in_eighty_columns(tb: Tellback, bench: Bench, settings: Settings) -> None:
-    """A UUID, its score, and its signals of two types."""
+    """The line has a UUID, its score, and its signals of two types."""
     fact_id = "6f1c2a9e-0d7b-4b1f-9c53-2f5f6f3f1a11"
     signal(tb, bench, [item(fact_id, "a", "ignored"), item(fact_id, "a", "not_helpful")])
     shown = run(settings, "stats", "--bank", "b", columns=80).stdout.splitlines()

@@ -88,7 +88,7 @@ def test_figures_are_those_of_all_facts(
     clock: ServerClock,
     history: list[tuple[list[tuple[str, SignalType, float]], float, bool]],
 ) -> None:
-    """Signals with weeks between them, facts that the cap of 25 drops, the weekly decay at times in between."""
+    """Weeks lie between signals, the cap of 25 drops facts, and the weekly decay comes at times in between."""
     database = bench.runtime.database
     database.command("FLUSHALL")
     for batch, weeks, decays in history:
@@ -118,7 +118,7 @@ def test_a_clock_that_goes_back_leaves_the_mean_near(
 def test_records_from_before_the_newest_signal_type(
     tb: Tellback, bench: Bench, shard: Shard, database: Database
 ) -> None:
-    """A fact, a day and an evicted fact as an earlier release stored them, without the last count."""
+    """An earlier release stored a fact, a day and an evicted fact without the last count."""
     signal(tb, bench, [item("f", "a"), item("g", "a")])
     for family in ("factscore", "bankdays"):
         key = shard.key(family, "b")
@@ -239,7 +239,7 @@ def names(found: list[FactScore]) -> list[str]:
 def test_candidates_for_pruning(
     tb: Tellback, bench: Bench, shard: Shard, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
-    """By score, count, and ignored over used; the worst first; and nothing is deleted."""
+    """They are chosen by score, count, and ignored over used, the worst first; nothing is deleted."""
     monkeypatch.setattr(bank_stats, "PAGE", page)
     counts: dict[str, list[Any]] = {
         "worst": ["not_helpful"] * 5,  # 0.0

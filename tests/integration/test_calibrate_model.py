@@ -35,7 +35,7 @@ def test_the_threshold_separates_pairs_that_were_written_for_it() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_the_threshold_of_one_half_is_good_for_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each half's pick: F1 on all pairs, and on the half held back, beside the best that any threshold has there.
+    """Each half's pick is judged by F1 on all pairs and on the other half, beside the best that any threshold has.
 
     The best of a half is that of its chance peak too: no fixed threshold comes nearer than 0.008 on average.
     """

@@ -65,7 +65,7 @@ class CountedTrips(Database):
 
 
 def test_a_record_and_the_next_lease_are_one_round_trip(database: Database, layout: Layout, queue: Queue) -> None:
-    """Of many queued commands each costs one, and the last one another look."""
+    """Each of many queued commands costs one, and the last one costs another that finds nothing."""
     ids = [queue.put("s") for _ in range(30)]
     counted = CountedTrips(database.url)
     jobs, who = Jobs(counted, layout), claimant()
@@ -133,7 +133,7 @@ def test_what_was_seen_long_ago_is_checked_again(jobs: Jobs, queue: Queue, monke
 
 
 def test_a_lease_whose_reply_was_lost_is_given_again(database: Database, jobs: Jobs, queue: Queue) -> None:
-    """Under the same token, for its whole length, and to nobody else."""
+    """It has the same token and its whole length, and nobody else gets it."""
     queue.put("s", "c1")
     queue.put("s", "c2")
     who = claimant(seconds=30.0)

@@ -70,7 +70,7 @@ def test_a_dropped_letter_is_gone(settings: Settings, letter: str) -> None:
 def test_all_that_a_reason_names_goes_back_at_once(
     settings: Settings, database: Database, layout: Layout, letter: str
 ) -> None:
-    """In order within a stream; what was cut is left, and so is what died for another reason."""
+    """The order within a stream stays; letters that were cut, or that died for another reason, are left."""
     signals = stream_of(layout.shard(2), Family.SIGNALS)
     for number in range(45):
         add_letter(database, layout, signals, f'{{"n":{number}}}'.encode(), "failed 5 times: another model")

@@ -452,7 +452,7 @@ def on_another_host(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 def test_a_step_ends_no_lease_of_a_delivery(
     tb: Tellback, clock: ServerClock, on_another_host: Callable[[str], None], hours: int, host: str
 ) -> None:
-    """Without a sweep in between: a second transport got, and sent, what the first was sending."""
+    """No sweep comes in between; a second transport once got, and sent, what the first was sending."""
     answered(tb, "1")
     swept(tb)
     sending = first(tb)
@@ -573,7 +573,7 @@ def runtime(settings: Settings, database: Database) -> Iterator[Runtime]:  # noq
 
 
 def test_a_marker_that_lives_too_long_is_cut_by_whoever_meets_it(database: Database, layout: Layout) -> None:
-    """As a step of -1 h leaves them: each is to live an hour more than its length, and whoever held it is dead."""
+    """A step of -1 h leaves such markers: each is to live an hour more than its length, and its holder is dead."""
     intake, shard = Intake(database, layout), layout.shard(0)
     assert intake.take_lease(shard, Family.EVENTS, 5) is not None
     assert mark_pending(database, [(shard, Family.EVENTS)]) == ["due"]

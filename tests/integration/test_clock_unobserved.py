@@ -98,7 +98,7 @@ def test_a_delivery_that_failed_before_any_observation_is_tried_again_in_its_tim
 def test_a_step_back_while_all_who_observed_are_gone_is_no_time(
     tb: Tellback, clock: ServerClock, on_another_host: Callable[[str], None]
 ) -> None:
-    """As after a reboot of the only machine whose clock begins in the past: its new clock since boot is a new host."""
+    """After a reboot of the only machine, whose clock begins in the past, its new clock since boot is a new host."""
     assert swept(tb) == 0
     opened(tb, answer_within=30)
     clock.step(-HOUR_MS)

@@ -98,7 +98,7 @@ def test_running_a_command_consumes_nothing_else(tb: Tellback, start_workers: St
 
 @pytest.mark.usefixtures("in_worker")
 def test_a_command_by_itself_takes_six_round_trips(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One each to take its stream, queue it, find nothing more, look at the queues, lease it, and store its record."""
+    """They take its stream, queue it, find nothing more, look at the queues, lease it, and store its record."""
     trips: list[list[object]] = []
     run_all = RedisConnections.run_all
 
@@ -136,7 +136,7 @@ def test_a_task_that_must_end_wakes_another_for_the_jobs_that_it_queued(
 
 
 def test_a_task_that_finds_nothing_ends_the_pending_marker(tb: Tellback, in_worker: Runtime) -> None:
-    """Otherwise the next submission, within three seconds, would wake nobody."""
+    """The next submission, within three seconds, would otherwise wake nobody."""
     place = (tb.context.layout.of(SESSION), Family.COMMANDS)
     assert mark_pending(in_worker.database, [place]) == ["due"]
     run_job(tb)

@@ -223,7 +223,7 @@ def test_a_hosts_commands_run_on_that_host(tb: Tellback, start_workers: StartWor
 @pytest.mark.slow
 @pytest.mark.usefixtures("workers")
 def test_an_interactive_command_does_not_wait_behind_a_thousand(tb: Tellback, database: Database) -> None:
-    """Of its own session; nor does another session's command of the same urgency."""
+    """The thousand are of its own session; another session's command of the same urgency does not wait either."""
     for number in range(1_000):
         tb.submit(["true"], session=f"flood{number % 2}", priority="batch")
     urgent = tb.submit(["true"], session="flood0", priority="interactive")
@@ -298,7 +298,7 @@ def test_an_unknown_host_is_a_clear_answer(
 
 @pytest.mark.parametrize("pool", ["threads", "solo"])
 def test_commands_run_in_other_pools(tb: Tellback, start_workers: StartWorkers, tmp_path: Path, pool: str) -> None:
-    """Also several at once in one process, each with a supervisor of its own."""
+    """Several run at once in one process, each with a supervisor of its own."""
     start_workers(pool=pool, concurrency=3, env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
     jobs = [tb.submit(["sh", "-c", f"sleep 0.2; echo {n}"], session="s1") for n in range(6)]
     assert [job.wait(timeout=20).stdout_tail for job in jobs] == [str(n) for n in range(6)]
@@ -409,7 +409,7 @@ def _state(tb: Tellback, job: tellback.Job) -> bytes | None:
 def test_no_log_of_a_worker_carries_what_a_command_printed(
     tb: Tellback, start_workers: StartWorkers, tmp_path: Path
 ) -> None:
-    """Requirement C-63: also where it fails, and at the level that says most."""
+    """Requirement C-63. This holds where the command fails, and at the level that logs most."""
     workers = start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path), "TELLBACK_LOG_LEVEL": "DEBUG"})
     word = "unmistakable-output"
     code = f"import sys; print('{word[:6]}' + '{word[6:]}'); sys.stderr.write('{word[:6]}' + '{word[6:]}'); sys.exit(3)"

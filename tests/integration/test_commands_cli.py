@@ -26,7 +26,7 @@ def settings(settings: Settings) -> Settings:
 
 @pytest.mark.usefixtures("workers")
 def test_the_command_line(settings: Settings, tb: Tellback, tmp_path: Path) -> None:
-    """`submit` exits as its command does; `records` and `gate` tell what happened."""
+    """`submit` exits as its command does; `records` and `gate` show what happened."""
     (tmp_path / "below").mkdir()
     passed = tool(settings, "submit", "--session", "s1", "sh", "-c", "pwd; echo err >&2", cwd=tmp_path / "below")
     assert (passed.returncode, passed.stdout) == (0, f"{tmp_path}/below\n"), "where the caller stands"

@@ -24,7 +24,7 @@ def test_the_example_prints_what_the_page_says(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    """A failing test, the gate's refusal, a linked retry that passes; ids and durations differ."""
+    """It shows a failing test, the gate's refusal and a linked retry that passes; ids and durations differ."""
     test = tmp_path / "app" / "test_sum.py"
     test.parent.mkdir()
     test.write_text("def test_sum():\n    assert 1 + 1 == 3\n")

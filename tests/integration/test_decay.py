@@ -49,7 +49,7 @@ def same_to_a_reader(before: dict[str, Score], after: dict[str, Score], now: flo
 
 
 def test_every_score_is_written_back_as_a_reader_sees_it(database: Database, store: Decay, shard: Shard) -> None:
-    """Global scores and those of clusters; the time of the last signal stays."""
+    """This holds for global scores and those of clusters; the time of the last signal stays."""
     build_bank(database, shard, "b", facts=1_500, clusters=40, each=30, age_ms=30 * DAY_MS)
     before = scores(database, shard, "b")
     assert store.due_shards() == [shard]
@@ -182,7 +182,7 @@ def test_ten_days_of_downtime(database: Database, store: Decay, shard: Shard, cl
 def test_a_week_is_that_of_iso_8601(
     database: Database, store: Decay, shard: Shard, clock: ServerClock, at_text: str, name: str
 ) -> None:
-    """In UTC, Monday to Sunday; script and store count alike."""
+    """It runs from Monday to Sunday in UTC; script and store count alike."""
     at = round(datetime.fromisoformat(f"{at_text}+00:00").timestamp() * 1000)
     clock.stand_still(at)
     build_bank(database, shard, "b", facts=1, age_ms=30 * DAY_MS)
@@ -239,7 +239,7 @@ def test_a_cursor_of_a_server_that_restarted_counts_for_nothing(tmp_path: Path) 
 
 
 def test_what_is_no_record_is_passed_over(database: Database, store: Decay, shard: Shard) -> None:
-    """A record cut short, a bank of which only the name is left: nothing holds up the rest."""
+    """A record cut short, or a bank of which only the name is left, does not hold up the rest."""
     build_bank(database, shard, "b", facts=3, age_ms=30 * DAY_MS)
     database.command("HSET", shard.key("factscore", "b"), "torn", b"123")
     database.command("ZADD", shard.key("banks"), 1, "ghost")
@@ -349,7 +349,7 @@ def test_no_call_takes_more_than_it_may(
 
 @pytest.mark.skipif(faketime_library() is None, reason="needs the library of the package `faketime`")
 def test_a_server_whose_clock_really_steps(tmp_path: Path) -> None:
-    """Ten days on, ten years on and back again: a real redis-server on a real, if faked, clock of its process."""
+    """A real redis-server gets a faked clock of its process: ten days on, ten years on, and back again."""
     with SteppedServer.start(tmp_path) as server:
         database = Database(server.url)
         layout = Layout("default", 1)

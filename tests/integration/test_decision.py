@@ -77,7 +77,7 @@ def test_a_decision_without_redis_is_unavailable(layout: Layout) -> None:
 def test_a_redis_that_hangs_holds_a_decision_for_one_time_out_only(
     redis_server: RedisServer, database: Database, layout: Layout
 ) -> None:
-    """Not for each of the tries of the client below and of the decision above: that would be a minute and a half."""
+    """With one for each try of the client and of the decision, it would be a minute and a half."""
     shard = layout.shard(0)
     calls: list[ScriptCall] = []
 

@@ -35,7 +35,7 @@ def test_each_example_prints_what_the_page_says(
 def test_the_hook_of_the_page_answers_as_the_page_says(
     settings: Settings, start_workers: StartWorkers, tmp_path: Path
 ) -> None:
-    """Two calls with the page's configuration, after the page's installation."""
+    """It gets two calls with the page's configuration, after the page's installation."""
     start_workers(1, queues="events")
     configuration, _policy = [text for language, text in blocks(PAGE) if language == "toml"]
     (tmp_path / "hooks.toml").write_text(configuration)

@@ -66,7 +66,7 @@ def test_the_python_of_a_page_prints_what_the_page_says(page: str, up: RunningUp
 def test_a_host_without_python_is_heard(
     tb: Tellback, database: Database, settings: Settings, start_workers: StartWorkers
 ) -> None:
-    """The `redis-cli` lines of the messages page, as they stand there, and the history that they lead to."""
+    """The `redis-cli` lines of the messages page run as they stand there, and lead to the history that it shows."""
     start_workers(queues="events,sweeps")
     replies = [_redis_cli(database, arguments) for arguments in redis_cli("docs/messages.md")]
     assert replies[0] == "4"

@@ -269,7 +269,7 @@ def test_neither_celery_nor_torch_is_imported(redis_server: RedisServer) -> None
 
 
 def test_the_policy_in_force_is_reported_by_those_who_take_commands(settings: Settings, presence: Presence) -> None:
-    """With how its limits are held; a worker of an older release says nothing of it."""
+    """The report says how its limits are held; a worker of an older release says nothing of it."""
     watched = "/etc/p.toml; limits of memory and processes: held by looking at processes: no cgroup v2"
     presence.announce(worker("w1@h", "commands", policy="/etc/p.toml; limits of memory and processes: none"))
     presence.announce(worker("w2@h", "commands.h", policy=watched))
@@ -283,7 +283,7 @@ def test_the_policy_in_force_is_reported_by_those_who_take_commands(settings: Se
 
 
 def test_several_copies_of_the_model_in_one_worker_are_noted(settings: Settings, presence: Presence) -> None:
-    """And one copy, or a release that does not say, is not."""
+    """One copy, or a release that does not say how many, is not noted."""
     pooled = msgspec.structs.replace(worker("pooled@h", "signals"), model_copies=8)
     for each in (pooled, msgspec.structs.replace(worker("threads@h", "signals"), model_copies=1), worker("old@h")):
         presence.announce(each)

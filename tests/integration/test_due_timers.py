@@ -309,7 +309,7 @@ def test_an_evaluation_that_has_gone_leaves_the_due_set(
 def test_a_provider_that_kills_its_worker_is_disabled_and_the_others_speak(
     tb: Tellback, start_workers: StartWorkers, database: Database
 ) -> None:
-    """By calls and by time; a worker forgets why it died, so a note is left before each question."""
+    """This holds for calls and for time; a worker forgets why it died, so a note is left before each question."""
     env = {"TELLBACK_PROVIDERS": providers.SETTING, "TELLBACK_CONSUMER_LEASE": "1", "TELLBACK_BEAT_PERIOD": "0.3"}
     start_workers(1, queues="events", env=env)
     deadly = FeedbackProviderConfig(providers.Kills(), FeedbackTrigger(every_n_calls=1))

@@ -93,7 +93,7 @@ def test_feedback_is_delivered_once(tb: Tellback, consume: Callable[[], None], s
 def test_a_single_event_costs_its_consumer_four_round_trips(
     tb: Tellback, settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lease and read; load; commit; read nothing and release."""
+    """They are: lease and read, load, commit, and release after an empty read."""
     prompt = tb.prompt("s", "p", evaluation="e", feedback_providers=[reminder(2)])
     tb.flush()
     runtime, shard = Runtime(settings), layout.of("s")

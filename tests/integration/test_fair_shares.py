@@ -184,7 +184,7 @@ def test_poison_that_overtook_becomes_a_dead_letter(
 
 
 def test_an_entry_that_overtook_and_failed_keeps_its_count(database: Database, shard: Shard, intake: Intake) -> None:
-    """Else it would never become a dead letter while the backlog lasts."""
+    """Without it, the entry would never become a dead letter while the backlog lasts."""
     append(database, shard, ["b0"])
     lease = intake.take_lease(shard, FAMILY, 60)
     assert lease is not None
@@ -260,7 +260,7 @@ def test_who_lost_the_lease_is_given_nothing(database: Database, shard: Shard, i
 def test_sessions_that_all_have_much_to_do_keep_the_order_of_arrival(
     database: Database, shard: Shard, consumer: Consumer, recorder: FairRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then nobody waits for longer than its own work takes, and nothing is looked at twice."""
+    """Nobody waits for longer than its own work takes, and nothing is looked at twice."""
     database.command("DEL", stream_of(shard, FAMILY))
     arrived = [f"{session}{n}" for n in range(15) for session in "abcd"]
     append(database, shard, arrived)

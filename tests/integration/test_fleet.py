@@ -42,7 +42,7 @@ def reminder(every: int) -> FeedbackProviderConfig:
 def test_a_session_shows_its_host_last_call_open_turn_command_and_nudges(
     tb: Tellback, settings: Settings, consume: Callable[[], None], jobs: Jobs, queue: Queue
 ) -> None:
-    """One line for what an operator asks first."""
+    """One line has what an operator asks first."""
     session = next(f"s{n}" for n in range(99) if tb.context.layout.of(f"s{n}").index == 0)
     with connect(settings=msgspec.structs.replace(settings, host="alpha")) as host:
         prompt = host.prompt(session, "p", evaluation="e", feedback_providers=[reminder(2)])
@@ -156,7 +156,7 @@ def test_a_listing_costs_the_same_however_many_sessions_there_are(
 def test_a_team_in_a_few_lines(
     tb: Tellback, settings: Settings, consume: Callable[[], None], jobs: Jobs, queue: Queue, database: Database
 ) -> None:
-    """Backlog, lag, open turns, dead letters, commands, sessions and the share of memory."""
+    """They show backlog, lag, open turns, dead letters, commands, sessions and the share of memory."""
     tb.prompt("s", "p").tool_invoked("Bash")
     tb.flush()
     consume()
@@ -199,7 +199,7 @@ READING = (
 def test_a_mistyped_team_is_an_error_and_is_not_created(
     database: Database, settings: Settings, command: str, by: str
 ) -> None:
-    """Else a typing error looks like a healthy team at rest, and leaves a team behind."""
+    """Otherwise a typing error would look like a healthy team at rest, and leave a team behind."""
     named = ["--team", "mistyped"] if by == "option" else []
     done = CliRunner().invoke(
         app,
@@ -230,6 +230,6 @@ def test_a_command_that_creates_the_team_it_was_given_says_so(database: Database
 
 
 def test_a_team_is_listed_from_its_first_client_on(database: Database, settings: Settings, tmp_path: Path) -> None:
-    """Before its first event, and with no worker to see it."""
+    """It is listed before its first event, and with no worker to see it."""
     with connect(settings=msgspec.structs.replace(settings, team="fresh", data_dir=str(tmp_path))):
         assert [row.team for row in Teams(database).rows()] == ["fresh"]

@@ -78,7 +78,7 @@ def test_output_is_seen_while_the_command_runs(tb: Tellback, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("workers")
 def test_no_secret_is_followed(tb: Tellback, database: Database, tmp_path: Path) -> None:
-    """Neither by a rule nor by its exact value, nor a key whose first line is not printed; Redis never holds it."""
+    """Rules and exact values hide it, as they hide a key whose first line is not printed; Redis never holds it."""
     body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n"
     (tmp_path / "end.pem").write_text(body * 4 + "c2hvcnQ=\n-----END PRIV" + "ATE KEY-----\n")
     slowly = "while read -r line; do echo $line; sleep 0.3; done < end.pem"
@@ -95,7 +95,7 @@ def test_no_secret_is_followed(tb: Tellback, database: Database, tmp_path: Path)
 
 @pytest.mark.usefixtures("workers")
 def test_several_follow_at_once_and_later(tb: Tellback, settings: Settings, tmp_path: Path) -> None:
-    """Each sees all of it, from another process's client too; also who comes when it has ended."""
+    """Each sees all of it, also from another process's client, and so does one that comes when it has ended."""
     script = f"for n in 1 2 3; do echo number $n; done; {until('go')}; seq 1 5000"
     job = tb.submit(["sh", "-c", script], session="s1", follow=True)
     tb.flush()
@@ -123,7 +123,7 @@ def test_a_queued_command_is_waited_for(tb: Tellback, start_workers: StartWorker
 
 @pytest.mark.usefixtures("workers")
 def test_what_the_record_keeps_where_nothing_can_be_followed(tb: Tellback) -> None:
-    """Not asked for at the submission, or refused, or over for long: only the record shows the output."""
+    """If following was not asked for, was refused, or ended long ago, only the record shows the output."""
     job = tb.submit(["sh", "-c", "seq 1 100; echo oh >&2"], session="s1")
     pieces = followed(job)
     record = job.wait(timeout=0.0)
@@ -252,7 +252,7 @@ def test_the_command_line_follows(submit: Submit, tmp_path: Path) -> None:
 
 
 def test_the_command_line_follows_as_json(submit: Submit) -> None:
-    """A line for each piece, the record last."""
+    """Each piece is a line, and the record is the last one."""
     code, out, err = ended(submit("--json", "--", "sh", "-c", "echo one; sleep 0.5; printf two >&2"))
     *pieces, record = [json.loads(line) for line in out.splitlines()]
     assert [(piece["stream"], piece["text"]) for piece in pieces] == [("stdout", "one\n"), ("stderr", "two\n")]
@@ -261,7 +261,7 @@ def test_the_command_line_follows_as_json(submit: Submit) -> None:
 
 
 def test_an_interrupt_ends_the_following_and_not_the_command(submit: Submit, tb: Tellback, tmp_path: Path) -> None:
-    """Exit code 130, and the way to the record, which comes."""
+    """The exit code is 130, and the message says how to get the record, which comes."""
     process = submit("--timeout", "60", "--", "sh", "-c", f"echo begun; {until('go')}; echo end")
     assert first_line(process) == b"begun\n"
     process.send_signal(signal.SIGINT)

@@ -84,7 +84,7 @@ def test_a_tool_call_earns_deadline_feedback(tb: Tellback, start_workers: StartW
 def test_eight_processes_on_one_prompt_fire_exactly(
     tb: Tellback, settings: Settings, start_workers: StartWorkers
 ) -> None:
-    """8 × 500 calls at one feedback every 10: 400, neither more nor less, with two workers of two processes each."""
+    """8 × 500 calls at one feedback every 10 give exactly 400, with two workers of two processes each."""
     start_workers(2, queues="events")
     hosts = [
         subprocess.Popen([sys.executable, "-c", HOST, "500"], env=environment(settings), stdin=subprocess.DEVNULL)

@@ -112,7 +112,7 @@ def test_what_does_not_run_leaves_the_index(database: Database, one: Layout) -> 
 
 
 def test_a_lease_that_was_renewed_is_not_postponed(database: Database, one: Layout) -> None:
-    """Else whoever looked before the renewal would put off the loss of a worker that dies after it."""
+    """Whoever looked before the renewal would otherwise put off the loss of a worker that dies after it."""
     jobs, running = Jobs(database, one), one.shard(0).key("running")
     Queue(database, one).put("s", "c")
     lease = jobs.lease(JobClaimant(ANY_POOL, seconds=5, worker="w@test", host="h"))

@@ -56,13 +56,12 @@ def test_sessions_take_turns(jobs: Jobs, queue: Queue) -> None:
 
 
 def test_a_session_keeps_its_own_order(jobs: Jobs, queue: Queue) -> None:
-    """The command submitted first is leased first."""
     expected = [queue.put("s") for _ in range(30)]
     assert [taken(jobs).command_id for _ in range(30)] == expected
 
 
 def test_urgent_commands_overtake(jobs: Jobs, queue: Queue) -> None:
-    """Interactive before normal before batch, whoever came first."""
+    """Interactive comes before normal, and normal before batch, whoever came first."""
     for _ in range(100):
         queue.put("s", priority="batch")
     queue.put("s", "normal")
@@ -124,7 +123,6 @@ def test_a_full_queue_treats_known_commands_as_before(jobs: Jobs, queue: Queue, 
 
 
 def test_two_workers_never_lease_the_same_command(jobs: Jobs, queue: Queue) -> None:
-    """Whatever the concurrency, each is leased once."""
     ids = {queue.put(f"s{number % 7}") for number in range(300)}
 
     def consume(_worker: int) -> list[str]:

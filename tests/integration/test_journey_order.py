@@ -87,7 +87,7 @@ def test_a_command_to_its_record(tb: Tellback, process: Runtime, monkeypatch: py
 
 
 def test_a_turn_to_its_delivery_and_to_its_fallback(tb: Tellback, process: Runtime) -> None:
-    """The transport prints, in place of a platform's."""
+    """The transport prints, in place of one that calls a platform."""
     opened = partial(tb.open_turn, channel="c", text="hi")
     with steps_passed(TURN) as passed:
         assert opened(conversation="1", message_id="1").respond(OutgoingResponse.text_only("now")) == "accepted"

@@ -42,7 +42,7 @@ def old(database: Database, kept: list[dict[str, Any]], settings: Settings) -> I
 
 
 def test_every_message_is_read(kept: list[dict[str, Any]]) -> None:
-    """And keeps each field: a reader that dropped one would pass otherwise."""
+    """Each field is kept: otherwise a reader that dropped one would pass."""
     messages = messages_of(kept)
     assert {family for family, _ in messages} == {"events", "commands", "signals", "turns"}
     for family, raw in messages:
@@ -67,7 +67,7 @@ def test_states_are_read_before_anything_is_written(old: Tellback, layout: Layou
 
 
 def test_what_waited_is_applied_once(old: Tellback, settings: Settings, layout: Layout) -> None:
-    """Also if the workers of that release and of today each get it."""
+    """This holds if the workers of that release and of today each get it."""
     bench = Bench(settings, layout, Angles())
     apply = applier(settings, old)
     for _ in range(2):

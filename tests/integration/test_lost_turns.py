@@ -225,7 +225,7 @@ def test_an_opening_that_the_future_knows_counts_as_of_now(tb: Tellback, runtime
 
 
 def test_a_redis_that_comes_back_empty_gets_the_spooled_answer(tmp_path: Path) -> None:
-    """A real server, killed before it wrote anything down; the host answers while it is away."""
+    """A real server was killed before it wrote anything down; the host answers while it is away."""
     with RedisServer.start(tmp_path, "--appendonly", "no", "--save", "") as server:
         settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"))
         with connect(settings=settings) as tb:

@@ -64,7 +64,7 @@ def test_a_device_that_is_not_there_is_said(tiny: Path) -> None:
 
 @pytest.mark.slow
 def test_a_model_of_the_hub_is_that_of_its_commit(tiny: Path, tmp_path: Path) -> None:
-    """From the cache of the hub's own library, without a network; of another commit there is none."""
+    """It comes from the cache of the hub's own library, without a network; another commit is not found."""
     held = tmp_path / "hub" / "models--some--tiny"
     shutil.copytree(tiny, held / "snapshots" / COMMIT)
     env = {**os.environ, "HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1", "TELLBACK_MODEL": "some/tiny"}

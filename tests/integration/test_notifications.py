@@ -91,7 +91,7 @@ def test_the_group_comes_back_after_the_database_was_emptied(database: Database)
 
 
 def test_who_watches_takes_nothing_from_others(database: Database) -> None:
-    """A worker that serves some teams."""
+    """The watcher is a worker that serves only some teams."""
     notify(database, "before")
     watching, sharing = Notifications(database), listening(database)
     sharing.wait(10)
@@ -125,7 +125,7 @@ def test_a_notification_whose_reader_died_is_noted_by_the_next_visits(database: 
 
 
 def test_a_notification_that_nobody_read_is_visited_at_once(database: Database) -> None:
-    """Also in a shard that was visited a moment ago."""
+    """This holds in a shard that was visited a moment ago, too."""
     fleet = TeamVisits(database)
     for _ in range(2):
         notify(database, stream_of(Layout("zoo", 4).shard(3), FAMILY))
@@ -192,7 +192,7 @@ def app(settings: Settings) -> Iterator[Celery]:
 def test_wakeups_of_several_teams_are_published_by_the_one_dispatcher(
     tb: Tellback, app: Celery, settings: Settings, database: Database
 ) -> None:
-    """Also of a team that nobody knew when it started; what names no shard or no team that exists wakes nobody."""
+    """A team that nobody knew when it started counts too; a name of no shard or no team that exists wakes nobody."""
     dispatcher = Dispatcher(app, Runtime(settings), [])
     dispatcher.start()
     wait_until(lambda: blocked(database) == 1, "it waits")

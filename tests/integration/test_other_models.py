@@ -47,7 +47,7 @@ def reported(tb: Tellback, bank: str = "b") -> list[str]:
 def test_signals_wait_for_the_worker_that_has_the_model(
     tb: Tellback, bench: Bench, other: Bench, neighbour: str
 ) -> None:
-    """However often the other one comes by; banks beside it are served, and nothing is embedded in vain."""
+    """The other one comes by as often as it likes; other banks are served, and nothing is embedded in vain."""
     signal(tb, bench, [item("f", "a", "helpful")])
     for _ in range(3):
         tb.bank("b").signal([item("f", "a", "helpful")])
@@ -68,7 +68,7 @@ def test_signals_wait_for_the_worker_that_has_the_model(
 def test_what_came_before_the_workers_of_a_new_model_is_applied_by_them(
     tb: Tellback, bench: Bench, other: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also by one that was there before, a second after it has found the bank to have the former model."""
+    """One that was there before applies it too, a second after it found the bank to have the former model."""
     signal(tb, bench, [item("f", "a")])
     tb.bank("b").signal([item("f", "a")])
     tb.flush()
@@ -270,7 +270,7 @@ def test_a_recall_asks_another_worker(tb: Tellback, bench: Bench, other: Bench) 
 
 
 def test_a_recall_that_only_finds_other_models_says_so(tb: Tellback, bench: Bench, other: Bench) -> None:
-    """After some tries, and long before its wait is over."""
+    """It does after some tries, and long before its wait is over."""
     signal(tb, bench, [item("f", "x@0", "helpful")])
     with serving(other), pytest.raises(ConfigurationError, match="begun with the model angles"):
         tb.bank("b").recall("x@0", [("f", 0.5)], wait=60)

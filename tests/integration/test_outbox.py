@@ -65,7 +65,7 @@ def test_nothing_overtakes_a_delivery_that_is_taken(tb: Tellback) -> None:
 
 @pytest.mark.parametrize("outcome", [None, DOWN, UNKNOWN], ids=["leased", "rests", "ambiguous"])
 def test_a_further_answer_brings_no_taken_delivery_back(tb: Tellback, outcome: RoutingOutcome | None) -> None:
-    """Nor one that rests or is ambiguous: its conversation keeps the time from which it may be looked at."""
+    """One that rests or is ambiguous stays too: its conversation keeps the time from which it may be looked at."""
     answered(tb, "1")
     taken = first(tb)
     if outcome is not None:

@@ -122,7 +122,7 @@ def test_where_no_thread_can_begin_the_caller_does_it_all(monkeypatch: pytest.Mo
 
 @pytest.mark.slow
 def test_vectors_are_those_of_the_bare_model() -> None:
-    """Of texts of any lengths, from many threads at once."""
+    """The texts have any length, and come from many threads at once."""
     bare = SentenceEncoder("")
     texts = ["x " * (n % 40) + f"text {n}" for n in range(70)]
     expected = np.concatenate([bare.encode([text]) for text in texts])

@@ -382,7 +382,7 @@ def test_a_mark_that_cannot_be_written_makes_nothing_sent_again(
 def test_who_only_takes_decisions_sends_what_a_dead_process_left(
     database: Database, layout: Layout, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the background, without publishing anything; while Redis is away it is tried again and again."""
+    """It is sent in the background, though nothing is published; while Redis is away it is tried again and again."""
     monkeypatch.setattr("tellback.messaging.publisher.RETRY_SECONDS", 0.01)
     away = Database("redis://127.0.0.1:1/0")
     dead = Publisher(away, layout, settings)

@@ -63,7 +63,7 @@ def record(id_: str, exit_code: int | None, parent: str | None = None, session: 
 def test_a_worker_appends_each_record_to_its_hosts_file(
     tb: Tellback, settings: Settings, start_workers: StartWorkers, tmp_path: Path
 ) -> None:
-    """The same records as in Redis: of a success, a failure, and of what was refused."""
+    """They are the records of Redis: of a success, a failure, and a refusal."""
     start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
     reported = [
         tb.submit(["true"], session="s1").wait(timeout=30),
@@ -110,7 +110,7 @@ def test_each_of_several_teams_has_a_file_of_its_own(settings: Settings) -> None
 
 
 def test_run_appends_its_record_where_it_was_called(here: Path) -> None:
-    """Also with `--cwd`; with `--file` there; with `--no-keep` nowhere."""
+    """`--cwd` changes nothing; with `--file` the record goes there, with `--no-keep` nowhere."""
     first = run("--cwd", "/", "true")
     second = run("--file", "sub/other.jsonl", "true")
     run("--no-keep", "true")
@@ -128,7 +128,7 @@ def test_run_whose_record_cannot_be_kept_says_so_and_exits_as_its_command() -> N
 
 @pytest.mark.usefixtures("here")
 def test_a_file_alone_shows_what_is_unresolved_and_is_judged() -> None:
-    """A failure, its linked retry that fails, one that succeeds; the gate follows."""
+    """The file has a failure, a linked retry that fails, and one that succeeds; the gate follows."""
     absent = tool("gate", "--file", FILE)
     assert absent.stdout == "refused\n- no records: nothing has been run\n"
     assert f"{FILE} does not exist" in absent.stderr  # which may be misspelt
@@ -188,7 +188,7 @@ def test_dropped_records_are_refused_and_torn_lines_are_reported() -> None:
 
 @pytest.mark.usefixtures("here")
 def test_nothing_in_a_record_moves_the_terminal() -> None:
-    """Whoever wrote it; a table has one line for it, and a reason too."""
+    """That holds whoever wrote it; a record takes one line of a table, and so does a reason."""
     RecordFile(FILE).append(msgspec.structs.replace(record("a", 1), command=["x\x1b[2J", "y\nz"], agent_note="n\x07"))
     for arguments in (["records"], ["records", "--failed"], ["gate"]):
         shown = tool(*arguments, "--file", FILE).stdout

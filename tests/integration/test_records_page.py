@@ -38,7 +38,7 @@ def plain(text: str) -> str:
 
 
 def test_every_command_of_the_page_is_one(tmp_path: Path) -> None:
-    """Without Redis: those that read a file run; options of the others exist."""
+    """Without Redis, those that read a file are run; of the others the options are checked."""
     commands = [line for language, text in blocks(PAGE) if language == "sh" for line in text.splitlines()]
     assert len(commands) == 6
     (tmp_path / "feedback_record.jsonl").touch()

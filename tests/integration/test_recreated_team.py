@@ -25,7 +25,7 @@ TEAM = "acme"
 def test_workers_serve_each_shard_of_a_team_that_was_made_again(
     settings: Settings, database: Database, before: int
 ) -> None:
-    """The scheduler of a worker, and a process of its pool, which learns of it by its tasks alone."""
+    """Its scheduler does, and so does a process of its pool, which learns of the team by its tasks alone."""
     process, pool, woken = Runtime(settings), Runtime(settings), list[StreamRef]()
     scheduler = TeamScheduler(app, process, woken.extend)
     loops = list[object]()

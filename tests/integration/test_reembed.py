@@ -55,7 +55,7 @@ def test_clusters_scores_and_counts_stay(tb: Tellback, bench: Bench, new: Bench,
 
 
 def test_a_worker_of_the_old_model_learns_what_to_do(tb: Tellback, bench: Bench, new: Bench, layout: Layout) -> None:
-    """Before and after; what it could not apply waits for a worker that can."""
+    """It learns so before and after; what it could not apply waits for a worker that can."""
     signal(tb, bench, [item("f", "x@0")])
     with pytest.raises(ConfigurationError, match=r"tellback bank reembed b"):
         recall(new, tb.bank("b"), "x@0", [("f", 0.5)])
@@ -185,7 +185,7 @@ def test_again_it_changes_nothing(tb: Tellback, bench: Bench, layout: Layout) ->
 
 
 def test_other_files_under_the_same_name_are_another_model(tb: Tellback, settings: Settings, layout: Layout) -> None:
-    """And the same files under another name are the same one."""
+    """The same files under another name are the same model."""
     first, changed, moved = Angles(), Angles(), Angles()
     first.weights = moved.weights = "0123456789abcdef"
     changed.weights, moved.model = "fedcba9876543210", "/elsewhere/angles"

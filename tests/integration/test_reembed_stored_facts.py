@@ -189,7 +189,7 @@ def test_a_text_of_a_lost_tail_is_not_embedded(
 def test_killed_it_goes_on_where_it_was(
     tb: Tellback, bench: Bench, new: Bench, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the middle of the facts; nothing is embedded twice, and a third model starts over."""
+    """It is killed in the middle of the facts; nothing is embedded twice, and a third model starts over."""
     monkeypatch.setattr(bank_models, "TEXT_BATCH", 4)
     store_texts(tb, bench, {f"f{i}": f"x@{i}" for i in range(10)})
     signal(tb, bench, [item("f1", "x")])
@@ -277,7 +277,7 @@ def test_a_search_that_the_switch_overtakes_is_made_again(
 def test_other_files_under_the_same_name_are_another_model(
     tb: Tellback, settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the same files under another name are the same one."""
+    """The same files under another name are the same model."""
     first, changed, moved = Angles(), Angles(), Angles()
     first.weights = moved.weights = "0123456789abcdef"
     changed.weights, moved.model = "fedcba9876543210", "/elsewhere/angles"

@@ -126,7 +126,7 @@ def test_the_history_of_a_conversation_is_that_of_its_session(tb: Tellback, star
 
 
 def test_a_conversation_of_any_length_and_size_is_counted_exactly(tb: Tellback, start_workers: StartWorkers) -> None:
-    """Above what a history keeps, what an outbox holds for one conversation, and what one field may carry."""
+    """It exceeds what a history keeps, what an outbox holds for one conversation, and what one field may carry."""
     start_workers(queues="events")
     chat: list[dict[str, Any]] = []
     for _ in range(3_000):
@@ -246,7 +246,7 @@ def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(settings: Settin
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_workers_give_the_nudges_that_the_report_shows(tb: Tellback, start_workers: StartWorkers, name: str) -> None:
-    """Conversation by conversation: who speaks, at which call, in which words; and the outcome of each call."""
+    """Each conversation is compared: who speaks, at which call, in which words, and the outcome of each call."""
     start_workers(queues="events")
     raw = b"".join(conversations_of(name).raw.splitlines(keepends=True)[:60])
     expected: dict[str, list[tuple[object, ...]]] = {}
@@ -284,7 +284,7 @@ def offers_of(call: ObservedCall) -> list[object]:
 
 
 def test_agents_of_a_replay_have_the_tools_of_the_whole_file(tb: Tellback, start_workers: StartWorkers) -> None:
-    """So that what only another conversation has used is an alternative, live as in the report."""
+    """A tool that only another conversation has used is an alternative, live as in the report."""
     start_workers(queues="events")
 
     def asks(tool: str, result: str) -> dict[str, object]:
@@ -324,7 +324,7 @@ def test_a_replay_has_a_team_of_its_own_and_is_undone(
 
 
 def test_only_a_team_of_replays_is_undone(tb: Tellback, settings: Settings, consume: Callable[[], None]) -> None:
-    """Neither a team that was played into by name nor one whose name a live team has."""
+    """A team that was played into by name is not, nor one whose name a live team has."""
     tb.prompt("live", "p").tool_invoked("Bash")
     tb.flush()
     consume()

@@ -134,7 +134,7 @@ def test_an_address_of_an_entry_leads_to_it(report: Path, page: Page) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_from_its_ground(report: Path, scheme: Literal["light", "dark"]) -> None:
-    """At least 4.5 : 1 (WCAG AA), in both schemes, for the colours that texts have."""
+    """The colours of texts have a contrast of at least 4.5 : 1 (WCAG AA), in both schemes."""
     with opened(report, scheme) as page:
         colours = page.evaluate(
             """() => { const s = getComputedStyle(document.documentElement);

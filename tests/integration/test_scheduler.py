@@ -230,7 +230,7 @@ def test_a_backlog_above_one_run_is_gone_on_with_at_once(
 def test_a_team_with_much_to_do_holds_up_no_other(
     tb: Tellback, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A slice for each team in turn, also for the last one of a run whose time is over."""
+    """Each team in turn gets a slice, also the last one of a run whose time is over."""
     turns = [overdue(tb, conversation=f"c{number}") for number in range(5)]
     with connect(settings=msgspec.structs.replace(settings, team="zoo")) as other:
         few = overdue(other)
@@ -248,7 +248,7 @@ def test_a_duty_that_fails_costs_neither_the_others_nor_the_other_teams(
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of the first team the turns cannot be swept, and what comes after them is done all the same."""
+    """The turns of the first team cannot be swept; what comes after them is done all the same."""
     sweep = sweep_turns
 
     def failing(process: Runtime, layout: Layout) -> bool:
@@ -383,7 +383,7 @@ def test_a_team_without_news_for_a_minute_rests_until_the_next(
 def test_the_visits_of_many_teams_take_as_many_round_trips_as_one(
     runtime: Runtime, fleet: TeamVisits, clock: ServerClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also what ends them, and the look at each shard's clock."""
+    """That includes what ends the visits, and the look at each shard's clock."""
     trips = 0
 
     def counted(connections: RedisConnections, commands: Sequence[Command], **options: Any) -> Any:
@@ -515,7 +515,7 @@ def test_an_idle_team_that_no_notification_named_is_visited_now_and_then(
 def test_a_team_that_only_plain_xadd_uses_is_found(
     own_redis: RedisServer, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Among a thousand other keys, and keys of the same name that no team's stream has."""
+    """There are a thousand other keys, and keys of such a name that are no team's stream."""
     process = Runtime(msgspec.structs.replace(settings, redis_url=own_redis.url))
     database, fleet, woken = process.database, TeamVisits(process.database), list[StreamRef]()
     database.pipeline([("SET", f"other:{number}", 1) for number in range(1_000)])

@@ -146,7 +146,7 @@ def test_a_late_copy_of_remember_brings_no_forgotten_fact_back(
     bench: Bench,
     settle: Callable[[], None],
 ) -> None:
-    """Of two facts, and of a bank whose only fact it was."""
+    """The bank had two facts in one case, and no other fact in the other."""
     tb.bank("b").remember("g", "other")
     host.bank("b").remember("f", "x")
     lose_the_reply(host, link)
@@ -187,7 +187,7 @@ def test_a_late_copy_of_forget_removes_no_fact_that_was_remembered_since(
 def test_facts_that_a_host_appends_twice_by_itself_count_once(
     database: Database, layout: Layout, bench: Bench, *, at_once: bool
 ) -> None:
-    """It has no writer's number: the ids alone tell, in one batch and in several."""
+    """It has no writer's number: the ids alone decide, in one batch and in several."""
     remember = FactRemembered(event_id=new_event_id(), bank="b", fact_id="f", text="x")
     forget = FactForgotten(event_id=new_event_id(), bank="b", fact_id="f")
     newer = FactRemembered(event_id=new_event_id(), bank="b", fact_id="f", text="new")

@@ -187,7 +187,7 @@ def test_wrong_lines_are_named_and_kept_and_left_out(
 def test_bytes_that_are_no_text_cost_their_own_line(
     bench: Bench, settings: Settings, tb: Tellback, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bad UTF-8, half a surrogate pair, a line too long to be a signal, endless nesting; Windows' line ends pass."""
+    """Such are bad UTF-8, half a surrogate pair, a line too long to be a signal, and endless nesting; CRLF passes."""
     monkeypatch.setattr(signal_file, "MAX_LINE", 100_000)
     bad = [
         b'{"fact_id": "f", "signal_type": "used", "query": "\xff\xfe"}\n',
@@ -229,7 +229,7 @@ def test_bytes_that_are_no_text_cost_their_own_line(
 )
 @pytest.mark.usefixtures("database")
 def test_a_wrong_line_says_what_to_write(settings: Settings, file: Path, fields: dict[str, Any], says: str) -> None:
-    """In the words in which `Bank.signal` would say it."""
+    """It uses the words of `Bank.signal`."""
     file.write_text(line(**fields))
     assert f"{file}:1: {says}" in run(settings, file).stderr
 

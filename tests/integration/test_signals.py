@@ -118,7 +118,7 @@ def test_the_boosting_example_of_the_document(host: Tellback) -> None:
 
 
 def test_sixteen_hosts_signal_one_fact_at_once(host: Tellback, system: Settings) -> None:
-    """Through two workers: one cluster, an exact count, and each host's signals in the history of its session."""
+    """Two workers make one cluster and an exact count, and each session's history has its host's signals."""
     children = [subprocess.Popen([sys.executable, "-c", HOST, f"host-{i}"], env=environment(system)) for i in range(16)]
     assert [child.wait(60) for child in children] == [0] * 16
     applied(host, "fleet", 1_600)

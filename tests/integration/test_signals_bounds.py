@@ -42,7 +42,7 @@ def other(settings: Settings, layout: Layout, encoder: Angles) -> Iterator[Bench
 def test_clusters_are_loaded_in_parts(
     tb: Tellback, bench: Bench, other: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that starts late reads every context, however many replies that takes."""
+    """A worker that starts late reads every cluster, however many replies that takes."""
     queries = [item("f", letter) for letter in "abcdefghijklmnopqrstuvwxyz"]
     signal(tb, bench, queries)
     monkeypatch.setattr(banks, "CLUSTER_BATCH", 3)

@@ -166,7 +166,7 @@ def test_a_lease_is_kept_while_the_model_computes(
 def test_a_consumer_that_lost_its_lease_waits_no_longer(
     tb: Tellback, bench: Bench, encoder: Gated, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And leaves what it computed for its successor: no text is computed twice."""
+    """It leaves what it computed to its successor, so that no text is computed twice."""
     monkeypatch.setattr(batching, "KEEP_SECONDS", 0.05)
     encoder.gate.clear()
     tb.bank("b").signal([item("f", "a")])

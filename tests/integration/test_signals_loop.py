@@ -42,7 +42,7 @@ def test_a_batch_moves_global_and_cluster_scores(tb: Tellback, bench: Bench) -> 
 
 
 def test_the_same_fact_has_other_scores_for_other_queries(tb: Tellback, bench: Bench) -> None:
-    """Requirement S-25: one fact under three queries."""
+    """Requirement S-25. One fact has a score of its own under each of three queries."""
     signal(tb, bench, [item("pool", "database performance")] * 5 + [item("pool", "authentication", "ignored")] * 3)
     bank = tb.bank("b")
     [performance] = recall(bench, bank, "database performance", [("pool", 0.5)])
@@ -123,7 +123,7 @@ def test_a_request_past_its_deadline_is_dropped(tb: Tellback, bench: Bench, layo
 
 
 def test_a_reply_that_nobody_takes_expires(tb: Tellback, bench: Bench, layout: Layout) -> None:
-    """As when the host dies, or a host in another language looks later."""
+    """Nobody takes it when the host dies, or when a host in another language looks later."""
     candidates = [Candidate("f", 0.5)]
     request = RecallRequested(event_id="e1", bank="b", query="a", candidates=candidates, deadline_in=5)
     tb.context.publisher.publish(request)
@@ -186,7 +186,7 @@ def test_chunks_are_bounded_by_bytes_too(tb: Tellback, bench: Bench) -> None:
 
 
 def test_each_distinct_query_is_embedded_once(tb: Tellback, bench: Bench, encoder: Angles, settings: Settings) -> None:
-    """One call of the model for the distinct queries of a batch over all its banks, and none where a cache has them."""
+    """The model gets one call for the distinct queries of a batch over all its banks, and none for cached ones."""
     shard_of = bench.layout.of
     banks = [name for name in map(str, range(100)) if shard_of(name) == shard_of("b")][:3]
     for bank in banks:
@@ -252,7 +252,7 @@ def test_secrets_are_redacted_before_they_leave_the_host(tb: Tellback, bench: Be
 def test_concurrent_appliers_make_one_cluster_where_one_would_match(
     tb: Tellback, bench: Bench, settings: Settings, encoder: Angles
 ) -> None:
-    """Two processes plan against the same empty bank; the second has to load again and joins the first's context."""
+    """Two processes plan against the same empty bank; the second has to load again and joins the first's cluster."""
     lease = bench.lease("b")
     for degrees in (0, 10):
         tb.bank("b").signal([item("f", f"x@{degrees}")])

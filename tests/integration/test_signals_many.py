@@ -21,7 +21,7 @@ def items(number: int, context: str | None = None) -> Iterator[SignalItem]:
 
 @pytest.mark.slow
 def test_a_hundred_thousand_in_one_call(tb: Tellback, bench: Bench) -> None:
-    """In parts of 500, each of them reported, in order; what waits in memory stays far below what is published."""
+    """They go out in parts of 500, each reported in order; what waits in memory stays far below what is published."""
     reported: list[tuple[int, int]] = []
     held: list[int] = []
     memory = tb.context.publisher._totals[Family.SIGNALS]
@@ -54,7 +54,7 @@ def test_nothing_is_published_where_the_last_of_many_is_wrong(tb: Tellback, benc
 def test_a_query_that_comes_with_many_facts_is_redacted_once(
     tb: Tellback, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And whatever is remembered of one text is never taken for another's."""
+    """A cached text is never taken for another's."""
     redacted = list[str]()
 
     def counted(text: str) -> str:

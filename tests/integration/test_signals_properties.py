@@ -67,7 +67,7 @@ def in_cluster(bench: Bench, bank: str) -> Usefulness:
 def test_scores_stay_in_bounds(
     tb: Tellback, bench: Bench, clock: ServerClock, history: list[tuple[SignalType, float, float]]
 ) -> None:
-    """Global and cluster scores, whatever signals come, and whenever."""
+    """Global and cluster scores do, whatever signals come, and whenever."""
     start_over(bench)
     for kind, confidence, weeks in history:
         signal(tb, bench, said([(kind, confidence)] * 3))
@@ -126,7 +126,7 @@ def test_decay_written_back_or_not_is_the_same_to_a_reader(
 def test_a_batch_is_its_signals_in_order(
     tb: Tellback, bench: Bench, clock: ServerClock, moves: list[tuple[SignalType, float]], cut: int
 ) -> None:
-    """One batch, two, or each signal by itself: the same scores."""
+    """One batch, two, or one for each signal give the same scores."""
     start_over(bench)
     assert clock.offset_ms >= 0
     signal(tb, bench, said(moves), bank="whole")

@@ -48,7 +48,7 @@ steps = st.lists(st.tuples(st.floats(-1, 60), kinds, st.floats(0, 1)), min_size=
 def test_the_script_computes_what_the_document_says(
     tb: Tellback, bench: Bench, history: list[tuple[float, SignalType, float]]
 ) -> None:
-    """Signals with weeks between them (or a clock that went back), against the same arithmetic in Python."""
+    """Signals weeks apart, or under a clock that went back, are compared with the same arithmetic in Python."""
     bench.runtime.database.command("FLUSHALL")
     score, age = NEUTRAL, 0.0  # the age is negative while a clock that went back has not caught up
     for number, (weeks, kind, confidence) in enumerate(history):

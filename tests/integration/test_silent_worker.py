@@ -32,7 +32,7 @@ def _environ(settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: obje
 def test_a_hung_worker_is_killed_and_a_healthy_one_is_not(
     start_workers: StartWorkers, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """With all of its pool, after it was silent for as long as the check allows."""
+    """Its whole pool is killed with it, once it was silent for as long as the check allows."""
     workers = start_workers(2, queues="turns")
     node = _node(workers)
     # On a busy machine a healthy worker may be silent for longer than the second after which the hung one is killed.

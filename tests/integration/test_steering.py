@@ -59,7 +59,7 @@ def failed(jobs: Jobs, queue: Queue, session: str) -> CommandRecord:
 def test_unfinished_commands_are_listed_wherever_they_are(
     tb: Tellback, settings: Settings, jobs: Jobs, queue: Queue, session: str
 ) -> None:
-    """Running with host and time, queued, and submitted to a team that nobody serves."""
+    """They are running, with host and time, or queued, or submitted to a team that nobody serves."""
     queue.put(session, "first", argv=["make", "-j4"], note="may take long")
     leased(jobs)
     queue.put(session, "second")
@@ -145,7 +145,7 @@ def test_a_waived_failure_no_longer_refuses_and_everything_says_so(
 
 
 def test_what_cannot_be_waived(tb: Tellback, jobs: Jobs, queue: Queue, session: str) -> None:
-    """A success, an unknown command, and anything without a reason; nothing is logged."""
+    """A success, an unknown command and anything without a reason are refused, and nothing is logged."""
     record = failed(jobs, queue, session)
     queue.put(session, "good")
     lease = leased(jobs)

@@ -387,7 +387,7 @@ class FlakyModel(Angles):
 
 
 def test_the_later_text_of_a_fact_stands(settings: Settings, layout: Layout, tb: Tellback) -> None:
-    """Also where the model failed at the first fact, which was tried again."""
+    """It stands where the model failed at the first fact, too, and that was tried again."""
     bench = Bench(settings, layout, FlakyModel())
     remembered(tb, bench, {"f": "x@77", "h": "x@3"})
     assert store(tb).texts(["f", "h"]) == {"f": "x@77", "h": "x@3"}
@@ -433,7 +433,7 @@ def test_facts_of_another_model_are_refused_with_what_to_do(
 def test_a_process_that_was_behind_learns_what_came_and_what_went(
     tb: Tellback, bench: Bench, settings: Settings, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also when it comes in several replies, and when the facts were all forgotten and started over."""
+    """The updates may come in several replies, and the facts may all have been forgotten and started over."""
     monkeypatch.setattr(stored_facts, "LOAD_BATCH", 3)
     other = Bench(settings, layout, Angles())
     remembered(tb, bench, {f"f{i}": f"x@{i}" for i in range(8)})

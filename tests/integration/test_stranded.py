@@ -27,7 +27,7 @@ def every_page(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_stranded_answer_is_delivered_after_the_sweep(tb: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also a fallback, and a late answer behind one that was sent; each once, and nothing else is touched."""
+    """A fallback is too, and a late answer behind one that was sent; each once, and nothing else is touched."""
     first, second, fallback = opened(tb), opened(tb, conversation="c2"), overdue(tb, conversation="c3")
     first.respond(HELLO)
     second.respond(HELLO)

@@ -110,7 +110,7 @@ def test_a_suspended_team_accepts_nothing_new_and_sends_what_waited_when_it_is_r
 
 
 def test_submit_to_a_suspended_team_says_that_it_is_suspended(settings: Settings, tb: Tellback) -> None:
-    """Not that Redis is away: the caller can ask an operator, and the command is kept."""
+    """It does not say that Redis is away: the caller can ask an operator, and the command is kept."""
     open_one(tb, 1)
     assert run(settings, "suspend", "default")[0] == 0
     environment = {"TELLBACK_REDIS_URL": settings.redis_url, "TELLBACK_DATA_DIR": settings.data_dir}
@@ -163,7 +163,7 @@ def signal(settings: Settings, name: str) -> str:
 def test_a_team_has_as_many_sessions_and_banks_as_it_is_allowed(
     one_shard: Settings, limit: str, bring: Callable[[Settings, str], str], reason: str
 ) -> None:
-    """Also if many processes bring new ones at the same time. One that the team has stays usable."""
+    """Many processes may bring new ones at the same time. One that the team has stays usable."""
     with connect(settings=one_shard) as tb:
         LimitStore(tb.context.database, tb.context.layout).change(**{limit: 5})
     names = [f"n{number}" for number in range(24)]

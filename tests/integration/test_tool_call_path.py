@@ -23,7 +23,7 @@ def module_of(path: str) -> str:
 
 
 def test_a_tool_call_runs_the_modules_that_the_page_names(tb: Tellback, settings: Settings) -> None:
-    """Those of the steps, and those of the table below them; what is loaded or connected once is not counted."""
+    """The steps and the table below them name them; what is loaded or connected once is not counted."""
     process = Runtime(settings)
     monitor = FeedbackProviderConfig(ToolUsageMonitor(max_calls_without_progress=1), FeedbackTrigger(every_n_calls=1))
 

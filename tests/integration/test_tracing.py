@@ -233,7 +233,7 @@ def test_a_turn_keeps_its_context_only_if_it_was_traced(tb: Tellback) -> None:
 
 
 def test_metrics_by_otlp_are_those_of_a_scrape(settings: Settings, receiver: OtlpReceiver) -> None:
-    """Counters, gauges and histograms, read by the collector that Prometheus scrapes."""
+    """Counters, gauges and histograms come from the collector that Prometheus scrapes."""
     with connect(settings=settings) as tb:
         turn = opened(tb)
         turn.respond(HELLO)

@@ -16,7 +16,7 @@ def taken(database: Database) -> int:
 
 
 def test_an_open_turn_takes_what_the_docs_say(tb: Tellback, database: Database) -> None:
-    """Half a thousand turns, each in a conversation of its own, so that nothing is shared but the sets of a shard."""
+    """500 turns are measured, each in a conversation of its own: only the sets of a shard are shared."""
     for characters, bound in ((100, 1_900), (1_000, 3_800)):
         database.command("FLUSHALL")
         for number in range(500):
@@ -25,7 +25,7 @@ def test_an_open_turn_takes_what_the_docs_say(tb: Tellback, database: Database) 
 
 
 def test_no_open_turn_takes_more_than_the_bound(tb: Tellback, database: Database) -> None:
-    """The longest text and names, after all that may happen to a turn that stays open."""
+    """It has the longest text and names, after all that may happen to a turn that stays open."""
     names = {"channel": WORST, "conversation": WORST, "session": WORST}
     turn = opened(tb, text="x" * 200_000, message_id=WORST, language="x" * 35, **names)
     assert taken(database) <= 96 << 10

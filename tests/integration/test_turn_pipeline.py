@@ -265,7 +265,7 @@ def test_the_same_systems_run_in_the_host(tb: Tellback) -> None:
 def test_what_a_host_says_of_a_failure_while_redis_is_away_reaches_the_user(
     tb: Tellback, runtime: Runtime, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
-    """The words of its pipeline, of its own catalogs and its own systems, not those that the workers would choose."""
+    """The user gets the words of its pipeline, catalogs and systems, not those that the workers would choose."""
     turn = opened(tb, language="de")
     context = TurnContext(llm_response=LlmResponse(limit="time"))
     text = WORDS.say(LIMIT_KEYS["time"], "de")

@@ -123,7 +123,7 @@ def _sweep_all(settings: Settings, barrier: Barrier, results: multiprocessing.Qu
 def test_fifty_sweepers_over_ten_thousand_due_turns_write_ten_thousand_fallbacks_oldest_first(
     tb: Tellback, settings: Settings
 ) -> None:
-    """Processes, each with connections of its own, that all begin at once; every run is bounded."""
+    """The sweepers are processes with connections of their own and begin at once; every run is bounded."""
     ids = at_once_due(tb, DUE)
     few = msgspec.structs.replace(settings, sweep_batch=BATCH)
     barrier, results = SERVED.Barrier(SWEEPERS), SERVED.Queue()
@@ -158,7 +158,7 @@ def test_a_sweep_takes_the_longest_overdue_and_no_more_than_its_bound(tb: Tellba
 
 
 def test_a_turn_that_cannot_be_read_keeps_no_other_from_its_fallback(tb: Tellback, settings: Settings) -> None:
-    """As one whose state a newer release wrote. It is tried again after a while."""
+    """A newer release may have written its state. It is tried again after a while."""
     turns = [overdue(tb, conversation=f"c{number}") for number in range(3)]
     key = store(tb).shard(turns[0].id).key("turn", turns[0].id)
     tb.context.database.command("HSET", key, "state", "of-another-release")
@@ -197,7 +197,7 @@ def test_a_turn_whose_fallback_cannot_be_written_costs_no_other_its_fallback_or_
 def test_what_is_no_turn_leaves_the_due_set_and_stops_no_sweep(
     tb: Tellback, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """No id, not even text, a shard that is not this one, or that the team has not; more of them than a sweep takes."""
+    """Members are no id, not even text, or of another shard or none, and more of them than a sweep takes."""
     turn = overdue(tb)
     shard = store(tb).shard(turn.id)
     elsewhere = f"t{(shard.index + 1) % settings.shards}-{'0' * 24}"

@@ -36,7 +36,7 @@ def test_an_unknown_channel_is_dead_and_logged(
 
 
 def test_one_run_goes_through_a_whole_conversation_of_an_unknown_channel(tb: Tellback, settings: Settings) -> None:
-    """Up to its bound: each delivery of a conversation is the first of it in turn."""
+    """It stops at its bound: each delivery of a conversation is the first of it in turn."""
     turns = [opened(tb, channel="telegrm") for _ in range(210)]
     for turn in turns:
         turn.respond(HELLO)

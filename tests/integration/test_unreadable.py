@@ -141,7 +141,7 @@ def test_a_command_whose_key_has_another_type_keeps_no_other_from_a_worker_or_it
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Neither while it is queued, nor while it runs, nor if its host is absent."""
+    """It may be queued, running, or of an absent host."""
     session = session_of(layout)
     for id_ in ("queued", "running", "lost"):
         queue.put(session, id_)
@@ -335,7 +335,7 @@ def test_an_evaluation_that_cannot_be_read_keeps_no_other_from_its_feedback(
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nor does a member of the due set that is none."""
+    """A member of the due set that names no evaluation keeps none either."""
     shard = layout.shard(0)
     ids = [EvaluationId("s", "ns:p", name) for name in ("a", "odd", "z")]
     sound = '{"session":"s","prompt":"ns:p","evaluation":"e","began_at":1}'

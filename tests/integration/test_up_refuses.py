@@ -73,7 +73,7 @@ def test_a_taken_flower_port(tmp_path: Path) -> None:
 
 
 def test_an_unwritable_directory(tmp_path: Path) -> None:
-    """Below a file, since root may write anywhere else."""
+    """The directory is below a file, since root may write anywhere else."""
     (tmp_path / "file").touch()
     code, said = refused(tmp_path, "--data-dir", str(tmp_path / "file" / "data"))
     assert code == 2

@@ -72,7 +72,7 @@ def test_a_wakeup_that_the_broker_lost_is_published_again(
 def test_a_queue_that_nobody_reads_does_not_grow_for_ever(
     tb: Tellback, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A family without workers, for days: each visit finds its stream idle, and its wake-ups stay in the broker."""
+    """A family has no workers for days: each visit finds its stream idle, and its wake-ups stay in the broker."""
     monkeypatch.setattr(wakeups, "MAX_QUEUED", 3)
     shard = tb.context.layout.of("s")
     publish(tb, 1)
@@ -185,7 +185,7 @@ def test_a_big_backlog_of_commands_is_left_after_a_slice(
 def test_a_stream_that_cannot_be_consumed_costs_the_others_of_its_message_nothing(
     tb: Tellback, in_worker: Runtime
 ) -> None:
-    """A forged message, or one that is older than a change of its team."""
+    """A forged message names such a stream, or one that is older than a change of its team."""
     shard = tb.context.layout.of("s").index
     publish(tb, 5)
     with pytest.raises(InvalidInput, match="there is no team nobody"):

@@ -112,7 +112,7 @@ def test_a_session_is_watched_live(tb: Tellback, settings: Settings, start_worke
 @pytest.mark.slow
 @pytest.mark.parametrize("away", ["kill", "pause"])
 def test_a_redis_that_stops_while_it_is_open_is_shown_and_asked_again(tmp_path: Path, away: str) -> None:
-    """Gone or only silent: the records stay in sight, keys are answered, and what comes afterwards is shown."""
+    """It is gone or only silent; the records stay in sight, keys are answered, and what comes afterwards is shown."""
     with RedisServer.start(tmp_path) as server, closing(Database(server.url)) as database:
         settings = Settings(redis_url=server.url, shards=1)
         layout = open_layout(database, settings.team, settings.shards)
@@ -135,7 +135,7 @@ def test_a_redis_that_stops_while_it_is_open_is_shown_and_asked_again(tmp_path: 
 
 @pytest.mark.slow
 def test_it_ends_while_redis_is_away(tmp_path: Path) -> None:
-    """At once: who closes it does not wait for a Redis that hangs."""
+    """It ends at once: who closes it does not wait for a Redis that hangs."""
     with RedisServer.start(tmp_path) as server, closing(Database(server.url)) as database:
         settings = Settings(redis_url=server.url, shards=1)
         layout = open_layout(database, settings.team, settings.shards)
