@@ -31,7 +31,7 @@ def settings(settings: Settings) -> Settings:
 @pytest.mark.timeout(180)
 @pytest.mark.usefixtures("beat")
 def test_pool_children_killed_at_random_times(tb: Tellback, start_workers: StartWorkers, tmp_path: Path) -> None:
-    """Eighty commands, fifteen SIGKILLs: eighty records; every start is a record's, and every success started once."""
+    """Eighty commands and fifteen SIGKILLs leave eighty records, each start has one, and each success started once."""
     workers = start_workers(concurrency=4, env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
     dice = random.Random(20)
     script = "echo $0 >> started; sleep 0.2; echo done"

@@ -70,7 +70,7 @@ def test_a_follower_of_a_lost_worker_ends_with_the_record_that_says_so(tb: Tellb
 def test_a_second_attempt_is_announced_and_followed(
     settings: Settings, tb: Tellback, workers: Workers, tmp_path: Path
 ) -> None:
-    """With `on_lost="retry"`: on the command line, between the outputs of the two."""
+    """With `on_lost="retry"`, the command line announces it between the outputs of the two attempts."""
     script = f"echo attempt; if [ -e again ]; then {until('go')}; echo done; else touch again; sleep 60; fi"
     command = [
         *TOOL,

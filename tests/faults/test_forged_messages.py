@@ -296,7 +296,7 @@ def test_forged_broadcasts_end_no_worker(tb: Tellback, database: Database, start
 
 @pytest.mark.parametrize("name", FORGED)
 def test_what_the_check_lets_pass_names_something_that_is_not_there(good: Message, name: str) -> None:
-    """Those of the right form: Celery knows no such task, and the task no such shard or team; a worker counts them."""
+    """A message of the right form passes: Celery finds no such task, or the task no such shard, and counts it."""
     passes = {
         "a task that nobody has",
         "a team that there is not",

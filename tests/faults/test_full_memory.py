@@ -198,7 +198,7 @@ def test_the_record_of_a_dead_worker_needs_no_broker(tb: Tellback, settings: Set
 
 
 def test_a_broker_that_is_away_keeps_nothing_waiting(tmp_path: Path) -> None:
-    """With a Redis of its own: the state is there, and no wake-up can be published."""
+    """The broker has a Redis of its own: the state is there, but no wake-up can be published."""
     folders = [tmp_path / name for name in ("state", "broker")]
     for folder in folders:
         folder.mkdir()

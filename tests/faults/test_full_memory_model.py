@@ -70,7 +70,7 @@ def waiting(tb: Tellback) -> int:
 
 
 def test_a_full_redis_keeps_no_signal_and_no_recall_waiting(tmp_path: Path) -> None:
-    """Streams that were filled before Redis was full, of whose wake-ups none passes any more."""
+    """The streams were filled before Redis was full, and none of their wake-ups passes any more."""
     with RedisServer.start(tmp_path) as server:
         settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"), beat_period=0.5)
         with connect(settings=settings) as tb, pooled(settings, tmp_path) as workers, ThreadPoolExecutor(1) as pool:

@@ -62,7 +62,7 @@ def _more(tb: Tellback, calls: int) -> bool:
 def test_eight_processes_with_every_event_twice_in_any_order_and_workers_killed_are_counted_exactly(
     tb: Tellback, settings: Settings, start_workers: StartWorkers, database: Database
 ) -> None:
-    """8 × 500 calls at one feedback every 10: 400; 12,000 tokens of 10,000 cross each of four thresholds once."""
+    """8 × 500 calls at one every 10 give 400 pieces; 12,000 tokens of 10,000 cross each of four thresholds once."""
     workers = start_workers(3, queues="events", concurrency=1, env={"TELLBACK_CONSUMER_LEASE": "1"})
     hosts = [
         subprocess.Popen([sys.executable, "-c", HOST], env=environment(settings), stdin=subprocess.DEVNULL)

@@ -96,7 +96,7 @@ def test_ten_megabytes_are_taken_and_cut(database: Database, layout: Any, settin
 
 
 def test_mutated_bytes_never_break_it(settings: Settings) -> None:
-    """The same code as the process runs, with bytes flipped, cut and doubled: an error of ours, or a valid event."""
+    """The code of the process gets bytes flipped, cut and doubled, and gives an error of ours or a valid event."""
     from tellback.errors import TellbackError
     from tellback.hook.event import read_event, tool_invoked
 
@@ -161,7 +161,7 @@ def test_broken_settings(settings: Settings, broken: dict[str, str]) -> None:
 
 
 def test_rules_that_cannot_be_read_publish_nothing(settings: Settings, tmp_path: Path) -> None:
-    """Rather no event than one that is not redacted as its user wants it."""
+    """An event that is not redacted as its user wants must not be sent at all."""
     rules = tmp_path / "rules.toml"
     rules.write_text("[[rules]]\nname = 'x'\npattern = '('\n")
     assert run_hook(settings, tool_event(), env={"TELLBACK_REDACTION_RULES": str(rules)}) == b""
@@ -355,7 +355,7 @@ def test_feedback_that_a_slow_redis_gave_too_late_comes_with_the_next_call(
 
 
 def test_a_full_disk(own_redis: RedisServer, tmp_path: Path) -> None:
-    """With no room for one byte: limits of file size are enforced as a full disk is."""
+    """There is no room for one byte: a limit of file size is enforced as a full disk is."""
     settings = of(own_redis, tmp_path)
     own_redis.kill()
     done = subprocess.run(

@@ -38,7 +38,7 @@ def signal(tb: Tellback, first: int, number: int) -> None:
 
 
 def test_signals_outlive_redis_and_their_host(tmp_path: Path) -> None:
-    """Two times away, one host killed meanwhile: an exact count, in the order in which a process signalled."""
+    """Redis is away twice and a host is killed meanwhile; the count is exact, in the order of each process' signals."""
     (tmp_path / "redis").mkdir()
     with RedisServer.start(tmp_path / "redis") as server:
         settings = Settings(redis_url=server.url, data_dir=str(tmp_path / "data"), publish_delay=0)

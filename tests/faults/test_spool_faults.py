@@ -72,7 +72,7 @@ def place_of(database: Database, settings: Settings) -> SpoolLocation:
 
 @pytest.mark.slow
 def test_a_full_disk_sends_each_event_once_when_redis_is_back(small_disk: Path, tmp_path: Path) -> None:
-    """Progress needs no new byte: with it in a file beside, one chunk was sent every half second for ever."""
+    """Progress needs no new byte; noted in another file, it once made one chunk go out every half second for ever."""
     with RedisServer.start(tmp_path) as server:
         database, layout = Database(server.url), Layout("default", 4)
         settings = Settings(redis_url=server.url, data_dir=str(small_disk), publish_batch=20)
@@ -127,7 +127,7 @@ def hand(process: subprocess.Popen[bytes], event: dict[str, Any]) -> None:
 
 
 def test_hooks_of_an_outage_share_one_file(settings: Settings) -> None:
-    """A file a call made each later call list them all: 30 hooks sent 8 of 12,000 events."""
+    """With one file for each call, every later call listed them all: 30 hooks sent 8 of 12,000 events."""
     away = msgspec.structs.replace(settings, redis_url=NOWHERE)
     for start in range(0, 24, 6):
         running = [start_hook(away) for _ in range(6)]

@@ -161,7 +161,7 @@ def fallbacks(turns: list[str]) -> Counter[tuple[str, str]]:
 
 
 def test_hosts_killed_before_they_answer_and_before_they_publish(fleet: KillableFleet, users: Tellback) -> None:
-    """Between opening and answering; and between marking a turn as finishing and publishing its answer."""
+    """They die between opening and answering, and between marking a turn as finishing and publishing its answer."""
     fleet.workers.start(1)
     fleet.start_beat()
     tasks = [(task, f"{task}{number}") for task in ("wait", "finishing") for number in range(3)]
@@ -278,7 +278,7 @@ def _late(tb: Tellback, turns: list[str]) -> int:
 
 
 def test_everything_dies_at_once(fleet: KillableFleet, users: Tellback) -> None:
-    """Host, worker, beat and Redis; only Redis and one worker come back."""
+    """Host, worker, beat and Redis are killed; only Redis and one worker come back."""
     fleet.workers.start(1)
     fleet.start_beat()
     host = KillableHost(fleet.settings, "wait", "c1", 20, 0.5)

@@ -41,7 +41,7 @@ def kill_both_at_once(up: RunningUp) -> None:
 
 @pytest.mark.parametrize("kill", [kill_what_the_user_started, kill_the_supervisor, kill_both_at_once])
 def test_a_killed_up_leaves_no_process(tmp_path: Path, kill: Kill) -> None:
-    """Redis, pool children that are busy, and the command that one of them runs."""
+    """Redis, busy pool children, and the command that one of them runs end too."""
     with RunningUp.start(tmp_path, env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)}) as up:
         started = tmp_path / "started"
         with connect(up.redis_url) as tb:

@@ -40,7 +40,7 @@ def test_a_terminated_worker_finishes_and_leaves(worker: Node, tb: Tellback) -> 
 
 
 def test_a_lost_broker_delays_events_and_loses_none(broker: Node, tb: Tellback) -> None:
-    """The wake-ups that the broker would have carried are lost; the streams are rung again when it is back."""
+    """The wake-ups that the broker would have carried are lost; the streams get new ones when it is back."""
     publish(tb, 10)
     wait_for(tb, 10)
     broker.kill()

@@ -25,7 +25,7 @@ def soak(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_nothing_grows_in_a_short_soak(tmp_path: Path) -> None:
-    """Three minutes: files, sockets, threads and Redis come back, and memory grows within wide bounds."""
+    """After three minutes files, sockets, threads and Redis come back, and memory grows within wide bounds."""
     done = soak(tmp_path, "--minutes=3")
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "soak.png").stat().st_size > 10_000
