@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -15,7 +16,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tellback import Settings, connect
+from tellback import Settings, aio, connect
+from tellback.client.agent_prompts import AgentPrompts
 from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.messaging.lane import BufferedTotal, Lane
@@ -35,7 +37,8 @@ THREADS, EACH = 8, 200
 
 def tools(database: Database, layout: Layout) -> Counter[str]:
     entries = database.command("XRANGE", stream_of(layout.of("s1"), Family.EVENTS), "-", "+")
-    return Counter(msgspec.json.decode(fields[1])["tool"] for _, fields in entries)
+    events = [msgspec.json.decode(fields[1]) for _, fields in entries]
+    return Counter(event["tool"] for event in events if event["type"] == "ToolInvoked")
 
 
 def call(tool: str) -> ToolInvoked:
@@ -95,6 +98,53 @@ def test_threads_of_a_forked_child_keep_their_deadlines() -> None:
 
     for _ in range(40):
         run_in_forked_child(begin_and_end)
+
+
+def test_a_forked_child_awaits_calls_of_its_parents_asyncio_client(
+    database: Database, layout: Layout, settings: Settings
+) -> None:
+    """The threads of its pools are the parent's; the child counted them as idle, and waited for them for ever."""
+
+    async def parent() -> aio.Tellback:
+        tb = await aio.connect(settings=settings)
+        await tb.prompt("s1", "p")
+        assert await tb.records("s1") == []
+        return tb
+
+    tb = asyncio.run(parent())
+
+    async def child() -> None:
+        prompt = await tb.prompt("s1", "p")
+        await prompt.tool_invoked("child")
+        await tb.flush()
+        assert await tb.records("s1") == []
+
+    run_in_forked_child(lambda thread: asyncio.run(child()) if thread == 0 else None)
+    asyncio.run(tb.close())
+    assert tools(database, layout) == Counter(["child"])
+
+
+def test_a_forked_child_uses_prompts_of_subagents_that_its_parent_was_beginning() -> None:
+    """Another thread of the parent held their lock at the fork, and nobody would release it in the child."""
+    begun, let_go = threading.Event(), threading.Event()
+
+    def begin(name: str) -> str:
+        begun.set()
+        let_go.wait()
+        return name
+
+    agents = AgentPrompts[str](begin)
+    other = threading.Thread(target=agents.named, args=("parent",))
+    other.start()
+    begun.wait()
+
+    def named(_thread: int) -> None:
+        let_go.set()
+        assert agents.named("child") == "child"
+
+    run_in_forked_child(named)
+    let_go.set()
+    other.join()
 
 
 def test_what_a_dead_parent_spooled_is_sent_while_its_child_lives(

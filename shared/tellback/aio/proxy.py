@@ -27,6 +27,7 @@ from tellback.client.outbox import OutboxDelivery
 from tellback.client.signal_session import SignalSession
 from tellback.client.turns import Turn
 from tellback.errors import InvalidInput, StateConflict, Timeout
+from tellback.forks import run_in_child
 from tellback.settings import Settings
 from tellback.state.dead_letters import DeadLetters
 
@@ -81,10 +82,19 @@ class CallThreads:
     """
 
     def __init__(self, most: int) -> None:
-        self._pool: Final = ThreadPoolExecutor(most, thread_name_prefix="tellback-aio")
-        self._publishers: Final = ThreadPoolExecutor(
-            min(most, MAX_PUBLISHING), thread_name_prefix="tellback-aio-publish"
+        self._most = most
+        self._closed = False
+        self._begin()
+        run_in_child(self._begin)
+
+    def _begin(self) -> None:
+        """Start with no threads, also in a forked child: its pools would count the parent's, and start none."""
+        self._pool = ThreadPoolExecutor(self._most, thread_name_prefix="tellback-aio")
+        self._publishers = ThreadPoolExecutor(
+            min(self._most, MAX_PUBLISHING), thread_name_prefix="tellback-aio-publish"
         )
+        if self._closed:
+            self.close()
 
     async def run(
         self, call: Callable[[], Any], unclaimed: Callable[[Any], None] | None = None, *, publishes: bool = False
@@ -112,6 +122,7 @@ class CallThreads:
 
     def close(self) -> None:
         """Refuse further calls; running ones finish by themselves."""
+        self._closed = True
         self._pool.shutdown(wait=False)
         self._publishers.shutdown(wait=False)
 

@@ -8,6 +8,8 @@ from typing import Final, Generic, TypeVar
 
 from cachetools import FIFOCache
 
+from tellback.forks import run_in_child
+
 P = TypeVar("P")  # the client's Prompt, which imports this module
 
 MAX_AGENTS: Final = 256  # subagents whose prompts one prompt keeps; an earlier one joins its evaluation again
@@ -19,6 +21,10 @@ class AgentPrompts(Generic[P]):
     def __init__(self, begin: Callable[[str], P]) -> None:
         self._begin = begin
         self._begun: FIFOCache[str, P] = FIFOCache(MAX_AGENTS)
+        self._unlock()
+        run_in_child(self._unlock)
+
+    def _unlock(self) -> None:
         self._lock = threading.Lock()  # or two threads would begin one subagent's evaluation
 
     def named(self, evaluation: str) -> P:

@@ -221,4 +221,10 @@ def batched_encoder(encoder: Encoder, delay: float) -> BatchedEncoder:
         return _gatherings.setdefault(encoder, BatchedEncoder(encoder, delay=delay))
 
 
-os.register_at_fork(after_in_child=_gatherings.clear)  # the thread runs in the parent only
+def _forget_after_fork() -> None:
+    global _guard  # noqa: PLW0603 - another thread of the parent may have held it at the fork
+    _guard = threading.Lock()
+    _gatherings.clear()  # their threads run in the parent only
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)

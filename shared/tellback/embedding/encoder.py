@@ -290,4 +290,10 @@ def _shared_encoder(source: ModelSource) -> SentenceEncoder:
         return _encoders.setdefault(source, SentenceEncoder(source=source))
 
 
-os.register_at_fork(after_in_child=_encoders.clear)  # the threads of a loaded model do not survive a fork
+def _forget_after_fork() -> None:
+    global _guard  # noqa: PLW0603 - another thread of the parent may have held it at the fork
+    _guard = threading.Lock()
+    _encoders.clear()  # the threads of a loaded model do not survive a fork
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
