@@ -14,6 +14,8 @@ from tellback.state.absent_hosts import AbsentHosts
 from tellback.state.gauges import OUTCOMES
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
+from tellback.state.steady import observe
+from tests.support.clocks import ServerClock
 from tests.support.jobs import AUTHOR, Queue, ended
 
 
@@ -82,6 +84,19 @@ def test_records_are_counted_by_outcome_once(tb: Tellback, jobs: Jobs, queue: Qu
         ("succeeded", "failed", "no_exit", "refused", "abandoned", "lost", "superseded"), 1
     )
     assert exposed(tb, "commands_lease_expired") == exposed(tb, "commands_running") == {"": 0}
+
+
+def test_a_forward_step_of_the_clock_ends_no_lease(
+    tb: Tellback, jobs: Jobs, queue: Queue, session: str, clock: ServerClock
+) -> None:
+    """Leases end by the steady clock. By the wall clock, all of them counted as expired from the step on."""
+    observe(tb.context.database, tb.context.layout.all)
+    queue.put(session)
+    taken(jobs)
+    clock.step(3_600_000)
+    observe(tb.context.database, tb.context.layout.all)
+    assert exposed(tb, "commands_lease_expired") == {"": 0}
+    assert exposed(tb, "commands_running") == {"": 1}
 
 
 def test_a_cancelled_command_is_counted_whenever_the_cancel_comes(

@@ -49,9 +49,9 @@ def command_gauges(database: Database, layout: Layout) -> CommandGauges:
         Unavailable: Redis is away.
     """
     running = [shard.key("running") for shard in layout.all]
-    now = database.now_ms()
+    nows = steady_now(database, layout.all)  # leases end by it: by the wall clock, a step forward ended them all
     total = sum(database.pipeline([("ZCARD", key) for key in running]))
-    silent = sum(database.pipeline([("ZCOUNT", key, "-inf", now) for key in running]))
+    silent = sum(database.pipeline([("ZCOUNT", key, "-inf", now) for key, now in zip(running, nows, strict=True)]))
     return CommandGauges(total, silent, _queued(database, layout))
 
 
