@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
@@ -14,17 +14,24 @@ import pytest
 
 from tellback import Tellback, Unavailable, aio, connect
 from tellback.client.outbox import open_outbox_store
+from tellback.contracts.commands import CommandRecord
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.job_keys import ANY_POOL
-from tellback.state.jobs import JobClaimant, Jobs
+from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.keys import Layout
+from tellback.state.records import Records
 from tellback.state.script_calls import ScriptCall
-from tests.support.jobs import Queue
+from tellback_workers.jobs import JobWorker
+from tellback_workers.lease_heartbeat import LeaseHeartbeat
+from tellback_workers.runtime import Runtime
+from tellback_workers.sweep_jobs import WATCH
+from tests.support.jobs import Queue, ended
 from tests.support.link import Link
 from tests.support.redis_server import RedisServer
 from tests.support.turns import HELLO, SENT, opened, state
 
+SHORT_LEASE = 3.0  # seconds; a reply is waited for five
 THREADS = 4
 CALLS = 3  # one after the other, after the silence
 
@@ -119,6 +126,39 @@ def test_a_command_whose_lease_was_given_on_a_silent_connection_runs(link: Link,
     assert far.calls == 2
     assert lease is not None
     assert lease.command_id == id_
+
+
+def test_a_quick_command_under_a_short_lease_whose_record_is_sent_on_a_silent_connection_is_not_lost(
+    redis_server: RedisServer, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sending the record again takes longer than the lease, and commands of under 0.2 s had no heartbeat."""
+    layout = Layout("default", 1)
+    jobs, records = Jobs(database, layout), Records(database, layout)
+    with Link(redis_server.port) as link:
+        process = Runtime(msgspec.structs.replace(settings, redis_url=link.url, shards=1, job_lease=SHORT_LEASE))
+        Queue(database, layout).put("s1")
+
+        def ends_in_silence(_worker: JobWorker, lease: JobLease, _heartbeat: LeaseHeartbeat) -> CommandRecord:
+            link.forget()
+            return ended(lease)
+
+        monkeypatch.setattr(JobWorker, "_run", ends_in_silence)
+        running = threading.Thread(target=JobWorker(process, "default", "w@test", ANY_POOL).run, args=(once(),))
+        running.start()
+        while running.is_alive():  # the sweep of another worker
+            for lost in jobs.overdue():
+                jobs.mark_lost(lost, SHORT_LEASE * WATCH)
+            running.join(0.1)
+        for used in (process.database, process.short_database):
+            used.close()
+    assert [record.exit_code for record in records.last("s1")] == [0]
+    assert records.superseded("s1") == []
+
+
+def once() -> Callable[[], bool]:
+    """A worker's question if it may lease a job: one."""
+    answers = iter([True])
+    return lambda: next(answers, False)
 
 
 def test_a_delivery_that_was_claimed_on_a_silent_connection_is_sent(

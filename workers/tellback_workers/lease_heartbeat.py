@@ -33,6 +33,7 @@ from tellback.contracts.commands import OnLost
 from tellback.errors import Unavailable
 from tellback.settings import Settings
 from tellback.state.jobs import JobLease, Jobs
+from tellback.state.redis_py import SOCKET_TIMEOUT
 from tellback_workers.celery_signals import shutting_down
 
 # All are fractions of TELLBACK_JOB_LEASE.
@@ -68,6 +69,10 @@ class LeaseTimes:
 # Seconds. Most commands have ended by then, and cost neither a thread nor a connection that waits for cancellations.
 START_AFTER: Final = 0.2
 
+# Seconds. A record that is sent on a connection that fell silent is sent again after the general timeout. Without a
+# heartbeat only leases from here on outlast that; a shorter one is renewed from the start.
+ENOUGH: Final = 1.2 * SOCKET_TIMEOUT
+
 POLL_SECONDS: Final = 0.5  # of one blocking read; a cancellation ends it at once
 
 BACKOFF: Final = 0.2  # seconds
@@ -86,7 +91,9 @@ _log = structlog.get_logger("tellback.jobs")
 
 
 class LeaseHeartbeat:
-    """A thread that runs beside one command until the `with` block ends; quick commands do not start it.
+    """A thread that runs beside one command until the `with` block ends.
+
+    Quick commands do not start it, unless their lease is shorter than `ENOUGH`.
 
     After an outage a lease is renewed late, unless the command was declared lost meanwhile. The command is stopped only
     when a renewal that began after the deadline fails, so a host that slept tries to renew first.
@@ -103,8 +110,11 @@ class LeaseHeartbeat:
         self._failing_since = math.inf
         self._stop_at = math.inf
         self._ended = threading.Event()
+        self._begun = False
 
     def __enter__(self) -> Self:
+        if self.times.lease < ENOUGH:
+            self._begin()
         return self
 
     def __exit__(
@@ -115,6 +125,9 @@ class LeaseHeartbeat:
         self.control.close()
 
     def _begin(self) -> None:
+        if self._begun:
+            return
+        self._begun = True
         threading.Thread(target=self._run, name="job-lease", daemon=True).start()
 
     def _run(self) -> None:
