@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,8 @@ ON_CLUSTER = bool(os.environ.get("TELLBACK_TEST_CLUSTER"))
 """Set by `tests/faults/test_deployments.py`, which runs other tests with the state on a cluster of three nodes."""
 
 PROGRAM_GIVEN = os.environ.get(PROGRAM, "")
+
+_unused = itertools.count()
 
 
 def pytest_collection_finish() -> None:
@@ -75,15 +78,22 @@ def state_url(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _clean_environment(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """No setting of the machine reaches a test, and no test writes outside its folder."""
     for name in list(os.environ):
         if name.startswith("TELLBACK_"):
             monkeypatch.delenv(name)
     if PROGRAM_GIVEN:
         monkeypatch.setenv(PROGRAM, PROGRAM_GIVEN)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
-    monkeypatch.setenv("TELLBACK_DATA_DIR", str(tmp_path / "data"))
+    # Most unit tests write nothing. pytest takes a millisecond to make the folder of a test, as long as most of them.
+    if "tmp_path" in request.fixturenames:
+        folder: Path = request.getfixturevalue("tmp_path")
+    else:
+        folder = tmp_path_factory.getbasetemp() / f"unused-{next(_unused)}"
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "xdg"))
+    monkeypatch.setenv("TELLBACK_DATA_DIR", str(folder / "data"))
 
 
 @pytest.fixture

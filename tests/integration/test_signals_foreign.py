@@ -7,11 +7,11 @@ import zlib
 from importlib.resources import files
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
 from tellback import Tellback
 from tellback.state.banks import bank_names
+from tests.support import json_schema
 from tests.support.signals import Bench
 
 SCHEMA = json.loads((files("tellback.contracts") / "schemas" / "SignalBatch.json").read_bytes())
@@ -35,7 +35,7 @@ def append(bench: Bench, raw: bytes, *, field: str = "m", bank: str = "b") -> No
 
 
 def valid(message: Any) -> bool:
-    validator: Any = jsonschema.Draft202012Validator(SCHEMA)
+    validator: Any = json_schema.Draft202012Validator(SCHEMA)
     return bool(validator.is_valid(message))
 
 

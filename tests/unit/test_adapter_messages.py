@@ -1,7 +1,6 @@
 """Messages and calls of odd forms: what goes wrong costs neither the tool call nor the feedback.
 
-Each test imports the libraries that it needs: together they take four seconds of processor time, which each test
-process would spend while it collects.
+The forms of the libraries' own are in `tests/integration/test_adapter_forms.py`: importing them takes four seconds.
 """
 
 from __future__ import annotations
@@ -79,21 +78,10 @@ def test_a_message_that_takes_no_text_is_given_back_and_its_feedback_waits(form:
 
 
 def test_objects_take_it_as_mappings_do() -> None:
-    from openai.types.responses import ResponseFunctionToolCallOutputItem
-
     said = Said("42")
     assert guided(Guide(), said, tool="t") == Said(f"42\n\n{GOAL}")
     assert said == Said("42")
     assert append_feedback(MappingProxyType({"content": "42"}), ["x"]) == {"content": "42\n\nx"}
-    item = ResponseFunctionToolCallOutputItem(
-        id="i", call_id="c1", output="42", type="function_call_output", status="completed"
-    )
-    guide = Guide()
-    assert guided(guide, item, tool="t").output == f"42\n\n{GOAL}"
-    assert item.output == "42"
-    assert (guide.seen[0]["result"], guide.seen[0]["call_id"]) == ("42", "c1")
-    assert append_feedback(item, ["x"], in_place=True) is item
-    assert item.output == "42\n\nx"
 
 
 def test_a_tool_result_of_anthropic_is_known_by_its_id() -> None:
@@ -102,38 +90,6 @@ def test_a_tool_result_of_anthropic_is_known_by_its_id() -> None:
     made = guided(guide, message, tool="t")
     assert made["content"] == [{"type": "text", "text": GOAL}]
     assert guide.seen[0]["call_id"] == "toolu_1"
-
-
-def test_feedback_that_waits_outlives_a_langchain_tool_that_raises() -> None:
-    from langchain_core.tools import tool
-
-    from tellback.adapters.langchain import guided as guided_tool
-
-    @tool
-    def divide(a: int, b: int) -> float:
-        """Divide."""
-        return a / b
-
-    guide = Guide()
-    made = guided_tool(divide, guide)
-    with pytest.raises(ZeroDivisionError):
-        made.invoke({"a": 1, "b": 0})
-    with pytest.raises(ZeroDivisionError):
-        asyncio.run(made.ainvoke({"a": 1, "b": 0}))
-    assert [type(call["error"]) for call in guide.seen] == [ZeroDivisionError] * 2
-    assert made.invoke({"a": 6, "b": 3}) == f"2.0\n\n{GOAL}"
-
-
-def test_feedback_that_waits_outlives_a_call_whose_output_cannot_be_found_again() -> None:
-    from tellback.adapters.openai_agents import GuidanceHooks
-
-    class Named:
-        name = "search"
-
-    guide = Guide()
-    hooks = GuidanceHooks(guide)
-    asyncio.run(hooks.on_tool_end(object(), Named(), Named(), "found"))
-    assert (guide.seen[0]["tool"], len(guide.waiting)) == ("search", 1)
 
 
 def stopped(guide: Guide, **fields: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import msgspec
 import pytest
 from hypothesis import given
@@ -16,6 +15,7 @@ from tellback.contracts.limits import MAX_ID_CHARS, MAX_MESSAGE_BYTES, MAX_NAME_
 from tellback.contracts.message import Message, new_event_id
 from tellback.errors import MalformedMessage, MessageError, MessageTooLarge, UnsupportedVersion
 from tellback.names import Family
+from tests.support import json_schema
 
 CALL = ToolInvoked(event_id="e1", session="s1", evaluation="v1", tool="search", params={"q": "x", "n": [1, None]})
 REQUIRED = {
@@ -118,9 +118,9 @@ def test_no_message_requires_more_than_it_did() -> None:
 
 
 def test_the_schema_takes_a_message_and_refuses_a_wrong_field() -> None:
-    jsonschema.validate(json.loads(encode(CALL)), schema_of(ToolInvoked))
-    with pytest.raises(jsonschema.ValidationError, match="7 is not of type 'string'"):
-        jsonschema.validate(json.loads(changed(tool=7)), schema_of(ToolInvoked))
+    json_schema.validate(json.loads(encode(CALL)), schema_of(ToolInvoked))
+    with pytest.raises(json_schema.ValidationError, match="7 is not of type 'string'"):
+        json_schema.validate(json.loads(changed(tool=7)), schema_of(ToolInvoked))
 
 
 def test_event_ids_of_two_processes_differ() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tellback.guidance.observations.schemas import SchemaProblem, schema_problems, type_description
+from tests.support import json_schema
 from tests.support.examples import examples
 
 _names = st.sampled_from(["a", "b", "query"])
@@ -69,7 +69,7 @@ def _uses(schema: Any, keys: set[str]) -> bool:
 def test_what_is_accepted_here_a_full_validator_accepts(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
     whole = {**schema, "$defs": {"text": {"type": "string"}}}
     ours = not schema_problems(whole, arguments)
-    validator: Any = jsonschema.Draft202012Validator(whole)
+    validator: Any = json_schema.Draft202012Validator(whole)
     theirs = bool(validator.is_valid(arguments))
     assert theirs or not ours
     if not _uses(schema, _KNOWN):

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +15,7 @@ from tellback.guidance.observations.calls import parse_calls
 from tellback.guidance.observations.memory import ObservationMemory
 from tellback.guidance.observations.observer import ToolObserver
 from tellback.guidance.repeats import attempt_fingerprint
+from tests.support import json_schema
 from tests.support.examples import examples
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -189,7 +189,7 @@ def test_an_alternative_is_offered_only_with_arguments_that_parse(
     found = [step.args for step in steps(seen) if step.tool == "search_b"]
     assert found == ([] if args is None else [args])
     for given_args in found:
-        jsonschema.validate(given_args, schema)
+        json_schema.validate(given_args, schema)
 
 
 def test_a_suggestion_ignored_twice_is_not_repeated_and_one_taken_up_counts_again() -> None:
@@ -312,7 +312,7 @@ def test_whatever_happened_no_line_names_a_missing_tool_or_repeats_a_failure(
         for step in steps(seen):
             if step.tool is not None and step.args is not None:
                 assert step.tool in (used if not declared else {each.name for each in tools})
-                jsonschema.validate(step.args, SEARCH)
+                json_schema.validate(step.args, SEARCH)
                 assert step.kind == "retry" or attempt_fingerprint(step.tool, step.args) not in failed
         exist = used if not declared else {each.name for each in tools}
         assert set(named(seen)) <= exist
