@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +45,7 @@ OF_A_RUN: Final = {
 
 def from_a_run(text: str) -> CommandRecord:
     """A record whose every field is other than its default, made of `text` wherever text comes from outside."""
+    samples = {"str": text, "bool": True, "int": 5, "float": 0.5}  # of a new field too, by its type
     submitted = CommandSubmitted(
         event_id="e",
         command_id="c1",
@@ -54,13 +56,12 @@ def from_a_run(text: str) -> CommandRecord:
         inputs=["c9"],
         env={"KEY": "value"},
     )
-    own: dict[str, Any] = {
-        name: text for name, field in CommandResult.__dataclass_fields__.items() if "str" in str(field.type)
-    }
     output = CapturedOutput("out", truncated=True, redacted=True, size=3)
-    result = CommandResult(
-        stdout=output, stderr=output, exit_code=1, started_at=datetime(2026, 1, 1, tzinfo=UTC), duration_ms=5, **own
-    )
+    own: dict[str, Any] = {"stdout": output, "stderr": output, "started_at": datetime(2026, 1, 1, tzinfo=UTC)}
+    for field in fields(CommandResult):
+        if field.name not in own:
+            own[field.name] = next(each for kind, each in samples.items() if kind in str(field.type))
+    result = CommandResult(**own)
     return build_record(
         submitted, result, redactor=Redactor(), cwd=f"/{text}", attempt=CommandAttempt(2, host="h", worker="w")
     )
