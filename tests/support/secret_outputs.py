@@ -1,6 +1,7 @@
-"""Secrets in what real tools print, and clean output of the same tools: `tests/data/outputs`.
+"""Secrets in what real tools print, and clean output of the same tools, of two sets of data.
 
-Written before its writer read a rule that it tests; `docs/operations/redaction.md` has the first figures.
+`tests/data/outputs` and the later `tests/data/named_apart` were each written before their writer had read a rule that
+they test; `docs/operations/redaction.md` has the first figures.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Any, Final, NamedTuple
 
 from tests.support.secrets_apart import SecretSample
 
-_DATA: Final = Path(__file__).parent.parent / "data" / "outputs"
+_DATA: Final = Path(__file__).parent.parent / "data"
+OUTPUTS: Final = _DATA / "outputs"
+NAMED_APART: Final = _DATA / "named_apart"
 _SLOT: Final = re.compile("⟪(.*?)⟫|⟦(.*?)⟧")
 _SIGNS: Final = str.maketrans({"␛": "\x1b", "␀": "\0"})
 _PARSER: Final[Any] = import_module("re._parser")
@@ -30,49 +33,50 @@ class NamedKind(NamedTuple):
     bare: bool
 
 
-def named_kinds() -> Iterator[NamedKind]:
+def named_kinds(folder: Path = OUTPUTS) -> Iterator[NamedKind]:
     """Return every kind of the data file."""
-    for line in _lines("kinds"):
+    for line in _lines(folder / "kinds.txt"):
         name, pattern, words = line.removeprefix("* ").split(" | ")
         yield NamedKind(name, pattern, words, bare=line.startswith("* "))
 
 
-def in_forms(seed: int) -> Iterator[tuple[NamedKind, SecretSample]]:
+def in_forms(seed: int, folder: Path = OUTPUTS) -> Iterator[tuple[NamedKind, SecretSample]]:
     """Return one sample for each kind and each form that it can have."""
-    rng, forms = random.Random(seed), list(_blocks("forms"))
-    for kind in named_kinds():
+    rng, forms = random.Random(seed), list(_blocks(folder / "forms.txt"))
+    for kind in named_kinds(folder):
         for title, template in forms:
             form = title.removesuffix(" *")
             if kind.bare or form == title:
                 secret = drawn(rng, kind.pattern)
-                yield kind, SecretSample(kind.name, form, secret, _filled(template, kind, secret))
+                around, _ = _rendered(rng, template)
+                yield kind, SecretSample(kind.name, form, secret, _filled(around, kind, secret))
 
 
-def printed_by_tools(seed: int) -> Iterator[SecretSample]:
+def printed_by_tools(seed: int, folder: Path = OUTPUTS) -> Iterator[SecretSample]:
     """Return one sample for each secret in each output."""
     rng = random.Random(seed)
-    for title, template in _blocks("secrets"):
+    for title, template in _blocks(folder / "secrets.txt"):
         text, secrets = _rendered(rng, template)
         for secret in secrets:
             yield SecretSample("printed", title, secret, text)
 
 
-def clean(seed: int, times: int) -> Iterator[tuple[str, str]]:
+def clean(seed: int, times: int, folder: Path = OUTPUTS) -> Iterator[tuple[str, str]]:
     """Return titles and texts that hold no secret, each so many times."""
     rng = random.Random(seed)
-    for title, template in _blocks("clean"):
+    for title, template in _blocks(folder / "clean.txt"):
         for _ in range(times):
             yield title, _rendered(rng, template)[0]
 
 
-def _lines(name: str) -> Iterator[str]:
-    text = (_DATA / f"{name}.txt").read_text("utf-8")
+def _lines(file: Path) -> Iterator[str]:
+    text = file.read_text("utf-8")
     return (line for line in text.split("\n")[1:] if line)
 
 
-def _blocks(name: str) -> Iterator[tuple[str, str]]:
+def _blocks(file: Path) -> Iterator[tuple[str, str]]:
     """Return title and text of each block; "### " begins a title."""
-    text = (_DATA / f"{name}.txt").read_text("utf-8").translate(_SIGNS)
+    text = file.read_text("utf-8").translate(_SIGNS)
     for block in text.split("\n### ")[1:]:
         title, _, template = block.partition("\n")
         yield title, template.rstrip("\n") + "\n"
