@@ -10,7 +10,8 @@ r"""Quote what a tool, a user or a command wrote, so that no person and no model
 
 A quoted line begins with `> `, and characters in it that act or hide are shown as escapes. Text without a line that
 looks like ours stays as it is, byte for byte. A line is compared as a reader sees it: letter case, accents, look-alike
-letters, dashes, decoration, colours, hidden characters, overwriting and reversed direction make no difference.
+letters, digits for letters, dashes, decoration, colours, hidden characters, escapes of JSON and HTML, overwriting and
+reversed direction make no difference, nor does a line end within a heading.
 
 `tellback hook` loads this module, so the patterns and tables are built at first use.
 """
@@ -18,11 +19,12 @@ letters, dashes, decoration, colours, hidden characters, overwriting and reverse
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import accumulate
 from typing import Final, NamedTuple
 
+from tellback.lookalikes import as_guessed, as_seen, overstruck, unescaped, with_letters
 from tellback.sanitize import inert_line, terminal_line, visible_only
 
 QUOTE: Final = "> "
@@ -40,43 +42,31 @@ HEADINGS: Final = (
 _SIGNS: Final = tuple("✓✔✅☑⚠✗✘❌✖❎⛔")
 # A heading begins its line; the rest of a long line need not be compared.
 _HEAD: Final = 200
-# What may stand between the letters or the words of a heading, and the line ends that not every program takes for one.
-_GAPS: Final = (" ", "\t", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
 _BLOCK: Final = 64  # lines that are searched at once
 # Lines that are looked at one by one, some 60 µs each; of a text with more of them, the rest are quoted unseen.
 _MOST_CHECKED: Final = 2_000
 _RIGHT_TO_LEFT: Final = ("\u202e", "\u202b", "\u2067")
 _MIRRORED: Final = str.maketrans("[]<>()", "][><)(")
-
-# Letters that look like Latin ones and that NFKC keeps apart: Cyrillic, Greek, small capitals, Cherokee, Lisu, Coptic.
-# Both cases
-# of a Cyrillic letter are here or none, so that our Russian headings fold to one form.
-_LOOKALIKES: Final = (
-    (
-        "АВЕКМНОРСТУХІЅЈавекмнорстухіѕјԁԛԝһΑΒΕΖΗΙΚΜΝΟΡΤΥΧοατνικєεᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢᎬᏚᎢᏢᎪᏴᎠᏞᏙᏔᎷᏟ"
-        "ꓮꓐꓚꓓꓰꓝꓖꓧꓲꓙꓗꓡꓟꓠꓳꓑꓣꓢꓔꓴꓦꓪꓫꓬꓜⲀⲂⲤⲈⲎⲒⲔⲘⲚⲞⲢⲦⲬⲨ"
-    ),
-    (
-        "ABEKMHOPCTYXISJabekmhopctyxisjdqwhABEZHIKMNOPTYXoatvikeeabcdefghijklmnoprstuvwyzESTPABDLVWMC"
-        "abcdefghijklmnoprstuvwxyzabcehikmnoptxy"
-    ),
-)
-_DASHES: Final = "\u058a\u05be\u1806\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\u30fc\u4e00"
-_BRACKETS: Final = ("【〔⟦「〚❲⁅‹〈⟨", "[[[[[[[<<<")  # noqa: RUF001 - look-alikes are its subject
+# A heading may go on in the next line; a longer line is a sentence.
+_SPLIT: Final = 40
 
 
 class _Patterns(NamedTuple):
     sequence: re.Pattern[str]
     cursor: re.Pattern[str]
     escape: re.Pattern[str]
-    hidden: re.Pattern[str]
     escaped_end: re.Pattern[str]
+    value: re.Pattern[str]
     decoration: re.Pattern[str]
     no_letters: re.Pattern[str]
     joint: re.Pattern[str]
     spaced: re.Pattern[str]
+    between: re.Pattern[str]
+    digits: re.Pattern[str]
+    other: re.Pattern[str]
     anywhere: re.Pattern[str]
     bracket: re.Pattern[str]
+    tail: re.Pattern[str]
     title: re.Pattern[str]
     item: re.Pattern[str]
     arrow: re.Pattern[str]
@@ -90,66 +80,35 @@ def _patterns() -> _Patterns:
             "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*"
             "(?:\x07|\x1b\\\\|\x9c)?|\x1b[ -/]*[0-~]"
         ),
-        cursor=re.compile("(?:\x1b\\[|\x9b)[0-?]*[A-HSTfJKsu]|\x1b[78DEHM]"),
+        # Colours (m), modes (h, l) and reports (n) leave it where it is; a reset goes to the first column.
+        cursor=re.compile("(?:\x1b\\[|\x9b)[0-?]*[@-gi-ksu]|\x1b[78DEHMc]"),
         escape=re.compile("[\x1b\x90\x98\x9b\x9d-\x9f]"),
-        hidden=re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f]"),
-        # A line end within a text of JSON.
-        escaped_end=re.compile(r"\\r\\n|\\n|\\r|\\u2028|\\u0085"),
+        # A line end or a tab within a text of JSON or Python.
+        escaped_end=re.compile(r"\\+[nrt]"),
+        # The beginning of a text of JSON or Python that soon has a colon.
+        value=re.compile(r"""[:,\[(]\s*["'](?=[^"'\n]{0,60}:)"""),
         # Markdown and list marks before a heading do not change what a reader sees.
         decoration=re.compile(r"[\s*_#`>~|=+•·-]+"),
         # "1. NEXT STEPS:", "(NEXT STEPS:)", "<b>NEXT STEPS:</b>" and a picture before it.
         no_letters=re.compile(
-            r"(?:<(?!/?feedback|!-)[^<>]{0,60}>|<!-|[^\w<]|[\d_]|(?:[ivx]{1,5}|[a-h])[.)]\s|(?<=\\)[a-z]{2,12}\{)+"
+            r"(?:<(?!/?feedback|!-)[^<>]{0,60}>|<!-|[^\w<]|[\d_]|(?:[ivx]{1,5}|[a-h])[.)]\s|(?<=\\)[a-z]{2,12}\*?\{|(?<=\[!)\w{1,12}\])+"
         ),
         # What names in code, file names and URLs have between their words.
         joint=re.compile(r"[\s_-]|%20"),
-        spaced=re.compile(r"(?:\w ){3}\w(?!\w)"),
+        spaced=re.compile(r"(?:\w[ ._·•*~/|'-]{1,3}){3}\w(?!\w)"),
+        other=re.compile(r"[\W\d_]+"),
+        between=re.compile(r"[\s._·•*~/|'-]+"),
+        digits=re.compile(r"[a-z][013-9@$!]|[013-9@$!][a-z]"),
         # Ours anywhere in a line: no text but ours says so, and a tag needs no line of its own.
         anywhere=re.compile(
             r"\[\s*feedback\s*[-:|~]|(?:<|&lt;)/?\s*(?:\w{1,20}:)?feedback(?:[\s/>&]|$)|\[\s*tellback\b"
         ),
         bracket=re.compile(r"\[\s*(?:feedback|observation|tellback)\b(?!\]\()"),  # but a link of Markdown is none
-        title=re.compile(r"feedback\s*-+\s+\S"),
+        tail=re.compile(r"\[\s*f?e?e?d?b?a?c?k?\s*$"),
+        title=re.compile(r"feedback[\s*_`~]*-+[\s*_`~]+\S"),
         item=re.compile(r"\s*[-*+•·–—‣◦▪](?:\s|$)"),
         arrow=re.compile(r"\s*(?:[→➔➜➡⇒⟶⮕▶►➤]|[-=]+>)"),
     )
-
-
-class _Folding(dict[int, str]):
-    """The form of each character in which lines and headings are compared; hidden ones and accents have none.
-
-    One pass of `str.translate` in C: normalizing and folding line by line took 130 µs for each Russian line.
-    """
-
-    _MOST = 20_000  # characters kept; a text of all of Unicode would take 100 MB
-
-    def __init__(self) -> None:
-        super().__init__({code: chr(code).casefold() for code in (*map(ord, "\t\n\r\x0b\x0c"), *range(0x20, 0x7F))})
-        self._alike = {ord(sign): letter for sign, letter in zip(*_LOOKALIKES, strict=True)}
-        # In parentheses, white in black circles and squares, and those of flags.
-        for first in (0x249C, 0x1F110, 0x1F150, 0x1F170, 0x1F1E6):
-            self._alike |= {first + at: chr(ord("a") + at) for at in range(26)}
-        self._alike |= dict.fromkeys(map(ord, _DASHES), "-")
-        self._alike |= {ord(sign): plain for sign, plain in zip(*_BRACKETS, strict=True)}
-
-    def __missing__(self, code: int) -> str:
-        char = chr(code)
-        plain = unicodedata.normalize("NFKC", self._alike.get(code) or visible_only(char))
-        alike = "".join(self._alike.get(ord(each), each) for each in plain).casefold()
-        folded = "".join(each for each in unicodedata.normalize("NFKD", alike) if not _is_mark(each))
-        if len(self) < self._MOST:
-            self[code] = folded
-        return folded
-
-
-def _is_mark(char: str) -> bool:
-    """Return whether the character only adorns the one before it: an accent, a circle around it."""
-    return unicodedata.combining(char) > 0 or unicodedata.category(char) == "Me"
-
-
-@cache
-def _folding() -> _Folding:
-    return _Folding()
 
 
 class _LineEdit(NamedTuple):
@@ -201,11 +160,16 @@ def quote_summary(summary: str) -> list[str]:
     """
     lines: list[str] = []
     is_list = False
+    marks = _marks(())
     for number, line in enumerate(summary.splitlines()):
         seen = visible_only(line)
         begins = number == 0 or not lines[-1].strip()
         is_list = _patterns().item.match(seen) is not None and (begins or is_list)
         forged = is_list or _patterns().arrow.match(seen) or looks_like_ours(line)
+        above = _line_above([*lines, line], number)
+        may_go_on = above is not None and not forged and _may_go_on(lines[above], marks)
+        if above is not None and may_go_on and _goes_on(lines[above], line, marks):
+            lines[above], forged = _quoted(lines[above]), True
         lines.append(_quoted(line) if forged else line)
     return lines
 
@@ -220,20 +184,64 @@ def _forged_lines(text: str, headings: tuple[str, ...], *, signs: bool = False) 
     marks = _marks(headings, signs=signs)
     if not _may_hold(text, marks):
         return []
-    edits: list[_LineEdit] = []
     lines = text.split("\n")
-    start = checked = 0
-    for first in range(0, len(lines), _BLOCK):
-        block = lines[first : first + _BLOCK]
-        suspect = _may_hold("\n".join(block), marks)
-        for line in block:
-            if suspect and _may_hold(line, marks):
-                checked += 1
-                if checked > _MOST_CHECKED or _is_forged(line, marks):
-                    kept = "\r" * line.endswith("\r")
-                    edits.append(_LineEdit(start, start + len(line), f"{_quoted(line.removesuffix(kept))}{kept}"))
-            start += len(line) + 1
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    edits: list[_LineEdit] = []
+    for number in _forged_numbers(lines, marks):
+        line, start = lines[number], starts[number]
+        kept = "\r" * line.endswith("\r")
+        edits.append(_LineEdit(start, start + len(line), f"{_quoted(line.removesuffix(kept))}{kept}"))
     return edits
+
+
+def _forged_numbers(lines: Sequence[str], marks: _Marks) -> list[int]:
+    found: set[int] = set()
+    checked = 0
+    for first in range(0, len(lines), _BLOCK):
+        # With the lines above: a heading may go on in the block's first line.
+        if not _may_hold("\n".join(lines[max(0, first - 2) : first + _BLOCK]), marks):
+            continue
+        for number in range(first, min(first + _BLOCK, len(lines))):
+            if _may_hold(lines[number], marks):
+                checked += 1
+                if checked > _MOST_CHECKED or _is_forged(lines[number], marks):
+                    found.add(number)
+                    continue
+            above = _line_above(lines, number)
+            if above is not None and above not in found and _may_go_on(lines[above], marks):
+                checked += 1
+                if checked > _MOST_CHECKED or _goes_on(lines[above], lines[number], marks):
+                    found |= {above, number}
+    return sorted(found)
+
+
+def _line_above(lines: Sequence[str], number: int) -> int | None:
+    """Return the number of the line before; one blank line may be between."""
+    return next((at for at in (number - 1, number - 2) if at >= 0 and lines[at].strip()), None)
+
+
+def _may_go_on(line: str, marks: _Marks) -> bool:
+    """Return False if the line cannot be the beginning of a heading; for most lines, in a microsecond or two."""
+    if len(line) > _SPLIT and ("\x1b" not in line or len(line) > _HEAD):
+        return False
+    letters = _patterns().other.sub("", as_guessed(_uncoloured(line)))
+    return any(letters[at:] in marks.beginnings for at in range(3))  # behind a number of a list
+
+
+def _goes_on(first: str, second: str, marks: _Marks) -> bool:
+    """Return whether a heading of ours begins in a line, with no other word, and goes on in the next."""
+    for head, known in _readings(_uncoloured(first), marks):
+        bare = _heads(head)[1].rstrip(" -")
+        joined = _patterns().between.sub("", bare)
+        cut = "[" in head and _patterns().tail.search(head) is not None
+        if not cut and not (joined and any(mark.startswith(joined) for mark in known.spaced)):
+            continue
+        for rest, _ in _readings(_uncoloured(second)[: 2 * _HEAD].lstrip(), marks):
+            if cut and _patterns().anywhere.search(f"{head.rstrip()}{rest}"):
+                return True
+            if any(_begins(f"{bare}{gap}{_heads(rest)[0]}", known.headings) for gap in (" ", "")):
+                return True
+    return False
 
 
 def _is_forged(line: str, marks: _Marks) -> bool:
@@ -266,82 +274,105 @@ def _quoted(line: str) -> str:
 
 
 class _Marks(NamedTuple):
-    """The headings as a reader sees them, the same without spaces, and words of which each of them has one.
+    """The headings as a reader sees them, and the same without spaces.
 
-    A heading with a colon is a word or two, which somebody else's sentence may begin with.
+    A heading with a colon is a word or two, which somebody else's sentence may begin with. `words` are for the first
+    search: each heading has one of them. `lettered` are the same headings where digits stand for letters. The first
+    line of a heading over two lines has some of its `beginnings`.
     """
 
     headings: tuple[str, ...]
     spaced: tuple[str, ...]
-    words: tuple[str, ...]
-    signs: tuple[str, ...]
+    words: tuple[str, ...] = ()
+    signs: tuple[str, ...] = ()
+    lettered: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    beginnings: frozenset[str] = frozenset()
 
 
 @lru_cache(maxsize=64)
 def _marks(headings: tuple[str, ...], *, signs: bool = False) -> _Marks:
-    folded = {" ".join(_folded(heading).split()) for heading in (*HEADINGS, *headings)}
+    folded = {" ".join(as_seen(heading).split()) for heading in (*HEADINGS, *headings)}
     whole = tuple(sorted(mark for mark in folded if mark.strip(" (:")))
+    spaced = tuple(mark.replace(" ", "") for mark in whole)
     shown = _SIGNS if signs else ()
-    words = {max(re.split(r"\W+", mark), key=len) for mark in whole} | {"feedback", "tellback", "[observation", *shown}
-    return _Marks(whole, tuple(mark.replace(" ", "") for mark in whole), tuple(words), shown)
+    longest = {max(re.split(r"\W+", mark), key=len) for mark in whole}
+    words = longest | {"feedback", "tellback", "[observation", *shown}
+    lettered = (tuple(map(with_letters, whole)), tuple(map(with_letters, spaced)))
+    letters = [_patterns().other.sub("", as_guessed(mark)) for mark in (*whole, "feedback")]
+    beginnings = frozenset(each[:end] for each in letters for end in range(1, len(each) + 1))
+    return _Marks(whole, spaced, tuple(map(as_guessed, words)), shown, lettered, beginnings)
 
 
 def _may_hold(text: str, marks: _Marks) -> bool:
     """Return False if no line of the text can be ours; most texts end here, after a few searches in C."""
-    patterns = _patterns()
     if not text.isascii() and any(mark in text for mark in _RIGHT_TO_LEFT):
         return True
-    joined = _folded(_overstruck(patterns.sequence.sub("", text) if patterns.escape.search(text) else text))
-    for gap in _GAPS:
-        joined = joined.replace(gap, "")
-    return any(word in joined for word in marks.words)
+    plain = unescaped(overstruck(_uncoloured(text)))
+    guessed = as_guessed(plain)
+    return any(word in guessed for word in marks.words)
 
 
 def _views(line: str) -> Iterator[str]:
-    r"""Yield the line's possible beginnings as a reader sees them; one may be behind a moved cursor or a JSON `\n`."""
+    r"""Yield the line's possible beginnings, which may be behind a moved cursor, a JSON `\n` or a name of JSON."""
     patterns = _patterns()
-    for piece in patterns.escaped_end.split(line) if "\\" in line else (line,):
-        for behind in patterns.cursor.split(piece):
-            plain = _overstruck(patterns.sequence.sub("", behind))
-            yield _folded(plain)
-            if any(mark in behind for mark in _RIGHT_TO_LEFT):
-                yield from (_folded(plain[::-1]), _folded(plain[::-1].translate(_MIRRORED)))
+    pieces = [line]
+    if "\\" in line or "&" in line:
+        pieces += patterns.escaped_end.sub("\n", unescaped(line)).splitlines()[:_MOST_CHECKED]
+    if '"' in line or "'" in line:
+        pieces += [behind for piece in pieces for behind in patterns.value.split(piece)[1:]]
+    for piece in pieces:
+        moved = patterns.cursor.split(piece)
+        for behind in moved if len(moved) == 1 else (piece, *moved):
+            yield from _as_shown(behind)
 
 
-def _overstruck(text: str) -> str:
-    """Return the text as backspaces leave it."""
-    kept: list[str] = []
-    for char in text if "\b" in text else ():
-        if char != "\b":
-            kept.append(char)
-        elif kept:
-            kept.pop()
-    return "".join(kept) if "\b" in text else text
+def _as_shown(text: str) -> Iterator[str]:
+    plain = overstruck(_uncoloured(text))
+    yield plain
+    if any(mark in text for mark in _RIGHT_TO_LEFT):
+        yield from (plain[::-1], plain[::-1].translate(_MIRRORED))
 
 
-def _folded(text: str) -> str:
-    if not text.isascii():
-        return text.translate(_folding())
-    return _patterns().hidden.sub("", text.casefold())
+def _uncoloured(text: str) -> str:
+    return _patterns().sequence.sub("", text) if _patterns().escape.search(text) else text
+
+
+def _readings(view: str, marks: _Marks) -> Iterator[tuple[str, _Marks]]:
+    """Yield the view and the headings in forms to compare: as it is and, if it has any, with letters for digits."""
+    seen = as_seen(view)
+    yield seen, marks
+    if _patterns().digits.search(seen, 0, _HEAD):
+        yield with_letters(seen), _Marks(*marks.lettered)
 
 
 def _is_ours(view: str, marks: _Marks) -> bool:
+    return any(_reads_as_ours(reading, known) for reading, known in _readings(view, marks))
+
+
+def _reads_as_ours(view: str, marks: _Marks) -> bool:
     patterns = _patterns()
     if patterns.anywhere.search(view):
         return True
-    head = " ".join(view[: 2 * _HEAD].split())[:_HEAD]
-    decoration = patterns.decoration.match(head)
-    plain = head[decoration.end() if decoration else 0 :]
-    if patterns.bracket.match(plain) or plain.startswith(marks.signs):
+    plain, bare = _heads(view)
+    if patterns.bracket.match(plain) or (marks.signs and plain.startswith(marks.signs)):
         return True
-    before = patterns.no_letters.match(plain)
-    bare = plain[before.end() if before else 0 :]
     if patterns.title.match(bare) or any(_begins(each, marks.headings) for each in (plain, bare)):
         return True
     joined = patterns.joint.sub("", bare)
     if any(mark.endswith(":") and joined.startswith(mark) for mark in marks.spaced):
         return True  # "NEXT-STEPS:", "next_steps:"
-    return patterns.spaced.match(bare) is not None and _begins(bare.replace(" ", ""), (*marks.spaced, "feedback-"))
+    apart = patterns.spaced.match(bare)
+    joined = patterns.between.sub("", bare)
+    return apart is not None and (joined.startswith("feedback") or _begins(joined, marks.spaced))
+
+
+def _heads(view: str) -> tuple[str, str]:
+    """Return the line's beginning without decoration, and without numbers and signs of lists before its first word."""
+    head = " ".join(view[: 2 * _HEAD].split())[:_HEAD]
+    decoration = _patterns().decoration.match(head)
+    plain = head[decoration.end() if decoration else 0 :]
+    before = _patterns().no_letters.match(plain)
+    return plain, plain[before.end() if before else 0 :]
 
 
 def _begins(line: str, headings: Sequence[str]) -> bool:

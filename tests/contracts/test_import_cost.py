@@ -12,7 +12,7 @@ SPARED = (
     *("threading", "tomllib", "msgspec", "cachetools", "tellback.settings", "tellback.guidance", "tellback.client"),
     *("tellback.hook.denial", "tellback.hook.finishing", "tellback.hook.programs", "tellback.hook.reading"),
     *("tellback.hook.subagents", "tellback.hook.transcript", "tellback.messaging.spool", "tellback.connection_file"),
-    *("tellback.quoting", "tellback.state.admission"),
+    *("tellback.quoting", "tellback.lookalikes", "tellback.state.admission"),
 )
 ENOUGH, MAX_ROUNDS = 5, 40  # rounds
 

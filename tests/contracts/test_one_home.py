@@ -87,9 +87,14 @@ def _found(test: Callable[[ast.AST], bool], *homes: Path, among: Path = ROOT) ->
 
 def test_text_is_sanitized_in_one_module() -> None:
     # `truncation` asks for combining marks, so as not to cut a letter from its accents. `redactor` and `quoting` know
-    # more sequences than programs print, since hostile text hides words in them. `setup` writes its own colours, before
+    # more sequences than programs print, since hostile text hides words in them, and `lookalikes` compares letters as a
+    # reader sees them. `setup` writes its own colours, before
     # there is an environment to import from.
-    others = (PACKAGE / "redaction" / "redactor.py", PACKAGE / "quoting.py", ROOT / "ops" / "setup.py")
+    others = (
+        PACKAGE / "redaction" / "redactor.py",
+        *(PACKAGE / f"{name}.py" for name in ("quoting", "lookalikes")),
+        ROOT / "ops" / "setup.py",
+    )
     homes = (SANITIZE, TRUNCATION, *others)
     assert _found(_sanitizes, *homes) == [], f"use a function of {SANITIZE.relative_to(ROOT)}"
 

@@ -1,0 +1,63 @@
+"""Forged headings that go on in the next line, and ordinary text that only looks like the beginning of one (A-65)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tellback import Feedback
+from tellback.quoting import quote_forged_lines, quote_forged_parts
+from tellback.sanitize import terminal_line
+from tests.support.forgeries import SPLIT, forged
+
+
+def quoted(text: str) -> str:
+    """Every line with something in it as a quotation."""
+    return "\n".join(f"> {terminal_line(line)}" if line else "" for line in text.split("\n"))
+
+
+@pytest.mark.parametrize("heading", SPLIT.values(), ids=list(SPLIT))
+def test_a_heading_over_two_lines_is_quoted_in_both(heading: str) -> None:
+    assert quote_forged_lines(forged(heading)) == forged(quoted(heading))
+
+
+@pytest.mark.parametrize("heading", SPLIT.values(), ids=list(SPLIT))
+def test_it_is_quoted_in_a_feedback_and_over_two_parts_too(heading: str) -> None:
+    said = Feedback("X", f"The tool said:\n{heading}").render()
+    assert said == f"[Feedback - X]\n\nThe tool said:\n{quoted(heading)}"
+    cut = heading.index("\n") + 1
+    parts = quote_forged_parts([f"words\n{heading[:cut]}", f"{heading[cut:]}\nand more"])
+    assert "".join(parts) == f"words\n{quoted(heading)}\nand more"
+
+
+@pytest.mark.parametrize("at", [62, 63, 64, 65])
+def test_it_is_found_wherever_it_stands_in_a_long_text(at: int) -> None:
+    """Lines are searched in blocks, and a heading may lie across the end of one."""
+    lines = ["words"] * 200
+    lines[at : at + 2] = ["NEXT ST", "EPS:"]
+    found = quote_forged_lines("\n".join(lines)).split("\n")
+    assert [number for number, line in enumerate(found) if line.startswith("> ")] == [at, at + 1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "next\nsteps for the team are in the plan",
+        "Feedback\n- one item\n- another",
+        "n\ne\nx\nt\nsteps",
+        "[\nfeedback.md\n]",
+        '{"title": "Next steps in the plan", "n": 3}',
+        "&amp; steps: 3\n&lt;b&gt;",
+        "C:\\new\\steps\\next: 5",
+        "5 steps\n3 next",
+        "a1b2c3 steps\n0xfeedbac4",
+    ],
+)
+def test_ordinary_lines_stay_as_they_are(text: str) -> None:
+    assert quote_forged_lines(text) == text
+
+
+def test_a_text_full_of_beginnings_is_quoted_without_comparing_each() -> None:
+    """Of 2,000 lines that could be ours each is compared, some 60 µs each; a longer text is quoted unseen."""
+    text = quote_forged_lines("next\nx steps\n" * 10_000)
+    assert text.count("\nnext\nx steps") == 1_000 - 1
+    assert text.count("> x steps") == 9_000
