@@ -1,4 +1,4 @@
-"""The directory of a command, swapped for a link to elsewhere between the policy's check and the start."""
+"""The directory of a command or its program, swapped for another between the policy's check and the start."""
 
 from __future__ import annotations
 
@@ -129,3 +129,24 @@ def test_no_swap_leads_outside(tmp_path: Path) -> None:
                 continue
             ends.add("refused at the start" if outcome.error else outcome.stdout.text)
     assert ends <= ALLOWED_ENDS
+
+
+@pytest.mark.parametrize(
+    "argv", [["./cat", "where"], ["cat", "where"]], ids=["by its path", "by a PATH of the command"]
+)
+def test_a_program_that_is_swapped_after_the_check_does_not_run(tmp_path: Path, argv: list[str]) -> None:
+    """The policy's own file runs, whatever the path leads to by then."""
+    allowed = tmp_path / "allowed"
+    allowed.mkdir()
+    (allowed / "where").write_text("inside")
+    (allowed / "cat").symlink_to("/bin/cat")
+    rules = tmp_path / "policy.toml"
+    rules.write_text('programs = ["cat"]\n')
+    settings = Settings(command_roots=str(allowed), command_policy=str(rules))
+    policy = Policy(settings, "default", {"PATH": "/usr/bin:/bin"})
+    submitted = CommandSubmitted(event_id="1", command_id="1", session="s", argv=argv, env={"PATH": str(allowed)})
+    execution = policy.execution(submitted, {})
+    (allowed / "cat").unlink()
+    (allowed / "cat").write_text("#!/bin/sh\necho not allowed\n")
+    (allowed / "cat").chmod(0o755)
+    assert run(execution).stdout.text == "inside"

@@ -74,9 +74,9 @@ class Policy:
         self._check_team()
         cwd = self._directory(submitted)
         env = self._environment(submitted) | dict(secrets)
-        self._check_program(submitted.argv[0], cwd, env.get("PATH", os.defpath))
+        program = self._program(submitted.argv[0], cwd, env.get("PATH", os.defpath))
         return ExecutionSpec(
-            argv=submitted.argv,
+            argv=[program, *submitted.argv[1:]],
             cwd=str(cwd),
             env=env,
             timeout=self._timeout(submitted.timeout),
@@ -132,16 +132,19 @@ class Policy:
         names = INHERITED if allowed is None else allowed
         return {name: self._environ[name] for name in names if name in self._environ} | submitted.env
 
-    def _check_program(self, program: str, cwd: Path, path: str) -> None:
+    def _program(self, program: str, cwd: Path, path: str) -> str:
+        """Return the program to start, by the policy's own path: what the given path leads to may be swapped."""
         if self._file.programs is None:
-            return
+            return program
         # The submission may set PATH, and relative parts of it are resolved against the command's directory.
         places = os.pathsep.join(str(cwd / place) for place in path.split(os.pathsep))
         found = str(cwd / program) if "/" in program else shutil.which(program, path=places)
         own_path = self._environ.get("PATH", os.defpath)
-        allowed = {_identity(shutil.which(name, path=own_path)) for name in self._file.programs} - {None}
-        if found is None or _identity(found) not in allowed:
+        named = (shutil.which(name, path=own_path) for name in self._file.programs)
+        allowed = {_identity(place): place for place in named if place is not None}
+        if found is None or (own := allowed.get(_identity(found))) is None:
             raise self._refused("programs", f"{program} is not among the programs that commands may run here")
+        return own
 
 
 def _is_loop(path: Path) -> bool:
@@ -152,7 +155,7 @@ def _is_loop(path: Path) -> bool:
     return False
 
 
-def _identity(path: str | None) -> tuple[str, str] | None:
+def _identity(path: str) -> tuple[str, str]:
     """Return a program's name and the file behind it, which must both match."""
     # The file alone is not enough: a multi-call binary such as busybox does different things under different names.
-    return None if path is None else (Path(path).name, os.path.realpath(path))
+    return Path(path).name, os.path.realpath(path)
