@@ -150,3 +150,13 @@ def test_a_program_that_is_swapped_after_the_check_does_not_run(tmp_path: Path, 
     (allowed / "cat").write_text("#!/bin/sh\necho not allowed\n")
     (allowed / "cat").chmod(0o755)
     assert run(execution).stdout.text == "inside"
+
+
+def test_an_allowed_program_runs_under_the_name_that_was_submitted(tmp_path: Path) -> None:
+    """The Python of a virtual environment finds its packages by that name."""
+    (tmp_path / "sh").symlink_to("/bin/sh")
+    rules = tmp_path / "policy.toml"
+    rules.write_text('programs = ["sh"]\n')
+    policy = Policy(Settings(command_roots=str(tmp_path), command_policy=str(rules)), "default", {"PATH": "/bin"})
+    submitted = CommandSubmitted(event_id="1", command_id="1", session="s", argv=["./sh", "-c", "echo $0"])
+    assert run(policy.execution(submitted, {})).stdout.text == "./sh"

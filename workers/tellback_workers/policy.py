@@ -74,9 +74,9 @@ class Policy:
         self._check_team()
         cwd = self._directory(submitted)
         env = self._environment(submitted) | dict(secrets)
-        program = self._program(submitted.argv[0], cwd, env.get("PATH", os.defpath))
         return ExecutionSpec(
-            argv=[program, *submitted.argv[1:]],
+            argv=submitted.argv,
+            executable=self._executable(submitted.argv[0], cwd, env.get("PATH", os.defpath)),
             cwd=str(cwd),
             env=env,
             timeout=self._timeout(submitted.timeout),
@@ -132,16 +132,16 @@ class Policy:
         names = INHERITED if allowed is None else allowed
         return {name: self._environ[name] for name in names if name in self._environ} | submitted.env
 
-    def _program(self, program: str, cwd: Path, path: str) -> str:
-        """Return the program to start, by the policy's own path: what the given path leads to may be swapped."""
+    def _executable(self, program: str, cwd: Path, path: str) -> str | None:
+        """Return the policy's own path to the program: what the given path leads to may be swapped."""
         if self._file.programs is None:
-            return program
+            return None
         # The submission may set PATH, and relative parts of it are resolved against the command's directory.
         places = os.pathsep.join(str(cwd / place) for place in path.split(os.pathsep))
         found = str(cwd / program) if "/" in program else shutil.which(program, path=places)
         own_path = self._environ.get("PATH", os.defpath)
         named = (shutil.which(name, path=own_path) for name in self._file.programs)
-        allowed = {_identity(place): place for place in named if place is not None}
+        allowed = {_identity(place): str(Path(place).absolute()) for place in named if place is not None}
         if found is None or (own := allowed.get(_identity(found))) is None:
             raise self._refused("programs", f"{program} is not among the programs that commands may run here")
         return own

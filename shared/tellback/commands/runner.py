@@ -50,6 +50,7 @@ class ExecutionSpec:
     hangs, unless `CommandControl.lease_renewed` moves that. If it is `exclusive`, another attempt begins then, so time
     asleep counts and it dies with its supervisor. A command over one of its `limits` is killed; control groups below
     `groups`, if given, enforce memory and processes. With `real_cwd` the start must be in `cwd` itself, not by a link.
+    The file `executable`, if given, runs under the name `argv[0]`, whatever that leads to.
     """
 
     argv: Sequence[str]
@@ -63,6 +64,7 @@ class ExecutionSpec:
     limits: CommandLimits = NO_LIMITS
     groups: Path | None = None
     real_cwd: bool = False
+    executable: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +177,8 @@ class _CommandRun:
         given, group = self.execution, None if self.group is None else str(self.group)
         order: dict[str, Any] = {"op": "start", "argv": list(given.argv), "cwd": given.cwd, "env": dict(given.env)}
         order |= {"start_until": given.start_until, "alive_until": given.alive_until, "exclusive": given.exclusive}
-        return order | {"real_cwd": given.real_cwd, "group": group, "limits": msgspec.structs.asdict(given.limits)}
+        order |= {"real_cwd": given.real_cwd, "executable": given.executable, "group": group}
+        return order | {"limits": msgspec.structs.asdict(given.limits)}
 
     def _check_control(self) -> None:
         """Begin to accept requests once it is time."""

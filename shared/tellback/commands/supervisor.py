@@ -9,11 +9,11 @@ Times are absolute, by the clock since boot, which both processes read: a runner
 at the lease and its message, and a length that counts from the receipt would give the command its full time again.
 
 A message in either direction is a 4-byte length and a JSON object. From the runner: `{"op": "start", "argv", "cwd",
-"real_cwd", "env", "start_until", "alive_until", "exclusive", "limits", "group"}` with the two output descriptors,
-`{"op": "stop", "grace"}` and `{"op": "alive", "until"}`. To the runner: `{"error", "errno"}`, `{"late"}` if the order
-came after `start_until`, or `{"pid"}`; `{"over"}` with the rule and the limit, if the command is killed for exceeding
-one; `{"status", "ms", "idle", "overdue"}` when the command has ended; and `{"idle": true}` when nothing that it started
-is alive.
+"executable", "real_cwd", "env", "start_until", "alive_until", "exclusive", "limits", "group"}` with the two output
+descriptors, `{"op": "stop", "grace"}` and `{"op": "alive", "until"}`. To the runner: `{"error", "errno"}`, `{"late"}`
+if the order came after `start_until`, or `{"pid"}`; `{"over"}` with the rule and the limit, if the command is killed
+for exceeding one; `{"status", "ms", "idle", "overdue"}` when the command has ended; and `{"idle": true}` when nothing
+that it started is alive.
 
 The system enforces limits of single processes (setrlimit). The command's control group, if the runner made one
 (`group`, see resource_limits.py), enforces those of the whole tree, and the command enters it before it runs. Otherwise
@@ -157,6 +157,7 @@ class CommandSupervisor:
             started = time.monotonic()  # before: on a busy machine the command may end before `Popen` returns
             process = subprocess.Popen(  # noqa: S603 - running the given command is its purpose
                 message["argv"],
+                executable=message["executable"],
                 env=message["env"],
                 stdin=subprocess.DEVNULL,
                 stdout=descriptors[0],
