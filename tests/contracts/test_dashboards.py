@@ -94,6 +94,13 @@ def test_every_metric_is_in_a_panel(exposed: dict[str, dict[str, set[str]]]) -> 
     assert not families - asked
 
 
+def test_every_metric_is_documented_by_its_full_name(exposed: dict[str, dict[str, set[str]]]) -> None:
+    page = (ROOT / "docs" / "loops" / "transports.md").read_text("utf-8")
+    named = set(re.findall(r"`(tellback_\w+)", page.partition("## Metrics")[2]))
+    families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in exposed if not name.endswith("_created")}
+    assert named - LATER == families
+
+
 def test_every_query_is_of_the_team_that_was_chosen() -> None:
     for query in queries():
         assert len(SELECTOR.findall(query)) == len(NAME.findall(query)), query
