@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterator
 from dataclasses import is_dataclass
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Final
 
+import msgspec
 import pytest
 import typer
 from babel import Locale
@@ -16,6 +18,7 @@ from babel.messages.pofile import read_po
 
 import tellback
 from tellback import guidance
+from tellback.alerts.settings import AlertSettings
 from tellback.cli import app
 from tellback.guidance.observations.catalog import LANGUAGES
 from tellback.guidance.registry import BUILT_IN
@@ -63,6 +66,27 @@ def test_a_setting_is_read(name: str) -> None:
     own = SHARED / "settings.py"
     others = "\n".join(text for path, text in SOURCES.items() if path != own)
     assert re.search(rf"\.{name}\b|\"{name}\"|TELLBACK_{name.upper()}\b", others) or f"self.{name}" in SOURCES[own]
+
+
+def stated_defaults(text: str) -> Iterator[tuple[str, float]]:
+    """Each default that a page states beside the variable of its setting, as in `TELLBACK_BEAT_PERIOD` (2 s)."""
+    units = {"MiB": 1 << 20, "min": 60}
+    for name, number, unit in re.findall(r"`TELLBACK_([A-Z_]+)`(?: seconds)? \((\d[\d.,]*)(?: (MiB|min))?\b", text):
+        yield name.lower(), float(number.replace(",", "")) * units.get(unit, 1)
+
+
+def test_a_default_that_a_page_states_is_in_force() -> None:
+    """Compose has variables of its own, which are not settings."""
+    alerts = {f"alert_{name}": value for name, value in msgspec.structs.asdict(AlertSettings()).items()}
+    defaults = {**msgspec.structs.asdict(Settings()), **alerts}
+    stated = {
+        (path.relative_to(ROOT).as_posix(), name, number)
+        for path, text in PAGES.items()
+        for name, number in stated_defaults(text)
+        if name in defaults
+    }
+    assert len(stated) > 15
+    assert [each for each in stated if each[2] != defaults[each[1]]] == []
 
 
 def test_an_error_rule_has_a_known_key_and_a_test() -> None:
