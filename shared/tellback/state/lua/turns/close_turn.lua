@@ -13,11 +13,9 @@ if replayed then
 end
 local keys = turn_keys()
 local turn = load_turn(keys)
-if not turn then
-  return answer({state = 'not_found', closed = false})
-end
-if turn.state ~= 'open' and turn.state ~= 'finishing' and turn.state ~= 'auto' then
-  return answer({state = turn.state, closed = turn.state == 'no_reply'})
+local state = turn and turn.state or 'not_found'
+if state ~= 'open' and state ~= 'finishing' and state ~= 'auto' then
+  return answer({state = state, closed = state == 'no_reply'})
 end
 local now = now_ms()
 close_turn(keys, turn.id, 'no_reply', now)

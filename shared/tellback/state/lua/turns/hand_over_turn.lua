@@ -16,11 +16,9 @@ if replayed then
 end
 local keys = turn_keys()
 local turn = load_turn(keys)
-if not turn then
-  return answer({state = 'not_found', handed_over = false})
-end
-if turn.state ~= 'open' then
-  return answer({state = turn.state, handed_over = false})
+local state = turn and turn.state or 'not_found'
+if state ~= 'open' then
+  return answer({state = state, handed_over = false})
 end
 local now = now_ms()
 write_turn(keys, 'host', arg_host, 'handed_at', now)

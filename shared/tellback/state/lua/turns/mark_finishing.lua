@@ -24,11 +24,9 @@ if replayed then
 end
 local keys, now = turn_keys(), now_ms()
 local turn = load_or_restore(keys, now)
-if not turn then
-  return answer({state = 'not_found'})
-end
-if turn.state ~= 'open' then
-  return answer({state = turn.state})
+local state = turn and turn.state or 'not_found'
+if state ~= 'open' then
+  return answer({state = state})
 end
 local clock = steady(now)
 local deadline = math.max(at_clock(turn.deadline, turn.set_at, clock, now), clock + tonumber(arg_grace_ms))

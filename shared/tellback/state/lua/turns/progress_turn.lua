@@ -12,11 +12,9 @@ if replayed then
 end
 local keys = turn_keys()
 local turn = load_turn(keys)
-if not turn then
-  return answer({state = 'not_found', left = 0})
-end
-if turn.state ~= 'open' then
-  return answer({state = turn.state, left = 0})
+local state = turn and turn.state or 'not_found'
+if state ~= 'open' then
+  return answer({state = state, left = 0})
 end
 local now = now_ms()
 local clock = steady(now)
