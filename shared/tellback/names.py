@@ -11,6 +11,7 @@ from tellback.errors import InvalidInput
 
 # No colon, brace or dot: those separate the parts of a key, and a name with one could reach another team's keys.
 TEAM_PATTERN: Final = re.compile(r"[a-z0-9-]{1,64}")
+MAX_SHARDS: Final = 1024  # of a team
 
 
 class Family(StrEnum):

@@ -11,12 +11,13 @@ from tellback.names import host_queue
 from tellback.state.absent_hosts import AbsentHosts
 from tellback.state.database import Database
 from tellback.state.job_keys import pool_of
-from tellback.state.jobs import JobClaimant, JobLease, Jobs
+from tellback.state.jobs import SWEEP_BATCH, JobClaimant, JobLease, Jobs
 from tellback.state.keys import Layout
 from tellback.state.presence import Presence, Worker
 from tellback.state.records import Records
 from tests.support.interleaving import Interrupted
 from tests.support.jobs import AUTHOR, Queue, ended
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -156,3 +157,18 @@ def test_an_absence_ends_with_the_queue(database: Database, layout: Layout, queu
         submitted = msgspec.json.decode(database.command("HGET", layout.shard(0).key("job", "first"), "spec"))
         jobs.cancel(msgspec.convert(submitted, CommandSubmitted), AUTHOR)
     assert database.command("EXISTS", layout.shard(0).key("jobabsent", "h")) == 0
+
+
+def test_queues_of_a_hundred_busy_hosts_hide_no_other(database: Database, layout: Layout, queue: Queue) -> None:
+    """They take no wake-ups for a while. Another host's wake-up was lost, and its command waited for them too."""
+    jobs, hosts = Jobs(database, layout), {f"h{number}" for number in range(SWEEP_BATCH + 1)}
+    for host in hosts:
+        queue.put("s", host=host)
+    wait_until(lambda: database.now_ms() > queued_at(database, layout), "the queues are quiet")
+    found = [pool for _ in range(2) for _, pool, _ in jobs.idle_pools(0, 10)]
+    assert (len(found), set(found)) == (len(hosts), hosts)
+
+
+def queued_at(database: Database, layout: Layout) -> float:
+    """When the newest command was queued."""
+    return float(database.command("ZRANGE", layout.shard(0).key("pools"), -1, -1, "WITHSCORES")[1])

@@ -13,8 +13,10 @@ import pytest
 from redis.exceptions import ResponseError
 
 from tellback import SignalItem, Tellback, connect
+from tellback.cli.metrics_collector import render_metrics
+from tellback.client.fleet import team_status
 from tellback.client.turns import Turn
-from tellback.doctor.backlog import check_keys
+from tellback.doctor.backlog import check_keys, check_outbox
 from tellback.names import Family, Task
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -26,9 +28,10 @@ from tellback.state.guidance_stats import bucket
 from tellback.state.intake import Intake, StreamRef
 from tellback.state.intake_entry import IntakeEntry
 from tellback.state.job_keys import ANY_POOL
+from tellback.state.job_listing import JobListing
 from tellback.state.job_submissions import enqueueing
-from tellback.state.jobs import JobClaimant, Jobs
-from tellback.state.keys import FAMILIES, FLEET, Shard, stream_of
+from tellback.state.jobs import CANDIDATES, JobClaimant, Jobs
+from tellback.state.keys import FAMILIES, FLEET, Layout, Shard, stream_of
 from tellback.state.limits import LimitStore
 from tellback.state.quarantine import OF_A_SHARD
 from tellback.state.records import Records
@@ -37,7 +40,7 @@ from tellback_workers.app import app
 from tellback_workers.decay import run_for
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import TeamScheduler
-from tests.support.jobs import submission
+from tests.support.jobs import Queue, submission
 from tests.support.scores import build_bank
 from tests.support.signals import Bench, signal
 from tests.support.tool_calls import calls, publish
@@ -54,6 +57,11 @@ OWN = {  # the duties that find nothing any more, since what the key held is gon
     "in:events": {"stream"},
     "banks": {"decay"},
 }
+STRAYED = [
+    *("due", "running", "pools", "timers", "sessions", "turns", "polled", "channels", "banks"),
+    *("factbanks", "out:chat", f"jobs:{HOST}", "handover:h2", "fleet:teams", "fleet:active", "fleet:noticed"),
+    "fleet:workers",
+]
 BROKEN = [*(":".join(parts) for parts in OF_A_SHARD), "out:chat", f"jobs:{HOST}", f"joborder:{HOST}"]
 
 
@@ -174,6 +182,58 @@ def test_a_key_of_another_type_costs_what_it_held_and_nothing_else(
     if name in {":".join(parts) for parts in OF_A_SHARD}:
         [finding] = list(check_keys(database, broken.tb.context.layout))
         assert (finding.check, key in finding.found) == ("quarantined keys", True)
+
+
+@pytest.mark.parametrize("name", STRAYED)
+def test_a_member_that_is_none_of_ours_stops_nothing(
+    database: Database, visits: SchedulerVisits, places: list[Place], name: str
+) -> None:
+    """One in a list of all teams ended every visit of every team; another ended a channel, a sweep or a listing."""
+    of_the_fleet, parts = name.startswith("fleet:"), name.removeprefix("fleet:").split(":")
+    index = (FLEET if of_the_fleet else places[0].shard).key(*parts)
+    for place in places:
+        opened(place.tb, conversation="answered").respond(HELLO)
+    for number, stray in enumerate((b"\xff\xfe", "{", f"{'x' * 70} Y")):
+        database.command("ZADD", index, 0.5 + number, stray)
+    visits.visit(3)
+    assert [visits.done(place) for place in places] == [ALL] * 3
+    deliveries = [(turn, kind) for place in places for turn, kind, _ in sent(place.tb)]
+    for place in places:
+        assert (place.turn.id, "fallback") in deliveries
+        assert place.tb.handed_over(to="h2") == []
+        assert "tellback_workers" in render_metrics(place.tb)
+        assert [job.command_id for job in JobListing(database, place.tb.context.layout).unfinished()]
+        assert team_status(place.tb.context).team == place.shard.team
+        assert check_outbox(database, place.tb.context.layout).state
+    database.command("DEL", index)  # it has no lifetime if nothing of ours was in it
+
+
+def test_members_that_are_none_of_ours_keep_no_command_from_its_worker(
+    database: Database, layout: Layout, jobs: Jobs, queue: Queue
+) -> None:
+    """More of them than a claim names: it asked for the same ones again and again."""
+    pool = layout.shard(0).key("jobs", ANY_POOL)
+    wanted = queue.put("s")
+    for number in range(CANDIDATES + 1):
+        database.command("ZADD", pool, -1, b"%d:\xff" % number)
+    lease = jobs.lease(JobClaimant(ANY_POOL, seconds=60, worker="w@test", host="h"))
+    assert lease is not None
+    assert lease.command_id == wanted
+    assert database.command("EXISTS", pool) == 0
+
+
+@pytest.mark.parametrize("shards", ["0", "-1", "1000000000", "many"])
+def test_a_team_whose_number_of_shards_is_none_stops_no_other(
+    database: Database, visits: SchedulerVisits, places: list[Place], shards: str
+) -> None:
+    """A host of the team may write it. A worker that listed a billion shards would end, and with it every team's."""
+    key = places[0].shard.key("team")
+    database.command("HSET", key, "shards", shards)
+    visits.visit(1)
+    assert visits.done(places[2]) == ALL
+    with pytest.raises(ValueError, match=shards):
+        connect(settings=msgspec.structs.replace(places[0].tb.context.settings, team="a"))
+    database.command("HSET", key, "shards", 4)
 
 
 def test_a_team_that_cannot_be_read_stops_no_other(

@@ -209,7 +209,7 @@ def test_what_is_no_turn_leaves_the_due_set_and_stops_no_sweep(
     assert [found.id for found in store(tb).open_now(100)] == [turn.id]
     assert sweep(store(tb), msgspec.structs.replace(settings, sweep_batch=10)) == (1, 1)
     assert state(turn) == "fallback"
-    logged = [record.getMessage() for record in caplog.records if "overdue_turns.strays_removed" in record.getMessage()]
+    logged = [record.getMessage() for record in caplog.records if "index.strays_removed" in record.getMessage()]
     assert len(logged) == 3
     assert shard.key("due") in logged[0]
     assert "stray-19" in logged[1]

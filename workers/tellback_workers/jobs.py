@@ -197,7 +197,7 @@ class JobWorker:
 
     def _wake_another(self, lease: JobLease) -> None:
         """Wake one more worker if other jobs wait, once for the task and for each time it has queued some."""
-        own, heads = f":{lease.command_id}", self._claimant.heads
+        own, heads = f":{lease.command_id}".encode(), self._claimant.heads
         if self._may_wake and any(not member.endswith(own) for head in heads for member in head.members):
             self._may_wake = False
             wake_pool(lease.shard, self._claimant.pool, 1)

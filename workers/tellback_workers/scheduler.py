@@ -274,7 +274,10 @@ class TeamSearch:
     def _fix_shards(self, team: str) -> None:
         try:
             self._process.layout(team)
-        except ResponseError as error:  # its key has another type: the others are to be found all the same
+        except (
+            ResponseError,
+            ValueError,
+        ) as error:  # its key, or the number, is none of ours: the others are to be found all the same
             _log.error("team.unreadable", team=team, reason=str(error))
 
 

@@ -12,10 +12,10 @@ from _blake2 import blake2b  # what hashlib gives, without loading OpenSSL
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, cast
 
+from tellback.names import MAX_SHARDS
 from tellback.urls import without_secrets
 
 MAX_FORMER_IDS: Final = 5
-SHARDS_MAX: Final = 1024
 
 
 class TeamIdentity(NamedTuple):
@@ -43,7 +43,7 @@ class SpoolLocation(NamedTuple):
     team: str
     origin: str
     other_origins: tuple[str, ...] = ()
-    shards: int = SHARDS_MAX
+    shards: int = MAX_SHARDS
 
     def folders(self, name: str) -> tuple[str, ...]:
         """Return the folder of a stream's spool, then those of the other origins."""
@@ -97,7 +97,7 @@ class TeamCache:
             identity = TeamIdentity(found["shards"], found["id"], tuple(found["former_ids"]))
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
-        valid = type(identity.shards) is int and 1 <= identity.shards <= SHARDS_MAX
+        valid = type(identity.shards) is int and 1 <= identity.shards <= MAX_SHARDS
         return identity if valid and all(_is_id(name) for name in (identity.id, *identity.former_ids)) else None
 
     def write(self, identity: TeamIdentity) -> None:

@@ -13,7 +13,7 @@ from tellback.state.job_keys import ANY_POOL, queue_keys, queue_of, record_keys,
 from tellback.state.jobs import SWEEP_BATCH
 from tellback.state.keys import Layout, Shard, lifetime_ms
 from tellback.state.presence import Presence
-from tellback.state.readable import read_each, readable
+from tellback.state.readable import names_of, read_each, readable
 from tellback.state.scripts import commands as scripts
 from tellback.state.steady import due_now
 
@@ -50,8 +50,7 @@ class AbsentHosts:
         The start of an absence is stored while sweeps continue and commands wait; a worker that comes back in time ends
         it.
         """
-        for name in self._db.command("ZRANGE", shard.key("pools"), 0, -1):
-            pool = name.decode()
+        for pool in names_of("pool", self._db.command("ZRANGE", shard.key("pools"), 0, -1)):
             key = shard.key("jobabsent", pool)
             if pool == ANY_POOL or queue_of(pool) in consumed:
                 # race: for a host that leaves at this moment, the wait starts with the next sweep
@@ -67,7 +66,7 @@ class AbsentHosts:
                 yield pool, since
 
     def _abandon_pool(self, shard: Shard, pool: str, since: int, wait_seconds: float) -> Iterable[str]:
-        members = [raw.decode() for raw in self._db.command("ZRANGE", shard.key("jobs", pool), 0, SWEEP_BATCH - 1)]
+        members = names_of("command", self._db.command("ZRANGE", shard.key("jobs", pool), 0, SWEEP_BATCH - 1))
         ids = [member.partition(":")[2] for member in members]
         specs = read_each(self._db, [("HGET", shard.key("job", command_id), "spec") for command_id in ids])
         queued = [(member, spec) for member, spec in zip(members, specs, strict=True) if spec is not None]

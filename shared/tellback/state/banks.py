@@ -19,6 +19,7 @@ from tellback.state.database import Database
 from tellback.state.intake_entry import IntakeEntry
 from tellback.state.intake_lease import Lease, committed
 from tellback.state.keys import FAMILIES, Layout, Shard
+from tellback.state.readable import scored_names
 from tellback.state.scripts import signals as scripts
 
 CLUSTER_BATCH: Final = 1_000
@@ -252,10 +253,9 @@ def bank_names(database: Database, layout: Layout) -> list[str]:
     replies = database.pipeline([("ZRANGE", key, 0, -1, "WITHSCORES") for _, key in keys])
     aged: dict[str, float] = {}
     for (shard, _), flat in zip(keys, replies, strict=True):
-        for raw, at in zip(flat[::2], flat[1::2], strict=True):
-            name = raw.decode()
+        for name, at in scored_names("bank", flat):
             if layout.of(name) == shard:  # a host in another language may have used the wrong shard
-                aged[name] = max(float(at), aged.get(name, 0.0))
+                aged[name] = max(at, aged.get(name, 0.0))
     return sorted(aged, key=lambda name: (-aged[name], name))
 
 

@@ -17,6 +17,7 @@ from redis import exceptions
 from tellback.log import get_logger
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
+from tellback.state.readable import names_of
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import signals as scripts
 
@@ -138,7 +139,7 @@ class _DecayPass:
         names, cursor = set[str](), b"0"
         while True:
             cursor, flat = self._db.command("ZSCAN", self._shard.key("banks"), cursor, "COUNT", 1_000)
-            names.update(name.decode() for name in flat[::2])
+            names.update(names_of("bank", flat[::2]))
             if cursor == b"0":
                 return sorted(names)
 
@@ -202,7 +203,8 @@ def _ms(at: datetime) -> int:
 
 
 def _state(shard: Shard, flat: list[bytes]) -> DecayState:
-    fields = dict(zip((name.decode() for name in flat[::2]), (int_or_none(value) for value in flat[1::2]), strict=True))
+    values = zip(flat[::2], flat[1::2], strict=True)
+    fields = {name.decode(errors="replace"): int_or_none(value) for name, value in values}
     done = fields.get("done")
     return DecayState(
         shard=shard.index,

@@ -7,13 +7,15 @@ finds what no notification named. So an idle team costs next to nothing, and so 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tellback.log import get_logger
-from tellback.names import Family
+from tellback.names import TEAM_PATTERN, Family
 from tellback.state.database import Database
 from tellback.state.keys import FLEET, NOTIFICATIONS, Layout, Shard, stream_of
+from tellback.state.readable import names_of, remove_strays, scored_names
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import fleet as scripts
 
@@ -33,6 +35,7 @@ NOTICES: Final = 1_000
 """Notifications that one claim notes, in a few milliseconds."""
 
 _FAMILIES: Final = tuple(Family)
+_PLACE: Final = re.compile(rf"{TEAM_PATTERN.pattern}(\.\d{{1,4}})?", re.ASCII)
 
 _log = get_logger("tellback.scheduler")
 
@@ -106,7 +109,13 @@ class TeamVisits:
             notices=NOTICES,
         )
         active, idle, more = self._db.run(call)
-        return Visits([name.decode() for name in active], [name.decode() for name in idle], bool(more))
+        return Visits(self._places(self._active, active), self._places(self._teams, idle), bool(more))
+
+    def _places(self, index: str, members: Sequence[bytes]) -> list[str]:
+        """Return the places among the members of an index, and remove the others: one stopped the visits of all."""
+        found = {member: _PLACE.fullmatch(member.decode(errors="replace")) for member in members}
+        remove_strays(self._db, index, [member for member, place in found.items() if place is None])
+        return [place[0] for place in found.values() if place is not None]
 
     def visit_soon(self, places: Collection[str]) -> None:
         """Have active places visited next: the time of the last visit was not enough."""
@@ -123,11 +132,11 @@ class TeamVisits:
 
     def active(self) -> set[str]:
         """Return the teams of the active places."""
-        return {team_of(place.decode()) for place in self._db.command("ZRANGE", self._active, 0, -1)}
+        return {team_of(place) for place in self._places(self._active, self._db.command("ZRANGE", self._active, 0, -1))}
 
     def known(self) -> list[str]:
         """Return the names of all teams, in order."""
-        return sorted(name.decode() for name in self._db.command("ZRANGE", self._teams, 0, -1))
+        return sorted(names_of("team", self._db.command("ZRANGE", self._teams, 0, -1)))
 
     def unknown(self, teams: Collection[str]) -> set[str]:
         """Return those of the teams that are in no list."""
@@ -138,7 +147,7 @@ class TeamVisits:
     def last_noticed(self) -> Mapping[str, int]:
         """Return the teams that were named in the last minute, with the server's time of that, in milliseconds."""
         flat = self._db.command("ZRANGE", self._noticed, 0, -1, "WITHSCORES")
-        return {name.decode(): int(at) for name, at in zip(flat[::2], flat[1::2], strict=True)}
+        return {name: int(at) for name, at in scored_names("team", flat)}
 
     def forget(self, places: Iterable[str]) -> None:
         """Remove places and their teams from the lists; a notification makes a team known again."""

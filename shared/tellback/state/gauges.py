@@ -16,6 +16,7 @@ from tellback.state.database import Command, Database
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.keys import Layout, stream_of
 from tellback.state.outbox import Outbox, OutboxLimits
+from tellback.state.readable import names_of, readable, scored_names
 from tellback.state.steady import skews, steady_now
 
 OUTCOMES: Final = ("succeeded", "failed", "no_exit", "refused", "cancelled", "abandoned", "lost", "superseded")
@@ -58,8 +59,8 @@ def command_gauges(database: Database, layout: Layout) -> CommandGauges:
 def _queued(database: Database, layout: Layout) -> dict[str, int]:
     used: dict[str, float] = {}
     for flat in database.pipeline([("ZRANGE", shard.key("pools"), 0, -1, "WITHSCORES") for shard in layout.all]):
-        for name, at in zip(flat[::2], flat[1::2], strict=True):
-            used[name.decode()] = max(float(at), used.get(name.decode(), 0.0))
+        for name, at in scored_names("pool", flat):
+            used[name] = max(at, used.get(name, 0.0))
     pools = sorted(used, key=lambda pool: (pool != ANY_POOL, -used[pool], pool))
     counts = database.pipeline([("ZCARD", shard.key("jobs", pool)) for pool in pools for shard in layout.all])
     found = {ANY: 0}
@@ -152,8 +153,8 @@ class TurnStats:
 
     def _counters(self) -> Iterable[tuple[str, int]]:
         for flat in self._db.pipeline([("HGETALL", shard.key("turnstats")) for shard in self._layout.all]):
-            for name, value in zip(flat[::2], flat[1::2], strict=True):
-                yield name.decode(), int(value)
+            pairs = zip(flat[::2], flat[1::2], strict=True)
+            yield from readable("counter", pairs, lambda pair: (pair[0].decode(), int(pair[1])))
 
     def gauges(self) -> TurnGauges:
         """Return the open and overdue turns at this moment."""
@@ -183,8 +184,8 @@ class TurnStats:
         )
         used: dict[str, float] = {}
         for flat in replies:
-            for name, at in zip(flat[::2], flat[1::2], strict=True):
-                used[name.decode()] = max(float(at), used.get(name.decode(), 0.0))
+            for name, at in scored_names("channel", flat):
+                used[name] = max(at, used.get(name, 0.0))
         return sorted(used, key=lambda channel: (-used[channel], channel))
 
     def _channel(self, channel: str, now: int, asked: int | None) -> ChannelState:
@@ -205,7 +206,7 @@ class TurnStats:
         ):
             conversations, ambiguous = conversations + count, ambiguous + shard_ambiguous
             oldest = min([oldest, *(int(float(at)) + ahead[shard.index] for at in flat[1:2])])
-            queues += [shard.key("outq", channel, name.decode()) for name in flat[::2]]
+            queues += [shard.key("outq", channel, name) for name in names_of("conversation", flat[::2])]
         deliveries = sum(self._db.pipeline([("LLEN", queue) for queue in queues]))
         unpolled = None if asked is None else max(0.0, (now - asked) / 1000)
         return ChannelState(

@@ -13,7 +13,7 @@ from tellback.names import Family
 from tellback.redaction import Redactor
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard, stream_of
-from tellback.state.readable import readable
+from tellback.state.readable import names_of, readable
 
 JobState = Literal["running", "queued", "submitted"]
 
@@ -82,14 +82,13 @@ class JobListing:
                 yield _listed(submitted, "submitted", {"since": int(entry.partition("-")[0])})
 
     def _applied(self, shard: Shard) -> Iterator[ListedJob]:
-        pools = [pool.decode() for pool in self._db.command("ZRANGE", shard.key("pools"), 0, -1)]
+        pools = names_of("pool", self._db.command("ZRANGE", shard.key("pools"), 0, -1))
         queues = self._db.pipeline([("ZRANGE", shard.key("jobs", pool), 0, -1) for pool in pools])
-        queued = [member.decode().partition(":")[2] for queue in queues for member in queue]
+        queued = [member.partition(":")[2] for queue in queues for member in names_of("command", queue)]
         yield from self._jobs(shard, [*queued, *self._running(shard)])
 
     def _running(self, shard: Shard, limit: int = 0) -> list[str]:
-        found = self._db.command("ZRANGE", shard.key("running"), 0, limit - 1)
-        return [id_.decode() for id_ in found]
+        return names_of("command", self._db.command("ZRANGE", shard.key("running"), 0, limit - 1))
 
     def _jobs(self, shard: Shard, ids: list[str]) -> Iterator[ListedJob]:
         jobs = self._db.pipeline([("HMGET", shard.key("job", id_), *_FIELDS) for id_ in ids])

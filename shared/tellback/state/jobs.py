@@ -75,7 +75,7 @@ class QueueHead(NamedTuple):
 
     priority: int
     shard: Shard
-    members: list[str]
+    members: list[bytes]
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ class JobClaimant:
         lengths, firsts = replies[: len(shards)], replies[len(shards) :]
         self.unapplied = [shard for shard, length in zip(shards, lengths, strict=True) if length]
         self.heads = [
-            QueueHead(int(float(first[1])) // _TURNS, shard, [member.decode() for member in first[::2]])
+            QueueHead(int(float(first[1])) // _TURNS, shard, first[::2])
             for shard, first in zip(shards, firsts, strict=True)
             if first
         ]
@@ -131,7 +131,7 @@ class Claim:
     def __init__(self, claimant: JobClaimant) -> None:
         head = min(claimant.heads, key=lambda head: (head.priority, random.random()))  # noqa: S311 - not a secret
         self._shard, self._token = head.shard, secrets.token_hex(8)
-        ids = [member.partition(":")[2] for member in head.members]
+        ids = [member.partition(b":")[2].decode(errors="replace") for member in head.members]
         self.call = scripts.lease_job(
             **queue_keys(head.shard, claimant.pool),
             jobabsent=head.shard.key("jobabsent", claimant.pool),
@@ -264,10 +264,10 @@ class Jobs:
     def _overdue(self, shard: Shard, seen: Observed) -> Iterable[Lost]:
         ids = self._db.command("ZRANGE", shard.key("running"), "-inf", seen.now, "BYSCORE", "LIMIT", 0, SWEEP_BATCH)
         fields = ("spec", "attempt", "worker", "host", "cwd")
-        jobs = read_each(self._db, [("HMGET", shard.key("job", id_.decode()), *fields) for id_ in ids])
-        for id_, found in zip(ids, jobs, strict=True):
-            job, running = shard.key("job", id_.decode()), shard.key("running")
-            drop = common.drop_not_running(job=job, running=running, command_id=id_)
+        keys = [shard.key("job", id_.decode(errors="replace")) for id_ in ids]
+        jobs = read_each(self._db, [("HMGET", job, *fields) for job in keys])
+        for id_, job, found in zip(ids, keys, jobs, strict=True):
+            drop = common.drop_not_running(job=job, running=shard.key("running"), command_id=id_)
             try:
                 spec, attempt, worker, host, cwd = found
                 if spec is None and self._db.run(drop):  # its job key has expired, or it is done
@@ -318,17 +318,17 @@ class Jobs:
         """
         found: list[tuple[Shard, str, int]] = []
         for shard, now in zip(self._layout.all, steady_now(self._db, self._layout.all), strict=True):
-            until = now - _milliseconds(quiet_seconds)
-            quiet = self._db.command("ZRANGE", shard.key("pools"), "-inf", until, "BYSCORE", "LIMIT", 0, SWEEP_BATCH)
-            for pool in map(bytes.decode, quiet):
-                key, life = shard.key("jobwakeup", pool), _milliseconds(wakeup_seconds)
+            pools, until, life = shard.key("pools"), now - _milliseconds(quiet_seconds), _milliseconds(wakeup_seconds)
+            for raw in self._db.command("ZRANGE", pools, "-inf", until, "BYSCORE", "LIMIT", 0, SWEEP_BATCH):
+                pool = raw.decode(errors="replace")  # one that is no pool has no queue, and is removed
+                key, queue = shard.key("jobwakeup", pool), shard.key("jobs", pool)
                 # race: a pool that was woken or emptied since it was found costs a wake-up that finds nothing
-                pending = small_write("SET", key, 1, "NX", "PX", life)
-                marked, queued, _ = self._db.run_all(
-                    [pending], [("ZCARD", shard.key("jobs", pool)), shorten_lifetime(key, life)]
-                )
+                woken = small_write("SET", key, 1, "NX", "PX", life)
+                # race: GT and XX; the next sweep looks at others, which a hundred busy hosts would hide
+                calls = [woken, small_write("ZADD", pools, "XX", "GT", now, raw)]
+                marked, _, queued, _ = self._db.run_all(calls, [("ZCARD", queue), shorten_lifetime(key, life)])
                 if not queued:
-                    self._db.run(common.drop_gone(index=shard.key("pools"), key=shard.key("jobs", pool), member=pool))
+                    self._db.run(common.drop_gone(index=pools, key=queue, member=raw))
                 elif marked is not None:
                     found.append((shard, pool, int(queued)))
         return found

@@ -22,7 +22,7 @@ from tellback.errors import Unavailable
 from tellback.log import get_logger
 from tellback.state.database import Database, decide, small_write
 from tellback.state.keys import Layout, Shard, lifetime_ms
-from tellback.state.readable import UNREADABLE, read_each, readable
+from tellback.state.readable import UNREADABLE, names_of, read_each, readable, remove_strays, scored_names
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import common
 from tellback.state.scripts import turns as scripts
@@ -178,11 +178,18 @@ class Outbox:
         shards = self._layout.all
         replies = self._ready(family, channel, limit)
         waiting = sorted(
-            (float(at), shard.index, name.decode())
+            (float(at), shard.index, name)
             for shard, flat in zip(shards, replies, strict=True)
-            for name, at in zip(flat[::2], flat[1::2], strict=True)
+            for name, at in zip(self._conversations(shard.key(family, channel), flat[::2]), flat[1::2], strict=True)
+            if name is not None
         )
         return [OutboxQueue(self._layout.shard(index), channel, name) for _, index, name in waiting[:limit]]
+
+    def _conversations(self, index: str, members: Sequence[bytes]) -> list[str | None]:
+        """Return the conversations by name, and None in place of what is none, which is removed from the index."""
+        names = [_name_or_none(member) for member in members]
+        remove_strays(self._db, index, [raw for raw, name in zip(members, names, strict=True) if name is None])
+        return names
 
     def _ready(self, family: str, channel: str, limit: int) -> list[list[bytes]]:
         """Ask each shard what may be taken; nothing may while it is not known how far its clock has stepped."""
@@ -300,14 +307,12 @@ class Outbox:
         """Return when a transport last polled, by channel, in milliseconds; the last seven days."""
         keys = [shard.key("polled") for shard in self._layout.all]
         replies = self._db.pipeline([("ZRANGE", key, 0, -1, "WITHSCORES") for key in keys])
-        return {
-            name.decode(): int(float(at)) for flat in replies for name, at in zip(flat[::2], flat[1::2], strict=True)
-        }
+        return {name: int(at) for flat in replies for name, at in scored_names("channel", flat)}
 
     def channels(self) -> list[str]:
         """Return channels that had a delivery in the last seven days, at most 1,000 a shard."""
         replies = self._db.pipeline([("ZRANGE", shard.key("channels"), 0, -1) for shard in self._layout.all])
-        return sorted({name.decode() for reply in replies for name in reply})
+        return sorted({name for reply in replies for name in names_of("channel", reply)})
 
     def pending(self, channel: str, limit: int) -> list[tuple[OutboxQueue, int, Delivery]]:
         """Return at most `limit` deliveries of a channel, each with the time (ms) when its queue's first is due."""
@@ -316,9 +321,9 @@ class Outbox:
         )
         ahead = skews(self._db, self._layout.all)
         conversations = sorted(
-            (int(float(at)) + ahead[shard.index], shard.index, name.decode())
+            (int(at) + ahead[shard.index], shard.index, name)
             for shard, flat in zip(self._layout.all, replies, strict=True)
-            for name, at in zip(flat[::2], flat[1::2], strict=True)
+            for name, at in scored_names("conversation", flat)
         )
         found: list[tuple[OutboxQueue, int, Delivery]] = []
         for at, index, conversation in conversations:
@@ -328,6 +333,13 @@ class Outbox:
             raws = self._db.command("LRANGE", queue.key, 0, limit - len(found) - 1)
             found += [(queue, at, delivery) for delivery in readable("delivery", raws, _decode_delivery)]
         return found
+
+
+def _name_or_none(member: bytes) -> str | None:
+    try:
+        return member.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _decode_delivery(raw: Any) -> Delivery:

@@ -8,7 +8,7 @@ import msgspec
 
 from tellback.state.database import Database, shorten_lifetime, small_write
 from tellback.state.keys import FLEET, lifetime_ms
-from tellback.state.readable import readable
+from tellback.state.readable import names_of, readable, scored_names
 
 HEARTBEAT_SECONDS: Final = 5.0
 """Seconds between two heartbeats of a worker."""
@@ -57,7 +57,7 @@ class Presence:
 
         It also shortens reports of others that outlive that, after a step back of the server's clock.
         """
-        others = [name.decode() for name in self._db.command("ZRANGE", self._shard.key("workers"), 0, -1)]
+        others = names_of("worker", self._db.command("ZRANGE", self._shard.key("workers"), 0, -1))
         seen = msgspec.structs.replace(worker, seen=self._db.now_ms())
         index = self._shard.key("workers")
         expired_before = seen.seen - lifetime_ms("workers")
@@ -95,7 +95,7 @@ class Presence:
         return sorted(serving, key=lambda worker: worker.name), unreadable
 
     def _all(self) -> tuple[list[Worker], int]:
-        names = [name.decode() for name in self._db.command("ZRANGE", self._shard.key("workers"), 0, -1)]
+        names = names_of("worker", self._db.command("ZRANGE", self._shard.key("workers"), 0, -1))
         values = [raw for raw in self._db.pipeline([("GET", self._key(name)) for name in names]) if raw is not None]
         found = list(readable("worker", values, _decode))
         return found, len(values) - len(found)
@@ -103,7 +103,7 @@ class Presence:
     def expired_workers(self) -> dict[str, int]:
         """Return workers that crashed in the last hour, and when each was last seen (ms, server time)."""
         flat = self._db.command("ZRANGE", self._shard.key("workers"), 0, -1, "WITHSCORES")
-        seen = {name.decode(): int(score) for name, score in zip(flat[::2], flat[1::2], strict=True)}
+        seen = {name: int(score) for name, score in scored_names("worker", flat)}
         alive = {worker.name for worker in self.all_workers()}
         return {name: at for name, at in seen.items() if name not in alive}
 

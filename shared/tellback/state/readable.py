@@ -5,7 +5,7 @@ An unreadable value is skipped and logged; it never hides the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -16,6 +16,8 @@ from tellback.state.database import Command, Database
 
 UNREADABLE: Final = (msgspec.MsgspecError, exceptions.ResponseError, ValueError, TypeError, LookupError, RecursionError)
 """The errors of decoding a value that this release did not store, or of reading a key of another type."""
+
+MAX_LOGGED: Final = 10  # of the members removed at once
 
 Raw = TypeVar("Raw")
 T = TypeVar("T")
@@ -35,6 +37,24 @@ def readable(what: str, raws: Iterable[Raw], decode: Callable[[Raw], T]) -> list
     if failures:
         _log.error("stored.unreadable", what=what, values=len(failures), first=str(failures[0])[:500])
     return found
+
+
+def names_of(what: str, members: Iterable[bytes]) -> list[str]:
+    """Return the names that are UTF-8, as all of ours are."""
+    return readable(what, members, bytes.decode)
+
+
+def scored_names(what: str, flat: Sequence[bytes]) -> list[tuple[str, float]]:
+    """Return name and score of each member in a reply WITHSCORES, without names that are not UTF-8."""
+    return readable(what, zip(flat[::2], flat[1::2], strict=True), lambda pair: (pair[0].decode(), float(pair[1])))
+
+
+def remove_strays(database: Database, index: str, members: Collection[bytes]) -> None:
+    """Remove members that can be none of ours, and log them: at the head of an index they would hide all others."""
+    # race: none; nothing of ours can ever have such a name
+    if members and database.command("ZREM", index, *members):  # otherwise another process removed and logged them
+        first = [f"{member[:80]!r}" for member in list(members)[:MAX_LOGGED]]
+        _log.error("index.strays_removed", key=index, members=len(members), first=first)
 
 
 def read_each(database: Database, commands: Sequence[Command]) -> list[Any]:

@@ -14,7 +14,7 @@ from tellback.log import get_logger
 from tellback.state.database import Database
 from tellback.state.keys import FAMILIES, Layout
 from tellback.state.outbox import OutboxQueue
-from tellback.state.readable import read_each
+from tellback.state.readable import names_of, read_each
 from tellback.state.scripts import turns as scripts
 
 PAGE: Final = 50  # turns of each shard in one round: twenty rounds check every turn
@@ -27,12 +27,12 @@ _log = get_logger("tellback.outbox")
 def stranded(database: Database, layout: Layout, first: int = 0, last: int = -1) -> list[OutboxQueue]:
     """Find stranded conversations among the turns `first` to `last` of each shard; 0 is the turn opened first."""
     replies = database.pipeline([("ZRANGE", shard.key("turns"), first, last) for shard in layout.all])
-    turns = [(shard, raw.decode()) for shard, names in zip(layout.all, replies, strict=True) for raw in names]
+    turns = [(shard, turn) for shard, raws in zip(layout.all, replies, strict=True) for turn in names_of("turn", raws)]
     fields = ("channel", "conversation", "delivery", "late_delivery")
     known = read_each(database, [("HMGET", shard.key("turn", turn), *fields) for shard, turn in turns])
     found = [(shard, reply) for (shard, _), reply in zip(turns, known, strict=True) if not isinstance(reply, Exception)]
     queues = {
-        OutboxQueue(shard, channel.decode(), conversation.decode())
+        OutboxQueue(shard, channel.decode(errors="replace"), conversation.decode(errors="replace"))
         for shard, (channel, conversation, *states) in found
         if channel is not None and conversation is not None and _UNSETTLED.intersection(states)
     }

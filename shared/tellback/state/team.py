@@ -6,7 +6,8 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from tellback.errors import NotFound
+from tellback.errors import InvalidInput, NotFound
+from tellback.names import MAX_SHARDS
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.readable import read_each, readable
@@ -17,11 +18,11 @@ def open_layout(database: Database, team: str, shards: int) -> Layout:
     """Return the team's layout; `shards` is used only for a new team.
 
     Raises:
-        InvalidInput: the team's name is not allowed.
+        InvalidInput: the team's name is not allowed, or the number of shards that is stored is none.
         Unavailable: Redis does not answer.
     """
     key = Layout(team, 1).shard(0).key("team")
-    return Layout(team, int(_fixed(database, key, "shards", shards)))
+    return _checked(team, _fixed(database, key, "shards", shards))
 
 
 def existing_layouts(database: Database, teams: Sequence[str]) -> list[Layout]:
@@ -35,7 +36,15 @@ def _layout(stored: tuple[str, Any]) -> Layout:
     team, shards = stored
     if isinstance(shards, Exception):  # of `read_each`
         raise shards
-    return Layout(team, int(shards))
+    return _checked(team, shards)
+
+
+def _checked(team: str, stored: bytes) -> Layout:
+    """Return a layout of as many shards as a team can have. A host may store more: workers would list all of them."""
+    shards = int(stored) if stored.isdigit() and len(stored) <= len(str(MAX_SHARDS)) else 0
+    if not 1 <= shards <= MAX_SHARDS:
+        raise InvalidInput(f"team {team} is stored with {stored[:20]!r} shards; a team has 1 to {MAX_SHARDS}")
+    return Layout(team, shards)
 
 
 def no_team(team: str) -> NotFound:

@@ -48,7 +48,7 @@ def _shard_bytes(database: Database, shard: Shard) -> int:
         ]
     )
     single = [stream_of(shard, family) for family in Family] + [shard.key(name) for name in _SINGLE]
-    single += [shard.key("jobs", pool.decode()) for pool in pools]
+    single += _keys_of(shard, ["jobs"], pools)
     single += _keys_of(shard, _OF_A_BANK, {*banks, *stored})
     of_sessions = _measure(database, _keys_of(shard, _OF_A_SESSION, sessions))
     return _measure(database, single) + of_sessions * int(known) // max(1, len(sessions))

@@ -8,16 +8,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tellback.log import get_logger
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
+from tellback.state.readable import remove_strays
 from tellback.state.steady import GAP_MS, observe, steady_now
 
 _ID: Final = re.compile(r"t(\d{1,4})-[0-9a-f]{24}", re.ASCII)
-
-_MAX_LOGGED: Final = 10  # of the members removed at once
-
-_log = get_logger("tellback.turns")
 
 
 def shard_of_turn(turn: str) -> int | None:
@@ -50,19 +46,7 @@ def overdue(database: Database, layout: Layout, limit: int, gap_ms: int = GAP_MS
         if not strays:
             return [turn for _, turn in sorted(found)[:limit]]
         for shard, wrong in strays:
-            _remove_strays(database, shard, wrong)
-
-
-def _remove_strays(database: Database, shard: Shard, members: list[bytes]) -> None:
-    key = shard.key("due")
-    # race: none; no turn can ever have such an id
-    if database.command("ZREM", key, *members):  # otherwise another sweep removed and logged them
-        _log.error(
-            "overdue_turns.strays_removed",
-            key=key,
-            members=len(members),
-            first=[f"{m[:80]!r}" for m in members[:_MAX_LOGGED]],
-        )
+            remove_strays(database, shard.key("due"), wrong)
 
 
 def lag_ms(database: Database, layout: Layout) -> int:

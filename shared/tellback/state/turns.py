@@ -24,7 +24,7 @@ from tellback.state.intake_lease import Lease, committed
 from tellback.state.keys import Layout, Shard
 from tellback.state.limits import SUSPENDED, TOO_MANY_OPEN
 from tellback.state.outbox import NO_EVICTION, EvictionCandidate, eviction_candidate, with_eviction
-from tellback.state.readable import readable
+from tellback.state.readable import readable, remove_strays
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import common
 from tellback.state.scripts import turns as scripts
@@ -211,11 +211,12 @@ class Turns:
 
     def handed_over_to(self, host: str, limit: int) -> list[TurnView]:
         """Return open turns that were handed over to this host and that it still owes, oldest handover first."""
-        commands = [("ZRANGE", shard.key("handover", host), 0, limit - 1) for shard in self._layout.all]
+        indexes = [shard.key("handover", host) for shard in self._layout.all]
         known = set[str]()
         # Closed turns hide open ones behind the limit: remove them and read again until no removal helps.
         while True:
-            ids = [turn.decode() for reply in self._db.pipeline(commands) for turn in reply]
+            replies = self._db.pipeline([("ZRANGE", index, 0, limit - 1) for index in indexes])
+            ids = [turn for at, reply in zip(indexes, replies, strict=True) for turn in self._turns_among(at, reply)]
             found = [turn for turn in self._readable(ids) if turn.is_open and turn.host == host]
             past = set(ids) - {turn.id for turn in found}
             if past <= known:  # ids that stay after their removal are unreadable turns
@@ -223,6 +224,12 @@ class Turns:
                 return sorted(waiting, key=lambda turn: turn.handed_at or 0)[:limit]
             self._db.run_all([self._drop_handover_call(turn, host) for turn in sorted(past)])
             known = past
+
+    def _turns_among(self, index: str, members: Sequence[bytes]) -> list[str]:
+        """Return the members of an index that can be turns, and remove the others from it."""
+        names = {member: member.decode(errors="replace") for member in members}
+        remove_strays(self._db, index, [member for member, name in names.items() if not self.is_turn_id(name)])
+        return [name for name in names.values() if self.is_turn_id(name)]
 
     def _drop_handover_call(self, turn: str, host: str) -> ScriptCall:
         shard = self.shard(turn)

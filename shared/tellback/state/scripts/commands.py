@@ -80,7 +80,7 @@ _lease_job = Script("commands/lease_job")
 def lease_job(
     *,
     jobs: str, joborder: str, pools: str, jobabsent: str, running: str, candidates: Sequence[str], pool: str,
-    token: str, lease_ms: int, worker: str, host: str, retry_lease_ms: int, members: Sequence[str],
+    token: str, lease_ms: int, worker: str, host: str, retry_lease_ms: int, members: Sequence[str | bytes],
 ) -> ScriptCall:
     """Lease the first of some candidate commands that is still queued."""
     keys: list[str] = [jobs, joborder, pools, jobabsent, running, clock_key(jobs), *candidates]

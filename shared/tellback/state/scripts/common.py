@@ -51,7 +51,7 @@ _drop_gone = Script("common/drop_gone")
 
 def drop_gone(
     *,
-    index: str, key: str, member: str,
+    index: str, key: str, member: str | bytes,
 ) -> ScriptCall:
     """Remove a member from an index unless its key exists."""
     keys: list[str] = [index, key]

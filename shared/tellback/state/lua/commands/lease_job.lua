@@ -11,7 +11,7 @@
 --   host str
 --   retry_lease_ms int: lease of a command with on_lost = retry; longer, because its worker must certainly have stopped
 --     it before it is retried
---   *members str: of the queue, one for each job; it ends in the command's id
+--   *members text: of the queue, one for each job; it ends in the command's id
 -- returns: {submitted message, attempt, now in ms}, or nil if none of them is queued any more.
 -- @include jobs
 -- constants: JOB_LIFETIME, RUNNING_LIFETIME

@@ -3,7 +3,7 @@
 -- removing the member would leave that key in no index: a plain ZREM left 48 of 60 conversations with an unseen answer.
 -- keys: index, key
 -- args:
---   member str
+--   member text
 -- returns: 1 if the member was removed, else 0.
 if redis.call('EXISTS', key_key) == 1 then
   return 0
