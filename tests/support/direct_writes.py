@@ -6,17 +6,21 @@ again. A direct write says in a comment, on its line or above it or its statemen
 - `# unconditional: REASON`: nothing that was read decides it;
 - `# race: REASON`: something was read before it, here or by a caller, and what may come between is harmless.
 
-A function that reads and then writes cannot call the write unconditional. It also reads if another function of its
-module does so for it, and in a loop, what stands below the write comes before it in the next round. A command must be
-written out in upper case, so that this sees it: `command(name, key)` and `command("DEL" if gone else "EXPIRE", key)`
-are refused. So is a script in a text of its own. What a function of another module reads, this does not see.
+A function that reads and then writes cannot call the write unconditional. It also reads or writes if another function
+does so for it, of its module or of any other, and in a loop, what stands below the write comes before it in the next
+round. A command must be written out in upper case, so that this sees it: `command(name, key)` and
+`command("DEL" if gone else "EXPIRE", key)` are refused. So is a script in a text of its own.
+
+Functions of other modules are found by their name, without types. So this does not see what a function does whose name
+several of them have, nor one that a variable holds.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 _WRITING: Final = """
@@ -38,7 +42,8 @@ _READING: Final = """
 """
 HIDDEN: Final = "a command that is not written out in upper case"
 WRITES: Final = frozenset(_WRITING.split())
-CALL: Final = "a call of a function of this module that reads"
+CALL: Final = "a call of a function that reads"
+INDIRECT: Final = "a call of a function whose write is called unconditional"
 READS: Final = frozenset([*_READING.split(), CALL])
 _AMBIGUOUS: Final = frozenset(
     [
@@ -77,18 +82,49 @@ class Command(NamedTuple):
     """The line on which its statement begins."""
 
 
-def commands(source: str) -> Iterator[tuple[Command, bool]]:
+class Elsewhere(NamedTuple):
+    """Functions and methods of all modules, by names that none shares with another."""
+
+    reading: frozenset[str] = frozenset()
+    unconditional: frozenset[str] = frozenset()
+    """Those with a write that is called unconditional."""
+
+
+NOTHING_ELSEWHERE: Final = Elsewhere()
+
+
+def elsewhere_in(sources: Iterable[str]) -> Elsewhere:
+    """Find what the functions of all modules do that can be known by their names."""
+    texts = list(sources)
+    functions = [node for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, Function)]
+    named = Counter(function.name for function in functions)
+    alone = {function.name: function for function in functions if named[function.name] == 1}
+    writing = {
+        command.function
+        for text in texts
+        if "unconditional:" in text
+        for command, _ in commands(text)
+        if command.verb in WRITES and _reason(text.splitlines(), command) == "unconditional"
+    }
+    return Elsewhere(frozenset(_reading(list(alone.values()), alone.keys())), frozenset(writing & alone.keys()))
+
+
+def commands(source: str, elsewhere: Elsewhere = NOTHING_ELSEWHERE) -> Iterator[tuple[Command, bool]]:
     """Commands in the order of the source; True beside one before which its function reads."""
     tree = ast.parse(source)
     functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
     within = {inner for outer in functions for inner in ast.walk(outer) if inner is not outer}
     outermost = [function for function in functions if function not in within]
-    elsewhere = [node for node in ast.walk(tree) if node not in within and node not in functions]
-    reading = _reading(functions)
-    for name, nodes in [(each.name, list(ast.walk(each))) for each in outermost] + [("the module", elsewhere)]:
+    outside = [node for node in ast.walk(tree) if node not in within and node not in functions]
+    reading, names = _reading(functions) | elsewhere.reading, elsewhere.reading | elsewhere.unconditional
+    for name, nodes in [(each.name, list(ast.walk(each))) for each in outermost] + [("the module", outside)]:
         found = sorted(
             [verb for node in nodes for verb in _verbs(node)]
-            + [(call.lineno, call.col_offset, CALL) for call in _calls(nodes) if _name_called(call) in reading - {name}]
+            + [
+                (call.lineno, call.col_offset, CALL if called in reading else INDIRECT)
+                for call in _calls(nodes)
+                if (called := _name_called(call, names)) in (reading | elsewhere.unconditional) - {name}
+            ]
         )
         reads = [line for line, _, verb in found if verb in READS]
         begins, loops = _statements(nodes), _loops(nodes)
@@ -97,14 +133,18 @@ def commands(source: str) -> Iterator[tuple[Command, bool]]:
             yield Command(verb, line, name, begins[line]), again or any(each[2] in READS for each in found[:at])
 
 
-def _reading(functions: Sequence[Function]) -> set[str]:
-    """The names of functions that read, by themselves or through others of the module."""
+def _reading(functions: Sequence[Function], methods: Collection[str] = ()) -> set[str]:
+    """The names of functions that read, by themselves or through others of these; `methods` are known by name alone."""
     nodes = {function: list(ast.walk(function)) for function in functions}
     reading = {
         each.name for each in functions if any(verb in READS for node in nodes[each] for *_, verb in _verbs(node))
     }
     while True:
-        more = {each.name for each in functions if any(_name_called(call) in reading for call in _calls(nodes[each]))}
+        more = {
+            each.name
+            for each in functions
+            if any(_name_called(call, methods) in reading for call in _calls(nodes[each]))
+        }
         if more <= reading:
             return reading
         reading |= more
@@ -114,12 +154,12 @@ def _calls(nodes: Sequence[ast.AST]) -> list[ast.Call]:
     return [node for node in nodes if isinstance(node, ast.Call)]
 
 
-def _name_called(call: ast.Call) -> str:
-    """The name of a function of this module, or of a method of the same object, that a call names."""
+def _name_called(call: ast.Call, methods: Collection[str] = ()) -> str:
+    """The name of a function, of a method of the same object, or of one among `methods` of any, that a call names."""
     function = call.func
     if isinstance(function, ast.Attribute):
         of_itself = isinstance(function.value, ast.Name) and function.value.id in ("self", "cls")
-        return function.attr if of_itself else ""
+        return function.attr if of_itself or function.attr in methods else ""
     return function.id if isinstance(function, ast.Name) else ""
 
 
@@ -171,14 +211,16 @@ def _calls_redis(function: ast.expr) -> bool:
     return name.endswith(("db", "database"))  # a command line has commands too
 
 
-def unexplained(source: str) -> list[str]:
+def unexplained(source: str, elsewhere: Elsewhere = NOTHING_ELSEWHERE) -> list[str]:
     """List what is wrong with the direct writes of a module, as `LINE: VERB in FUNCTION: WHY`."""
     lines = source.splitlines()
     problems: list[str] = []
-    for command, after_read in commands(source):
-        if command.verb not in WRITES and command.verb != HIDDEN:
+    for command, after_read in commands(source, elsewhere):
+        if command.verb not in WRITES and command.verb not in (HIDDEN, INDIRECT):
             continue
         reason = _reason(lines, command)
+        if command.verb == INDIRECT and (reason is not None or not after_read):
+            continue
         where = f"{command.line}: {command.verb} in {command.function}"
         if reason is None:
             problems.append(f"{where}: no reason")

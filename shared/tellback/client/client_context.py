@@ -223,5 +223,5 @@ def _open_team(database: Database, settings: Settings) -> Layout:
     for layout in existing_layouts(database, [settings.team]):
         return layout
     layout = open_layout(database, settings.team, settings.shards)
-    database.command(*notification(settings.team))
+    database.command(*notification(settings.team))  # race: who else has just opened the team announces it too
     return layout

@@ -367,7 +367,7 @@ def shorten_lifetime(key: str, length_ms: int) -> Command:
     server's wall clock, and a step back lengthens them: at -1 h, a marker of three seconds lives 3,603. No marker can
     have more time left than its own length, so every reader shortens it to that.
     """
-    # unconditional: it only shortens a marker that outlives what its holder asked for; Redis accepts it at maxmemory
+    # race: it only shortens a marker that outlives what its holder asked for; Redis accepts it at maxmemory
     return ("PEXPIRE", key, length_ms, "LT")
 
 

@@ -69,7 +69,7 @@ class Intake:
 
     def clear_timers_pending(self, shard: Shard) -> None:
         """Clear the marker after the wake-up has come; another one may then be published."""
-        # unconditional: at worst this deletes the marker of a later wake-up, and one more is sent
+        # race: at worst this deletes the marker of a later wake-up, and one more is sent
         self._db.command("DEL", shard.key("wakeup", "timers"))
 
     def lengths(self) -> dict[tuple[Shard, Family], int]:
