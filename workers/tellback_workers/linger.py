@@ -234,11 +234,8 @@ class QueuePressure:
         self._has_messages = has_messages
         self._checks = 0
 
-    def is_high(self) -> bool:
-        """Return True if messages wait and no other process is free."""
-        return self._all_others_busy() and self._has_messages()
-
     def needs_worker(self) -> bool:
         """Return True if messages have waited, with no other process free, in the last `PRESSURE_CHECKS` calls."""
-        self._checks = self._checks + 1 if self.is_high() else 0
+        is_high = self._all_others_busy() and self._has_messages()
+        self._checks = self._checks + 1 if is_high else 0
         return self._checks >= PRESSURE_CHECKS
