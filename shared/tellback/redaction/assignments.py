@@ -38,27 +38,29 @@ from tellback.redaction.values import (
     trie,
 )
 
+# What a secret key is called, each in four spellings: `signing_key`, `signing-key`, `signingKey`, `signing key`.
+_KEYS: Final = (
+    *("api", "auth", "access", "private", "signing", "encryption", "account", "shared", "master", "license", "service"),
+    *("app", "application", "admin", "client", "consumer", "deploy", "write", "ingest", "insert", "integration"),
+    *("routing", "webhook", "storage", "subscription", "hmac", "aes", "cipher", "functions", "instrumentation"),
+    *("fernet", "unseal", "origin", "secret", "gossip", "recovery"),
+)
 # Texts in the names of secrets, by the text that a scan searches for.
 SECRETS: Final = {
     "secret": ("secret",),
     "token": ("token",),
     "cred": ("credential", "creds"),
-    "key": (
-        *("apikey", "api_key", "api-key", "api.key", "api key", "authkey", "auth_key", "auth-key", "access_key"),
-        *("accesskey", "access-key", "access key", "private_key", "privatekey", "private-key", "signing_key"),
-        *("signing-key", "signingkey", "encryption_key", "encryption-key", "encryptionkey", "account_key"),
-        *("accountkey", "account-key", "shared_key", "sharedkey", "shared-key", "master_key", "master-key"),
-        *("masterkey", "license_key", "licensekey", "license-key", "service_key", "app_key", "app-key", "appkey"),
-        *("application_key", "admin_key", "client_key", "consumer_key", "consumerkey", "deploy_key", "deploy-key"),
-        *("write_key", "write-key", "writekey", "ingest_key", "insert_key", "integration_key", "routing_key"),
-        *("server_key", "webhook_key", "storage_key", "subscription-key", "subscription_key", "subscriptionkey"),
-        *("hmac_key", "aes_key", "cipher_key", "session_key", "ssh_key", "user_key", "project_key", "root_key"),
-        *("rest_key", "host_key", "functions_key", "instrumentationkey", "fernet_key", "fernetkey", "fastly_key"),
-        *("unseal_key", "unseal-key", "unsealkey", "unseal key", "origin_key", "origin-key"),
-        *("secret key", "private key", "app key", "application key", "subscription key", "signing key", "account key"),
-        *("encryption key", "auth key", "license key", "admin key", "shared key", "storage key"),
+    "key": tuple(
+        dict.fromkeys(
+            (
+                *(f"{of}{sign}key" for of in _KEYS for sign in ("", "_", "-", " ")),
+                *("api.key", "fastly_key", "rest_key", "user_key", "server_key", "session_key"),
+                *("ssh_key", "project_key", "root_key", "host_key"),
+            )
+        )
     ),
-    "auth": ("_auth", "authorization"),
+    "auth": ("_auth", "authorization", "redis-auth", "redisauth", "redis auth"),
+    "seed": ("totp_seed", "totp-seed", "totpseed", "totp seed", "otp_seed", "mfa_seed"),
     "cookie": ("cookie",),
     "sess": ("phpsessid",),
     "connect": ("connect.sid", "connection_string", "connectionstring"),

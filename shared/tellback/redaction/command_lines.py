@@ -29,6 +29,9 @@ _BEFORE_PASSWORD: Final = (
     ("pass", r"wd[ ](?<=[ ]-passwd[ ])"),
     ("login", "[ ](?<=cargo login[ ])(?=[0-9a-z]{24})"),
     ("pw", r"[ ](?<=rootpw[ ])(?:--[a-z]{1,12}[ ]){0,2}(?!--)"),
+    (" -u", r"[ ]\S{1,64}[ ]-p[ ]?"),
+    ("pw", r"[ ](?<=[ ]-pw[ ])"),
+    ("user", r"add[ ](?<=useradd[ ])[^\n]{0,80}?-p[ ]"),
     ("user ", r"(?<=register_new_matrix_user )[^\n]{0,160}?[ ]-p[ ]"),
 )
 RULES: Final = (

@@ -212,7 +212,7 @@ RULES: Final = (
             "seed-phrase",
             words,
             r"[\\\"']{0,2}+(?:[ ][\w-]{1,20}){0,8}?[ \t]{0,4}+(?:is[ \t:]{1,3}|[:=]|(?=\n))"
-            r"[ \t]{0,20}+\r?\n?[ \t]{0,8}+"
+            r"[ \t]{0,20}+(?:\r?\n){0,2}+[ \t]{0,8}+"
             r"[\\\"'`]{0,2}+(?:[a-z]{3,8}[ \t]){11}[a-z]{3,8}" + AT_END,
         )
         for words in ("mnemonic", "phrase")
@@ -253,7 +253,7 @@ RULES: Final = (
         r"(?:(?<=setuser )[\w-]{1,64}[ ][^\n>]{0,80}+|[\w-]{1,64}[ ]on[ ][^\n>]{0,80}+)>(?!\$|<)\S{4}",
     ),
     AnchoredRule("password", "login", r":[ ][\w.@-]{1,64}[ ]/[ ](?=[^\s0-9]{0,40}+[0-9])[^\s/]{6}"),
-    AnchoredRule("password", "identified ", r"by[ \t]{1,4}+(?:password[ \t])?'(?!\$|<|\*|%s|\?)[^\"'\s]{4}"),
+    AnchoredRule("password", "identified ", r"by[ \t]{1,4}+(?:password[ \t])?[\"'](?!\$|<|\*|%s|\?)[^\"'\s]{4}"),
     AnchoredRule("password", "securestring", r"[ \t]{1,4}+(?:-string[ \t])?[\"'](?!\$|<)[^\"'\s]{4}"),
     AnchoredRule("password", "cred", rf"ential\([\"'][^\"'\n]{{1,64}}[\"'],[ \t]?[\"']{NO_VALUE}[^\"'\s]{{4}}"),
     AnchoredRule("password", "/user:", rf"[^\s\"']{{1,64}}+[ \t]{{1,4}}+{_MIXED}[^\s/\"'][^\s\"']{{5}}"),

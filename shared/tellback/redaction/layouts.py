@@ -9,18 +9,59 @@ from __future__ import annotations
 from typing import Final
 
 from tellback.redaction.assignments import SECRETS, names_after
-from tellback.redaction.values import AT_END, DOUBT, MIXED_WORD, NAME_GOES_ON, NO_VALUE, PATH, AnchoredRule, long_value
+from tellback.redaction.values import (
+    AT_END,
+    DOUBT,
+    MIXED_WORD,
+    NAME_GOES_ON,
+    NO_VALUE,
+    PATH,
+    AnchoredRule,
+    long_value,
+    preceded_by,
+    trie,
+)
 
-_SPACE: Final = r"[ \t]{0,60}+"
-# What stands between a name and its value.
+# Signs, and words that say that a value follows: `", default="`, ` → `, `: SecretStr("`, `" to "`, `]: !!str `. Paths,
+# addresses and references go on with a sign that this leaves out.
+_FILLERS: Final = (
+    *(
+        "is",
+        "are",
+        "was",
+        "be",
+        "should",
+        "must",
+        "to",
+        "set",
+        "now",
+        "value",
+        "val",
+        "parametervalue",
+        "default",
+        "type",
+        "content",
+    ),
+    *("string", "str", "from", "some", "into", "secretstr", "field", "protected", "private", "public", "const", "char"),
+    *("data", "text", "json", "cdata", "it", "will", "not", "shown", "again", "this", "new", "here", "as", "stdin"),
+)
+# A bracket or a comma without a quote after it belongs to a call or to the bases of a class.
+_SIGNS: Final = (
+    r"(?:[^\w\n/#@&+$(,]|,(?=[ ]?(?:[\"'<\[]|[a-z]{2,20}[=: ]|[^\s,()]{8,200}$))|\((?=[\"'b\n]|default=|value=))"
+)
+_CONNECTED: Final = rf"(?![/?%.-]|\[[0-9a-f-]{{36}}\])(?:{_SIGNS}{{1,60}}+(?:{trie(_FILLERS)}\b)?+){{1,9}}+"
+# What else stands between a name and its value.
 _BETWEEN: Final = (
-    rf"[`*\"']{{0,3}}+{_SPACE}[|│┃]{_SPACE}",  # a table: psql's, Markdown's, one drawn in boxes
-    r"[ \t]{2,80}+(?:reg_[a-z]{2,9}[ \t]{1,8}+)?",  # columns; values of a registry
-    r"\*\*:?[ \t]{1,4}+",  # an item of Markdown
+    _CONNECTED,
+    r"[ \t]{2,80}+reg_[a-z]{2,9}[ \t]{1,8}+",  # values of a registry
     r"(?:</[a-z]{1,8}>[ \t:\r\n]{0,40}+){1,2}+<[a-z]{1,8}[^<>\n]{0,60}+>[ \t\r\n]{0,40}+",  # cells of HTML
     r"[\"']?[ ]?[:=][ ]?some\([ \t\r\n]{0,40}+",  # Rust's options
-    r"[\"']\]=>[ \t\r\n]{0,20}+string\([0-9]{1,5}\)[ ]",  # PHP's var_dump
+    r"[\"'](?::[\w\"]{1,30})?\]=>[ \t\r\n]{0,20}+string\([0-9]{1,5}\)[ ]",  # PHP's var_dump
     r"[ ]\{[ ]get;[^{}\n]{0,30}+\}[ ]=[ ]",  # properties of C#
+    r":[ ]&\w{1,20}[ ]",  # anchors of YAML
+    r"[ \t]{0,4}[:=][ \t]{0,40}+[a-z]{2,10}\.[a-z]{3,20}\(",  # `aws.String("…")`
+    r"[ ](?:was[ ])?changed[ ]from[ ]\S{1,40}[ ]to[ ]",
+    r"[^()\n]{0,100}+\)[ \n]{1,4}values[ ]\([^\n]{0,100}?(?<=')",  # columns of an INSERT
     # Outputs of terraform and fields that describe themselves, in JSON.
     (
         r"\"[ ]?:[ ]?\{[ \t\r\n]{0,40}+(?:\"[a-z_]{1,20}\"[ ]?:[ ]?[^,{}\n]{1,60}+,[ \t\r\n]{0,40}+){0,3}"
@@ -29,32 +70,93 @@ _BETWEEN: Final = (
     r"[\"']?[ ](?:--[a-z-]{1,20}[ =][a-z]{1,20}[ ]){0,2}--(?:secret-)?(?:value|string|data)[ =]",  # stores of clouds
     r"=%s(?:\\n)?[\"'][ ]",  # printf
     r"[ ][\w.-]{1,30}[ ]=[ ]",  # `PASSWORD elastic = …`
+    # The same item of a list, a block or a request, lines below: `name: X`, perhaps others, `value: …`.
+    (
+        r"[\"'`]{0,2}+[ ]?[,:{]?[ \t]{0,4}+\r?\n(?:[ \t]{0,60}+[\"'\w]{1,24}+[ \t]{0,8}+[:=][^\n]{0,80}+\n){0,3}?"
+        r"[ \t]{0,60}+[\"']?(?:parameter)?(?:value|default|val|content|data|string)[\"']?[ \t]{0,8}+[:=]>?[ \t]{0,8}+"
+    ),
 )
 _BEFORE: Final = f"(?:{'|'.join(_BETWEEN)})"
-_VALUE: Final = rf"{_BEFORE}[\"'`]{{0,2}}+{NO_VALUE}{PATH}{MIXED_WORD}{DOUBT}"
-_SECRET: Final = f"{NAME_GOES_ON}{_VALUE}{long_value(16)}{AT_END}"
+# `| token.py | 9fceb02… |` lists a file.
+_NO_FILE: Final = r"(?<!\.[chr])(?<!\.(?:py|js|ts|go|rs|md|rb|sh))(?<!\.(?:tsx|yml|txt))(?<!\.(?:java|json|yaml|toml))"
+_NAMED: Final = f"{NAME_GOES_ON}{_NO_FILE}"
+_CHECKED: Final = rf"[\"'`]{{0,2}}+{NO_VALUE}{PATH}{MIXED_WORD}{DOUBT}"
+# Words that only end in "pass".
+_ENDS_IN_PASS: Final = (
+    rf"(?:(?<=[a-z_-]pass)|{preceded_by(f'{of} pass' for of in ('db', 'smtp', 'ssh', 'ftp', 'user', 'admin', 'root'))})"
+    r"(?![a-z])" + preceded_by(("bypass", "compass", "getpass", "askpass", "surpass", "multipass"), unless=True)
+)
+_VALUE: Final = f"{_BEFORE}{_CHECKED}"
+# The value alone in its line, below a line that ends with the name; a ruler, a fence or a blank line may stand between.
+_ALONE: Final = (
+    r"[\"'`:*=\\(\[{}) \t]{0,8}+\r?\n(?:[ \t]{0,8}+(?:[-=~`_]{3,80}+\w{0,10})?[ \t]{0,4}+\r?\n){0,2}"
+    rf"[ \t]{{0,40}}+(?:[0-9]{{1,3}}\)[ ])?[\"'`-]{{0,3}}+[ ]?{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+"
+    r"[\"'`,;)\]}]{0,3}+[ \t\r]{0,4}$"
+)
+_SECRET: Final = f"{_NAMED}(?:{_VALUE}{long_value(16)}|{_ALONE}){AT_END}"
 # In quotes a password needs less to be told from words.
 _PASSWORD: Final = (
-    rf"{NAME_GOES_ON}(?:{_VALUE}[\w+/.~=%:!@#^*&$-]{{8,200}}+"
-    rf"|{_BEFORE}[\"'`]{NO_VALUE}{PATH}{MIXED_WORD}[^\s\"'`<>$]{{8,200}}+[\"'`]){AT_END}"
+    rf"{_NAMED}(?:{_VALUE}[\w+/.~=%:!@#^*&$-]{{8,200}}+"
+    rf"|{_BEFORE}[\"'`]{NO_VALUE}{PATH}{MIXED_WORD}[^\s\"'`<>$]{{8,200}}+[\"'`]|{_ALONE}){AT_END}"
 )
-_NAMES: Final = r"(?:passw|passphrase|secret|token|credential|api[_-]?key|[_-]key)"
+_NAMES: Final = (
+    r"(?:passw|passphrase|secret|token|credential|api[_ -]?key|[_ -](?:key|pwd|psk|pw\b|pass\b|seed)|sshpass)"
+)
+# A command whose line speaks of a secret, and below it one value alone: `cat /run/secrets/…`, `wg genkey`, `op read`.
+_OF_COMMANDS: Final = (
+    r"(?:passw|secret|token|credential|[_ -]key\b|keygen|genkey|key:gen|privkey|vault_pass|pwgen|openssl rand"
+    r"|[ ]pass[ ])"
+)
 
 RULES: Final = (
     *(
         AnchoredRule("secret-assignment", anchor, f"{names_after(anchor)}{_SECRET}")
         for anchor in SECRETS
-        if anchor in {"secret", "token", "cred", "key", "salt", "_dsn", "_pat"}
+        if anchor in {"secret", "token", "cred", "key", "salt", "_dsn", "_pat", "auth", "seed"}
     ),
+    AnchoredRule("password", "pass", rf"(?:word|wd|phrase|code|{_ENDS_IN_PASS}){_PASSWORD}"),
+    # Long base64 has such short texts by chance.
+    AnchoredRule("password", "pwd", rf"(?<![\w+/]{{12}}pwd){_PASSWORD}"),
+    AnchoredRule("password", "psk", rf"(?:(?<![a-z+/0-9]psk)|(?<=wpapsk)|(?<=wifipsk)){_PASSWORD}"),
+    AnchoredRule("password", "pw", rf"(?![a-z])(?:(?<=[_ -]pw)|(?<=bindpw)){_PASSWORD}"),
     AnchoredRule(
-        "password", "pass", rf"(?:word|wd|phrase|code|(?<=[_-]pass)(?![a-z])|(?<=[a-z]pass)(?=[ ]{{2}})){_PASSWORD}"
-    ),
-    # The value first: lists of parameters and tags, as clouds have them; what is piped into a store of secrets.
+        "password", "pass", rf"word:[ \t\r]{{0,4}}\n[ \t]{{0,40}}(?:[0-9]{{6}}-){{7}}[0-9]{{6}}{AT_END}"
+    ),  # BitLocker
     AnchoredRule(
         "secret-assignment",
-        '"value": "',
-        rf"{NO_VALUE}{PATH}{MIXED_WORD}"
-        rf"(?=[^\"\n]{{8,300}}+\",[ \t\r\n]{{0,40}}+\"(?:key|name)\":[ ]?\"[\w./-]{{0,60}}?{_NAMES})",
+        "$ ",
+        rf"(?=[^\n]{{0,160}}?{_OF_COMMANDS})[^\n]{{3,200}}+\n{_CHECKED}[^\s\"'`<>{{}}$]{{12,400}}+[ \t\r]{{0,4}}$"
+        + AT_END,
+    ),
+    # The value first: lists of parameters and tags, as clouds have them; what is piped into a store of secrets.
+    *(
+        AnchoredRule(
+            "secret-assignment",
+            f"value{sign}",
+            rf"[\"']{NO_VALUE}{PATH}{MIXED_WORD}(?=[^\"'\n]{{8,300}}+[\"'](?:,|[ ]where\b|[ ][^\n<>]{{0,60}}?name=)"
+            rf"[ \t\r\n]{{0,40}}+(?:[\"']?(?:key|name)[\"']?[ ]?[:=][ ]?)?[\"']?[\w./-]{{0,60}}?{_NAMES})",
+        )
+        for sign in ('": ', '":', "': ", "=", " = ")
+    ),
+    AnchoredRule(
+        "secret-assignment",
+        "assert ",
+        rf"[\"']{NO_VALUE}{PATH}{MIXED_WORD}(?=[^\"'\n]{{8,300}}+[\"'][ ][=!]=[ ][\w.]{{0,60}}?{_NAMES})",
+    ),
+    *(
+        AnchoredRule(
+            "secret-assignment",
+            program,
+            rf"[\"']?{NO_VALUE}{PATH}{MIXED_WORD}(?=[^\s\"'$]{{8,300}}+[\"']?[ ]{{1,3}}"
+            rf"(?:\|[^\n]{{1,80}}?|>{{1,2}}[ ]?[\w./-]{{0,80}}?){_NAMES})",
+        )
+        for program in ("echo ", "echo -n ", "'%s' ")
+    ),
+    AnchoredRule(
+        "secret-assignment",
+        "with ",
+        rf"[\"'`]?{MIXED_WORD}{DOUBT}[\w!@#%^&*+~?$/=.:-]{{8,200}}+[\"'`]?[ ]as[ ](?:the|your|our|my)[ ]"
+        rf"[\w .-]{{0,40}}?{_NAMES}",
     ),
     AnchoredRule(
         "secret-assignment",

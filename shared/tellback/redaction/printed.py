@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tellback.redaction.values import AT_END, GIVEN, AnchoredRule
+from tellback.redaction.values import AT_END, DOUBT, GIVEN, MIXED_WORD, AnchoredRule
 
 _LINE: Final = r"[ \t]{0,4}+\r?\n[ \t]{0,20}+"
 _NOT_HERE: Final = r"(?!\$|<|\{|\*)"
@@ -45,12 +45,42 @@ RULES: Final = (
         r"i(?:_connect)?\([\"'][^\"'\n]{1,80}[\"'],[ ]?[\"'][^\"'\n]{1,64}[\"'],[ ]?[\"'][^\"'$\n]{3}",
     ),
     AnchoredRule("password", "cookie", rf"[ ](?<=-setcookie[ ]){GIVEN}"),
+    # Protocols in which a client shows its password: SMTP, POP3, FTP, IRC, IMAP, Redis; a proxy's peer.
+    AnchoredRule("basic-auth", "auth", r"[ ]plain[ ](?<=auth plain )[0-9a-z+/]{12,400}={0,2}"),
+    AnchoredRule(
+        "password",
+        "pass",
+        rf"[ ](?<=[ '\n]pass[ ])(?=[^\s/.]{{6,80}}?['\\rn]{{0,6}}$){MIXED_WORD}{DOUBT}[^\s/.'\\]{{6}}",
+        r"(?=[ ]\S{6,88}$)",
+    ),
+    AnchoredRule("password", "login", r"[ ]\"(?<=[ ]login[ ]\")[^\"\n]{1,64}\"[ ]\"[^\"\n]{4}"),
+    AnchoredRule("password", "login", rf"=(?<=[ ?]login=)[^\s:/&]{{1,64}}:{_NOT_HERE}[^\s&]{{4}}"),
+    AnchoredRule(
+        "password",
+        "auth",
+        rf"[ ](?<=>[ ]auth[ ])(?:[\w-]{{1,32}}[ ])?{MIXED_WORD}{DOUBT}[\w+/=-]{{8,200}}+[ \t\r]{{0,4}}$",
+    ),
+    AnchoredRule("basic-auth", "authorization", r":[ ][a-z]{3,12}[ ](?:token=)?(?=\S{0,60}?[0-9])[\w.~+/=-]{20}"),
+    # Pairs of a user and a password in calls.
+    AnchoredRule(
+        "password", "auth", rf"=?(?:(?<=auth=)|(?<=auth))\([\"'][^\"'\n]{{1,64}}[\"'],[ ]?[\"']{_NOT_HERE}[^\"'\s]{{6}}"
+    ),
+    AnchoredRule("github-token", "auth", r"\.github\.com[ ](?<=github-oauth\.github\.com[ ])[0-9a-z_]{30}"),
+    AnchoredRule("password-hash", "secret", r"[ ][0-9][ ]\$[0-9a-z]{1,2}\$\S{8}"),
+    AnchoredRule("password-hash", "pass", r"word[ ]7[ ][0-9a-f]{8}"),
+    AnchoredRule(
+        "password",
+        "pass",
+        r"word[ ]'(?:(?<=login password ')|(?<=with password ')|(?<=encrypted password '))(?!\$|<|%)[^'\s]{4}",
+    ),
     # Mail, networks.
     AnchoredRule("password", "login", rf"[ ](?<=[ ]login[ ])[^\s@]{{1,64}}@[^\s@]{{1,80}}[ ]{GIVEN}$"),
     AnchoredRule("password", "key", r"[ ]content[ ]{1,20}:[ ]\S{6}", "(?=[ ]content[ ])"),
     AnchoredRule("password", "psk", r"[ ]\"[^\"\n<$]{6}"),
+    # Keys of Solana, as its tools store them: an array of 64 bytes.
+    AnchoredRule("solana-key", "[", r"(?:[0-9]{1,3},[ ]?){63}[0-9]{1,3}\]", "(?=[0-9]{1,3},[ ]?[0-9]{1,3},)"),
     # Applications and what tests type into them.
-    AnchoredRule("password", "cred", rf"entials are:?[ ][^\s/]{{1,64}}[ ]/[ ][\"']?{_NOT_HERE}[^\s\"']{{6}}"),
+    AnchoredRule("password", "cred", rf"entials(?:[ ]are)?:?[ ][^\s/]{{1,64}}[ ]/[ ][\"']?{_NOT_HERE}[^\s\"']{{6}}"),
     AnchoredRule("password", "pass", rf"wd:(?<=chpasswd:){_LINE}list:[ ]\|{_LINE}[\w.-]{{1,32}}:[^\s$]{{4}}{AT_END}"),
     AnchoredRule(
         "password",
@@ -76,5 +106,26 @@ NEAR_VALUES: Final = (
     AnchoredRule("password", "]:587 ", r"[^\s:@]{1,64}@[^\s:]{1,80}:(?!\$)\S{6}"),
     AnchoredRule("secret-assignment", "hmac-", r"(?:sha[0-9]{1,3}|md5):[\w.-]{1,80}:[0-9a-z+/]{16}"),
     AnchoredRule("secret-assignment", "define(", r"[ ]?[\"'][a-z_]{1,30}_(?:key|salt)[\"'],[ ]{1,20}[\"'][^'\n]{32}"),
+    # SMTP's "Password:" in base64, and below it the answer.
+    AnchoredRule("password", "ugfzc3dvcmq6", r"[^\n]{0,4}\n[^\n]{0,8}?[0-9a-z+/]{8,200}+={0,2}$" + AT_END),
+    AnchoredRule("password", "identify ", rf"{MIXED_WORD}{DOUBT}\S{{8}}"),
+    AnchoredRule("secret-assignment", "=\t", r"(?<=[0-9a-z+/]{43}=\t)[0-9a-z+/]{43}=\t[0-9]{1,5}\t"),  # `wg show dump`
+    AnchoredRule("secret-assignment", "code=", rf"(?<=[?&]code=){DOUBT}[\w-]{{20}}"),
+    AnchoredRule("secret-assignment", "\t*\t", rf"{MIXED_WORD}\S{{8}}"),  # `chap-secrets`
+    AnchoredRule("secret-assignment", "hex:", r"(?<=[0-9] hex:)[0-9a-f]{32}"),
+    AnchoredRule("password", "invalid user ", rf"{MIXED_WORD}{DOUBT}\S{{8,100}}+[ ]from"),
+    AnchoredRule("password", "<(echo ", rf"(?:-n[ ])?[\"']?{_NOT_HERE}[^\s\"')]{{6}}"),
+    AnchoredRule("password", "http-basic.", rf"[\w.-]{{1,60}}[ ]\S{{1,64}}[ ]{GIVEN}"),
+    AnchoredRule("password", "bundle config", rf"[^\n]{{1,120}}[ ][\w.-]{{1,64}}:{_NOT_HERE}\S{{6}}"),
+    AnchoredRule("secret-assignment", "/t/", r"[a-z]{2}-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
+    *(
+        AnchoredRule("secret-assignment", call, rf"{given}b?[\"']{MIXED_WORD}{DOUBT}[^\"'\s]{{12}}")
+        for call, given in (
+            ("hmac", r"(?:\.new)?\((?:[\"']\w{1,12}[\"'],[ ]?)?"),
+            ("jwt.", r"(?:de|en)code\([^\n\"']{1,80},[ ]?"),
+            ("sign(", r"[^\n\"']{0,80}?(?:[\"'][^\"'\n]{0,40}[\"'][^\n\"']{0,40}){0,3}?,[ ]?"),
+            ("getconnection(", r"[\"'][^\"'\n]{1,200}[\"'],[ ]?[\"'][^\"'\n]{1,64}[\"'],[ ]?"),
+        )
+    ),
     AnchoredRule("password", "rclone ", rf"[^\n]{{0,160}}?[ ]pass[ ]{GIVEN}"),
 )

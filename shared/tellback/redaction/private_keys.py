@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tellback.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from tellback.redaction.codes import CodeList
+    from tellback.redaction.columns import Table
 
 RULE: Final = "private-key"
 
@@ -69,7 +73,7 @@ _LAST: Final = lazy_pattern(rf"""[\s>|"'+-]{{0,40}}+[0-9A-Za-z+/]{{2,100}}+{_RES
 class PrivateKeyTracker:
     """Tracks private keys through the lines of one stream."""
 
-    __slots__ = ("_counted", "_lines", "_margin", "_width", "named")
+    __slots__ = ("_counted", "_lines", "_margin", "_width", "codes", "named", "table")
 
     def __init__(self) -> None:
         self._lines = 0
@@ -78,6 +82,10 @@ class PrivateKeyTracker:
         self._width = 0  # of the lines of wrapped base64; -1 before the first of them
         self.named = ""
         """The last line, if it may name the value on the next one."""
+        self.table: Table | None = None
+        """The table with a column of secrets that the last line belongs to."""
+        self.codes: CodeList | None = None
+        """The list of recovery codes that the next line may continue."""
 
     @property
     def inside(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeGuard
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.own_passwords import own_passwords
-from tellback.redaction import kubernetes
+from tellback.redaction import codes, columns, kubernetes
 from tellback.redaction.private_keys import RULE as PRIVATE_KEY
 from tellback.redaction.private_keys import PrivateKeyTracker, key_start_before, marks_key
 from tellback.redaction.rules import Rule, ScanSet, all_scans, scans_for_text
@@ -42,6 +42,8 @@ _SIGNS: Final = (
 _LONGEST_NAMING: Final = 200  # characters
 _NAMING_ENDS: Final = (":", ">", "|", "-", "+", "[", "reset.", "phrase", "passwords")
 _SHORTEST: Final = 5  # characters of the shortest text that any rule of ours matches
+
+_HEADS: Final = (columns.HEAD, codes.HEAD)  # say where to look, and hide nothing by themselves
 
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
 
@@ -81,7 +83,8 @@ class Redactor:
     def rule_of(self, line: str, before: str = "") -> str | None:
         """Return the first rule that matches this line, also by a name in the line `before` it; None if clean."""
         line = _strip_colours(line)
-        rule = None if self._is_clean(line) else next((rule for _, rule in self._find_matches(line)), None)
+        found = () if self._is_clean(line) else self._find_matches(line)
+        rule = next((rule for _, rule in found if rule not in _HEADS), None)
         return rule or self._hidden_by_name(_naming_lines(before), line).get(0)
 
     def _hidden_by_name(self, named: str, text: str) -> dict[int, str]:
@@ -124,17 +127,41 @@ class Redactor:
         keys = marks_key(text) or (blocks is not None and blocks.inside)
         found = list(self._find_matches(text))
         secrets = _may_hold_secret(text)
-        if not keys and not found and not secrets:
+        goes_on = blocks is not None and (blocks.table is not None or blocks.codes is not None)
+        if not (keys or found or secrets or goes_on):
             return {}
-        lines = text.split("\n")
-        starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+        lines = text.split(_NEWLINE)
+        numbered = _numbered(lines, found)
         hidden: dict[int, str] = {}
-        for place, rule in found:
-            hidden.setdefault(bisect_right(starts, place) - 1, rule)
+        for number, rule in numbered:
+            if rule not in _HEADS:
+                hidden.setdefault(number, rule)
         if secrets:
             hidden |= dict.fromkeys(kubernetes.value_lines(lines), kubernetes.RULE)
+        hidden |= self._hidden_below(lines, numbered, blocks or PrivateKeyTracker())
         if keys:
             hidden |= dict.fromkeys(_key_lines(lines, blocks or PrivateKeyTracker()), PRIVATE_KEY)
+        return hidden
+
+    def hidden_below_heads(self, lines: Sequence[str]) -> dict[int, str]:
+        """Return the rule of each line that a line above makes a secret, as the head of its column does.
+
+        For lines that are searched one by one otherwise.
+        """
+        text = _strip_colours(_NEWLINE.join(lines))
+        return self._hidden_below(lines, _numbered(lines, self._find_matches(text)), PrivateKeyTracker())
+
+    def _hidden_below(
+        self, lines: Sequence[str], found: Iterable[tuple[int, str]], blocks: PrivateKeyTracker
+    ) -> dict[int, str]:
+        heads = {head: sorted({number for number, rule in found if rule == head}) for head in _HEADS}
+        hidden: dict[int, str] = {}
+        if heads[columns.HEAD] or blocks.table is not None:
+            rows, blocks.table = columns.value_lines(lines, heads[columns.HEAD], blocks.table, self._marks_secret)
+            hidden |= dict.fromkeys(rows, columns.RULE)
+        if heads[codes.HEAD] or blocks.codes is not None:
+            listed, blocks.codes = codes.code_lines(lines, frozenset(heads[codes.HEAD]), blocks.codes)
+            hidden |= dict.fromkeys(listed, codes.RULE)
         return hidden
 
     def argv(self, argv: Iterable[str]) -> list[str]:
@@ -197,6 +224,12 @@ class Redactor:
         if _is_sequence(value):
             return TOO_DEEP if depth >= MAX_DEPTH else [self._redact_value(item, key, depth + 1) for item in value]
         return value
+
+
+def _numbered(lines: Iterable[str], found: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Return the matches of a text with the numbers of their lines in place of their positions."""
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    return [(bisect_right(starts, place) - 1, rule) for place, rule in found]
 
 
 def _naming_lines(text: str) -> str:

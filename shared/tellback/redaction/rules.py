@@ -15,12 +15,12 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
-from tellback.redaction import assignments, command_lines, forms, layouts, printed, tokens
-from tellback.redaction.values import AT_END, DOUBT, AnchoredRule
+from tellback.redaction import assignments, codes, columns, command_lines, forms, layouts, printed, tokens
+from tellback.redaction.values import AT_END, DOUBT, LAST, AnchoredRule, looks_random
 
 SHORT: Final = 4_000  # characters; in a shorter text, to look for an anchor costs less than to search by a pattern
 
-RUN: Final = 13
+RUN: Final = 12
 
 """Length of the shortest run that holds a token, or an issuer's value without a format of its own."""
 
@@ -95,16 +95,6 @@ SOURCE_RULES: Final = (
     ("slack-token", "xox[baprs]-"),
 )
 
-# Where a value goes over between small letters, capitals and digits: random values do often (`looks_random`).
-_CHANGES: Final = lazy_pattern(r"[a-z][A-Z]|[A-Z]{2}[a-z]|\d[A-Za-z]|[A-Za-z]\d")
-
-_DIGIT: Final = lazy_pattern("[0-9]")
-
-# Words and abbreviations in camel case, which random letters hardly ever fall into: `UserAPIKeyAuth`, a type.
-_CAMEL: Final = lazy_pattern(r"(?:[A-Z]?[a-z]{2,20}|[A-Z]{2,5}(?![a-z])){2,12}")
-
-_VALUE: Final = lazy_pattern(r"[\w+/.~=%!@#^&*?$-]{8,80}")
-
 
 class Rule(NamedTuple):  # no dataclass: importing those costs a short-lived process more than all of this
     """A rule that a user adds: a name, and the pattern of a secret within one line."""
@@ -154,7 +144,7 @@ class _CompiledScan:
             self.doubts[self._groups] = range(self._groups - doubtful, self._groups)
         if AT_END in pattern:
             self.at_end.add(self._groups)
-        return f"{pattern.replace(DOUBT, '()').replace(AT_END, '')}()"
+        return f"{pattern.replace(DOUBT, '()').replace(AT_END, '').replace(LAST, '')}()"
 
     def _trie_pattern(self, trie: Trie) -> str:
         """Return an alternation that reads each character of the prefixes once."""
@@ -184,7 +174,7 @@ class Scan:
         self.anchor = anchor
         self._after = after
         # Those that need no second look first: where one of them matches, the value of another need not be random.
-        self._rules = sorted(rules, key=lambda row: (DOUBT in row[1], row[2]))
+        self._rules = sorted(rules, key=lambda row: (LAST in row[1], DOUBT in row[1], row[2]))
         self._trie = trie
 
     @cached_property
@@ -233,22 +223,6 @@ def _all_random(text: str, match: re.Match[str], doubts: range, shift: int) -> b
         if start >= 0 and not looks_random(text, start - shift):
             return False
     return True
-
-
-def looks_random(text: str, start: int) -> bool:
-    """Return whether the value at `start` changes between cases and digits more often than words and names do."""
-    found = _VALUE.match(text, start)
-    if found is None:
-        return False
-    value = found[0]
-    digit = _DIGIT.search(value)
-    if digit is None and (value.islower() or value.isupper()):
-        return False  # without a change; to count them costs ten times as much, and hostile text is full of such
-    if digit is None and _CAMEL.fullmatch(value.rstrip("=.,")):
-        return False
-    # Names such as `ListOfThings` change case too: without a digit, a value needs nearly twice as many changes.
-    least = len(value) // (7 if digit else 4)
-    return len(_CHANGES.findall(value)) >= max(3, least)
 
 
 Anchored = dict[str, Scan]  # by the text with which each match begins
@@ -336,6 +310,8 @@ _FOLDED: Final = (
     *forms.RULES,
     *command_lines.RULES,
     *printed.RULES,
+    *columns.HEADS,
+    *codes.RULES,
 )
 
 

@@ -14,6 +14,8 @@ _WORD: Final = r"[0-9A-Za-z_-]"
 
 _ALNUM: Final = "[0-9A-Za-z]"
 
+_BASE58: Final = "[1-9A-HJ-NP-Za-km-z]"
+
 _HEX: Final = "[0-9a-fA-F]"
 
 # `rnd_`, `live_` and the like also begin names of functions. Those rarely contain a digit; tokens nearly always do.
@@ -218,11 +220,16 @@ PREFIXED: Final = (
     ("model-provider-key", f"{_WORD}{{40}}", "jina_"),
     ("model-provider-key", f"{_HEX}{{40}}", "sk_"),
     ("model-provider-key", "[0-9A-Z]{30}[0-9A-Za-z]{10}", "rpa_"),
-    ("model-provider-key", f"{_ALNUM}{{22}}", "fw_ key_ sess- e2b_ bb_live_ mem0- exa_"),
+    ("model-provider-key", f"{_ALNUM}{{22}}", "fw_ key_ sess- e2b_ mem0- exa_"),
+    ("model-provider-key", rf"{_DIGIT}{_WORD}{{22}}", "bb_live_"),
+    ("axiom-token", _UUID, "xaat- xapt-"),
     # without a sign after the prefix
     ("sanity-token", "(?:[0-9A-Za-z]{178}|[0-9A-Za-z]{80})(?![0-9A-Za-z])", "sk"),
     ("pagerduty-key", r"(?=[A-Za-z_+-]{0,17}[0-9])[\w+-]{18}(?![\w+/=-])", "u+"),
     ("bitcoin-key", "[0-9A-Za-z]{100}", "xprv yprv zprv tprv"),
+    # Keys for import into wallets: 51 or 52 characters of base58, without 0, O, I and l.
+    ("bitcoin-key", rf"{_BASE58}{{51}}(?![\w+/=-])", "K L"),
+    ("bitcoin-key", rf"[HJK]{_BASE58}{{49}}(?![\w+/=-])", "5"),
     ("json-web-token", r"(?<![\w-]eyJ)[\w-]{12,2000}+\.[\w-]{2}", "eyJ"),
     ("json-web-token", r"(?<![\w-]e...)[\w-]{12,2000}+\.e[\w-]{16,2000}+\.[\w-]{20}", "ewog eyAi"),
 )
@@ -247,6 +254,8 @@ ANYWHERE: Final = (
     ("firebase-key", r"[\w-]{60}", ":APA91b"),
     ("facebook-token", r"(?<=\d{15}\|)[\w-]{27}", "|"),
     ("facebook-token", r"(?<=\d{15}%)(?:7C)?[\w-]{27}", "%"),
+    # Alone in its line, as `kubeadm token create` prints it; elsewhere a name says what it is.
+    ("kubeadm-token", rf"(?<=^[0-9a-z]{{6}}\.)(?=[a-z]{{0,15}}[0-9]){DOUBT}[0-9a-z]{{16}}(?=[ \t\r]{{0,4}}$)", "."),
     ("azure-devops-token", "(?<=[0-9A-Za-z]{76}AZDO)", "AZDO"),
     # An issuer that no rule knows: a prefix, then random characters of all three classes, not as hashes have.
     (
@@ -276,6 +285,8 @@ ANYWHERE: Final = (
     ("yandex-key", r"[\w-]{32}", "AQVN"),
     ("twitter-token", r"(?<![\w+/]A{20})[0-9A-Za-z%]{50}", "AAAAAAAAAAAAAAAAAAAA"),
     ("square-token", r"(?<![\w+/]EAAA)(?:[\w-]{55}|(?=[A-Za-z_-]{0,20}[0-9])[\w-]{22,55}(?![\w+/=-]))", "EAAA"),
+    ("elastic-token", r"[\w+/-]{40}", "AAEAAWVsYXN0aWMv"),
+    ("nats-seed", "(?<![0-9A-Za-z]S.)[A-Z2-7]{56}(?![0-9A-Za-z])", "SU SA SO SN SC SX"),
     ("facebook-token", r"(?<![\w+/]EAA)[0-9A-Za-z]{80}", "EAA"),
     ("easypost-key", "[0-9A-Za-z]{50}", "EZAK EZTK"),
     ("gitlab-token", r"[\w-]{18}", "GR1348941"),
@@ -290,7 +301,7 @@ ANYWHERE: Final = (
     ("private-key", "MUNSVWRKVGl", "TFMwdExT"),
     ("json-web-token", "[0-9A-Za-z+/]{50}", "ZXlK"),
     # base64 of JSON: of Elasticsearch's enrolment, of a tunnel of Cloudflare, of a key of Borg.
-    ("json-token", "[0-9A-Za-z+/]{40}", "eyJ2ZXIiOi eyJhIjoi"),
+    ("json-token", "[0-9A-Za-z+/]{40}", "eyJ2ZXIiOi eyJhIjoi eyJwYXlsb2FkIjoi"),
     ("borg-key", "[0-9A-Za-z+/]{40}", "hqlhbGdvcml0aG2"),
     ("grafana-token", "[0-9A-Za-z+/]{50}", "eyJrIjoi"),
     ("openai-key", r"[\w-]{16}", "T3BlbkFJ"),

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from tellback.lazy_pattern import lazy_pattern
+
 
 class AnchoredRule(NamedTuple):
     """A rule whose every match begins with the text `anchor`; `rest` is the pattern after it, and may look behind.
@@ -24,6 +26,7 @@ class AnchoredRule(NamedTuple):
 
 
 DOUBT: Final = "\0"  # in a pattern: here starts a value that only its changes of case and digits distinguish from words
+LAST: Final = "\2"  # in a pattern: it is tried only where no other rule of its anchor matches
 AT_END: Final = "\1"  # in a pattern of two lines: hide the line where the match ends, so the name stays visible
 
 # A name that is only about a secret (`token_count`, `secret_name`) is excluded by its end.
@@ -158,3 +161,29 @@ _PLIST: Final = r"</key>[ \t]{0,4}+\r?\n?[ \t]{0,60}+<string>"
 _NAME_ENDS: Final = rf"[\w.-]{{0,40}}+{NOT_NAMED}[\"']{{0,2}}+"
 IN_BLOCK: Final = rf"{_NAME_ENDS}(?:(?::[ \t]{{0,4}}+[|>][+-]?[1-9]?|>){_BELOW}|{_PLIST})"
 BELOW: Final = rf"{_NAME_ENDS}(?:(?::[ \t]{{0,4}}+(?:[|>][+-]?[1-9]?)?+|>){_BELOW}|{_PLIST})"
+
+# Where a value goes over between small letters, capitals and digits: random values do often (`looks_random`).
+_CHANGES: Final = lazy_pattern(r"[a-z][A-Z]|[A-Z]{2}[a-z]|\d[A-Za-z]|[A-Za-z]\d")
+
+_DIGIT: Final = lazy_pattern("[0-9]")
+
+# Words and abbreviations in camel case, which random letters hardly ever fall into: `UserAPIKeyAuth`, a type.
+_CAMEL: Final = lazy_pattern(r"(?:[A-Z]?[a-z]{2,20}|[A-Z]{2,5}(?![a-z])){2,12}")
+
+_VALUE: Final = lazy_pattern(r"[\w+/.~=%!@#^&*?$-]{8,80}")
+
+
+def looks_random(text: str, start: int) -> bool:
+    """Return whether the value at `start` changes between cases and digits more often than words and names do."""
+    found = _VALUE.match(text, start)
+    if found is None:
+        return False
+    value = found[0]
+    digit = _DIGIT.search(value)
+    if digit is None and (value.islower() or value.isupper()):
+        return False  # without a change; to count them costs ten times as much, and hostile text is full of such
+    if digit is None and _CAMEL.fullmatch(value.rstrip("=.,")):
+        return False
+    # Names such as `ListOfThings` change case too: without a digit, a value needs nearly twice as many changes.
+    least = len(value) // (7 if digit else 4)
+    return len(_CHANGES.findall(value)) >= max(3, least)

@@ -1,0 +1,154 @@
+"""Values whose name stands in the head of their column: CSV, tables that databases print, aligned listings.
+
+No pattern can count columns, so this reads lines, in texts with a line that `HEADS` takes for the head of a table.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Generator, Sequence
+from typing import Final, NamedTuple
+
+from tellback.lazy_pattern import lazy_pattern
+from tellback.redaction.values import LAST, AnchoredRule, looks_random
+
+RULE: Final = "named-column"
+HEAD: Final = "column-head"  # no rule: it only says that a line may be the head of such a table
+_LONGEST: Final = 2_000  # characters of a line; a longer one is hardly a head, nor a row worth the time
+_MOST_CELLS: Final = 64
+_SHORTEST: Final = 8  # characters of a value
+_MOST_SPACES: Final = 4  # in a name; with more, it is a sentence
+# What names of secrets contain, and heads of tables with a setting in each row; the rules decide what a name says.
+_WORDS: Final = ("pass", "secret", "token", "cred", "key", "pwd", "psk", "pw", "auth", "seed", "cookie", "name")
+# The rest of the cell, then what ends it. A comma of a sentence has a space after it, a comma of CSV has none.
+_CELL_ENDS: Final = (
+    r"[\w.()-]{0,40}+(?:[ ][\w()-]{1,20}+){0,3}+[\"'`*]{0,3}+(?:\t|[ ]{2}|[,;](?=[\w\"'])|[ ]?(?:[|│┃]|\r?$))"
+)
+HEADS: Final = tuple(AnchoredRule(HEAD, word, _CELL_ENDS + LAST) for word in _WORDS)
+_RULED: Final = lazy_pattern(r"[\s|+:=─━═┼╪╋├┤┡┩╇┌┬┐┏┳┓╞╡└┴┘│┃-]{2,}")
+_NAME: Final = lazy_pattern(r"[A-Za-z_#][\w .()#%/-]{0,59}")
+_WIDE: Final = lazy_pattern(r"[ ]{2,200}+")
+_ALIGNED: Final = "  "
+_ALIGNED_NAME: Final = lazy_pattern(r"\S(?:[ ]?\S){0,80}")
+_BARS: Final = lazy_pattern("[|│┃]")
+_STRIPPED: Final = " \t\r\"'`*"
+# Heads of tables with a setting in each row.
+_OF_NAMES: Final = frozenset({"name", "key", "variable", "variable_name", "field", "setting", "parameter", "env"})
+_OF_VALUES: Final = frozenset({"value", "val", "data"})
+
+
+class Table(NamedTuple):
+    """A table that is being read: how its cells are divided, and which of them hold values of secrets."""
+
+    sign: str
+    head: str
+    cells: int
+    named: tuple[int, ...]
+    pairs: tuple[int, int] | None  # the columns of names and of values
+
+
+def value_lines(
+    lines: Sequence[str], heads: Sequence[int], table: Table | None, names_secret: Callable[[str], bool]
+) -> tuple[list[int], Table | None]:
+    """Return the numbers of the lines that hold such a value, and the table that the last line belongs to.
+
+    `heads` are the numbers of the lines that may be heads, in order; `table` is that of the line before the first.
+    """
+    found: list[int] = []
+    at = frozenset(heads)
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        cells = None if table is None else _cells_of(table, line)
+        if table is None or cells is None:
+            table = _table_of(line, names_secret) if number in at else None
+        elif any(map(_looks_secret, _values(table, cells, names_secret))):
+            found.append(number)
+        number += 1
+        if table is None:
+            later = bisect_left(heads, number)
+            number = heads[later] if later < len(heads) else len(lines)
+    return found, table
+
+
+def _values(table: Table, cells: Sequence[str], names_secret: Callable[[str], bool]) -> Generator[str]:
+    for column in table.named:
+        yield cells[column].strip(_STRIPPED)
+    if table.pairs:
+        name, value = (cells[column].strip(_STRIPPED) for column in table.pairs)
+        if _NAME.fullmatch(name) and names_secret(name):
+            yield value
+
+
+def _looks_secret(cell: str) -> bool:
+    return (
+        len(cell) >= _SHORTEST
+        and " " not in cell
+        and cell[0] not in "$<{/"
+        and cell[-1] != ","
+        and looks_random(cell, 0)
+    )
+
+
+def _table_of(line: str, names_secret: Callable[[str], bool]) -> Table | None:
+    """Return the table that a line is the head of, if a column of it can hold secrets."""
+    folded = line.lower()
+    if len(line) > _LONGEST or not any(word in folded for word in _WORDS):
+        return None
+    for sign in ("\t", "|", ",", ";", _ALIGNED):
+        cells = _split(sign, line)
+        if len(cells) > 1 or (cells and sign == _ALIGNED):
+            found = _named_columns(cells, names_secret)
+            if found is not None:
+                return Table(sign, line, len(cells), *found)
+    return None
+
+
+def _named_columns(
+    cells: Sequence[str], names_secret: Callable[[str], bool]
+) -> tuple[tuple[int, ...], tuple[int, int] | None] | None:
+    names = [cell.strip(_STRIPPED) for cell in cells]
+    if len(names) > _MOST_CELLS or any(name and not _is_name(name) for name in names):
+        return None
+    named = tuple(number for number, name in enumerate(names) if name and names_secret(name))
+    lower = [name.lower() for name in names]
+    columns = [
+        next((number for number, name in enumerate(lower) if name in heads), -1) for heads in (_OF_NAMES, _OF_VALUES)
+    ]
+    pairs = (columns[0], columns[1]) if min(columns) >= 0 else None
+    return (named, pairs) if named or pairs else None
+
+
+def _is_name(text: str) -> bool:
+    return text.count(" ") <= _MOST_SPACES and _NAME.fullmatch(text) is not None
+
+
+def _split(sign: str, line: str) -> list[str]:
+    if sign == _ALIGNED:
+        return _WIDE.split(line.strip())
+    if sign == "|":
+        return _BARS.split(line)
+    if sign in ",;" and '"' in line:
+        import csv  # noqa: PLC0415 - few processes ever see such a line
+
+        return next(csv.reader([line], delimiter=sign), [])
+    return line.split(sign)
+
+
+def _cells_of(table: Table, line: str) -> list[str] | None:
+    """Return the cells of a row of the table, none for a ruled line, or None if the line is no part of it."""
+    if _RULED.fullmatch(line):
+        return [""] * table.cells
+    if not line.strip() or len(line) > _LONGEST:
+        return None
+    cells = _split(table.sign, line)
+    if len(cells) == table.cells:
+        # Below a single name, only words that stand alone are values.
+        return cells if table.cells > 1 or " " not in cells[0] else None
+    return _cells_below(table.head, line) if table.sign == _ALIGNED and len(cells) > 1 < table.cells else None
+
+
+def _cells_below(head: str, line: str) -> list[str]:
+    """Return the parts of an aligned row below each name of the head; an empty cell leaves fewer parts than names."""
+    starts = [match.start() for match in _ALIGNED_NAME.finditer(head)]
+    return [line[start:end].strip() for start, end in zip(starts, [*starts[1:], len(line)], strict=True)]
