@@ -3,7 +3,8 @@
 A worker's environment holds the URL of Redis with its password, and a command runs as the worker's user. Linux lets any
 process of a user read `/proc/PID/environ` and memory of another, and attach a debugger, unless that one has said no. A
 program started by it is dumpable again, because exec resets the flag. Root, and whoever has CAP_SYS_PTRACE, still read
-everything: run workers as a user of their own. Core files are not written for such a process.
+everything: run workers as a user of their own. A program is open until it has said no, so what starts again and again
+with a login, such as a health check, belongs to another user. Core files are not written for a closed process.
 """
 
 from __future__ import annotations

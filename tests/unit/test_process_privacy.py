@@ -64,10 +64,11 @@ def test_a_runner_that_does_not_forbid_it_is_read() -> None:
     assert seen[6] == "environ SECRET"
 
 
-def test_a_hook_cannot_be_read() -> None:
+@pytest.mark.parametrize("arguments", [["hook", "post-tool-use"], ["redact"]], ids=["a hook", "a command of ours"])
+def test_what_has_a_login_cannot_be_read(arguments: list[str]) -> None:
     """Its environment has the password of Redis, until it begins to read its input."""
     env = {**os.environ, "TELLBACK_REDIS_URL": "redis://:pw-of-redis@localhost"}
-    command = [sys.executable, "-c", "from tellback.cli.entry import main; main()", "hook", "post-tool-use"]
+    command = [sys.executable, "-c", "from tellback.cli.entry import main; main()", *arguments]
     with subprocess.Popen([*without_powers(), *command], stdin=subprocess.PIPE, env=env) as hook:
         spy = [*without_powers(), "cat", f"/proc/{hook.pid}/environ"]
 

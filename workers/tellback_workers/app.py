@@ -12,7 +12,7 @@ from tellback.names import SWEEPS_QUEUE, Family, Task, host_queue
 from tellback.settings import Settings, load
 from tellback_workers import celery_signals, cgroup_parent, policy_file, pool_rescue, presence
 from tellback_workers.dispatcher import DispatcherStep
-from tellback_workers.flower_metrics import require_password
+from tellback_workers.flower_metrics import protect_flower
 from tellback_workers.log import configure
 
 CONSUME_TIME_LIMIT: Final = 120  # seconds; a consumer returns after half its lease, so this only ends one that hangs
@@ -69,7 +69,7 @@ app.steps["worker"].add(DispatcherStep)
 
 app.set_default()
 
-require_password()
+protect_flower()
 
 
 @signals.setup_logging.connect

@@ -20,6 +20,9 @@ def main() -> None:
 
         if sys.argv[2] in EVENTS and not {"--help", "-h"} & set(sys.argv[3:]):
             handle(sys.argv[2:])
+    from tellback.process_privacy import forbid_dumps
+
+    forbid_dumps()  # the environment may have a login; commands of agents may run on this host as this user
     from tellback.cli.app import main as app
 
     try:

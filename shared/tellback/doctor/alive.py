@@ -27,6 +27,7 @@ import psutil
 from tellback import clock
 from tellback.doctor.infrastructure import DoctorFinding, check_beat, ok, open_team, wrong
 from tellback.errors import TellbackError
+from tellback.process_privacy import forbid_dumps
 from tellback.settings import load
 from tellback.state.database import Database
 from tellback.state.presence import Presence
@@ -82,6 +83,8 @@ def _kill_silent(node: str, seconds: int, finding: DoctorFinding) -> None:
     since.unlink(missing_ok=True)
     for process in _processes_of(node):
         sys.stderr.write(f"killing process {process.pid}\n")
+        if os.getuid() == 0:  # in a container without CAP_KILL root may end no process of another user
+            os.setuid(process.uids().real)
         process.kill()  # its pool processes end with it
 
 
@@ -91,10 +94,11 @@ def _processes_of(node: str) -> list[psutil.Process]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             names = [part.rpartition("=")[2].replace("%h", socket.gethostname()) for part in process.cmdline()]
-            if node in names and "worker" in names and process.uids().real == os.getuid():
+            if node in names and "worker" in names and os.getuid() in (0, process.uids().real):
                 found[process.pid] = process
     return [process for process in found.values() if process.ppid() not in found]
 
 
 if __name__ == "__main__":
+    forbid_dumps()  # the environment has a login; commands run as this user
     sys.exit(main(sys.argv[1:]))

@@ -15,6 +15,7 @@ from typing import Final
 
 from tellback.client.connection import Tellback, connect
 from tellback.errors import ConfigurationError, InvalidInput, TellbackError
+from tellback.process_privacy import forbid_dumps
 from tellback.transports.serving import PrintTransport, Transport, serve
 from tellback.transports.telegram import API, TelegramTransport
 from tellback.transports.webhook import WebhookTransport
@@ -107,4 +108,5 @@ def _thread_count(text: str) -> int:
 
 
 if __name__ == "__main__":
+    forbid_dumps()  # the environment has a login and the platform's secret; commands may run as this user
     sys.exit(main())

@@ -1,0 +1,124 @@
+"""Logins in containers and units, out of reach of the commands that run beside them. Requirements A-125 and A-365."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.with_login import with_login
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {"PYTHONSAFEPATH": "1", "PYTHONNOUSERSITE": "1"}
+NOBODY = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root becomes somebody else")
+
+
+def test_a_login_is_read_and_nothing_else_of_its_file(tmp_path: Path) -> None:
+    (tmp_path / "worker.env").write_text(
+        "PATH=/nowhere\nTELLBACK_REDIS_URL=redis://a:b@h/0?x=1&y=$(id)\nFLOWER_X=y z\n"
+    )
+    script = with_login(tmp_path / "bin", tmp_path)
+    shown = subprocess.run(
+        [script, "worker", "env"], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True
+    )
+    environ = dict(line.split("=", 1) for line in shown.stdout.splitlines())
+    assert environ["TELLBACK_REDIS_URL"] == "redis://a:b@h/0?x=1&y=$(id)"
+    assert environ["FLOWER_X"] == "y z"
+    assert environ["PATH"] == os.environ["PATH"]
+
+
+@as_root
+def test_what_it_starts_cannot_read_the_login(tmp_path: Path) -> None:
+    """That goes for the worker and for the commands of agents, which run as the worker's user."""
+    login = tmp_path / "worker.env"
+    login.write_text("TELLBACK_TEAM=acme\n")
+    login.chmod(0o600)
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(folder.stat().st_mode | 0o011)
+    script = with_login(tmp_path / "bin", tmp_path, user="nobody")
+    script.write_text(script.read_text().replace("--regid=nobody", "--regid=nogroup"))
+    shown = subprocess.run(
+        [script, "worker", "sh", "-c", f"id -un; echo $TELLBACK_TEAM; cat {login}"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (shown.returncode, shown.stdout) == (1, "nobody\nacme\n")
+    assert "Permission denied" in shown.stderr
+
+
+@as_root
+def test_a_check_of_a_worker_cannot_be_read_while_it_starts(tmp_path: Path) -> None:
+    """A program closes its environment once it runs, and a check starts every few seconds: it stays root's."""
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(folder.stat().st_mode | 0o011)
+    (tmp_path / "worker.env").write_text("TELLBACK_REDIS_URL=redis://:pw-of-redis@h\n")
+    script = with_login(tmp_path / "bin", tmp_path, user="nobody")
+    script.write_text(script.read_text().replace("--regid=nobody", "--regid=nogroup"))
+    read = {}
+    for options in ([], ["--root"]):
+        wait = [script, *options, "worker", "sh", "-c", "id -un; read _"]
+        with subprocess.Popen(wait, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as check:
+            assert check.stdout is not None
+            user = check.stdout.readline().strip()
+            spy = [*NOBODY, "cat", f"/proc/{check.pid}/environ"]
+            read[user] = "pw-of-redis" in subprocess.run(spy, capture_output=True, text=True, check=False).stdout
+            check.communicate("\n")
+    assert read == {"nobody": True, "root": False}
+
+
+@as_root
+def test_a_check_of_root_ends_a_hung_worker_of_another_user(tmp_path: Path) -> None:
+    """With the capabilities of the container alone, among which is no CAP_KILL."""
+    hung = [*NOBODY, "sh", "-c", "read _", "worker", "loops@h"]
+    with subprocess.Popen(hung, stdin=subprocess.PIPE) as worker:
+        check = "from tellback.doctor import alive; alive._kill_silent('loops@h', 0, alive.wrong('worker', '', ''))"
+        powers = ["setpriv", "--bounding-set", "-all,+dac_read_search,+setgid,+setuid"]
+        environ = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+        said = subprocess.run(
+            [*powers, sys.executable, "-c", check], env=environ, capture_output=True, text=True, check=True
+        )
+        assert said.stderr == f"killing process {worker.pid}\n"
+        assert worker.wait(20) == -9
+
+
+def _plant(folder: Path) -> None:
+    """Leave modules of our names in a directory, and one in the home that Python would load by itself."""
+    for package in ("tellback", "tellback/doctor", "tellback_workers"):
+        (folder / package).mkdir(parents=True)
+        (folder / package / "__init__.py").write_text("print('PLANTED')\n")
+    (folder / "tellback" / "doctor" / "alive.py").write_text("print('PLANTED')\n")
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    site = folder / ".local" / "lib" / version / "site-packages"
+    site.mkdir(parents=True)
+    (site / "usercustomize.py").write_text("print('PLANTED')\n")
+
+
+@pytest.mark.parametrize("environ", [{}, ENVIRONMENT], ids=["any Python", "as in the image"])
+def test_a_check_loads_no_module_that_a_command_has_left(tmp_path: Path, environ: dict[str, str]) -> None:
+    _plant(tmp_path)
+    base = Path(sys.base_prefix) / "bin" / "python3"  # a virtual environment has no packages of a user
+    home = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    for argv in ([sys.executable, "-m", "tellback.doctor.alive"], [base, "-c", "pass"]):
+        done = subprocess.run(argv, cwd=tmp_path, env=home | environ, capture_output=True, text=True, check=False)
+        assert ("PLANTED" in done.stdout) == (not environ), argv
+
+
+def test_no_process_of_ours_starts_where_commands_write() -> None:
+    """Celery looks for its app in the present directory first, whatever Python's variables say."""
+    dockerfile = (ROOT / "ops" / "Dockerfile").read_text()
+    assert re.findall(r"^WORKDIR (.*)$", dockerfile, re.MULTILINE) == ["/", "/source"], "the latter is not run"
+    assert all(f"{name}={value}" in dockerfile for name, value in ENVIRONMENT.items())
+    compose: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    assert not [name for name, service in compose["services"].items() if "working_dir" in service]
+    for path in (ROOT / "ops" / "kubernetes").glob("*.yaml"):
+        assert set(re.findall(r"workingDir: (\S+)", path.read_text())) <= {"/"}, path.name
+    for path in (ROOT / "ops" / "systemd").glob("*.service"):
+        unit = path.read_text()
+        assert "\nWorkingDirectory=/\n" in unit, path.name
+        assert all(f"{name}={value}" in unit for name, value in ENVIRONMENT.items()), path.name
