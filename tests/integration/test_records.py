@@ -203,7 +203,7 @@ def test_nothing_in_a_record_moves_the_terminal() -> None:
     ("arguments", "named"),
     [
         (["gate"], "name a session"),
-        (["records"], "name a session"),
+        (["records", "--follow"], "name a session"),
         (["history", ""], "name a session"),
         (["gate", "s", "--require", "echo 'x"], "No closing quotation"),
         (["gate", "s", "--require", " "], "the command is empty"),

@@ -129,8 +129,8 @@ def test_a_waived_failure_no_longer_refuses_and_everything_says_so(
     failed(jobs, queue, session)
     refused = tool(settings, "gate", session, code=1)
     assert "no linked retry" in refused
-    assert f"tellback waive ID --session {session} --why TEXT" in refused, "to be pasted, but for two words"
-    said = tool(settings, "waive", "bad", "--session", session, "--why", "flaky password=hunter22x", "--by", "alice")
+    assert "tellback waive ID --why TEXT" in refused, "to be pasted, but for two words"
+    said = tool(settings, "waive", "bad", "--why", "flaky password=hunter22x", "--by", "alice")
     assert "hunter22x" not in said
     (record,) = tb.records(session)
     assert record.waiver is not None
@@ -144,7 +144,7 @@ def test_a_waived_failure_no_longer_refuses_and_everything_says_so(
     assert (entry.act, entry.target, entry.by, entry.session) == ("waive", "bad", "alice", session)
 
 
-def test_what_cannot_be_waived(tb: Tellback, jobs: Jobs, queue: Queue, session: str) -> None:
+def test_what_cannot_be_waived(tb: Tellback, settings: Settings, jobs: Jobs, queue: Queue, session: str) -> None:
     """A success, an unknown command and anything without a reason are refused, and nothing is logged."""
     record = failed(jobs, queue, session)
     queue.put(session, "good")
@@ -156,7 +156,31 @@ def test_what_cannot_be_waived(tb: Tellback, jobs: Jobs, queue: Queue, session: 
         tb.waive(session, "other", reason="why not")
     with pytest.raises(InvalidInput, match="needs a reason"):
         tb.waive(session, "bad", reason=" ")
+    assert "no command other" in tool(settings, "waive", "other", "--why", "x", code=1)
+    assert "keeps no record of command bad" in tool(settings, "waive", "bad", "--session", "s9", "--why", "x", code=1)
     assert AuditLog(tb.context.database, tb.context.layout).newest(10) == []
+
+
+def test_records_of_all_sessions_are_listed_by_their_start(
+    tb: Tellback, settings: Settings, jobs: Jobs, queue: Queue, session: str
+) -> None:
+    """With their session; with --failed, those unresolved, of which one without a retry has no story of attempts."""
+    record = failed(jobs, queue, session)
+    other = next(f"t{n}" for n in range(99) if tb.context.layout.of(f"t{n}").index == 0)
+    queue.put(other, "good")
+    lease = leased(jobs)
+    fields = _success(record) | {"session": other, "started_at": "2026-11-25T14:00:00.000Z"}
+    jobs.finish(lease, CommandRecord(**fields))
+    # What was never started counts as of the time at which its session was active.
+    listed = [(row["session"], row["command_id"]) for row in rows(settings, "records")]
+    assert listed == [(other, "good"), (session, "bad")]
+    assert [row["unresolved"] for row in rows(settings, "records", "--failed")] == [["bad"]]
+    shown = tool(settings, "records", "--failed")
+    assert session in shown
+    assert "good" not in shown
+    assert "→" not in shown
+    assert "name a session" in tool(settings, "records", "--follow", code=2)
+    assert tb.records(session)
 
 
 def _success(record: CommandRecord) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`tellback records` and `tellback gate`: read what a session's commands did.
+"""`tellback records`: read what commands did.
 
 Records come from Redis or, with --file, from a host's record file and its rotated predecessors; both sources pass
 through the same functions, so that what they show is the same.
@@ -36,26 +36,26 @@ from tellback.wording import be, count_phrase
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback
     from tellback.commands.gate import RetryChain
-    from tellback.contracts.commands import CommandRecord, Verdict
+    from tellback.contracts.commands import CommandRecord
+    from tellback.state.records import Records
 
 T = TypeVar("T")
 
-_OR_FILE: Final = ", or use --file with a host's feedback_record.jsonl"
+OR_FILE: Final = ", or use --file with a host's feedback_record.jsonl"
+_SESSION: Final = ("session",)
+TEAM_SESSIONS: Final = 200  # whose records are read if no session is named; each keeps 200 at most
 POLL: Final = 0.3  # seconds between two reads of --follow
 
-SessionArgument = Annotated[
-    str | None, typer.Argument(help="Session name. Optional with --file, which then reads every session.")
-]
+OfSession = Annotated[str | None, typer.Argument(help="Session name. Default: every session.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Add the command."""
     app.command("records", rich_help_panel=COMMANDS)(records)
-    app.command("gate", rich_help_panel=COMMANDS)(gate)
 
 
 def records(
-    session: SessionArgument = None,
+    session: OfSession = None,
     *,
     file: Annotated[Path | None, typer.Option(help="Read a host's feedback_record.jsonl instead of Redis.")] = None,
     last: Annotated[int, typer.Option(min=1, max=200, help="Number of newest records to show.")] = 20,
@@ -73,7 +73,10 @@ def records(
     redis_url: UrlOption = None,
     team: TeamOption = None,
 ) -> None:
-    """Show a session's newest records, oldest first. With --failed, show all unresolved ones, however old."""
+    """Show a session's newest records, oldest first. With --failed, show all unresolved ones, however old.
+
+    Without a session, show those of the 200 sessions that were active last.
+    """
     with report_errors():
         if superseded and (file or failed or follow):
             raise InvalidInput("--superseded can't be combined with --file, --failed or --follow")
@@ -83,8 +86,11 @@ def records(
     from tellback.state.records import Records
 
     with existing_team(redis_url, team) as tb:
-        session = require_session(session, _OR_FILE)
         store = Records(tb.context.database, tb.context.layout)
+        if session is None and not (superseded or follow):
+            _show_team(tb, store, None if all_ else last, failed=failed, as_json=as_json)
+            return
+        session = require_session(session, OR_FILE)
         if superseded:
             _show_records(store.superseded(session)[-last:], as_json=as_json, title=f"Commands of {session}")
             return
@@ -96,43 +102,10 @@ def records(
         _warn_incomplete(gone, [])
 
 
-def gate(
-    session: SessionArgument = None,
-    *,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(help='Command that must have run, quoted as in a shell: "pytest -q". Repeatable.'),
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option(help="Check a host's feedback_record.jsonl and its rotated files instead of Redis.")
-    ] = None,
-    as_json: JsonOption = False,
-    redis_url: UrlOption = None,
-    team: TeamOption = None,
-) -> None:
-    """Check whether the recorded runs justify claiming success. Exits 0 if so, or 1 with the reasons."""
-    with report_errors():
-        required = [_parse_argv(command) for command in require or ()]
-    if file is not None:
-        from tellback.commands.gate import evaluate_gate
-        from tellback.commands.record import RecordFile
-
-        with _readable_file(file):
-            loaded = RecordFile(file).load(rotated=True, session=session)
-        if not loaded.records and not file.exists():
-            echo(f"tellback: {file} does not exist", err=True)
-        verdict = evaluate_gate(loaded.records, require=required, evicted=loaded.dropped, unreadable=loaded.unreadable)
-    else:
-        with existing_team(redis_url, team) as tb:
-            verdict = tb.gate(require_session(session, _OR_FILE), required)
-    _print_verdict(verdict, session, as_json=as_json)
-    raise typer.Exit(0 if verdict.passed else 1)
-
-
 def _show_file(file: Path, session: str | None, *, last: int | None, failed: bool, follow: bool, as_json: bool) -> None:
     from tellback.commands.record import RecordFile
 
-    with _readable_file(file):
+    with readable_file(file):
         if not (follow or file.exists()):
             raise InvalidInput(f"--file {file}: there is no such file; with --follow the command waits for it")
         # Follow from before the file is read, so that no record is lost in between; `new` drops those read twice.
@@ -157,6 +130,38 @@ class _RecordView:
     failed: bool
     as_json: bool
     unfinished: Sequence[Mapping[str, Any]] = ()  # rows of commands without a record
+
+
+def _show_team(tb: Tellback, store: Records, last: int | None, *, failed: bool, as_json: bool) -> None:
+    """Show records of the sessions that were active last: the newest ones or, with `failed`, those unresolved."""
+    from tellback.state.sessions import Sessions
+
+    active = Sessions(tb.context.database, tb.context.layout).newest(TEAM_SESSIONS)
+    found = store.of_sessions([each.session for each in active])
+    title = f"of team {tb.context.layout.team}"
+    if failed:
+        _show_chains(
+            [chain for each in found for chain in _unresolved_chains(each)],
+            as_json=as_json,
+            title=f"Unresolved {title}",
+            sessions=True,
+        )
+        return
+    dated = (pair for each, its in zip(active, found, strict=True) for pair in _dated(its, each.at))
+    newest = sorted(dated, key=lambda pair: pair[0])
+    shown = [record for _, record in newest]
+    _show_records(shown if last is None else shown[-last:], as_json=as_json, title=f"Commands {title}", sessions=True)
+
+
+def _dated(found: Iterable[CommandRecord], active_ms: int) -> Iterator[tuple[int, CommandRecord]]:
+    """Yield a session's records with the newest start so far: what was never started has none of its own.
+
+    Before the first start that is when the session was active last.
+    """
+    at = 0
+    for record in found:
+        at = max(at, _started_ms(record) or 0)
+        yield at or active_ms, record
 
 
 def _unfinished_rows(tb: Tellback, session: str) -> list[dict[str, Any]]:
@@ -198,15 +203,30 @@ def _unresolved_count(found: Sequence[CommandRecord]) -> int:
 
 
 def _show_records(
-    found: Iterable[CommandRecord], *, as_json: bool, title: str, unfinished: Sequence[Mapping[str, Any]] = ()
+    found: Iterable[CommandRecord],
+    *,
+    as_json: bool,
+    title: str,
+    unfinished: Sequence[Mapping[str, Any]] = (),
+    sessions: bool = False,
 ) -> None:
-    columns = ("command_id", "exit", "started_at", "took", "host", "command", "error", "note")
+    columns = (
+        *(_SESSION if sessions else ()),
+        "command_id",
+        "exit",
+        "started_at",
+        "took",
+        "host",
+        "command",
+        "error",
+        "note",
+    )
     rows: list[Any] = list(found) if as_json else [*(_record_row(record) for record in found), *unfinished]
     show_rows(rows, as_json=as_json, columns=columns, spare=("host", "started_at"), title=title)
 
 
-def _show_chains(found: Iterable[RetryChain], *, as_json: bool, title: str) -> None:
-    columns = ("command_id", "exit", "command", "attempts", "error", "note")
+def _show_chains(found: Iterable[RetryChain], *, as_json: bool, title: str, sessions: bool = False) -> None:
+    columns = (*(_SESSION if sessions else ()), "command_id", "exit", "command", "attempts", "error", "note")
     rows: list[Any] = []
     for chain in found:
         if as_json:
@@ -219,7 +239,8 @@ def _show_chains(found: Iterable[RetryChain], *, as_json: bool, title: str) -> N
                 }
             )
             continue
-        story = " → ".join(_exit_text(record) for record in chain.records)
+        # A single attempt has no story: its exit stands beside it.
+        story = " → ".join(_exit_text(record) for record in chain.records) if len(chain.records) > 1 else ""
         rows += [_record_row(record) | {"attempts": story} for record in chain.unresolved]
         rows += [{"error": terminal_line(problem)} for problem in chain.link_problems]
     show_rows(rows, as_json=as_json, columns=columns, title=title)
@@ -242,27 +263,11 @@ def print_line(text: str) -> None:
     sys.stdout.flush()
 
 
-def _print_verdict(verdict: Verdict, session: str | None, *, as_json: bool) -> None:
-    import shlex
-
-    if as_json:
-        print_json({"passed": verdict.passed, "reasons": verdict.reasons})
-        return
-    for line in ("passed" if verdict.passed else "refused", *(f"- {reason}" for reason in verdict.reasons)):
-        print_line(line)
-    if any("no linked retry" in reason for reason in verdict.reasons):
-        waive = f"tellback waive ID --session {shlex.quote(session or 'S')} --why TEXT"
-        echo(
-            "To clear a failure, fix its cause and run the same command again with --parent ID, "
-            f"or say why it does not count: {terminal_line(waive)}.",
-            err=True,
-        )
-
-
 def _record_row(record: CommandRecord) -> dict[str, Any]:
     import shlex
 
     return {
+        "session": terminal_line(record.session),
         "command_id": record.command_id,
         "exit": _exit_text(record),
         "started_at": _started_ms(record),
@@ -294,7 +299,8 @@ def _exit_text(record: CommandRecord) -> str:
 
 
 @contextmanager
-def _readable_file(file: Path) -> Generator[None]:
+def readable_file(file: Path) -> Generator[None]:
+    """Report an error of a file that the user named."""
     with report_errors():
         try:
             yield
@@ -309,18 +315,6 @@ def _warn_incomplete(gone: int, unreadable: Sequence[str]) -> None:
         echo(f"tellback: {count_phrase(gone, 'older record')} {be(gone)} no longer kept", err=True)
     if unreadable:
         echo(f"tellback: skipped what is not a record: {', '.join(unreadable[:5])}", err=True)
-
-
-def _parse_argv(command: str) -> list[str]:
-    import shlex
-
-    try:
-        argv = shlex.split(command)
-    except ValueError as error:
-        raise InvalidInput(f"--require {command!r}: {error}") from error
-    if not argv:
-        raise InvalidInput("--require: the command is empty")
-    return argv
 
 
 def require_session(session: str | None, instead: str = "") -> str:

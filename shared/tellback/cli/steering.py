@@ -98,8 +98,8 @@ def cancel(
 def waive(
     command_id: Annotated[str, typer.Argument(help="Id of the failed command, from `tellback records`.")],
     *,
-    session: Annotated[str, typer.Option(help="Session of the record.")],
     why: Annotated[str, typer.Option("--why", help="Why this failure does not count.")],
+    session: Annotated[str | None, typer.Option(help="Session of the record. Default: that of the command.")] = None,
     by: ByOption = "",
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
@@ -108,7 +108,11 @@ def waive(
     """Declare that a failure does not count. The gate then passes over it and, like the record, says who waived it."""
     import msgspec
 
+    from tellback.state.records import Records
+
     with existing_team(redis_url, team) as tb:
+        if session is None:
+            session = Records(tb.context.database, tb.context.layout).session_of(command_id)
         record = tb.waive(session, command_id, reason=why, by=by)
     if as_json:
         print_json(msgspec.to_builtins(record))

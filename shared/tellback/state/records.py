@@ -6,7 +6,7 @@ merge them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -56,6 +56,23 @@ class Records:
         """Return every stored record of a session, oldest first, and how many others were evicted or are unreadable."""
         kept, total = self._read(session, 0)
         return kept, max(0, total - len(kept))
+
+    def of_sessions(self, sessions: Sequence[str], count: int = CAP) -> list[list[CommandRecord]]:
+        """Return the newest records of each session, oldest first."""
+        lists = [("LRANGE", self._layout.of(name).key("records", name), -count, -1) for name in sessions]
+        return [_records(raws) for raws in self._db.pipeline(lists)] if lists else []
+
+    def session_of(self, command_id: str) -> str:
+        """Return the session of a command of the last seven days.
+
+        Raises:
+            NotFound: no command has this id.
+        """
+        lookups = [("HGET", shard.key("job", command_id), "session") for shard in self._layout.all]
+        found = [name for name in self._db.pipeline(lookups) if name is not None]
+        if not found:
+            raise NotFound(f"no command {command_id} in the last seven days; `tellback records` shows what there is")
+        return str(found[0].decode())
 
     def newest_hosts(self, sessions: Iterable[str]) -> dict[str, str]:
         """Return where the newest command of each session ran, for sessions that keep a record of one."""
