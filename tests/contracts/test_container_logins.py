@@ -62,7 +62,7 @@ def test_a_check_of_a_worker_cannot_be_read_while_it_starts(tmp_path: Path) -> N
     script.write_text(script.read_text().replace("--regid=nobody", "--regid=nogroup"))
     read = {}
     for options in ([], ["--root"]):
-        wait = [script, *options, "worker", "sh", "-c", "id -un; read _"]
+        wait = [str(script), *options, "worker", "sh", "-c", "id -un; read _"]
         with subprocess.Popen(wait, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as check:
             assert check.stdout is not None
             user = check.stdout.readline().strip()
@@ -102,7 +102,7 @@ def _plant(folder: Path) -> None:
 @pytest.mark.parametrize("environ", [{}, ENVIRONMENT], ids=["any Python", "as in the image"])
 def test_a_check_loads_no_module_that_a_command_has_left(tmp_path: Path, environ: dict[str, str]) -> None:
     _plant(tmp_path)
-    base = Path(sys.base_prefix) / "bin" / "python3"  # a virtual environment has no packages of a user
+    base = f"{sys.base_prefix}/bin/python3"  # a virtual environment has no packages of a user
     home = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     for argv in ([sys.executable, "-m", "tellback.doctor.alive"], [base, "-c", "pass"]):
         done = subprocess.run(argv, cwd=tmp_path, env=home | environ, capture_output=True, text=True, check=False)

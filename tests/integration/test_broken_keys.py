@@ -193,7 +193,7 @@ def test_a_member_that_is_none_of_ours_stops_nothing(
     index = (FLEET if of_the_fleet else places[0].shard).key(*parts)
     for place in places:
         opened(place.tb, conversation="answered").respond(HELLO)
-    for number, stray in enumerate((b"\xff\xfe", "{", f"{'x' * 70} Y")):
+    for number, stray in enumerate((b"\xff\xfe", b"{", b"x" * 70 + b" Y")):
         database.command("ZADD", index, 0.5 + number, stray)
     visits.visit(3)
     assert [visits.done(place) for place in places] == [ALL] * 3
