@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
+from cachetools import LRUCache
 
 from tellback import connect
 from tellback.contracts.signals import SignalItem
@@ -11,6 +14,7 @@ from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.intake import StreamRef
+from tellback.state.keys import Layout
 from tellback.state.teams import Teams
 from tellback_workers.app import app
 from tellback_workers.loops import loop_of
@@ -51,3 +55,28 @@ def test_workers_serve_each_shard_of_a_team_that_was_made_again(
     assert loops[0] is not loops[1], "it was made for the former shards"
     for each in (process, pool):
         each.database.close()
+
+
+class Watched(LRUCache[str, Layout]):
+    """The layouts that a process knows, and the teams that were taken out."""
+
+    def __init__(self) -> None:
+        super().__init__(100)
+        self.taken: list[str] = []
+
+    def pop(self, key: str, default: Any = None) -> Any:
+        self.taken.append(key)
+        return super().pop(key, default)
+
+
+def test_a_team_stays_known_while_the_teams_are_read_again(settings: Settings, database: Database) -> None:
+    """The scheduler took it out and put it back; a task of another thread took its own message for a forged one."""
+    process = Runtime(settings)
+    known = process._layouts = Watched()
+    layout = process.layout(TEAM)
+    assert process.current_layouts([TEAM]) == {TEAM: layout}
+    assert known.taken == []
+    database.command("DEL", layout.shard(0).key("team"))
+    assert process.current_layouts([TEAM]) == {}
+    assert known.taken == [TEAM]
+    process.database.close()

@@ -112,9 +112,11 @@ class Runtime:
         one is dropped then.
         """
         found = {layout.team: layout for layout in existing_layouts(self.database, list(teams))}
-        known = {team: self._layouts.pop(team) for team in teams if team in self._layouts}
-        self._layouts.update(found)
-        if any(found.get(team, layout) != layout for team, layout in known.items()):
+        known = {team: self._layouts.get(team) for team in teams}
+        self._layouts.update(found)  # in place: a thread that meets a team as missing takes its wake-up for forged
+        for team in known.keys() - found.keys():
+            self._layouts.pop(team, None)
+        if any(layout is not None and found.get(team) != layout for team, layout in known.items()):
             for clear in (self.intake.cache_clear, self.dead.cache_clear, *BY_LAYOUT):
                 clear()
         return found
