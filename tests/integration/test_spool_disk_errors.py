@@ -139,3 +139,28 @@ def test_each_accepted_event_is_sent_once(
             own = [raw for raw in appended if raw.startswith(writer)]
             assert own == sorted(own, key=lambda raw: int(raw[3:-1])), where
     database.command("FLUSHALL")
+
+
+def test_tool_calls_leave_room_for_answers_and_commands(tmp_path: Path) -> None:
+    """In an outage they filled the whole cap, and no answer to a user found room on the disk."""
+    place = SpoolLocation(str(tmp_path / "default"), "here")
+    spools = {family: Spool(place, f"{family}.0", max_bytes=40_000, chunk=100) for family in Family}
+
+    def fill(family: Family) -> int:
+        event = SpooledEvent(stream_of(Shard("default", 0), family), b"x" * 1_000, "w", 1)
+        taken = 0
+        with suppress(SpoolFull):
+            while taken < 100:
+                spools[family].append([event])
+                taken += 1
+        with pytest.raises(SpoolFull, match=f"bytes that {family} may fill"):
+            spools[family].append([event])
+        return taken
+
+    counts = [fill(family) for family in (Family.EVENTS, Family.SIGNALS, Family.TURNS, Family.COMMANDS)]
+    assert counts[0] > 30
+    assert counts[1] == 0
+    assert counts[2] >= 3
+    assert counts[3] == 0, "the cap of all together stands"
+    for spool in spools.values():
+        spool.close()

@@ -29,11 +29,15 @@ from tellback.messaging.spool_file import (
 )
 from tellback.messaging.spool_file import SpooledEvent as SpooledEvent  # noqa: PLC0414 - who spools imports it from here
 from tellback.messaging.team_cache import SpoolLocation
+from tellback.names import Family
 
 MAX_AGE_SECONDS: Final = 6 * 86_400  # a day less than Redis keeps marks and event ids: older events might count twice
 LOCK_BACKOFF: Final = Backoff(first=0.0005, longest=0.01)
 LOCK_SECONDS: Final = 1.0  # for the shared file: an append holds it briefly, but its holder may have been stopped
 FOLD_BYTES: Final = 64 << 10  # a process that ends moves up to this much to the shared file, or files would pile up
+
+RESERVE: Final = 10  # one byte in so many of the cap is kept for the families that somebody waits for
+RESERVED: Final = frozenset({Family.TURNS, Family.COMMANDS})
 
 Send = Callable[[Sequence[SpooledEvent]], None]
 
@@ -93,11 +97,13 @@ class Spool:
         """
         stamp = int((clock.wall() - age) * 1000)
         block = b"".join(format_line(event, stamp) for event in events)
-        used = self.used_bytes()
-        if used + len(block) > self._max_bytes:
+        used, most = self.used_bytes(), self._max_bytes
+        if self._family not in RESERVED:
+            most -= most // RESERVE
+        if used + len(block) > most:
             raise SpoolFull(
-                f"Redis is away and the spool {self._place.team} holds {used} of {self._max_bytes} bytes; "
-                "bring Redis back, or raise TELLBACK_SPOOL_MAX_BYTES"
+                f"Redis is away and the spool {self._place.team} holds {used} of the {most} bytes that {self._family} "
+                "may fill; bring Redis back, or raise TELLBACK_SPOOL_MAX_BYTES"
             )
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
