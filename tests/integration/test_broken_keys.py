@@ -12,7 +12,14 @@ import msgspec
 import pytest
 from redis.exceptions import ResponseError
 
-from tellback import SignalItem, Tellback, connect
+from tellback import (
+    FeedbackProviderConfig,
+    FeedbackTrigger,
+    SignalItem,
+    Tellback,
+    ToolUsageMonitor,
+    connect,
+)
 from tellback.cli.metrics_collector import render_metrics
 from tellback.client.fleet import team_status
 from tellback.client.turns import Turn
@@ -308,3 +315,17 @@ def test_an_answer_is_sent_whatever_a_shared_key_holds(tb: Tellback, database: D
     turn.respond(HELLO)
     assert sent(tb) == [(turn.id, "answer", "hello")]
     database.command("DEL", key)
+
+
+def test_feedback_that_cannot_be_read_keeps_no_other_from_its_agent(
+    tb: Tellback, consume: Callable[[], None], database: Database
+) -> None:
+    """A worker of a newer release may have stored it; the call raised, and what else it had taken was lost."""
+    every_call = FeedbackProviderConfig(ToolUsageMonitor(), FeedbackTrigger(every_n_calls=1))
+    prompt = tb.prompt("s", "p", feedback_providers=[every_call])
+    prompt.tool_invoked("t")
+    consume()
+    mailbox = tb.context.layout.of("s").key("mailbox", "s", "p", prompt.evaluation)
+    database.command("LPUSH", mailbox, "{", "5", '{"severity":"of a newer release"}')
+    assert [feedback.provider_name for feedback in prompt.feedback()] == ["ToolUsageMonitor"]
+    assert prompt.feedback() == []

@@ -370,7 +370,7 @@ def _loaded(fields: Sequence[Any], seen: frozenset[str]) -> LoadedEvaluation:
 
 
 def _decode_taken(reply: bytes) -> list[Feedback]:
-    return [_decode_feedback(item) for item in msgspec.json.decode(reply)["feedback"]]
+    return readable("feedback", msgspec.json.decode(reply)["feedback"], _decode_feedback)
 
 
 def _encode_timed(state: EvaluationState, place: int, feedback: Feedback) -> bytes:

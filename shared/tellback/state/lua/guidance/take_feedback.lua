@@ -22,7 +22,8 @@ end
 local calls = tonumber(redis.call('HGET', key_evaluation, 'calls') or '0')
 local taken, every, counts = {}, nil, {expired = 0, same_call = 0, late = 0, timed = 0}
 for _, raw in ipairs(waiting) do
-  local feedback = cjson.decode(raw)
+  local is_read, feedback = pcall(cjson.decode, raw)
+  if not is_read or type(feedback) ~= 'table' then feedback = {} end -- the caller leaves it out, and gets the others
   local bound = feedback.call_index or 0
   local fate = 'late'
   if feedback.slot then
