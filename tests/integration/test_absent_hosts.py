@@ -170,5 +170,5 @@ def test_queues_of_a_hundred_busy_hosts_hide_no_other(database: Database, layout
 
 
 def queued_at(database: Database, layout: Layout) -> float:
-    """When the newest command was queued."""
+    """Return when the newest command was queued."""
     return float(database.command("ZRANGE", layout.shard(0).key("pools"), -1, -1, "WITHSCORES")[1])

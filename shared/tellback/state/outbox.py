@@ -22,7 +22,7 @@ from tellback.errors import Unavailable
 from tellback.log import get_logger
 from tellback.state.database import Database, decide, small_write
 from tellback.state.keys import Layout, Shard, lifetime_ms
-from tellback.state.readable import UNREADABLE, names_of, read_each, readable, remove_strays, scored_names
+from tellback.state.readable import UNREADABLE, names_of, read_each, readable, scored_names, without_strays
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import common
 from tellback.state.scripts import turns as scripts
@@ -178,18 +178,11 @@ class Outbox:
         shards = self._layout.all
         replies = self._ready(family, channel, limit)
         waiting = sorted(
-            (float(at), shard.index, name)
+            (at, shard.index, name)
             for shard, flat in zip(shards, replies, strict=True)
-            for name, at in zip(self._conversations(shard.key(family, channel), flat[::2]), flat[1::2], strict=True)
-            if name is not None
+            for name, at in without_strays(self._db, shard.key(family, channel), flat)
         )
         return [OutboxQueue(self._layout.shard(index), channel, name) for _, index, name in waiting[:limit]]
-
-    def _conversations(self, index: str, members: Sequence[bytes]) -> list[str | None]:
-        """Return the conversations by name, and None in place of what is none, which is removed from the index."""
-        names = [_name_or_none(member) for member in members]
-        remove_strays(self._db, index, [raw for raw, name in zip(members, names, strict=True) if name is None])
-        return names
 
     def _ready(self, family: str, channel: str, limit: int) -> list[list[bytes]]:
         """Ask each shard what may be taken; nothing may while it is not known how far its clock has stepped."""
@@ -333,13 +326,6 @@ class Outbox:
             raws = self._db.command("LRANGE", queue.key, 0, limit - len(found) - 1)
             found += [(queue, at, delivery) for delivery in readable("delivery", raws, _decode_delivery)]
         return found
-
-
-def _name_or_none(member: bytes) -> str | None:
-    try:
-        return member.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def _decode_delivery(raw: Any) -> Delivery:

@@ -57,6 +57,14 @@ def remove_strays(database: Database, index: str, members: Collection[bytes]) ->
         _log.error("index.strays_removed", key=index, members=len(members), first=first)
 
 
+def without_strays(database: Database, index: str, flat: Sequence[bytes]) -> list[tuple[str, float]]:
+    """Return name and score of each member in a reply WITHSCORES; remove those that are not UTF-8 from the index."""
+    pairs = list(zip(flat[::2], flat[1::2], strict=True))
+    strays = {raw for raw, _ in pairs if raw.decode(errors="ignore").encode() != raw}
+    remove_strays(database, index, strays)
+    return [(raw.decode(), float(at)) for raw, at in pairs if raw not in strays]
+
+
 def read_each(database: Database, commands: Sequence[Command]) -> list[Any]:
     """Return the replies of reading commands in order, with the error in place of that of a key of another type.
 
