@@ -15,6 +15,10 @@ from tests.support.redis_server import RedisServer
 
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
+HOUR = 3_600
+
+steps = pytest.mark.parametrize("hours", [-1, 1])
+"""A test with a step of an hour back, and with one forward; see `step`."""
 
 _NOW = "return time[1] * 1000 + math.floor(time[2] / 1000)"
 
@@ -65,6 +69,10 @@ class ServerClock:
 def faketime_library() -> Path | None:
     """The library of the package `faketime` (Debian, Ubuntu), which moves the clock of one process."""
     return next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+
+
+def step(clock: ServerClock, hours: int) -> None:
+    clock.step(1_000 * HOUR * hours)
 
 
 class SteppedServer(RedisServer):
