@@ -223,7 +223,7 @@ def test_dead_letters_are_noted(settings: Settings, database: Database, layout: 
     assert (found(settings)["dead letters"].state, found(settings)["dead letters"].found) == ("note", "1")
 
 
-def test_a_spool_with_facts_is_noted_and_a_full_one_is_wrong(settings: Settings, database: Database) -> None:  # noqa: ARG001 - an empty Redis
+def test_a_spool_with_events_is_noted_and_a_full_one_is_wrong(settings: Settings, database: Database) -> None:  # noqa: ARG001 - an empty Redis
     assert found(settings)["spool"].state == "ok"
     folder = settings.data_path / "spool" / settings.team
     folder.mkdir(parents=True)

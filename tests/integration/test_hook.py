@@ -85,7 +85,7 @@ def test_a_failed_call_is_counted_as_one_and_its_answer_names_its_event(
     ]
 
 
-def test_the_facts_are_those_that_a_client_publishes(
+def test_the_events_are_those_that_a_client_publishes(
     database: Database, layout: Layout, settings: Settings, config: str
 ) -> None:
     run_hook(settings, tool_event(duration_ms=12.4), config, UNANSWERED)

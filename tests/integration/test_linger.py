@@ -240,7 +240,7 @@ def notify(database: Database, *names: str) -> None:
     database.pipeline([notification(name) for name in names])
 
 
-def test_who_leaves_gives_streams_and_tokens_back(bench: LingerBench, layout: Layout) -> None:
+def test_who_leaves_gives_streams_and_markers_back(bench: LingerBench, layout: Layout) -> None:
     with bench.lingering():
         pass
     assert bench.lingered_on() == 0

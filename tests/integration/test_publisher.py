@@ -51,7 +51,7 @@ def test_a_lone_event_is_sent_within_the_delay(database: Database, layout: Layou
     publisher.close()
 
 
-def test_many_facts_arrive_in_order(database: Database, layout: Layout, publisher: Publisher) -> None:
+def test_many_events_arrive_in_order(database: Database, layout: Layout, publisher: Publisher) -> None:
     expected = [f"t{number}" for number in range(1_234)]
     for tool in expected:
         publisher.publish(call(tool))
@@ -60,7 +60,7 @@ def test_many_facts_arrive_in_order(database: Database, layout: Layout, publishe
     publisher.close()
 
 
-def test_a_fact_above_the_limit_is_refused_before_it_is_taken(publisher: Publisher) -> None:
+def test_an_event_above_the_limit_is_refused_before_it_is_taken(publisher: Publisher) -> None:
     with pytest.raises(InvalidInput, match="ToolInvoked has"):
         publisher.publish(call(result="x" * MAX_MESSAGE_BYTES))
     publisher.close()
@@ -88,7 +88,7 @@ def test_events_wait_on_disk_while_redis_is_away_and_follow_in_order(tmp_path: P
         assert [path for path in (tmp_path / "data" / "spool").rglob("*") if path.is_file()] == []
 
 
-def test_a_full_spool_refuses_the_fact_and_keeps_what_it_took(
+def test_a_full_spool_refuses_the_event_and_keeps_what_it_took(
     database: Database, layout: Layout, tmp_path: Path
 ) -> None:
     away = Settings(redis_url="redis://127.0.0.1:1/0", data_dir=str(tmp_path / "data"), spool_max_bytes=4096)
@@ -145,7 +145,7 @@ def test_a_family_at_its_bound_holds_up_no_other(database: Database, layout: Lay
     publisher.close()
 
 
-def test_facts_for_one_redis_never_reach_another(database: Database, layout: Layout, tmp_path: Path) -> None:
+def test_events_for_one_redis_never_reach_another(database: Database, layout: Layout, tmp_path: Path) -> None:
     """Two systems, one data directory: what waits for the first stays until a client of the first comes."""
     folder = tmp_path / "first"
     folder.mkdir()
@@ -276,7 +276,7 @@ def test_eight_processes_publish_at_once_each_in_its_order(
         assert own == [f"{process_number}/{number}" for number in range(500)]
 
 
-def test_a_forked_child_publishes_its_own_facts_and_not_its_parents(
+def test_a_forked_child_publishes_its_own_events_and_not_its_parents(
     database: Database, layout: Layout, publisher: Publisher
 ) -> None:
     publisher.publish(call("parent"))
@@ -317,7 +317,7 @@ def test_a_forked_child_of_multiprocessing_flushes_at_its_end(
     assert (child.exitcode, tools(database, layout)) == (0, ["child"])
 
 
-def test_a_closed_client_refuses_facts(publisher: Publisher) -> None:
+def test_a_closed_client_refuses_events(publisher: Publisher) -> None:
     publisher.close()
     with pytest.raises(StateConflict, match="closed"):
         publisher.publish(call("late"))

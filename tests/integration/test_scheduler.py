@@ -286,7 +286,7 @@ def test_a_stopped_worker_ends_after_the_visits_at_hand(
         assert {state(turn) for turn in turns} == {"fallback"}, "who comes next visits the other"
 
 
-def test_who_stands_in_buries_what_goes_to_unknown_channels_too(tb: Tellback, settings: Settings) -> None:
+def test_who_stands_in_ends_what_goes_to_unknown_channels_too(tb: Tellback, settings: Settings) -> None:
     turn, known = overdue(tb, channel="telegrm"), overdue(tb, conversation="c2")
     named = Runtime(msgspec.structs.replace(settings, channels="chat"))
     for _ in range(2):  # the fallbacks come first
