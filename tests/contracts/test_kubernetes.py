@@ -146,6 +146,7 @@ def test_workers_scale_by_the_lag_of_the_intake() -> None:
     assert set(specs) == {f"tellback-{name}" for name in ("loops", "commands", "model")}
     for name, spec in specs.items():
         assert scaled[name]["kind"] == "ScaledObject"
+        assert "replicas" not in deployments()[name.removeprefix("tellback-")], "each `kubectl apply` would undo KEDA's"
         assert spec.scaleTargetRef == {"name": name}
         assert 1 <= spec.minReplicaCount < spec.maxReplicaCount
         (trigger,) = spec.triggers
