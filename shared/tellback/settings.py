@@ -133,6 +133,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     tracing: Annotated[bool, Meta(description="Record spans of OpenTelemetry. Requires `tellback[otel]`.")] = False
+    log_json: Annotated[bool, Meta(description="Write each line of a worker's log as an object of JSON.")] = False
     redaction_rules: Annotated[
         str, Meta(description="TOML file with redaction rules to add to the built-in ones. Empty: none.")
     ] = ""

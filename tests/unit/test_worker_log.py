@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import structlog
@@ -47,6 +49,44 @@ def test_a_secret_in_a_line_is_redacted(written: io.StringIO) -> None:
     structlog.get_logger("tellback.turns").warning("thing.failed", reason="password=hunter2hunter2")
     assert "hunter2" not in written.getvalue()
     assert "redacted" in written.getvalue()
+
+
+def _fail() -> None:
+    raise ValueError("token=hunter2hunter2")
+
+
+def _objects(written: io.StringIO) -> list[dict[str, Any]]:
+    configure(logging.INFO, as_json=True)
+    log = structlog.get_logger("tellback.turns")
+    log.info("turn.swept", turn=TURN, count=3, channel="telegram\x1b[31m\u202e")
+    log.warning("thing.failed", reason="password=hunter2hunter2", turn=TURN)
+    log.warning("thing.failed", password="hunter2hunter2")
+    logging.getLogger("celery.worker").info("Task %s[%s] received", "tellback.consume", "id-1")
+    try:
+        _fail()
+    except ValueError:
+        log.exception("loop.failed", turn=TURN)
+    text = written.getvalue()
+    assert "hunter2" not in text
+    assert not hidden(text.replace("\n", ""))
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_each_line_is_an_object_of_json_where_that_is_set(
+    written: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Celery's and tracebacks too; a secret costs its field, and nothing acts on a terminal."""
+    monkeypatch.setattr("sys.stderr", written)  # pytest has set its own since
+    swept, failed, named, celery, raised = _objects(written)
+    assert (swept["event"], swept["turn"], swept["count"]) == ("turn.swept", TURN, 3)
+    assert swept["channel"] == "telegram\x1b[31m\u202e", "the value is the same"
+    assert {"level", "logger", "timestamp"} <= set(swept)
+    assert (failed["event"], failed["turn"]) == ("thing.failed", TURN)
+    assert (named["level"], named["logger"]) == ("warning", "tellback.turns")
+    assert celery["event"] == "Task tellback.consume[id-1] received"
+    assert celery["logger"] == "celery.worker"
+    assert (raised["event"], raised["turn"]) == ("loop.failed", TURN)
+    assert raised["exception"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -74,4 +74,4 @@ protect_flower()
 
 @signals.setup_logging.connect
 def _configure_logging(loglevel: int, **_: object) -> None:
-    configure(loglevel)
+    configure(loglevel, as_json=load().log_json)

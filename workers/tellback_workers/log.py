@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 
@@ -10,7 +11,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from tellback.log import common_fields
 from tellback.redaction import redact_text
-from tellback.sanitize import terminal_text
+from tellback.sanitize import terminal_json, terminal_text
 
 # Plain tracebacks, because structlog's default shows local variables, which may hold a user's text. Fields are not
 # sorted: callers put names from outside last, because redaction took `channel=telegram turn=t2-9b…` for a Telegram
@@ -20,8 +21,8 @@ _renderer = structlog.dev.ConsoleRenderer(
 )
 
 
-def configure(level: int) -> None:
-    """Send the log lines of Tellback and Celery to standard error in one format."""
+def configure(level: int, *, as_json: bool = False) -> None:
+    """Send the log lines of Tellback and Celery to standard error in one format, text or an object of JSON each."""
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -39,7 +40,9 @@ def configure(level: int) -> None:
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=_render, foreign_pre_chain=shared))
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(processor=_render_json if as_json else _render, foreign_pre_chain=shared)
+    )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
@@ -49,3 +52,14 @@ def configure(level: int) -> None:
 def _render(logger: WrappedLogger, name: str, event: EventDict) -> str:
     """Render one line; redaction and sanitising come last, so they cover messages, fields and tracebacks alike."""
     return terminal_text(redact_text(_renderer(logger, name, event)))
+
+
+def _render_json(logger: WrappedLogger, name: str, event: EventDict) -> str:
+    fields = structlog.processors.ExceptionRenderer()(logger, name, event)
+    line = json.dumps(fields, ensure_ascii=False, default=str)
+    if (redacted := redact_text(line)) != line:
+        line = json.dumps({key: redact_text(str(value)) for key, value in fields.items()}, ensure_ascii=False)
+        if redact_text(line) != line:  # a field's name and its value are a secret together
+            kept = {key: fields[key] for key in ("level", "logger", "timestamp") if key in fields}
+            line = json.dumps({"event": "log.redacted", "line": redacted, **kept}, ensure_ascii=False)
+    return terminal_json(line)
