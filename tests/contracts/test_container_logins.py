@@ -104,7 +104,7 @@ def test_a_check_loads_no_module_that_a_command_has_left(tmp_path: Path, environ
     _plant(tmp_path)
     base = f"{sys.base_prefix}/bin/python3"  # a virtual environment has no packages of a user
     home = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    for argv in ([sys.executable, "-m", "tellback.doctor.alive"], [base, "-c", "pass"]):
+    for argv in ([sys.executable, "-m", "tellback.doctor.alive"], [str(base), "-c", "pass"]):
         done = subprocess.run(argv, cwd=tmp_path, env=home | environ, capture_output=True, text=True, check=False)
         assert ("PLANTED" in done.stdout) == (not environ), argv
 
