@@ -37,6 +37,16 @@ def test_volatile_parts_are_no_news(minute: int, number: int, temp: str, seconds
     assert fingerprint(filled.replace("3 rows", "4 rows")) != fingerprint(plain)
 
 
+@pytest.mark.parametrize(
+    ("was", "now"), [("3m7s", "4m16s"), ("45m", "47m"), ("2d5h", "3d1h"), ("5d", "6d"), ("3h", "4h")]
+)
+def test_an_age_is_no_news(was: str, now: str) -> None:
+    """As `kubectl` and `docker ps` print it."""
+    row = "NAME  STATUS  RESTARTS  AGE\nweb-7  0/1  CrashLoopBackOff  5  {}\nweb-8  1/1  Running  0  {}"
+    assert fingerprint(row.format(was, was)) == fingerprint(row.format(now, now))
+    assert fingerprint(row.format(was, was)) != fingerprint(row.replace("5 ", "6 ").format(now, now))
+
+
 @pytest.mark.parametrize("found", ["a1b2c3d", "0a0a0a0", "f00df00d-1234-1234-1234-123456789abc"])
 def test_an_id_is_no_news_wherever_it_stands(found: str) -> None:
     changed = found.replace("0", "7").replace("a1", "e5")
