@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from tellback.contracts.guidance import Feedback, Observation, Severity
 from tellback.errors import InvalidInput
+from tellback.guidance.progress.effects import works_on_code
 from tellback.guidance.progress.trail import StuckFinding
 from tellback.guidance.provider import FeedbackContext
 from tellback.lazy_pattern import lazy_pattern
@@ -41,6 +42,10 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "{subject} has been changed and taken back since call {since}; times taken back: {count}.",
         "Note what was wrong with the last attempt, then make one small edit and check it before the next.",
     ),
+    "same_edit": (
+        "The same replacement in {subject} has been made {count} times, last at call {since}.",
+        "Look at the lines that it is about: see whether the change is there, and what takes it away.",
+    ),
     "two_states": (
         "You go back and forth between two calls since call {since}, each with the result that it had before.",
         "Choose one of the two, or look for what both leave out.",
@@ -50,7 +55,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
         "List what is there (a folder, the names in a file) before you search for another word.",
     ),
     "worse_tests": (
-        "The tests got worse {count} times in a row since call {since}: {detail} now.",
+        "`{subject}` got worse {count} times in a row since call {since}: {detail} now.",
         "Take the last change back, and find out why it broke them.",
     ),
     "same_counts": (
@@ -82,7 +87,7 @@ KINDS: Final = tuple(TEXTS)
 
 # Errors that another step helps with than to look for their cause in the code.
 _REFUSED_EDIT: Final = lazy_pattern(
-    r"\bold_str\b|String to replace|No replacement|replace_all|SEARCH block|Failed to find expected lines"
+    r"\bold_?[sS]tr(?:ing)?\b|String to replace|No replacement|replace_all|SEARCH block|Failed to find expected lines"
     r"|could not find the string|proposed edit|File already exists|^New string .*already exists|has not been read"
     r"|patch does not apply|does not match anything|corrupt patch|^String '|hunk failed|NoMatch|patch failed"
     r"|[Mm]ultiple occurrences"
@@ -97,6 +102,8 @@ REFUSED_EDIT_STEP: Final = "Read that part of the file as it is now, then send a
 LACKING_STEP: Final = (
     "It will end the same until something is installed, started or permitted: do that, or find a way without."
 )
+# The same error of a tool that is none of a coding agent's: there is no code to read.
+SERVICE_STEP: Final = "Act on what the error says: send what it asks for, look up what it lacks, or ask the user."
 FAILING_CALL_STEP: Final = (
     "It will fail again until something changes: act on the error, or find a way without this call."
 )
@@ -142,7 +149,7 @@ class StuckFeedback:
             provider_name=self.name,
             summary=summary.format_map(words),
             observations=tuple(_evidence(found)),
-            suggestions=(_step(found),),
+            suggestions=(_step(found, _tool_of(found, context)),),
             severity=severity,
         )
 
@@ -151,7 +158,13 @@ def _subject(found: StuckFinding) -> str:
     return found.subject.strip("*") or "The work"
 
 
-def _step(found: StuckFinding) -> str:
+def _tool_of(found: StuckFinding, context: FeedbackContext) -> str:
+    """Return the tool of the call that was judged, "" if that call is not stored."""
+    calls = context.recent_tool_calls(1 + _REPORTED_WITHIN_CALLS)
+    return next((call.tool for call in calls if call.call_index == found.at), "")
+
+
+def _step(found: StuckFinding, tool: str) -> str:
     """Return the one next step, which depends on the error where a finding has one."""
     if found.kind in ("same_failure", "same_call", "failing_tool") and found.detail:
         if _REFUSED_EDIT.search(found.detail):
@@ -160,6 +173,8 @@ def _step(found: StuckFinding) -> str:
             return LACKING_STEP
         if found.kind == "same_call":
             return FAILING_CALL_STEP
+        if found.kind == "same_failure" and tool and not works_on_code(tool):
+            return SERVICE_STEP
     return TEXTS[found.kind][1]
 
 

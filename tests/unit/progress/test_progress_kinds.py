@@ -145,6 +145,7 @@ STUCK: dict[str, tuple[Callable[[], list[Step]], int]] = {
     "same_call": (lambda: [bash("git status", "nothing to commit")] * 5, 3),
     "same_lines": (lambda: [bash(f"sed -n '{100 + n},{140 + n}p' app.py", f"lines {n}") for n in range(6)], 4),
     "undone_edit": (lambda: [edit("a", "b"), edit("b", "a"), edit("a", "b"), edit("b", "a"), edit("a", "b")], 3),
+    "same_edit": (lambda: [each for n in range(4) for each in (edit("a", "b"), bash(f"./make {n}", f"run {n}"))], 5),
     "two_states": (lambda: [bash("ls a", "x"), bash("ls b", "y")] * 3, 4),
     "empty_searches": (lambda: [bash(f"grep -rn word{n} src", "", code="no_results") for n in range(8)], 6),
     "worse_tests": (
@@ -265,6 +266,7 @@ def test_a_refused_edit_is_reported_if_it_is_sent_again_after_other_calls_but_no
         ("No replacement was performed, old_str `a` did not appear verbatim in a.py.", REFUSED_EDIT_STEP),
         ("ModuleNotFoundError: No module named 'yaml'", LACKING_STEP),
         ("bash: cargo: command not found", LACKING_STEP),
+        ("Error: oldString and newString must be different", REFUSED_EDIT_STEP),
         ("KeyError: 'indexes'", TEXTS["same_failure"][1]),
     ],
 )

@@ -11,7 +11,7 @@ import zlib
 from typing import Final
 
 from tellback.guidance.observations.testruns import TestCounts
-from tellback.guidance.progress.effects import only_notes
+from tellback.guidance.progress.effects import only_notes, words_in
 from tellback.guidance.progress.faults import (
     BLOCKS,
     error_key,
@@ -20,7 +20,7 @@ from tellback.guidance.progress.faults import (
     is_tested_edit,
     shows_fault,
 )
-from tellback.guidance.progress.features import END, CallFeatures, View
+from tellback.guidance.progress.features import END, PATH_PARTS, CallFeatures, View
 from tellback.guidance.progress.substance import compare_tests
 from tellback.guidance.progress.trail import (
     ACTIONS_MAX,
@@ -61,6 +61,7 @@ EMPTY_SEARCHES: Final = 6  # with 5, an agent that was making progress got a fal
 FAILING_TOOL: Final = 3  # by judgement, first 4
 FAILING_SHELL: Final = 8  # with 5, an agent that was making progress got a false report; with 8, none did
 WORSE_RUNS: Final = 2  # by judgement
+LINTERS: Final = words_in("ruff eslint flake8 pylint pycodestyle mypy pyright biome rubocop golangci-lint shellcheck")
 WAITS: Final = 6  # by judgement
 WAITS_FOR_DEAD: Final = 3  # by judgement
 AFTER_DONE: Final = 3  # by judgement
@@ -83,8 +84,6 @@ BLOCKED_ATTEMPT: Final = ACTIONS_MAX
 # Calls after which a read or a script no longer belongs to the same attempt; all by judgement.
 SOON: Final = 12
 VIEWS_FORGOTTEN_AFTER: Final = 60
-# The last parts of a path that tell files apart, whichever folder a command names it from.
-PATH_PARTS: Final = 3
 
 
 def actions_since(trail: ProgressTrail, index: int) -> int:
@@ -261,15 +260,24 @@ def worse_tests(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
     if before is not None:
         change = compare_tests((before.failed, before.passed), now)
         fewer = now.bad + now.passed < before.failed + before.passed - 1
-        # A compiler that gets further finds more: what it finds says that an edit helped, not that one harmed.
-        if change == "worse" and not fewer and features.tests is not None:
+        if change == "worse" and not fewer and (features.tests is not None or _lints(features, before)):
             entry = TestRun(now.bad, now.passed, before.worse + 1, before.since or at)
         elif change == "same":
             entry = TestRun(now.bad, now.passed, before.worse, before.since)
     remember(trail.tests, key, entry, TESTS_MAX)
     if before is None or entry.worse < WORSE_RUNS or entry.worse == before.worse:
         return None
-    return StuckFinding("worse_tests", features.shown, entry.worse, entry.since, at, detail=f"{now.bad} failed")
+    said = "failed" if features.tests is not None else "findings"
+    return StuckFinding("worse_tests", features.shown, entry.worse, entry.since, at, detail=f"{now.bad} {said}")
+
+
+def _lints(features: CallFeatures, before: TestRun) -> bool:
+    """Check whether a linter counted, which reads every file whole.
+
+    A compiler that gets further finds more: what it finds says that an edit helped, not that one harmed. So does a
+    linter after a single finding, which may have been a syntax error.
+    """
+    return before.failed > 1 and not LINTERS.isdisjoint(features.programs)
 
 
 def same_counts(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:

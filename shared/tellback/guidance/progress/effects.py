@@ -147,6 +147,9 @@ def _effect_of_verb(tool: str) -> Effect:
     return found or "run"
 
 
+_FILES: Final = re.compile(r"file|edit|code|test|patch|replace|notebook|build|lint|compile")
+
+
 # `toolsearch` makes tools available that failed before, and `open` may open anything.
 _READERS: Final = {
     *(name for name, effect in _TOOLS.items() if effect in ("read", "search")),
@@ -162,6 +165,13 @@ def only_notes(tool: str) -> bool:
 def surely_reads(tool: str) -> bool:
     """Check whether the name alone shows that no call of the tool can change what another one finds."""
     return "__" not in tool and plain_name(tool) in _READERS
+
+
+def works_on_code(tool: str) -> bool:
+    """Check whether the name alone shows a tool of coding agents, and not of somebody's service."""
+    name = plain_name(tool)
+    shell = "bash" in name or "shell" in name or name in SHELLS
+    return shell or name in EDITORS or name in INTERPRETERS or name in _TOOLS or bool(_FILES.search(name))
 
 
 def is_known(tool: str) -> bool:

@@ -13,16 +13,23 @@ from tellback.guidance.progress.effects import Effect
 ENVIRONMENT: Final = "*environment"
 # Reads without a range reach this far.
 END: Final = 1 << 30
+# The last parts of a path that tell files apart, whichever folder a command names it from.
+PATH_PARTS: Final = 3
 # Characters of a call in feedback.
 SHOWN: Final = 90
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):
-    """A change of one text in a file; `old` and `new` are fingerprints, 0 where there is no text."""
+    """A change of one text in a file; `old` and `new` are fingerprints, 0 where there is no text.
+
+    Of a command line, `path` is a file name alone, since commands name a file in several ways; `whole` is the
+    fingerprint of the instruction with its address, and of the file with its folders.
+    """
 
     path: str
     old: int
     new: int
+    whole: int = 0
 
 
 class View(msgspec.Struct, frozen=True, gc=False):
@@ -48,6 +55,7 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     contents: tuple[tuple[str, int], ...] = ()  # files that it writes as a whole, with fingerprints of their texts
     change: str = ""  # the change in full, so that the same one is known when it is made again
     restores: str = ""  # the path that it takes back to an earlier state, "*" for all
+    removes: str = ""  # the one file that it deletes, and does nothing else
     unstashes: bool = False  # it brings back what was put aside
     moves: bool = False  # it goes to another revision, which has failures of its own
     copies: tuple[tuple[str, str], ...] = ()  # files that it copies, each with its copy

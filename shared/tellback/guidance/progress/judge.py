@@ -33,7 +33,7 @@ from tellback.guidance.progress.trail import (
     mark,
     remember,
 )
-from tellback.guidance.progress.undone import RESTORES, undone_edit
+from tellback.guidance.progress.undone import RESTORES, SAME_EDIT, undone_edit
 from tellback.guidance.repeats import (
     AttemptMarks,
     attempt_marks,
@@ -48,7 +48,7 @@ FIRMER = (1, 3)
 # two reports more were right and none was false, and four of five folds choose it; with 0 to 2, two more again.
 QUIET = 25
 QUIET_WHILE_FAILING = 4
-FAILING = ("same_output", "same_failure", "undone_edit", "failing_tool", "worse_tests")
+FAILING = ("same_output", "same_failure", "undone_edit", "failing_tool", "worse_tests", "same_edit", "empty_searches")
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -316,6 +316,7 @@ THRESHOLDS = {
     "same_output": detectors.SAME_OUTPUT,
     "same_failure": detectors.SAME_FAILURE,
     "undone_edit": RESTORES,
+    "same_edit": SAME_EDIT,
     "same_call": detectors.SAME_CALL,
     "same_lines": detectors.SAME_LINES,
     "two_states": 1,

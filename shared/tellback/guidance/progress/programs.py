@@ -124,7 +124,20 @@ def _client_of_database(words: tuple[str, ...]) -> Effect:
     return "search" if any(map(_QUERIES.search, words)) else "read"
 
 
+# Options of git itself, before its subcommand, that take the next word.
+_GIT_WITH_VALUE: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
+
+
+def git_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a command of git from its subcommand on."""
+    place = 0
+    while place < len(words) and words[place].startswith("-"):
+        place += 2 if words[place] in _GIT_WITH_VALUE else 1
+    return words[place:] if place else words
+
+
 def _git(words: tuple[str, ...]) -> Effect:
+    words = git_words(words)
     first = _first(words)
     if first == "grep" or (first == "log" and any(map(_PICKAXE.match, words))):
         return "search"
@@ -226,7 +239,7 @@ _REVERSED: Final = frozenset({"-R", "--reverse"})
 
 def restored_path(command: SimpleCommand) -> str:
     """Return the path that a command such as `git checkout FILE` or `cp FILE.bak FILE` takes back; "" for none."""
-    words = command.words
+    words = git_words(command.words) if command.program == "git" else command.words
     if command.program in ("cp", "mv") and len(words) >= 2:
         return words[-1] if _BACKUP.search(words[-2]) and not _BACKUP.search(words[-1]) else ""
     if command.program == "patch" or (command.program == "git" and words[:1] == ("apply",)):
@@ -239,9 +252,10 @@ _REVISION: Final = re.compile(r"[0-9a-f]{7,40}|(?:HEAD|ORIG_HEAD|@)?[~^@][\w~^{}
 
 def moves_elsewhere(command: SimpleCommand) -> bool:
     """Check whether a command of git goes to another revision or branch, not to a new one made of what is there."""
-    if command.program != "git" or not command.words:
+    words = git_words(command.words) if command.program == "git" else ()
+    if not words:
         return False
-    first, rest = command.words[0], command.words[1:]
+    first, rest = words[0], words[1:]
     if first == "bisect":
         return True
     if {"-b", "-B", "-c", "-C", "--orphan"} & set(rest):
@@ -254,7 +268,9 @@ def moves_elsewhere(command: SimpleCommand) -> bool:
 
 def unstashes(command: SimpleCommand) -> bool:
     """Check whether a command brings back what `git stash` put aside."""
-    return command.program == "git" and command.words[:1] == ("stash",) and bool({"pop", "apply"} & {*command.words})
+    if command.program != "git" or "stash" not in command.words:
+        return False
+    return git_words(command.words)[:1] == ("stash",) and bool({"pop", "apply"} & {*command.words})
 
 
 def _restored_by_git(words: tuple[str, ...], writes_to: tuple[str, ...]) -> str:

@@ -86,8 +86,9 @@ def _read_changes(
             swap
             for each, effect in zip(commands, effects, strict=True)
             if changes_files(each, effect)
-            for swap in swaps_of(each, _written(each, effect))
+            for swap in swaps_of(each, _written(each, effect), _folder_of(commands))
         )
+        features.removes = _removed_alone(commands)
         features.contents = tuple(
             (each.writes_to[0], mark_of(each.stdin)) for each in commands if each.stdin and len(each.writes_to) == 1
         )
@@ -176,12 +177,27 @@ def _named_files(command: SimpleCommand) -> tuple[str, ...]:
     return tuple(word for word in command.words if not word.startswith("-") and len(word) < 200)[-1:]
 
 
+def _removed_alone(commands: tuple[SimpleCommand, ...]) -> str:
+    """Return the one file that a command line deletes, if it does nothing else."""
+    last = commands[-1]
+    if last.program != "rm" or any(each.program != "cd" for each in commands[:-1]):
+        return ""
+    files = [word for word in last.words if word != "-f"]
+    return files[0] if len(files) == 1 and not files[0].startswith("-") else ""
+
+
+def _folder_of(commands: tuple[SimpleCommand, ...]) -> str:
+    """Return the folder that a leading `cd` goes to, "" without one."""
+    first = commands[0]
+    return first.words[0].rstrip("/") if first.program == "cd" and len(first.words) == 1 else ""
+
+
 def _in_folder(view: View, commands: tuple[SimpleCommand, ...]) -> View:
     """Return a view with the folder that a leading `cd` goes to, since the next call may name the whole path."""
-    first = commands[0]
-    if first.program != "cd" or len(first.words) != 1 or view.path.startswith("/"):
+    folder = _folder_of(commands)
+    if not folder or view.path.startswith("/"):
         return view
-    return View(f"{first.words[0].rstrip('/')}/{view.path.removeprefix('./')}", view.start, view.end)
+    return View(f"{folder}/{view.path.removeprefix('./')}", view.start, view.end)
 
 
 def _shell_views(commands: tuple[SimpleCommand, ...]) -> list[View]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
-from tellback.guidance.progress.features import Edit
+from tellback.guidance.progress.features import PATH_PARTS, Edit
 from tellback.guidance.shell import SimpleCommand
 
 _SWAPS_MAX: Final = 4  # of one call, by judgement
@@ -30,15 +31,27 @@ def mark_of(text: str) -> int:
     return zlib.crc32(text.encode("utf-8", "replace"))
 
 
-def swaps_of(command: SimpleCommand, paths: tuple[str, ...]) -> tuple[Edit, ...]:
-    """Return the replacements that a command makes in the file that it writes."""
+def swaps_of(command: SimpleCommand, paths: tuple[str, ...], folder: str = "") -> tuple[Edit, ...]:
+    """Return the replacements that a command makes in the file that it writes, from the folder that it ran in."""
     if not paths or not paths[-1]:
         return ()
-    pairs: Iterator[tuple[str, str]] = iter(())
+    found: Iterator[re.Match[str]] = iter(())
     if command.program in ("sed", "gsed", "perl"):
-        found = filter(None, map(_SUBSTITUTION.fullmatch, command.words))
-        pairs = ((each[2], each[3]) for each in found)
+        found, new = filter(None, map(_SUBSTITUTION.fullmatch, command.words)), 3
     elif ".replace(" in command.stdin:
-        pairs = ((each[2], each[4]) for each in _REPLACE.finditer(command.stdin))
+        found, new = _REPLACE.finditer(command.stdin), 4
+    else:
+        return ()
+    where = original_of(paths[-1] if paths[-1].startswith("/") else f"{folder}/{paths[-1]}")
     path = paths[-1].rpartition("/")[2]
-    return tuple(Edit(path, mark_of(old), mark_of(new)) for old, new in list(pairs)[:_SWAPS_MAX] if old != new)
+    return tuple(
+        Edit(path, mark_of(each[2]), mark_of(each[new]), mark_of(f"{where} {each[0]}"))
+        for each in islice(found, _SWAPS_MAX)
+        if each[2] != each[new]
+    )
+
+
+def original_of(path: str) -> str:
+    """Return the end of a path, without what a copy of the file has behind the extension: `app.py` of `app.py.new`."""
+    *folders, name = path.removeprefix("./").split("/")[-PATH_PARTS:]
+    return "/".join([*folders, ".".join(name.split(".")[:2])])

@@ -7,6 +7,7 @@ from typing import Final
 from tellback.guidance.progress.detectors import ATTEMPT, SOON, actions_since
 from tellback.guidance.progress.faults import shows_fault
 from tellback.guidance.progress.features import CallFeatures, Edit
+from tellback.guidance.progress.swaps import original_of
 from tellback.guidance.progress.trail import (
     CAUSES_MAX,
     CONTENTS_MAX,
@@ -23,17 +24,32 @@ RESTORES: Final = 2  # by judgement
 # Restores after each of which other tests failed than before: experiments, such as faults put in to see a test fail.
 # For scripts that fail in other ways, two agents that got nowhere were not reported.
 RESTORES_OTHERWISE: Final = 5
+# Times that a file of the agent's own is deleted to write it anew: many programs refuse to write over one, so that the
+# second is a detour. By judgement; one of the tuning transcripts has two and got on, one has six and did not.
+REMOVALS: Final = 3
+# Times that one replacement is made in a file or its copies: whoever makes it a third time did not see that it is
+# there, or what takes it away. None of the tuning transcripts that get on has three.
+SAME_EDIT: Final = 3
 # Calls after which an edit no longer belongs to the same attempt; by judgement.
 EDITS_FORGOTTEN_AFTER: Final = 16
 
 
 def undone_edit(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find an edit that was taken back and made again, or files that are restored again and again."""
-    if features.failed and features.effect in ("run", "test"):
+    runs = features.effect in ("run", "test")
+    # A line that restores a file and then runs something that fails has restored it.
+    found = _found_in(trail, features, at) if not _failed_to_change(features) or (features.restores and runs) else None
+    if features.failed and runs:
         # Only other tests that fail show another attempt: a script that breaks otherwise may be as far from the goal.
         trail.fault = features.error_mark if features.tests is not None and features.tests.passed else 0
-    if features.failed and features.tests is None:
-        return None
+    return found
+
+
+def _failed_to_change(features: CallFeatures) -> bool:
+    return features.failed and features.tests is None
+
+
+def _found_in(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     if trail.restores and _works(features):
         trail.restores = []
     if not _changes_or_restores(features):
@@ -41,23 +57,35 @@ def undone_edit(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
     redone = _made_again(trail, features, at)
     if redone is not None:
         return redone
+    # A file that was not written by this agent as a whole is no attempt of its own.
+    removed = features.removes if features.removes and file_mark(features.removes) in trail.contents else ""
     edits = [features.edit, *features.swaps, *_rewritten(trail, features)]
     back_again = [_there_and_back(trail, edit, at) for edit in edits if edit is not None]
-    return next(filter(None, back_again), None) or _restored_again(trail, features, at)
+    return next(filter(None, back_again), None) or _restored_again(trail, features, at, removed)
 
 
 def _there_and_back(trail: ProgressTrail, edit: Edit, at: int) -> StuckFinding | None:
-    """Find a replacement that is made again after the opposite one."""
-    if not edit.old or not edit.new or edit.old == edit.new:
+    """Find a replacement that is made again after the opposite one, or for the third time."""
+    if not edit.old or edit.old == edit.new:
         return None
     ahead = mark(f"{edit.path} {edit.old} {edit.new}")
-    back = mark(f"{edit.path} {edit.new} {edit.old}")
-    made = trail.edits.get(ahead)
-    undone = trail.edits.get(back)
-    remember(trail.edits, ahead, (at, made[1] + 1 if made else 1), EDITS_MAX)
+    made, count = _count_again(trail, ahead, at)
+    before, same = _count_again(trail, mark(f"+ {edit.whole}"), at) if edit.whole else (made, count)
+    undone = trail.edits.get(mark(f"{edit.path} {edit.new} {edit.old}")) if edit.new else None
     if made and undone and undone[0] > made[0] and at - made[0] <= EDITS_FORGOTTEN_AFTER:
         return StuckFinding("undone_edit", edit.path, made[1], made[0], at)
+    # A command line that replaces a text is silent, whether or not it found that text: one more.
+    if before and same >= SAME_EDIT + bool(edit.whole):
+        return StuckFinding("same_edit", original_of(edit.path), same, before[0], at)
     return None
+
+
+def _count_again(trail: ProgressTrail, key: str, at: int) -> tuple[tuple[int, int] | None, int]:
+    """Record a replacement, and return the last time that it was made with its count, and the count now."""
+    made = trail.edits.get(key)
+    count = made[1] + 1 if made and at - made[0] <= EDITS_FORGOTTEN_AFTER else 1
+    remember(trail.edits, key, (at, count), EDITS_MAX)
+    return made, count
 
 
 def _rewritten(trail: ProgressTrail, features: CallFeatures) -> list[Edit]:
@@ -72,11 +100,11 @@ def _rewritten(trail: ProgressTrail, features: CallFeatures) -> list[Edit]:
     return edits
 
 
-def _restored_again(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
+def _restored_again(trail: ProgressTrail, features: CallFeatures, at: int, removed: str = "") -> StuckFinding | None:
     if features.unstashes:
         while trail.restores and trail.restores[-1][0] == _ALL_FILES:
             trail.restores = trail.restores[:-1]
-    restored = features.restores or _copied_back(trail, features)
+    restored = features.restores or _copied_back(trail, features) or removed
     if restored:
         path = int(file_mark(restored), 16)
         trail.restores = [each for each in trail.restores if actions_since(trail, each[1]) <= ATTEMPT][-5:]
@@ -86,6 +114,8 @@ def _restored_again(trail: ProgressTrail, features: CallFeatures, at: int) -> St
         again = [index for other, index in trail.restores if other == path]
         causes = [trail.causes.get(str(index), 0) for index in again]
         needed = RESTORES_OTHERWISE if all(causes) and len(set(causes)) == len(causes) else RESTORES
+        if removed:
+            needed = max(needed, REMOVALS)
         if len(again) >= needed:
             return StuckFinding("undone_edit", restored, len(again), again[0], at)
     return None

@@ -1,0 +1,149 @@
+"""Attempts that are made again in another way: replacements, files deleted and written anew, restores, findings."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tellback.guidance.stuck_feedback import SERVICE_STEP, TEXTS
+from tests.support.dialects import MadeCall, claude_code, codex_exec, mini_swe_agent, nudges_in
+
+COUNT_UP = range(5)
+
+
+def kinds(calls: list[MadeCall]) -> list[tuple[int, str]]:
+    """Return the calls after which something was reported, each with the kind that has its step."""
+    steps = {step: kind for kind, (_, step) in TEXTS.items()}
+    return [(call, steps.get(each.suggestions[0], "")) for call, each in nudges_in(calls)]
+
+
+def edited(n: int, path: str = "/r/app.py") -> MadeCall:
+    params: dict[str, object] = {"file_path": path, "old_string": f"a{n}", "new_string": f"b{n}"}
+    return "Edit", params, f"The file {path} has been updated."
+
+
+def written(n: int) -> MadeCall:
+    params: dict[str, object] = {"file_path": "/r/repro.py", "content": f"assert total({n}) == {n}"}
+    return "Write", params, "File created successfully at: /r/repro.py"
+
+
+def trace(error: str) -> str:
+    return f'Traceback (most recent call last):\n  File "/r/repro.py", line 3, in main\n    run()\n{error}'
+
+
+ERRORS = ("KeyError: 'first'", "TypeError: no number", "ValueError: empty", "IndexError: beyond", "OSError: closed")
+
+
+def test_a_file_that_is_deleted_and_written_anew_for_the_third_time_is_reported() -> None:
+    calls: list[MadeCall] = []
+    for n in COUNT_UP:
+        calls += [written(n), claude_code("python repro.py", trace(ERRORS[n]), 1), claude_code("rm /r/repro.py")]
+    assert kinds(calls)[:1] == [(9, "undone_edit")]
+
+
+@pytest.mark.parametrize("said", ["total is 3", "All checks passed"])
+def test_scripts_that_are_deleted_after_they_worked_are_clean_work(said: str) -> None:
+    calls: list[MadeCall] = []
+    for n in COUNT_UP:
+        calls += [written(n), claude_code("python repro.py", f"{said} ({n})"), claude_code("rm -f /r/repro.py")]
+    assert kinds(calls) == []
+
+
+def test_a_file_that_somebody_else_wrote_may_be_deleted_as_often_as_wanted() -> None:
+    calls = [claude_code(line, f"{n}") for n in COUNT_UP for line in (f"./build {n}", "rm out.log")]
+    assert kinds(calls) == []
+
+
+def sed(place: int, path: str) -> MadeCall:
+    return mini_swe_agent(f"cd /t && sed -i '{place}s/a(b)/try:\\n  a(b)/' {path}")
+
+
+def test_one_replacement_in_a_file_and_its_copies_is_reported_at_the_fourth() -> None:
+    calls = [
+        each for n in range(5) for each in (mini_swe_agent(f"cp u/q.py u/q.py.new{n}"), sed(670, f"u/q.py.new{n}"))
+    ]
+    assert kinds(calls) == [(8, "same_edit")]
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [mini_swe_agent(f"cd packages/{name} && sed -i 's/1.0.0/1.1.0/' package.json") for name in "abcdef"],
+        [mini_swe_agent(f"sed -i 's/old_name/new_name/' src/part{n}.py") for n in range(6)],
+        [mini_swe_agent(f"sed -i '{n}s/^/    /' src/app.py") for n in range(10, 17)],
+        [edited(1, f"/r/{name}/index.ts") for name in "abcdef"],
+    ],
+    ids=["a version of many packages", "a name in many files", "an indent line by line", "an edit of many files"],
+)
+def test_one_replacement_in_many_places_is_one_change(calls: list[MadeCall]) -> None:
+    assert kinds(calls) == []
+
+
+def test_a_line_that_restores_a_file_has_restored_it_though_what_it_runs_then_fails() -> None:
+    line = "git checkout app.py && python patch_more.py && python repro.py"
+    calls: list[MadeCall] = []
+    for n in range(3):
+        calls += [mini_swe_agent(f"python fix{n}.py", "done"), mini_swe_agent(line, trace("KeyError: 'idx'"), 1)]
+    assert kinds(calls)[:1] == [(4, "undone_edit")]
+
+
+def test_a_restore_that_failed_is_none() -> None:
+    said = "error: pathspec 'app.py' did not match any file(s) known to git"
+    calls = [mini_swe_agent(f"git checkout {name}.py", said.replace("app", name), 1) for name in "abc"]
+    assert [kind for _, kind in kinds(calls)] == []
+
+
+def lint(program: str, found: int) -> MadeCall:
+    lines = "".join(f"a.py:{n}:1: F821 Undefined name `x{n}`\n" for n in range(found))
+    return claude_code(program, f"{lines}Found {found} errors.", 1)
+
+
+@pytest.mark.parametrize(
+    ("program", "counts", "found"),
+    [
+        ("ruff check .", (3, 5, 9, 12), [(6, "worse_tests")]),
+        ("npx eslint src", (3, 5, 9, 12), [(6, "worse_tests")]),
+        ("ruff check .", (1, 7, 9, 2), []),  # the first may be a syntax error, which hides the others
+        ("tsc --noEmit", (3, 5, 9, 12), []),  # a compiler that gets further
+        ("ruff check .", (9, 5, 3, 1), []),
+    ],
+)
+def test_findings_of_a_linter_that_grow_twice_are_reported(
+    program: str, counts: tuple[int, ...], found: list[tuple[int, str]]
+) -> None:
+    calls = [each for n in counts for each in (edited(n), lint(program, n))]
+    assert kinds(calls)[:1] == found
+
+
+@pytest.mark.parametrize("line", ["kubectl get pods", "sleep 20; kubectl get pods"])
+def test_a_pod_that_crashes_again_and_again_is_no_news_because_it_is_older(line: str) -> None:
+    said = "NAME   READY  STATUS            RESTARTS    AGE\nweb-7  0/1    CrashLoopBackOff  5 ({0}s ago)  {1}m{0}s"
+    assert kinds([codex_exec(line, said.format(7 + 9 * n, 3 + n)) for n in range(4)])[0][0] == 3
+
+
+def test_an_option_of_git_before_its_subcommand_changes_nothing() -> None:
+    calls: list[MadeCall] = []
+    for n in range(4):
+        calls += [claude_code("git -C /w/a --no-pager status", "clean"), claude_code(f"git -c a.b={n} diff", "")]
+    assert kinds(calls)[0][0] <= 6
+
+
+def refused_edit(text: str) -> MadeCall:
+    params: dict[str, object] = {"filePath": "/r/a.py", "oldString": text, "newString": text}
+    return "edit", params, "Error: oldString and newString must be different"
+
+
+def test_searches_in_vain_are_reported_soon_after_another_finding() -> None:
+    calls = [refused_edit("b"), refused_edit("total(x)"), refused_edit("total(x)")]
+    words = ("def total", "total(", "class Total", "sum_total", "totals", "TOTAL")
+    calls += [mini_swe_agent(f"grep -n '{word}' a.py", "", 1) for word in words]
+    assert [call for call, _ in kinds(calls)] == [3, 9]
+
+
+def test_nobody_is_sent_to_read_the_code_of_a_service() -> None:
+    said = json.dumps({"error": "the payment method of this user was not found"})
+    booked: list[MadeCall] = [("book_reservation", {"id": n}, said) for n in range(3)]
+    assert [each.suggestions for _, each in nudges_in(booked)] == [(SERVICE_STEP,)]
+    ran = [each for n in range(3) for each in (edited(n), claude_code("python app.py", trace("KeyError: 'idx'"), 1))]
+    assert [each.suggestions for _, each in nudges_in(ran)] == [(TEXTS["same_failure"][1],)]
