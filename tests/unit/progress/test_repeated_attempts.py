@@ -73,8 +73,9 @@ def test_one_replacement_in_a_file_and_its_copies_is_reported_at_the_fourth() ->
         [mini_swe_agent(f"sed -i 's/old_name/new_name/' src/part{n}.py") for n in range(6)],
         [mini_swe_agent(f"sed -i '{n}s/^/    /' src/app.py") for n in range(10, 17)],
         [edited(1, f"/r/{name}/index.ts") for name in "abcdef"],
+        [(*edited(1)[:2], f"Replaced the text at line {n}.") for n in (3, 40, 77, 90)],
     ],
-    ids=["a version of many packages", "a name in many files", "an indent line by line", "an edit of many files"],
+    ids=["packages", "files", "lines", "edits of many files", "places, each the first that an editor finds"],
 )
 def test_one_replacement_in_many_places_is_one_change(calls: list[MadeCall]) -> None:
     assert kinds(calls) == []

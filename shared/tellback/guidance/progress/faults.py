@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from tellback.guidance.progress.features import CallFeatures
+from tellback.guidance.progress.substance import FAULT_WORDS
 from tellback.guidance.progress.trail import mark
 
 # Errors shorter than this don't identify a failure; "AssertionError" has 14 characters.
@@ -36,8 +37,7 @@ def is_refused_edit(features: CallFeatures) -> bool:
 
 # Words of a script that shows a fault. A check that finds nothing prints the same after each edit too.
 _SHOWS_FAULT: Final = re.compile(
-    r"(?<!\b0 )(?<!\bno )\b(?:fail(?:s|ed|ure|ures)?|errors?|wrong|incorrect|mismatch|expected|bug|does(?: not|n't)"
-    r"|did(?: not|n't)|not equal|false)\b",
+    FAULT_WORDS + r"|expected|bug|does(?: not|n't)|did(?: not|n't)|not equal|false)\b",
     re.IGNORECASE,
 )
 

@@ -163,11 +163,12 @@ def is_dead(text: str) -> bool:
     return _DEAD.search(text) is not None
 
 
+# Words for a fault, wherever they stand; not those of "0 errors" or "no failures".
+FAULT_WORDS: Final = r"(?<!\b0 )(?<!\bno )\b(?:fail(?:s|ed|ure|ures)?|errors?|wrong|incorrect|mismatch"
 # An answer that refuses what was sent: of a form, a service or a script.
 _FAULT: Final = re.compile(
-    r"(?<!\b0 )(?<!\bno )\b(?:fail(?:s|ed|ure|ures)?|errors?|wrong|incorrect|mismatch|invalid|alert|denied|rejected"
-    r"|forbidden|must (?:be|contain|have|match|not)|is required|not (?:allowed|valid|found|accepted|available)"
-    r"|unable to|can(?:not|'t))\b",
+    FAULT_WORDS + r"|invalid|alert|denied|rejected|forbidden|must (?:be|contain|have|match|not)|is required"
+    r"|not (?:allowed|valid|found|accepted|available)|unable to|can(?:not|'t))\b",
     re.IGNORECASE,
 )
 _PICTURE: Final = re.compile(

@@ -81,9 +81,12 @@ def _there_and_back(trail: ProgressTrail, edit: Edit, at: int) -> StuckFinding |
 
 
 def _count_again(trail: ProgressTrail, key: str, at: int) -> tuple[tuple[int, int] | None, int]:
-    """Record a replacement, and return the last time that it was made with its count, and the count now."""
+    """Record a replacement, and return the last time that it was made with its count, and the count now.
+
+    Made again at once it is for the next place: some editors replace the first one that they find.
+    """
     made = trail.edits.get(key)
-    count = made[1] + 1 if made and at - made[0] <= EDITS_FORGOTTEN_AFTER else 1
+    count = made[1] + (at - made[0] > 1) if made and at - made[0] <= EDITS_FORGOTTEN_AFTER else 1
     remember(trail.edits, key, (at, count), EDITS_MAX)
     return made, count
 
