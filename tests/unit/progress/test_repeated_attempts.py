@@ -1,4 +1,4 @@
-"""Attempts that are made again in another way: replacements, files deleted and written anew, restores, findings."""
+"""Attempts that are made again in another way: replacements, files deleted and written again, restores, findings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def trace(error: str) -> str:
 ERRORS = ("KeyError: 'first'", "TypeError: no number", "ValueError: empty", "IndexError: beyond", "OSError: closed")
 
 
-def test_a_file_that_is_deleted_and_written_anew_for_the_third_time_is_reported() -> None:
+def test_a_file_that_is_deleted_and_written_again_for_the_third_time_is_reported() -> None:
     calls: list[MadeCall] = []
     for n in COUNT_UP:
         calls += [written(n), claude_code("python repro.py", trace(ERRORS[n]), 1), claude_code("rm /r/repro.py")]

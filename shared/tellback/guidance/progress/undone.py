@@ -24,7 +24,7 @@ RESTORES: Final = 2  # by judgement
 # Restores after each of which other tests failed than before: experiments, such as faults put in to see a test fail.
 # For scripts that fail in other ways, two agents that got nowhere were not reported.
 RESTORES_OTHERWISE: Final = 5
-# Times that a file of the agent's own is deleted to write it anew: many programs refuse to write over one, so that the
+# Times that a file of the agent's own is deleted to write it again: many programs refuse to write over one, so that the
 # second is a detour. By judgement; one of the tuning transcripts has two and got on, one has six and did not.
 REMOVALS: Final = 3
 # Times that one replacement is made in a file or its copies: whoever makes it a third time did not see that it is
