@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
+import msgspec
 import pytest
 
 from tellback.client.wire_values import wire_call, wire_params, wire_text
+from tellback.guidance.measures import truncate_params
+from tellback.redaction import redact_value
+from tellback.truncation import bounded_copy
 from tests.support.secrets import resembling, secrets
 
 
@@ -43,3 +48,27 @@ def test_parameters_that_no_json_holds_leave_the_result_redacted(params: dict[st
     assert shown == alone(*given)
     assert shown[1] == "[redacted: password]\nready"
     assert "hunter2" not in str(shown[0])
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"query": "ruby", "page": 2, "exact": True, "near": 0.5, "after": None},
+        {"text": "x" * 4_096},
+        {"text": "x" * 4_097},
+        {"x" * 5_000: "a"},
+        {"text": "line\n" * 100_000},
+        {f"name{n}": "y" * 4_000 for n in range(16)},
+        {f"name{n}": "y" * 4_000 for n in range(90)},
+        {1: "a"},
+        {"on": date(2026, 1, 2)},
+        {"deep": {"a": [1, {"b": "c"}]}},
+        {"note": "password=hunter2"},
+    ],
+)
+def test_parameters_are_as_if_converted_bounded_and_redacted_whatever_they_hold(params: dict[Any, Any]) -> None:
+    """Few short texts and numbers take a shorter way to the same."""
+    converted = msgspec.to_builtins(params, str_keys=True)
+    before = dict(params)
+    assert wire_params(params) == truncate_params(redact_value(bounded_copy(converted)))
+    assert params == before
