@@ -86,6 +86,7 @@ class _Substance(NamedTuple):
     text: str
     last: str
     is_empty: bool
+    is_picture: bool
 
 
 def _substance_of(result: str) -> _Substance:
@@ -95,28 +96,35 @@ def _substance_of(result: str) -> _Substance:
 def _read_substance(result: str) -> _Substance:
     whole = printed_by(result)
     text = substance.ends_of(whole)
-    return _Substance(substance.fingerprint(whole), text, last_line(text)[:_ERROR_CHARS], substance.is_empty(text))
+    return _Substance(
+        substance.fingerprint(whole),
+        text,
+        last_line(text)[:_ERROR_CHARS],
+        substance.is_empty(text),
+        substance.is_picture(text),
+    )
 
 
 _of_short: Final = lru_cache(maxsize=1024)(_read_substance)
 
 
-def _read_answer(features: CallFeatures, text: str) -> None:
+def _read_answer(features: CallFeatures, said: _Substance) -> None:
+    text = said.text
     if features.restores and "No local changes to save" in text[:_ERROR_CHARS]:
         features.restores = ""
     is_page = text.count("\n") >= _PAGE_LINES
     if features.answers:
         features.faulty = (is_page and not features.programs) or substance.has_fault(text)
     presses_key = not is_page and presses(features.tool, features.effect)
-    features.unseen = not features.failed and (presses_key or substance.is_picture(text))
+    features.unseen = not features.failed and (presses_key or said.is_picture)
     if features.fallback and features.effect == "search":
-        said = text.strip()
-        features.empty = said.startswith(features.fallback) and len(said) < len(features.fallback) + _MORE_CHARS
+        bare = text.strip()
+        features.empty = bare.startswith(features.fallback) and len(bare) < len(features.fallback) + _MORE_CHARS
 
 
 def _read_result(features: CallFeatures, said: _Substance) -> None:
     text = said.text
-    _read_answer(features, text)
+    _read_answer(features, said)
     features.empty = features.empty or (features.effect in ("search", "read") and said.is_empty)
     features.retry_asked = features.retry_asked or (features.failed and substance.asks_to_retry(text))
     if features.effect == "wait" or features.waits:
@@ -189,16 +197,20 @@ def _read_writing(features: CallFeatures, name: str, path: str, params: Mapping[
 
 # Arguments whose value, not only name, says what a tool is asked to do.
 _METHODS: Final = ("method", "action", "operation", "endpoint", "url")
+_HAS_METHOD: Final = frozenset(_METHODS)
 
 
 def _form(tool: str, params: Mapping[str, Any]) -> str:
+    if _HAS_METHOD.isdisjoint(params):  # most tools
+        return " ".join([tool, *sorted(params)])
     values = [str(params[name])[:_SHORT_CHARS] for name in _METHODS if name in params]
     return " ".join([tool, *sorted(params), *values])
 
 
-def _plain_names(params: Mapping[str, Any]) -> dict[str, Any]:
-    read = _plain if sum(map(len, params)) <= _SHORT_CHARS else _read_plain
-    return dict(zip(read(*params), params.values(), strict=True))
+def _plain_names(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    names = tuple(params)
+    plain = (_plain if sum(map(len, names)) <= _SHORT_CHARS else _read_plain)(*names)
+    return params if plain == names else dict(zip(plain, params.values(), strict=True))
 
 
 def _read_plain(*names: str) -> tuple[str, ...]:
