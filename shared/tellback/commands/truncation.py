@@ -236,11 +236,11 @@ class StreamTruncator:
         cut = redacted = False
         before = ""
         kept = (*self._head, *self._tail)
-        below = self._redactor.hidden_below_heads([line.text() for line in kept])
+        together = self._redactor.hidden_together([line.text() for line in kept])
         for number, line in enumerate(kept):
             if self._dropped and number == HEAD_LINES:
                 before = self._before_tail.text()
-            text, line_cut, line_redacted = self._render_line(line, before, below.get(number))
+            text, line_cut, line_redacted = self._render_line(line, before, together.get(number))
             shown = line.text()
             before = shown if shown.strip() else f"{before}\n{shown}"  # a blank line may stand before a value
             lines.append(text)
@@ -302,9 +302,9 @@ class StreamTruncator:
                 return
             earlier.in_private_key = True
 
-    def _render_line(self, line: OutputLine, before: str, below: str | None) -> tuple[str, bool, bool]:
-        """Return a line's text, and whether it was truncated and redacted; `below` is the rule that a head gives it."""
-        rule = PRIVATE_KEY if line.in_private_key else below or self._redactor.rule_of(line.text(), before)
+    def _render_line(self, line: OutputLine, before: str, found: str | None) -> tuple[str, bool, bool]:
+        """Return a line's text, and whether it was truncated and redacted; `found` is a rule that matches already."""
+        rule = PRIVATE_KEY if line.in_private_key else found or self._redactor.rule_of(line.text(), before)
         if rule:
             return marker(rule), False, True
         return line.display_text(), line.is_truncated, False

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tellback.redaction.values import (
+    AFTER_KEY,
     AFTER_NAME,
     AFTER_PASSWORD,
     AHEAD,
@@ -192,7 +193,10 @@ def _secrets() -> tuple[AnchoredRule, ...]:
     """Return the rules of SECRETS: the name, which may be part of a longer one, a separator and a long value."""
     value = f"(?:{AHEAD_LONG}(?:{_SECRET}|{_ARGUMENT})|{NEXT_LINE}{_SECRET_BELOW})"
     return tuple(
-        AnchoredRule("secret-assignment", anchor, names_after(anchor) + value, AFTER_NAME) for anchor in SECRETS
+        AnchoredRule(
+            "secret-assignment", anchor, names_after(anchor) + value, AFTER_KEY if anchor == "key" else AFTER_NAME
+        )
+        for anchor in SECRETS
     )
 
 
@@ -317,19 +321,20 @@ RULES: Final = (
     ),
 )
 
+# `sentry: release-2024.1.2`, `linear: 2024-01-02`: no value's, and so frequent that the windows leave them out already.
+_VERSIONED: Final = "(?![a-z-]{0,20}+[0-9]{1,4}[.-][0-9]{1,4}[.-][0-9])"
 # A separator and a value of an issuer: only before such is the name of an issuer searched for. A colon before the first
 # digit is no value's (`cache:user:42`), and two slashes begin the name of a host.
 ISSUED_VALUE: Final = (
     r"""[:=>,|][\\"'`=:>|\[ \t-]{0,40}+(?!//)(?=[a-z_+/.~%-]{0,60}+[0-9])"""
-    rf"(?:{MIXED}|(?=[0-9]{{15}}))[\w+/~%-][\w+/.~=%:-]{{12}}"
+    rf"{_VERSIONED}(?:{MIXED}|(?=[0-9]{{15}}))[\w+/~%-][\w+/.~=%:-]{{12}}"
 )
 
 
 def issued(issuers: Iterable[str]) -> str:
     """Return the pattern of a value after the name of one of these issuers, which are some of `ISSUERS`."""
-    versioned = "(?![a-z-]{0,20}+[0-9]{1,4}[.-][0-9]{1,4}[.-][0-9])"  # `sentry: release-2024.1.2`, a date
     return (
         rf"{trie(issuers)}[\w.-]{{0,40}}+(?:[ \t][\w.-]{{1,20}}+){{0,3}}+{AHEAD_LONG}{NOT_NAMED}"
-        rf"{CLOSE}{TYPE}(?:{SEPARATOR}|[,>][ \t]?){_VALUE}{PATH}{versioned}"
+        rf"{CLOSE}{TYPE}(?:{SEPARATOR}|[,>][ \t]?){_VALUE}{PATH}{_VERSIONED}"
         rf"(?:{MIXED}{DOUBT}{long_value(13)}|[0-9]{{15,20}}+(?![\w.-]))"
     )

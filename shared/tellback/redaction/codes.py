@@ -9,7 +9,7 @@ from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
-from tellback.redaction.values import LAST, AnchoredRule, preceded_by
+from tellback.redaction.values import AnchoredRule, preceded_by
 
 RULE: Final = "recovery-code"
 HEAD: Final = "codes-head"  # no rule: it only says that a list may follow
@@ -20,7 +20,7 @@ _CODE: Final = r"(?=[0-9a-zA-Z-]{0,12}[0-9])[0-9a-zA-Z]{4,12}(?:-[0-9a-zA-Z]{4,1
 RULES: Final = (
     # In one line, of a sentence or of JSON.
     AnchoredRule(RULE, "codes", rf"{_NAMED}[\"']?[ ]?[:=][ ]?\[?[ ]?[\"']?{_CODE.replace('A-Z', '')}[\"']?(?:,|\]|$)"),
-    AnchoredRule(HEAD, "codes", rf"{_NAMED}(?:[^\n:]{{0,100}}+:)?[ \t\"'\[{{(*]{{0,8}}\r?$" + LAST),
+    AnchoredRule(HEAD, "codes", rf"{_NAMED}(?:[^\n:]{{0,100}}+:)?[ \t\"'\[{{(*]{{0,8}}\r?$"),
 )
 # A few in a line, with their number or a mark before them; or the long ones that npm gives.
 _LINE: Final = lazy_pattern(

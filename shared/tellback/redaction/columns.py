@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
-from tellback.redaction.values import LAST, AnchoredRule, looks_random
+from tellback.redaction.values import AnchoredRule, looks_random
 
 RULE: Final = "named-column"
 HEAD: Final = "column-head"  # no rule: it only says that a line may be the head of such a table
@@ -24,7 +24,7 @@ _WORDS: Final = ("pass", "secret", "token", "cred", "key", "pwd", "psk", "pw", "
 _CELL_ENDS: Final = (
     r"[\w.()-]{0,40}+(?:[ ][\w()-]{1,20}+){0,3}+[\"'`*]{0,3}+(?:\t|[ ]{2}|[,;](?=[\w\"'])|[ ]?(?:[|│┃]|\r?$))"
 )
-HEADS: Final = tuple(AnchoredRule(HEAD, word, _CELL_ENDS + LAST) for word in _WORDS)
+HEADS: Final = tuple(AnchoredRule(HEAD, word, _CELL_ENDS) for word in _WORDS)
 _RULED: Final = lazy_pattern(r"[\s|+:=─━═┼╪╋├┤┡┩╇┌┬┐┏┳┓╞╡└┴┘│┃-]{2,}")
 _NAME: Final = lazy_pattern(r"[A-Za-z_#][\w .()#%/-]{0,59}")
 _WIDE: Final = lazy_pattern(r"[ ]{2,200}+")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tellback.redaction.values import (
+    AFTER_KEY,
     AFTER_NAME,
     AFTER_PASSWORD,
     AT_END,
@@ -185,7 +186,7 @@ RULES: Final = (
             "password" if word == "pass" else "secret-assignment",
             word,
             rf"{TABLE}{named}[\w-]{{0,40}}+[ \t]{{1,40}}+\|[ \t]{{1,8}}+{_MIXED_WELL}{DOUBT}{long_value(8)}",
-            AFTER_PASSWORD if word == "pass" else AFTER_NAME,
+            {"pass": AFTER_PASSWORD, "key": AFTER_KEY}.get(word, AFTER_NAME),
         )
         for word, named in (
             ("pass", "w"),

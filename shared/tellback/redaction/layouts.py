@@ -87,9 +87,10 @@ _ENDS_IN_PASS: Final = (
     r"(?![a-z])" + preceded_by(("bypass", "compass", "getpass", "askpass", "surpass", "multipass"), unless=True)
 )
 _VALUE: Final = f"{_BEFORE}{_CHECKED}"
-# The value alone in its line, below a line that ends with the name; a ruler, a fence or a blank line may stand between.
+# The value alone in its line, below a line that ends with the name (not `END PRIVATE KEY-----`); a ruler, a fence or a
+# blank line may stand between.
 _ALONE: Final = (
-    r"[\"'`:*=\\(\[{}) \t]{0,8}+\r?\n(?:[ \t]{0,8}+(?:[-=~`_]{3,80}+\w{0,10})?[ \t]{0,4}+\r?\n){0,2}"
+    r"(?<!---)[\"'`:*=\\(\[{}) \t]{0,8}+\r?\n(?:[ \t]{0,8}+(?:[-=~`_]{3,80}+\w{0,10})?[ \t]{0,4}+\r?\n){0,2}"
     rf"[ \t]{{0,40}}+(?:[0-9]{{1,3}}\)[ ])?[\"'`-]{{0,3}}+[ ]?{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+"
     r"[\"'`,;)\]}]{0,3}+[ \t\r]{0,4}$"
 )

@@ -40,6 +40,8 @@ _SIGNS: Final = (
     ("%3A", ":"),
 )
 _LONGEST_NAMING: Final = 200  # characters
+_MOST_NAMING: Final = 4  # lines above a value that may name it
+_NAMING: Final = ("name", "pass", "secret", "token", "key", "cred", "pwd", "psk", "_pw", "seed", "$ ")
 _NAMING_ENDS: Final = (":", ">", "|", "-", "+", "[", "reset.", "phrase", "passwords")
 _SHORTEST: Final = 5  # characters of the shortest text that any rule of ours matches
 
@@ -143,13 +145,14 @@ class Redactor:
             hidden |= dict.fromkeys(_key_lines(lines, blocks or PrivateKeyTracker()), PRIVATE_KEY)
         return hidden
 
-    def hidden_below_heads(self, lines: Sequence[str]) -> dict[int, str]:
-        """Return the rule of each line that a line above makes a secret, as the head of its column does.
+    def hidden_together(self, lines: Sequence[str]) -> dict[int, str]:
+        """Return the rules of lines of one output, as `hidden_lines` does but for private keys.
 
-        For lines that are searched one by one otherwise.
+        For lines that are searched one by one otherwise, which shows no name in a line above.
         """
-        text = _strip_colours(_NEWLINE.join(lines))
-        return self._hidden_below(lines, _numbered(lines, self._find_matches(text)), PrivateKeyTracker())
+        numbered = _numbered(lines, self._find_matches(_strip_colours(_NEWLINE.join(lines))))
+        hidden = {number: rule for number, rule in reversed(numbered) if rule not in _HEADS}
+        return hidden | self._hidden_below(lines, numbered, PrivateKeyTracker())
 
     def _hidden_below(
         self, lines: Sequence[str], found: Iterable[tuple[int, str]], blocks: PrivateKeyTracker
@@ -233,16 +236,22 @@ def _numbered(lines: Iterable[str], found: Iterable[tuple[int, str]]) -> list[tu
 
 
 def _naming_lines(text: str) -> str:
-    """Return the last line if it may name a value below it, with a blank line after it if there is one; else "".
+    """Return the last lines of a text from the first on that may name a value below it; "" if none does.
 
-    So do pairs in a Kubernetes manifest, blocks of YAML and XML, and sentences: "Your password is:".
+    So do pairs in a Kubernetes manifest, blocks of YAML and XML, sentences ("Your password is:"), and commands.
     """
-    lines = text.rsplit(_NEWLINE, 2)
-    kept = lines[-2:] if len(lines) > 1 and not lines[-1].strip() else lines[-1:]
-    line = kept[0].rstrip().lower()
-    if len(line) > _LONGEST_NAMING or not (line.endswith(_NAMING_ENDS) or "name" in line):
-        return ""
-    return _NEWLINE.join(kept)
+    last = text.rsplit(_NEWLINE, _MOST_NAMING)[-_MOST_NAMING:]
+    for number, line in enumerate(last):
+        if _names_below(line):
+            return _NEWLINE.join(last[number:])
+    return ""
+
+
+def _names_below(line: str) -> bool:
+    if len(line) > _LONGEST_NAMING:
+        return False
+    folded = line.rstrip().lower()
+    return folded.endswith(_NAMING_ENDS) or any(word in folded for word in _NAMING)
 
 
 def _strip_colours(text: str) -> str:

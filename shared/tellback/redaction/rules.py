@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.redaction import assignments, codes, columns, command_lines, forms, layouts, printed, tokens
-from tellback.redaction.values import AT_END, DOUBT, LAST, AnchoredRule, looks_random
+from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, looks_random
 
 SHORT: Final = 4_000  # characters; in a shorter text, to look for an anchor costs less than to search by a pattern
 
@@ -35,6 +35,11 @@ _RUN_PATTERN: Final = b"w" * RUN
 # Before a token with a prefix. The shortest has RUN characters; most words are shorter, and `re` need not try prefixes.
 _BEFORE_PREFIX: Final = rf"[^0-9A-Za-z](?=[0-9A-Za-z$][0-9A-Za-z_+/=%.~!$|:@-]{{{RUN - 1}}})"
 
+# A token without a digit has capitals: of 20 random small letters and digits, one in 700 has no digit.
+_TELLING: Final = bytes(
+    ord("d") if byte in _DECIMAL or byte in _LETTERS.upper() or byte == ord("?") else ord(" ") for byte in range(256)
+)
+
 _DIGITS: Final = bytes(ord("d") if byte in _DECIMAL or byte == ord("?") else ord(" ") for byte in range(256))
 
 _MANY_RUNS: Final = 50  # characters for each piece of a run: with more runs, the whole text is searched at once
@@ -42,6 +47,8 @@ _MANY_RUNS: Final = 50  # characters for each piece of a run: with more runs, th
 _BEFORE_VALUE: Final = 120  # characters that a name and the words or the separator after it may take
 
 _AFTER_VALUE: Final = 80  # the same after a value: "use … as the key"
+
+_LONGEST_HEAD: Final = 1_000  # characters of a line that heads a table
 
 Window = tuple[int, int]
 _Row = tuple[str, str, str]  # of a scan: the name of a rule, its pattern, its guard
@@ -59,14 +66,17 @@ class TokenRuns:
         self.runs: list[Window] = []
         self.named: list[Window] = []
         if classes.count(_RUN_PATTERN) > len(text) // _MANY_RUNS + 1:
-            self.runs = [(0, len(text))]
-            self.named = self.runs if b"d" in latin.translate(_DIGITS) else []
+            if b"d" in latin.translate(_TELLING):
+                self.runs = [(0, len(text))]
+                self.named = self.runs if b"d" in latin.translate(_DIGITS) else []
             return
         start = classes.find(_RUN_PATTERN)
+        telling = latin.translate(_TELLING) if start >= 0 else b""
         while start >= 0:
             end = classes.find(b" ", start + RUN)
             end = len(classes) if end < 0 else end
-            self.runs.append((start, end))
+            if telling.find(b"d", start, end) >= 0:
+                self.runs.append((start, end))
             start = classes.find(_RUN_PATTERN, end)
         if self.runs:
             self._add_named(latin.translate(_DIGITS))
@@ -144,7 +154,7 @@ class _CompiledScan:
             self.doubts[self._groups] = range(self._groups - doubtful, self._groups)
         if AT_END in pattern:
             self.at_end.add(self._groups)
-        return f"{pattern.replace(DOUBT, '()').replace(AT_END, '').replace(LAST, '')}()"
+        return f"{pattern.replace(DOUBT, '()').replace(AT_END, '')}()"
 
     def _trie_pattern(self, trie: Trie) -> str:
         """Return an alternation that reads each character of the prefixes once."""
@@ -174,7 +184,7 @@ class Scan:
         self.anchor = anchor
         self._after = after
         # Those that need no second look first: where one of them matches, the value of another need not be random.
-        self._rules = sorted(rules, key=lambda row: (LAST in row[1], DOUBT in row[1], row[2]))
+        self._rules = sorted(rules, key=lambda row: (DOUBT in row[1], row[2]))
         self._trie = trie
 
     @cached_property
@@ -236,6 +246,7 @@ class ScanSet(NamedTuple):
     sentences: Anchored
     issued: tuple[Scan, ...]
     folded: Anchored
+    heads: Anchored
 
     def find_all(self, text: str) -> Generator[tuple[int, str]]:
         """Yield the position and rule of each match in `text`."""
@@ -254,6 +265,10 @@ class ScanSet(NamedTuple):
                 yield from scan.find_all(folded, text, runs.named)
             for scan in self.issued:
                 yield from scan.find_all(folded, text, _issued_windows(folded))
+        # Without such a value, only a table that goes on in the next piece of a stream matters.
+        start = 0 if runs.named else max(0, len(folded) - _LONGEST_HEAD)
+        for scan in _with_anchor(self.heads, folded):
+            yield from scan.find_all(folded, text, ((start, len(folded)),))
 
 
 def _with_anchor(scans: Anchored, text: str) -> Iterable[Scan]:
@@ -310,7 +325,6 @@ _FOLDED: Final = (
     *forms.RULES,
     *command_lines.RULES,
     *printed.RULES,
-    *columns.HEADS,
     *codes.RULES,
 )
 
@@ -332,6 +346,7 @@ def _scans(occurs: Callable[[str], bool], occurs_folded: Callable[[str], bool]) 
         sentences=_anchored((*forms.SENTENCES, *layouts.RULES, *printed.NEAR_VALUES), occurs_folded),
         issued=(Scan(rules=issued, after="[^0-9a-z](?=[a-z])"),) if issuers else (),
         folded=_anchored(_FOLDED, occurs_folded),
+        heads=_anchored(columns.HEADS, occurs_folded),
     )
 
 

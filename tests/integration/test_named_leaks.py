@@ -1,0 +1,75 @@
+"""Secrets that only the head of a column or of a list names: on no path of a text do they reach Redis or a disk."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+
+from tellback import FeedbackProviderConfig, FeedbackTrigger, SignalItem, Tellback, ToolUsageMonitor
+from tellback.settings import Settings
+from tests.support.hooks import run_hook, tool_event
+from tests.support.turns import opened
+from tests.support.workers import Workers
+
+SECRET = "q7Zk2mX9vB4tR8wL1nPs"
+CODE = "1a2b3-c4d5e"
+TEXTS = (
+    f"id,user,db_password\n7,ana,{SECRET}\n",
+    f"| Service | API token |\n|---|---|\n| billing | {SECRET} |\n",
+    f"$ cat /run/secrets/api_token\n{SECRET}\n",
+    f"Your recovery codes are:\n\n{CODE}\n",
+)
+
+
+@contextmanager
+def monitored(settings: Settings, mark: str) -> Generator[list[str]]:
+    """Give every command that Redis receives meanwhile, Celery's events among them."""
+    seen: list[str] = []
+    with redis.Redis.from_url(settings.redis_url) as client, client.monitor() as monitor:
+
+        def read() -> None:
+            for command in monitor.listen():
+                seen.append(str(command["command"]))
+                if mark in seen[-1]:
+                    return
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        yield seen
+        with redis.Redis.from_url(settings.redis_url) as last:
+            last.echo(mark)
+        reader.join(timeout=30)
+        assert not reader.is_alive()
+
+
+def on_disk(folder: Path) -> str:
+    return "".join(path.read_text("utf-8", "replace") for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_what_a_head_names_reaches_neither_redis_nor_a_disk(
+    tb: Tellback, settings: Settings, workers: Workers, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "printed").write_text(text)
+    every = FeedbackProviderConfig(ToolUsageMonitor(), FeedbackTrigger(every_n_calls=1))
+    with monitored(settings, "the end of the test") as seen:
+        followed = tb.submit(["cat", "printed"], session="s1", cwd=tmp_path, follow=True)
+        shown = "".join(piece.text for piece in followed.follow(timeout=30))
+        record = followed.wait(timeout=30)
+        prompt = tb.prompt("s2", "p", feedback_providers=[every], tools=["t"], delivery="all")
+        prompt.tool_invoked("t", params={"q": text}, result=text)
+        prompt.observe("t", params={"q": "y"}, error=text)
+        opened(tb, text=text).fail(code="llm.timeout")
+        tb.bank("b").signal([SignalItem(fact_id="f", signal_type="helpful", query=text, context=text)], session="s3")
+        tb.flush()
+        run_hook(settings, tool_event(tool_response={"stdout": text}), "--wait=1")
+        run_hook(settings, tool_event(tool_response={"stdout": text}), "--wait=1", "--redis-url=redis://127.0.0.1:1/0")
+    everything = "\n".join([*seen, shown, str(record), workers.log(), on_disk(settings.data_path)])
+    assert "printed" in everything
+    assert SECRET not in everything
+    assert CODE not in everything
