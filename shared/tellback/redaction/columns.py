@@ -22,11 +22,11 @@ _MOST_SPACES: Final = 4  # in a name; with more, it is a sentence
 _WORDS: Final = ("pass", "secret", "token", "cred", "key", "pwd", "psk", "pw", "auth", "seed", "cookie", "name")
 # The rest of the cell, then what ends it. A comma of a sentence has a space after it, a comma of CSV has none.
 _CELL_ENDS: Final = (
-    r"[\w.()-]{0,40}+(?:[ ][\w()-]{1,20}+){0,3}+[\"'`*]{0,3}+(?:\t|[ ]{2}|[,;](?=[\w\"'])|[ ]?(?:[|│┃]|\r?$))"
+    r"[\w.-]{0,40}+(?:[ ][\w-]{1,20}+){0,3}+[\"'`*]{0,3}+(?:\t|[ ]{2}|[,;](?=[\w\"'])|[ ]?(?:[|│┃]|\r?$))"
 )
 HEADS: Final = tuple(AnchoredRule(HEAD, word, _CELL_ENDS) for word in _WORDS)
 _RULED: Final = lazy_pattern(r"[\s|+:=─━═┼╪╋├┤┡┩╇┌┬┐┏┳┓╞╡└┴┘│┃-]{2,}")
-_NAME: Final = lazy_pattern(r"[A-Za-z_#][\w .()#%/-]{0,59}")
+_NAME: Final = lazy_pattern(r"[A-Za-z_#][\w .#%/-]{0,59}")
 _WIDE: Final = lazy_pattern(r"[ ]{2,200}+")
 _ALIGNED: Final = "  "
 _ALIGNED_NAME: Final = lazy_pattern(r"\S(?:[ ]?\S){0,80}")
@@ -97,6 +97,8 @@ def _table_of(line: str, names_secret: Callable[[str], bool]) -> Table | None:
         return None
     for sign in ("\t", "|", ",", ";", _ALIGNED):
         cells = _split(sign, line)
+        if sign in ",;" and any(cell.startswith(" ") for cell in cells):
+            continue  # a list in a sentence or a call
         if len(cells) > 1 or (cells and sign == _ALIGNED):
             found = _named_columns(cells, names_secret)
             if found is not None:

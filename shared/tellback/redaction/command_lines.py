@@ -31,7 +31,6 @@ _BEFORE_PASSWORD: Final = (
     ("pw", r"[ ](?<=rootpw[ ])(?:--[a-z]{1,12}[ ]){0,2}(?!--)"),
     (" -u", r"[ ]\S{1,64}[ ]-p[ ]?"),
     ("pw", r"[ ](?<=[ ]-pw[ ])"),
-    ("user", r"add[ ](?<=useradd[ ])[^\n]{0,80}?-p[ ]"),
     ("user ", r"(?<=register_new_matrix_user )[^\n]{0,160}?[ ]-p[ ]"),
 )
 RULES: Final = (

@@ -127,5 +127,6 @@ NEAR_VALUES: Final = (
             ("getconnection(", r"[\"'][^\"'\n]{1,200}[\"'],[ ]?[\"'][^\"'\n]{1,64}[\"'],[ ]?"),
         )
     ),
+    AnchoredRule("password", "useradd ", rf"[^\n]{{0,80}}?-p[ ]{GIVEN}"),
     AnchoredRule("password", "rclone ", rf"[^\n]{{0,160}}?[ ]pass[ ]{GIVEN}"),
 )

@@ -282,7 +282,12 @@ def _scans_within(text: str) -> Callable[[], ScanSet]:
 
 def _matches_nothing(text: str, scans: Callable[[], ScanSet]) -> bool:
     """Return whether no built-in rule matches in `text`."""
-    return len(text) < _SHORTEST or next(scans().find_all(text), None) is None
+    if len(text) < _SHORTEST:
+        return True
+    found = scans().find_all(text)
+    if _NEWLINE not in text:  # a head alone hides nothing
+        found = (match for match in found if match[1] not in _HEADS)
+    return next(found, None) is None
 
 
 def _keyed_text(key: str, text: str) -> str:

@@ -265,8 +265,8 @@ class ScanSet(NamedTuple):
                 yield from scan.find_all(folded, text, runs.named)
             for scan in self.issued:
                 yield from scan.find_all(folded, text, _issued_windows(folded))
-        # Without such a value, only a table that goes on in the next piece of a stream matters.
-        start = 0 if runs.named else max(0, len(folded) - _LONGEST_HEAD)
+        # Without a row and such a value, only a table that goes on in the next piece of a stream matters.
+        start = 0 if runs.named and "\n" in folded else max(0, len(folded) - _LONGEST_HEAD)
         for scan in _with_anchor(self.heads, folded):
             yield from scan.find_all(folded, text, ((start, len(folded)),))
 
