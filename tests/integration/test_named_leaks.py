@@ -6,9 +6,10 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
-import redis
+from redis import Redis
 
 from tellback import FeedbackProviderConfig, FeedbackTrigger, SignalItem, Tellback, ToolUsageMonitor
 from tellback.settings import Settings
@@ -16,6 +17,7 @@ from tests.support.hooks import run_hook, tool_event
 from tests.support.turns import opened
 from tests.support.workers import Workers
 
+_CLIENT: Final[Any] = Redis  # its calls are typed in part only
 SECRET = "q7Zk2mX9vB4tR8wL1nPs"
 CODE = "1a2b3-c4d5e"
 TEXTS = (
@@ -30,7 +32,7 @@ TEXTS = (
 def monitored(settings: Settings, mark: str) -> Generator[list[str]]:
     """Give every command that Redis receives meanwhile, Celery's events among them."""
     seen: list[str] = []
-    with redis.Redis.from_url(settings.redis_url) as client, client.monitor() as monitor:
+    with _CLIENT.from_url(settings.redis_url) as client, client.monitor() as monitor:
 
         def read() -> None:
             for command in monitor.listen():
@@ -41,13 +43,14 @@ def monitored(settings: Settings, mark: str) -> Generator[list[str]]:
         reader = threading.Thread(target=read, daemon=True)
         reader.start()
         yield seen
-        with redis.Redis.from_url(settings.redis_url) as last:
+        with _CLIENT.from_url(settings.redis_url) as last:
             last.echo(mark)
         reader.join(timeout=30)
         assert not reader.is_alive()
 
 
 def on_disk(folder: Path) -> str:
+    """Return all that is in the files of a folder."""
     return "".join(path.read_text("utf-8", "replace") for path in folder.rglob("*") if path.is_file())
 
 

@@ -62,7 +62,7 @@ def value_lines(
         cells = None if table is None else _cells_of(table, line)
         if table is None or cells is None:
             table = _table_of(line, names_secret) if number in at else None
-        elif any(map(_looks_secret, _values(table, cells, names_secret))):
+        elif any(map(_is_random, _values(table, cells, names_secret))):
             found.append(number)
         number += 1
         if table is None:
@@ -80,7 +80,7 @@ def _values(table: Table, cells: Sequence[str], names_secret: Callable[[str], bo
             yield value
 
 
-def _looks_secret(cell: str) -> bool:
+def _is_random(cell: str) -> bool:
     return (
         len(cell) >= _SHORTEST
         and " " not in cell
@@ -133,7 +133,7 @@ def _split(sign: str, line: str) -> list[str]:
     if sign in ",;" and '"' in line:
         import csv  # noqa: PLC0415 - few processes ever see such a line
 
-        return next(csv.reader([line], delimiter=sign), [])
+        return next(csv.reader([line], delimiter=sign))
     return line.split(sign)
 
 

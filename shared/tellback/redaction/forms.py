@@ -152,6 +152,15 @@ SENTENCES: Final = (
         rf"[\"'`]?{_MIXED}{_MIXED_WELL}{DOUBT}[\w!@#%^&*+~?$/=.:-]{{12,200}}+[\"'`]?[ ](?:as|for)"
         r"[ ](?:the|your|our|my|its)[ ][\w .-]{0,40}?(?:token|secret|key|passw|passphrase)",
     ),
+    # Long values with digits that begin with a text of their own.
+    AnchoredRule("secret-assignment", "operator unseal", r"[ ](?:-[\w=-]{1,40}[ ]){0,3}[\"']?[0-9a-z+/=]{32}"),
+    AnchoredRule("secret-assignment", ") 0x", r"(?<=\([0-9]\) 0x)[0-9a-f]{64}\b"),  # lists of development chains' keys
+    AnchoredRule("databricks-token", "dapi", "[0-9a-f]{32}"),
+    AnchoredRule("clickhouse-key", "4b1d", "[0-9a-z]{38}(?![0-9a-z])"),
+    AnchoredRule("artifactory-token", "cmvmd", "[0-9a-z]{50}"),
+    AnchoredRule("nuget-key", "oy2", "[a-z0-9]{43}(?![0-9a-z])"),
+    AnchoredRule("webhook-url", "with/key/", r"[\w-]{20}"),
+    AnchoredRule("signed-url", "sig=", r"(?<=[?&]sig=)[\w%+/-]{20}"),
 )
 RULES: Final = (
     AnchoredRule("secret-assignment", "key", _PAIR, r"(?=[\\\"']{0,2}+[ \t]?[:=])" + _PAIR_AHEAD),
@@ -204,9 +213,7 @@ RULES: Final = (
         "key",
         r"s_(?<=unseal_keys_)(?:b64|hex)\"[ ]?:\s{0,20}+\[\s{0,20}+\"[0-9a-z+/=]{32}" + AT_END,
     ),
-    AnchoredRule("secret-assignment", "operator unseal", r"[ ](?:-[\w=-]{1,40}[ ]){0,3}[\"']?[0-9a-z+/=]{32}"),
     AnchoredRule("secret-assignment", "login", r"[ ](?<=wandb.login.)(?:--[\w=-]{1,40}[ ]){0,3}[\"']?[0-9a-z]{40}"),
-    AnchoredRule("secret-assignment", ") 0x", r"(?<=\([0-9]\) 0x)[0-9a-f]{64}\b"),  # lists of development chains' keys
     AnchoredRule("secret-assignment", "key", r"(?<=setup.key)[^\n:]{0,40}+:[ ]{1,4}(?:[a-z2-7]{4}[ ]?){4,16}$"),
     *(
         AnchoredRule(
@@ -276,17 +283,11 @@ RULES: Final = (
         AnchoredRule("private-key", "key", rf"{end}[ \t]{{0,3}}[\"']?ls0tls1crudjti")
         for end in (r"-data[\"']?[ \t]{0,3}[:=]", r"[\"'][ \t]{0,3}[:=]", r"[ \t][ \t]{0,2}[:=]", "[:=]")
     ),
-    AnchoredRule("databricks-token", "dapi", "[0-9a-f]{32}"),
-    AnchoredRule("clickhouse-key", "4b1d", "[0-9a-z]{38}(?![0-9a-z])"),
-    AnchoredRule("artifactory-token", "cmvmd", "[0-9a-z]{50}"),
-    AnchoredRule("nuget-key", "oy2", "[a-z0-9]{43}(?![0-9a-z])"),
     AnchoredRule("webhook-url", "hook", r"s\.slack\.com/(?:services|workflows|triggers)/[\w/+]{20}"),
     AnchoredRule("webhook-url", "hook", r"s/\d{16,20}/[\w-]{40}"),
     AnchoredRule("webhook-url", "hook", r"s/catch/[0-9]{3,12}/[0-9a-z]{5}"),
     AnchoredRule("webhook-url", "hook", r"(?:b2)?/[0-9a-z]{8}-[0-9a-z-]{27}@"),  # Teams, Outlook; ids need not be hex
     AnchoredRule("webhook-url", "hook", r"/(?<=\.tines\.com/webhook/)[0-9a-z]{20}"),
-    AnchoredRule("webhook-url", "with/key/", r"[\w-]{20}"),
-    AnchoredRule("signed-url", "sig=", r"(?<=[?&]sig=)[\w%+/-]{20}"),
     # .pgpass: host:port:database:user:password. Database and user must not be numbers, as in times and positions.
     *(
         AnchoredRule(

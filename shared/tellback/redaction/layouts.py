@@ -49,7 +49,7 @@ _FILLERS: Final = (
 _SIGNS: Final = (
     r"(?:[^\w\n/#@&+$(,]|,(?=[ ]?(?:[\"'<\[]|[a-z]{2,20}[=: ]|[^\s,()]{8,200}$))|\((?=[\"'b\n]|default=|value=))"
 )
-_CONNECTED: Final = rf"(?![/?%.-]|\[[0-9a-f-]{{36}}\])(?:{_SIGNS}{{1,60}}+(?:{trie(_FILLERS)}\b)?+){{1,9}}+"
+_CONNECTED: Final = rf"(?![/?%.;-]|\[[0-9a-f-]{{36}}\])(?:{_SIGNS}{{1,60}}+(?:{trie(_FILLERS)}\b)?+){{1,9}}+"
 # What else stands between a name and its value.
 _BETWEEN: Final = (
     _CONNECTED,

@@ -36,7 +36,7 @@ _RUN_PATTERN: Final = b"w" * RUN
 _BEFORE_PREFIX: Final = rf"[^0-9A-Za-z](?=[0-9A-Za-z$][0-9A-Za-z_+/=%.~!$|:@-]{{{RUN - 1}}})"
 
 # A token without a digit has capitals: of 20 random small letters and digits, one in 700 has no digit.
-_TELLING: Final = bytes(
+_DISTINCT: Final = bytes(
     ord("d") if byte in _DECIMAL or byte in _LETTERS.upper() or byte == ord("?") else ord(" ") for byte in range(256)
 )
 
@@ -66,16 +66,16 @@ class TokenRuns:
         self.runs: list[Window] = []
         self.named: list[Window] = []
         if classes.count(_RUN_PATTERN) > len(text) // _MANY_RUNS + 1:
-            if b"d" in latin.translate(_TELLING):
+            if b"d" in latin.translate(_DISTINCT):
                 self.runs = [(0, len(text))]
                 self.named = self.runs if b"d" in latin.translate(_DIGITS) else []
             return
         start = classes.find(_RUN_PATTERN)
-        telling = latin.translate(_TELLING) if start >= 0 else b""
+        distinct = latin.translate(_DISTINCT) if start >= 0 else b""
         while start >= 0:
             end = classes.find(b" ", start + RUN)
             end = len(classes) if end < 0 else end
-            if telling.find(b"d", start, end) >= 0:
+            if distinct.find(b"d", start, end) >= 0:
                 self.runs.append((start, end))
             start = classes.find(_RUN_PATTERN, end)
         if self.runs:
@@ -267,8 +267,10 @@ class ScanSet(NamedTuple):
                 yield from scan.find_all(folded, text, _issued_windows(folded))
         # Without a row and such a value, only a table that goes on in the next piece of a stream matters.
         start = 0 if runs.named and "\n" in folded else max(0, len(folded) - _LONGEST_HEAD)
-        for scan in _with_anchor(self.heads, folded):
-            yield from scan.find_all(folded, text, ((start, len(folded)),))
+        end = folded[start:]
+        for scan in _with_anchor(self.heads, end):
+            for place, rule in scan.find_all(end, text[start:]):
+                yield start + place, rule
 
 
 def _with_anchor(scans: Anchored, text: str) -> Iterable[Scan]:
