@@ -60,7 +60,7 @@ def remove_strays(database: Database, index: str, members: Collection[bytes]) ->
 def without_strays(database: Database, index: str, flat: Sequence[bytes]) -> list[tuple[str, float]]:
     """Return name and score of each member in a reply WITHSCORES; remove those that are not UTF-8 from the index."""
     pairs = list(zip(flat[::2], flat[1::2], strict=True))
-    strays = {raw for raw, _ in pairs if raw.decode(errors="ignore").encode() != raw}
+    strays = {raw for raw, _ in pairs if raw.decode(errors="replace").encode() != raw}
     remove_strays(database, index, strays)
     return [(raw.decode(), float(at)) for raw, at in pairs if raw not in strays]
 
