@@ -34,7 +34,7 @@ FILES: Final = (
         "scheduler",
         "signals",
     ),
-    *("stats", "turn_states", "turns"),
+    *("stats", "team_visits", "turn_states", "turns"),
 )
 
 NOT_ON_A_CLUSTER: Final = {

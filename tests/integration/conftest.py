@@ -11,6 +11,7 @@ from tellback import Tellback
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
+from tellback.state.fleet import TeamVisits
 from tellback.state.intake import Intake
 from tellback.state.jobs import Jobs
 from tellback.state.keys import Layout
@@ -70,6 +71,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> ServerClock:
     from tests.support.clocks import ServerClock
 
     return ServerClock(monkeypatch)
+
+
+@pytest.fixture
+def fleet(database: Database) -> TeamVisits:
+    """The visits of teams: which are due, and whose they are."""
+    return TeamVisits(database)
 
 
 @pytest.fixture
