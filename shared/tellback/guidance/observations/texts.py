@@ -3,7 +3,7 @@
 There are two questions. `code_for_error_text` asks of a text known to report a failure: which one? `code_for_report`
 asks of any text: is it such a report at all? The second is strict, because a page about rate limits, a log that
 mentions a captcha, and an article that begins with "Error correction" are good results. The exclusions below have
-examples in tests/unit/observations (test_classification, test_reports, test_programs). Gaps in the patterns are
+examples in tests/unit/observations (test_classified_texts, test_reports, test_programs). Gaps in the patterns are
 bounded, so a hostile text cannot make a search slow.
 """
 
