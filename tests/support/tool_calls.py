@@ -1,12 +1,17 @@
-"""Tool calls of one evaluation, published without a prompt, and how many of them are counted."""
+"""Tool calls published without a prompt; which of them wait in a stream, and how many are counted."""
 
 from __future__ import annotations
+
+import msgspec
 
 from tellback import Tellback
 from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
+from tellback.names import Family
+from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
+from tellback.state.keys import Layout, stream_of
 
 
 def publish(tb: Tellback, count: int) -> None:
@@ -21,3 +26,14 @@ def publish(tb: Tellback, count: int) -> None:
 def calls(tb: Tellback) -> int:
     """Return the number of calls that are counted."""
     return Evaluations(tb.context.database, tb.context.layout.of("s")).counts(EvaluationId("s", "p", "e")).calls
+
+
+def call(tool: str = "search", session: str = "s1", **fields: object) -> ToolInvoked:
+    """Return an event of a tool call."""
+    return ToolInvoked(event_id=new_event_id(), session=session, evaluation="e1", tool=tool, **fields)  # type: ignore[arg-type]  # each test gives what fits
+
+
+def tools(database: Database, layout: Layout, session: str = "s1") -> list[str]:
+    """Return the tools of the calls that wait in a session's stream, in its order."""
+    entries = database.command("XRANGE", stream_of(layout.of(session), Family.EVENTS), "-", "+")
+    return [msgspec.json.decode(fields[1])["tool"] for _, fields in entries]
