@@ -1,4 +1,4 @@
-"""Adapters against the real packages: the SDKs call our code and take our answers as they take anybody's."""
+"""Adapters of OpenAI, LiteLLM and LangChain against the real packages: they take our answers as they take anybody's."""
 
 from __future__ import annotations
 
@@ -6,156 +6,26 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Transport
-from claude_agent_sdk.types import PostToolUseHookInput, PostToolUseHookSpecificOutput, SyncHookJSONOutput
 from openai.types.chat import ChatCompletionToolMessageParam
 from openai.types.responses.response_input_param import FunctionCallOutput
 from pydantic import TypeAdapter
 
 import tellback
-from tellback import Feedback, FeedbackProviderConfig, FeedbackTrigger, InvalidInput, Prompt, StaticFeedback, Tellback
-from tellback.adapters import claude_agent_sdk as claude
+from tellback import InvalidInput, Prompt, Tellback
 from tellback.adapters import litellm as litellm_adapter
 from tellback.adapters import openai as openai_adapter
-from tellback.state.evaluation_codec import EvaluationId
-from tellback.state.evaluations import Evaluations
-from tests.support.waiting import wait_until
+from tests.support.adapters import FEEDBACK, GOAL, WAIT, Silent, Speaking, reminded_prompt
 from tests.support.workers import StartWorkers
-
-WAIT = 20.0  # for tests of what comes, not of when
-GOAL = "[Feedback - Goal]\n\nMind the goal."
-FEEDBACK = Feedback(provider_name="Goal", summary="Mind the goal.")
-
-
-class Silent:
-    """A prompt that has nothing to say, or fails."""
-
-    def __init__(self, failure: Exception | None = None) -> None:
-        self.failure = failure
-        self.seen: list[dict[str, Any]] = []
-
-    def observe(self, tool: str, **fields: Any) -> tellback.ToolFeedback:
-        if self.failure:
-            raise self.failure
-        self.seen.append({"tool": tool, **fields})
-        return tellback.ToolFeedback(tool, "success")
-
-    def feedback(self, wait: float = 0.0) -> list[Feedback]:  # noqa: ARG002 - as of a prompt
-        return []
-
-    def check_answer(self, answer: object) -> Any:  # noqa: ARG002 - as above
-        raise RuntimeError("broken on purpose")
-
-
-class Speaking(Silent):
-    """A prompt that has feedback for each call."""
-
-    def feedback(self, wait: float = 0.0) -> list[Feedback]:  # noqa: ARG002 - as above
-        return [FEEDBACK]
-
-
-class FakeCli(Transport):
-    """The other side of the SDK's control protocol: what the CLI writes and reads, without the CLI."""
-
-    def __init__(self) -> None:
-        self._out: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-        self._answers: dict[str, asyncio.Future[dict[str, Any]]] = {}
-        self.initialized: dict[str, Any] = {}
-
-    async def connect(self) -> None:
-        pass
-
-    async def write(self, data: str) -> None:
-        message = json.loads(data)
-        if message["type"] == "control_request":
-            if message["request"]["subtype"] == "initialize":
-                self.initialized = message["request"]
-            reply: dict[str, Any] = {
-                "subtype": "success",
-                "request_id": message["request_id"],
-                "response": {"commands": []},
-            }
-            await self._out.put({"type": "control_response", "response": reply})
-        elif message["type"] == "control_response":
-            self._answers[message["response"]["request_id"]].set_result(message["response"])
-
-    def read_messages(self) -> AsyncIterator[dict[str, Any]]:
-        async def read() -> AsyncIterator[dict[str, Any]]:
-            while (message := await self._out.get()) is not None:
-                yield message
-
-        return read()
-
-    async def close(self) -> None:
-        await self._out.put(None)
-
-    def is_ready(self) -> bool:
-        return True
-
-    async def end_input(self) -> None:
-        pass
-
-    async def call_hook(self, event: str, given: dict[str, Any], number: int) -> Any:
-        """Call the hook of `event` as the SDK does, and return its answer."""
-        ((callback,),) = [matcher["hookCallbackIds"] for matcher in self.initialized["hooks"][event]]
-        id_ = f"req_{number}"
-        self._answers[id_] = asyncio.get_running_loop().create_future()
-        request = {"subtype": "hook_callback", "callback_id": callback, "input": given}
-        request["tool_use_id"] = given.get("tool_use_id")
-        await self._out.put({"type": "control_request", "request_id": id_, "request": request})
-        answer = await asyncio.wait_for(self._answers[id_], 60)
-        assert answer["subtype"] == "success", answer
-        return answer["response"]
-
-
-def tool_event(event: str, call_id: str, **fields: Any) -> dict[str, Any]:
-    base = {"session_id": "s", "transcript_path": "/t", "cwd": "/", "hook_event_name": event}
-    return {**base, "tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": call_id, **fields}
-
-
-def talk(hooks: Any, *events: dict[str, Any]) -> list[Any]:
-    """The answers that the SDK sends back for these events."""
-
-    async def main() -> list[Any]:
-        cli = FakeCli()
-        answers: list[Any] = []
-        async with ClaudeSDKClient(ClaudeAgentOptions(hooks=hooks), transport=cli):
-            answers += [await cli.call_hook(event["hook_event_name"], event, n) for n, event in enumerate(events)]
-        return answers
-
-    return asyncio.run(main())
 
 
 @pytest.fixture
 def prompt(tb: Tellback, start_workers: StartWorkers) -> Prompt:
-    start_workers(1, queues="events")
-    reminder = FeedbackProviderConfig(StaticFeedback("Mind the goal.", label="Goal"), FeedbackTrigger(every_n_calls=2))
-    return tb.prompt("s1", "p", feedback_providers=[reminder])
-
-
-def test_the_claude_sdk_calls_our_hooks_and_sends_their_feedback(tb: Tellback, prompt: Prompt) -> None:
-    first, second = talk(
-        claude.hooks(prompt, wait=0.2),
-        tool_event("PostToolUse", "toolu_1", tool_response={"stdout": "a.py"}, duration_ms=5),
-        tool_event("PostToolUseFailure", "toolu_2", error="connection timed out"),
-    )
-    taken = [answer for answer in (first, second) if answer]
-    texts = [answer["hookSpecificOutput"]["additionalContext"] for answer in taken]
-    late = "\n\n".join(feedback.render() for feedback in prompt.feedback(wait=WAIT)) if GOAL not in texts[-1] else ""
-    assert GOAL in "\n\n".join([*texts, late])
-    assert second["hookSpecificOutput"]["hookEventName"] == "PostToolUseFailure"
-    tb.flush()
-    calls = [entry for entry in tb.history("s1") if entry["kind"] == "tool_call"]
-    assert [(call["tool"], call.get("status", "success"), call["call_id"]) for call in calls] == [
-        ("Bash", "success", "toolu_1"),
-        ("Bash", "error", "toolu_2"),
-    ]
+    return reminded_prompt(tb, start_workers)
 
 
 class Agents(Speaking):
@@ -172,22 +42,6 @@ class Agents(Speaking):
     def observe(self, tool: str, **fields: Any) -> tellback.ToolFeedback:
         self.calls.append((self.agent, tool))
         return super().observe(tool, **fields)
-
-
-def test_each_agent_of_a_session_has_an_evaluation_of_its_own(tb: Tellback, prompt: Prompt) -> None:
-    failed = [tool_event("PostToolUseFailure", f"c{n}", error="no", agent_id=f"a{n}") for n in (1, 2)]
-    answers = talk(claude.hooks(prompt, wait=5.0), *failed, tool_event("PostToolUse", "c3", tool_response="ok"))
-    assert "Mind the goal." not in json.dumps(answers), "one call of each is not two"
-    joined = [prompt, prompt.for_agent("a1"), prompt.for_agent("a2")]
-    assert joined[1] is prompt.for_agent("a1")
-    counts = Evaluations(tb.context.database, tb.context.layout.of("s1"))
-    names = [one.evaluation for one in joined]
-    ids = [EvaluationId("s1", "p", name) for name in names]
-    wait_until(lambda: [counts.counts(id_).calls for id_ in ids] == [1, 1, 1], "each has one call")
-    [answer] = talk(claude.hooks(prompt, wait=WAIT), tool_event("PostToolUse", "c4", tool_response="ok", agent_id="a1"))
-    assert GOAL in answer["hookSpecificOutput"]["additionalContext"], "with the same providers"
-    calls = [entry["evaluation"] for entry in tb.history("s1") if entry["kind"] == "tool_call"]
-    assert sorted(calls) == sorted([*names, names[1]])
 
 
 def test_openai_and_langchain_agents_are_distinguished_by_their_names() -> None:
@@ -218,48 +72,6 @@ def test_openai_and_langchain_agents_are_distinguished_by_their_names() -> None:
     made.invoke({"a": 6, "b": 3}, {"metadata": {"lc_agent_name": "researcher"}})
     made.invoke({"a": 6, "b": 3})
     assert guide.calls == [("researcher", "divide"), ("", "divide")]
-
-
-def test_the_answer_has_the_types_of_the_sdk() -> None:
-    (answer,) = talk(claude.hooks(Speaking()), tool_event("PostToolUse", "t", tool_response="x"))
-    specific = answer["hookSpecificOutput"]
-    assert specific == {"hookEventName": "PostToolUse", "additionalContext": GOAL}
-    assert specific.keys() <= PostToolUseHookSpecificOutput.__annotations__.keys()
-    assert answer.keys() <= SyncHookJSONOutput.__annotations__.keys()
-    assert tool_event("PostToolUse", "t", tool_response="x").keys() >= PostToolUseHookInput.__required_keys__
-
-
-def test_without_advice_the_claude_hooks_have_no_opinion() -> None:
-    silent = Silent()
-    assert talk(claude.hooks(silent), tool_event("PostToolUse", "t", tool_response=[{"type": "text"}])) == [{}]
-    assert silent.seen[0]["call_id"] == "t"
-    broken = claude.hooks(Silent(RuntimeError("broken on purpose")), stop=True)
-    stop = {"session_id": "s", "hook_event_name": "Stop", "stop_hook_active": False}
-    assert talk(broken, tool_event("PostToolUse", "t", tool_response=1), stop) == [{}, {}]
-
-
-def test_a_premature_answer_is_sent_back_with_what_is_missing_and_not_for_ever(tb: Tellback) -> None:
-    prompt = tb.prompt("s1", "p", question="Who created Ruby?", tools=["wikipedia"])
-    stop = {"session_id": "s", "hook_event_name": "Stop", "stop_hook_active": False, "last_assistant_message": ""}
-    answers = talk(claude.hooks(prompt, stop=True), stop, stop, stop)
-    assert [answer.get("decision") for answer in answers] == ["block", "block", None]
-    assert answers[0]["reason"]
-
-
-def test_a_prompt_of_aio_serves_as_well() -> None:
-    class Awaited:
-        async def observe(self, tool: str, **_: Any) -> tellback.ToolFeedback:
-            return tellback.ToolFeedback(tool, "success")
-
-        async def feedback(self, wait: float = 0.0) -> list[Feedback]:  # noqa: ARG002 - as of a prompt
-            return [FEEDBACK]
-
-        async def check_answer(self, answer: object) -> Any:  # noqa: ARG002 - as above
-            raise RuntimeError
-
-    guide: Any = Awaited()
-    (answer,) = talk(claude.hooks(guide), tool_event("PostToolUse", "t", tool_response="x"))
-    assert answer["hookSpecificOutput"]["additionalContext"] == GOAL
 
 
 TOOL: ChatCompletionToolMessageParam = {"role": "tool", "tool_call_id": "c1", "content": "42"}
