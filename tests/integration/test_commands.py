@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,16 +14,13 @@ import pytest
 
 import tellback
 from tellback import CommandRecord, Tellback
-from tellback.broker import KEY_PREFIX
 from tellback.contracts.commands import CommandSubmitted
 from tellback.contracts.message import new_event_id
 from tellback.settings import Settings
 from tellback.state.database import Database
-from tellback_workers.wakeups import MAX_WAKEUPS
-from tests.support.commands import alive, brisk, everything
-from tests.support.privacy import without_powers
+from tests.support.commands import alive, brisk, everything, job_state
 from tests.support.waiting import wait_until
-from tests.support.workers import StartWorkers, Workers, environment
+from tests.support.workers import StartWorkers, Workers
 
 
 @pytest.fixture
@@ -185,7 +181,7 @@ def test_a_queued_command_is_cancelled_with_a_record(tb: Tellback, start_workers
     assert early.cancel(by="alice")
     assert early.wait(timeout=0).error == "cancelled before it started by alice", "before it was applied"
     start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
-    wait_until(lambda: _state(tb, job) == b"queued", "the command of the absent host is queued")
+    wait_until(lambda: job_state(tb, job) == b"queued", "the command of the absent host is queued")
     assert job.cancel(by="alice")
     assert job.wait(timeout=5).error == "cancelled before it started by alice"
     assert not (tmp_path / "ran").exists()
@@ -212,14 +208,6 @@ def test_a_duplicate_submission_runs_once(tb: Tellback, tmp_path: Path) -> None:
     assert len(tb.records("s1")) == 2
 
 
-@pytest.mark.usefixtures("workers")
-def test_a_hosts_commands_run_on_that_host(tb: Tellback, start_workers: StartWorkers, tmp_path: Path) -> None:
-    """`host` is served by that host's own workers."""
-    start_workers(env={"TELLBACK_HOST": "beta", "TELLBACK_COMMAND_ROOTS": str(tmp_path)})
-    jobs = [tb.submit(["true"], session=f"s{n}", host=host) for n in range(4) for host in ("alpha", "beta")]
-    assert [job.wait(timeout=20).host for job in jobs] == ["alpha", "beta"] * 4
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("workers")
 def test_an_interactive_command_does_not_wait_behind_a_thousand(tb: Tellback, database: Database) -> None:
@@ -238,99 +226,12 @@ def test_an_interactive_command_does_not_wait_behind_a_thousand(tb: Tellback, da
     wait_until(lambda: sum(int(count or 0) for count in database.pipeline(counts)) == 1_001, "all are run", timeout=60)
 
 
-# Prints for each process between the command and the worker, which leads its group, whether its environment is open.
-SPY = """
-p=$PPID
-while :; do
-  if cat /proc/$p/environ > /dev/null 2>&1; then echo open; else echo closed; fi
-  tr '\\0' ' ' < /proc/$p/cmdline | grep -q ' worker ' && workers=$((workers + 1))
-  [ "$workers" = 2 ] && exit
-  p=$(sed 's/.*) . //' /proc/$p/stat | cut -d' ' -f1)
-done
-"""
-
-
-def test_a_hosts_policy_refuses_and_limits(tb: Tellback, start_workers: StartWorkers, tmp_path: Path) -> None:
-    """Both are records that name the rule; what the policy allows runs."""
-    file = tmp_path / "policy.toml"
-    file.write_text(f'directories = ["{tmp_path}"]\nprograms = ["sh"]\ntimeout = 20\n[limits]\noutput = 1000\n')
-    start_workers(env={"TELLBACK_COMMAND_POLICY": str(file)}, prefix=without_powers())
-    scripts = ["echo fine", "while :; do echo flood; done", SPY]
-    jobs = [tb.submit(["true"], session="s1"), *(tb.submit(["sh", "-c", script], session="s1") for script in scripts)]
-    refused, fine, flood, spy = (job.wait(timeout=20) for job in jobs)
-    reason = "refused by this host's policy, rule programs: true is not among the programs that commands may run here"
-    assert (refused.exit_code, refused.error, refused.host) == (None, reason, "alpha")
-    assert (fine.exit_code, fine.stdout_tail) == (0, "fine")
-    assert (flood.exit_code, flood.error) == (None, "killed by this host's policy, rule output: over 1000")
-    ancestors = spy.stdout_tail.splitlines()
-    assert len(ancestors) == 4, "supervisor, guardian, pool process and worker"
-    assert set(ancestors) == {"closed"}
-
-
-def test_a_worker_whose_policy_is_wrong_does_not_start(settings: Settings, tmp_path: Path) -> None:
-    """Such a worker would not know which commands to refuse."""
-    file = tmp_path / "policy.toml"
-    file.write_text('program = ["sh"]')
-    env = environment(settings, {"TELLBACK_COMMAND_POLICY": str(file)})
-    argv = [sys.executable, "-m", "celery", "-A", "tellback_workers.app", "worker", "-n", "wrong@test"]
-    worker = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=60, check=False)
-    assert worker.returncode != 0
-    wrong = f"tellback: TELLBACK_COMMAND_POLICY: {file}: Object contains unknown field `program`"
-    assert wrong in worker.stderr.splitlines()
-
-
-@pytest.mark.usefixtures("beat")
-def test_an_unknown_host_is_a_clear_answer(
-    tb: Tellback, start_workers: StartWorkers, database: Database, tmp_path: Path
-) -> None:
-    """Nobody serves it, so a record says so, and its wake-ups go; those of a host that is served run."""
-    start_workers(env={"TELLBACK_HOST_WAIT": "1", "TELLBACK_COMMAND_ROOTS": str(tmp_path)})
-    jobs = [tb.submit(["true"], session=f"s{n}", host="nobody", on_lost="retry") for n in range(3)]
-    here = tb.submit(["true"], session="s1", host="alpha")
-    for job in jobs:
-        record = job.wait(timeout=20)
-        assert (record.exit_code, record.may_advance, record.started_at, record.host) == (None, False, None, None)
-        assert record.error == "never started: no worker of host nobody has been at work for 1 s"
-    assert here.wait(timeout=20).exit_code == 0
-    assert not tb.gate("s0").passed
-    wait_until(lambda: not database.command("EXISTS", f"{KEY_PREFIX}commands.nobody"), "its queue is emptied")
-
-
 @pytest.mark.parametrize("pool", ["threads", "solo"])
 def test_commands_run_in_other_pools(tb: Tellback, start_workers: StartWorkers, tmp_path: Path, pool: str) -> None:
     """Several run at once in one process, each with a supervisor of its own."""
     start_workers(pool=pool, concurrency=3, env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
     jobs = [tb.submit(["sh", "-c", f"sleep 0.2; echo {n}"], session="s1") for n in range(6)]
     assert [job.wait(timeout=20).stdout_tail for job in jobs] == [str(n) for n in range(6)]
-
-
-@pytest.mark.usefixtures("beat", "workers")
-def test_wake_ups_for_an_absent_host_do_not_pile_up(tb: Tellback, database: Database) -> None:
-    """The sweep repeats lost wake-ups, and adds none to those that nobody takes."""
-    job = tb.submit(["true"], session="s1", host="nobody")
-    queue, wakeup = f"{KEY_PREFIX}commands.nobody", tb.context.layout.of("s1").key("jobwakeup", "nobody")
-    wait_until(lambda: database.command("LLEN", queue) == 1, "its own wake-up stands in the queue")
-    database.command("DEL", queue)
-    wait_until(lambda: database.command("LLEN", queue) == 1, "the lost wake-up is repeated")
-    for _ in range(8):
-        database.command("DEL", wakeup)
-        wait_until(lambda: database.command("EXISTS", wakeup), "swept again")
-    assert database.command("LLEN", queue) <= 4
-    assert job.cancel()
-
-
-@pytest.mark.usefixtures("workers")
-def test_many_commands_for_an_absent_host_leave_few_wake_ups(tb: Tellback, database: Database) -> None:
-    """Nobody takes them: as many as could be of use at once stay, and not one for each command."""
-    jobs: list[tellback.Job] = []
-    for n in range(100):  # one by one: of those that are applied together, few are woken anyway
-        jobs.append(tb.submit(["true"], session=f"s{n % 3}", host="nobody"))
-        wait_until(lambda: _state(tb, jobs[-1]) == b"queued", "it is queued", timeout=20)
-    assert (
-        1 <= database.command("LLEN", f"{KEY_PREFIX}commands.nobody") <= MAX_WAKEUPS + 1
-    )  # two processes apply at a time
-    for job in jobs:
-        assert job.cancel()
 
 
 @pytest.mark.usefixtures("workers")
@@ -398,12 +299,6 @@ def test_waiting_ends_with_timeout_and_never_a_guess(tb: Tellback) -> None:
     job = tb.submit(["true"], session="s1")
     with pytest.raises(tellback.Timeout, match=r"no record after 0\.2 s"):
         job.wait(timeout=0.2)
-
-
-def _state(tb: Tellback, job: tellback.Job) -> bytes | None:
-    shard = tb.context.layout.of(job.submitted.session)
-    state: bytes | None = tb.context.database.command("HGET", shard.key("job", job.command_id), "state")
-    return state
 
 
 def test_no_log_of_a_worker_carries_what_a_command_printed(

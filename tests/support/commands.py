@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from tellback import Job, Tellback
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tests.support.workers import environment
@@ -25,6 +26,13 @@ def brisk(settings: Settings) -> Settings:
     """Short leases, so that a lost worker is noticed soon."""
     brief = {"job_lease": LEASE, "command_redis_wait": REDIS_WAIT, "beat_period": 0.5, "command_grace": 0.5}
     return msgspec.structs.replace(settings, host="alpha", **brief)
+
+
+def job_state(tb: Tellback, job: Job) -> bytes | None:
+    """Return the state of a command's job, as Redis has it."""
+    shard = tb.context.layout.of(job.submitted.session)
+    state: bytes | None = tb.context.database.command("HGET", shard.key("job", job.command_id), "state")
+    return state
 
 
 @contextmanager
