@@ -46,6 +46,7 @@ _CRASHES: Final = re.compile(
     r"^(?:panic: [^\n]{1,300}$(?=\n\n?(?:goroutine \d|\[signal))|fatal error: [^\n]{1,200}$(?=\n\ngoroutine)"
     r"|Exception in thread \"[^\"\n]{1,100}\" [^\n]{1,300}"
     r"|thread '[^'\n]{1,100}'(?: \(\d+\))? panicked at [^\n]{1,300}"
+    r"|thread \d{1,10} panic: [^\n]{1,300}"  # Zig
     r"|(?:Uncaught )?(?:[A-Z]\w{0,60})?(?:Error"
     r"|Exception)(?: \[\w+\])?: [^\n]{1,300}$(?=\n(?:[^\n]{0,200}\n){0,3}? +at [^\n]{1,300}:\d+)"
     r"|Error: Cannot find module '[^'\n]{1,300}'$(?=\nRequire stack)"
