@@ -24,9 +24,10 @@ from tellback.redaction import Redactor, redact_text
 from tellback.settings import Settings, load
 from tellback.truncation import MAX_CHARS_READ
 from tellback.urls import Address
+from tests.support.clean_lines import resembling
 from tests.support.examples import examples
 from tests.support.hooks import tool_event
-from tests.support.secrets import resembling, secrets
+from tests.support.secrets import secrets
 
 NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
 JSON = st.recursive(

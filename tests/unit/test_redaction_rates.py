@@ -16,13 +16,14 @@ from benchmarks.almost_secrets import ALMOST
 from tellback.redaction import SOURCE_RULES, Redactor, find_secret, redact_text
 from tellback.redaction.rules import Scan, ScanSet, all_scans, fold_ascii, scans_for_text
 from tellback.redaction.stream import StreamRedactor
+from tests.support.clean_lines import resembling
 from tests.support.conversations import Conversations
 from tests.support.keys_apart import keys
 from tests.support.leaks import KINDS as LEAK_KINDS
 from tests.support.leaks import leaks
 from tests.support.secret_corpus import MEASURED, TUNING, rates
 from tests.support.secret_outputs import clean, in_forms, printed_by_tools
-from tests.support.secrets import KINDS, resembling, secrets
+from tests.support.secrets import KINDS, secrets
 from tests.support.secrets_apart import of_kinds, passwords, printed
 
 PROSE = "The runner keeps what a command printed, and an agent reads it with its next turn.\n"

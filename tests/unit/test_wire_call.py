@@ -12,7 +12,8 @@ from tellback.client.wire_values import wire_call, wire_params, wire_text
 from tellback.guidance.measures import truncate_params
 from tellback.redaction import redact_value
 from tellback.truncation import bounded_copy
-from tests.support.secrets import resembling, secrets
+from tests.support.clean_lines import resembling
+from tests.support.secrets import secrets
 
 
 def alone(params: dict[str, Any], result: object, error: object) -> tuple[object, ...]:
