@@ -164,12 +164,12 @@ def test_what_cannot_be_waived(tb: Tellback, settings: Settings, jobs: Jobs, que
 def test_records_of_all_sessions_are_listed_by_their_start(
     tb: Tellback, settings: Settings, jobs: Jobs, queue: Queue, session: str
 ) -> None:
-    """With their session; with --failed, those unresolved, of which one without a retry has no story of attempts."""
+    """Each comes with its session; --failed lists those unresolved, without attempts where there was no retry."""
     record = failed(jobs, queue, session)
     other = next(f"t{n}" for n in range(99) if tb.context.layout.of(f"t{n}").index == 0)
     queue.put(other, "good")
     lease = leased(jobs)
-    fields = _success(record) | {"session": other, "started_at": "2026-11-25T14:00:00.000Z"}
+    fields: dict[str, Any] = _success(record) | {"session": other, "started_at": "2026-11-25T14:00:00.000Z"}
     jobs.finish(lease, CommandRecord(**fields))
     # What was never started counts as of the time at which its session was active.
     listed = [(row["session"], row["command_id"]) for row in rows(settings, "records")]
