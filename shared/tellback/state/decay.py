@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypedDict
 
-from redis import exceptions
-
 from tellback.log import get_logger
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
-from tellback.state.readable import names_of
+from tellback.state.readable import UNREADABLE, names_of
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import signals as scripts
 
@@ -129,7 +127,7 @@ class _DecayPass:
                     yield from self._decay_clusters(name, int(cursor), int(upto))
                 else:
                     yield from self._decay_bank(name)
-            except exceptions.ResponseError as error:  # corrupt keys: skip this bank until next week
+            except UNREADABLE as error:  # corrupt keys: skip this bank until next week
                 _log.error("decay.bank_failed", team=self._shard.team, bank=name, reason=str(error))
             self._run(scripts.end_decay(**self._held, bank=name))
             yield

@@ -16,7 +16,7 @@ from tellback.state.database import Command, Database
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.keys import Layout, stream_of
 from tellback.state.outbox import Outbox, OutboxLimits
-from tellback.state.readable import names_of, readable, scored_names
+from tellback.state.readable import names_of, read_each, readable, reply_of, scored_names
 from tellback.state.steady import skews, steady_now
 
 OUTCOMES: Final = ("succeeded", "failed", "no_exit", "refused", "cancelled", "abandoned", "lost", "superseded")
@@ -207,7 +207,8 @@ class TurnStats:
             conversations, ambiguous = conversations + count, ambiguous + shard_ambiguous
             oldest = min([oldest, *(int(float(at)) + ahead[shard.index] for at in flat[1:2])])
             queues += [shard.key("outq", channel, name) for name in names_of("conversation", flat[::2])]
-        deliveries = sum(self._db.pipeline([("LLEN", queue) for queue in queues]))
+        lengths = read_each(self._db, [("LLEN", queue) for queue in queues])
+        deliveries = sum(readable("queue", lengths, reply_of))
         unpolled = None if asked is None else max(0.0, (now - asked) / 1000)
         return ChannelState(
             conversations, deliveries + conversations - len(queues), ambiguous, (now - oldest) / 1000, unpolled

@@ -13,7 +13,7 @@ from tellback.names import Family
 from tellback.redaction import Redactor
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard, stream_of
-from tellback.state.readable import names_of, readable
+from tellback.state.readable import names_of, read_each, readable, reply_of
 
 JobState = Literal["running", "queued", "submitted"]
 
@@ -76,7 +76,7 @@ class JobListing:
         entries = self._db.command("XRANGE", stream_of(shard, Family.COMMANDS), "-", "+")
         raws = ((entry.decode(), fields[1]) for entry, fields in entries)
         found = list(readable("submission", raws, _submission))
-        states = self._db.pipeline([("HGET", shard.key("job", each.command_id), "state") for _, each in found])
+        states = read_each(self._db, [("HGET", shard.key("job", each.command_id), "state") for _, each in found])
         for (entry, submitted), state in zip(found, states, strict=True):
             if state != b"done":  # cancelled before it was applied, it has its record already
                 yield _listed(submitted, "submitted", {"since": int(entry.partition("-")[0])})
@@ -91,9 +91,8 @@ class JobListing:
         return names_of("command", self._db.command("ZRANGE", shard.key("running"), 0, limit - 1))
 
     def _jobs(self, shard: Shard, ids: list[str]) -> Iterator[ListedJob]:
-        jobs = self._db.pipeline([("HMGET", shard.key("job", id_), *_FIELDS) for id_ in ids])
-        # Without a spec it has ended meanwhile.
-        yield from readable("command", (job for job in jobs if job[0] is not None), _job)
+        jobs = read_each(self._db, [("HMGET", shard.key("job", id_), *_FIELDS) for id_ in ids])
+        yield from (job for job in readable("command", jobs, _job) if job is not None)
 
 
 def _submission(item: tuple[str, bytes]) -> tuple[str, CommandSubmitted]:
@@ -101,11 +100,13 @@ def _submission(item: tuple[str, bytes]) -> tuple[str, CommandSubmitted]:
     return entry, msgspec.json.decode(raw, type=CommandSubmitted)
 
 
-def _job(values: list[bytes | None]) -> ListedJob:
-    spec, *rest = values
+def _job(values: list[bytes | None] | Exception) -> ListedJob | None:
+    spec, *rest = reply_of(values)
+    if spec is None:  # it has ended meanwhile
+        return None
     texts = {name: value.decode() for name, value in zip(_FIELDS[1:], rest, strict=True) if value is not None}
     state: JobState = "running" if texts.get("state") == "running" else "queued"
-    return _listed(msgspec.json.decode(spec or b"", type=CommandSubmitted), state, texts)
+    return _listed(msgspec.json.decode(spec, type=CommandSubmitted), state, texts)
 
 
 def _listed(submitted: CommandSubmitted, state: JobState, known: dict[str, Any]) -> ListedJob:

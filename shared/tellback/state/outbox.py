@@ -22,7 +22,7 @@ from tellback.errors import Unavailable
 from tellback.log import get_logger
 from tellback.state.database import Database, decide, small_write
 from tellback.state.keys import Layout, Shard, lifetime_ms
-from tellback.state.readable import UNREADABLE, names_of, read_each, readable, scored_names, without_strays
+from tellback.state.readable import UNREADABLE, names_of, read_each, readable, reply_of, scored_names, without_strays
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import common
 from tellback.state.scripts import turns as scripts
@@ -323,15 +323,14 @@ class Outbox:
             if len(found) >= limit:
                 break
             queue = OutboxQueue(self._layout.shard(index), channel, conversation)
-            raws = self._db.command("LRANGE", queue.key, 0, limit - len(found) - 1)
-            found += [(queue, at, delivery) for delivery in readable("delivery", raws, _decode_delivery)]
+            [raws] = read_each(self._db, [("LRANGE", queue.key, 0, limit - len(found) - 1)])
+            each = [raws] if isinstance(raws, Exception) else raws
+            found += [(queue, at, delivery) for delivery in readable("delivery", each, _decode_delivery)]
         return found
 
 
 def _decode_delivery(raw: Any) -> Delivery:
-    if isinstance(raw, Exception):  # of `read_each`
-        raise raw
-    delivery = msgspec.json.decode(raw, type=Delivery)
+    delivery = msgspec.json.decode(reply_of(raw), type=Delivery)
     _ = delivery.outgoing  # fail here for a response that cannot be sent: each claim would spend an attempt
     return delivery
 

@@ -77,6 +77,13 @@ def read_each(database: Database, commands: Sequence[Command]) -> list[Any]:
         return [_read(database, command) for command in commands]
 
 
+def reply_of(reply: T | Exception) -> T:
+    """Return one reply of `read_each`, or raise its error, so that `readable` logs and skips it."""
+    if isinstance(reply, Exception):
+        raise reply
+    return reply
+
+
 def _read(database: Database, command: Command) -> Any:
     try:
         return database.command(*command)

@@ -24,7 +24,7 @@ from tellback.state.intake_lease import Lease, committed
 from tellback.state.keys import Layout, Shard
 from tellback.state.limits import SUSPENDED, TOO_MANY_OPEN
 from tellback.state.outbox import NO_EVICTION, EvictionCandidate, eviction_candidate, with_eviction
-from tellback.state.readable import readable, remove_strays
+from tellback.state.readable import read_each, readable, remove_strays, reply_of
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import common
 from tellback.state.scripts import turns as scripts
@@ -317,13 +317,13 @@ class Turns:
     def load(self, turns: Sequence[str], *, text: bool = False) -> list[TurnView | None]:
         """Load turns; None for one that does not exist. Their texts, up to 64 KB each, are read only with `text`."""
         names = [name for name in TurnView.__struct_fields__ if text or name != "text"]
-        return [view_of(names, stored) for stored in self._stored(turns, names)]
+        return [_view(names, stored) for stored in self._stored(turns, names)]
 
-    def _stored(self, turns: Sequence[str], names: Sequence[str]) -> list[tuple[list[bytes | None], int]]:
+    def _stored(self, turns: Sequence[str], names: Sequence[str]) -> list[tuple[list[bytes | None] | Exception, int]]:
         """Return these fields of each turn, and how far the server's clock is ahead of its shard's steady one."""
         shards = [self.shard(turn) for turn in turns]
         places = zip(shards, turns, strict=True)
-        replies = self._db.pipeline([("HMGET", shard.key("turn", turn), *names) for shard, turn in places])
+        replies = read_each(self._db, [("HMGET", shard.key("turn", turn), *names) for shard, turn in places])
         some = sorted(set(shards), key=lambda shard: shard.index)
         ahead = dict(zip(some, skews(self._db, some), strict=True))
         return [(values, ahead[shard]) for shard, values in zip(shards, replies, strict=True)]
@@ -345,8 +345,13 @@ class Turns:
     def _readable(self, turns: Sequence[str]) -> list[TurnView]:
         """Load those of these turns that exist, without unreadable ones, which a newer release may have written."""
         names = [name for name in TurnView.__struct_fields__ if name != "text"]
-        found = readable("turn", self._stored(turns, names), partial(view_of, names))
+        found = readable("turn", self._stored(turns, names), partial(_view, names))
         return [turn for turn in found if turn is not None]
+
+
+def _view(names: Sequence[str], stored: tuple[list[bytes | None] | Exception, int]) -> TurnView | None:
+    values, ahead = stored
+    return view_of(names, (reply_of(values), ahead))
 
 
 def _checked_state(ref: TurnRef, state: str) -> str:

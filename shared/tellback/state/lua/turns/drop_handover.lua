@@ -6,7 +6,7 @@
 --   turn_id str
 --   host str
 -- returns: 1 if the turn was removed, else 0.
-local turn = redis.call('HMGET', key_turn, 'state', 'host')
+local turn = redis.pcall('HMGET', key_turn, 'state', 'host') -- a key of another type is no turn that a host owes
 if turn[2] == arg_host and (turn[1] == 'open' or turn[1] == 'finishing') then
   return 0
 end
