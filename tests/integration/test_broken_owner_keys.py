@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from redis.exceptions import ResponseError
 
-from tellback import Tellback
+from tellback import SignalItem, Tellback
 from tellback.cli.metrics_collector import render_metrics
 from tellback.client.outbox import open_outbox
 from tellback.doctor.backlog import check_outbox
+from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.decay import Decay
@@ -20,11 +22,16 @@ from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_listing import JobListing
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
 from tellback.state.keys import FAMILIES, Layout
+from tellback.state.records import Records
 from tellback_workers.consumer import MAX_DELIVERIES
 from tellback_workers.decay import run_for
-from tests.support.jobs import Queue
+from tellback_workers.loops import consumer_of
+from tellback_workers.runtime import Runtime
+from tests.support.jobs import Queue, ended
 from tests.support.scores import build_bank
-from tests.support.turns import HELLO, opened, sent, store
+from tests.support.signals import Bench, signal
+from tests.support.tool_calls import calls, publish
+from tests.support.turns import HELLO, opened, sent, state, store
 
 Break = Callable[[str], None]
 
@@ -122,3 +129,132 @@ def test_an_outbox_of_another_type_hides_no_other(
     assert [queue.conversation for queue, _, _ in open_outbox(tb.context).pending("chat", 10)] == ["b"]
     assert [text for _, _, text in sent(tb)] == ["hello"]
     assert "conversation='a'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("bankdays", "clusterrecent", "clusterstamps", "clustertext", "clustervec", "clusterver", "factabove"),
+        *("factbelow", "factrecent", "factscore", "sigseen", "siglog"),
+    ],
+)
+def test_signals_of_a_broken_bank_become_dead_letters_whole(
+    break_type: Break, tb: Tellback, bench: Bench, database: Database, dead: DeadLetters, name: str
+) -> None:
+    """The script failed behind its acknowledgement: a part of the batch counted, and the rest was in no dead letter."""
+    shard = tb.context.layout.of("b")
+    break_type(shard.key(name, "b"))
+    signal(tb, bench, [SignalItem(fact_id="f", signal_type="used", query=query) for query in ("x@0", "y")])
+    deliver_until_dead(bench.consume)
+    [letter] = dead.newest()
+    database.command("DEL", shard.key(name, "b"))
+    dead.replay(letter.id)
+    bench.consume()
+    assert tb.bank("b").fact_stats("f").signal_count == 2
+
+
+@pytest.mark.parametrize("name", ["facttext", "factver", "factstamps", "factdeleted", "factseen"])
+def test_facts_of_a_broken_bank_become_dead_letters(
+    break_type: Break, tb: Tellback, bench: Bench, database: Database, dead: DeadLetters, name: str
+) -> None:
+    key = tb.context.layout.of("b").key(name, "b")
+    break_type(key)
+    tb.bank("b").remember("f", "x@5")
+    tb.flush()
+    deliver_until_dead(bench.consume)
+    [letter] = dead.newest()
+    database.command("DEL", key)
+    dead.replay(letter.id)
+    bench.consume()
+    assert tb.bank("b").stats().stored_facts == 1
+
+
+@pytest.mark.parametrize("name", ["mailbox", "seen"])
+def test_calls_of_a_broken_evaluation_become_dead_letters(
+    break_type: Break,
+    tb: Tellback,
+    database: Database,
+    dead: DeadLetters,
+    consume: Callable[[], None],
+    name: str,
+) -> None:
+    key = tb.context.layout.of("s").key(name, "s", "p", "e")
+    break_type(key)
+    publish(tb, 1)
+    deliver_until_dead(consume)
+    [letter] = dead.newest()
+    database.command("DEL", key)
+    dead.replay(letter.id)
+    consume()
+    assert calls(tb) == 1
+
+
+@pytest.mark.parametrize("value", [None, "of a newer release"])
+def test_a_session_whose_activity_cannot_be_read_loses_no_command(
+    break_type: Break, tb: Tellback, database: Database, runtime: Runtime, value: str | None
+) -> None:
+    """The submission had left the stream when the script failed: no record, no dead letter, and nobody to notice."""
+    shard = tb.context.layout.of("s")
+    key = shard.key("activity", "s")
+    if value is None:
+        break_type(key)
+    else:
+        database.command("HSET", key, "calls", value, "nudges", value)
+    job = tb.submit(["true"], session="s", cwd="/")
+    tb.flush()
+    consumer_of(runtime, "default", Family.COMMANDS).consume(shard, Family.COMMANDS)
+    assert [each.command_id for each in JobListing(database, tb.context.layout).unfinished()] == [job.command_id]
+    assert leased(Jobs(database, tb.context.layout)).command_id == job.command_id
+
+
+def test_a_command_keeps_its_lease_while_its_record_cannot_be_stored(
+    break_type: Break, database: Database, one: Layout, queue: Queue, jobs: Jobs
+) -> None:
+    """The command was marked as ended before the record failed, so the next try claimed that it was stored."""
+    command_id = queue.put("s")
+    lease = leased(jobs)
+    key = one.shard(0).key("records", "s")
+    break_type(key)
+    for _ in range(2):
+        with pytest.raises(ResponseError, match="WRONGTYPE"):
+            jobs.finish(lease, ended(lease))
+    database.command("DEL", key)
+    assert jobs.finish(lease, ended(lease))
+    assert [record.command_id for record in Records(database, one).last("s")] == [command_id]
+
+
+@pytest.mark.parametrize("name", ["recorded", "done", "hist"])
+def test_a_record_is_stored_whatever_stands_beside_it(
+    break_type: Break, database: Database, one: Layout, queue: Queue, jobs: Jobs, name: str
+) -> None:
+    command_id = queue.put("s")
+    lease = leased(jobs)
+    shard = one.shard(0)
+    break_type(shard.key(name, command_id if name == "done" else "s"))
+    assert jobs.finish(lease, ended(lease))
+    assert database.command("LLEN", shard.key("records", "s")) == 1
+    assert database.command("LLEN", shard.key("done", command_id)) == 1
+
+
+def test_records_that_cannot_be_read_keep_a_full_list_from_no_further_one(
+    database: Database, one: Layout, queue: Queue, jobs: Jobs
+) -> None:
+    """The search for a record to evict failed, and whoever waited for the command's record waited for ever."""
+    records = one.shard(0).key("records", "s")
+    database.command("RPUSH", records, *[b"{", b"5"] * 100)
+    command_id = queue.put("s")
+    lease = leased(jobs)
+    assert jobs.finish(lease, ended(lease))
+    assert database.command("LLEN", records) == 200
+    assert database.command("LLEN", one.shard(0).key("done", command_id)) == 1
+
+
+def test_an_answer_is_sent_once_whatever_the_history_holds(break_type: Break, tb: Tellback) -> None:
+    """Answer and settlement had their effect and raised, so a transport sent the answer again."""
+    turn = opened(tb)
+    key = store(tb).shard(turn.id).key("hist", "c1")
+    break_type(key)
+    turn.respond(HELLO)
+    assert state(turn) == "responded"
+    assert sent(tb) == [(turn.id, "answer", "hello")]
+    assert sent(tb) == []

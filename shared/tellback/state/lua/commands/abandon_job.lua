@@ -15,6 +15,7 @@ local keys = {
   job = key_job, jobs = key_jobs, order = key_joborder, pools = key_pools, absent = key_jobabsent,
   records = key_records, recorded = key_recorded, done = key_done, hist = key_hist, stats = key_cmdstats,
 }
+check_records(keys.records)
 if redis.call('GET', keys.absent) ~= arg_since then
   return 0
 end

@@ -24,6 +24,7 @@ local keys = {
   job = key_job, jobs = key_jobs, order = key_joborder, pools = key_pools, absent = key_jobabsent,
   records = key_records, recorded = key_recorded, done = key_done, hist = key_hist, stats = key_cmdstats,
 }
+check_records(keys.records)
 local job = redis.call('HMGET', keys.job, 'state', 'member', 'next')
 if job[1] ~= 'done' then
   append_audit(key_audit, arg_entry)

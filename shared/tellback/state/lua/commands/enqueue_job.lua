@@ -31,9 +31,10 @@ local keys = {
 if arg_refused == '' and redis.call('ZCARD', keys.jobs) >= tonumber(arg_queue_max) then
   return 'full'
 end
+check_records(keys.records)
+local state = redis.call('HGET', keys.job, 'state') -- before `ack`: it fails for a key of another type
 ack()
 note_activity(key_sessions, key_activity, arg_session, now_ms(), 0, 0)
-local state = redis.call('HGET', keys.job, 'state')
 if state == 'cancelled' then -- by a host of an earlier release, before the submission was applied
   store_record(keys, arg_cancelled, arg_cancelled_history, 'cancelled')
 elseif state then

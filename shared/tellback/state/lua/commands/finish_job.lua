@@ -14,6 +14,7 @@
 -- constants: SUPERSEDED_LIFETIME
 local keys = { job = key_job, records = key_records, recorded = key_recorded, done = key_done, hist = key_hist,
   stats = key_cmdstats }
+check_records(keys.records)
 local job = redis.call('HMGET', keys.job, 'state', 'token', 'finished')
 if job[3] == arg_token then
   return 'ok' -- a retry of the call that stored the record

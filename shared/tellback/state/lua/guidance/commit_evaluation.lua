@@ -40,6 +40,8 @@ if arg_check_seen == '1' and #args_event_ids > 0 and any_seen(key_seen, key_seen
   return 'stale'
 end
 redis.call('ZCARD', key_timers) -- first: if a key that others share has another type, nothing is done
+expect_type('list', key_mailbox)
+expect_type('set', key_seen, key_seen_old)
 ack()
 local keys = {evaluation = key_evaluation, mailbox = key_mailbox, timers = key_timers}
 store_state(keys, arg_new_version, arg_state, arg_calls, unpack(args_newest_calls))

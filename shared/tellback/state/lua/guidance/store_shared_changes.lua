@@ -19,9 +19,11 @@ local KEPT = 100
 if fenced() then
   return 'fenced'
 end
-ack()
 local newest = redis.call('LINDEX', key_changes, -1)
-local n = newest and cjson.decode(newest).n or 0
+local is_read, change = pcall(cjson.decode, newest or '{}') -- a newer release may have written it
+local n = is_read and type(change) == 'table' and tonumber(change.n) or 0
+expect_type('set', key_seen, key_seen_old)
+ack()
 for i, id in ipairs(args_event_ids) do
   if not any_seen(key_seen, key_seen_old, id) then
     mark_seen(key_seen, key_seen_old, id)

@@ -3,6 +3,17 @@
 -- @include clock
 -- @include fence
 
+-- Fails if one of these keys has another type. A script calls it before `ack`: what it has done by a later failure stays
+-- done, and an entry that has left the stream becomes no dead letter.
+local function expect_type(kind, ...)
+  for _, key in ipairs({...}) do
+    local found = redis.call('TYPE', key).ok
+    if found ~= kind and found ~= 'none' then
+      error('WRONGTYPE ' .. key .. ' is a ' .. found .. ', not a ' .. kind)
+    end
+  end
+end
+
 -- Returns whether any of the entries was still there: a caller repeats a script whose reply was lost.
 local function ack()
   local ids = cjson.decode(arg_entries)

@@ -1,4 +1,5 @@
 -- The one record in which a command ends. All keys belong to the command's session, in one shard.
+-- A script that may store one calls `check_records` before it changes anything.
 -- @include clock
 -- @include history
 -- constants: JOB_LIFETIME, RECORDS_LIFETIME, RECORDED_LIFETIME, DONE_LIFETIME
@@ -14,8 +15,8 @@ local function drop_surplus(records)
     local found = redis.call('LINDEX', records, 0)
     for place = 0, SPARED do
       local record = redis.call('LINDEX', records, place)
-      local known = cjson.decode(record)
-      if known.exit_code == 0 and known.parent_command_id == cjson.null then
+      local is_read, known = pcall(cjson.decode, record) -- a newer release may have written it
+      if is_read and type(known) == 'table' and known.exit_code == 0 and known.parent_command_id == cjson.null then
         found = record
         break
       end
@@ -24,7 +25,12 @@ local function drop_surplus(records)
   end
 end
 
--- keys: {job=, records=, recorded=, done=, hist=, stats=}; `record` is JSON, `entry` the history entry's JSON without
+-- Fails if the session's records have another type, before a part of the script has had its effect.
+local function check_records(records)
+  redis.call('LLEN', records)
+end
+
+-- keys: {job=, records= recorded=, done=, hist=, stats=}; `record` is JSON, `entry` the history entry's JSON without
 -- its first brace, `outcome` its counter: succeeded, failed, no_exit, refused, cancelled, abandoned or lost.
 local function store_record(keys, record, entry, outcome)
   redis.pcall('HINCRBY', keys.stats, outcome, 1) -- a key of another type must cost no record
@@ -34,10 +40,10 @@ local function store_record(keys, record, entry, outcome)
   redis.call('RPUSH', keys.records, record)
   drop_surplus(keys.records)
   redis.call('PEXPIRE', keys.records, RECORDS_LIFETIME)
-  redis.call('INCR', keys.recorded)
+  redis.pcall('INCR', keys.recorded) -- no number: the gate cannot read it and refuses, but the record is stored
   redis.call('PEXPIRE', keys.recorded, RECORDED_LIFETIME)
+  redis.call('DEL', keys.done) -- it may be of another type
   redis.call('RPUSH', keys.done, record)
-  redis.call('LTRIM', keys.done, -1, -1)
   redis.call('PEXPIRE', keys.done, DONE_LIFETIME)
   append_history(keys.hist, '{"kind":"command","at":' .. now_ms() .. ',' .. entry)
 end

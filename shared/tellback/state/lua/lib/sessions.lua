@@ -11,10 +11,11 @@ end
 -- `at` is the time of the newest event, `calls` and `nudges` are added, the rest are field and value of what is newest.
 local function note_activity(sessions, activity, name, at, calls, nudges, ...)
   note_session(sessions, at, name)
-  redis.call('HINCRBY', activity, 'calls', calls)
-  redis.call('HINCRBY', activity, 'nudges', nudges)
+  -- pcall: a key of another type, or a count that is no number, must cost no event
+  redis.pcall('HINCRBY', activity, 'calls', calls)
+  redis.pcall('HINCRBY', activity, 'nudges', nudges)
   if select('#', ...) > 0 then
-    redis.call('HSET', activity, ...)
+    redis.pcall('HSET', activity, ...)
   end
   redis.call('PEXPIRE', activity, ACTIVITY_LIFETIME)
 end

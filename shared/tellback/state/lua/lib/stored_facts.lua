@@ -5,6 +5,12 @@
 -- @include stamps
 local DELETED_CAP = 10000
 
+-- First: if a key of the bank has another type, nothing is done.
+expect_type('hash', key_factinfo, key_facttext, key_factvec, key_factnextvec)
+expect_type('zset', key_factver, key_factstamps, key_factdeleted)
+expect_type('vectorset', key_factset, key_factnextset)
+expect_type('set', key_factseen, key_factseen_old)
+
 -- True if this event was applied before; marks it as applied.
 local function applied_before(event_id)
   if any_seen(key_factseen, key_factseen_old, event_id) then return true end

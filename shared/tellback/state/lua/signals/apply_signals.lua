@@ -33,6 +33,10 @@ local ids = {}
 for i, item in ipairs(items) do ids[i] = item[1] end
 if #ids > 0 and any_seen(key_sigseen, key_sigseen_old, unpack(ids)) then return 'stale' end
 redis.call('ZCARD', key_banks) -- first: if a key that others share has another type, nothing is done
+expect_type('hash', key_factscore, key_clustervec, key_clustertext, key_bankdays, unpack(keys_clusters))
+expect_type('zset', key_factrecent, key_factabove, key_factbelow, key_clusterver, key_clusterstamps, key_clusterrecent)
+expect_type('set', key_sigseen, key_sigseen_old)
+expect_type('list', key_siglog)
 ack()
 redis.call('PEXPIRE', key_lease, plan.lease_ms)
 if #items == 0 then return 'ok' end
