@@ -21,8 +21,11 @@ from tellback.state.decay import Decay
 from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_listing import JobListing
 from tellback.state.jobs import JobClaimant, JobLease, Jobs
-from tellback.state.keys import FAMILIES, Layout
+from tellback.state.keys import FAMILIES, FLEET, Layout
+from tellback.state.presence import Presence
 from tellback.state.records import Records
+from tellback.state.sessions import Sessions
+from tellback.state.shared_changes import SharedChanges
 from tellback_workers.consumer import MAX_DELIVERIES
 from tellback_workers.decay import run_for
 from tellback_workers.loops import consumer_of
@@ -258,3 +261,26 @@ def test_an_answer_is_sent_once_whatever_the_history_holds(break_type: Break, tb
     assert state(turn) == "responded"
     assert sent(tb) == [(turn.id, "answer", "hello")]
     assert sent(tb) == []
+
+
+def test_a_session_of_another_type_hides_no_other(break_type: Break, database: Database, one: Layout) -> None:
+    """The changes of one session kept every due timer of its shard from firing."""
+    shard = one.shard(0)
+    for name in ("a", "b"):
+        database.command("ZADD", shard.key("sessions"), 1, name)
+        database.command("HSET", shard.key("activity", name), "calls", 1)
+        database.command("RPUSH", shard.key("changes", name), '{"n":1,"kind":"k","name":"x"}')
+    for key in (shard.key("sessions"), shard.key("activity", "b"), shard.key("changes", "b")):
+        database.command("PEXPIRE", key, 60_000)
+    for family in ("activity", "changes"):
+        break_type(shard.key(family, "a"))
+    assert [session.session for session in Sessions(database, one).newest(10)] == ["b"]
+    assert list(SharedChanges(database, shard).read(["a", "b"])) == ["b"]
+
+
+def test_a_heartbeat_of_another_type_hides_no_other_worker(break_type: Break, database: Database) -> None:
+    presence = Presence(database, "default")
+    database.command("ZADD", FLEET.key("workers"), database.now_ms(), "w@odd")
+    database.command("PEXPIRE", FLEET.key("workers"), 60_000)
+    break_type(FLEET.key("worker", "w@odd"))
+    assert presence.roll() == ([], 1)

@@ -8,7 +8,7 @@ import msgspec
 
 from tellback.state.database import Database, shorten_lifetime, small_write
 from tellback.state.keys import FLEET, lifetime_ms
-from tellback.state.readable import names_of, readable, scored_names
+from tellback.state.readable import names_of, read_each, readable, reply_of, scored_names
 
 HEARTBEAT_SECONDS: Final = 5.0
 """Seconds between two heartbeats of a worker."""
@@ -96,8 +96,8 @@ class Presence:
 
     def _all(self) -> tuple[list[Worker], int]:
         names = names_of("worker", self._db.command("ZRANGE", self._shard.key("workers"), 0, -1))
-        values = [raw for raw in self._db.pipeline([("GET", self._key(name)) for name in names]) if raw is not None]
-        found = list(readable("worker", values, _decode))
+        values = [raw for raw in read_each(self._db, [("GET", self._key(name)) for name in names]) if raw is not None]
+        found = list(readable("worker", values, lambda raw: _decode(reply_of(raw))))
         return found, len(values) - len(found)
 
     def expired_workers(self) -> dict[str, int]:

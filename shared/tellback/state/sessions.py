@@ -14,7 +14,7 @@ from tellback.contracts.guidance import EvaluationBegun, ToolInvoked
 from tellback.contracts.message import Message
 from tellback.state.database import Database
 from tellback.state.keys import Layout, Shard
-from tellback.state.readable import readable
+from tellback.state.readable import read_each, readable, reply_of
 
 _FIELDS = ("host", "tool", "status", "prompt", "calls", "nudges")
 
@@ -76,7 +76,7 @@ class Sessions:
 
     def _read(self, places: Sequence[tuple[int, Shard, str]]) -> list[SessionActivity]:
         keys = [("HMGET", shard.key("activity", name), *_FIELDS) for _, shard, name in places]
-        return readable("session", zip(places, self._db.pipeline(keys), strict=True), _activity)
+        return readable("session", zip(places, read_each(self._db, keys), strict=True), _activity)
 
     def count(self, since: int) -> int:
         """Count the sessions that were active at `since` or later."""
@@ -84,7 +84,7 @@ class Sessions:
         return sum(self._db.pipeline(counts))
 
 
-def _activity(item: tuple[tuple[int, Shard, str], Sequence[bytes | None]]) -> SessionActivity:
+def _activity(item: tuple[tuple[int, Shard, str], Sequence[bytes | None] | Exception]) -> SessionActivity:
     (at, _, session), values = item
-    known = {name: value.decode() for name, value in zip(_FIELDS, values, strict=True) if value is not None}
+    known = {name: value.decode() for name, value in zip(_FIELDS, reply_of(values), strict=True) if value is not None}
     return msgspec.convert({**known, "session": session, "at": at}, SessionActivity, strict=False)

@@ -12,7 +12,7 @@ from tellback.state.database import Database
 from tellback.state.intake_entry import IntakeEntry
 from tellback.state.intake_lease import Lease, committed
 from tellback.state.keys import Shard
-from tellback.state.readable import readable
+from tellback.state.readable import read_each, readable, reply_of
 from tellback.state.scripts import guidance as scripts
 
 _LINE: Final = ("kind", "name", "detail", "by")
@@ -75,5 +75,11 @@ class SharedChanges:
     def read(self, sessions: Iterable[str]) -> dict[str, list[SharedChange]]:
         """Return the stored changes of each session, oldest first."""
         names = list(sessions)
-        replies = self._db.pipeline([("LRANGE", self._shard.key("changes", session), 0, -1) for session in names])
-        return {name: readable("change", reply, _decode) for name, reply in zip(names, replies, strict=True)}
+        commands = [("LRANGE", self._shard.key("changes", session), 0, -1) for session in names]
+        replies = readable("changes", zip(names, read_each(self._db, commands), strict=True), _named)
+        return {name: readable("change", reply, _decode) for name, reply in replies}
+
+
+def _named(item: tuple[str, list[bytes] | Exception]) -> tuple[str, list[bytes]]:
+    name, reply = item
+    return name, reply_of(reply)
