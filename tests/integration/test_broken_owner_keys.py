@@ -284,3 +284,20 @@ def test_a_heartbeat_of_another_type_hides_no_other_worker(break_type: Break, da
     database.command("PEXPIRE", FLEET.key("workers"), 60_000)
     break_type(FLEET.key("worker", "w@odd"))
     assert presence.roll() == ([], 1)
+
+
+def test_a_record_that_cannot_be_stored_costs_no_other_session_its_command(
+    break_type: Break, one: Layout, queue: Queue, jobs: Jobs
+) -> None:
+    """The worker had leased the next command in the same round trip, and ended: it was recorded as lost."""
+    who = JobClaimant(ANY_POOL, seconds=60, worker="w@test", host="h")
+    wanted = [queue.put(session) for session in ("broken", "b", "c")]
+    lease = jobs.lease(who)
+    break_type(one.shard(0).key("records", "broken"))
+    taken: list[str] = []
+    stored: list[bool | None] = []
+    while lease is not None:
+        taken.append(lease.command_id)
+        was_stored, lease = jobs.finish_and_lease(lease, ended(lease), who)
+        stored.append(was_stored)
+    assert (taken, stored) == (wanted, [None, True, True])

@@ -55,9 +55,16 @@ class CountedTrips(Database):
 
     trips = 0
 
-    def run_all(self, calls: Sequence[ScriptCall], also: Sequence[Command] = ()) -> list[object]:
+    def run_each(
+        self,
+        calls: Sequence[ScriptCall],
+        also: Sequence[Command] = (),
+        *,
+        first: Sequence[Command] = (),
+        repeat: bool = True,
+    ) -> list[object]:
         self.trips += 1
-        return super().run_all(calls, also)
+        return super().run_each(calls, also, first=first, repeat=repeat)
 
     def command(self, *parts: Arg) -> object:
         self.trips += 1

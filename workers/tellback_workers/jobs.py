@@ -228,7 +228,9 @@ class JobWorker:
         except Unavailable as away:
             _log.exception("job.record_lost", command_id=lease.command_id, reason=str(away))
             raise
-        if not stored:
+        if stored is None:  # a later sweep records the loss, once the session's records can be written again
+            _log.error("job.not_recorded", command_id=lease.command_id)
+        elif not stored:
             _log.warning("job.superseded", command_id=lease.command_id, attempt=lease.attempt)
         return following
 

@@ -31,7 +31,7 @@ from tellback.state.database import Command, Database, decide, shorten_lifetime,
 from tellback.state.job_keys import outcome_of, pool_of, queue_keys, record_keys, stored_record
 from tellback.state.job_losses import Lost, losing
 from tellback.state.keys import Layout, Shard, stream_of
-from tellback.state.readable import UNREADABLE, read_each
+from tellback.state.readable import UNREADABLE, read_each, without_errors
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import commands as scripts
 from tellback.state.scripts import common
@@ -220,12 +220,14 @@ class Jobs:
         Raises:
             Unavailable: Redis is still away after `retry_seconds` of retries.
         """
-        return bool(self._run_with_retries([_finish_call(lease, record)], (), retry_seconds)[0] == b"ok")
+        return bool(self._run_with_retries(_finish_call(lease, record), retry_seconds) == b"ok")
 
     def finish_and_lease(
         self, lease: JobLease, record: CommandRecord, claimant: JobClaimant, *, retry_seconds: float = 0.0
-    ) -> tuple[bool, JobLease | None]:
+    ) -> tuple[bool | None, JobLease | None]:
         """Run `finish`, then `lease`, in one round trip if the view of the queues is recent and has commands.
+
+        If the record cannot be stored, the former is None: a lease of another session's command must not be lost.
 
         Raises:
             Unavailable: as `finish`. A retry after a lost reply uses the same token and gets the same lease.
@@ -235,16 +237,14 @@ class Jobs:
         if claimant.has_fresh_heads() and claimant.heads and not claimant.should_apply_intake():
             claim = Claim(claimant)
             calls.append(claim.call)
-        seen_at, asked = clock.monotonic(), clock.since_boot()
-        replies = self._run_with_retries(calls, self._head_commands(claimant.pool), retry_seconds)
+        seen_at, asked, heads = clock.monotonic(), clock.since_boot(), self._head_commands(claimant.pool)
+        replies = retry(lambda: without_errors(self._db.run_each(calls, heads)), BACKOFF, end=seen_at + retry_seconds)
         claimant.update_heads(self._layout.all, replies[len(calls) :], seen_at)
         following = claim.lease(replies[1], asked) if claim is not None else None
-        return bool(replies[0] == b"ok"), following or self.lease(claimant)
+        return replies[0] and replies[0] == b"ok", following or self.lease(claimant)
 
-    def _run_with_retries(
-        self, calls: Sequence[ScriptCall], also: Sequence[Command], retry_seconds: float
-    ) -> list[Any]:
-        return retry(lambda: self._db.run_all(calls, also), BACKOFF, end=clock.monotonic() + retry_seconds)
+    def _run_with_retries(self, call: ScriptCall, seconds: float) -> Any:
+        return retry(lambda: self._db.run(call), BACKOFF, end=clock.monotonic() + seconds)
 
     def overdue(self, lease: float = 0.0, gap_ms: int = GAP_MS, longest: float = 0.0) -> list[Lost]:
         """Return some commands of each shard whose lease has expired; none within a `lease` after a step or a gap.
@@ -306,7 +306,7 @@ class Jobs:
             Unavailable: as `finish`.
         """
         lost = Lost(lease.shard, lease.submitted, CommandAttempt(lease.attempt, record.host, record.worker), record.cwd)
-        stored = bool(self._run_with_retries([losing(lost, record, token=lease.token)], (), retry_seconds)[0] == b"ok")
+        stored = bool(self._run_with_retries(losing(lost, record, token=lease.token), retry_seconds) == b"ok")
         if not stored:
             self.finish(lease, record, retry_seconds=retry_seconds)
         return stored

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from redis import exceptions
 
+from tellback.errors import Unavailable
 from tellback.log import get_logger
 from tellback.state.database import Command, Database
 
@@ -82,6 +83,14 @@ def reply_of(reply: T | Exception) -> T:
     if isinstance(reply, Exception):
         raise reply
     return reply
+
+
+def without_errors(replies: Sequence[Any]) -> list[Any]:
+    """Return replies of `Database.run_each` with None for each error, but raise `Unavailable`, which concerns all."""
+    for reply in replies:
+        if isinstance(reply, Unavailable):
+            raise reply
+    return [None if isinstance(reply, Exception) else reply for reply in replies]
 
 
 def _read(database: Database, command: Command) -> Any:
