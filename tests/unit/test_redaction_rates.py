@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.almost_secrets import ALMOST
 from tellback.redaction import SOURCE_RULES, Redactor, find_secret, redact_text
-from tellback.redaction.rules import Scan, ScanSet, all_scans, fold_ascii, scans_for_text
+from tellback.redaction.rules import SHORT, Scan, ScanSet, TokenRuns, all_scans, fold_ascii, scans_for_text
 from tellback.redaction.stream import StreamRedactor
 from tests.support.clean_lines import resembling
 from tests.support.conversations import Conversations
@@ -162,6 +162,37 @@ def test_no_token_is_missed_for_where_it_stands() -> None:
                 match for word in ("key", "pat") for match in scans.sentences[word].find_all(folded, text, whole)
             ]
             assert set(everywhere) <= found, text
+
+
+def test_nothing_is_missed_in_a_long_text() -> None:
+    """Only rules whose anchor's characters a long text has are tried on it, and issuers whose letters it has."""
+    lines = [line for _, line in secrets(seed=14, each=1)] + [text for _, _, text in leaks(seed=15, each=1)]
+    scans = all_scans()
+    filler = "1234-5678-9012\n" * (SHORT // 15 + 1)
+    start = len(filler)
+    for line in lines:
+        text = f"{filler}{line}"
+        folded, windows = fold_ascii(text), ((start - 1, len(text)),)
+        found = set(scans.find_all(text))
+        everywhere = [
+            match
+            for scan in (*scans.issued, *scans.sentences.values())
+            for match in scan.find_all(folded, text, windows)
+        ]
+        assert set(everywhere) <= found, line
+
+
+def test_a_question_mark_in_code_makes_no_value_with_a_digit() -> None:
+    """Minified code is full of `a?b.c:d`; near a value with a digit, every name in it would be searched."""
+    code = "return n&&r?n.secret:void 0}function(e,t){var n=e.key,r=t.token;"
+    assert TokenRuns(code).runs == TokenRuns(code).named == []
+    assert TokenRuns(f"{code} n?1234567.secret:void").named
+    assert TokenRuns("鍵: 密碼密碼密碼密碼密碼密碼").named, "what is not Latin may be a digit"
+
+
+@pytest.mark.parametrize("query", ["?code=", "?state=x&code=", "?sig="])
+def test_a_value_without_a_digit_is_found_in_the_query_of_a_url(query: str) -> None:
+    assert find_secret(f"GET https://app.example.org/callback{query}AbCdEfGhIjKlMnOpQrStUvWx") is not None
 
 
 def test_clean_prose_compiles_hardly_any_scan() -> None:

@@ -21,37 +21,35 @@ from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, looks_random
 SHORT: Final = 4_000  # characters; in a shorter text, to look for an anchor costs less than to search by a pattern
 
 RUN: Final = 12
-
 """Length of the shortest run that holds a token, or an issuer's value without a format of its own."""
 
 _DECIMAL: Final = b"0123456789"  # not from `string`, whose import costs every hook process 0.7 ms
 _LETTERS: Final = b"abcdefghijklmnopqrstuvwxyz"
 _TOKEN: Final = frozenset(_LETTERS + _LETTERS.upper() + _DECIMAL + b"_+/=%.~!$|:@-?")  # "?" is what is not Latin
-
 _CLASSES: Final = bytes(ord("w") if byte in _TOKEN or byte >= 0x80 else ord(" ") for byte in range(256))
-
 _RUN_PATTERN: Final = b"w" * RUN
-
 # Before a token with a prefix. The shortest has RUN characters; most words are shorter, and `re` need not try prefixes.
 _BEFORE_PREFIX: Final = rf"[^0-9A-Za-z](?=[0-9A-Za-z$][0-9A-Za-z_+/=%.~!$|:@-]{{{RUN - 1}}})"
-
-# A token without a digit has capitals: of 20 random small letters and digits, one in 700 has no digit.
-_DISTINCT: Final = bytes(
-    ord("d") if byte in _DECIMAL or byte in _LETTERS.upper() or byte == ord("?") else ord(" ") for byte in range(256)
-)
-
-_DIGITS: Final = bytes(ord("d") if byte in _DECIMAL or byte == ord("?") else ord(" ") for byte in range(256))
-
-_MANY_RUNS: Final = 50  # characters for each piece of a run: with more runs, the whole text is searched at once
-
-_BEFORE_VALUE: Final = 120  # characters that a name and the words or the separator after it may take
-
-_AFTER_VALUE: Final = 80  # the same after a value: "use … as the key"
-
 _LONGEST_HEAD: Final = 1_000  # characters of a line that heads a table
 
 Window = tuple[int, int]
 _Row = tuple[str, str, str]  # of a scan: the name of a rule, its pattern, its guard
+
+
+def _marking(those: bytes) -> bytes:
+    """Return a table for `translate` that marks these bytes with "d" and makes all others spaces."""
+    return bytes(ord("d") if byte in those else ord(" ") for byte in range(256))
+
+
+# A token without a digit has capitals: of 20 random small letters and digits, one in 700 has no digit.
+_DISTINCT: Final = _DECIMAL + _LETTERS.upper()
+_TABLES: Final = _marking(_DISTINCT), _marking(_DECIMAL)
+_TABLES_WITH_OTHERS: Final = _marking(_DISTINCT + b"?"), _marking(_DECIMAL + b"?")
+# Parameters of URLs whose value may have no digit.
+_QUERY: Final = lazy_pattern(r"[?&](?:[Cc]ode|[Ss]ig)=")
+_MANY_RUNS: Final = 50  # characters for each piece of a run: with more runs, the whole text is searched at once
+_BEFORE_VALUE: Final = 120  # characters that a name and the words or the separator after it may take
+_AFTER_VALUE: Final = 80  # the same after a value: "use … as the key"
 
 
 class TokenRuns:
@@ -63,15 +61,16 @@ class TokenRuns:
         # Bytes, for `translate`: one table maps every character to a class in C. What is not Latin-1 becomes "?".
         latin = text.encode("latin-1", "replace")
         classes = latin.translate(_CLASSES)
+        of_distinct, of_digits = _TABLES_WITH_OTHERS if _may_count_others(text) else _TABLES
         self.runs: list[Window] = []
         self.named: list[Window] = []
         if classes.count(_RUN_PATTERN) > len(text) // _MANY_RUNS + 1:
-            if b"d" in latin.translate(_DISTINCT):
+            if b"d" in latin.translate(of_distinct):
                 self.runs = [(0, len(text))]
-                self.named = self.runs if b"d" in latin.translate(_DIGITS) else []
+                self.named = self.runs if b"d" in latin.translate(of_digits) else []
             return
         start = classes.find(_RUN_PATTERN)
-        distinct = latin.translate(_DISTINCT) if start >= 0 else b""
+        distinct = latin.translate(of_distinct) if start >= 0 else b""
         while start >= 0:
             end = classes.find(b" ", start + RUN)
             end = len(classes) if end < 0 else end
@@ -79,13 +78,21 @@ class TokenRuns:
                 self.runs.append((start, end))
             start = classes.find(_RUN_PATTERN, end)
         if self.runs:
-            self._add_named(latin.translate(_DIGITS))
+            self._add_named(latin.translate(of_digits))
 
     def _add_named(self, digits: bytes) -> None:
         """Collect the runs that have a digit, with the text before them that contains their name."""
         for start, end in self.runs:
             if digits.find(b"d", start, end) >= 0:
                 _add_window(self.named, start, min(len(digits), end + _AFTER_VALUE))
+
+
+def _may_count_others(text: str) -> bool:
+    """Return whether a "?" may count as a digit: for a character that is not Latin, or in the query of a URL.
+
+    Elsewhere in ASCII it makes no value, and minified code (`a?b.c:d`) is full of it.
+    """
+    return not text.isascii() or ("?" in text and _QUERY.search(text) is not None)
 
 
 def _add_window(windows: list[Window], start: int, end: int) -> None:
@@ -113,25 +120,10 @@ class Rule(NamedTuple):  # no dataclass: importing those costs a short-lived pro
     pattern: re.Pattern[str]
 
 
-class Trie:
-    """Rules in a tree of the characters of their prefixes."""
-
-    def __init__(self) -> None:
-        self.rules: list[tuple[str, str]] = []
-        self.below: dict[str, Trie] = {}
-
-    def insert(self, prefix: str, rule: tuple[str, str]) -> None:
-        """Add a rule under its prefix."""
-        node = self
-        for character in prefix:
-            node = node.below.setdefault(character, Trie())
-        node.rules.append(rule)
-
-
 class _CompiledScan:
     """The regular expression of a scan, with the rule and the doubtful values of each group that ends a match."""
 
-    def __init__(self, begin: str, rules: Iterable[_Row], trie: Trie | None) -> None:
+    def __init__(self, begin: str, rules: Iterable[_Row], trie: tokens.Trie | None) -> None:
         self.names: dict[int, str] = {}
         self.doubts: dict[int, range] = {}
         self.at_end: set[int] = set()
@@ -156,7 +148,7 @@ class _CompiledScan:
             self.at_end.add(self._groups)
         return f"{pattern.replace(DOUBT, '()').replace(AT_END, '')}()"
 
-    def _trie_pattern(self, trie: Trie) -> str:
+    def _trie_pattern(self, trie: tokens.Trie) -> str:
         """Return an alternation that reads each character of the prefixes once."""
         # Small letters first: `re` looks at one first letter after the other, and most words begin with a small one.
         ordered = sorted(trie.below.items(), key=lambda item: (not item[0].islower(), item[0]))
@@ -173,7 +165,7 @@ class Scan:
     """
 
     def __init__(
-        self, anchor: str = "", rules: Iterable[_Row] = (), *, trie: Trie | None = None, after: str = ""
+        self, anchor: str = "", rules: Iterable[_Row] = (), *, trie: tokens.Trie | None = None, after: str = ""
     ) -> None:
         """Store the rules, of which each match begins with `anchor`, and compile nothing yet.
 
@@ -207,7 +199,11 @@ class Scan:
 
     def _has_anchor(self, folded: str) -> bool:
         """Return whether the anchor is in the text, and so whether to compile the rules."""
-        return "_compiled" in vars(self) or self._find_anchor(folded) is not None
+        return "_compiled" in vars(self) or self.occurs_in(folded)
+
+    def occurs_in(self, text: str) -> bool:
+        """Return whether the anchor is in a long text."""
+        return self._find_anchor(text) is not None
 
     @cached_property
     def _find_anchor(self) -> Callable[[str], object]:
@@ -261,16 +257,24 @@ class ScanSet(NamedTuple):
         for scan in _with_anchor(self.folded, folded):
             yield from scan.find_all(folded, text)
         if runs.named:
-            for scan in _with_anchor(self.sentences, folded):
-                yield from scan.find_all(folded, text, runs.named)
-            for scan in self.issued:
-                yield from scan.find_all(folded, text, _issued_windows(folded))
+            yield from self._find_near(folded, text, runs.named)
         # Without a row and such a value, only a table that goes on in the next piece of a stream matters.
         start = 0 if runs.named and "\n" in folded else max(0, len(folded) - _LONGEST_HEAD)
         end = folded[start:]
         for scan in _with_anchor(self.heads, end):
             for place, rule in scan.find_all(end, text[start:]):
                 yield start + place, rule
+
+    def _find_near(self, folded: str, text: str, values: Iterable[Window]) -> Generator[tuple[int, str]]:
+        """Yield the matches near long values with a digit, of rules that need one."""
+        # Most anchors are in no window: to search all windows at once costs less than a call for each.
+        near = "\n".join(folded[start:end] for start, end in values)
+        for scan in _present(self.sentences, near):
+            yield from scan.find_all(folded, text, values)
+        if self.issued and _may_name_issuer(folded):
+            windows = _issued_windows(folded)
+            for scan in self.issued:
+                yield from scan.find_all(folded, text, windows)
 
 
 def _with_anchor(scans: Anchored, text: str) -> Iterable[Scan]:
@@ -279,7 +283,28 @@ def _with_anchor(scans: Anchored, text: str) -> Iterable[Scan]:
     return scans.values() if len(text) >= SHORT else [scans[anchor] for anchor in scans if anchor in text]
 
 
+def _present(scans: Anchored, text: str) -> Generator[Scan]:
+    """Yield the scans whose anchor is in the text."""
+    if len(text) < SHORT:
+        yield from (scans[anchor] for anchor in scans if anchor in text)
+        return
+    # One character is found ten times as fast as an anchor, and most anchors have one that a text lacks.
+    absent = {character for character in set("".join(scans)) if character not in text}
+    for anchor, scan in scans.items():
+        if absent.isdisjoint(anchor) and scan.occurs_in(text):
+            yield scan
+
+
+_ISSUER_LETTERS: Final = frozenset("".join(assignments.ISSUERS))
 _ISSUED_VALUE: Final = lazy_pattern(assignments.ISSUED_VALUE)
+
+
+def _may_name_issuer(folded: str) -> bool:
+    """Return whether the text has all letters of some issuer's name, which lists of hashes and ids have not."""
+    if len(folded) < SHORT:
+        return True
+    absent = {letter for letter in _ISSUER_LETTERS if letter not in folded}
+    return any(absent.isdisjoint(name) for name in assignments.ISSUERS)
 
 
 def _issued_windows(folded: str) -> list[Window]:
@@ -356,7 +381,7 @@ def _prefix_scan(
     table: Iterable[tuple[str, str, str]], occurs: Callable[[str], bool], after: str = ""
 ) -> tuple[Scan, ...]:
     """Return the scan of the prefixes that occur, or none."""
-    trie = Trie()
+    trie = tokens.Trie()
     for name, rest, prefixes in table:
         for prefix in prefixes.split():
             if occurs(prefix):

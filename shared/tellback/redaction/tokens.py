@@ -329,3 +329,18 @@ PLAIN: Final = (
     AnchoredRule("private-key", "PuTTY-User-Key-File-", r"\d"),
     AnchoredRule("private-key", "Private-", "(?:Lines|MAC): [0-9a-f]{20}"),
 )
+
+
+class Trie:
+    """Rules in a tree of the characters of their prefixes."""
+
+    def __init__(self) -> None:
+        self.rules: list[tuple[str, str]] = []
+        self.below: dict[str, Trie] = {}
+
+    def insert(self, prefix: str, rule: tuple[str, str]) -> None:
+        """Add a rule under its prefix."""
+        node = self
+        for character in prefix:
+            node = node.below.setdefault(character, Trie())
+        node.rules.append(rule)
