@@ -251,7 +251,7 @@ class ScanSet(NamedTuple):
         if runs.runs:
             for scan in self.tokens:
                 yield from scan.find_all(spaced, text, runs.runs)
-        for scan in _with_anchor(self.plain, spaced):
+        for scan in _present(self.plain, spaced):
             yield from scan.find_all(spaced, text)
         folded = fold_ascii(text)
         for scan in _with_anchor(self.folded, folded):
@@ -261,7 +261,7 @@ class ScanSet(NamedTuple):
         # Without a row and such a value, only a table that goes on in the next piece of a stream matters.
         start = 0 if runs.named and "\n" in folded else max(0, len(folded) - _LONGEST_HEAD)
         end = folded[start:]
-        for scan in _with_anchor(self.heads, end):
+        for scan in _present(self.heads, end):
             for place, rule in scan.find_all(end, text[start:]):
                 yield start + place, rule
 
@@ -284,7 +284,7 @@ def _with_anchor(scans: Anchored, text: str) -> Iterable[Scan]:
 
 
 def _present(scans: Anchored, text: str) -> Generator[Scan]:
-    """Yield the scans whose anchor is in the text."""
+    """Yield the scans whose anchor is in the text, for groups of which a text has few."""
     if len(text) < SHORT:
         yield from (scans[anchor] for anchor in scans if anchor in text)
         return
