@@ -30,7 +30,7 @@ local function check_records(records)
   redis.call('LLEN', records)
 end
 
--- keys: {job=, records= recorded=, done=, hist=, stats=}; `record` is JSON, `entry` the history entry's JSON without
+-- keys: {job=, records=, recorded=, done=, hist=, stats=}; `record` is JSON, `entry` the history entry's JSON without
 -- its first brace, `outcome` its counter: succeeded, failed, no_exit, refused, cancelled, abandoned or lost.
 local function store_record(keys, record, entry, outcome)
   redis.pcall('HINCRBY', keys.stats, outcome, 1) -- a key of another type must cost no record
