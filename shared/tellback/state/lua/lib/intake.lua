@@ -3,8 +3,8 @@
 -- @include clock
 -- @include fence
 
--- Fails if one of these keys has another type. A script calls it before `ack`: what it has done by a later failure stays
--- done, and an entry that has left the stream becomes no dead letter.
+-- Fails if one of these keys has another type. A script calls it before `ack`: what it has done when it fails later
+-- stays done, and an entry that has left the stream becomes no dead letter.
 local function expect_type(kind, ...)
   for _, key in ipairs({...}) do
     local found = redis.call('TYPE', key).ok
