@@ -41,7 +41,9 @@ def test_the_command_line(settings: Settings, tb: Tellback, tmp_path: Path) -> N
     listed = [json.loads(line) for line in tool(settings, "records", "s1", "--json").stdout.splitlines()]
     assert [record["exit_code"] for record in listed] == [0, 4, None, -9]
     assert "no-such-program" in tool(settings, "records", "s1").stdout
-    assert "`tellback sessions` lists them" in tool(settings, "records").stderr
+    of_all = [json.loads(line) for line in tool(settings, "records", "--json").stdout.splitlines()]
+    assert {record["session"] for record in of_all} == {"s1", "s2"}
+    assert "`tellback sessions` lists them" in tool(settings, "records", "--superseded").stderr
     refused = tool(settings, "gate", "s1", "--require", "pytest -q")
     assert refused.returncode == 1
     assert refused.stdout.startswith("refused\n- required and never run: pytest -q\n")
