@@ -71,6 +71,7 @@ def test_each_kind_of_secret_is_redacted_as_by_a_client() -> None:
         assert invoked.params == wire_params({"command": line}), kind
 
 
+@pytest.mark.rates
 def test_a_redactor_for_one_text_finds_in_it_what_one_for_all_finds() -> None:
     """It leaves out the rules whose fixed text does not occur there, and no other."""
     everywhere = Redactor()

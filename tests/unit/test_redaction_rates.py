@@ -26,6 +26,8 @@ from tests.support.secret_outputs import clean, in_forms, printed_by_tools
 from tests.support.secrets import KINDS, secrets
 from tests.support.secrets_apart import of_kinds, passwords, printed
 
+pytestmark = pytest.mark.rates
+
 PROSE = "The runner keeps what a command printed, and an agent reads it with its next turn.\n"
 LEAKS_EACH = 12
 SEED_APART = 20261125
