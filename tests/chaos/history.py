@@ -21,7 +21,7 @@ ENDED: Final = "ended"
 """The operation that the last line of a life which ended by itself names."""
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class HistoryLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line. `n` numbers the operations of a life in a loop; `detail` is what the checker needs of this one."""
 
     who: str
@@ -44,7 +44,9 @@ class History:
 
     def note(self, loop: str, op: str, n: int, phase: Phase, **detail: Any) -> None:
         """Write one line."""
-        line = Line(who=self.who, loop=loop, op=op, n=n, phase=phase, at=round(clock.since_boot(), 3), detail=detail)
+        line = HistoryLine(
+            who=self.who, loop=loop, op=op, n=n, phase=phase, at=round(clock.since_boot(), 3), detail=detail
+        )
         with self._lock:
             os.write(self._file, msgspec.json.encode(line) + b"\n")
 
@@ -55,9 +57,9 @@ class History:
         os.close(self._file)
 
 
-def read(folder: Path) -> Iterator[Line]:
+def read(folder: Path) -> Iterator[HistoryLine]:
     """Yield the lines of all processes, those of one in its order; a torn last line is left out."""
-    decoder = msgspec.json.Decoder(Line)
+    decoder = msgspec.json.Decoder(HistoryLine)
     for path in sorted(folder.glob("*.jsonl")):
         with path.open("rb") as file:
             for raw in file:

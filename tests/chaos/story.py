@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.chaos.history import ENDED, Line
+from tests.chaos.history import ENDED, HistoryLine
 
 COUNTED: Final = frozenset({"publish", "append", "hook"})
 """Operations whose effects are counted by life."""
@@ -79,7 +79,7 @@ class Story:
         return self.lives.setdefault((loop, who), Life())
 
 
-def add_up(lines: Iterable[Line]) -> Story:
+def add_up(lines: Iterable[HistoryLine]) -> Story:
     """Return the story of these lines, of which those of one process and loop are in order."""
     story = Story()
     for line in lines:
@@ -97,7 +97,7 @@ def add_up(lines: Iterable[Line]) -> Story:
     return story
 
 
-def _operation(story: Story, line: Line) -> None:
+def _operation(story: Story, line: HistoryLine) -> None:
     counts = story.operations.setdefault(line.loop, Counter())
     if line.phase != "unknown":
         counts[line.phase] += 1
@@ -113,7 +113,7 @@ def _operation(story: Story, line: Line) -> None:
         story.taken[line.detail["evaluation"]] += line.detail["taken"]
 
 
-def _published(story: Story, line: Line) -> None:
+def _published(story: Story, line: HistoryLine) -> None:
     life = story.life(line.loop, line.who)
     evaluation = line.detail.get("evaluation")
     if line.phase == "invoked":
@@ -143,7 +143,7 @@ def _published(story: Story, line: Line) -> None:
         life.pending.pop()
 
 
-def _flushed(story: Story, line: Line) -> None:
+def _flushed(story: Story, line: HistoryLine) -> None:
     life = story.life(line.loop, line.who)
     life.certain = life.accepted
     life.by_evaluation.update(("certain", number) for number in life.pending)
@@ -153,7 +153,7 @@ def _flushed(story: Story, line: Line) -> None:
         submitted.certain = True
 
 
-def _command(story: Story, line: Line) -> None:
+def _command(story: Story, line: HistoryLine) -> None:
     if line.op == "submit" and line.phase == "invoked":
         given = Submission(**line.detail)
         story.submissions[given.label] = given
@@ -168,7 +168,7 @@ def _command(story: Story, line: Line) -> None:
         del story.submissions[submitted.label]
 
 
-def _delivery(story: Story, line: Line) -> None:
+def _delivery(story: Story, line: HistoryLine) -> None:
     """Note a delivery when its transport has it: one that dies before it has settled may have sent it."""
     turn = story.turns.setdefault(line.detail["turn"], TurnStory())
     sent = (line.detail["kind"], line.detail["key"], str(line.detail.get("settled", "unknown")))
@@ -178,7 +178,7 @@ def _delivery(story: Story, line: Line) -> None:
         turn.sent[turn.sent.index((*sent[:2], "unknown"))] = sent
 
 
-def _turn(story: Story, line: Line) -> None:
+def _turn(story: Story, line: HistoryLine) -> None:
     if line.op == "open" and line.phase == "invoked":
         story._turns[line.who, line.n] = line.detail["turn"]
     turn = story.turns.setdefault(story._turns[line.who, line.n], TurnStory())

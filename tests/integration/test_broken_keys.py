@@ -73,7 +73,7 @@ BROKEN = [*(":".join(parts) for parts in OF_A_SHARD), "out:chat", f"jobs:{HOST}"
 
 
 @dataclass(frozen=True)
-class Place:
+class BusyShard:
     """A shard of a team in which each duty has something to do."""
 
     tb: Tellback
@@ -86,7 +86,7 @@ def routed(tb: Tellback, shard: Shard) -> str:
     return next(name for name in map(str, range(1_000)) if tb.context.layout.of(name) == shard)
 
 
-def busy(tb: Tellback, index: int) -> Place:
+def busy(tb: Tellback, index: int) -> BusyShard:
     """Give each duty of a shard something to do."""
     database, layout = tb.context.database, tb.context.layout
     shard = layout.shard(index)
@@ -108,7 +108,7 @@ def busy(tb: Tellback, index: int) -> Place:
     database.command("PEXPIRE", shard.key("timers"), 60_000)
     build_bank(database, shard, session, facts=3, clusters=1, each=1, age_ms=30 * 86_400_000)
     database.command("XADD", stream_of(shard, Family.EVENTS), "*", "m", "{}")
-    return Place(tb, shard, turn, session)
+    return BusyShard(tb, shard, turn, session)
 
 
 class SchedulerVisits:
@@ -127,7 +127,7 @@ class SchedulerVisits:
         for _ in range(number):
             scheduler.run(0.0)
 
-    def done(self, place: Place) -> set[str]:
+    def done(self, place: BusyShard) -> set[str]:
         """Return the duties that found what waits in this place."""
         database, layout, shard = place.tb.context.database, place.tb.context.layout, place.shard
         records = [record.command_id for record in Records(database, layout).last(place.session)]
@@ -158,7 +158,7 @@ def visits(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sche
 
 
 @pytest.fixture
-def places(settings: Settings, database: Database) -> Iterator[list[Place]]:  # noqa: ARG001 - an emptied Redis
+def places(settings: Settings, database: Database) -> Iterator[list[BusyShard]]:  # noqa: ARG001 - an emptied Redis
     """Two shards of a team, and one of another; the first is the one in which a key is broken."""
     with ExitStack() as stack:
         ours, others = (
@@ -175,7 +175,7 @@ def overwrite(database: Database, key: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_key_of_another_type_costs_what_it_held_and_nothing_else(
-    database: Database, visits: SchedulerVisits, places: list[Place], name: str, caplog: pytest.LogCaptureFixture
+    database: Database, visits: SchedulerVisits, places: list[BusyShard], name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Other duties of its shard, other shards and other teams continue, and a second visit finds nothing to report."""
     broken, *others = places
@@ -193,7 +193,7 @@ def test_a_key_of_another_type_costs_what_it_held_and_nothing_else(
 
 @pytest.mark.parametrize("name", STRAYED)
 def test_a_member_that_is_none_of_ours_stops_nothing(
-    database: Database, visits: SchedulerVisits, places: list[Place], name: str
+    database: Database, visits: SchedulerVisits, places: list[BusyShard], name: str
 ) -> None:
     """One in a list of all teams ended every visit of every team; another ended a channel, a sweep or a listing."""
     of_the_fleet, parts = name.startswith("fleet:"), name.removeprefix("fleet:").split(":")
@@ -231,7 +231,7 @@ def test_members_that_are_none_of_ours_keep_no_command_from_its_worker(
 
 @pytest.mark.parametrize("shards", ["0", "-1", "1000000000", "many"])
 def test_a_team_whose_number_of_shards_is_none_stops_no_other(
-    database: Database, visits: SchedulerVisits, places: list[Place], shards: str
+    database: Database, visits: SchedulerVisits, places: list[BusyShard], shards: str
 ) -> None:
     """A host of the team may write it. A worker that listed a billion shards would end, and with it every team's."""
     key = places[0].shard.key("team")
@@ -244,7 +244,7 @@ def test_a_team_whose_number_of_shards_is_none_stops_no_other(
 
 
 def test_a_team_that_cannot_be_read_stops_no_other(
-    database: Database, visits: SchedulerVisits, places: list[Place]
+    database: Database, visits: SchedulerVisits, places: list[BusyShard]
 ) -> None:
     """Its number of shards is unknown, so its key stays as it is, and it is left out."""
     overwrite(database, places[0].shard.key("team"), "hash")
@@ -255,7 +255,7 @@ def test_a_team_that_cannot_be_read_stops_no_other(
 
 @pytest.mark.parametrize("name", ["teams", "active", "noticed"])
 def test_the_lists_of_teams_are_made_again(
-    database: Database, visits: SchedulerVisits, places: list[Place], name: str
+    database: Database, visits: SchedulerVisits, places: list[BusyShard], name: str
 ) -> None:
     """The run that meets a key of another type fails; the notifications that follow name the teams again."""
     overwrite(database, FLEET.key(name), "zset")

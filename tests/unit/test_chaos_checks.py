@@ -12,7 +12,7 @@ import pytest
 
 from tellback.contracts.commands import CommandRecord
 from tests.chaos.end_state import EndState, FactEnd, TurnEnd
-from tests.chaos.history import Line
+from tests.chaos.history import HistoryLine
 from tests.chaos.injector import Injector
 from tests.chaos.loads import bank_of
 from tests.chaos.plan import KINDS, Fault, draw
@@ -39,15 +39,15 @@ RECORD: Final = msgspec.convert(
 POISONED: Final = 'no type: {"label":"poison-foreign0.0-1."}'
 
 
-def _lines() -> list[Line]:
+def _lines() -> list[HistoryLine]:
     """Return a life with ten tool calls, one signal, one command, one answered turn, and one unreadable entry."""
 
-    def done(loop: str, op: str, n: int, result: dict[str, Any] | None = None, **detail: Any) -> list[Line]:
+    def done(loop: str, op: str, n: int, result: dict[str, Any] | None = None, **detail: Any) -> list[HistoryLine]:
         who = "foreign0.0" if loop == "poison" else "transport0.0" if loop == "outbox" else WHO
-        invoked = Line(who=who, loop=loop, op=op, n=n, phase="invoked", detail=detail)
+        invoked = HistoryLine(who=who, loop=loop, op=op, n=n, phase="invoked", detail=detail)
         return [
             invoked,
-            Line(who=who, loop=loop, op=op, n=n, phase="returned", detail=detail if result is None else result),
+            HistoryLine(who=who, loop=loop, op=op, n=n, phase="returned", detail=detail if result is None else result),
         ]
 
     lines = [line for n in range(1, 11) for line in done("guidance", "publish", n, evaluation=0)]

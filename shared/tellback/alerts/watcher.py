@@ -66,7 +66,7 @@ class AlertWatcher:
 
     def _check(self) -> None:
         lease = max(LEASE_PERIODS * self._settings.period, 2 * self._settings.timeout)
-        if not self._notified.hold(lease):
+        if not self._notified.acquire(lease):
             return
         status, known = self._read(), self._notified.firing()
         if known:
@@ -83,7 +83,7 @@ class AlertWatcher:
                 self._send(rule, status, "resolved", f"over, after {seconds:.0f} s", known[rule.name])
                 self._notified.note_resolved(rule.name)
                 self._well_since.pop(rule.name, None)
-            self._notified.hold(lease)  # a receiver may have taken long
+            self._notified.acquire(lease)  # a receiver may have taken long
 
     def _send(self, rule: AlertRule, status: TeamStatus, state: NoticeState, summary: str, since: int) -> None:
         self._sink.send(

@@ -18,7 +18,7 @@ class NotifiedAlerts:
         self._lease = layout.shard(0).key("alerting", receiver)
         self._token = secrets.token_hex(8)
 
-    def hold(self, seconds: float) -> bool:
+    def acquire(self, seconds: float) -> bool:
         """Return True if this process may notify the receiver for the next `seconds`, and no other may."""
         call = common.hold_lease(lease=self._lease, token=self._token, ms=min(round(seconds * 1000), self._longest))
         return bool(self._db.run(call))
@@ -29,7 +29,7 @@ class NotifiedAlerts:
 
     def release(self) -> None:
         """Let another process notify the receiver at once."""
-        if self.hold(1):
+        if self.acquire(1):
             # race: the lease is ours for a second, and ends by itself if it takes longer
             self._db.command("DEL", self._lease)
 
