@@ -74,7 +74,7 @@ def test_a_check_of_a_worker_cannot_be_read_while_it_starts(tmp_path: Path) -> N
 
 @as_root
 def test_a_check_of_root_ends_a_hung_worker_of_another_user(tmp_path: Path) -> None:
-    """With the capabilities of the container alone, among which is no CAP_KILL."""
+    """It has the capabilities of the container alone, among which is no CAP_KILL."""
     hung = [*NOBODY, "sh", "-c", "read _", "worker", "loops@h"]
     with subprocess.Popen(hung, stdin=subprocess.PIPE) as worker:
         check = "from tellback.doctor import alive; alive._kill_silent('loops@h', 0, alive.wrong('worker', '', ''))"

@@ -71,7 +71,8 @@ def left_out(source: str) -> Iterator[int]:
                 if not any(keyword.arg == "reason" and _says(keyword.value) for keyword in node.keywords):
                     yield node.lineno
             case ast.Call(func=ast.Attribute(value=ast.Name(id="pytest"), attr="skip" | "xfail")):
-                if not any(map(_says, [*node.args[:1], *(keyword.value for keyword in node.keywords)])):
+                reasons = [*node.args[:1], *(given.value for given in node.keywords if given.arg == "reason")]
+                if not any(map(_says, reasons)):
                     yield node.lineno
             case _:
                 pass
@@ -97,6 +98,7 @@ def test_every_test_that_is_left_out_says_why() -> None:
         ("@pytest.mark.xfail(strict=True)\ndef test_x(): ...", False),
         ("pytestmark = pytest.mark.skipif(x, reason='')", False),
         ("pytest.skip()", False),
+        ("pytest.skip(allow_module_level=True)", False),
         ("pytest.importorskip('x')", False),
     ],
 )
@@ -115,7 +117,7 @@ def test_every_ignored_warning_gives_its_reason_on_its_line() -> None:
     assert not found, "\n".join(found)
 
 
-BOUND: Final = re.compile(r'^\s+"[\w.-]+(?:\[\w,-]+\])?[<>=!~]')
+BOUND: Final = re.compile(r'^\s+"[\w.-]+(?:\[[\w,-]+\])?[<>=!~]')
 IGNORED_RULE: Final = re.compile(r'^\s+"[A-Z]{1,4}\d*",|^"[^"]+" = \["[A-Z]|^report\w+ = false')
 
 

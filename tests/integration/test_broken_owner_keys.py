@@ -122,7 +122,7 @@ def test_a_command_of_another_type_hides_no_other(
 def test_an_outbox_of_another_type_hides_no_other(
     break_type: Break, tb: Tellback, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither from metrics and doctor nor from those who list deliveries."""
+    """Metrics, doctor and those who list deliveries see the other one."""
     for name in ("a", "b"):
         opened(tb, conversation=name).respond(HELLO)
     key = tb.context.layout.of_turn("chat", "a").key("outq", "chat", "a")

@@ -24,13 +24,9 @@ LEASE = 10.0
 
 
 @pytest.fixture
-def jobs(database: Database, one: Layout) -> Jobs:
-    return Jobs(database, one)
-
-
-@pytest.fixture
-def queue(database: Database, one: Layout) -> Queue:
-    return Queue(database, one)
+def layout(one: Layout) -> Layout:
+    """The only shard, of which `jobs` and `queue` are then."""
+    return one
 
 
 def take(jobs: Jobs) -> JobLease:

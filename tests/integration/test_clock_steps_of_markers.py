@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from tellback import Tellback
 from tellback.names import Family
-from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.fleet import TeamVisits
 from tellback.state.intake import Intake, mark_pending
@@ -21,13 +16,6 @@ from tellback_workers.scheduler import SILENT_PERIODS, TeamScheduler
 from tests.support.clocks import HOUR, ServerClock, step, steps
 from tests.support.intake_entries import idle_streams
 from tests.support.turns import overdue, state, store
-
-
-@pytest.fixture
-def runtime(settings: Settings, database: Database) -> Iterator[Runtime]:  # noqa: ARG001 - emptied
-    runtime = Runtime(settings)
-    yield runtime
-    runtime.database.close()
 
 
 def test_a_marker_that_lives_too_long_is_cut_by_whoever_meets_it(database: Database, layout: Layout) -> None:

@@ -17,19 +17,13 @@ from tellback_workers.wakeups import MAX_WAKEUPS
 from tests.support.commands import brisk, job_state
 from tests.support.privacy import without_powers
 from tests.support.waiting import wait_until
-from tests.support.workers import StartWorkers, Workers, environment
+from tests.support.workers import StartWorkers, environment
 
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
     """Short leases, so that a lost worker is noticed soon."""
     return brisk(settings)
-
-
-@pytest.fixture
-def workers(start_workers: StartWorkers, tmp_path: Path) -> Workers:
-    """One worker that may run commands below the test's folder."""
-    return start_workers(env={"TELLBACK_COMMAND_ROOTS": str(tmp_path)})
 
 
 @pytest.mark.usefixtures("workers")

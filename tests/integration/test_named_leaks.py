@@ -72,7 +72,8 @@ def test_what_a_head_names_reaches_neither_redis_nor_a_disk(
         tb.flush()
         run_hook(settings, tool_event(tool_response={"stdout": text}), "--wait=1")
         run_hook(settings, tool_event(tool_response={"stdout": text}), "--wait=1", "--redis-url=redis://127.0.0.1:1/0")
-    everything = "\n".join([*seen, shown, str(record), workers.log(), on_disk(settings.data_path)])
-    assert "printed" in everything
+    places = ["\n".join(seen), shown, str(record), on_disk(settings.data_path)]
+    assert all("[redacted" in place for place in places), "the text took every path"
+    everything = "\n".join([*places, workers.log()])
     assert SECRET not in everything
     assert CODE not in everything

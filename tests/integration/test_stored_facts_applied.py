@@ -34,7 +34,7 @@ def vector_sets(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def settings(redis_server: RedisServer, settings: Settings, vector_sets: str) -> Settings:
-    """Of a server that has vector sets, and of one that does not let us use them."""
+    """Settings of a server that has vector sets, and of one that does not let us use them."""
     return settings_with(redis_server, settings, vector_sets)
 
 

@@ -361,7 +361,7 @@ def test_operators_who_change_limits_at_once_undo_nothing(settings: Settings, da
 def test_a_limit_that_could_not_be_read_back_is_refused(tb: Tellback, values: dict[str, float]) -> None:
     store = LimitStore(tb.context.database, tb.context.layout)
     before = store.change(open_turns=3)
-    with pytest.raises(InvalidInput, match=r"sessions|banks|events_per_second"):
+    with pytest.raises(InvalidInput, match=next(iter(values))):
         store.change(**values)
     assert store.read() == before
     assert len(AuditLog(tb.context.database, tb.context.layout).newest(10)) == 1

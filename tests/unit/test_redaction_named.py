@@ -22,7 +22,7 @@ _SOURCE = re.compile("|".join(pattern for _, pattern in SOURCE_RULES), re.IGNORE
 @pytest.mark.rates
 @pytest.mark.parametrize(("every", "of_names"), [(97, 0.955), pytest.param(7, 0.965, marks=pytest.mark.slow)])
 def test_of_a_set_of_names_written_apart_nearly_all_are_hidden(every: int, of_names: float) -> None:
-    """Of a set written before its writer read the rules; each nth sample of 191 kinds in 401 forms."""
+    """The set was written before its writer read the rules; each nth sample of 191 kinds in 401 forms is tried."""
     tried = list(in_forms(SEED, NAMED_APART))[::every]
     for bare, least in ((True, 0.99), (False, of_names)):
         caught = [not sample.leaks_in(redact_text(sample.text)) for kind, sample in tried if kind.bare == bare]

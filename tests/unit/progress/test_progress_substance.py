@@ -41,7 +41,7 @@ def test_volatile_parts_are_no_news(minute: int, number: int, temp: str, seconds
     ("was", "now"), [("3m7s", "4m16s"), ("45m", "47m"), ("2d5h", "3d1h"), ("5d", "6d"), ("3h", "4h")]
 )
 def test_an_age_is_no_news(was: str, now: str) -> None:
-    """As `kubectl` and `docker ps` print it."""
+    """`kubectl` and `docker ps` print ages so."""
     row = "NAME  STATUS  RESTARTS  AGE\nweb-7  0/1  CrashLoopBackOff  5  {}\nweb-8  1/1  Running  0  {}"
     assert fingerprint(row.format(was, was)) == fingerprint(row.format(now, now))
     assert fingerprint(row.format(was, was)) != fingerprint(row.replace("5 ", "6 ").format(now, now))
