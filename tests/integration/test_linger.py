@@ -160,6 +160,23 @@ def test_streams_that_notifications_name_are_taken_whatever_their_team(
     assert bench.pending(zoo.shard(2)) == "due", "it has left"
 
 
+def test_a_stream_that_is_named_while_the_first_ones_are_taken_is_taken_too(
+    bench: LingerBench, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zoo, take = Runtime(settings).layout("zoo").shard(2), bench.intake.take_to_linger
+
+    def notified_meanwhile(*wanted: Any) -> Any:
+        monkeypatch.undo()
+        taken = take(*wanted)
+        bench.append(zoo, "a")
+        notify(bench.database, stream_of(zoo, FAMILY))
+        return taken
+
+    monkeypatch.setattr(bench.intake, "take_to_linger", notified_meanwhile)
+    with bench.lingering(news=NewStreams(Runtime(settings), FAMILY)):
+        wait_until(lambda: bench.recorder.tools == ["a"], "it is applied")
+
+
 def test_a_stream_that_was_named_while_another_consumed_it_is_taken_when_it_is_free(
     bench: LingerBench, settings: Settings
 ) -> None:

@@ -93,6 +93,8 @@ class Lingerer:
             Unavailable: Redis, or something that the loop needs, is unavailable; the entries stay in their streams.
         """
         self._extend_at = clock.monotonic() + self._lease_seconds / 4
+        if self._news:
+            self._news.after()  # from now on: what is notified while the first streams are taken must not be missed
         try:
             self._want(shards)
             self._run(family)
