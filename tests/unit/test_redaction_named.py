@@ -106,7 +106,13 @@ def test_sentences_about_codes_hide_nothing() -> None:
     assert redact_text(text) == text
 
 
-@pytest.mark.parametrize("text", ["id,password\n7,{}\n", "Recovery codes\n\n{}\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id,password\n7,{}\n",
+        "Recovery codes\n\n{}\n",
+    ],
+)
 def test_a_record_hides_what_the_head_of_its_output_names(text: str) -> None:
     """A record's lines are searched one by one."""
     truncator = StreamTruncator(Redactor())
@@ -172,7 +178,26 @@ def test_what_was_missed_before_is_hidden(text: str) -> None:
         "chunk k3x9a2.q7zk2mx9vb4tr8wl.js",
         "sizes: [120, 240, 180, 360, 90, 1024]",
         "class T5ForTokenClassification(GenericForTokenClassification, T5PreTrainedModel):",
+        "docker run --rm -u node -p 3000:3000 app",
+        "mysqldump -u root -p shop",
+        "ssh -u bob -p 2222 host",
     ],
 )
 def test_what_resembles_those_stays(text: str) -> None:
     assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "head",
+    ['user,"password","x"\rmore', "name" + " " * 300 + "value", "id" + " " * 300 + "password", "id  \t  name  value"],
+)
+def test_a_head_that_is_cut_in_two_ways_costs_nothing_but_its_table(head: str) -> None:
+    """Its cells are counted by one rule and found by another, and the library of CSV refuses a carriage return."""
+    text = f'{head}\nfoo  Xk39dkLmQ82zTq1\n"a","b\rc"\n'
+    assert "foo" in redact_text(f"{text}foo is here\n")
+
+
+def test_lines_that_are_searched_together_are_numbered_as_they_were_given() -> None:
+    """Colours go before the search, so that positions in what is left are not those in the lines."""
+    lines = ["\x1b[1mone\x1b[0m two", "\x1b[31mthree\x1b[0m", "user,password", "bob,Xk39dkLmQ82zT"]
+    assert Redactor().hidden_together(lines) == {3: "named-column"}

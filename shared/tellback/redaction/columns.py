@@ -133,7 +133,10 @@ def _split(sign: str, line: str) -> list[str]:
     if sign in ",;" and '"' in line:
         import csv  # noqa: PLC0415 - few processes ever see such a line
 
-        return next(csv.reader([line], delimiter=sign))
+        try:
+            return next(csv.reader([line.replace("\r", " ")], delimiter=sign))
+        except csv.Error:  # a cell above the library's limit
+            return line.split(sign)
     return line.split(sign)
 
 
@@ -147,7 +150,8 @@ def _cells_of(table: Table, line: str) -> list[str] | None:
     if len(cells) == table.cells:
         # Below a single name, only words that stand alone are values.
         return cells if table.cells > 1 or " " not in cells[0] else None
-    return _cells_below(table.head, line) if table.sign == _ALIGNED and len(cells) > 1 < table.cells else None
+    below = _cells_below(table.head, line) if table.sign == _ALIGNED and len(cells) > 1 < table.cells else []
+    return below if len(below) == table.cells else None
 
 
 def _cells_below(head: str, line: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tellback.redaction.values import GIVEN, MIXED_WORD, AnchoredRule, preceded_by
+from tellback.redaction.values import DOUBT, GIVEN, MIXED_WORD, AnchoredRule, preceded_by
 
 _P: Final = r"[ =][\"']?(?!\$|<|[\d.:]{1,40}(?:/[a-z]{3})?(?![\w]))(?=[^\s0-9]{0,60}+[0-9])[^\s\"'$<-][^\s\"'/]{5}"
 _STORES, _PARTS = ("", "src", "dest"), ("store", "key")  # of options of keytool: `-srcstorepass`
@@ -29,7 +29,7 @@ _BEFORE_PASSWORD: Final = (
     ("pass", r"wd[ ](?<=[ ]-passwd[ ])"),
     ("login", "[ ](?<=cargo login[ ])(?=[0-9a-z]{24})"),
     ("pw", r"[ ](?<=rootpw[ ])(?:--[a-z]{1,12}[ ]){0,2}(?!--)"),
-    (" -u", r"[ ]\S{1,64}[ ]-p[ ]?"),
+    (" -u", rf"[ ]\S{{1,64}}[ ]-p[ ]?[\"']?{DOUBT}"),
     ("pw", r"[ ](?<=[ ]-pw[ ])"),
     ("user ", r"(?<=register_new_matrix_user )[^\n]{0,160}?[ ]-p[ ]"),
 )

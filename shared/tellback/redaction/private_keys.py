@@ -81,7 +81,7 @@ class PrivateKeyTracker:
         self._counted = 0  # lines that a PuTTY file says are the key
         self._width = 0  # of the lines of wrapped base64; -1 before the first of them
         self.named = ""
-        """The last line, if it may name the value on the next one."""
+        """The last lines, from the first that may name a value below it."""
         self.table: Table | None = None
         """The table with a column of secrets that the last line belongs to."""
         self.codes: CodeList | None = None

@@ -133,14 +133,7 @@ class Redactor:
         if not (keys or found or secrets or goes_on):
             return {}
         lines = text.split(_NEWLINE)
-        numbered = _numbered(lines, found)
-        hidden: dict[int, str] = {}
-        for number, rule in numbered:
-            if rule not in _HEADS:
-                hidden.setdefault(number, rule)
-        if secrets:
-            hidden |= dict.fromkeys(kubernetes.value_lines(lines), kubernetes.RULE)
-        hidden |= self._hidden_below(lines, numbered, blocks or PrivateKeyTracker())
+        hidden = self._hidden_but_for_keys(lines, found, blocks or PrivateKeyTracker(), secrets=secrets)
         if keys:
             hidden |= dict.fromkeys(_key_lines(lines, blocks or PrivateKeyTracker()), PRIVATE_KEY)
         return hidden
@@ -150,9 +143,21 @@ class Redactor:
 
         For lines that are searched one by one otherwise, which shows no name in a line above.
         """
-        numbered = _numbered(lines, self._find_matches(_strip_colours(_NEWLINE.join(lines))))
-        hidden = {number: rule for number, rule in reversed(numbered) if rule not in _HEADS}
-        return hidden | self._hidden_below(lines, numbered, PrivateKeyTracker())
+        text = _strip_colours(_NEWLINE.join(lines))
+        found, secrets = self._find_matches(text), _may_hold_secret(text)
+        return self._hidden_but_for_keys(text.split(_NEWLINE), found, PrivateKeyTracker(), secrets=secrets)
+
+    def _hidden_but_for_keys(
+        self, lines: Sequence[str], found: Iterable[tuple[int, str]], blocks: PrivateKeyTracker, *, secrets: bool
+    ) -> dict[int, str]:
+        numbered = _numbered(lines, found)
+        hidden: dict[int, str] = {}
+        for number, rule in numbered:
+            if rule not in _HEADS:
+                hidden.setdefault(number, rule)
+        if secrets:
+            hidden |= dict.fromkeys(kubernetes.value_lines(lines), kubernetes.RULE)
+        return hidden | self._hidden_below(lines, numbered, blocks)
 
     def _hidden_below(
         self, lines: Sequence[str], found: Iterable[tuple[int, str]], blocks: PrivateKeyTracker
