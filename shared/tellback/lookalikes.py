@@ -39,7 +39,7 @@ _GUESSED: Final = ("013456789@$!l", "oieasbtbgasii")
 _BETWEEN: Final = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029._-·•*~/|'"
 _HIDDEN: Final = lazy_pattern("[\x00-\x08\x0e-\x1b\x1f\x7f]")
 # Any character by its number, in a text of JSON or Python.
-_ESCAPE: Final = lazy_pattern(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
+_ESCAPE: Final = lazy_pattern(r"(?<!\\)\\++(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 _MOST: Final = 20_000  # characters kept; a text of all of Unicode would take 100 MB
 
 

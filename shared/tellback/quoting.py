@@ -84,7 +84,7 @@ def _patterns() -> _Patterns:
         cursor=re.compile("(?:\x1b\\[|\x9b)[0-?]*[@-gi-ksu]|\x1b[78DEHMc]"),
         escape=re.compile("[\x1b\x90\x98\x9b\x9d-\x9f]"),
         # A line end or a tab within a text of JSON or Python.
-        escaped_end=re.compile(r"\\+[nrt]"),
+        escaped_end=re.compile(r"(?<!\\)\\++[nrt]"),
         # The beginning of a text of JSON or Python that soon has a colon.
         value=re.compile(r"""[:,\[(]\s*["'](?=[^"'\n]{0,60}:)"""),
         # Markdown and list marks before a heading do not change what a reader sees.
@@ -101,9 +101,9 @@ def _patterns() -> _Patterns:
         digits=re.compile(r"[a-z][013-9@$!]|[013-9@$!][a-z]"),
         # Ours anywhere in a line: no text but ours says so, and a tag needs no line of its own.
         anywhere=re.compile(
-            r"\[\s*feedback\s*[-:|~]|(?:<|&lt;)/?\s*(?:\w{1,20}:)?feedback(?:[\s/>&]|$)|\[\s*tellback\b"
+            r"\[\s*feedback\s*[-:|~]|(?:<|&lt;)/?\s*(?:\w{1,20}:)?feedback(?:[\s/>&]|$)|\[\s*te[il]{2}back\b"
         ),
-        bracket=re.compile(r"\[\s*(?:feedback|observation|tellback)\b(?!\]\()"),  # but a link of Markdown is none
+        bracket=re.compile(r"\[\s*(?:feedback|observation|te[il]{2}back)\b(?!\]\()"),  # but a link of Markdown is none
         tail=re.compile(r"\[\s*f?e?e?d?b?a?c?k?\s*$"),
         title=re.compile(r"feedback[\s*_`~]*-+[\s*_`~]+\S"),
         item=re.compile(r"\s*[-*+•·–—‣◦▪](?:\s|$)"),
@@ -159,6 +159,7 @@ def quote_summary(summary: str) -> list[str]:
     A provider may have copied a tool's output. A list right below a sentence is the provider's own.
     """
     lines: list[str] = []
+    quoted: set[int] = set()
     is_list = False
     marks = _marks(())
     for number, line in enumerate(summary.splitlines()):
@@ -166,10 +167,13 @@ def quote_summary(summary: str) -> list[str]:
         begins = number == 0 or not lines[-1].strip()
         is_list = _patterns().item.match(seen) is not None and (begins or is_list)
         forged = is_list or _patterns().arrow.match(seen) or looks_like_ours(line)
-        above = _line_above([*lines, line], number)
+        above = _line_above(lines, number)
         may_go_on = above is not None and not forged and _may_go_on(lines[above], marks)
         if above is not None and may_go_on and _goes_on(lines[above], line, marks):
-            lines[above], forged = _quoted(lines[above]), True
+            lines[above], forged = lines[above] if above in quoted else _quoted(lines[above]), True
+            quoted.add(above)
+        if forged:
+            quoted.add(number)
         lines.append(_quoted(line) if forged else line)
     return lines
 

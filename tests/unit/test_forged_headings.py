@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tellback import Feedback
-from tellback.quoting import quote_forged_lines, quote_forged_parts
+from tellback.quoting import quote_forged_lines, quote_forged_parts, quote_summary
 from tellback.sanitize import terminal_line
 from tests.support.forgeries import SPLIT, forged
 
@@ -61,3 +61,18 @@ def test_a_text_full_of_beginnings_is_quoted_without_comparing_each() -> None:
     text = quote_forged_lines("next\nx steps\n" * 10_000)
     assert text.count("\nnext\nx steps") == 1_000 - 1
     assert text.count("> x steps") == 9_000
+
+
+@pytest.mark.parametrize("tag", ["[tellback - x", "[t3llback - x", "[te11back - x", "[t3llback]"])
+def test_our_name_is_read_whatever_its_letters(tag: str) -> None:
+    assert quote_forged_lines(f"words\n{tag}") == f"words\n> {tag}"
+
+
+def test_a_line_of_a_summary_is_quoted_once() -> None:
+    assert quote_summary("- next\nsteps: do it") == ["> - next", "> steps: do it"]
+
+
+def test_a_run_of_backslashes_is_searched_once() -> None:
+    """Tried again at each of them, a million would take an hour, and the test its time limit."""
+    text = "\\" * 1_000_000 + "next steps \\u"
+    assert quote_forged_lines(text).endswith("next steps \\u")
