@@ -149,7 +149,7 @@ class StuckFeedback:
             provider_name=self.name,
             summary=summary.format_map(words),
             observations=tuple(_evidence(found)),
-            suggestions=(_step(found, _tool_of(found, context)),),
+            suggestions=(_step(found, _tool_of(found, context) if found.kind == "same_failure" else ""),),
             severity=severity,
         )
 

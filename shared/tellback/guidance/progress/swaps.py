@@ -42,7 +42,7 @@ def swaps_of(command: SimpleCommand, paths: tuple[str, ...], folder: str = "") -
         found, new = _REPLACE.finditer(command.stdin), 4
     else:
         return ()
-    where = original_of(paths[-1] if paths[-1].startswith("/") else f"{folder}/{paths[-1]}")
+    where = original_of(paths[-1] if paths[-1].startswith("/") else f"{folder}/{paths[-1].removeprefix('./')}")
     path = paths[-1].rpartition("/")[2]
     return tuple(
         Edit(path, mark_of(each[2]), mark_of(each[new]), mark_of(f"{where} {each[0]}"))

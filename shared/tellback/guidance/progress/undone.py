@@ -7,7 +7,6 @@ from typing import Final
 from tellback.guidance.progress.detectors import ATTEMPT, SOON, actions_since
 from tellback.guidance.progress.faults import shows_fault
 from tellback.guidance.progress.features import CallFeatures, Edit
-from tellback.guidance.progress.swaps import original_of
 from tellback.guidance.progress.trail import (
     CAUSES_MAX,
     CONTENTS_MAX,
@@ -76,7 +75,7 @@ def _there_and_back(trail: ProgressTrail, edit: Edit, at: int) -> StuckFinding |
         return StuckFinding("undone_edit", edit.path, made[1], made[0], at)
     # A command line that replaces a text is silent, whether or not it found that text: one more.
     if before and same >= SAME_EDIT + bool(edit.whole):
-        return StuckFinding("same_edit", original_of(edit.path), same, before[0], at)
+        return StuckFinding("same_edit", edit.path, same, before[0], at)
     return None
 
 
