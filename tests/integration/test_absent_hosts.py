@@ -49,6 +49,18 @@ def test_only_a_host_without_a_worker_is_given_up(database: Database, layout: La
     }
 
 
+def test_a_record_that_cannot_be_stored_keeps_no_other_command_waiting(
+    database: Database, layout: Layout, queue: Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue.put("broken", "first", host="gone")
+    queue.put("s", "second", host="gone")
+    database.command("SET", layout.of("broken").key("records", "broken"), "by hand")
+    assert AbsentHosts(database, layout).abandon(0) == {"gone": ["second"]}
+    assert "job.not_recorded" in caplog.text
+    database.command("DEL", layout.of("broken").key("records", "broken"))
+    assert AbsentHosts(database, layout).abandon(0) == {"gone": ["first"]}
+
+
 def test_a_host_is_waited_for(database: Database, layout: Layout, queue: Queue) -> None:
     """Since when it is away is kept from sweep to sweep, and forgotten when it is back."""
     absent, presence = AbsentHosts(database, layout), Presence(database, layout.team)

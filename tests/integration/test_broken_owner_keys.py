@@ -192,6 +192,28 @@ def test_calls_of_a_broken_evaluation_become_dead_letters(
     assert calls(tb) == 1
 
 
+def test_records_of_another_type_hide_no_other_session(
+    break_type: Break, database: Database, one: Layout, queue: Queue, jobs: Jobs
+) -> None:
+    for name in ("a", "b"):
+        queue.put(name, name)
+        lease = leased(jobs)
+        jobs.finish(lease, ended(lease))
+    break_type(one.shard(0).key("records", "a"))
+    listed = Records(database, one).of_sessions(["a", "b"])
+    assert [[record.command_id for record in of_one] for of_one in listed] == [[], ["b"]]
+
+
+@pytest.mark.parametrize("raw", ["no JSON", '{"slot":null,"call_index":null,"every":"x"}', "7"])
+def test_feedback_that_cannot_be_read_is_taken_with_the_others(tb: Tellback, database: Database, raw: str) -> None:
+    """It waits in a mailbox that a timer's feedback and the next taker read, before and after the entry's effects."""
+    prompt = tb.prompt("s", "p")
+    mailbox = tb.context.layout.of("s").key("mailbox", "s", "p", prompt.evaluation)
+    database.command("RPUSH", mailbox, raw)
+    assert prompt.feedback() == []
+    assert database.command("EXISTS", mailbox) == 0
+
+
 @pytest.mark.parametrize("value", [None, "of a newer release"])
 def test_a_session_whose_activity_cannot_be_read_loses_no_command(
     break_type: Break, tb: Tellback, database: Database, runtime: Runtime, value: str | None

@@ -144,6 +144,15 @@ def test_a_waived_failure_no_longer_refuses_and_everything_says_so(
     assert (entry.act, entry.target, entry.by, entry.session) == ("waive", "bad", "alice", session)
 
 
+def test_a_command_that_was_refused_is_waived_by_its_id(
+    tb: Tellback, settings: Settings, queue: Queue, session: str
+) -> None:
+    queue.put(session, "refused", refusal="no such program")
+    assert "refused" in tool(settings, "waive", "refused", "--why", "not needed here")
+    (record,) = tb.records(session)
+    assert record.waiver is not None
+
+
 def test_what_cannot_be_waived(tb: Tellback, settings: Settings, jobs: Jobs, queue: Queue, session: str) -> None:
     """A success, an unknown command and anything without a reason are refused, and nothing is logged."""
     record = failed(jobs, queue, session)

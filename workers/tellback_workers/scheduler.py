@@ -274,10 +274,7 @@ class TeamSearch:
     def _fix_shards(self, team: str) -> None:
         try:
             self._process.layout(team)
-        except (
-            ResponseError,
-            ValueError,
-        ) as error:  # its key, or the number, is none of ours: the others are to be found all the same
+        except (ResponseError, ValueError) as error:  # its key or number isn't ours: the others are found all the same
             _log.error("team.unreadable", team=team, reason=str(error))
 
 

@@ -134,10 +134,12 @@ class _RecordView:
 
 def _show_team(tb: Tellback, store: Records, last: int | None, *, failed: bool, as_json: bool) -> None:
     """Show records of the sessions that were active last: the newest ones or, with `failed`, those unresolved."""
+    from tellback.state.records import CAP
     from tellback.state.sessions import Sessions
 
     active = Sessions(tb.context.database, tb.context.layout).newest(TEAM_SESSIONS)
-    found = store.of_sessions([each.session for each in active])
+    most = CAP if failed or last is None else last  # the newest of all are among the newest of each
+    found = store.of_sessions([each.session for each in active], most)
     title = f"of team {tb.context.layout.team}"
     if failed:
         _show_chains(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 import msgspec
+from redis import exceptions
 
 from tellback.commands.record import record_without_run
 from tellback.contracts.commands import CommandSubmitted
+from tellback.log import get_logger
 from tellback.state.database import Database, small_write
 from tellback.state.job_keys import ANY_POOL, queue_keys, queue_of, record_keys, stored_record
 from tellback.state.jobs import SWEEP_BATCH
@@ -16,6 +18,8 @@ from tellback.state.presence import Presence
 from tellback.state.readable import names_of, read_each, readable
 from tellback.state.scripts import commands as scripts
 from tellback.state.steady import due_now
+
+_log = get_logger("tellback.jobs")
 
 
 class AbsentHosts:
@@ -84,7 +88,12 @@ class AbsentHosts:
                 jobabsent=shard.key("jobabsent", pool),
                 since=since,
             )
-            if self._db.run(abandoned):
+            try:
+                was_abandoned = self._db.run(abandoned)
+            except exceptions.ResponseError as error:  # the session's records have another type: the others go on
+                _log.error("job.not_recorded", command_id=command_id, reason=str(error))
+                continue
+            if was_abandoned:
                 yield command_id
 
 

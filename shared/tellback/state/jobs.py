@@ -275,8 +275,9 @@ class Jobs:
                 submitted = msgspec.json.decode(spec or b"", type=CommandSubmitted)
                 yield Lost(shard, submitted, CommandAttempt(int(attempt), _text(host), _text(worker)), _text(cwd))
             except UNREADABLE as error:  # perhaps from a newer release; it must not block the others
-                _log.error("job.unreadable", command_id=id_.decode(), reason=str(error))
-                self.postpone_loss(shard, id_.decode())
+                name = id_.decode(errors="replace")
+                _log.error("job.unreadable", command_id=name, reason=str(error))
+                self.postpone_loss(shard, name)
 
     def postpone_loss(self, shard: Shard, command_id: str) -> None:
         """Postpone a lost command for the next sweeps; one whose lease was renewed meanwhile keeps it."""

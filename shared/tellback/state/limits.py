@@ -110,13 +110,14 @@ def _changed(limits: TeamLimits, values: Mapping[str, float]) -> TeamLimits:
     Raises:
         InvalidInput: a value is negative, infinite or of another type.
     """
+    try:
+        changed = msgspec.convert(msgspec.structs.asdict(msgspec.structs.replace(limits, **values)), TeamLimits)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"the limits cannot be changed: {error}") from error
     for name, value in values.items():
         if not 0 <= value < math.inf:
             raise InvalidInput(f"{name} is {value:g}; use 0 for no limit, or more")
-    try:
-        return msgspec.convert({**msgspec.structs.asdict(limits), **values}, TeamLimits)
-    except msgspec.ValidationError as error:
-        raise InvalidInput(f"the limits cannot be changed: {error}") from error
+    return changed
 
 
 def _decoded(raw: bytes) -> TeamLimits:

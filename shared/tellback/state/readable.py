@@ -11,7 +11,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 from redis import exceptions
 
-from tellback.errors import Unavailable
 from tellback.log import get_logger
 from tellback.state.database import Command, Database
 
@@ -86,11 +85,19 @@ def reply_of(reply: T | Exception) -> T:
 
 
 def without_errors(replies: Sequence[Any]) -> list[Any]:
-    """Return replies of `Database.run_each` with None for each error, but raise `Unavailable`, which concerns all."""
+    """Return replies of `Database.run_each`; log a script's error and put None in its place.
+
+    Raises:
+        Unavailable: Redis is unavailable; so is raised any other error that concerns all calls.
+    """
+    found: list[Any] = []
     for reply in replies:
-        if isinstance(reply, Unavailable):
+        if isinstance(reply, exceptions.ResponseError):
+            _log.error("script.failed", reason=str(reply))
+        elif isinstance(reply, Exception):
             raise reply
-    return [None if isinstance(reply, Exception) else reply for reply in replies]
+        found.append(None if isinstance(reply, Exception) else reply)
+    return found
 
 
 def _read(database: Database, command: Command) -> Any:

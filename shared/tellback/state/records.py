@@ -22,7 +22,7 @@ from tellback.errors import InvalidInput, NotFound, Unavailable
 from tellback.state.audit import Author
 from tellback.state.database import Database, decide
 from tellback.state.keys import FAMILIES, Layout
-from tellback.state.readable import readable
+from tellback.state.readable import read_each, readable
 from tellback.state.scripts import commands as scripts
 
 BLOCK_SECONDS: Final = 2.0  # of one blocking read, below the socket's timeout
@@ -60,7 +60,8 @@ class Records:
     def of_sessions(self, sessions: Sequence[str], count: int = CAP) -> list[list[CommandRecord]]:
         """Return the newest records of each session, oldest first."""
         lists = [("LRANGE", self._layout.of(name).key("records", name), -count, -1) for name in sessions]
-        return [_records(raws) for raws in self._db.pipeline(lists)] if lists else []
+        replies = read_each(self._db, lists) if lists else ()
+        return [[] if isinstance(raws, Exception) else _records(raws) for raws in replies]
 
     def session_of(self, command_id: str) -> str:
         """Return the session of a command of the last seven days.
@@ -71,7 +72,7 @@ class Records:
         lookups = [("HGET", shard.key("job", command_id), "session") for shard in self._layout.all]
         found = [name for name in self._db.pipeline(lookups) if name is not None]
         if not found:
-            raise NotFound(f"no command {command_id} in the last seven days; `tellback records` shows what there is")
+            raise NotFound(f"no command {command_id} in the last seven days; name the session of an older one")
         return str(found[0].decode())
 
     def newest_hosts(self, sessions: Iterable[str]) -> dict[str, str]:

@@ -219,7 +219,8 @@ class Turns:
             ids = [turn for at, reply in zip(indexes, replies, strict=True) for turn in self._turns_among(at, reply)]
             found = [turn for turn in self._readable(ids) if turn.is_open and turn.host == host]
             past = set(ids) - {turn.id for turn in found}
-            if past <= known:  # ids that stay after their removal are unreadable turns
+            strays = sum(map(len, replies)) - len(ids)
+            if past <= known and not strays:  # ids that stay after their removal are unreadable turns
                 waiting = [turn for turn in found if turn.state == "open"]
                 return sorted(waiting, key=lambda turn: turn.handed_at or 0)[:limit]
             self._db.run_all([self._drop_handover_call(turn, host) for turn in sorted(past)])

@@ -34,6 +34,7 @@ end
 check_records(keys.records)
 local state = redis.call('HGET', keys.job, 'state') -- before `ack`: it fails for a key of another type
 ack()
+redis.call('HSET', keys.job, 'session', arg_session) -- also of one that never runs: it can be waived by its id
 note_activity(key_sessions, key_activity, arg_session, now_ms(), 0, 0)
 if state == 'cancelled' then -- by a host of an earlier release, before the submission was applied
   store_record(keys, arg_cancelled, arg_cancelled_history, 'cancelled')

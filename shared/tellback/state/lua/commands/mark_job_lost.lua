@@ -34,7 +34,7 @@ if job[1] == 'running' and arg_grace_ms ~= '0' and clock < tonumber(job[2] or cl
   redis.call('HSETNX', key_job, 'overdue', clock)
   return 'held'
 end
-check_records(key_records)
+if job[1] == 'running' then check_records(key_records) end
 redis.call('ZREM', key_running, arg_command_id)
 if job[1] ~= 'running' then
   return 'held'

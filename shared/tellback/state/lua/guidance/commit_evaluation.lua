@@ -39,8 +39,8 @@ end
 if arg_check_seen == '1' and #args_event_ids > 0 and any_seen(key_seen, key_seen_old, unpack(args_event_ids)) then
   return 'stale'
 end
-redis.call('ZCARD', key_timers) -- first: if a key that others share has another type, nothing is done
-expect_type('list', key_mailbox)
+redis.call('ZCARD', key_timers) -- first: if one of these has another type, nothing is done
+redis.call('LLEN', key_mailbox)
 expect_type('set', key_seen, key_seen_old)
 ack()
 local keys = {evaluation = key_evaluation, mailbox = key_mailbox, timers = key_timers}

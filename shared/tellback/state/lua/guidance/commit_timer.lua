@@ -24,6 +24,7 @@ local loaded = redis.call('HMGET', key_evaluation, 'version', 'takes')
 if loaded[1] ~= arg_version or (loaded[2] or '0') ~= arg_generation then
   return 'stale'
 end
+redis.call('LLEN', key_mailbox) -- first: if it has another type, nothing is done
 local keys = {evaluation = key_evaluation, mailbox = key_mailbox, timers = key_timers}
 store_state(keys, arg_new_version, arg_state, arg_calls, unpack(args_newest_calls))
 schedule(keys, arg_timer, arg_next_timer)
@@ -38,7 +39,7 @@ end
 tally_given(key_guidestats, args_counts)
 append_history(key_hist, unpack(args_lines))
 if #args_feedback > 0 then -- a nudge, and no activity: the agent did nothing
-  redis.call('HINCRBY', key_activity, 'nudges', #args_feedback)
+  redis.pcall('HINCRBY', key_activity, 'nudges', #args_feedback)
   redis.call('PEXPIRE', key_activity, ACTIVITY_LIFETIME)
 end
 return 'ok'

@@ -24,11 +24,11 @@ local taken, every, counts = {}, nil, {expired = 0, same_call = 0, late = 0, tim
 for _, raw in ipairs(waiting) do
   local is_read, feedback = pcall(cjson.decode, raw)
   if not is_read or type(feedback) ~= 'table' then feedback = {} end -- the caller leaves it out, and gets the others
-  local bound = feedback.call_index or 0
+  local bound = tonumber(feedback.call_index) or 0
   local fate = 'late'
   if feedback.slot then
     fate = 'timed'
-    every = math.min(every or math.huge, feedback.every or math.huge)
+    every = math.min(every or math.huge, tonumber(feedback.every) or math.huge)
   elseif bound > 0 and calls - bound > EXPIRES_AFTER then
     fate = 'expired'
   elseif calls <= bound then

@@ -23,7 +23,8 @@ end
 -- Removes the waiting feedback of these slots (a table: slot number -> true).
 local function drop_outdated(keys, slots)
   for _, raw in ipairs(redis.call('LRANGE', keys.mailbox, 0, -1)) do
-    local slot = cjson.decode(raw).slot
+    local is_read, feedback = pcall(cjson.decode, raw) -- a newer release may have written it
+    local slot = is_read and type(feedback) == 'table' and feedback.slot
     if slot and slots[slot] then
       redis.call('LREM', keys.mailbox, 1, raw)
     end
