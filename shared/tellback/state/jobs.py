@@ -264,10 +264,10 @@ class Jobs:
     def _overdue(self, shard: Shard, seen: Observed) -> Iterable[Lost]:
         ids = self._db.command("ZRANGE", shard.key("running"), "-inf", seen.now, "BYSCORE", "LIMIT", 0, SWEEP_BATCH)
         fields = ("spec", "attempt", "worker", "host", "cwd")
-        keys = [shard.key("job", id_.decode(errors="replace")) for id_ in ids]
-        jobs = read_each(self._db, [("HMGET", job, *fields) for job in keys])
-        for id_, job, found in zip(ids, keys, jobs, strict=True):
-            drop = common.drop_not_running(job=job, running=shard.key("running"), command_id=id_)
+        names = [id_.decode(errors="replace") for id_ in ids]
+        jobs = read_each(self._db, [("HMGET", shard.key("job", name), *fields) for name in names])
+        for id_, name, found in zip(ids, names, jobs, strict=True):
+            drop = common.drop_not_running(job=shard.key("job", name), running=shard.key("running"), command_id=id_)
             try:
                 spec, attempt, worker, host, cwd = found
                 if spec is None and self._db.run(drop):  # its job key has expired, or it is done
@@ -275,7 +275,6 @@ class Jobs:
                 submitted = msgspec.json.decode(spec or b"", type=CommandSubmitted)
                 yield Lost(shard, submitted, CommandAttempt(int(attempt), _text(host), _text(worker)), _text(cwd))
             except UNREADABLE as error:  # perhaps from a newer release; it must not block the others
-                name = id_.decode(errors="replace")
                 _log.error("job.unreadable", command_id=name, reason=str(error))
                 self.postpone_loss(shard, name)
 
