@@ -77,6 +77,7 @@ def test_a_column_whose_head_names_a_secret_is_hidden_wherever_the_stream_is_cut
         "| user | password | last login |\n|---|---|---|\n| ana | ******** | 2026-02-11 |\n",
         "The token, the password, and the key.\nBuild 9fceb02d0ae598e95dc970b74767f193, from today, and more.\n",
         "password\n\n9fceb02d0ae598e95dc970b74767f193 is the commit of the page\n",
+        "the mark --- of key\n9fceb02d0ae598e95dc970b74767f193\n",
     ],
 )
 def test_columns_that_hold_no_secret_stay(text: str) -> None:

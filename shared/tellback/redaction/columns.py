@@ -26,7 +26,7 @@ _CELL_ENDS: Final = (
 )
 HEADS: Final = tuple(AnchoredRule(HEAD, word, _CELL_ENDS) for word in _WORDS)
 _RULED: Final = lazy_pattern(r"[\s|+:=─━═┼╪╋├┤┡┩╇┌┬┐┏┳┓╞╡└┴┘│┃-]{2,}")
-_NAME: Final = lazy_pattern(r"[A-Za-z_#][\w .#%/-]{0,59}")
+_NAME: Final = lazy_pattern(r"[A-Za-z_#](?:[\w .#%/]|-(?!-)){0,59}")  # no name has two hyphens; a key's BEGIN line does
 _WIDE: Final = lazy_pattern(r"[ ]{2,200}+")
 _ALIGNED: Final = "  "
 _ALIGNED_NAME: Final = lazy_pattern(r"\S(?:[ ]?\S){0,80}")
