@@ -28,7 +28,7 @@ from tellback_workers.scheduler import (
 )
 from tests.support.clocks import ServerClock, later
 from tests.support.redis_server import RedisServer
-from tests.support.team_visits import TEAM, due_at_once, stand_in, visit
+from tests.support.team_visits import TEAM, due_at_once, nobody_woken, stand_in, visit
 from tests.support.turns import deadline_passes, opened, overdue, state
 from tests.support.waiting import wait_until
 
@@ -59,6 +59,26 @@ def test_a_team_without_news_for_a_minute_rests_until_the_next(
     fleet.notice([layout.team])
     clock.passes(period)
     assert fleet.claim_visits(period, 10).active == [TEAM]
+
+
+def test_keys_of_many_new_teams_are_checked_ten_in_a_run(
+    runtime: Runtime, fleet: TeamVisits, database: Database, clock: ServerClock
+) -> None:
+    """A burst of thousands of teams must not wait for such checks; a key that a visit meets itself comes first."""
+    teams = [Layout(f"t{number:02}", 1) for number in range(25)]
+    health = [layout.shard(0).key("health") for layout in teams]
+    timers = teams[-1].shard(0).key("timers")
+    database.pipeline([("HSET", layout.shard(0).key("team"), "shards", 1) for layout in teams])
+    database.pipeline([("SET", key, "changed by hand") for key in (*health, timers)])
+    fleet.notice([TEAM, *(layout.team for layout in teams)])
+    scheduler = TeamScheduler(app, runtime, nobody_woken)
+    left: list[int] = []
+    for _ in range(3):
+        scheduler.run()
+        left.append(database.command("EXISTS", *health))
+        assert database.command("EXISTS", timers) == 0
+        clock.passes(runtime.settings.beat_period)
+    assert left == [16, 6, 0]
 
 
 def test_the_visits_of_many_teams_take_as_many_round_trips_as_one(

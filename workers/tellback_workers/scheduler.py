@@ -53,6 +53,7 @@ SCAN_COUNT: Final = 500
 
 KEYS_SECONDS: Final = 300.0  # between two checks of an active team's keys; a duty that fails has them checked at once
 IDLE_KEYS_SECONDS: Final = 3_600.0
+KEYS_TEAMS: Final = 10  # checked in a run: all that are due would take longer than what a burst of many teams is about
 
 KEYS: Final = "keys"
 CLOCK: Final = "clock"  # the duty that is done for all teams together
@@ -78,6 +79,7 @@ class TeamScheduler:
         self._search = TeamSearch(process)
         self._next_decay: LRUCache[str, float] = LRUCache(20_000)
         self._next_check: LRUCache[str, float] = LRUCache(20_000)  # of a team's keys
+        self._checks_left = KEYS_TEAMS
 
     def run(self, periods: float = EARLY, stopping: Callable[[], bool] = lambda: False) -> None:
         """Visit the teams not visited for so many of beat's periods, for about a second.
@@ -93,6 +95,7 @@ class TeamScheduler:
 
     def _run(self, periods: float, stopping: Callable[[], bool]) -> None:
         end = clock.monotonic() + RUN_SECONDS
+        self._checks_left = KEYS_TEAMS
         only = self._process.settings.served_teams
         self._search.step(only)
         places = self._places_of(only)
@@ -152,6 +155,9 @@ class TeamScheduler:
         """Quarantine keys of another type, without which duties fail: where a visit met one, and now and then."""
         now = clock.monotonic()
         due = [team for team, is_wrong in wrong.items() if is_wrong or now >= self._next_check.get(team, 0.0)]
+        due.sort(key=wrong.__getitem__, reverse=True)
+        due = due[: self._checks_left]
+        self._checks_left -= len(due)
         for team in due:
             self._next_check[team] = now + (KEYS_SECONDS if team in active else IDLE_KEYS_SECONDS)
         try:

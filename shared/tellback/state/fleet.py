@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from tellback.log import get_logger
 from tellback.names import TEAM_PATTERN, Family
 from tellback.state.database import Database
-from tellback.state.keys import FLEET, NOTIFICATIONS, Layout, Shard, stream_of
+from tellback.state.keys import FLEET, NOTIFICATIONS, Layout, Shard, key_suffix
 from tellback.state.readable import names_of, remove_strays, scored_names
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import fleet as scripts
@@ -35,6 +35,9 @@ NOTICES: Final = 1_000
 """Notifications that one claim notes, in a few milliseconds."""
 
 _FAMILIES: Final = tuple(Family)
+# Of the keys that a visit reads, formatted once: a burst of thousands of teams has as many visits in seconds.
+_SINGLE: Final = {name: key_suffix(name) for name in ("timers", "due", "turns", "running", "pools", "banks")}
+_STREAMS, _LEASES, _WAKEUPS = ([key_suffix(name, family) for family in Family] for name in ("in", "lease", "wakeup"))
 _PLACE: Final = re.compile(rf"{TEAM_PATTERN.pattern}(\.\d{{1,4}})?", re.ASCII)
 
 _log = get_logger("tellback.scheduler")
@@ -176,16 +179,12 @@ def _shard_work(shard: Shard, reply: Sequence[bytes | int]) -> ShardWork:
 
 
 def _work_call(shard: Shard, longest_lease: float) -> ScriptCall:
+    prefix = shard.prefix
     return scripts.shard_work(
-        timers=shard.key("timers"),
-        due=shard.key("due"),
-        turns=shard.key("turns"),
-        running=shard.key("running"),
-        pools=shard.key("pools"),
-        banks=shard.key("banks"),
-        streams=[stream_of(shard, family) for family in _FAMILIES],
-        leases=[shard.key("lease", family) for family in _FAMILIES],
-        wakeups=[shard.key("wakeup", family) for family in _FAMILIES],
+        **{name: prefix + suffix for name, suffix in _SINGLE.items()},
+        streams=[prefix + suffix for suffix in _STREAMS],
+        leases=[prefix + suffix for suffix in _LEASES],
+        wakeups=[prefix + suffix for suffix in _WAKEUPS],
         longest_lease=round(longest_lease * 1000),
         observed_ms=OBSERVED_MS,
     )

@@ -186,15 +186,32 @@ def _quote(part: str) -> str:
     return "".join([_CODES[byte] for byte in part.encode()])
 
 
+def key_suffix(name: str, *parts: str) -> str:
+    """Return what follows a shard's prefix in the key of family `name` for these parts.
+
+    Raises:
+        KeyError: no such family is declared.
+        InvalidInput: a part cannot be encoded as UTF-8.
+    """
+    family = FAMILIES[name].name
+    if not parts:
+        return family
+    try:
+        quoted = [_quote(part) for part in parts]
+    except (AttributeError, UnicodeEncodeError):
+        raise InvalidInput(f"{name} of {parts!r}: a name is not valid Unicode text") from None
+    return ":".join([family, *quoted])  # a StrEnum is slow to format
+
+
 class Shard:
     """One shard of one team; it builds every key."""
 
-    __slots__ = ("_prefix", "index", "team")
+    __slots__ = ("index", "prefix", "team")
 
     def __init__(self, team: str, index: int) -> None:
         self.team = team
         self.index = index
-        self._prefix = f"tb:{{{team}.{index}}}:"
+        self.prefix = f"tb:{{{team}.{index}}}:"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Shard) and (self.team, self.index) == (other.team, other.index)
@@ -212,14 +229,7 @@ class Shard:
             KeyError: no such family is declared.
             InvalidInput: a part cannot be encoded as UTF-8.
         """
-        prefix = self._prefix + FAMILIES[name].name
-        if not parts:
-            return prefix
-        try:
-            quoted = [_quote(part) for part in parts]
-        except (AttributeError, UnicodeEncodeError):
-            raise InvalidInput(f"{name} of {parts!r}: a name is not valid Unicode text") from None
-        return ":".join([prefix, *quoted])  # a StrEnum is slow to format
+        return self.prefix + key_suffix(name, *parts)
 
 
 FLEET: Final = Shard("_fleet", 0)
