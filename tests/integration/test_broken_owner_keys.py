@@ -122,13 +122,15 @@ def test_a_command_of_another_type_hides_no_other(
 def test_an_outbox_of_another_type_hides_no_other(
     break_type: Break, tb: Tellback, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Metrics, doctor and those who list deliveries see the other one."""
+    """Metrics and those who list deliveries see the other one, and `doctor` names this one."""
     for name in ("a", "b"):
         opened(tb, conversation=name).respond(HELLO)
     key = tb.context.layout.of_turn("chat", "a").key("outq", "chat", "a")
     break_type(key)
     assert 'tellback_outbox_deliveries{channel="chat"} 1.0' in render_metrics(tb)
-    assert check_outbox(database, tb.context.layout).found == "deliveries waiting: 1"
+    finding = check_outbox(database, tb.context.layout)
+    assert (finding.state, finding.found) == ("wrong", f"the answers of 1 conversation cannot be read: {key}")
+    assert "redis-cli RENAME" in finding.advice
     assert [queue.conversation for queue, _, _ in open_outbox(tb.context).pending("chat", 10)] == ["b"]
     assert [text for _, _, text in sent(tb)] == ["hello"]
     assert "conversation='a'" in caplog.text

@@ -10,6 +10,8 @@ import pytest
 
 from tellback import OutgoingResponse, Tellback
 from tellback.client.outbox import open_outbox
+from tellback.contracts.commands import CommandRecord
+from tellback.doctor.backlog import check_outbox, check_running
 from tellback.names import Family, host_queue
 from tellback.settings import Settings
 from tellback.state.absent_hosts import AbsentHosts
@@ -98,6 +100,89 @@ def test_a_lost_command_that_cannot_be_read_keeps_no_other_from_its_record(
     assert sorted(record.command_id for record in Records(database, layout).last(session)) == ["a", "b", "c"]
 
 
+def test_a_lost_command_that_nobody_can_read_ends_in_a_record_after_an_hour(
+    database: Database,
+    layout: Layout,
+    settings: Settings,
+    jobs: Jobs,
+    queue: Queue,
+    shard: Shard,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Until then, workers of a newer release may record its loss."""
+    session = session_of(layout)
+    for name in ("newer", "damaged", "bare"):
+        queue.put(session, name, on_lost="retry")
+        assert leased(jobs)
+    newly_queued(database, shard, "newer")
+    records = dict[str, CommandRecord]()
+    database.command("HSET", shard.key("job", "damaged"), "spec", b'{"argv": [\xff')
+    database.command("HDEL", shard.key("job", "bare"), "spec")
+    for minutes, ended in ((0, set[str]()), (59, set[str]()), (1, {"newer", "damaged", "bare"})):
+        for name in ("newer", "damaged", "bare"):
+            database.command("ZADD", shard.key("running"), "XX", 1, name)
+            if minutes:
+                database.command("HINCRBY", shard.key("job", name), "overdue", -60_000 * minutes)
+        sweep(settings, monkeypatch)
+        sweep(settings, monkeypatch)  # a command that waits is postponed, and one that has ended is not running
+        records = {record.command_id: record for record in Records(database, layout).last(session)}
+        assert set(records) == ended
+    assert records["newer"].command == ["true"]
+    assert records["damaged"].command == records["bare"].command == []
+    for record in records.values():
+        assert record.exit_code is None
+        assert record.error is not None
+        assert "cannot be read; worker w@test had leased it" in record.error
+    assert leased(jobs) is None  # none is tried again: nobody knows what it was
+
+
+def test_the_doctor_names_lost_commands_that_cannot_be_read_and_none_of_a_newer_worker(
+    database: Database,
+    layout: Layout,
+    settings: Settings,
+    jobs: Jobs,
+    queue: Queue,
+    shard: Shard,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = ("sound", "newer", "damaged", "odd", "ownerless")
+    for name in names:
+        queue.put(session_of(layout), name)
+        assert leased(jobs)
+    for name in ("newer", "damaged", "ownerless"):
+        newly_queued(database, shard, name)
+    of_another_type(database, shard.key("job", "odd"))
+    database.command("HDEL", shard.key("job", "ownerless"), "session")
+    for name in names:
+        database.command("ZADD", shard.key("running"), "XX", database.now_ms() + 60_000 if name == "newer" else 1, name)
+    sweep(settings, monkeypatch)
+    finding = check_running(database, layout)
+    assert finding.state == "wrong"
+    assert finding.found.startswith("3 leased commands cannot be read")
+    assert all(shard.key("job", name) in finding.found for name in ("damaged", "odd", "ownerless"))
+    assert "upgrade the workers" in finding.advice
+    for name in ("damaged", "odd", "ownerless"):
+        database.command("DEL", shard.key("job", name))
+    assert check_running(database, layout).state == "ok"
+
+
+def test_the_doctor_names_a_conversation_whose_first_answer_cannot_be_read(tb: Tellback, database: Database) -> None:
+    """The later ones wait behind it, and after the advice they are sent."""
+    for text in ("first", "second"):
+        opened(tb, conversation="a").respond(OutgoingResponse.text_only(text))
+    opened(tb, conversation="b").respond(HELLO)
+    key = tb.context.layout.of_turn("chat", "a").key("outq", "chat", "a")
+    database.command("LSET", key, 0, newer(database.command("LINDEX", key, 0)).replace(b'"turn"', b'"other"'))
+    finding = check_outbox(database, tb.context.layout)
+    assert (finding.state, finding.found) == ("wrong", f"the answers of 1 conversation cannot be read: {key}")
+    assert "redis-cli LPOP" in finding.advice
+    assert [text for _, _, text in sent(tb)] == ["hello"]
+    database.command("LPOP", key)
+    assert check_outbox(database, tb.context.layout).state == "ok"
+    database.command("ZADD", tb.context.layout.of_turn("chat", "a").key("out", "chat"), "XX", 1, "a")
+    assert [text for _, _, text in sent(tb)] == ["second"]
+
+
 def test_a_lost_command_whose_record_cannot_be_stored_keeps_no_other_from_its_own(
     database: Database,
     layout: Layout,
@@ -164,14 +249,16 @@ def of_another_type(database: Database, key: str) -> None:
     database.command("SET", key, "by hand", "PX", 60_000)
 
 
-def test_a_command_for_an_absent_host_that_cannot_be_read_keeps_no_other_from_its_record(
+def test_a_command_for_an_absent_host_that_cannot_be_read_has_its_record_as_any_other(
     database: Database, layout: Layout, queue: Queue, shard: Shard
 ) -> None:
     session = session_of(layout)
     queue.put(session, "odd", host="gone")
     queue.put(session, "sound", host="gone")
     newly_queued(database, shard, "odd")
-    assert AbsentHosts(database, layout).abandon(0) == {"gone": ["sound"]}
+    assert AbsentHosts(database, layout).abandon(0) == {"gone": ["odd", "sound"]}
+    odd, _ = Records(database, layout).last(session)
+    assert (odd.command_id, odd.command, odd.exit_code) == ("odd", ["true"], None)
 
 
 def test_no_host_is_given_up_while_a_worker_cannot_be_read(database: Database, layout: Layout, queue: Queue) -> None:

@@ -18,6 +18,7 @@ from tellback.state.presence import Worker
 from tellback.state.quarantine import quarantined_keys
 from tellback.state.stranded import stranded
 from tellback.state.turn_sweeps import lag_ms
+from tellback.state.unreadable import unreadable_jobs, unreadable_queues
 from tellback.urls import without_secrets
 from tellback.wording import count_phrase
 
@@ -35,6 +36,17 @@ CHANGED_BY_HAND: Final = (
 QUARANTINED: Final = (
     "somebody wrote them by hand, and what they held before is gone: look at `quarantine:` and the name after `}:`, "
     "restore what you need from a backup, and delete it"
+)
+
+
+UNREADABLE_JOBS: Final = (
+    "if a newer release queued them, upgrade the workers; otherwise somebody changed them by hand: each ends after "
+    "an hour with a record that says so, if its session is known. Rename a key that is not a hash (`redis-cli RENAME`)"
+)
+
+UNREADABLE_DELIVERIES: Final = (
+    "if a newer release wrote them, upgrade the transports; otherwise somebody changed them by hand: remove the first "
+    "delivery of such a key (`redis-cli LPOP`), and rename one that is not a list (`redis-cli RENAME`)"
 )
 
 
@@ -132,6 +144,15 @@ def check_sweep(database: Database, layout: Layout, settings: Settings) -> Docto
     return ok("sweep", found)
 
 
+def check_running(database: Database, layout: Layout) -> DoctorFinding:
+    """Check for commands that wait under an expired lease because their messages cannot be read."""
+    keys = unreadable_jobs(database, layout)
+    if not keys:
+        return ok("commands", "no lost command that cannot be read")
+    found = f"{count_phrase(len(keys), 'leased command')} cannot be read: {', '.join(keys[:10])}"
+    return wrong("commands", found, UNREADABLE_JOBS)
+
+
 def check_outbox(database: Database, layout: Layout) -> DoctorFinding:
     """Check for deliveries that no transport asks for, or that none can see."""
     unseen = stranded(database, layout)
@@ -143,6 +164,9 @@ def check_outbox(database: Database, layout: Layout) -> DoctorFinding:
             "the sweep restores them within a minute: start any worker; if they remain, check its log",
         )
     states = TurnStats(database, layout).channels()
+    if keys := unreadable_queues(database, layout, list(states)):
+        found = f"the answers of {count_phrase(len(keys), 'conversation')} cannot be read: {', '.join(keys[:10])}"
+        return wrong("outbox", found, UNREADABLE_DELIVERIES)
     alone = {
         channel: state
         for channel, state in states.items()

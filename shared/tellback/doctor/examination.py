@@ -78,5 +78,6 @@ def _checks_with_redis(settings: Settings) -> Iterator[DoctorFinding]:
         yield from backlog.check_intake(database, layout, settings, alive)
         yield backlog.check_queues(broker, alive)
         yield backlog.check_sweep(database, layout, settings)
+        yield backlog.check_running(database, layout)
         yield backlog.check_outbox(database, layout)
         yield backlog.check_dead_letters(database, layout)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Any
 
-import msgspec
 from redis import exceptions
 
 from tellback.commands.record import record_without_run
@@ -12,10 +12,11 @@ from tellback.contracts.commands import CommandSubmitted
 from tellback.log import get_logger
 from tellback.state.database import Database, small_write
 from tellback.state.job_keys import ANY_POOL, queue_keys, queue_of, record_keys, stored_record
+from tellback.state.job_losses import read_submitted
 from tellback.state.jobs import SWEEP_BATCH
 from tellback.state.keys import Layout, Shard, lifetime_ms
 from tellback.state.presence import Presence
-from tellback.state.readable import names_of, read_each, readable
+from tellback.state.readable import names_of, read_each, readable, reply_of
 from tellback.state.scripts import commands as scripts
 from tellback.state.steady import due_now
 
@@ -72,8 +73,10 @@ class AbsentHosts:
     def _abandon_pool(self, shard: Shard, pool: str, since: int, wait_seconds: float) -> Iterable[str]:
         members = names_of("command", self._db.command("ZRANGE", shard.key("jobs", pool), 0, SWEEP_BATCH - 1))
         ids = [member.partition(":")[2] for member in members]
-        specs = read_each(self._db, [("HGET", shard.key("job", command_id), "spec") for command_id in ids])
-        queued = [(member, spec) for member, spec in zip(members, specs, strict=True) if spec is not None]
+        keys = [shard.key("job", command_id) for command_id in ids]
+        stored = read_each(self._db, [("HGET", key, field) for key in keys for field in ("session", "spec")])
+        found = zip(members, stored[::2], stored[1::2], strict=True)
+        queued = [(member, session, spec) for member, session, spec in found if spec is not None]
         # Without a spec it was leased or cancelled meanwhile.
         for member, submitted in readable("queued command", queued, _submitted):
             command_id = submitted.command_id
@@ -97,6 +100,6 @@ class AbsentHosts:
                 yield command_id
 
 
-def _submitted(queued: tuple[str, bytes]) -> tuple[str, CommandSubmitted]:
-    member, spec = queued
-    return member, msgspec.json.decode(spec, type=CommandSubmitted)
+def _submitted(queued: tuple[str, Any, Any]) -> tuple[str, CommandSubmitted]:
+    member, session, spec = queued
+    return member, read_submitted(member.partition(":")[2], reply_of(session), reply_of(spec))[0]

@@ -29,9 +29,9 @@ from tellback.names import Family
 from tellback.state.audit import MAX_PHRASE_CHARS, Author
 from tellback.state.database import Command, Database, decide, shorten_lifetime, small_write
 from tellback.state.job_keys import outcome_of, pool_of, queue_keys, record_keys, stored_record
-from tellback.state.job_losses import Lost, losing
+from tellback.state.job_losses import STORED_FIELDS, UNREADABLE_SECONDS, Lost, losing, read_lost
 from tellback.state.keys import Layout, Shard, stream_of
-from tellback.state.readable import UNREADABLE, read_each, without_errors
+from tellback.state.readable import UNREADABLE, read_each, reply_of, without_errors
 from tellback.state.script_calls import ScriptCall
 from tellback.state.scripts import commands as scripts
 from tellback.state.scripts import common
@@ -147,7 +147,7 @@ class Claim:
         )
 
     def lease(self, reply: Any, asked: float) -> JobLease | None:
-        """Decode the script's reply; an unreadable command is declared lost when its lease expires."""
+        """Decode the script's reply; an unreadable command ends as a loss, in time."""
         if reply is None:
             return None
         try:
@@ -249,7 +249,7 @@ class Jobs:
     def overdue(self, lease: float = 0.0, gap_ms: int = GAP_MS, longest: float = 0.0) -> list[Lost]:
         """Return some commands of each shard whose lease has expired; none within a `lease` after a step or a gap.
 
-        No lease is longer than `longest`, by default `lease`. An unreadable command is postponed.
+        No lease is longer than `longest`, by default `lease`.
         """
         observed = observe(self._db, self._layout.all, gap_ms)
         longest_ms = round(max(lease, longest) * 1000)
@@ -263,18 +263,15 @@ class Jobs:
 
     def _overdue(self, shard: Shard, seen: Observed) -> Iterable[Lost]:
         ids = self._db.command("ZRANGE", shard.key("running"), "-inf", seen.now, "BYSCORE", "LIMIT", 0, SWEEP_BATCH)
-        fields = ("spec", "attempt", "worker", "host", "cwd")
         names = [id_.decode(errors="replace") for id_ in ids]
-        jobs = read_each(self._db, [("HMGET", shard.key("job", name), *fields) for name in names])
+        jobs = read_each(self._db, [("HMGET", shard.key("job", name), *STORED_FIELDS) for name in names])
         for id_, name, found in zip(ids, names, jobs, strict=True):
             drop = common.drop_not_running(job=shard.key("job", name), running=shard.key("running"), command_id=id_)
             try:
-                spec, attempt, worker, host, cwd = found
-                if spec is None and self._db.run(drop):  # its job key has expired, or it is done
+                if reply_of(found)[0] is None and self._db.run(drop):  # its job key has expired, or it is done
                     continue
-                submitted = msgspec.json.decode(spec or b"", type=CommandSubmitted)
-                yield Lost(shard, submitted, CommandAttempt(int(attempt), _text(host), _text(worker)), _text(cwd))
-            except UNREADABLE as error:  # perhaps from a newer release; it must not block the others
+                yield read_lost(shard, name, found)
+            except UNREADABLE as error:  # not even its session is known; it must not block the others
                 _log.error("job.unreadable", command_id=name, reason=str(error))
                 self.postpone_loss(shard, name)
 
@@ -293,11 +290,14 @@ class Jobs:
         """Record the loss and queue the next attempt, if any; return False if the lease was or may still be renewed.
 
         A loss is decided at the earliest `watch` seconds after the first call: after an outage of Redis every lease
-        has expired, and live workers must be able to renew theirs first.
+        has expired, and live workers must be able to renew theirs first; an unreadable one has an hour.
         """
-        error = f"lost: the lease of worker {lost.attempt.worker} ran out; whether the command ended is not known"
-        record = record_without_run(lost.submitted, error, lost.attempt, cwd=lost.cwd)
-        return bool(self._db.run(losing(lost, record, watch)) == b"ok")
+        record = record_without_run(lost.submitted, lost.error, lost.attempt, cwd=lost.cwd)
+        watched = watch if lost.is_readable else UNREADABLE_SECONDS
+        stored = bool(self._db.run(losing(lost, record, watched)) == b"ok")
+        if not stored and not lost.is_readable:
+            self.postpone_loss(lost.shard, lost.submitted.command_id)
+        return stored
 
     def give_up(self, lease: JobLease, record: CommandRecord, *, retry_seconds: float = 0.0) -> bool:
         """End the lease and store this record as a loss; it is superseded if the command was declared lost before.

@@ -220,7 +220,7 @@ class Outbox:
                 calls += [common.drop_gone(index=index, key=key, member=name) for index in indexes]
                 continue
             try:
-                found.append((queue, _decode_delivery(head)))
+                found.append((queue, decode_delivery(head)))
             except UNREADABLE as error:  # perhaps from a newer release: only its own conversation waits
                 _log.error("delivery.unreadable", conversation=queue.conversation, channel=queue.channel, error=error)
                 index = queue.shard.key(family, queue.channel)
@@ -325,11 +325,12 @@ class Outbox:
             queue = OutboxQueue(self._layout.shard(index), channel, conversation)
             [raws] = read_each(self._db, [("LRANGE", queue.key, 0, limit - len(found) - 1)])
             each = [raws] if isinstance(raws, Exception) else raws
-            found += [(queue, at, delivery) for delivery in readable("delivery", each, _decode_delivery)]
+            found += [(queue, at, delivery) for delivery in readable("delivery", each, decode_delivery)]
         return found
 
 
-def _decode_delivery(raw: Any) -> Delivery:
+def decode_delivery(raw: Any) -> Delivery:
+    """Decode a stored delivery; raise one of the errors `UNREADABLE` if it or its response cannot be read."""
     delivery = msgspec.json.decode(reply_of(raw), type=Delivery)
     _ = delivery.outgoing  # fail here for a response that cannot be sent: each claim would spend an attempt
     return delivery

@@ -1,0 +1,84 @@
+"""Find commands and conversations that wait because their stored value cannot be read, for a person to repair.
+
+A newer release may have written the value, or somebody changed it by hand. Workers pass over it, so nothing else shows
+that it waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from tellback.contracts.commands import CommandSubmitted
+from tellback.state.database import Database
+from tellback.state.keys import Layout
+from tellback.state.outbox import OutboxQueue, decode_delivery
+from tellback.state.readable import UNREADABLE, names_of, read_each, reply_of
+
+CHECKED: Final = 100  # of each shard, and of each channel in it: those that are due first
+
+
+def unreadable_jobs(database: Database, layout: Layout) -> list[str]:
+    """Return the keys of leased commands that no sweep can read.
+
+    An older release also cannot read what a newer one runs; such a command is named once its lease has expired.
+    """
+    shards = layout.all
+    running = read_each(database, [("ZRANGE", shard.key("running"), 0, CHECKED - 1) for shard in shards])
+    keys = [
+        shard.key("job", name)
+        for shard, names in zip(shards, running, strict=True)
+        if not isinstance(names, Exception)
+        for name in names_of("command", names)
+    ]
+    stored = read_each(database, [("HMGET", key, "state", "spec", "session", "overdue") for key in keys])
+    return [key for key, found in zip(keys, stored, strict=True) if _is_stuck(found)]
+
+
+def _is_stuck(found: Any) -> bool:
+    if isinstance(found, Exception):
+        return True
+    state, spec, session, overdue = found
+    waits = overdue is not None or session is None
+    return state == b"running" and waits and not _is_readable(spec or b"", _decode_submitted)
+
+
+def _decode_submitted(raw: bytes) -> CommandSubmitted:
+    return msgspec.json.decode(raw, type=CommandSubmitted)
+
+
+def unreadable_queues(database: Database, layout: Layout, channels: Sequence[str]) -> list[str]:
+    """Return the keys of outbox queues whose first delivery no transport can read; the later ones wait behind it."""
+    places = [(shard, channel) for channel in channels for shard in layout.all]
+    members = read_each(
+        database,
+        [
+            ("ZRANGE", shard.key(index, channel), 0, CHECKED - 1)
+            for shard, channel in places
+            for index in ("out", "ambiguous")
+        ],
+    )
+    waiting = zip(places, zip(members[::2], members[1::2], strict=True), strict=True)
+    queues = {
+        OutboxQueue(shard, channel, conversation).key: None
+        for (shard, channel), both in waiting
+        for names in both
+        if not isinstance(names, Exception)
+        for conversation in names_of("conversation", names)
+    }
+    firsts = read_each(database, [("LINDEX", key, 0) for key in queues])
+    return [
+        key
+        for key, first in zip(queues, firsts, strict=True)
+        if first is not None and not _is_readable(first, decode_delivery)
+    ]
+
+
+def _is_readable(reply: Any, decode: Callable[[Any], object]) -> bool:
+    try:
+        decode(reply_of(reply))
+    except UNREADABLE:
+        return False
+    return True
