@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from celery import Celery
 
@@ -197,6 +198,43 @@ def test_a_timer_that_a_taker_overtook_writes_nothing(
     fire(runtime)
     assert taken[0] == 1
     assert prompt.feedback() == [], "the renewal of what was taken meanwhile is not put there"
+
+
+def test_a_renewal_replaces_that_of_its_own_slot_past_what_cannot_be_read(
+    tb: Tellback, runtime: Runtime, consume: Callable[[], None], database: Database, layout: Layout
+) -> None:
+    """A newer release may have stored the others. Feedback of another slot stays."""
+    prompt = tb.prompt("s", "p", feedback_providers=[timed()])
+    consume()
+    mailbox = layout.of("s").key("mailbox", "s", "p", prompt.evaluation)
+    wait_due(database, layout)
+    fire(runtime)
+    [first] = database.command("LRANGE", mailbox, 0, -1)
+    others = [b"{", b"7", b'{"slot":null}', msgspec.json.encode(msgspec.json.decode(first) | {"slot": 7})]
+    database.command("LPUSH", mailbox, *others)
+    wait_due(database, layout)
+    fire(runtime)
+    *kept, renewed = database.command("LRANGE", mailbox, 0, -1)
+    assert kept == others[::-1]
+    assert msgspec.json.decode(renewed)["at"] > msgspec.json.decode(first)["at"]
+
+
+def test_a_timer_whose_feedback_cannot_be_stored_has_not_fired(
+    tb: Tellback, runtime: Runtime, consume: Callable[[], None], database: Database, layout: Layout
+) -> None:
+    """The mailbox has another type. Once it is gone, the feedback comes."""
+    prompt = tb.prompt("s", "p", feedback_providers=[timed()])
+    consume()
+    mailbox = layout.of("s").key("mailbox", "s", "p", prompt.evaluation)
+    database.command("SET", mailbox, "by hand", "PX", 60_000)
+    wait_due(database, layout)
+    fire(runtime)
+    assert counts(tb, prompt) == 0
+    database.command("DEL", mailbox)
+    database.command("ZADD", layout.of("s").key("timers"), "XX", 0, f"s:p:{prompt.evaluation}")  # its claim has ended
+    fire(runtime)
+    assert [feedback.summary for feedback in prompt.feedback()] == ["Mind the time."]
+    assert counts(tb, prompt) == 1
 
 
 def test_a_call_replaces_what_waits_from_before_it(
