@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
-from redis.exceptions import ResponseError
 
 from tellback import SignalItem, Tellback
 from tellback.cli.metrics_collector import render_metrics
 from tellback.client.outbox import open_outbox
+from tellback.contracts.commands import CommandRecord
 from tellback.doctor.backlog import check_outbox
 from tellback.names import Family
+from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.decay import Decay
@@ -28,6 +30,8 @@ from tellback.state.sessions import Sessions
 from tellback.state.shared_changes import SharedChanges
 from tellback_workers.consumer import MAX_DELIVERIES
 from tellback_workers.decay import run_for
+from tellback_workers.jobs import JobWorker
+from tellback_workers.lease_heartbeat import SHUTDOWN_REASON, LeaseHeartbeat
 from tellback_workers.loops import consumer_of
 from tellback_workers.runtime import Runtime
 from tests.support.jobs import Queue, ended
@@ -243,8 +247,8 @@ def test_a_command_keeps_its_lease_while_its_record_cannot_be_stored(
     key = one.shard(0).key("records", "s")
     break_type(key)
     for _ in range(2):
-        with pytest.raises(ResponseError, match="WRONGTYPE"):
-            jobs.finish(lease, ended(lease))
+        assert jobs.finish(lease, ended(lease)) is None
+    assert not jobs.give_up(lease, ended(lease, None))
     database.command("DEL", key)
     assert jobs.finish(lease, ended(lease))
     assert [record.command_id for record in Records(database, one).last("s")] == [command_id]
@@ -325,3 +329,28 @@ def test_a_record_that_cannot_be_stored_costs_no_other_session_its_command(
         was_stored, lease = jobs.finish_and_lease(lease, ended(lease), who)
         stored.append(was_stored)
     assert (taken, stored) == (wanted, [None, True, True])
+
+
+@pytest.mark.parametrize("on_lost", ["record", "retry"])
+def test_a_workers_last_record_that_cannot_be_stored_fails_no_task(
+    break_type: Break,
+    database: Database,
+    one: Layout,
+    queue: Queue,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    on_lost: str,
+) -> None:
+    """The error ended the task before it had woken another worker for the commands that were left."""
+
+    def shut_down(_worker: JobWorker, lease: JobLease, _heartbeat: LeaseHeartbeat) -> CommandRecord:
+        return msgspec.structs.replace(ended(lease, None), error=SHUTDOWN_REASON)
+
+    command_id, answers = queue.put("broken", on_lost=on_lost), iter([True])
+    monkeypatch.setattr(JobWorker, "_run", shut_down)
+    break_type(one.shard(0).key("records", "broken"))
+    process = Runtime(msgspec.structs.replace(settings, shards=1))
+    JobWorker(process, one.team, "w@test", ANY_POOL).run(lambda: next(answers, False))
+    process.database.close()
+    process.short_database.close()
+    assert database.command("ZRANGE", one.shard(0).key("running"), 0, -1) == [command_id.encode()]

@@ -214,20 +214,21 @@ class Jobs:
             return found and "cancelled"
         return f"cancelled {truncate_chars(found.decode(errors='replace'), MAX_PHRASE_CHARS)}"
 
-    def finish(self, lease: JobLease, record: CommandRecord, *, retry_seconds: float = 0.0) -> bool:
+    def finish(self, lease: JobLease, record: CommandRecord, *, retry_seconds: float = 0.0) -> bool | None:
         """Store the record of the command; return False if it came too late and is kept as superseded.
+
+        If the record cannot be stored, return None: the command stays leased, and a later sweep records its loss.
 
         Raises:
             Unavailable: Redis is still away after `retry_seconds` of retries.
         """
-        return bool(self._run_with_retries(_finish_call(lease, record), retry_seconds) == b"ok")
+        reply = self._run_with_retries(_finish_call(lease, record), retry_seconds)
+        return None if reply is None else bool(reply == b"ok")
 
     def finish_and_lease(
         self, lease: JobLease, record: CommandRecord, claimant: JobClaimant, *, retry_seconds: float = 0.0
     ) -> tuple[bool | None, JobLease | None]:
         """Run `finish`, then `lease`, in one round trip if the view of the queues is recent and has commands.
-
-        If the record cannot be stored, the former is None: a lease of another session's command must not be lost.
 
         Raises:
             Unavailable: as `finish`. A retry after a lost reply uses the same token and gets the same lease.
@@ -244,7 +245,7 @@ class Jobs:
         return replies[0] and replies[0] == b"ok", following or self.lease(claimant)
 
     def _run_with_retries(self, call: ScriptCall, seconds: float) -> Any:
-        return retry(lambda: self._db.run(call), BACKOFF, end=clock.monotonic() + seconds)
+        return retry(lambda: without_errors(self._db.run_each([call])), BACKOFF, end=clock.monotonic() + seconds)[0]
 
     def overdue(self, lease: float = 0.0, gap_ms: int = GAP_MS, longest: float = 0.0) -> list[Lost]:
         """Return some commands of each shard whose lease has expired; none within a `lease` after a step or a gap.
@@ -293,8 +294,7 @@ class Jobs:
         has expired, and live workers must be able to renew theirs first; an unreadable one has an hour.
         """
         record = record_without_run(lost.submitted, lost.error, lost.attempt, cwd=lost.cwd)
-        watched = watch if lost.is_readable else UNREADABLE_SECONDS
-        stored = bool(self._db.run(losing(lost, record, watched)) == b"ok")
+        stored = bool(self._db.run(losing(lost, record, watch if lost.is_readable else UNREADABLE_SECONDS)) == b"ok")
         if not stored and not lost.is_readable:
             self.postpone_loss(lost.shard, lost.submitted.command_id)
         return stored
