@@ -154,6 +154,27 @@ def test_a_file_that_is_not_what_an_agent_reads_is_refused_and_left(wrong: str, 
     assert [entry.name for entry in tmp_path.iterdir()] == ["settings.json"]
 
 
+@pytest.mark.parametrize("command", ["install", "uninstall", "status"])
+def test_what_is_no_regular_file_is_refused_and_left(command: str, tmp_path: Path) -> None:
+    """As root, `--settings /dev/null` put a file in place of the device."""
+    path = tmp_path / "settings.json"
+    os.mkfifo(path)
+    done = run(command, "--settings", path)
+    assert done.returncode == 2
+    assert "is not a regular file; nothing was changed" in " ".join(done.stderr.split())
+    assert stat.S_ISFIFO(path.stat().st_mode)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["settings.json"]
+
+
+def test_a_device_gets_no_backup_and_no_file_in_its_place(tmp_path: Path) -> None:
+    """Here a FIFO stands for `/dev/null`, which a rename by root would replace."""
+    path = tmp_path / "null"
+    os.mkfifo(path)
+    with pytest.raises(ConfigurationError, match="not a regular file"):
+        installation.keep_backup(installation.SettingsChange(path, b"", b"{}"))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["null"]
+
+
 def test_a_file_that_was_made_read_only_is_left(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_text("{}")

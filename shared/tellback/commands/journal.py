@@ -46,6 +46,8 @@ class RotatingJournal:
         if b"\n" in line:
             raise ValueError("a line holds no newline")
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(FileNotFoundError):
+            _refuse_irregular(self.path.stat(), self.path)  # before a lock file lies beside a device
         with self._lock(fcntl.LOCK_EX):
             with self._open_current() as current:
                 if os.fstat(current).st_size == 0 or self._fits(current, line):
@@ -138,8 +140,7 @@ class RotatingJournal:
         # O_NONBLOCK: a FIFO or device at this path must be refused below, not block every writer.
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError(errno.EINVAL, "no regular file", str(self.path))
+            _refuse_irregular(os.fstat(descriptor), self.path)
             yield descriptor
         finally:
             os.close(descriptor)
@@ -181,6 +182,11 @@ class RotatingJournal:
 
     def _sibling(self, suffix: str) -> Path:
         return Path(f"{self.path}.{suffix}")
+
+
+def _refuse_irregular(status: os.stat_result, path: Path) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "no regular file", str(path))
 
 
 def _repair_bytes(current: int) -> bytes:

@@ -11,6 +11,7 @@ import json
 import math
 import os
 import py_compile
+import stat
 import sys
 from collections.abc import Mapping, MutableSequence, Sequence
 from contextlib import suppress
@@ -142,9 +143,12 @@ def _refuse_read_only(path: Path) -> None:
     """Refuse a read-only file: replacing it would succeed, but somebody made it read-only on purpose.
 
     Raises:
-        ConfigurationError: nobody may write the file.
+        ConfigurationError: nobody may write the file, or it is a device or a FIFO.
     """
-    if path.exists() and not path.stat().st_mode & _WRITE_MODE:
+    if not path.exists():
+        return
+    _refuse_irregular(path)
+    if not path.stat().st_mode & _WRITE_MODE:
         raise ConfigurationError(f"{path} is read-only; nothing was changed")
 
 
@@ -176,9 +180,17 @@ def _backup_path(path: Path) -> Path:
 
 def _read_bytes(path: Path) -> bytes | None:
     try:
+        if str(path) != os.devnull:  # which `--print` reads as an empty file
+            _refuse_irregular(path)
         return path.read_bytes()
     except FileNotFoundError:
         return None
+
+
+def _refuse_irregular(path: Path) -> None:
+    """Refuse a device, which a rename as root would replace, and a FIFO, which would hold up its reader."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ConfigurationError(f"{path} is not a regular file; nothing was changed")
 
 
 def _read_settings(path: Path) -> tuple[bytes | None, dict[str, Any]]:
