@@ -97,6 +97,25 @@ def test_no_file_is_written_over_unless_asked(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "worker.env").stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize(
+    ("option", "url", "why"),
+    [
+        ("--broker-url", "broker", "not the URL of a Redis"),
+        ("--redis-url", "http://redis/0", "not the URL of a Redis"),
+        ("--broker-url", "redis+cluster://broker:6379", "Redis Cluster"),
+        ("--broker-url", "redis://broker:6379/0\nTELLBACK_TEAMS=other", "control character"),
+        ("--broker-url", "redis://bröker:6379/0", "beyond ASCII"),
+    ],
+)
+def test_no_file_has_an_address_that_no_process_could_use(tmp_path: Path, option: str, url: str, why: str) -> None:
+    given = {"--redis-url": "redis://redis:6379/0", "--broker-url": "redis://broker:6379/0", option: url}
+    arguments = [part for pair in given.items() for part in pair]
+    done = CliRunner().invoke(app, ["acl", str(tmp_path / "access"), *arguments])
+    assert done.exit_code == 2
+    assert why in done.stderr
+    assert not (tmp_path / "access").exists()
+
+
 def test_the_command_prints_names_of_files_and_no_password(tmp_path: Path) -> None:
     runner, folder = CliRunner(), tmp_path / "acl"
     given = ["acl", str(folder), "--team", "acme", "--redis-url", "redis://r:1/0"]

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from tellback.cli.common import OPERATE, JsonOption, UrlOption, echo, print_json, report_errors
+from tellback.errors import InvalidInput
+from tellback.sanitize import is_printable
 
 TeamsOption = Annotated[
     list[str] | None,
@@ -54,8 +56,8 @@ def acl(
     each process the .env file of its user.
     """
     from tellback.access.files import Deployment, files_of, write_files
-    from tellback.errors import InvalidInput
     from tellback.settings import load
+    from tellback.urls import refuse_cluster
 
     with report_errors():
         settings = load(redis_url=redis_url, broker_url=broker_url)
@@ -63,7 +65,9 @@ def acl(
             raise InvalidInput(
                 "name the broker's Redis with --broker-url, or pass --one-redis if it is that of the state"
             )
-        broker = "" if one_redis else settings.broker_url
+        broker = "" if one_redis else refuse_cluster(settings.broker_url, "--broker-url")
+        for url in (settings.redis_url, broker):
+            _check_address(url)
         teams = tuple(team or settings.served_teams or [settings.team])
         deployment = Deployment(teams, settings.redis_url, broker, release=release)
         written = write_files(directory, files_of(deployment), replace=replace)
@@ -75,3 +79,22 @@ def acl(
     servers = " and ".join(path.name for path in written if path.suffix == ".acl")
     echo(f"Next: give {servers} to the user that Redis runs as, name it by `aclfile` in redis.conf, and start Redis.")
     echo("Each .env file is the login of one user. Keep the directory out of version control.")
+
+
+def _check_address(url: str) -> None:
+    """Check an address that goes into files which nobody reads before a process fails to start with them.
+
+    Raises:
+        ConfigurationError: it is not the URL of a Redis.
+        InvalidInput: it has a character that ends or changes a line of an environment file.
+    """
+    from tellback.state.database import Database
+
+    if not url:
+        return
+    Database(url).close()  # connects to nothing
+    if not (url.isascii() and is_printable(url)) or " " in url:
+        raise InvalidInput(
+            "a URL of Redis has a space, a control character or one beyond ASCII: percent-encode it, and name the host "
+            "as DNS does (xn--...)"
+        )
