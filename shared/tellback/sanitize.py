@@ -9,13 +9,17 @@ Only the standard library's cheapest modules are imported, since `tellback hook`
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Callable
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tellback.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # Letters and marks that `str.isprintable` lets through and that show as nothing (Default_Ignorable_Code_Point).
 _INVISIBLE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
@@ -39,6 +43,10 @@ _SEQUENCES: Final = lazy_pattern(r"\x1b\[[0-9:;?]*[A-Za-z]")
 _MARKDOWN: Final = lazy_pattern(r"([\\`*{}\[\]#|~>$@]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.)")
 _ENTITIES: Final = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&apos;"))
 _REPLACEMENT: Final = "\ufffd"
+
+
+UNENCODABLE: Final = "backslashreplace"
+"""The error handler that escapes what an encoding lacks, as `terminal_line` does what does not show."""
 
 
 def one_line(text: str) -> str:
@@ -83,6 +91,16 @@ def terminal_json(text: str) -> str:
     JSON itself allows raw C1 controls and direction marks in strings; `\u` escapes of them parse to the same value.
     """
     return _replace_hidden(text, _json_escape, _SPACES | {"\n"})
+
+
+def ascii_json(text: str) -> str:
+    """Return JSON of the same value in ASCII alone, for a stream that cannot encode every character."""
+    return "".join(char if char.isascii() else _json_escape(char) for char in text)
+
+
+def unicode_path(path: Path) -> str:
+    """Return the whole path as text that JSON can hold; bytes of another encoding become escapes."""
+    return os.fsencode(path.resolve()).decode("utf-8", UNENCODABLE)
 
 
 def html_text(text: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+import io
 import logging
 import os
 import re
@@ -42,9 +43,11 @@ from tellback.cli import (
 )
 from tellback.cli.common import PANELS, echo
 from tellback.cli.usage_hints import add_hint
+from tellback.sanitize import UNENCODABLE
 
 HELP_OPTIONS: Final = ["-h", "--help"]
 _UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+_SHOWN: Final = 200  # characters of a file's name that is too long
 
 
 class _Commands(typer.core.TyperGroup):
@@ -146,12 +149,18 @@ def main() -> None:
     """Run the command line."""
     # A command reports its own errors in one line; the library's warnings would repeat them above it.
     logging.getLogger("tellback").setLevel(logging.ERROR)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=UNENCODABLE)  # for locales without UTF-8
     try:
         try:
             app()
         finally:
             sys.stdout.flush()  # here, since Python prints a traceback if it fails at the interpreter's end
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG and error.filename:
+            echo(f"tellback: {str(error.filename)[:_SHOWN]}...: {error.strerror}", err=True)
+            raise SystemExit(2) from None
         if error.errno not in _UNWRITABLE:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left in the buffer

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tellback.errors import ConfigurationError, InvalidInput, TellbackError
-from tellback.sanitize import terminal_json, terminal_text
+from tellback.sanitize import ascii_json, terminal_json, terminal_line, terminal_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -116,7 +116,7 @@ def report_errors() -> Generator[None, None, None]:
     try:
         yield
     except TellbackError as error:
-        echo(f"tellback: {error}", err=True)
+        echo(terminal_line(f"tellback: {error}"), err=True)
         raise typer.Exit(2 if isinstance(error, (InvalidInput, ConfigurationError)) else 1) from error
     except Exception as error:
         if not str(error).startswith("WRONGTYPE"):  # of redis-py, which must not be imported here
@@ -158,7 +158,10 @@ def print_json(value: Any) -> None:
 
     # Lone surrogates reach us in file names and command output; replaced here, they don't end the whole listing.
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
-    sys.stdout.write(f"{terminal_json(text)}\n")
+    line = terminal_json(text)
+    if (sys.stdout.encoding or "utf-8").lower() not in {"utf-8", "utf8"}:
+        line = ascii_json(line)  # another encoding lacks characters, and their escapes of Python are no JSON
+    sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 

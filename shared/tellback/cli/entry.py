@@ -5,6 +5,7 @@ An agent waits for every hook event, so `tellback hook EVENT` is handled before 
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Final
 
@@ -14,6 +15,7 @@ HOOK_EVENTS: Final = (["install"], ["uninstall"], ["status"])
 
 def main() -> None:
     """Run `tellback`."""
+    _replace_closed_streams()
     if sys.argv[1:2] == ["hook"] and len(sys.argv) > 2:
         from tellback.hook.process import EVENTS
         from tellback.hook.process import main as handle
@@ -31,3 +33,16 @@ def main() -> None:
         if end.code == BLOCKING_EXIT and sys.argv[1:2] == ["hook"] and sys.argv[2:3] not in HOOK_EVENTS:
             sys.exit(1)  # settings of a newer release may name an event that this one does not know: don't veto
         raise
+
+
+def _replace_closed_streams() -> None:
+    """Open /dev/null in place of each standard stream that the caller has closed, as `tellback ... >&-` does.
+
+    The next socket or file would get its number, and what is printed would go there.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number, which is this one
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: PTH123, SIM115 - a stream

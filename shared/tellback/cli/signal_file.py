@@ -23,6 +23,7 @@ import msgspec
 
 from tellback.contracts.signals import SignalItem
 from tellback.errors import ConfigurationError, InvalidInput, StateConflict
+from tellback.sanitize import unicode_path
 from tellback.settings import Settings
 from tellback.signals.validation import check_item, check_name
 from tellback.urls import without_secrets
@@ -151,7 +152,7 @@ class FileCursor:
 
     def __init__(self, path: Path, file: Path) -> None:
         self._path = path
-        self.place = FilePosition(file=str(file.resolve()), run=secrets.token_hex(8))
+        self.place = FilePosition(file=unicode_path(file), run=secrets.token_hex(8))
 
     def resume(self, source: IO[bytes]) -> None:
         """Move to where the last run stopped, if there was one.

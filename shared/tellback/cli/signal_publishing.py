@@ -27,6 +27,7 @@ from tellback.cli.signal_file import (
     read_lines,
 )
 from tellback.errors import InvalidInput
+from tellback.sanitize import unicode_path
 
 if TYPE_CHECKING:
     from tellback.client.connection import Tellback
@@ -173,7 +174,7 @@ def publish_file(
         cursor.start_over() if again else cursor.resume(source)
         place = cursor.place
         publication.done.skipped = place.lines - len(place.rejected)
-        kept_rejects = str(rejects.resolve()) if rejects else ""
+        kept_rejects = unicode_path(rejects) if rejects else ""
         # Rejected lines are read again, and those that are still wrong are written again.
         size = place.rejects_size if place.rejects == kept_rejects and not place.rejected else 0
         with _open_rejects(str(file), rejects, size) as wrong, _progress(file.stat().st_size, 0) as advance:

@@ -120,12 +120,12 @@ def _submitted_fields(
 ) -> dict[str, Any]:
     return {
         "command_id": submitted.command_id,
-        "session": submitted.session,
+        "session": replace_surrogates(submitted.session),
         "command": redactor.argv(replace_surrogates(argument) for argument in submitted.argv),
-        "parent_command_id": submitted.parent,
+        "parent_command_id": None if submitted.parent is None else replace_surrogates(submitted.parent),
         "input_command_ids": list(submitted.inputs),
         "cwd": None if cwd is None else redactor.text(replace_surrogates(cwd)),
-        "agent_note": None if submitted.note is None else redactor.text(submitted.note),
+        "agent_note": None if submitted.note is None else redactor.text(replace_surrogates(submitted.note)),
         "attempt": attempt.number,
         "host": attempt.host,
         "worker": attempt.worker,

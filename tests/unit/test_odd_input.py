@@ -1,0 +1,89 @@
+"""Odd callers of the command line: closed streams, other encodings, names that are no Unicode text or too long."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tellback.cli.app import app
+from tellback.names import RECORD_FILE
+from tellback.sanitize import unicode_path
+
+TELLBACK = f"{sys.executable} -m tellback"
+RUN = ("run", "--no-keep", "--json")
+
+
+def shell(line: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["sh", "-c", line], cwd=cwd, env={**os.environ, **env}, capture_output=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{TELLBACK} --version >&-",
+        f"{TELLBACK} --help <&- >&- 2>&-",
+        f"{TELLBACK} redact <&-",
+        f"{TELLBACK} hook status --json >&-",
+    ],
+)
+def test_a_closed_stream_is_as_good_as_dev_null(line: str, tmp_path: Path) -> None:
+    done = shell(line, tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_command_gets_open_streams_where_its_caller_closed_them(tmp_path: Path) -> None:
+    """A file that the command opens would otherwise be its own standard output."""
+    check = "import os; [os.fstat(number) for number in range(3)]"
+    done = shell(f"{TELLBACK} run {sys.executable} -c '{check}' <&- >&-", tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["latin-1"])
+def test_what_an_encoding_lacks_is_escaped(encoding: str, tmp_path: Path) -> None:
+    shell(f"{TELLBACK} run --note '🙂' true", tmp_path)
+    done = shell(f"{TELLBACK} records --file {RECORD_FILE}", tmp_path, PYTHONIOENCODING=encoding, COLUMNS="200")
+    assert done.returncode == 0, done.stderr
+    assert b"\\U0001f642" in done.stdout
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_json_is_json_in_every_encoding(encoding: str, tmp_path: Path) -> None:
+    done = shell(f"{TELLBACK} {' '.join(RUN)} --note 'é א 🙂' true", tmp_path, PYTHONIOENCODING=encoding)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.decode(encoding))["agent_note"] == "é א 🙂"
+
+
+@pytest.mark.parametrize("option", ["note", "session", "parent"])
+def test_run_keeps_a_record_of_text_that_is_no_unicode(option: str, tmp_path: Path) -> None:
+    done = shell(f"{TELLBACK} run --{option} \"$(printf 'a\\377')\" true", tmp_path)
+    assert done.returncode == 0, done.stderr
+    [line] = (tmp_path / RECORD_FILE).read_text().splitlines()
+    fields = {"note": "agent_note", "session": "session", "parent": "parent_command_id"}
+    assert json.loads(line)[fields[option]] == "a\ufffd"
+
+
+def test_an_error_is_one_line_whatever_it_quotes(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["replay", "--report", str(tmp_path / "a\nb"), "x"])
+    assert done.exit_code == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "a\\nb" in done.stderr
+
+
+def test_a_name_that_is_too_long_is_one_short_line(tmp_path: Path) -> None:
+    done = shell(f"{TELLBACK} acl --one-redis {'x' * 5000}", tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"tellback: ")
+    assert done.stderr.endswith(b"File name too long\n")
+    assert len(done.stderr) < 400
+
+
+def test_the_path_of_a_signal_file_fits_into_json(tmp_path: Path) -> None:
+    path = unicode_path(tmp_path / os.fsdecode(b"s\xff"))
+    assert path == f"{tmp_path.resolve()}/s\\xff"
+    assert json.loads(json.dumps(path).encode()) == path
