@@ -248,6 +248,20 @@ def test_help() -> None:
     watched(scene, RECORDS)
 
 
+@pytest.mark.parametrize(
+    "keys", [(), ("question_mark",), ("enter",), ("c", "g")], ids=["list", "help", "page", "input"]
+)
+def test_ctrl_c_quits(keys: tuple[str, ...]) -> None:
+    """Textual's own Ctrl-C shows a notice, and a person who does not know the program stays in it."""
+
+    async def scene(watch: WatchDriver) -> None:
+        await watch.press(*keys)
+        await watch.press("ctrl+c")
+        assert watch.app._exit
+
+    watched(scene, RECORDS)
+
+
 def test_new_records_are_followed_until_the_reader_scrolls_back() -> None:
     async def scene(watch: WatchDriver) -> None:
         await watch.come(record("g"))

@@ -63,6 +63,7 @@ class WatchApp(App[None]):
         Binding("x", "clear", "Clear"),
         Binding("question_mark", "help", "Help", key_display="?"),
         Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "leave", show=False),  # Textual's own shows a notice; selected text is copied before this
         Binding("escape", "list", "Back to the list", show=False),
         *(
             Binding(str(number), f"kind({number})", name, show=False)
@@ -171,6 +172,10 @@ class WatchApp(App[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002  # Textual's signature
         """Disable the list's actions while another screen covers it."""
         return action not in _LIST_ACTIONS or len(self.screen_stack) == 1
+
+    def action_leave(self) -> None:
+        """Quit from any screen; `q` goes back to the list from the others."""
+        self.exit()
 
     def action_latest(self) -> None:
         """Go to the latest non-zero exit; clear the filters if they hide it."""
