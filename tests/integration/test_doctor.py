@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import msgspec
@@ -20,13 +22,14 @@ from tellback.contracts.guidance import ToolInvoked
 from tellback.doctor import infrastructure
 from tellback.doctor.examination import run_checks
 from tellback.doctor.infrastructure import DoctorFinding
-from tellback.errors import Unavailable
+from tellback.errors import ConfigurationError, Unavailable
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.keys import FLEET, Layout, stream_of
 from tellback.state.presence import Presence, Worker
 from tellback.state.unavailable import CHECK_LOGIN
+from tellback.up.health import check_redis
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.up import command, environment
 
@@ -84,6 +87,42 @@ def test_a_refused_login_says_what_to_check(redis_server: RedisServer, settings:
     assert (refused.state, refused.advice) == ("wrong", CHECK_LOGIN)
     with closing(Database(url)) as nobody, pytest.raises(Unavailable, match=re.escape(CHECK_LOGIN)):
         nobody.command("PING")
+
+
+def test_a_replica_is_wrong_although_it_answers(settings: Settings) -> None:
+    """`tellback up` waited for ever on one, and everything else that doctor said was that there are no workers."""
+    with closing(Database(settings.redis_url)) as database:
+        database.command("REPLICAOF", "127.0.0.1", free_port())
+        try:
+            replica = found(settings)["redis"]
+            with pytest.raises(ConfigurationError, match="read-only replica"):
+                check_redis(settings.redis_url)
+        finally:
+            database.command("REPLICAOF", "NO", "ONE")
+    assert (replica.state, "name its primary" in replica.found) == ("wrong", True)
+
+
+def test_an_address_without_such_a_database_says_so(redis_server: RedisServer) -> None:
+    url = f"redis://127.0.0.1:{redis_server.port}/9999"
+    with closing(Database(url)) as database, pytest.raises(ConfigurationError, match="use a lower one"):
+        database.command("PING")
+
+
+def test_another_program_at_the_address_is_named_as_that() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        Thread(target=_answer_as_web_server, args=[server], daemon=True).start()
+        url = f"redis://127.0.0.1:{server.getsockname()[1]}/0"
+        with closing(Database(url)) as database, pytest.raises(Unavailable, match="another program"):
+            database.command("PING")
+
+
+def _answer_as_web_server(server: socket.socket) -> None:
+    with suppress(OSError):
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
 def test_every_finding_that_is_not_well_says_what_to_do(settings: Settings, database: Database) -> None:  # noqa: ARG001 - an empty Redis

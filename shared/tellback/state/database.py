@@ -24,7 +24,7 @@ from tellback.state.confirmation import Confirmation
 from tellback.state.keys import Shard, lifetime_ms
 from tellback.state.script_calls import Arg, DecisionCall, Script, ScriptCall
 from tellback.state.scripts import common as scripts
-from tellback.state.unavailable import NOT_PERMITTED, ONE_NODE, unavailable_text, where_of
+from tellback.state.unavailable import NOT_PERMITTED, ONE_NODE, WRONG_DATABASE, unavailable_text, where_of
 from tellback.urls import servers_of
 
 Command = redis_py.Command
@@ -60,6 +60,9 @@ RETRYABLE_ERRORS: Final = {
 
 # redis-py has no type for them (the second is that of Redis 7.0); a plain command raises NoPermissionError.
 DENIED_IN_SCRIPT = ("ACL failure in script", "The user executing the script can't")
+
+# Of a database's number that the server lacks, and of any but 0 on a node of a cluster.
+NO_DATABASE = ("DB index is out of range", "SELECT is not allowed")
 
 # Errors of a server that is no longer the primary, or is cut off from it. The address may resolve to another server by
 # now, but an open connection does not move: behind a virtual IP, calls failed for 46 s until it was cut from outside.
@@ -348,6 +351,8 @@ def _unavailable(url: str) -> Generator[None, None, None]:
     except exceptions.NoPermissionError as error:
         raise NotPermitted(NOT_PERMITTED.format(where=where_of(url), error=error)) from error
     except exceptions.ResponseError as error:
+        if str(error).startswith(NO_DATABASE):
+            raise ConfigurationError(WRONG_DATABASE.format(where=where_of(url), error=error)) from error
         if str(error).startswith(DENIED_IN_SCRIPT):
             raise NotPermitted(NOT_PERMITTED.format(where=where_of(url), error=error)) from error
         if str(error).partition(" ")[0] not in RETRYABLE_ERRORS:  # BUSYGROUP is another error than BUSY

@@ -15,6 +15,10 @@ CHECK_LOGIN: Final = "Check the user and the password in TELLBACK_REDIS_URL"
 
 ONE_NODE: Final = "a Redis Cluster answers at {where}: write redis+cluster:// in place of redis:// in the URL"
 
+WRONG_DATABASE: Final = (
+    "Redis at {where} has no database of the number at the end of the URL ({error}): use a lower one, such as /0"
+)
+
 NOT_PERMITTED: Final = (
     "Redis at {where} refused the call: {error}. Connect as a user with the right (docs/operations/access.md)"
 )
@@ -40,5 +44,7 @@ def unavailable_text(error: Exception, url: str) -> str:
         reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(error).rstrip(".")
         reason = reason[:1].lower() + reason[1:]
         return f"Can't reach Redis at {where} ({reason}). Start it with `tellback up`, or set TELLBACK_REDIS_URL"
+    if isinstance(error, exceptions.InvalidResponse):
+        return f"No Redis answers at {where}, but another program ({error}). Check the port in TELLBACK_REDIS_URL"
     advice = f". {CHECK_LOGIN}" if isinstance(error, exceptions.AuthenticationError) else ""
     return f"Redis at {where} refused the call: {str(error).rstrip('.')}{advice}"

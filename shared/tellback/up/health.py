@@ -23,7 +23,8 @@ def check_redis(url: str) -> str:
     """Return the version of the Redis at `url`.
 
     Raises:
-        ConfigurationError: Redis doesn't answer, refuses the password, or is too old; one line, without the password.
+        ConfigurationError: Redis doesn't answer, refuses the password, is too old or a replica; one line, without the
+            password.
     """
     shown = without_secrets(url)
     try:
@@ -33,12 +34,15 @@ def check_redis(url: str) -> str:
     try:
         with contextlib.closing(connections):
             info: bytes = connections.run(("INFO", "server"))
+            role: bytes = connections.run(("INFO", "replication"))
     except exceptions.RedisError as error:
         raise ConfigurationError(f"can't reach Redis at {shown}: {error}") from error
     release = next((line[14:].decode() for line in info.splitlines() if line.startswith(b"redis_version:")), "")
     if parse_version(release) < MIN_VERSION:
         oldest = ".".join(map(str, MIN_VERSION))
         raise ConfigurationError(f"Redis at {shown} is version {release}; Tellback requires {oldest} or newer")
+    if b"slave_read_only:1" in role:
+        raise ConfigurationError(f"Redis at {shown} is a read-only replica; name its primary, or its Sentinels")
     return release
 
 
