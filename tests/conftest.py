@@ -21,6 +21,7 @@ from tellback.state.team import open_layout
 from tests.support.commands import running_beat
 from tests.support.keyleaks import undeclared
 from tests.support.redis_server import PROGRAM, RedisServer
+from tests.support.vector_sets import KINDS
 from tests.support.workers import StartWorkers, Workers
 
 CI = os.environ.get("CI") == "true"
@@ -166,6 +167,12 @@ def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
     """A server that this test may stop; the shared one would take others with it."""
     with RedisServer.start(tmp_path) as server:
         yield server
+
+
+@pytest.fixture(params=list(KINDS))
+def vector_sets(request: pytest.FixtureRequest) -> str:
+    """The kind of vector sets that the server has: with none, workers keep copies of stored facts too."""
+    return str(request.param)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from msgspec import structs
 from tellback import Settings, Tellback
 from tests.support.redis_server import RedisServer
 from tests.support.signals import Angles, Bench, item, recall, serving, signal
-from tests.support.vector_sets import KINDS, settings_with
+from tests.support.vector_sets import settings_with
 
 pytestmark = pytest.mark.faults
 
@@ -22,12 +22,6 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
     """A Redis of its own."""
     with RedisServer.start(tmp_path) as server:
         yield server
-
-
-@pytest.fixture(params=list(KINDS))
-def vector_sets(request: pytest.FixtureRequest) -> str:
-    """The kind of vector sets that it has: with none, workers keep copies of stored facts too."""
-    return str(request.param)
 
 
 @pytest.fixture

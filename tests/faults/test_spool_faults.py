@@ -14,8 +14,6 @@ import pytest
 
 from tellback import Settings, SpoolFull
 from tellback.contracts.codec import encode
-from tellback.contracts.guidance import ToolInvoked
-from tellback.contracts.message import new_event_id
 from tellback.doctor.infrastructure import check_spool as examine
 from tellback.hook.exchange import SPOOLS_SEEN, _with_events
 from tellback.messaging.append_call import Bounds, append_call
@@ -31,20 +29,13 @@ from tests.support.disks import fill
 from tests.support.hooks import run_hook, start_hook, tool_event, troubles
 from tests.support.redis_server import RedisServer
 from tests.support.spools import quarantined, waiting
+from tests.support.tool_calls import call, tools
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.faults
 
 NOWHERE: Final = "redis://127.0.0.1:1/0"
 BACKLOG: Final = 12_000
-
-
-def call(tool: str, session: str = "s1", **fields: str) -> ToolInvoked:
-    return ToolInvoked(event_id=new_event_id(), session=session, evaluation="e1", tool=tool, **fields)  # type: ignore[arg-type]  # each test gives what fits
-
-
-def tools(database: Database, stream: str) -> list[str]:
-    return [msgspec.json.decode(fields[1])["tool"] for _, fields in database.command("XRANGE", stream, "-", "+")]
 
 
 def event_of(layout: Layout, number: int, session: str = "s1") -> SpooledEvent:
@@ -89,7 +80,7 @@ def test_a_full_disk_sends_each_event_once_when_redis_is_back(small_disk: Path, 
         wait_until(lambda: not publisher.spooled and not any(map(len, publisher._all())), "everything is sent")
         publisher.publish(call("new"))
         publisher.flush()
-        arrived = tools(database, stream_of(layout.of("s1"), Family.EVENTS))
+        arrived = tools(database, layout)
         assert taken > 80
         assert arrived == [*(f"t{number}" for number in range(taken)), "new"]
         publisher.close()
@@ -254,11 +245,10 @@ def test_a_backlog_of_others_holds_no_first_flush_up(database: Database, layout:
     publisher = Publisher(database, layout, settings, place)
     publisher.publish(call("mine"))
     publisher.flush()
-    stream = stream_of(layout.of("s1"), Family.EVENTS)
-    assert tools(database, stream).index("mine") <= SLICE + settings.publish_batch
+    assert tools(database, layout).index("mine") <= SLICE + settings.publish_batch
     wait_until(lambda: not list(settings.data_path.rglob("*.spool")), "the thread sends the rest")
     publisher.close()
-    assert [tool for tool in tools(database, stream) if tool != "mine"] == [f"t{number}" for number in range(5_000)]
+    assert [tool for tool in tools(database, layout) if tool != "mine"] == [f"t{number}" for number in range(5_000)]
 
 
 def test_programs_that_end_in_an_outage_leave_one_file(database: Database, layout: Layout, settings: Settings) -> None:
@@ -273,7 +263,7 @@ def test_programs_that_end_in_an_outage_leave_one_file(database: Database, layou
     publisher.publish(call("last"))
     publisher.close()
     expected = [*(f"t{number}" for number in range(20)), "last"]
-    assert tools(database, stream_of(layout.of("s1"), Family.EVENTS)) == expected
+    assert tools(database, layout) == expected
 
 
 def left_by_a_dead_process(settings: Settings, place: SpoolLocation, lines: list[bytes]) -> Path:
@@ -316,7 +306,7 @@ def test_a_line_that_is_not_what_was_written_is_quarantined_and_the_rest_is_sent
     publisher = Publisher(database, layout, settings, place)
     publisher.publish(call("mine"))
     publisher.flush()
-    assert tools(database, stream_of(layout.of("s1"), Family.EVENTS)) == ["t0", "t2", "mine"]
+    assert tools(database, layout) == ["t0", "t2", "mine"]
     assert quarantined(settings.data_path) == [(reason, bad.rstrip(b"\n"))]
     found = examine(settings)
     assert found.state == "note"
@@ -362,6 +352,6 @@ def test_what_is_too_old_is_counted_and_logged(
     publisher.publish(call("mine"))
     publisher.flush()
     publisher.close()
-    assert tools(database, stream_of(layout.of("s1"), Family.EVENTS)) == ["mine"]
+    assert tools(database, layout) == ["mine"]
     assert "spool.dropped" in caplog.text
     assert "events=3" in caplog.text

@@ -18,6 +18,8 @@ from tellback.state.keys import Layout
 from tellback.state.tool_health import ToolHealth
 
 if TYPE_CHECKING:
+    from celery import Celery
+
     from tellback_workers.runtime import Runtime
     from tests.support.clocks import ServerClock
     from tests.support.jobs import Queue
@@ -74,6 +76,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> ServerClock:
 
 
 @pytest.fixture
+def on_another_host(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Moves this process to a host that has never compared its clock with the server's."""
+    return lambda name: monkeypatch.setattr("tellback.clock.boot_id", lambda: name)
+
+
+@pytest.fixture
 def fleet(database: Database) -> TeamVisits:
     """The visits of teams: which are due, and whose they are."""
     return TeamVisits(database)
@@ -100,6 +108,18 @@ def runtime(tb: Tellback, settings: Settings) -> Iterator[Runtime]:
     runtime = Runtime(settings)
     yield runtime
     runtime.database.close()
+
+
+@pytest.fixture
+def app(settings: Settings) -> Iterator[Celery]:
+    """A Celery app that sends to the broker of this test, and has no tasks."""
+    from celery import Celery
+
+    from tellback_workers.app import config
+
+    with Celery("test", set_as_current=False) as app:
+        app.conf.update(config(settings))
+        yield app
 
 
 @pytest.fixture

@@ -29,12 +29,6 @@ def test_a_delivery_is_tried_again_in_its_time(tb: Tellback, clock: ServerClock,
     assert first(tb).attempt == 2
 
 
-@pytest.fixture
-def on_another_host(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Moves this process to a host that has never compared its clock with the server's."""
-    return lambda name: monkeypatch.setattr("tellback.clock.boot_id", lambda: name)
-
-
 @steps
 @pytest.mark.parametrize("host", ["", "another"])
 def test_a_step_ends_no_lease_of_a_delivery(

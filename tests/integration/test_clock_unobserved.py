@@ -21,12 +21,6 @@ HOUR_MS = 3_600_000
 LEASE = 10.0
 
 
-@pytest.fixture
-def on_another_host(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Moves this process to a host that has never compared its clock with the server's."""
-    return lambda name: monkeypatch.setattr("tellback.clock.boot_id", lambda: name)
-
-
 def sweeps(tb: Tellback, clock: ServerClock, seconds: int) -> int:
     """Count the turns that get their fallback while this time passes, with a sweep every two seconds."""
     written = 0

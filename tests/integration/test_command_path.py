@@ -18,20 +18,12 @@ from tellback.state.job_keys import ANY_POOL
 from tellback.state.keys import stream_of
 from tellback.state.redis_py import RedisConnections
 from tellback_workers import jobs, wakeups
-from tellback_workers.app import config
 from tellback_workers.runtime import Runtime
 from tests.support.tool_calls import publish
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
 
 SESSION = "s"
-
-
-@pytest.fixture
-def app(settings: Settings) -> Iterator[Celery]:
-    with Celery("test", set_as_current=False) as app:
-        app.conf.update(config(settings))
-        yield app
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from tellback.state.evaluations import EvaluationChange, EvaluationCounts, Evalu
 from tellback.state.intake import Intake
 from tellback.state.intake_entry import IntakeEntry
 from tellback.state.intake_lease import Fenced, Lease
-from tellback.state.keys import Layout, stream_of
+from tellback.state.keys import Layout
 from tellback.state.script_calls import Arg
 from tellback_workers.loops import consumer_of
 from tellback_workers.loops.guidance import GuidanceLoop
@@ -387,19 +387,7 @@ def test_odd_arguments_of_a_tool_call_still_count(
     assert [entry.get("duration_ms") for entry in tb.history("s") if entry["kind"] == "tool_call"] == [None] * 4 + [13]
 
 
-def test_who_waits_for_feedback_does_not_wait_for_the_linger(
-    database: Database, settings: Settings, layout: Layout
-) -> None:
-    patient = msgspec.structs.replace(settings, publish_delay=30.0)
-    with connect(settings=patient) as tb:
-        prompt = tb.prompt("s", "p")
-        stream = stream_of(layout.of("s"), Family.EVENTS)
-        assert not database.command("XLEN", stream)
-        prompt.feedback(wait=0.05)
-        wait_until(lambda: database.command("XLEN", stream) == 1, "the beginning was sent", timeout=5)
-
-
-def test_facts_too_large_for_one_command_arrive_all_and_in_order(tb: Tellback, consume: Callable[[], None]) -> None:
+def test_events_too_large_for_one_command_arrive_all_and_in_order(tb: Tellback, consume: Callable[[], None]) -> None:
     prompt = tb.prompt("s", "p")
     for n in range(30):
         prompt.tool_invoked("t", result="x" * 60_000, duration_ms=n)

@@ -14,7 +14,6 @@ from tellback import Settings, Tellback
 from tellback.names import Family
 from tellback.state.keys import Layout
 from tellback_workers import tasks
-from tellback_workers.app import config
 from tellback_workers.pool_locks import pool_locks
 from tellback_workers.runtime import Runtime
 from tellback_workers.wakeups import publish_wakeups
@@ -22,13 +21,6 @@ from tests.support.tool_calls import calls, publish
 from tests.support.waiting import wait_until
 
 STAYS = 30.0
-
-
-@pytest.fixture
-def app(settings: Settings) -> Iterator[Celery]:
-    with Celery("test", set_as_current=False) as app:
-        app.conf.update(config(settings))
-        yield app
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -19,7 +18,6 @@ from tellback.state.fleet import NOTICES, QUIET_SECONDS, TeamVisits
 from tellback.state.intake import mark_pending
 from tellback.state.keys import NOTIFICATIONS, Layout, Shard, stream_of
 from tellback.state.notifications import Notifications, Notified
-from tellback_workers.app import config
 from tellback_workers.dispatcher import Dispatcher
 from tellback_workers.runtime import Runtime
 from tests.support.clocks import ServerClock, later
@@ -180,13 +178,6 @@ def test_a_turn_notifies_its_team_now_and_then(
     later(monkeypatch, QUIET_SECONDS / 2)
     opened(tb)
     assert notifications.wait(10) == [Notified("default")]
-
-
-@pytest.fixture
-def app(settings: Settings) -> Iterator[Celery]:
-    with Celery("test", set_as_current=False) as app:
-        app.conf.update(config(settings))
-        yield app
 
 
 def test_wakeups_of_several_teams_are_published_by_the_one_dispatcher(

@@ -223,3 +223,12 @@ def test_a_refusal_in_the_caller_s_thread_is_the_thread_s_affair(
     full.flush()
     assert tools(database, layout) == ["two"]
     full.close()
+
+
+def test_asking_for_feedback_sends_what_is_buffered(database: Database, settings: Settings, layout: Layout) -> None:
+    with connect(settings=msgspec.structs.replace(settings, publish_delay=30.0)) as tb:
+        prompt = tb.prompt("s", "p")
+        stream = stream_of(layout.of("s"), Family.EVENTS)
+        assert not database.command("XLEN", stream)
+        prompt.feedback(wait=0.05)
+        wait_until(lambda: database.command("XLEN", stream) == 1, "the beginning was sent", timeout=5)

@@ -18,8 +18,6 @@ import pytest
 
 from tellback import Settings, aio, connect
 from tellback.client.agent_prompts import AgentPrompts
-from tellback.contracts.guidance import ToolInvoked
-from tellback.contracts.message import new_event_id
 from tellback.messaging.lane import BufferedTotal, Lane
 from tellback.messaging.publisher import Publisher
 from tellback.messaging.spool import Spool, SpooledEvent
@@ -30,6 +28,7 @@ from tellback.state.call_deadline import CallDeadline
 from tellback.state.database import Database
 from tellback.state.keys import Layout, stream_of
 from tellback.state.redis_py import open_socket
+from tests.support.tool_calls import call
 from tests.support.workers import environment
 
 THREADS, EACH = 8, 200
@@ -39,10 +38,6 @@ def tools(database: Database, layout: Layout) -> Counter[str]:
     entries = database.command("XRANGE", stream_of(layout.of("s1"), Family.EVENTS), "-", "+")
     events = [msgspec.json.decode(fields[1]) for _, fields in entries]
     return Counter(event["tool"] for event in events if event["type"] == "ToolInvoked")
-
-
-def call(tool: str) -> ToolInvoked:
-    return ToolInvoked(event_id=new_event_id(), session="s1", evaluation="e", tool=tool)
 
 
 def run_in_forked_child(work: Callable[[int], None], then: Callable[[], None] = lambda: None) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from tellback import Settings, Tellback, connect
 from tellback.contracts.codec import encode
-from tellback.contracts.guidance import ToolInvoked
 from tellback.contracts.message import new_event_id
 from tellback.contracts.signals import FactForgotten, FactRemembered
 from tellback.names import Family
@@ -22,14 +21,11 @@ from tellback.state.script_calls import Script
 from tests.support.lost_replies import LossyLink, lossy_link
 from tests.support.redis_server import RedisServer
 from tests.support.signals import Bench, item
+from tests.support.tool_calls import call
 from tests.support.waiting import wait_until
 
 ID = EvaluationId("s1", "p", "e1")
 MANY = 1_001_000  # ten times what two generations of ids hold
-
-
-def call(tool: str = "t") -> ToolInvoked:
-    return ToolInvoked(event_id=new_event_id(), session="s1", prompt="p", evaluation="e1", tool=tool)
 
 
 @pytest.fixture
@@ -74,14 +70,14 @@ def forget_ids(database: Database, *keys: str) -> None:
 def test_an_event_sent_again_after_its_id_was_forgotten_counts_once(
     host: Tellback, link: LossyLink, database: Database, layout: Layout, consume: Callable[[], None]
 ) -> None:
-    host.context.publisher.publish(call())
+    host.context.publisher.publish(call("t", prompt="p"))
     lose_the_reply(host, link)
     consume()
     assert calls(database, layout) == 1
     forget_ids(database, layout.of("s1").key("seen", "s1", "p", "e1"))
     send_again(host)
     assert database.command("XLEN", stream_of(layout.of("s1"), Family.EVENTS)) == 0
-    host.context.publisher.publish(call())
+    host.context.publisher.publish(call("t", prompt="p"))
     host.flush()
     consume()
     assert calls(database, layout) == 2
@@ -211,14 +207,14 @@ def test_what_another_process_adopts_is_appended_once(
     """The file names its writer, so the mark is that of the process that is gone."""
     stream = stream_of(layout.of("s1"), Family.EVENTS)
     for number in range(3):
-        host.context.publisher.publish(call(f"t{number}"))
+        host.context.publisher.publish(call(f"t{number}", prompt="p"))
     lose_the_reply(host, link)
     writer = host.context.publisher._writer
     host.context.publisher._closed = True  # it dies: nothing is sent at its end
     for lane in host.context.publisher._lanes.values():
         lane.close()
     assert database.command("XLEN", stream) == 3
-    tb.context.publisher.publish(call("next"))
+    tb.context.publisher.publish(call("next", prompt="p"))
     tb.flush()
     tools = [msgspec.json.decode(fields[1])["tool"] for _, fields in database.command("XRANGE", stream, "-", "+")]
     assert tools == ["t0", "t1", "t2", "next"]
@@ -231,11 +227,11 @@ def test_what_another_process_adopts_is_appended_once(
 def test_an_event_sent_again_after_a_million_others_counts_once(
     host: Tellback, link: LossyLink, tb: Tellback, database: Database, layout: Layout, consume: Callable[[], None]
 ) -> None:
-    host.context.publisher.publish(call())
+    host.context.publisher.publish(call("t", prompt="p"))
     lose_the_reply(host, link)
     for first in range(0, MANY, 50_000):
         for _ in range(first, min(MANY, first + 50_000)):
-            tb.context.publisher.publish(call())
+            tb.context.publisher.publish(call("t", prompt="p"))
         consume()
     assert calls(database, layout) == MANY + 1
     send_again(host)

@@ -23,12 +23,6 @@ from tests.support.stored_facts import found, ids, remembered, store
 from tests.support.vector_sets import KINDS, settings_with
 
 
-@pytest.fixture(params=list(KINDS))
-def vector_sets(request: pytest.FixtureRequest) -> str:
-    """The kind of vector sets that the server has."""
-    return str(request.param)
-
-
 @pytest.fixture
 def settings(redis_server: RedisServer, settings: Settings, vector_sets: str) -> Settings:
     """Of a server that has vector sets, and of one that does not let us use them."""

@@ -23,13 +23,7 @@ from tests.support.lost_tail import restore, snapshot
 from tests.support.redis_server import RedisServer
 from tests.support.signals import Angles, Bench
 from tests.support.stored_facts import found, ids, remembered, store
-from tests.support.vector_sets import KINDS, settings_with
-
-
-@pytest.fixture(params=list(KINDS))
-def vector_sets(request: pytest.FixtureRequest) -> str:
-    """The kind of vector sets that the server has."""
-    return str(request.param)
+from tests.support.vector_sets import settings_with
 
 
 @pytest.fixture

@@ -112,13 +112,6 @@ def test_a_new_team_is_served_by_workers_that_run(
 
 
 @pytest.fixture
-def app(settings: Settings) -> Iterator[Celery]:
-    with Celery("test", set_as_current=False) as app:
-        app.conf.update(config(settings))
-        yield app
-
-
-@pytest.fixture
 def in_worker(settings: Settings, app: Celery, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     """Tasks run here, as in a process of a worker, and never linger."""
     process = Runtime(msgspec.structs.replace(settings, consume_batch=10, linger=0.0))
