@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import structlog
+import typer.main
 
 from tellback import Tellback, connect
 from tellback.settings import Settings
@@ -23,6 +25,10 @@ from tests.support.keyleaks import undeclared
 from tests.support.redis_server import PROGRAM, RedisServer
 from tests.support.vector_sets import KINDS
 from tests.support.workers import StartWorkers, Workers
+
+# Typer builds the 50 commands from their signatures at each call of the command line, 50 ms, and one process of tests
+# calls it hundreds of times. They are the same each time: the environment is read when arguments are parsed.
+typer.main.get_command = functools.cache(typer.main.get_command)
 
 CI = os.environ.get("CI") == "true"
 
