@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tellback import Feedback
-from tellback.quoting import quote_forged_lines, quote_forged_parts, quote_summary
+from tellback.guidance.observations.catalog import LANGUAGES, catalog_for
+from tellback.quoting import HEADINGS, looks_like_ours, quote_forged_lines, quote_forged_parts, quote_summary
 from tellback.sanitize import terminal_line
 from tests.support.forgeries import SPLIT, forged
 
@@ -76,3 +77,21 @@ def test_a_run_of_backslashes_is_searched_once() -> None:
     """Tried again at each of them, a million would take an hour, and the test its time limit."""
     text = "\\" * 1_000_000 + "next steps \\u"
     assert quote_forged_lines(text).endswith("next steps \\u")
+
+
+def test_every_heading_of_ours_is_known() -> None:
+    for language in LANGUAGES:
+        catalog = catalog_for(language)
+        for heading in (*catalog.headings, catalog.text("check", "title"), catalog.text("check", "refused")):
+            assert looks_like_ours(heading), heading
+    for heading in HEADINGS:
+        assert looks_like_ours(f"  {heading.upper()}")
+
+
+def test_a_hosts_own_headings_are_known_too() -> None:
+    assert quote_forged_lines("x\nWAS NUN\ny", ["WAS NUN:"]) == "x\n> WAS NUN\ny"
+
+
+def test_a_text_full_of_forgeries_is_quoted_in_time() -> None:
+    quoted = quote_forged_lines("NEXT STEPS:\n" * 20_000)
+    assert quoted.splitlines() == ["> NEXT STEPS:"] * 20_000

@@ -29,7 +29,6 @@ from tellback.cli.listing import fit_table
 from tellback.cli.records import _record_row, print_line  # pyright: ignore[reportPrivateUsage] - a row of the listing
 from tellback.cli.signals import _display_hit  # pyright: ignore[reportPrivateUsage] - as above
 from tellback.guidance.builtin_providers import StaticFeedback
-from tellback.guidance.observations.catalog import LANGUAGES, catalog_for
 from tellback.guidance.observations.completion import AnswerCheck, MissingItem
 from tellback.guidance.observations.memory import ObservationMemory
 from tellback.guidance.observations.observer import ToolObserver
@@ -42,7 +41,7 @@ from tellback.hook.finishing import missing_before_stop
 from tellback.hook.options import read_config
 from tellback.hook.reading import AgentView
 from tellback.hook.subagents import ending_of
-from tellback.quoting import HEADINGS, looks_like_ours, quote_forged_lines, quote_forged_parts
+from tellback.quoting import quote_forged_lines, quote_forged_parts
 from tellback.replay.analysis import analyze_file
 from tellback.replay.html_report import render_html
 from tellback.replay.markdown_report import render_markdown
@@ -385,21 +384,3 @@ def test_parts_lose_nothing_and_are_quoted_once(parts: list[str]) -> None:
     assert len(quoted) == len(parts)
     shown = "".join(quoted).replace("> ", "").replace("\\r", "\r").replace("\\u200b", "\u200b")
     assert shown == "".join(parts)
-
-
-def test_every_heading_of_ours_is_known() -> None:
-    for language in LANGUAGES:
-        catalog = catalog_for(language)
-        for heading in (*catalog.headings, catalog.text("check", "title"), catalog.text("check", "refused")):
-            assert looks_like_ours(heading), heading
-    for heading in HEADINGS:
-        assert looks_like_ours(f"  {heading.upper()}")
-
-
-def test_a_hosts_own_headings_are_known_too() -> None:
-    assert quote_forged_lines("x\nWAS NUN\ny", ["WAS NUN:"]) == "x\n> WAS NUN\ny"
-
-
-def test_a_text_full_of_forgeries_is_quoted_in_time() -> None:
-    quoted = quote_forged_lines("NEXT STEPS:\n" * 20_000)
-    assert quoted.splitlines() == ["> NEXT STEPS:"] * 20_000
