@@ -28,7 +28,7 @@ demo: setup ## run the end-to-end demo in an isolated instance
 	@$(BIN)/tellback demo
 
 unit: setup ## run the unit tests: no Redis, no browser, no model
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(QUICK) -m "not slow and not model and not browser and not rates" -p no:celery -p no:docker_tools tests/unit
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(QUICK) -m "not slow and not model and not browser and not bulk and not programs" -p no:celery -p no:docker_tools tests/unit
 
 unit-all: setup ## run the unit tests on every supported Python of this machine
 	@$(BIN)/python ops/unit_all.py

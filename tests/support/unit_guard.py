@@ -1,5 +1,7 @@
 """The guard of the unit tests: no server, no browser, no model, no network, whatever the machine offers.
 
+Nor another program, but in the tests that say so: `make unit` leaves those to `make test`.
+
 `tests/unit/conftest.py` imports the hook and the fixture.
 """
 
@@ -25,15 +27,17 @@ class Guard:
 
     def __init__(self) -> None:
         self.active = False
+        self.programs = False  # whether the test may start some
         self.others: frozenset[int] = frozenset()  # threads of earlier tests, which may still connect in `make test`
         self.refused: list[str] = []  # the code under test may swallow what is raised
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.active or threading.get_ident() in self.others:
             return
-        if event in NETWORK or (event == "subprocess.Popen" and _is_server(arguments[1])):
+        if event in NETWORK or (event == "subprocess.Popen" and (not self.programs or _is_server(arguments[1]))):
             self.refused.append(f"{event} {arguments[1:2] if event == 'socket.connect' else arguments[:2]}")
-            raise RuntimeError(f"a unit test does without: {self.refused[-1]}; tests/integration has servers")
+            where = "tests/integration has servers; mark a test `programs` that starts another program"
+            raise RuntimeError(f"a unit test does without: {self.refused[-1]}; {where}")
 
 
 def _is_server(command: Any) -> bool:
@@ -52,12 +56,13 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def without_servers() -> Iterator[None]:
+def without_servers(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that connects to anything, starts a server, or imports what only models and browsers need."""
     before = PACKAGES & sys.modules.keys()
     guard.refused.clear()
     running = (thread.ident for thread in threading.enumerate())
     guard.others = frozenset(ident for ident in running if ident is not None) - {threading.get_ident()}
+    guard.programs = request.node.get_closest_marker("programs") is not None
     guard.active = True
     try:
         yield

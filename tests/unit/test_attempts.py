@@ -73,6 +73,7 @@ def test_upper_case_and_spaces_change_nothing(params: dict[str, Any]) -> None:
     assert attempt_fingerprint("t", params) == attempt_fingerprint("t", padded)
 
 
+@pytest.mark.programs
 def test_it_is_the_same_in_another_process() -> None:
     code = (
         "from tellback.guidance.repeats import attempt_fingerprint; "

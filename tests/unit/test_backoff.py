@@ -57,6 +57,7 @@ def test_a_call_is_repeated_until_it_succeeds(slept: list[float]) -> None:
     assert call.calls == 4
 
 
+@pytest.mark.programs
 def test_a_call_that_succeeds_at_once_does_not_load_tenacity() -> None:
     code = "import sys; from tellback.backoff import *; retry(int, Backoff(1)); sys.exit('tenacity' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

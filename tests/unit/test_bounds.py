@@ -169,6 +169,7 @@ def test_what_was_not_read_is_counted() -> None:
     assert str(wire_params({"a": list(range(50_000))})).count("items not read") == 1
 
 
+@pytest.mark.bulk
 def test_no_half_of_a_secret_stands_where_reading_ends() -> None:
     secret = "AKIA" + "A" * 16
     for before in range(MAX_CHARS_READ - 40, MAX_CHARS_READ + 2, 3):

@@ -22,7 +22,10 @@ from tests.support.waiting import wait_until
 from tests.unit.test_limits import DISK_FILLER, FORK_BOMB, MEMORY_HOG, alive
 
 GIVEN = os.environ.get("TELLBACK_TEST_CGROUP", "")
-pytestmark = pytest.mark.skipif(not GIVEN, reason="TELLBACK_TEST_CGROUP names no cgroup v2 directory with controllers")
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.skipif(not GIVEN, reason="TELLBACK_TEST_CGROUP names no cgroup v2 directory with controllers"),
+]
 MIB = 1 << 20
 
 

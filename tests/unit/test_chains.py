@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,6 +71,7 @@ def test_a_second_record_of_one_id_is_judged_by_itself() -> None:
     assert reported(record("a", 1), record("b", 0, "a"), record("a", 2)) == [("aba", "a")]
 
 
+@pytest.mark.bulk
 def test_ten_thousand_attempts_cost_little() -> None:
     """They form one chain, or have a success each, or form one star."""
 

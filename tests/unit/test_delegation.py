@@ -108,6 +108,7 @@ def test_off_is_off(fake: Fake) -> None:
         claim_group("off", fake.proc)
 
 
+@pytest.mark.programs
 def test_a_group_that_cannot_be_made_leaves_the_limits_to_the_supervisor(tmp_path: Path) -> None:
     """A parent that is gone, or one that is no control group: the command runs, limited as without."""
     for parent in (tmp_path / "gone", tmp_path):

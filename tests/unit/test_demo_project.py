@@ -25,6 +25,7 @@ def run(argv: list[str], folder: Path) -> tuple[int, list[str]]:
 
 
 @pytest.mark.parametrize("with_pytest", [True, False], ids=["pytest", "unittest"])
+@pytest.mark.programs
 def test_each_change_fixes_one_of_two_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, with_pytest: bool
 ) -> None:

@@ -249,6 +249,7 @@ def test_of_a_response_too_long_to_read_nothing_is_ignored() -> None:
     assert {found[name].verdict for name in ("cookies", "ceo")} == {"unclear"}
 
 
+@pytest.mark.bulk
 def test_work_is_bounded_whatever_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand long facts of the words of a long response, each in an order of its own."""
     windows = 0
@@ -286,6 +287,7 @@ def test_any_text_gives_a_verdict_within_its_bounds(response: str, facts: dict[s
         assert each.verdict == (expected if each.confidence > 0.2001 else each.verdict)
 
 
+@pytest.mark.programs
 def test_looking_at_a_response_needs_neither_redis_nor_a_model() -> None:
     code = "import sys, tellback; tellback.weigh_facts('As f1 says', {'f1': 'x'}); "
     code += "assert not {'numpy', 'redis', 'torch', 'celery'} & set(sys.modules)"

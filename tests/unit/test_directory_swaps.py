@@ -18,7 +18,10 @@ from tellback.commands.runner import ExecutionSpec, run
 from tellback.contracts.commands import CommandSubmitted
 from tellback_workers.policy import Policy, Refused
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="RENAME_EXCHANGE is Linux's")
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.skipif(sys.platform != "linux", reason="RENAME_EXCHANGE is Linux's"),
+]
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _LIBC = ctypes.CDLL(None, use_errno=True)

@@ -15,6 +15,7 @@ from tellback.errors import Unavailable
 from tellback.signals.models import PACKAGED
 
 
+@pytest.mark.programs
 def test_importing_the_loops_loads_neither_torch_nor_a_model() -> None:
     code = (
         "import sys, tellback_workers.loops.signals, tellback_workers.loops.recalls, tellback.embedding.clusters;"
@@ -24,6 +25,7 @@ def test_importing_the_loops_loads_neither_torch_nor_a_model() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.programs
 def test_a_client_and_its_bank_need_no_numpy() -> None:
     """Numpy comes with the workers; an agent host signals and recalls without it."""
     code = (

@@ -73,6 +73,7 @@ def test_a_mode_begins_with_the_state_that_it_is_named_by(
         assert seen[0] == code
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 def test_guidance_that_nobody_heeds_changes_nothing(mode: Mode) -> None:
     """Differences at other probabilities are therefore due to suggestions that were taken."""
@@ -94,6 +95,7 @@ def test_the_same_seed_gives_the_same_run(mode: Mode) -> None:
     assert first == second
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("mode", SINGLE, ids=lambda mode: mode.name)
 def test_guidance_that_is_heeded_helps_in_every_mode(mode: Mode) -> None:
     alone, guided = runs_of(mode, guided=False), runs_of(mode, guided=True, compliance=1.0)
@@ -144,6 +146,7 @@ def test_each_kind_of_label_has_its_coding_mode() -> None:
     assert {f"coding_{kind}" for kind in get_args(Kind)} == {mode.name for mode in CODING if mode.rut}
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("mode", CODING, ids=lambda mode: mode.name)
 def test_guidance_that_nobody_heeds_changes_no_coding(mode: CodingMode) -> None:
     for seed in range(2):
@@ -236,6 +239,7 @@ def test_a_limited_tool_says_so_in_several_ways_and_is_back_in_time() -> None:
     assert not world.call("s", {}, some, Random(0)).error
 
 
+@pytest.mark.bulk
 def test_the_table_and_the_plot_are_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plot = tmp_path / "plot.png"
     main(["success", "partial", "--seeds", "10", "--plot", str(plot)])

@@ -28,6 +28,7 @@ def test_the_version_is_printed() -> None:
     assert said("--version") == f"tellback {version('tellback')}\n"
 
 
+@pytest.mark.programs
 def test_the_package_runs_as_a_module() -> None:
     printed = subprocess.check_output([sys.executable, "-m", "tellback", "--version"], text=True)
     assert printed == f"tellback {version('tellback')}\n"
@@ -70,6 +71,7 @@ def test_records_of_a_file_that_does_not_exist_are_an_error(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is a device of Linux")  # noqa: PTH110 - a device
+@pytest.mark.programs
 def test_a_full_disk_is_one_line() -> None:
     program = "import sys; from tellback.cli.app import main; sys.argv[0] = 'tellback'; main()"
     with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device

@@ -10,6 +10,8 @@ from benchmarks.fleet.queues import Stage, exponential, fixed, simulate
 
 EVENTS = 60_000
 
+pytestmark = pytest.mark.bulk
+
 
 def waiting_of_mmc(rate: float, mean: float, servers: int) -> float:
     """Return Erlang's mean time in the queue of M/M/c."""

@@ -188,6 +188,7 @@ def flood(lines: int) -> bytes:
     return b"".join(b"line %07d of a build that says too much\n" % number for number in range(lines))
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("reads", [{0, 3}, set[int](), {7}, set(range(8))])
 def test_a_flood_loses_its_middle_and_says_how_much(reads: set[int]) -> None:
     """The beginning and the end are there, and each byte is shown or counted."""
@@ -209,6 +210,7 @@ def test_a_flood_loses_its_middle_and_says_how_much(reads: set[int]) -> None:
     )
 
 
+@pytest.mark.bulk
 def test_a_key_that_begins_in_what_is_dropped_is_hidden() -> None:
     """It was dropped unseen since nobody looked, or passed over since it was too much at once."""
     for reads in ({0, 60}, {60}, set(range(61))):
@@ -269,6 +271,7 @@ def test_the_rest_of_a_key_whose_other_lines_were_dropped_is_held() -> None:
     assert "c2hvcnQ" not in command.shown()
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize(
     "chunk", [b"line\n" * 13_000, b"x" * 65_536, b"50%\r" * 16_000, BODY * 1_000, b"\n" * 65_536, b"y\n"]
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import atexit
 from tellback import forks
@@ -21,6 +23,7 @@ assert not forks._methods
 """
 
 
+@pytest.mark.programs
 def test_no_hook_outlives_the_end_of_a_program() -> None:
     """The hooks of an open client once printed «Exception ignored» at the end of a program, on Python 3.13."""
     subprocess.run([sys.executable, "-c", SCRIPT], check=True)

@@ -15,6 +15,7 @@ print(gc.get_freeze_count())
 """
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("signal", ["worker_init", "worker_process_init"])
 def test_no_process_of_a_worker_scans_what_it_was_born_with(signal: str) -> None:
     program = [sys.executable, "-c", PROGRAM.format(signal=signal)]

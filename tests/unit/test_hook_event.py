@@ -54,6 +54,7 @@ def test_parameters_and_results_are_those_that_a_client_publishes(params: dict[s
         assert invoked.result is None
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("size", [100, 70_000, MAX_CHARS_READ, MAX_CHARS_READ + 10, 3 * MAX_CHARS_READ])
 def test_long_texts_are_cut_as_a_client_cuts_them(size: int) -> None:
     text = ("word " * (size // 5 + 1))[:size]
@@ -64,6 +65,7 @@ def test_long_texts_are_cut_as_a_client_cuts_them(size: int) -> None:
     assert len(msgspec.json.encode(invoked.params)) <= 64 << 10
 
 
+@pytest.mark.bulk
 def test_each_kind_of_secret_is_redacted_as_by_a_client() -> None:
     for kind, line in secrets(seed=5, each=2):
         invoked = published(tool_event(tool_response=f"before\n{line}\nafter", tool_input={"command": line}))
@@ -71,7 +73,7 @@ def test_each_kind_of_secret_is_redacted_as_by_a_client() -> None:
         assert invoked.params == wire_params({"command": line}), kind
 
 
-@pytest.mark.rates
+@pytest.mark.bulk
 def test_a_redactor_for_one_text_finds_in_it_what_one_for_all_finds() -> None:
     """It leaves out the rules whose fixed text does not occur there, and no other."""
     everywhere = Redactor()
@@ -177,6 +179,7 @@ def test_a_wrong_configuration_is_named(text: str, tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("and_after_an_outage", ["", "tellback.messaging.spool, "])
+@pytest.mark.programs
 def test_a_hook_process_imports_next_to_nothing(and_after_an_outage: str) -> None:
     heavy = (
         "redis", "msgspec", "typer", "rich", "structlog", "logging", "dataclasses", "inspect", "pathlib", "hashlib",

@@ -311,6 +311,7 @@ def test_what_others_could_not_use_does_not_get_into_a_shared_file(
     assert list(project.iterdir()) == []
 
 
+@pytest.mark.programs
 def test_who_lacks_tellback_reads_so_once_a_session_and_works_on(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     run("install", "--settings", path)
@@ -346,6 +347,7 @@ def test_a_file_that_another_program_changes_meanwhile_is_left(tmp_path: Path) -
     assert path.read_text() == '{"new": 1}'
 
 
+@pytest.mark.programs
 def test_a_disk_that_takes_nothing_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_text("{}")
@@ -358,6 +360,7 @@ def test_a_disk_that_takes_nothing_leaves_the_file_as_it_was(tmp_path: Path) -> 
     assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
 
 
+@pytest.mark.programs
 def test_an_installation_leaves_what_a_hook_imports_compiled(tmp_path: Path) -> None:
     """Pip does so too, except for an editable package; `PYTHONDONTWRITEBYTECODE` concerns imports only."""
     env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "compiled"), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -28,6 +28,8 @@ from tellback.commands.truncation import StreamTruncator
 from tellback.contracts.commands import CommandRecord
 from tellback.redaction import Redactor
 
+pytestmark = pytest.mark.programs
+
 TOOL = [sys.executable, "-c", "from tellback.cli.app import main; main()"]
 BARE = [sys.executable, "-I", "-S"]  # no site-packages: the standard library alone
 RUNNER, SKILL = "run_with_feedback.py", "skill-feedback-runner.md"

@@ -186,6 +186,7 @@ def test_an_alarm_that_strikes_while_the_timer_is_being_stopped_does_no_harm(mon
     assert call_within(5.0, lambda: 42) == 42
 
 
+@pytest.mark.bulk
 def test_many_short_calls_are_never_struck_by_a_late_alarm() -> None:
     """A timer that outlives its call would interrupt the worker's own work."""
     end = time.monotonic() + 1.0

@@ -14,7 +14,10 @@ import pytest
 from tellback.commands.resource_limits import CommandLimits
 from tellback.commands.runner import CommandResult, ExecutionSpec, run
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looking at a tree of processes needs Linux")
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.skipif(sys.platform != "linux", reason="looking at a tree of processes needs Linux"),
+]
 MIB = 1 << 20
 
 

@@ -26,6 +26,7 @@ def test_an_exception_brings_its_traceback(caplog: pytest.LogCaptureFixture) -> 
     assert "ValueError: invalid literal" in caplog.text
 
 
+@pytest.mark.programs
 def test_a_host_that_configures_nothing_keeps_its_standard_output() -> None:
     script = (
         "from tellback.log import get_logger; get_logger('x').warning('thing.happened'); get_logger('x').info('no')"

@@ -114,6 +114,7 @@ def test_a_file_of_any_length_of_field_is_read_or_refused_by_its_line() -> None:
         read_pairs(b"a,b,5\n" + b"x" * 200_000 + b",d,0\n", "p")
 
 
+@pytest.mark.bulk
 def test_too_many_pairs_are_refused() -> None:
     with pytest.raises(InvalidInput, match="more than 200,000 pairs"):
         read_pairs(b"a,b,5\nc,d,0\n" * 100_001, "p")

@@ -160,6 +160,7 @@ def test_blocks_grow_with_the_bank() -> None:
     assert matrix.nbytes <= 64 * 384 * 4
 
 
+@pytest.mark.bulk
 def test_a_short_tail_is_not_made_of_rounding() -> None:
     """Bounds could otherwise be too low by more than the slack: a tail's error is multiplied by the other's tail."""
     rows = flat_units(2, 200, 3, 384)

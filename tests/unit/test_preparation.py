@@ -21,6 +21,7 @@ def failure(preparation: ExecPreparation) -> str:
         preparation.close()
 
 
+@pytest.mark.programs
 def test_a_control_group_that_takes_no_process_is_named(tmp_path: Path) -> None:
     """The system refuses the write for many reasons: this one says that there is no space."""
     (tmp_path / "cgroup.procs").symlink_to("/dev/full")
@@ -34,6 +35,7 @@ def test_a_control_group_that_is_gone_is_named(tmp_path: Path) -> None:
         ExecPreparation([]).use_cgroup(tmp_path / "absent")
 
 
+@pytest.mark.programs
 def test_a_limit_that_cannot_be_set_is_named() -> None:
     assert failure(ExecPreparation([(10_000, 1)])).startswith("its limits cannot be set: invalid resource")
 
@@ -45,6 +47,7 @@ def test_without_group_or_limit_nothing_is_to_be_done() -> None:
     preparation.close()
 
 
+@pytest.mark.programs
 def test_a_limit_is_set_before_the_command_runs() -> None:
     preparation = ExecPreparation([(resource.RLIMIT_NOFILE, 17)])
     done = subprocess.run(

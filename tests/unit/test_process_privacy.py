@@ -12,7 +12,10 @@ import pytest
 from tests.support.privacy import without_powers
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc"),
+]
 
 RUNNER = """
     import os, sys

@@ -58,6 +58,7 @@ def file(path: Path) -> RecordFile:
     return RecordFile(path)
 
 
+@pytest.mark.programs
 def test_sixteen_processes_lose_and_tear_nothing(path: Path, file: RecordFile) -> None:
     """16 x 250 records of over 1 KB fill four files and more, none above its cap; each writer in order."""
     writers = [start_writer(path, f"w{number}", 250, 1_024) for number in range(16)]
@@ -76,6 +77,7 @@ def test_sixteen_processes_lose_and_tear_nothing(path: Path, file: RecordFile) -
 
 
 @pytest.mark.parametrize("round_", range(5))
+@pytest.mark.programs
 def test_a_killed_writer_costs_at_most_its_record_and_never_an_earlier_one(
     path: Path, file: RecordFile, round_: int
 ) -> None:
@@ -203,6 +205,7 @@ def test_nobody_else_may_read_what_is_written(path: Path, file: RecordFile, umas
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
+@pytest.mark.programs
 def test_a_full_disk_takes_nothing_and_says_so(path: Path, file: RecordFile) -> None:
     """The part of the record that was written is removed; earlier ones stay; later ones continue."""
     file.append(record("a"))

@@ -19,7 +19,7 @@ _SOURCE = re.compile("|".join(pattern for _, pattern in SOURCE_RULES), re.IGNORE
 
 
 # 75,000 samples, 3 ms each. Of 440 of those that only a name gives away, chance makes the rate differ by 0.8 %.
-@pytest.mark.rates
+@pytest.mark.bulk
 @pytest.mark.parametrize(("every", "of_names"), [(97, 0.955), pytest.param(7, 0.965, marks=pytest.mark.slow)])
 def test_of_a_set_of_names_written_apart_nearly_all_are_hidden(every: int, of_names: float) -> None:
     """The set was written before its writer read the rules; each nth sample of 191 kinds in 401 forms is tried."""

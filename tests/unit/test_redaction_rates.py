@@ -26,7 +26,7 @@ from tests.support.secret_outputs import clean, in_forms, printed_by_tools
 from tests.support.secrets import KINDS, secrets
 from tests.support.secrets_apart import of_kinds, passwords, printed
 
-pytestmark = pytest.mark.rates
+pytestmark = pytest.mark.bulk
 
 PROSE = "The runner keeps what a command printed, and an agent reads it with its next turn.\n"
 LEAKS_EACH = 12

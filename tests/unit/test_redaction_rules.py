@@ -127,6 +127,7 @@ def tellback(*arguments: str, data: bytes, rules: str = "") -> subprocess.Comple
     )
 
 
+@pytest.mark.programs
 def test_the_command_filters_and_reports(rules: Path) -> None:
     """Bytes that are no text go through; counts by rule are printed on standard error, or as JSON."""
     write(rules, 'name = "acme"\npattern = "acme_[a-z0-9]{8}"')
@@ -143,6 +144,7 @@ def test_the_command_filters_and_reports(rules: Path) -> None:
     assert b"TELLBACK_REDACTION_RULES" in done.stderr
 
 
+@pytest.mark.programs
 def test_a_command_run_here_shows_no_value_of_a_sensitive_variable() -> None:
     """`tellback run` hands on the whole environment; the value is hidden also where nothing names it."""
     value = "q7Zk2Lw9" + "Xv4Tn8Rb"

@@ -24,7 +24,10 @@ from tellback.redaction import Redactor
 from tests.support.commands import alive
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="adopting and finding orphans needs Linux")
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.skipif(sys.platform != "linux", reason="adopting and finding orphans needs Linux"),
+]
 
 
 def execute(

@@ -12,6 +12,8 @@ from tellback.guidance.observations.observer import ToolObserver
 
 AGENTS = 1_000
 
+pytestmark = pytest.mark.bulk
+
 
 def declared(*names: str) -> list[dict[str, Any]]:
     schema = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}

@@ -14,6 +14,7 @@ from tests.support.waiting import wait_until
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+@pytest.mark.programs
 def test_only_what_carries_the_mark_is_ended() -> None:
     """A grandchild that leads a session of its own is ended too; a mark that begins alike is another."""
     ours, others = f"51.{os.getpid()}", f"52.{os.getpid()}"

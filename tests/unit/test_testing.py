@@ -91,6 +91,7 @@ def test_a_context_for_a_direct_call() -> None:
     assert context().deadline is None
 
 
+@pytest.mark.programs
 def test_it_needs_neither_redis_nor_celery() -> None:
     code = "import sys, tellback.testing; print(sorted({'redis', 'celery', 'kombu'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)

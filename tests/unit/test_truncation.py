@@ -96,6 +96,7 @@ def test_a_secret_far_beyond_the_cut_is_dropped_with_the_rest() -> None:
     assert "hunter2" not in capture(line).text
 
 
+@pytest.mark.bulk
 def test_memory_does_not_grow_with_output() -> None:
     """200 MB of lines, of one line, and of progress are held in less than 2 MB."""
     for chunk in (b"line\n" * 13_000, b"x" * 65_536, b"50%\r" * 16_000):
@@ -183,6 +184,7 @@ def test_a_value_whose_name_stands_in_the_line_before_is_hidden() -> None:
             assert kept.text.count("[redacted: ") == 1
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("ending", [b"", BODY * 50, BODY * 20 + ENDED + b"after that\n" * 3])
 def test_a_flood_in_chunks_of_any_size_gives_the_same_record(ending: bytes) -> None:
     """Most chunks have more lines than are kept; keys, long lines and progress lie across their borders."""

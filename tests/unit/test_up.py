@@ -32,6 +32,7 @@ class TestConnectionFile:
         assert find_running(tmp_path / "new") == running_system(os.getpid())
         assert (tmp_path / "new" / NAME).stat().st_mode & 0o777 == 0o600
 
+    @pytest.mark.programs
     def test_a_dead_one_is_not(self, tmp_path: Path) -> None:
         dead = subprocess.Popen([sys.executable, "-c", ""])
         dead.wait()
@@ -132,6 +133,7 @@ class TestChild:
         program = ChildProgram(name="c", argv=argv, log=tmp_path / "c.log", environ=dict(os.environ), stdin=stdin)
         return ChildProcess(program, report=reported.append)
 
+    @pytest.mark.programs
     def test_its_output_is_in_a_private_log(self, tmp_path: Path, reported: list[str]) -> None:
         child = self.child(tmp_path, reported, "import sys; print(sys.stdin.read()); sys.exit('last')", b"given")
         child.start()
@@ -140,6 +142,7 @@ class TestChild:
         assert child.last_log_line() == "last"
         assert child.program.log.stat().st_mode & 0o777 == 0o600
 
+    @pytest.mark.programs
     def test_the_guard_learns_of_its_beginning_and_end(self, tmp_path: Path, reported: list[str]) -> None:
         child = self.child(tmp_path, reported, "")
         child.start()
@@ -147,6 +150,7 @@ class TestChild:
         wait_until(lambda: child.exit_code() is not None, "it ends")
         assert reported == [f"{pid}\n", f"-{pid}\n"]
 
+    @pytest.mark.programs
     def test_pauses_double_up_to_a_limit_and_are_short_again_after_health(
         self, tmp_path: Path, reported: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -164,6 +168,7 @@ class TestChild:
             assert child.next_start == pytest.approx(now[0] + pauses[-1])
         assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30, 0.5]
 
+    @pytest.mark.programs
     def test_what_it_leaves_in_its_group_is_killed(self, tmp_path: Path, reported: list[str]) -> None:
         sleeper = "[sys.executable, '-c', 'import time; time.sleep(300)']"
         code = f"import subprocess, sys; print(subprocess.Popen({sleeper}).pid)"
@@ -198,6 +203,7 @@ def _state(pid: int) -> str:
 
 
 class TestGuard:
+    @pytest.mark.programs
     def test_where_the_kernel_does_not_help_it_kills_the_groups_that_had_not_ended(self) -> None:
         """Systems without a subreaper need this: the guard knows the groups from the dead supervisor."""
         sleep = [sys.executable, "-c", "import time; time.sleep(300)"]
@@ -215,16 +221,19 @@ class TestGuard:
             other.kill()
             other.wait()
 
+    @pytest.mark.programs
     def test_the_exit_code_is_the_supervisor_s(self) -> None:
         code = "import sys; from tellback.up.guard import run_guarded; sys.exit(run_guarded(lambda guard: 7))"
         assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 7
 
+    @pytest.mark.programs
     def test_a_supervisor_that_raises_is_shown_and_is_a_failure(self) -> None:
         code = "import sys; from tellback.up.guard import run_guarded; sys.exit(run_guarded(lambda guard: 1 / 0))"
         done = subprocess.run([sys.executable, "-c", code], timeout=30, check=False, capture_output=True, text=True)
         assert done.returncode == 1
         assert "ZeroDivisionError" in done.stderr
 
+    @pytest.mark.programs
     def test_descendants_that_left_every_group_are_killed_when_the_supervisor_dies(self) -> None:
         """On Linux, a process in a session of its own comes back to the guard as the subreaper."""
         if sys.platform != "linux":

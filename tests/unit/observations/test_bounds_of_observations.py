@@ -178,6 +178,7 @@ BIG: dict[str, Any] = {
 }
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("kind", BIG)
 def test_ten_megabytes_of_data_are_trimmed_before_they_are_searched_for_secrets(
     kind: str, monkeypatch: pytest.MonkeyPatch
@@ -217,6 +218,7 @@ def test_a_secret_in_a_title_is_not_shown() -> None:
     assert TOKEN not in seen.to_observation()
 
 
+@pytest.mark.bulk
 def test_a_secret_at_an_edge_of_what_is_kept_is_not_shown_in_part() -> None:
     """Cut in two, such a key is no longer known for one: the cut must not fall where it would be shown."""
     for offset in (0, 31, 62, 93):

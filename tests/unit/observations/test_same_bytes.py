@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 CALLS = """
 from tellback.guidance.observations.observer import ToolObserver
 class Thing: pass
@@ -25,6 +27,7 @@ print(said, observer.memory_snapshot())
 """
 
 
+@pytest.mark.programs
 def test_neither_the_order_of_sets_nor_addresses_show() -> None:
     def run(seed: str) -> str:
         env = {**os.environ, "PYTHONHASHSEED": seed}
