@@ -26,6 +26,7 @@ local keys = {
 }
 check_records(keys.records)
 local job = redis.call('HMGET', keys.job, 'state', 'member', 'next')
+if job[1] == 'queued' then check_queue(keys) end
 if job[1] ~= 'done' then
   append_audit(key_audit, arg_entry)
 end

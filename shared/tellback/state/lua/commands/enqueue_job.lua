@@ -33,6 +33,7 @@ if arg_refused == '' and redis.call('ZCARD', keys.jobs) >= tonumber(arg_queue_ma
 end
 check_records(keys.records)
 local state = redis.call('HGET', keys.job, 'state') -- before `ack`: it fails for a key of another type
+if not state and arg_refused == '' then check_queue(keys) end
 ack()
 redis.call('HSET', keys.job, 'session', arg_session) -- also of one that never runs: it can be waived by its id
 note_activity(key_sessions, key_activity, arg_session, now_ms(), 0, 0)

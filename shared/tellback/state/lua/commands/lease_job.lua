@@ -16,6 +16,8 @@
 -- @include jobs
 -- constants: JOB_LIFETIME, RUNNING_LIFETIME
 local keys = { jobs = key_jobs, order = key_joborder, pools = key_pools, absent = key_jobabsent }
+check_queue(keys)
+redis.call('ZCARD', key_running)
 redis.call('DEL', keys.absent)
 
 local function take_turn(score, session)

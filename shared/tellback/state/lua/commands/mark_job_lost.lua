@@ -34,7 +34,11 @@ if job[1] == 'running' and arg_grace_ms ~= '0' and clock < tonumber(job[2] or cl
   redis.call('HSETNX', key_job, 'overdue', clock)
   return 'held'
 end
-if job[1] == 'running' then check_records(key_records) end
+local queue = { job = key_next_job, jobs = key_jobs, order = key_joborder, pools = key_pools }
+if job[1] == 'running' then
+  check_records(key_records)
+  if arg_next_id ~= '' then check_queue(queue) end
+end
 redis.call('ZREM', key_running, arg_command_id)
 if job[1] ~= 'running' then
   return 'held'
@@ -49,7 +53,6 @@ local keys = { job = key_job, records = key_records, recorded = key_recorded, do
 store_record(keys, arg_record, arg_history, 'lost')
 if arg_next_id ~= '' and not stopped and redis.call('EXISTS', key_next_job) == 0 then
   redis.call('HSET', key_job, 'next', arg_next_id)
-  enqueue({ job = key_next_job, jobs = key_jobs, order = key_joborder, pools = key_pools },
-    arg_next_id, arg_session, arg_pool, arg_priority, arg_spec, arg_attempt, arg_on_lost)
+  enqueue(queue, arg_next_id, arg_session, arg_pool, arg_priority, arg_spec, arg_attempt, arg_on_lost)
 end
 return 'ok'
