@@ -19,6 +19,7 @@ from tellback.state.intake import StreamRef
 from tellback.state.keys import NOTIFICATIONS, Layout, Shard, stream_of
 from tellback.state.notifications import Notifications
 from tellback.state.redis_py import RedisConnections
+from tellback_workers import scheduler
 from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import (
@@ -79,6 +80,31 @@ def test_keys_of_many_new_teams_are_checked_ten_in_a_run(
         assert database.command("EXISTS", timers) == 0
         clock.passes(runtime.settings.beat_period)
     assert left == [16, 6, 0]
+
+
+@pytest.mark.parametrize("always_wrong", [0, 12])
+def test_each_team_gets_its_check_of_keys(
+    runtime: Runtime,
+    fleet: TeamVisits,
+    database: Database,
+    clock: ServerClock,
+    monkeypatch: pytest.MonkeyPatch,
+    always_wrong: int,
+) -> None:
+    """The first teams are due again before the last ones had their turn, or need a check in each run."""
+    for name in ("KEYS_SECONDS", "IDLE_KEYS_SECONDS"):
+        monkeypatch.setattr(scheduler, name, 0.0)
+    shards = [Layout(f"t{number:02}", 1).shard(0) for number in range(25)]
+    database.pipeline([("HSET", shard.key("team"), "shards", 1) for shard in shards])
+    database.pipeline([("SET", shard.key("health"), "changed by hand") for shard in shards[always_wrong:]])
+    fleet.notice([shard.team for shard in shards])
+    visits = TeamScheduler(app, runtime, nobody_woken)
+    for _ in range(5):
+        database.pipeline([("SET", shard.key("timers"), "changed by hand") for shard in shards[:always_wrong]])
+        visits.run()
+        clock.passes(runtime.settings.beat_period)
+    assert database.command("EXISTS", *(shard.key("health") for shard in shards)) == 0
+    database.command("DEL", "none", *(shard.key("timers") for shard in shards))
 
 
 def test_the_visits_of_many_teams_take_as_many_round_trips_as_one(

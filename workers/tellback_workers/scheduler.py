@@ -10,6 +10,7 @@ tick ── claim due visits ── what waits in them, in one round trip ──
 
 from __future__ import annotations
 
+import heapq
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -52,7 +53,7 @@ SCAN_SECONDS: Final = 5.0  # between two steps of the search for teams that nobo
 SCAN_COUNT: Final = 500
 
 KEYS_SECONDS: Final = 300.0  # between two checks of an active team's keys; a duty that fails has them checked at once
-IDLE_KEYS_SECONDS: Final = 3_600.0
+IDLE_KEYS_SECONDS: Final = 3_600.0  # also by which a team that needs a check is ahead of those that may need none
 KEYS_TEAMS: Final = 10  # checked in a run: all that are due would take longer than what a burst of many teams is about
 
 KEYS: Final = "keys"
@@ -79,6 +80,7 @@ class TeamScheduler:
         self._search = TeamSearch(process)
         self._next_decay: LRUCache[str, float] = LRUCache(20_000)
         self._next_check: LRUCache[str, float] = LRUCache(20_000)  # of a team's keys
+        self._unchecked: dict[str, tuple[Layout, float]] = {}  # teams to check, and the seconds until their next check
         self._checks_left = KEYS_TEAMS
 
     def run(self, periods: float = EARLY, stopping: Callable[[], bool] = lambda: False) -> None:
@@ -152,21 +154,39 @@ class TeamScheduler:
             due = unfinished
 
     def _check_keys(self, layouts: Mapping[str, Layout], wrong: Mapping[str, bool], active: Collection[str]) -> None:
-        """Quarantine keys of another type, without which duties fail: where a visit met one, and now and then."""
+        """Quarantine keys of another type, without which duties fail: where a visit met one, and now and then.
+
+        Those that no run has room for wait, the longest due first. If each batch of visits chose from its own, the
+        first teams of a large fleet would be due again before its last ones had their turn.
+        """
         now = clock.monotonic()
-        due = [team for team, is_wrong in wrong.items() if is_wrong or now >= self._next_check.get(team, 0.0)]
-        due.sort(key=wrong.__getitem__, reverse=True)
-        due = due[: self._checks_left]
+        for team, is_wrong in wrong.items():
+            due_at = self._next_check.setdefault(team, now)
+            if is_wrong:
+                due_at = self._check_soon(team)
+            if due_at <= now:
+                self._unchecked[team] = layouts[team], KEYS_SECONDS if team in active else IDLE_KEYS_SECONDS
+        waiting = list(self._unchecked)  # a copy: in a pool of threads, a run that is late overlaps the next one
+        due: list[Layout] = []
+        for team in heapq.nsmallest(self._checks_left, waiting, key=lambda team: self._next_check.get(team, now)):
+            if (one := self._unchecked.pop(team, None)) is not None:
+                layout, seconds = one
+                due.append(layout)
+                self._next_check[team] = now + seconds
         self._checks_left -= len(due)
-        for team in due:
-            self._next_check[team] = now + (KEYS_SECONDS if team in active else IDLE_KEYS_SECONDS)
         try:
             if due:
-                quarantine_keys(self._process.database, [layouts[team] for team in due])
+                quarantine_keys(self._process.database, due)
         except Unavailable:
             raise
         except Exception:  # noqa: BLE001 - the duties that need no such key continue
             _log.exception("scheduler.quarantine_failed", teams=len(due))
+
+    def _check_soon(self, team: str) -> float:
+        """Have a team's keys checked before those of others; return since when that is due."""
+        now = clock.monotonic()
+        due_at = self._next_check[team] = min(self._next_check.get(team, now), now - IDLE_KEYS_SECONDS)
+        return due_at
 
     def _observe_clocks(self, shards: Sequence[Shard]) -> bool:
         """Observe these clocks in the round trips of one; return False if each team's have to be done alone."""
@@ -196,7 +216,7 @@ class TeamScheduler:
             raise
         except Exception:  # noqa: BLE001 - a duty that fails must cost neither the others nor the other teams
             _log.exception("scheduler.duty_failed", team=layout.team, duty=duty)
-            self._next_check.pop(layout.team, None)  # a key that was changed by hand, perhaps
+            self._check_soon(layout.team)  # a key that was changed by hand, perhaps
             return True
 
 
