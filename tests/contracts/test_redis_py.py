@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, cast
 
@@ -27,7 +28,7 @@ from tellback.state import redis_py as module
 from tellback.state.database import Database
 from tellback.state.redis_py import CHUNK_BYTES, RedisConnections, open_socket, pack_commands
 from tests.support.redis_server import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import blocked, wait_until
 
 KEY = "redis-py"
 
@@ -264,6 +265,17 @@ def test_calls_share_one_connection_and_concurrent_ones_do_not(connections: Redi
     assert len(ids) == 1
     with connections.connection():
         assert connections.run(("CLIENT", "ID")) not in ids
+
+
+def test_any_number_of_threads_wait_at_once(connections: RedisConnections, redis_server: RedisServer) -> None:
+    """Each has a connection: of 150 threads, 50 were refused as if Redis were away."""
+    with ThreadPoolExecutor(120) as pool, closing(Database(redis_server.url)) as database:
+        waiting = [pool.submit(connections.run_blocking, 30.0, ("BLPOP", KEY)) for _ in range(120)]
+        try:
+            wait_until(lambda: blocked(database) >= 120 or any(each.done() for each in waiting), "all threads wait")
+        finally:
+            database.command("RPUSH", KEY, *map(str, range(120)))
+        assert sorted(int(each.result()[0][1]) for each in waiting) == list(range(120))
 
 
 def test_a_forked_child_connects_for_itself(connections: RedisConnections) -> None:

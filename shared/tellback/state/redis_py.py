@@ -54,6 +54,8 @@ IDLE_SECONDS: Final = 5.0  # of a connection, after which it must answer a PING 
 
 ANSWER_SECONDS: Final = 1.0  # for that PING; a call that has to connect again is late by this, and does not fail
 
+MAX_CONNECTIONS: Final = 1 << 31  # each thread that calls has one; redis-py 8.1 refuses the 101st by default
+
 CHUNK_BYTES: Final = 64 << 10  # of small commands joined into one write; a larger command is sent alone
 
 MIN_TIMEOUT: Final = 0.001  # of a blocking command, in seconds: 0 would block forever
@@ -85,6 +87,7 @@ class RedisConnections:
         by_sentinel = servers is not None
         options: dict[str, Any] = {
             "protocol": 2,
+            "max_connections": MAX_CONNECTIONS,
             "retry": retry,
             "socket_timeout": call_deadline or SOCKET_TIMEOUT,
             "socket_connect_timeout": call_deadline or CONNECT_TIMEOUT,
