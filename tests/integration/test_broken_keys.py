@@ -27,6 +27,7 @@ from tellback.doctor.backlog import check_keys, check_outbox
 from tellback.names import Family, Task
 from tellback.settings import Settings
 from tellback.state.database import Database
+from tellback.state.dead_letters import DeadLetters
 from tellback.state.decay import Decay
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import timer_member
@@ -291,6 +292,24 @@ def test_a_call_counts_once_whatever_a_shared_key_holds(
     database.command("DEL", key)
     consume()
     assert calls(tb) == 1
+
+
+def test_an_entry_waits_for_its_place_among_the_dead_letters(
+    tb: Tellback, consume: Callable[[], None], database: Database, layout: Layout
+) -> None:
+    """It had left its stream when the script failed; the calls beside it are counted in the meantime."""
+    shard = layout.of("s")
+    stream, dead = stream_of(shard, Family.EVENTS), shard.key("dead")
+    database.command("XADD", stream, "*", "m", "no JSON")
+    publish(tb, 3)
+    overwrite(database, dead, "stream")
+    for _ in range(2):
+        consume()
+    assert (calls(tb), database.command("XLEN", stream)) == (3, 1)
+    database.command("DEL", dead)
+    consume()
+    assert [letter.raw for letter in DeadLetters(database, layout).newest()] == ["no JSON"]
+    assert database.command("XLEN", stream) == 0
 
 
 @pytest.mark.parametrize("name", ["limits", "bucket"])

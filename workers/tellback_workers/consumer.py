@@ -19,6 +19,7 @@ from threading import Lock
 from typing import Final, Protocol, runtime_checkable
 
 import structlog
+from redis.exceptions import ResponseError
 
 from tellback import clock
 from tellback.contracts.codec import decode
@@ -378,4 +379,7 @@ class Consumer:
 
     def _dead_letter(self, lease: Lease, raw: RawEntry, reason: str) -> None:
         _log.error("consumer.dead_letter", stream=lease.stream, entry=raw.id, reason=reason)
-        self._dead.add(lease, raw, reason)
+        try:
+            self._dead.add(lease, raw, reason)
+        except ResponseError:  # somebody changed their key by hand: the entry stays pending, and the others continue
+            _log.exception("consumer.dead_letter_failed", stream=lease.stream, entry=raw.id)

@@ -16,6 +16,7 @@
 if fenced() then
   return 'fenced'
 end
+expect_type('stream', key_dead)
 if not ack() then -- it was moved before, and the reply was lost
   return 'ok'
 end
