@@ -39,12 +39,13 @@ from tellback.redaction.values import (
     trie,
 )
 
-# What a secret key is called, each in four spellings: `signing_key`, `signing-key`, `signingKey`, `signing key`.
+# What a secret key is called, each in five spellings: `signing_key`, `signing-key`, `signingKey`, `signing key`,
+# `signing.key`.
 _KEYS: Final = (
     *("api", "auth", "access", "private", "signing", "encryption", "account", "shared", "master", "license", "service"),
     *("app", "application", "admin", "client", "consumer", "deploy", "write", "ingest", "insert", "integration"),
     *("routing", "webhook", "storage", "subscription", "hmac", "aes", "cipher", "functions", "instrumentation"),
-    *("fernet", "unseal", "origin", "secret", "gossip", "recovery"),
+    *("fernet", "unseal", "origin", "secret", "gossip", "recovery", "smtp", "search"),
 )
 # Texts in the names of secrets, by the text that a scan searches for.
 SECRETS: Final = {
@@ -54,8 +55,8 @@ SECRETS: Final = {
     "key": tuple(
         dict.fromkeys(
             (
-                *(f"{of}{sign}key" for of in _KEYS for sign in ("", "_", "-", " ")),
-                *("api.key", "fastly_key", "rest_key", "user_key", "server_key", "session_key"),
+                *(f"{of}{sign}key" for of in _KEYS for sign in ("", "_", "-", " ", ".")),
+                *("fastly_key", "rest_key", "user_key", "server_key", "session_key"),
                 *("ssh_key", "project_key", "root_key", "host_key"),
             )
         )
@@ -127,9 +128,8 @@ _MARKS_OF_PAGES: Final = (
 )
 _END: Final = r"""(?=[\\"'`]|[ \t]{0,40}+(?:[,;#&|<})\]]|$)|[ \t])"""
 _QUOTED: Final = r"""(?<=["'`])[^"'`\s\\]{4,200}+\\?["'`]"""
-_PHRASE: Final = (
-    r"""(?<=")[^"\\\n]{4,100}+"[ \t]{0,40}+(?:[,}]|$)"""  # a pass phrase has spaces, so it must end the item
-)
+# A pass phrase has spaces, so it must end the item. One that speaks of passwords is a label.
+_PHRASE: Final = r"""(?<=")(?![^"\\\n]{0,100}?passw)[^"\\\n]{4,100}+"[ \t]{0,40}+(?:[,}]|$)"""
 _SYMBOLS: Final = r"""(?=[a-z_]{0,60}+[0-9!@#%^&*+?~-])[^\s"'`()\[\]{}<>$,;:/\\=.]{6,200}+[^\s"'`()\[\]{}<>]{0,100}+"""
 # A word after a colon at the end of the line, as in YAML. Not one that reports on a password ("password: incorrect").
 _REPORTS: Final = (
@@ -177,7 +177,7 @@ _PASS_ALONE: Final = (
 _AHEAD_SIGN: Final = r"(?=[\\\"'`\])}]{0,4}+[ \t]{0,80}+[:=>?+|][:=>|\[ \t]{0,40}+[a-z_/.$]{0,60}+[0-9\"'`!@#%^&*+?~-])"
 _SIGNED: Final = (
     rf"{CLOSE}{TYPE}{SEPARATOR}{_VALUE}{PATH}(?:(?<=[\"'`])(?=[^\"'`\s]{{0,60}}?[0-9])[^\"'`\s\\]{{16,200}}+[\"'`]"
-    rf"|{SIGNS}[\w+/.~=%:!@#^*&$-]{{12,200}}+)"
+    rf"|{SIGNS}[\w+/.~=%:$-]{{0,30}}+[!@#^*&][\w+/.~=%:!@#^*&$()-]{{11,200}}+)"
 )
 _LONG: Final = f"(?:{MIXED}{long_value(8)}|{DOUBTFUL})"
 _SECRET: Final = (
@@ -203,7 +203,7 @@ def _secrets() -> tuple[AnchoredRule, ...]:
 # `tokenizer: cl100k_base`; `arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db-AbCdEf`, a name.
 _UNLESS: Final = {
     "token": preceded_by(_MARKS_OF_PAGES, unless=True) + "(?!i[sz]er)",
-    "secret": "(?<![0-9]:secret)(?!smanager:)",
+    "secret": "(?<![0-9]:secret)(?<!existingsecret)(?!smanager:)",
 }
 
 
@@ -254,7 +254,7 @@ RULES: Final = (
     AnchoredRule(
         "secret-assignment",
         "secret",
-        rf"(?<![0-9]:secret){CLOSE}{TYPE}{SEPARATOR}{_VALUE}"
+        rf"(?<![0-9]:secret)(?<!existingsecret){CLOSE}{TYPE}{SEPARATOR}{_VALUE}"
         rf"(?:{_QUOTED}|{PATH}(?![0-9]{{1,20}}+\b){_SYMBOLS}{_END})",
         _AHEAD_SIGN,
     ),

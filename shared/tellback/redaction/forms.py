@@ -58,6 +58,7 @@ _HASH: Final = (
 _INDEX: Final = (
     *("public", "cache", "restore", "partition", "primary", "foreign", "sort", "object", "group", "index"),
     "idempotency",
+    *("last", "websocket", "publishable"),
 )
 _NO_INDEX: Final = preceded_by((f"{name}{sign}key" for name in _INDEX for sign in "_- "), unless=True)
 _A_DIGIT: Final = r"(?=[a-z+/.~=%:_-]{0,60}+[0-9])"
@@ -91,7 +92,9 @@ _IN_SENTENCE: Final = (
 )
 _LONG_IN_SENTENCE: Final = _IN_SENTENCE.replace("{8", "{12")
 # What is printed of a certificate or of a key of PGP is its fingerprint.
-_NO_FINGERPRINT: Final = preceded_by(("rsa key", "dsa key", "kernel key", "pgp key", "gpg key"), unless=True)
+_NO_FINGERPRINT: Final = preceded_by(
+    ("rsa key", "dsa key", "kernel key", "pgp key", "gpg key", "gpg: key"), unless=True
+)
 _KEY_IN_SENTENCE: Final = _LONG_IN_SENTENCE.replace(
     DOUBT, rf"(?![\w.-]{{0,200}}?-[0-9a-f]{{32,128}}+(?![\w+/])){DOUBT}"
 )

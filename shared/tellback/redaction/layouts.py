@@ -44,6 +44,7 @@ _FILLERS: Final = (
     ),
     *("string", "str", "from", "some", "into", "secretstr", "field", "protected", "private", "public", "const", "char"),
     *("data", "text", "json", "cdata", "it", "will", "not", "shown", "again", "this", "new", "here", "as", "stdin"),
+    *("byte", "bytes", "securestring", "for you"),
 )
 # A bracket or a comma without a quote after it belongs to a call or to the bases of a class.
 _SIGNS: Final = (
@@ -70,6 +71,18 @@ _BETWEEN: Final = (
     r"[\"']?[ ](?:--[a-z-]{1,20}[ =][a-z]{1,20}[ ]){0,2}--(?:secret-)?(?:value|string|data)[ =]",  # stores of clouds
     r"=%s(?:\\n)?[\"'][ ]",  # printf
     r"[ ][\w.-]{1,30}[ ]=[ ]",  # `PASSWORD elastic = …`
+    r"[ ]\[[\w*]{0,20}\]:[ ]",  # a prompt with its default
+    r"[ ]?:[ ]!{1,2}[\w.-]{1,20}[ ]",  # tags of YAML
+    (
+        r"[\"'](?:[)\]]{1,2}(?:[^\"'\n]{1,40}[\"']"  # in place of a variable that is not set: `getenv("X") or "…"`
+        r"|[ \t\r\n]{1,20}(?:[\w<>?\[\]]{1,30}[ ]){1,4}=[ ]?[\"'])"  # below an annotation
+        r"|(?:[ ][a-z:]{1,30}=[\"'][^\"'\n]{0,40}[\"']){0,2}[ ][a-z:]{0,20}value=[\"']"  # attributes of XML
+        r"|[^<>\n]{0,60}>[ \t\r\n]{0,40}<value>"
+        r"|,?[ ]\w{1,10}\[[0-9]{1,3}\]=[\"']"  # arguments of a program, one after the other
+        # The same item of a list or a request, in one line: `"name": X`, perhaps others, `"value": …`.
+        r"|,[ ]?(?:[\"']\w{1,30}[\"']:[ ]?[^,{}\n]{1,60},[ ]?){1,3}[\"']value[\"']:[ ]?[\"'])"
+    ),
+    r"</name>[ \t\r\n]{0,40}<value>",
     # The same item of a list, a block or a request, lines below: `name: X`, perhaps others, `value: …`.
     (
         r"[\"'`]{0,2}+[ ]?[,:{]?[ \t]{0,4}+\r?\n(?:[ \t]{0,60}+[\"'\w]{1,24}+[ \t]{0,8}+[:=][^\n]{0,80}+\n){0,3}?"
@@ -81,17 +94,20 @@ _BEFORE: Final = f"(?:{'|'.join(_BETWEEN)})"
 _NO_FILE: Final = r"(?<!\.[chr])(?<!\.(?:py|js|ts|go|rs|md|rb|sh))(?<!\.(?:tsx|yml|txt))(?<!\.(?:java|json|yaml|toml))"
 _NAMED: Final = f"{NAME_GOES_ON}{_NO_FILE}"
 _CHECKED: Final = rf"[\"'`]{{0,2}}+{NO_VALUE}{PATH}{MIXED_WORD}{DOUBT}"
+_OF_PASS: Final = ("db", "smtp", "ssh", "ftp", "user", "admin", "root", "default")
 # Words that only end in "pass".
 _ENDS_IN_PASS: Final = (
-    rf"(?:(?<=[a-z_-]pass)|{preceded_by(f'{of} pass' for of in ('db', 'smtp', 'ssh', 'ftp', 'user', 'admin', 'root'))})"
+    rf"(?:(?<=[a-z_-]pass)|{preceded_by(f'{of} pass' for of in _OF_PASS)})"
     r"(?![a-z])" + preceded_by(("bypass", "compass", "getpass", "askpass", "surpass", "multipass"), unless=True)
 )
 _VALUE: Final = f"{_BEFORE}{_CHECKED}"
 # The value alone in its line, below a line that ends with the name (not `END PRIVATE KEY-----`); a ruler, a fence or a
 # blank line may stand between.
+_PROMPTS: Final = r"out\[[0-9]{1,4}\]:[ ]|=>[ ]"  # before what a shell of IPython or Ruby answers
 _ALONE: Final = (
-    r"(?<!---)[\"'`:*=\\(\[{}) \t]{0,8}+\r?\n(?:[ \t]{0,8}+(?:[-=~`_]{3,80}+\w{0,10})?[ \t]{0,4}+\r?\n){0,2}"
-    rf"[ \t]{{0,40}}+(?:[0-9]{{1,3}}\)[ ])?[\"'`-]{{0,3}}+[ ]?{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+"
+    r"(?<!---)(?:[\"']\]?\)?;|[\"']\]|[\"'`:*=\\(\[{}) \t]{0,8}+)\r?\n"
+    r"(?:[ \t]{0,8}+(?:[-=~`_]{3,80}+\w{0,10})?[ \t]{0,4}+\r?\n){0,2}"
+    rf"[ \t]{{0,40}}+(?:[0-9]{{1,3}}\)[ ]|{_PROMPTS})?[\"'`-]{{0,3}}+[ ]?{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+"
     r"[\"'`,;)\]}]{0,3}+[ \t\r]{0,4}$"
 )
 _SECRET: Final = f"{_NAMED}(?:{_VALUE}{long_value(16)}|{_ALONE}){AT_END}"
@@ -106,7 +122,7 @@ _NAMES: Final = (
 # A command whose line speaks of a secret, and below it one value alone: `cat /run/secrets/…`, `wg genkey`, `op read`.
 _OF_COMMANDS: Final = (
     r"(?:passw|secret|token|credential|[_ -]key\b|keygen|genkey|key:gen|privkey|vault_pass|pwgen|openssl rand"
-    r"|[ ]pass[ ])"
+    r"|pass[ ](?:show|otp|[a-z]{1,20}/)|[ ]pass[ ]|[._-]psk\b)"
 )
 
 RULES: Final = (
@@ -167,5 +183,5 @@ RULES: Final = (
     ),
     # A value alone in its line, of a length that digests of files in base64 do not have there.
     AnchoredRule("secret-assignment", '="', r"(?<=\n[ ]{4}\"[0-9a-z+/]{43}=\"),?$"),
-    AnchoredRule("secret-assignment", "==", r"(?<=[ \t\n\"'][\w+/-]{86}==)(?![\w=])"),
+    AnchoredRule("secret-assignment", "==", r"(?<=[ \t\n\"'=>`(,][\w+/-]{86}==)(?<!512=.{88})(?![\w=])"),
 )

@@ -53,13 +53,20 @@ RULES: Final = (
         rf"[ ](?<=[ '\n]pass[ ])(?=[^\s/.]{{6,80}}?['\\rn]{{0,6}}$){MIXED_WORD}{DOUBT}[^\s/.'\\]{{6}}",
         r"(?=[ ]\S{6,88}$)",
     ),
+    AnchoredRule(
+        "password", "login", rf"\((?<=\.login\()[\"'][^\"'\n]{{1,64}}[\"'],[ ]?[\"']{MIXED_WORD}[^\"'\s]{{6,100}}+[\"']"
+    ),
     AnchoredRule("password", "login", r"[ ]\"(?<=[ ]login[ ]\")[^\"\n]{1,64}\"[ ]\"[^\"\n]{4}"),
+    AnchoredRule(
+        "secret-assignment", "key", r"(?<=recovery key)[\"'`*: ]{1,6}(?:[a-z0-9]{4,6}-){3,8}[a-z0-9]{4,6}(?![\w-])"
+    ),
     AnchoredRule("password", "login", rf"=(?<=[ ?]login=)[^\s:/&]{{1,64}}:{_NOT_HERE}[^\s&]{{4}}"),
     AnchoredRule(
         "password",
         "auth",
-        rf"[ ](?<=>[ ]auth[ ])(?:[\w-]{{1,32}}[ ])?{MIXED_WORD}{DOUBT}[\w+/=-]{{8,200}}+[ \t\r]{{0,4}}$",
+        rf"[ ](?<=[>\n][ ]auth[ ])(?:[\w-]{{1,32}}[ ])?{MIXED_WORD}{DOUBT}[\w+/=-]{{8,200}}+[ \t\r]{{0,4}}$",
     ),
+    AnchoredRule("password", "auth", r"[ ]default[ ](?<=auth default )(?!\$|<)[^\s\"']{6,100}+[ \t\r]{0,4}$"),
     AnchoredRule("basic-auth", "authorization", r":[ ][a-z]{3,12}[ ](?:token=)?(?=\S{0,60}?[0-9])[\w.~+/=-]{20}"),
     # Pairs of a user and a password in calls.
     AnchoredRule(
@@ -124,8 +131,19 @@ NEAR_VALUES: Final = (
             ("hmac", r"(?:\.new)?\((?:[\"']\w{1,12}[\"'],[ ]?)?"),
             ("jwt.", r"(?:de|en)code\([^\n\"']{1,80},[ ]?"),
             ("sign(", r"[^\n\"']{0,80}?(?:[\"'][^\"'\n]{0,40}[\"'][^\n\"']{0,40}){0,3}?,[ ]?"),
-            ("getconnection(", r"[\"'][^\"'\n]{1,200}[\"'],[ ]?[\"'][^\"'\n]{1,64}[\"'],[ ]?"),
+            ("getconnection(", r"[\"']?[^\"'\n]{1,200}[\"']?,[ ]?[\"'][^\"'\n]{1,64}[\"'],[ ]?"),
+            ("pdo(", r"[^,\n]{1,200},[ ]?[\"'][^\"'\n]{1,64}[\"'],[ ]?"),
         )
+    ),
+    AnchoredRule(
+        "secret-assignment", 'plaintext": "', rf"(?:\\?\")?{MIXED_WORD}{DOUBT}[^\"'\s]{{8}}"
+    ),  # of Pulumi's state
+    AnchoredRule("secret-assignment", "totp", r"\"?[ ]?[:=][ ]?\"?(?=[a-z]{0,16}[2-7])[a-z2-7]{16,64}(?![\w-])"),
+    AnchoredRule(
+        "password",
+        "user(",
+        rf"(?<=create_user\()[\"'][^\"'\n]{{1,64}}[\"'],[ ]?(?:[\"'][^\"'\n]{{1,64}}[\"'],[ ]?)?"
+        rf"[\"'](?![^\"'@\n]{{1,64}}@){MIXED_WORD}[^\"'\s]{{6,100}}+[\"']",
     ),
     AnchoredRule("password", "useradd ", rf"[^\n]{{0,80}}?-p[ ]{GIVEN}"),
     AnchoredRule("password", "rclone ", rf"[^\n]{{0,160}}?[ ]pass[ ]{GIVEN}"),

@@ -101,11 +101,14 @@ PREFIXED: Final = (
     ("kubernetes-token", r"[\w+/=-]{60}", "k8s-aws-v1."),
     ("planetscale-token", r"[\w=.-]{30}", "pscale_tkn_ pscale_oauth_ pscale_pw_"),
     ("vault-token", f"{_WORD}{{80}}", "hvs. hvb. hvr."),
+    ("vault-token", f"{_DIGIT}{DOUBT}{_WORD}{{24}}", "hvs. hvb. hvr."),  # of a server without replicas
+    ("aws-session-token", r"[\w+/]{60}", "IQoJb3JpZ2lu FwoGZXIvYXdz"),
     ("vault-token", r"(?=[A-Za-z]{0,23}+\d)[0-9A-Za-z]{24}(?![\w.])", "s."),
     ("doppler-token", f"{_ALNUM}{{36}}", "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit."),
     ("doppler-token", rf"[\w-]{{2,35}}\.{_ALNUM}{{36}}", "dp.st."),
     ("1password-key", "[A-Z0-9]{6}-[A-Z0-9]{5,6}-?[A-Z0-9]{5}", "A3-"),
     ("1password-token", r"eyJ[\w+/-]{60}", "ops_"),
+    ("django-key", r"[\w!@%$=+]", "django-insecure-"),  # its other signs end a run
     ("age-key", "1[A-Z0-9]{50}", "AGE-SECRET-KEY-"),
     ("dynatrace-token", r"[0-9A-Za-z]{24}\.[0-9A-Za-z]{50}", "dt0c01. dt0s01. dt0s16."),
     ("new-relic-key", r"[\w-]{18}", "NRAK- NRII- NRJS- NRIQ- NRRA- NRAA-"),

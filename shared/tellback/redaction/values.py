@@ -48,6 +48,10 @@ _NOT_THE_VALUE: Final = (
         "sha256",
         "trace",
     ),
+    # Labels and times of a password. Each is as long as another word here: every new length costs a lookbehind.
+    *("holder", "validator", "validators", "mismatch", "last_used", "lastused", "changed", "_at", "expiresat"),
+    *("createdat", "updatedat", "changedat"),
+    *(".go", ".py", ".js", ".ts", ".rs", ".rb", ".sh", ".md"),  # `MD5 (token.go) = …`
 )
 # `:` `=` and `=>` in all their forms: `?=`, `+=`, `:=`, `::=` of make, `??=` of scripts, `.=` of PHP, `:**` of
 # Markdown, `= "old" -> "new"` of a terraform plan.
@@ -59,7 +63,8 @@ SEPARATOR: Final = (
 # The end of a name, then spaces: `terraform plan` and many listings align their values.
 CLOSE: Final = r"""[\\"'`\])}]{0,4}+[ \t]{0,80}+"""
 # Before `=`, in annotations and in Go, where no colon precedes the type.
-TYPE: Final = r"(?:(?::[ \t]?)?+(?:str|string|&str|final)[ \t]{0,40}+(?==))?+"
+_TYPES: Final = r"(?:str|string|&str|&'static[ ]str|str[ ]\|[ ]none|final|final\[str\])"
+TYPE: Final = rf"(?:(?::[ \t]?)?+{_TYPES}[ \t]{{0,40}}+(?==))?+"
 OPEN: Final = r"""(?:\[[ ]?(?=[\\"']))?+[\\"'`=]{0,4}+"""
 # Lookaheads for a separator and a value: they fail fast, before the name's end and the value are checked.
 # `\w` together with what it means in ASCII, which `re` then looks up in a table, in place of asking Unicode.
@@ -68,7 +73,7 @@ _NAME: Final = rf"(?=[{_WORD}.-]{{0,40}}+"
 AHEAD: Final = _NAME + r"""[\\"'`\])}]{0,4}+[ \t]{0,80}+(?:[:=>,|?+.{-]|value=|string[ \t]{0,40}+=))"""
 # Hostile text reaches them at every name, so each part that may be missing is an alternative that begins with a
 # character: `re` skips such without entering it, while a lookbehind costs 20 ns there and `(?:...)?+` 50.
-_MAYBE_TYPE: Final = r"(?:[ \t](?:str|string|&str|final)[ \t]{0,40}+=|[&fs](?:tr|tring|str|inal)[ \t]{0,40}+=|)"
+_MAYBE_TYPE: Final = rf"(?:[ \t]{_TYPES}[ \t]{{0,40}}+=|[&fs](?:tr|tring|str|inal)[ \t]{{0,40}}+=|)"
 _MAYBE_QUOTED: Final = rf"""{_MAYBE_TYPE}[\\"'`=:>|?+*\[ \t-]{{0,40}}+(?:[fbrun@$][fbru@$]?["']|)"""
 AHEAD_LONG: Final = (
     AHEAD.replace(
@@ -81,7 +86,7 @@ AHEAD_LONG: Final = (
     r"""|[\w+/~%\[`\\$@](?<=\][ ].)))"""
 )
 # The same before a password, which may be a short word in quotes.
-AHEAD_PASSWORD: Final = AHEAD[:-1] + r"""[:=>,|?+ \t-]{0,84}+(?:[^\s:,;]{6}|["'`\\]))"""
+AHEAD_PASSWORD: Final = AHEAD[:-1] + r"""[:=>,|?+ \t-]{0,84}+(?:[^\s:,;]{6}|["'`\\]|&?str(?:ing)?[ ]{1,4}=))"""
 # What may follow a name: its value on the next line, or a bar, as in a table. A check for any of these fails nearly as
 # fast as one of them, and then no other is tried.
 NEXT_LINE: Final = _NAME + r"[\"']{0,2}+(?:[:>][^\n]{0,8}+\n|</key>))"
@@ -103,8 +108,8 @@ LETTERS: Final = r"[a-z]{8,100}+(?![\w(.:=\[])"  # without a digit: follows DOUB
 # Only generated values have both: punctuation that neither names nor paths use, and a digit.
 SIGNS: Final = r"(?=[\w+/.~=%:$-]{0,30}+[!@#^*&])(?=[^\s\"'`0-9]{0,40}+[0-9])"
 # 100 characters suffice, whatever follows: session tokens of clouds have many hundreds. A shorter value must not be
-# followed by `(` or `[`, as a call or an index would be.
-_LONG_AS: Final = r"[\w+/~%-](?:[\w+/.~=%:-]{100}|[\w+/.~=%:-]{MIN,100}+(?![(\[\w]))"
+# followed by `(`, `[` or `{`, as a call, an index or a literal of Go would be.
+_LONG_AS: Final = r"[\w+/~%-](?:[\w+/.~=%:-]{100}|[\w+/.~=%:-]{MIN,100}+(?![(\[{\w]))"
 
 
 def long_value(least: int) -> str:
@@ -120,7 +125,7 @@ def preceded_by(words: Iterable[str], *, unless: bool = False) -> str:
     """Return a check that one of the words ends here, or with `unless` that none does."""
     # A lookbehind has one width, so the words go into one for each length.
     ordered = sorted(set(words), key=lambda word: (len(word), word))
-    checks = [f"(?<{'!' if unless else '='}{'|'.join(map(_quoted, same))})" for _, same in groupby(ordered, key=len)]
+    checks = [f"(?<{'!' if unless else '='}{trie(same)})" for _, same in groupby(ordered, key=len)]
     return "".join(checks) if unless else f"(?:{'|'.join(checks)})"
 
 
@@ -147,10 +152,11 @@ def _quoted(word: str) -> str:
 _NO_VALUES: Final = (
     *("null", "none", "nil", "true", "false", "str", "string", "text", "int", "bool", "boolean", "bytes", "required"),
     *("optional", "redacted", "hidden", "any", "object", "undefined", "self", "os", "env", "process", "config"),
-    *("settings", "getpass", "input", "token", "value", "values", "secrets", "vars"),
+    *("settings", "getpass", "input", "token", "value", "values", "secrets", "vars", "password", "passwort", "passwd"),
 )
 NO_VALUE: Final = (
-    r"(?!(?=[$<~^v0-9{%*x.\[])(?:0x[0-9a-f]{1,16}\b|~?\$[\w({]|[<{\[]|[~^v]?[0-9]{1,5}\.[0-9]{1,5}\.[0-9]|%[(\w]|\*{3}|x{4}|\.{3}))"
+    r"(?!(?=[$<~^v0-9{%*x.\[!?])(?:!(?:vault|ref|sub|getatt|secret|env|env_var)\b|\?[a-z_ ]{0,60}\}"
+    r"|0x[0-9a-f]{1,16}\b|~?\$[\w({]|[<{\[]|[~^v]?[0-9]{1,5}\.[0-9]{1,5}\.[0-9]|%[(\w]|\*{3}|x{4}|\.{3}))"
     rf"(?!{trie(_NO_VALUES)}\b(?![!@#%^&*+?~-]))"
 )
 NOT_NAMED: Final = preceded_by(_NOT_THE_VALUE, unless=True)
@@ -168,10 +174,18 @@ _CHANGES: Final = lazy_pattern(r"[a-z][A-Z]|[A-Z]{2}[a-z]|\d[A-Za-z]|[A-Za-z]\d"
 
 _DIGIT: Final = lazy_pattern("[0-9]")
 
+_RARE: Final = lazy_pattern("[JKQVWXZ]")
+_LONG_WORD: Final = 16
+
 # Words and abbreviations in camel case, which random letters hardly ever fall into: `UserAPIKeyAuth`, a type.
 _CAMEL: Final = lazy_pattern(r"(?:[A-Z]?[a-z]{2,20}|[A-Z]{2,5}(?![a-z])){2,12}")
 
 _VALUE: Final = lazy_pattern(r"[\w+/.~=%!@#^&*?$-]{8,80}")
+
+
+def _has_rare_letters(value: str) -> bool:
+    """Return whether capitals are random ones, of which 27 % are letters that make 5 % of English words."""
+    return len(value) - len(_RARE.sub("", value)) >= len(value) // 5
 
 
 def looks_random(text: str, start: int) -> bool:
@@ -182,7 +196,8 @@ def looks_random(text: str, start: int) -> bool:
     value = found[0]
     digit = _DIGIT.search(value)
     if digit is None and (value.islower() or value.isupper()):
-        return False  # without a change; to count them costs ten times as much, and hostile text is full of such
+        # Without a change; to count them costs ten times as much, and hostile text is full of such.
+        return len(value) >= _LONG_WORD and value.isupper() and _has_rare_letters(value)
     if digit is None and _CAMEL.fullmatch(value.rstrip("=.,")):
         return False
     # Names such as `ListOfThings` change case too: without a digit, a value needs nearly twice as many changes.
