@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tellback.commands.dropped_lines import MOST_BYTES, MOST_LINES
 from tellback.commands.truncation import HEAD_LINES, MAX_LINE_BYTES, TAIL_LINES, CapturedOutput, StreamTruncator
 from tellback.redaction import Redactor
 from tests.support.examples import examples
@@ -114,11 +115,21 @@ BODY = b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n"
 BEGUN = b"-----BEGIN PRIV" + b"ATE KEY-----\n" + BODY * 3
 ENDED = b"-----END PRIV" + b"ATE KEY-----\n"
 
+ROW = b"7,billing,q7Zk2mX9vB4tR8wL1nPs\n"
+
 texts = st.lists(
     st.sampled_from(
         [
             *(b"\n", b"\n" * 40, b"\r", b"a", b"b" * 1500, "🐢".encode(), b"\xff", b"password=x", b"Bearer "),
             *(BEGUN, BODY * 40, BEGUN + ENDED, b"prose comes here, as it does\n" * 12),
+            *(
+                b"\nid,name,api_token\n",
+                ROW,
+                ROW * 40,
+                b"10%\r50%\r" + ROW,
+                b"|id|password|\n|-|-|\n",
+                b"|7|q7Zk2mX9vB4t|\n",
+            ),
         ]
     ),
     max_size=120,
@@ -182,6 +193,43 @@ def test_a_value_whose_name_stands_in_the_line_before_is_hidden() -> None:
             kept = capture(*(data[start:end] for start, end in pairwise([0, *cuts, len(data)])))
             assert "a1b2c3d4" not in kept.text
             assert kept.text.count("[redacted: ") == 1
+
+
+def in_chunks(data: bytes, size: int) -> list[bytes]:
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+@pytest.mark.parametrize("size", [1, 7, 5_000, 1 << 20])
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"id,name,api_token\n",
+        b" id |  name   |   api_token\n----+---------+----------\n",
+        b"| id | name | api_token |\n|---|---|---|\n",
+        b"id  name  api_token\n",
+    ],
+)
+def test_a_table_whose_head_is_dropped_is_hidden(head: bytes, size: int) -> None:
+    """In floods too, as far as the middle is held; what is below the table stays."""
+    sign = next(sign for sign in (b"|", b",", b"  ") if sign in head)
+    cells = [b"%d", b"billing", b"q7Zk2mX9vB4tR8wL1nPs"]
+    row = sign.join([b"", *cells, b""] if head.startswith(b"|") else cells) + b"\n"
+    table = head + b"".join(row % number for number in range(900))
+    kept = capture(*in_chunks(numbered(50) + table, size)).text.split("\n")
+    assert kept[HEAD_LINES + 1 :] == ["[redacted: named-column]"] * TAIL_LINES
+    kept = capture(*in_chunks(numbered(50) + table + b"\nno rows, 7, q7Zk2mX9vB4tR8wL1nPs\n", size)).text.split("\n")
+    assert kept[-3:] == ["[redacted: named-column]", "", "no rows, 7, q7Zk2mX9vB4tR8wL1nPs"]
+
+
+@pytest.mark.parametrize("size", [1, 700, 1 << 16, 1 << 20])
+@pytest.mark.parametrize("row", [b"7,a,q\n", ROW, b"7,a," + b"q" * 300 + b"\n", b"10%\r50%\r7,a,q\n"])
+def test_the_middle_is_held_up_to_its_bounds_in_chunks_of_any_size(row: bytes, size: int) -> None:
+    """With one row more, the head is forgotten: the bounds are those of the stream, not of its chunks."""
+    head = b"id,name,api_token\n"
+    most = min(MOST_LINES - 1, (MOST_BYTES - len(head)) // len(row))
+    for rows, hidden in ((most, TAIL_LINES), (most + 1, 0)):
+        kept = capture(*in_chunks(numbered(500) + head + row * rows + ROW * TAIL_LINES, size))
+        assert kept.text.count("[redacted: named-column]") == hidden
 
 
 @pytest.mark.bulk

@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from tellback.commands.dropped_lines import DroppedLines
 from tellback.redaction import PrivateKeyTracker, Redactor, marker
 from tellback.redaction.private_keys import MARKS, is_full_key_line, is_last_key_line
 from tellback.redaction.private_keys import RULE as PRIVATE_KEY
@@ -192,7 +193,7 @@ class StreamTruncator:
         self._tail: deque[OutputLine] = deque(maxlen=TAIL_LINES)
         # The line before the tail is not kept, but a name in it makes the tail's first line a secret's value.
         self._before_tail = OutputLine()
-        self._dropped = 0
+        self._dropped = DroppedLines()
         self._current = PartialLine()
         # The end of a chunk, from the beginning of a line. Its lines are told apart only if no flood follows: that took
         # as long as all else that is done with 64 KiB.
@@ -236,9 +237,9 @@ class StreamTruncator:
         cut = redacted = False
         before = ""
         kept = (*self._head, *self._tail)
-        together = self._redactor.hidden_together([line.text() for line in kept])
+        together = self._find_together([line.text() for line in kept])
         for number, line in enumerate(kept):
-            if self._dropped and number == HEAD_LINES:
+            if self._dropped.count and number == HEAD_LINES:
                 before = self._before_tail.text()
             text, line_cut, line_redacted = self._render_line(line, before, together.get(number))
             shown = line.text()
@@ -246,9 +247,22 @@ class StreamTruncator:
             lines.append(text)
             cut |= line_cut
             redacted |= line_redacted
-        if self._dropped:
-            lines.insert(HEAD_LINES, f"...truncated {self._dropped} lines...")
-        return CapturedOutput("\n".join(lines), cut or self._dropped > 0, redacted, self._size)
+        if self._dropped.count:
+            lines.insert(HEAD_LINES, f"...truncated {self._dropped.count} lines...")
+        return CapturedOutput("\n".join(lines), cut or self._dropped.count > 0, redacted, self._size)
+
+    def _find_together(self, kept: list[str]) -> dict[int, str]:
+        """Return the rules of kept lines that others give away: a table's head, also if that was dropped."""
+        if not self._dropped.count:
+            return self._redactor.hidden_together(kept)
+        dropped = [state[:_HELD_BYTES].decode(errors="replace") for state in self._dropped.states()]
+        head = kept[:HEAD_LINES] if self._dropped.complete else []
+        shift = len(head) + len(dropped) - HEAD_LINES  # of the lines of the tail
+        hidden = self._redactor.hidden_together([*head, *dropped, *kept[HEAD_LINES:]])
+        found = {number - shift: rule for number, rule in hidden.items() if number - shift >= HEAD_LINES}
+        if self._dropped.complete:
+            return found | {number: rule for number, rule in hidden.items() if number < HEAD_LINES}
+        return self._redactor.hidden_together(kept) | found  # a table of the head may reach into the tail
 
     def _find_tail(self, chunk: bytes) -> int:
         """Return where the lines begin that may belong to the tail; 0 if no whole line of `chunk` is before them."""
@@ -267,15 +281,16 @@ class StreamTruncator:
         first = chunk.find(b"\n")
         self._current.extend(chunk, 0, first)
         self._end_line()
-        self._skip_lines(chunk, first + 1, tail)
-        self._dropped += len(self._tail)
+        for line in self._tail:  # those before a flood; within one, only the line that two chunks share
+            self._drop_line(line)
         self._tail.clear()
+        self._skip_lines(chunk, first + 1, tail)
         self._before_tail = OutputLine()
         self._before_tail.extend(memoryview(chunk)[chunk.rfind(b"\n", 0, tail - 1) + 1 : tail - 1])
 
     def _skip_lines(self, chunk: bytes, start: int, end: int) -> None:
         track_private_keys(self._blocks, chunk, start, end)
-        self._dropped += chunk.count(b"\n", start, end)
+        self._dropped.add_lines(chunk, start, end)
 
     def _end_line(self) -> None:
         line = self._current.finish_line()
@@ -285,9 +300,12 @@ class StreamTruncator:
             self._head.append(line)
         else:
             if len(self._tail) == TAIL_LINES:
-                self._dropped += 1
+                self._drop_line(self._tail[0])
                 self._before_tail = self._tail[0]
             self._tail.append(line)
+
+    def _drop_line(self, line: OutputLine) -> None:
+        self._dropped.add_line(line.start, line.raw)
 
     def _mark_private_key(self, line: OutputLine) -> None:
         """Mark a line of a private key; at the end of a key whose beginning was not kept, mark its earlier lines."""
@@ -295,7 +313,7 @@ class StreamTruncator:
         line.in_private_key = self._blocks.consume_line(line.key_text())
         if inside or not PrivateKeyTracker.ends_key(line.key_text()):
             return
-        before = self._tail if self._dropped else [*self._head, *self._tail]
+        before = self._tail if self._dropped.count else [*self._head, *self._tail]
         for number, earlier in enumerate(reversed(before)):
             text = earlier.text()
             if not (is_full_key_line(text) or (number == 0 and is_last_key_line(text))):
