@@ -28,9 +28,12 @@ _ALIKE: Final = (
     ("ᗩᗷᑕᗪᗴᖴᕼᒍᒪᗰᑎᑭᖇᔕᑌᐯᗯ᙭", "ABCDEFHJLMNPRSUVWX"),  # noqa: RUF001 - Canadian syllabics
     ("卂乃匚千卄丨长ㄥ冂几ㄖ卩尺丂ㄒㄩ山乂ㄚ乙乇", "abcfhikLmnoprstuwxyze"),  # Han and Bopomofo
     ("₳฿₵€₣₲₭₥₦₱₮₴₩¥£¢", "ABCEFGKMNPTSWYLC"),  # currencies
+    ("ϲϹϜϝəҽҼҿҾьЬɑ⍺ꮯ᙮⤫⤬𐌕ꮪ𐑈ꮲ", "ccffeeeeebbaacxxxtssp"),  # noqa: RUF001 - others
 )
 _DASHES: Final = "\u058a\u05be\u1806\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\u30fc\u4e00"
 _BRACKETS: Final = ("【〔⟦「〚❲⁅‹〈⟨", "[[[[[[[<<<")  # noqa: RUF001 - look-alikes are its subject
+TAGS: Final = (0xE0000, 0xE007F)
+"""The first and the last of the characters that stand for ASCII and are not shown."""
 _BLANKS: Final = "\u2800\u303f"  # Braille without dots: it takes space and is no space to Unicode
 # "LATIN SMALL LETTER E WITH STROKE", "... OPEN E", "... DOTLESS I": strokes and hooks have no decomposition.
 _LATIN: Final = lazy_pattern(r"LATIN (?:SMALL|CAPITAL) LETTER (?:[A-Z]{4,} )?([A-Z])(?: WITH .*)?")
@@ -96,6 +99,8 @@ class _Folding(dict[int, str | None]):
         # In parentheses, white in black circles and squares, and those of flags.
         for first in (0x249C, 0x1F110, 0x1F150, 0x1F170, 0x1F1E6):
             self._alike |= {first + at: chr(ord("a") + at) for at in range(26)}
+        # Tags, which no screen shows and a model reads as ASCII.
+        self._alike |= {TAGS[0] + code: chr(code) for code in range(0x20, 0x7F)}
         self._alike |= dict.fromkeys(map(ord, _DASHES), "-")
         self._alike |= dict.fromkeys(map(ord, _BLANKS), " ")
         self._alike |= {ord(sign): plain for sign, plain in zip(*_BRACKETS, strict=True)}
@@ -110,7 +115,9 @@ class _Folding(dict[int, str | None]):
         char = chr(code)
         plain = unicodedata.normalize("NFKC", self._alike.get(code) or visible_only(char))
         alike = "".join(self._alike.get(ord(each), each) for each in plain).casefold()
-        return "".join(map(_bare, unicodedata.normalize("NFKD", alike)))
+        # Once more: an accent is what kept some of them apart (`ӗ`, `έ`).
+        letters = (self._alike.get(ord(each), each) for each in unicodedata.normalize("NFKD", alike))
+        return "".join(map(_bare, letters)).casefold()
 
 
 class _Guessing(_Folding):

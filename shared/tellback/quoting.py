@@ -24,7 +24,7 @@ from functools import cache, lru_cache
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from tellback.lookalikes import as_guessed, as_seen, overstruck, unescaped, with_letters
+from tellback.lookalikes import TAGS, as_guessed, as_seen, overstruck, unescaped, with_letters
 from tellback.sanitize import inert_line, terminal_line, visible_only
 
 QUOTE: Final = "> "
@@ -57,6 +57,7 @@ class _Patterns(NamedTuple):
     escape: re.Pattern[str]
     escaped_end: re.Pattern[str]
     value: re.Pattern[str]
+    tags: re.Pattern[str]
     decoration: re.Pattern[str]
     no_letters: re.Pattern[str]
     joint: re.Pattern[str]
@@ -87,6 +88,7 @@ def _patterns() -> _Patterns:
         escaped_end=re.compile(r"(?<!\\)\\++[nrt]"),
         # The beginning of a text of JSON or Python that soon has a colon.
         value=re.compile(r"""[:,\[(]\s*["'](?=[^"'\n]{0,60}:)"""),
+        tags=re.compile(f"[{chr(TAGS[0])}-{chr(TAGS[1])}]+"),
         # Markdown and list marks before a heading do not change what a reader sees.
         decoration=re.compile(r"[\s*_#`>~|=+•·-]+"),
         # "1. NEXT STEPS:", "(NEXT STEPS:)", "<b>NEXT STEPS:</b>" and a picture before it.
@@ -324,6 +326,8 @@ def _views(line: str) -> Iterator[str]:
         pieces += patterns.escaped_end.sub("\n", unescaped(line)).splitlines()[:_MOST_CHECKED]
     if '"' in line or "'" in line:
         pieces += [behind for piece in pieces for behind in patterns.value.split(piece)[1:]]
+    if not line.isascii():
+        pieces += [run for piece in pieces for run in patterns.tags.findall(piece)]  # hidden, wherever it stands
     for piece in pieces:
         moved = patterns.cursor.split(piece)
         for behind in moved if len(moved) == 1 else (piece, *moved):

@@ -31,7 +31,7 @@ _FIRST_MARK: Final = "\u0300"
 _SPACES: Final = frozenset("\xa0\u1680\u202f\u205f\u3000").union(map(chr, range(0x2000, 0x200B)))
 _ASCII_CONTROL: Final = lazy_pattern(r"[\x00-\x1f\x7f]")
 _ACTING: Final = lazy_pattern(
-    "\x1b\\[[0-?]*[ -/]*[@-~]|[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+    "\x1b\\[[0-?]*[ -/]*[@-~]|[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
 )
 # Test runners and compilers colour what they print. Dropping colours hides nothing, and shows what was black on black.
 # All other sequences are shown: OSC, DCS and APC have a text of their own, in which a command could hide its output.
@@ -57,7 +57,8 @@ def one_line(text: str) -> str:
 def inert_line(text: str) -> str:
     """Return one line in which no character acts on a screen: no control, no sequence, no mark of direction.
 
-    Joiners stay, since emoji and the scripts of India and Iran are spelt with them.
+    Nor do tags stay, which a model reads as words and no person sees. Joiners stay, since emoji and the scripts of
+    India and Iran are spelt with them.
     """
     return one_line(text if text.isascii() and text.isprintable() else _ACTING.sub(" ", _COLOURS.sub("", text)))
 
