@@ -128,7 +128,7 @@ class Prompt:
             InvalidInput: the tool has no name.
             SpoolFull: Redis is unavailable and the spool is full.
         """
-        arguments, found, failed = wire_call(params or {}, result, error)
+        arguments, found, failed = wire_call({} if params is None else params, result, error)
         event = ToolInvoked(
             event_id=new_event_id(),
             session=self._id.session,

@@ -16,7 +16,7 @@ import msgspec
 from tellback.client.admission import Admission
 from tellback.client.recall import redact_and_truncate
 from tellback.contracts.limits import MAX_BATCH_SIGNALS, MAX_CHUNK_BYTES
-from tellback.contracts.message import new_event_id
+from tellback.contracts.message import new_event_id, plain_builtin
 from tellback.contracts.signal_types import SignalType
 from tellback.contracts.signals import SignalBatch, SignalItem
 from tellback.errors import SpoolFull, StateConflict
@@ -94,7 +94,8 @@ def _chunks(items: Iterable[SignalItem]) -> Iterator[list[SignalItem]]:
     chunk: list[SignalItem] = []
     room = MAX_CHUNK_BYTES
     for item in items:
-        size = len(msgspec.json.encode(item)) + 64  # an item without an id gets one later, and it takes room too
+        # An item without an id gets one later, and it takes room too.
+        size = len(msgspec.json.encode(item, enc_hook=plain_builtin)) + 64
         if chunk and (len(chunk) == MAX_BATCH_SIGNALS or size > room):
             yield chunk
             chunk, room = [], MAX_CHUNK_BYTES

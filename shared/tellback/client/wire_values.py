@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from tellback.contracts.message import plain_builtin
 from tellback.guidance.measures import truncate_params, truncate_text
 from tellback.redaction import redact_text, redact_value
 from tellback.truncation import WHOLE_KEY, bounded_copy, omitted_bytes, readable_prefix
@@ -42,12 +43,19 @@ def wire_call(
 
 def _readable(value: object) -> tuple[str, int]:
     """Return the part of a value's text that is read, and the number of bytes after it."""
-    whole = value if isinstance(value, str) else _to_json(value)
+    whole = _whole_text(value)
     text = readable_prefix(whole)
     unread = 0 if text is whole else omitted_bytes(whole)
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode()  # a lone surrogate from a tool's output can't be encoded
     return text, unread
+
+
+def _whole_text(value: object) -> str:
+    try:  # even the question for its class can raise: a weak reference whose object has gone, a proxy without a request
+        return str.__str__(value) if isinstance(value, str) else _to_json(value)
+    except Exception:  # noqa: BLE001 - as in `wire_params`
+        return UNREADABLE
 
 
 @lru_cache(maxsize=4096)
@@ -64,6 +72,8 @@ def wire_params(params: Mapping[str, Any]) -> dict[str, Any]:
         return truncate_params({WHOLE_KEY: wire_text(_safe_repr(params))})
 
 
+UNREADABLE: Final = "<a value that cannot be read>"
+
 _FEW: Final = 16
 _SHORT_CHARS: Final = 4 << 10  # so that all names and values of few parameters stay below what is read of a call
 _NUMBERS: Final = frozenset({int, float, bool, type(None)})
@@ -72,7 +82,7 @@ _NUMBERS: Final = frozenset({int, float, bool, type(None)})
 def _plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
     if _are_plain(params):
         return cast("dict[str, Any]", params)
-    return bounded_copy(msgspec.to_builtins(dict(params), str_keys=True, enc_hook=repr)) if params else {}
+    return bounded_copy(msgspec.to_builtins(dict(params), str_keys=True, enc_hook=_plain_or_repr)) if params else {}
 
 
 def _are_plain(params: Mapping[str, Any]) -> bool:
@@ -92,9 +102,16 @@ def _to_json(value: object) -> str:
     if isinstance(value, bytes | bytearray):
         return bytes(value).decode("utf-8", "replace")
     try:
-        return msgspec.json.encode(_redact_fields(value), enc_hook=repr).decode()
+        return msgspec.json.encode(_redact_fields(value), enc_hook=_plain_or_repr).decode()
     except Exception:  # noqa: BLE001 - as above
         return _safe_repr(value)
+
+
+def _plain_or_repr(value: object) -> object:
+    try:
+        return plain_builtin(value)
+    except TypeError:
+        return repr(value)
 
 
 def _redact_fields(value: object) -> object:

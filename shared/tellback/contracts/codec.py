@@ -17,7 +17,7 @@ import msgspec
 from tellback.contracts.commands import CommandSubmitted
 from tellback.contracts.guidance import BudgetSpent, ContextChanged, EvaluationBegun, FileSeen, ToolInvoked
 from tellback.contracts.limits import MAX_MESSAGE_BYTES, SCHEMA_VERSION
-from tellback.contracts.message import Message
+from tellback.contracts.message import Message, plain_builtin
 from tellback.contracts.signals import FactForgotten, FactRemembered, RecallRequested, SignalBatch
 from tellback.contracts.turns import TurnFinished
 from tellback.errors import MalformedMessage, MessageTooLarge, TellbackError, UnsupportedVersion
@@ -51,7 +51,7 @@ MESSAGES: tuple[type[Message], ...] = (
     RecallRequested,
 )
 
-_encoder = msgspec.json.Encoder()
+_encoder = msgspec.json.Encoder(enc_hook=plain_builtin)
 
 _decoder: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
 

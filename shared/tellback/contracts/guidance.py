@@ -25,7 +25,7 @@ from tellback.contracts.limits import (
     MAX_SESSION_CHARS,
     MAX_STATUS_CHARS,
 )
-from tellback.contracts.message import Message
+from tellback.contracts.message import Message, plain_builtin
 from tellback.errors import InvalidInput
 from tellback.names import Family
 from tellback.quoting import quote_summary, quote_value
@@ -180,7 +180,8 @@ class EvaluationBegun(Message, frozen=True, kw_only=True):
         effects = self.effects or ""
         if len(effects) > len(self.tools):
             raise InvalidInput(f"effects has {len(effects)} letters for {len(self.tools)} tools; give each tool one")
-        size = len(msgspec.json.encode((self.providers, self.tools, self.question))) + len(effects)
+        configuration = (self.providers, self.tools, self.question)
+        size = len(msgspec.json.encode(configuration, enc_hook=plain_builtin)) + len(effects)
         if size > MAX_CONFIG_BYTES:
             raise InvalidInput(f"providers, tools and question have {size} bytes; together at most {MAX_CONFIG_BYTES}")
 

@@ -1,4 +1,4 @@
-"""The base class of every event that enters through an intake stream, and event ids."""
+"""The base class of every event that enters through an intake stream, event ids, and the hook of encoders."""
 
 from __future__ import annotations
 
@@ -11,6 +11,24 @@ import msgspec
 
 from tellback.contracts.limits import MAX_ID_CHARS, MAX_TRACEPARENT_CHARS, SCHEMA_VERSION
 from tellback.names import Family
+
+
+def plain_builtin(value: object) -> str | int | float:
+    """Return the text or number of a subclass of `str`, `int` or `float`, none of which msgspec encodes.
+
+    Libraries return many of them: NumPy's scalars, Beautiful Soup's strings, MarkupSafe's `Markup`. The methods are
+    those of the base class, since a subclass may override its own.
+
+    Raises:
+        TypeError: it is of none of the three.
+    """
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):

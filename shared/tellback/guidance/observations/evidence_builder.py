@@ -27,6 +27,8 @@ from tellback.guidance.observations.values import (
     is_mapping,
     is_sequence,
     parse_json,
+    plain_or_repr,
+    readable_text,
     safe_attribute,
     stable_repr,
     trim_and_redact,
@@ -65,7 +67,7 @@ def unwrap_result(value: object) -> tuple[object, bool]:
 def _unwrap_fields(value: object, fields: Mapping[str, Any]) -> tuple[object, bool]:
     if "jsonrpc" in fields and is_dict(fields.get("result")):
         return _unwrap_fields(fields["result"], fields["result"])
-    kind = str(fields.get("type", ""))
+    kind = value_text(fields.get("type"))
     flag = any(fields.get(name) is True for name in _FLAGS)
     wraps = any(name in fields for name in _FLAGS) or kind == "tool_result" or fields.get("role") == "tool"
     wraps = wraps or (fields.keys() <= _MCP and _is_content_list(fields.get("content")))
@@ -130,6 +132,30 @@ def build_evidence(
     now: datetime | None = None,
 ) -> Evidence:
     """Build the evidence of a call; a failure that a wrapper reports counts as the host's own report."""
+    try:
+        return _read_call(tool, params, result, error, status, http_status, headers, metadata, now)
+    except Exception:  # noqa: BLE001 - of a foreign object that lets nobody ask for its class, its text or its length
+        said = status if type(status) is str else None
+        return _read_call(
+            readable_text(tool), None, _plain_or_text(result), _plain_or_text(error), said, None, None, None, now
+        )
+
+
+def _plain_or_text(value: object) -> object:
+    return value if type(value) in (bool, type(None)) else readable_text(value)
+
+
+def _read_call(  # noqa: PLR0917 - those of `build_evidence`
+    tool: object,
+    params: Mapping[str, Any] | None,
+    result: object,
+    error: object,
+    status: str | None,
+    http_status: int | None,
+    headers: Mapping[str, Any] | None,
+    metadata: Mapping[str, Any] | None,
+    now: datetime | None,
+) -> Evidence:
     more = as_mapping(metadata)
     number: Any = more.get("http_status", more.get("status_code")) if http_status is None else http_status
     response = response_body(result)
@@ -147,14 +173,14 @@ def build_evidence(
     text, error_text = display_text(clean), "" if wrapped is None else display_text(clean_error)
     return Evidence(
         tool=_tool_name(tool),
-        params=bounded_params(params) if params else {},
+        params={} if params is None else bounded_params(params),
         result=inner,
         error=wrapped,
         text=text,
         error_text=error_text,
         data=_parsed_data(clean, text),
         error_data=_parsed_data(clean_error, error_text),
-        status=status if isinstance(status, str) else None,
+        status=str.__str__(status) if isinstance(status, str) else None,
         http_status=number if isinstance(number, int) and not isinstance(number, bool) else None,
         headers=plain_headers(more.get("headers") if headers is None else headers),
         metadata=more,
@@ -178,7 +204,7 @@ def bounded_params(params: object) -> dict[str, Any]:
         params = parse_json(params) or {WHOLE_KEY: params}
     try:
         ordered = trim_value(dict(cast("Any", params)))  # also orders sets: their order differs between processes
-        plain: Any = msgspec.to_builtins(ordered, str_keys=True, enc_hook=stable_repr)
+        plain: Any = msgspec.to_builtins(ordered, str_keys=True, enc_hook=plain_or_repr)
         return truncate_params(redact_value(trim_value(plain)))
     except Exception:  # noqa: BLE001 - a user's object may raise anything from its repr
         return truncate_params({WHOLE_KEY: display_text(stable_repr(params))})

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeGuard, TypeVar, cast
 
 import msgspec
 
+from tellback.contracts.message import plain_builtin
 from tellback.redaction import redact_text, redact_value
 from tellback.truncation import HEAD_SHARE, join_ends
 
@@ -46,14 +47,15 @@ def value_text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        text = value
+        text = str.__str__(value)  # a subclass, such as a scraper's, may not be encodable
     elif isinstance(value, bytes | bytearray):
         text = bytes(value).decode("utf-8", "replace")
     elif isinstance(value, BaseException):
         text = _exception_text(value)
     else:
         value = stable_order(cast("set[Any]", value)) if isinstance(value, set | frozenset) else value
-        text = call_safely(lambda: msgspec.json.encode(value, enc_hook=stable_repr).decode(), "") or stable_repr(value)
+        json = call_safely(lambda: msgspec.json.encode(value, enc_hook=plain_or_repr).decode(), "")
+        text = json or stable_repr(value)
     # Lone surrogates cannot be published.
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
@@ -108,6 +110,14 @@ def _redact(text: str) -> str:
     return clean
 
 
+def readable_text(value: object) -> str:
+    """Return the value's text, or a substitute for an object that raises even if asked for its class.
+
+    A weak reference whose object has gone does, and so does a web framework's proxy outside a request.
+    """
+    return call_safely(lambda: value_text(value), "<a value that cannot be read>")
+
+
 def json_text(value: object) -> str:
     """Return a value's JSON, or "…" if it has none."""
     return call_safely(lambda: msgspec.json.encode(value).decode(), "…")
@@ -125,6 +135,12 @@ def _without_addresses(text: str) -> str:
 def stable_repr(value: object) -> str:
     """Return the repr without addresses, which differ between processes, or a substitute if it raises."""
     return call_safely(lambda: _without_addresses(repr(value)), f"<{type(value).__name__} without a repr>")
+
+
+def plain_or_repr(value: object) -> object:
+    """Return the text or number of a subclass of a built-in type, otherwise the repr."""
+    plain = call_safely(lambda: plain_builtin(value), None)
+    return stable_repr(value) if plain is None else plain
 
 
 def stable_order(values: Iterable[Any]) -> list[Any]:
@@ -253,6 +269,7 @@ class _Trimmer:
         return self._trim_items(value, room, depth) if is_sequence(value) else value
 
     def _trim_text(self, text: str, room: int) -> str:
+        text = str.__str__(text)
         self._left -= min(len(text), room)
         if len(text) <= room:
             return text
