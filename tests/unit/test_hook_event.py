@@ -101,6 +101,14 @@ def test_a_tools_own_word_that_it_failed_counts() -> None:
     assert published(tool_event(tool_response={"isError": "no"})).status == "success"
 
 
+@pytest.mark.parametrize("number", ["1e999", "-1e999"])
+def test_a_number_beyond_all_floats_costs_no_tool_call(number: str) -> None:
+    raw = json.dumps(tool_event(tool_input={"n": 7.5}, tool_response={"n": 7.5})).replace("7.5", number)
+    invoked = decode(tool_invoked(read_event(raw.encode(), "PostToolUse"), "p"), Family.EVENTS)
+    assert isinstance(invoked, ToolInvoked)
+    assert (invoked.params, invoked.result) == ({"n": None}, '{"n":null}')
+
+
 def test_the_id_is_that_of_the_call_unless_it_is_a_secret_or_there_is_none() -> None:
     assert published(tool_event("toolu_1")).event_id == "hook-toolu_1"
     first, second = (published(tool_event(None)).event_id for _ in range(2))

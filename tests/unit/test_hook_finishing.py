@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,12 @@ def test_a_transcript_of_codex_shows_its_plan_and_its_tools(tmp_path: Path) -> N
     ]
     again = [item("function_call", "3", name="exec_command"), item("function_call_output", "3", output=passed)]
     assert "Bash" not in reason(tmp_path, config, *lines, *again)
+
+
+def test_a_transcript_that_is_no_file_holds_no_agent_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("a\0b", str(tmp_path), str(tmp_path / "pipe")):
+        assert transcript.read_transcript(path) is None
 
 
 def test_a_long_list_is_shown_in_part(tmp_path: Path) -> None:

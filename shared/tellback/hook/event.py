@@ -48,7 +48,9 @@ def read_event(raw: bytes, name: str) -> HookEvent:
         InvalidInput: it is not the JSON of an event.
     """
     try:
-        found: object = json.loads(raw.decode("utf-8", "replace"), parse_constant=_refuse_constant)
+        found: object = json.loads(
+            raw.decode("utf-8", "replace"), parse_constant=_refuse_constant, parse_float=_finite_number
+        )
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"standard input is not JSON: {type(error).__name__}") from None
     if not isinstance(found, dict):
@@ -149,3 +151,9 @@ def _milliseconds(value: object) -> int | None:
 
 def _refuse_constant(_: str) -> None:
     """Refuse NaN and the infinities, which are not JSON."""
+
+
+def _finite_number(digits: str) -> float | None:
+    """Return a number; None for one like 1e999, which is JSON, but would be published as an infinity."""
+    number = float(digits)
+    return number if abs(number) != float("inf") else None

@@ -78,7 +78,8 @@ class _Lists:
 
 def read_transcript(path: object) -> TranscriptState | None:
     """Return the state in the transcript at `path`; None if it cannot be read."""
-    if not isinstance(path, str):
+    # A pipe would hold the agent up until somebody writes to it.
+    if not isinstance(path, str) or not os.path.isfile(path):  # noqa: PTH113 - without pathlib
         return None
     called: dict[str, _LineStep] = {}
     succeeded: set[str] = set()
