@@ -8,19 +8,23 @@ import msgspec
 import pytest
 from cachetools import LRUCache
 
-from tellback import connect
+from tellback import Tellback, connect
 from tellback.contracts.signals import SignalItem
+from tellback.messaging.team_renewal import TeamRenewal
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.database import Database
 from tellback.state.intake import StreamRef
 from tellback.state.keys import Layout
+from tellback.state.team import existing_layouts
 from tellback.state.teams import Teams
 from tellback_workers.app import app
 from tellback_workers.loops import loop_of
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import TeamScheduler
+from tests.support.clocks import later
 from tests.support.turns import deadline_passes, opened, state
+from tests.support.waiting import wait_until
 
 TEAM = "acme"
 
@@ -79,4 +83,31 @@ def test_a_team_stays_known_while_the_teams_are_read_again(settings: Settings, d
     database.command("DEL", layout.shard(0).key("team"))
     assert process.current_layouts([TEAM]) == {}
     assert known.taken == [TEAM]
+    process.database.close()
+
+
+def test_the_hosts_of_a_team_that_redis_lost_store_it_again(
+    tb: Tellback, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers visit only teams that are stored: the event waited for ever, and the user got no fallback."""
+    process, woken = Runtime(settings), list[StreamRef]()
+    scheduler = TeamScheduler(app, process, woken.extend)
+    layout = tb.context.layout
+
+    def loses_all() -> None:
+        database.command("FLUSHALL")
+        scheduler.run(0.0)
+        later(monkeypatch, TeamRenewal.EVERY)
+
+    opened(tb, conversation="before")
+    loses_all()
+    turn = opened(tb, conversation="after")
+    deadline_passes(tb, turn)
+    scheduler.run(0.0)
+    assert state(turn) == "fallback"
+    loses_all()
+    tb.prompt("s", "p").tool_invoked("t")
+    wait_until(lambda: existing_layouts(database, [layout.team]) == [layout], "the publisher stored the team again")
+    scheduler.run(0.0)
+    assert (layout.of("s"), Family.EVENTS) in woken
     process.database.close()

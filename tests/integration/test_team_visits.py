@@ -19,6 +19,7 @@ from tellback.state.intake import StreamRef
 from tellback.state.keys import NOTIFICATIONS, Layout, Shard, stream_of
 from tellback.state.notifications import Notifications
 from tellback.state.redis_py import RedisConnections
+from tellback.state.team import open_layout
 from tellback_workers import scheduler
 from tellback_workers.app import app
 from tellback_workers.runtime import Runtime
@@ -255,6 +256,31 @@ def test_a_team_that_only_plain_xadd_uses_is_found(
         later(monkeypatch, SCAN_SECONDS)
     assert fleet.known() == ["acme"]
     assert set(woken) == {(process.layout("acme").shard(0), Family.EVENTS)}
+    database.close()
+
+
+def test_a_team_of_plain_xadd_that_redis_lost_is_found_again_with_its_shards(
+    own_redis: RedisServer, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its hosts cannot store it again, and no worker looked for a name that it had seen before."""
+    process = Runtime(msgspec.structs.replace(settings, redis_url=own_redis.url))
+    database, woken = process.database, list[StreamRef]()
+    layout = open_layout(database, "acme", process.settings.shards + 4)
+    stream = stream_of(layout.all[-1], Family.EVENTS)
+    monkeypatch.setattr(scheduler, "KNOWN_SECONDS", 0.0)
+    visiting = TeamScheduler(app, process, woken.extend)
+    for _ in range(2):
+        database.command("XADD", stream, "*", "m", b"{}")
+        for _ in range(3):
+            visiting.run(0.0)
+            later(monkeypatch, SCAN_SECONDS)
+        assert process.layout("acme") == layout
+        assert woken.pop() == (layout.all[-1], Family.EVENTS)
+        woken.clear()
+        database.command("FLUSHALL")
+        TeamVisits(database).notice(["acme"])
+        visiting.run(0.0)  # it is gone
+        assert TeamVisits(database).known() == []
     database.close()
 
 

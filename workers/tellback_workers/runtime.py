@@ -41,6 +41,7 @@ class Runtime:
         self.database = Database(settings.redis_url, confirmation=Confirmation.of(settings))
         self.short_database = Database(settings.redis_url, call_deadline=SHORT_DEADLINE)
         self._layouts: LRUCache[str, Layout] = LRUCache(20_000)
+        self._former: LRUCache[str, Layout] = LRUCache(20_000)  # of teams that were removed, or that Redis lost
         self.intake = lru_cache(TEAMS)(self._intake)
         self.dead = lru_cache(TEAMS)(self._dead)
 
@@ -79,10 +80,12 @@ class Runtime:
         return layout.shard(index)
 
     def layout(self, team: str) -> Layout:
-        """Return a team's layout; a new team gets the shards of the settings."""
+        """Return a team's layout; a new team gets the shards of the settings, and a lost one those that it had."""
         found = self._layouts.get(team)
         if found is None:
-            found = self._layouts[team] = open_layout(self.database, team, self.settings.shards)
+            former = self._former.get(team)
+            shards = self.settings.shards if former is None else former.shards
+            found = self._layouts[team] = open_layout(self.database, team, shards)
         return found
 
     def known_layouts(self, teams: Iterable[str]) -> dict[str, Layout]:
@@ -115,7 +118,9 @@ class Runtime:
         known = {team: self._layouts.get(team) for team in teams}
         self._layouts.update(found)  # in place: a thread that meets a team as missing takes its wake-up for forged
         for team in known.keys() - found.keys():
-            self._layouts.pop(team, None)
+            gone = self._layouts.pop(team, None)
+            if gone is not None:
+                self._former[team] = gone
         if any(layout is not None and found.get(team) != layout for team, layout in known.items()):
             for clear in (self.intake.cache_clear, self.dead.cache_clear, *BY_LAYOUT):
                 clear()

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Final
 
 import structlog
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 from celery import Celery, current_app, shared_task
 from redis.exceptions import ResponseError
 
@@ -51,6 +51,8 @@ IDLE_DECAY_SECONDS: Final = 3_600.0
 SCAN_SECONDS: Final = 5.0  # between two steps of the search for teams that nobody notified of
 
 SCAN_COUNT: Final = 500
+
+KNOWN_SECONDS: Final = 60.0  # then a team is looked for again: Redis may have lost it, and its hosts go on
 
 KEYS_SECONDS: Final = 300.0  # between two checks of an active team's keys; a duty that fails has them checked at once
 IDLE_KEYS_SECONDS: Final = 3_600.0  # also by which a team that needs a check is ahead of those that may need none
@@ -273,7 +275,7 @@ class TeamSearch:
         self._process = process
         self._fleet = TeamVisits(process.database)
         self._next_step = 0.0
-        self._known: LRUCache[str, bool] = LRUCache(20_000)
+        self._known: TTLCache[str, bool] = TTLCache(20_000, KNOWN_SECONDS, clock.monotonic)
 
     def step(self, only: Collection[str]) -> None:
         """Look at some hundred keys more, unless that was done a moment ago.

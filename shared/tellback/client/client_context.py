@@ -22,6 +22,7 @@ from tellback.log import get_logger
 from tellback.messaging.append_call import notification
 from tellback.messaging.publisher import Publisher
 from tellback.messaging.team_cache import SpoolLocation, TeamCache, TeamIdentity
+from tellback.messaging.team_renewal import TeamRenewal
 from tellback.names import Family
 from tellback.settings import Settings
 from tellback.state.call_deadline import CircuitBreaker
@@ -99,9 +100,10 @@ class ActivityNotice:
 
     EVERY: ClassVar[float] = 20.0
 
-    def __init__(self, database: Database, team: str) -> None:
+    def __init__(self, database: Database, layout: Layout) -> None:
         self._db = database
-        self._team = team
+        self._team = layout.team
+        self._renewal = TeamRenewal(database, layout)
         self._next = -math.inf
 
     def send(self) -> None:
@@ -114,6 +116,7 @@ class ActivityNotice:
         if now >= self._next:
             with suppress(RedisFull):  # it opens no turn either, and an answer must not fail for this
                 self._db.command(*notification(self._team))
+            self._renewal.renew()
             self._next = now + self.EVERY
 
 
@@ -154,7 +157,7 @@ class ClientContext:
         """Make the parts that depend on others; `object.__setattr__`, since the class is frozen."""
         object.__setattr__(self, "feedback_waiter", ListWaiter(self.quick_database))
         object.__setattr__(self, "health", FleetHealth(ToolHealth(self.quick_database, self.layout), self.breaker))
-        object.__setattr__(self, "activity", ActivityNotice(self.database, self.layout.team))
+        object.__setattr__(self, "activity", ActivityNotice(self.database, self.layout))
         object.__setattr__(self, "admission", Admission(self.quick_database, self.layout, self.breaker))
         object.__setattr__(self, "local_recall", LocalRecall(self.settings, self.database, self.layout))
 

@@ -17,6 +17,7 @@ from typing import Final
 
 from redis import exceptions
 
+from tellback import clock
 from tellback.contracts.codec import encode
 from tellback.contracts.limits import MAX_MESSAGE_BYTES
 from tellback.contracts.message import Message
@@ -28,6 +29,7 @@ from tellback.messaging.appending import AppendOutcome, Unreachable, append_all
 from tellback.messaging.lane import RETRY_SECONDS, BufferedTotal, Lane
 from tellback.messaging.spool import Spool, SpooledEvent
 from tellback.messaging.team_cache import SpoolLocation, spool_name
+from tellback.messaging.team_renewal import TeamRenewal
 from tellback.names import Family, shard_of
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -52,6 +54,7 @@ class Publisher:
         self._tracing = tracing_of(settings)
         self._bounds = Bounds.of(settings.intake_max, settings.intake_max_bytes, layout.shards)
         self._place = location or SpoolLocation(str(settings.data_path / "spool" / layout.team), "here")
+        self._team = TeamRenewal(database, layout)
         self._closed = False
         self._stream_of = lru_cache(maxsize=4096)(self._stream_key)  # a host has few sessions at a time
         self._begin()
@@ -252,6 +255,9 @@ class Publisher:
             with self._send_lock:
                 if not self._closed:
                     self._send([lane for lane in self._all() if lane.due])
+                    is_due = clock.monotonic() >= self._team.due_at
+                    if is_due and not any(lane.needs_retry for lane in self._all()):  # a Redis that is away costs time
+                        self._team.renew()
 
     def _send(self, lanes: Sequence[Lane]) -> None:
         """Send the events of lanes: all lanes without a spool in shared round trips, then the others one by one."""
