@@ -11,7 +11,7 @@ import pytest
 from tellback import OutgoingResponse, Tellback
 from tellback.client.outbox import open_outbox
 from tellback.contracts.commands import CommandRecord
-from tellback.doctor.backlog import check_outbox, check_running
+from tellback.doctor.backlog import check_outbox, check_running, check_sweep
 from tellback.names import Family, host_queue
 from tellback.settings import Settings
 from tellback.state.absent_hosts import AbsentHosts
@@ -164,6 +164,24 @@ def test_the_doctor_names_lost_commands_that_cannot_be_read_and_none_of_a_newer_
     for name in ("damaged", "odd", "ownerless"):
         database.command("DEL", shard.key("job", name))
     assert check_running(database, layout).state == "ok"
+
+
+def test_the_doctor_names_open_turns_that_cannot_be_read(tb: Tellback, database: Database, settings: Settings) -> None:
+    """A sweep postpones them, so that no turn looked overdue, and their users got no fallback."""
+    turns = [opened(tb, conversation=name) for name in ("sound", "newer", "odd")]
+    keys = [store(tb).shard(turn.id).key("turn", turn.id) for turn in turns]
+    for turn in turns:
+        deadline_passes(tb, turn)
+    database.command("HSET", keys[1], "state", "of a newer release")
+    of_another_type(database, keys[2])
+    assert swept(tb) == 1
+    finding = check_sweep(database, tb.context.layout, settings)
+    assert finding.state == "wrong"
+    assert finding.found.startswith("2 open turns cannot be read")
+    assert all(key in finding.found for key in keys[1:])
+    assert "sweep_turns.failed" in finding.advice
+    database.command("DEL", *keys[1:])
+    assert check_sweep(database, tb.context.layout, settings).state == "ok"
 
 
 def test_the_doctor_names_a_conversation_whose_first_answer_cannot_be_read(tb: Tellback, database: Database) -> None:

@@ -18,7 +18,7 @@ from tellback.state.presence import Worker
 from tellback.state.quarantine import quarantined_keys
 from tellback.state.stranded import stranded
 from tellback.state.turn_sweeps import lag_ms
-from tellback.state.unreadable import unreadable_jobs, unreadable_queues
+from tellback.state.unreadable import unreadable_jobs, unreadable_queues, unreadable_turns
 from tellback.urls import without_secrets
 from tellback.wording import count_phrase
 
@@ -42,6 +42,11 @@ QUARANTINED: Final = (
 UNREADABLE_JOBS: Final = (
     "if a newer release queued them, upgrade the workers; otherwise somebody changed them by hand: each ends after "
     "an hour with a record that says so, if its session is known. Rename a key that is not a hash (`redis-cli RENAME`)"
+)
+
+UNREADABLE_TURNS: Final = (
+    "if a newer release opened them, upgrade the workers; otherwise somebody changed them by hand: correct the field "
+    "that the worker's log names (`sweep_turns.failed`), or answer the user and remove the key (`redis-cli DEL`)"
 )
 
 UNREADABLE_DELIVERIES: Final = (
@@ -133,6 +138,9 @@ def _queue_length(broker: Database, queue: str) -> int:
 
 def check_sweep(database: Database, layout: Layout, settings: Settings) -> DoctorFinding:
     """Check that users whose deadline has passed get their fallbacks in time."""
+    if keys := unreadable_turns(database, layout):
+        found = f"{count_phrase(len(keys), 'open turn')} cannot be read: {', '.join(keys[:10])}"
+        return wrong("sweep", found, UNREADABLE_TURNS)
     seconds = lag_ms(database, layout) / 1000
     if not seconds:
         return ok("sweep", "no turn is overdue")

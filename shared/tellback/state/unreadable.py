@@ -1,4 +1,4 @@
-"""Find commands and conversations that wait because their stored value cannot be read, for a person to repair.
+"""Find commands, turns and conversations that wait because what is stored of them cannot be read, for a person.
 
 A newer release may have written the value, or somebody changed it by hand. Workers pass over it, so nothing else shows
 that it waits.
@@ -16,8 +16,10 @@ from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.outbox import OutboxQueue, decode_delivery
 from tellback.state.readable import UNREADABLE, names_of, read_each, reply_of
+from tellback.state.turn_view import TurnView, view_of
 
 CHECKED: Final = 100  # of each shard, and of each channel in it: those that are due first
+_OF_A_TURN: Final = [name for name in TurnView.__struct_fields__ if name != "text"]
 
 
 def unreadable_jobs(database: Database, layout: Layout) -> list[str]:
@@ -47,6 +49,24 @@ def _is_stuck(found: Any) -> bool:
 
 def _decode_submitted(raw: bytes) -> CommandSubmitted:
     return msgspec.json.decode(raw, type=CommandSubmitted)
+
+
+def unreadable_turns(database: Database, layout: Layout) -> list[str]:
+    """Return the keys of open turns that no sweep can read: their users get no fallback."""
+    shards = layout.all
+    due = read_each(database, [("ZRANGE", shard.key("due"), 0, CHECKED - 1) for shard in shards])
+    keys = [
+        shard.key("turn", name)
+        for shard, names in zip(shards, due, strict=True)
+        if not isinstance(names, Exception)
+        for name in names_of("turn", names)
+    ]
+    stored = read_each(database, [("HMGET", key, *_OF_A_TURN) for key in keys])
+    return [key for key, found in zip(keys, stored, strict=True) if not _is_readable(found, _decode_turn)]
+
+
+def _decode_turn(values: Sequence[bytes | None]) -> TurnView | None:
+    return view_of(_OF_A_TURN, (values, 0))
 
 
 def unreadable_queues(database: Database, layout: Layout, channels: Sequence[str]) -> list[str]:
