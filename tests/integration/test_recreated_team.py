@@ -111,3 +111,17 @@ def test_the_hosts_of_a_team_that_redis_lost_store_it_again(
     scheduler.run(0.0)
     assert (layout.of("s"), Family.EVENTS) in woken
     process.database.close()
+
+
+def test_a_host_that_uses_another_number_of_shards_logs_that(
+    tb: Tellback, database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The team was removed and made again while it stayed connected; nobody reads some of its streams."""
+    layout = tb.context.layout
+    list(Teams(database).remove(layout.team))
+    made_again = Teams(database).create(layout.team, layout.shards - 1)
+    later(monkeypatch, TeamRenewal.EVERY)
+    opened(tb)
+    assert existing_layouts(database, [layout.team]) == [made_again]
+    assert f"team.other_shards team='default' stored={layout.shards - 1} used={layout.shards}" in caplog.text
+    assert "restart this process" in caplog.text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from redis import exceptions
 
@@ -13,6 +13,8 @@ from tellback.messaging.append_call import notification
 from tellback.state.database import Database
 from tellback.state.keys import Layout
 from tellback.state.team import existing_layouts, open_layout, team_id
+
+RESTART: Final = "restart this process: workers read none of its shards beyond those that are stored"
 
 _log = get_logger("tellback.team")
 
@@ -37,7 +39,10 @@ class TeamRenewal:
         self.due_at = clock.monotonic() + self.EVERY
         team, shards = self._layout
         try:
-            if not existing_layouts(self._db, [team]):
+            stored = existing_layouts(self._db, [team])
+            if stored and stored[0] != self._layout:  # it was made again, or another Redis stands at the same address
+                _log.error("team.other_shards", team=team, stored=stored[0].shards, used=shards, advice=RESTART)
+            elif not stored:
                 open_layout(self._db, team, shards)
                 team_id(self._db, team)
                 self._db.command(*notification(team))  # race: who else stores it again announces it too
