@@ -21,9 +21,11 @@ from tellback import (
     connect,
 )
 from tellback.cli.metrics_collector import render_metrics
+from tellback.client.client_context import ActivityNotice
 from tellback.client.fleet import team_status
 from tellback.client.turns import Turn
 from tellback.doctor.backlog import check_keys, check_outbox
+from tellback.errors import Unavailable
 from tellback.names import Family, Task
 from tellback.settings import Settings
 from tellback.state.database import Database
@@ -39,7 +41,7 @@ from tellback.state.job_keys import ANY_POOL
 from tellback.state.job_listing import JobListing
 from tellback.state.job_submissions import enqueueing
 from tellback.state.jobs import CANDIDATES, JobClaimant, Jobs
-from tellback.state.keys import FAMILIES, FLEET, Layout, Shard, stream_of
+from tellback.state.keys import FAMILIES, FLEET, NOTIFICATIONS, Layout, Shard, stream_of
 from tellback.state.limits import LimitStore
 from tellback.state.quarantine import OF_A_SHARD
 from tellback.state.records import Records
@@ -48,6 +50,7 @@ from tellback_workers.app import app
 from tellback_workers.decay import run_for
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import TeamScheduler
+from tests.support.clocks import later
 from tests.support.jobs import Queue, submission
 from tests.support.scores import build_bank
 from tests.support.signals import Bench, signal
@@ -265,6 +268,21 @@ def test_the_lists_of_teams_are_made_again(
     TeamVisits(database).notice({place.shard.team for place in places})
     visits.visit(1)
     assert [visits.done(place) for place in places] == [ALL] * 3
+
+
+def test_no_turn_is_opened_and_no_answer_is_lost_while_the_scheduler_cannot_be_notified(
+    tb: Tellback, database: Database, visits: SchedulerVisits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transport keeps the message on an error of ours, and the next try succeeds; an answer waits on disk."""
+    turn = opened(tb, conversation="before")
+    later(monkeypatch, ActivityNotice.EVERY)
+    overwrite(database, NOTIFICATIONS, "stream")
+    assert turn.respond(HELLO) == "spooled"
+    with pytest.raises(Unavailable, match="the scheduler cannot be notified; try again"):
+        opened(tb)
+    with suppress(ResponseError):
+        visits.visit(1)
+    assert not opened(tb).duplicate
 
 
 @pytest.mark.parametrize("name", ["sigstats", "banks"])

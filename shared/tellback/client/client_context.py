@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import threading
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
+
+from redis import exceptions
 
 from tellback import clock
 from tellback.client.admission import Admission
@@ -110,12 +111,16 @@ class ActivityNotice:
         """Notify the scheduler before the decision, unless this client did so lately.
 
         Raises:
-            Unavailable: Redis does not answer.
+            Unavailable: Redis does not answer, or workers must first quarantine the key of the notifications.
         """
         now = clock.monotonic()
         if now >= self._next:
-            with suppress(RedisFull):  # it opens no turn either, and an answer must not fail for this
+            try:
                 self._db.command(*notification(self._team))
+            except RedisFull:
+                pass  # it opens no turn either, and an answer must not fail for this
+            except exceptions.ResponseError as error:  # somebody changed the stream's key by hand
+                raise Unavailable(f"the scheduler cannot be notified; try again in some seconds: {error}") from error
             self._renewal.renew()
             self._next = now + self.EVERY
 
