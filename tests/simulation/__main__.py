@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import active_children
 from pathlib import Path
 from time import perf_counter
+from types import FrameType
 
 from tests.simulation.runs import SCENARIOS, SeedRun, run_seed, run_seeds, shrunk
 from tests.simulation.server import VirtualServer
@@ -31,24 +34,43 @@ def main() -> int:
         help="run one seed again; if it fails, find fewer decisions that fail too, and print their events",
     )
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, _exit)
     if given.replay is not None:
         return _replay(given.scenario, given.replay)
     began = perf_counter()
     failures, done, decisions = list[SeedRun](), 0, 0
-    with ProcessPoolExecutor(given.jobs) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="simulation-") as folder,
+        ProcessPoolExecutor(given.jobs, initializer=_begin, initargs=(folder,)) as pool,
+    ):
         firsts = range(given.first, given.first + given.seeds, CHUNK)
         last = given.first + given.seeds
         runs = [pool.submit(run_seeds, given.scenario, first, min(first + CHUNK, last)) for first in firsts]
-        for run in as_completed(runs):
-            result = run.result()
-            done += result.seeds
-            decisions += result.decisions
-            failures += result.failures
-            for failure in result.failures:
-                _print_failure(failure)
-            _progress(done, given.seeds, failures)
+        try:
+            for run in as_completed(runs):
+                result = run.result()
+                done += result.seeds
+                decisions += result.decisions
+                failures += result.failures
+                for failure in result.failures:
+                    _print_failure(failure)
+                _progress(done, given.seeds, failures)
+        except BaseException:  # Ctrl-C or SIGTERM; the executor would wait for all seeds
+            for process in active_children():
+                process.kill()
+            raise
     print(f"{done} seeds, {decisions} decisions in {perf_counter() - began:.0f} s, {len(failures)} failed")
     return 1 if failures else 0
+
+
+def _begin(folder: str) -> None:
+    """Make a process of the pool one that can be killed: what it writes is in the folder of the first one."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    tempfile.tempdir = folder
+
+
+def _exit(number: int, _: FrameType | None) -> None:
+    sys.exit(128 + number)
 
 
 def _print_failure(failure: SeedRun) -> None:
