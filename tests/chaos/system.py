@@ -228,7 +228,7 @@ class System:
         spool = {} if Path(data) in self.disks or "host" not in name else {"spool_max_bytes": SPOOL_BYTES}
         changes = {**BRISK, **spool, "redis_url": self.links[link].url, "data_dir": data}
         settings = msgspec.structs.replace(self._settings, **changes, command_roots=str(self.folder / "commands"))
-        env = environment(settings, {"PYTHONPATH": str(ROOT)})
+        env = environment(settings, {"PYTHONPATH": str(ROOT), "TMPDIR": str(self.folder)})
         self.members[name] = Member(name, kind, command, env)
 
     def _disk(self, number: int) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -54,14 +53,16 @@ def test_what_is_no_url_of_a_redis_is_said_so_without_the_password(url: str) -> 
 
 def test_a_redis_behind_a_socket_file_serves_a_client_with_and_without_a_deadline(tmp_path: Path) -> None:
     """NOT_A_URL offers unix://, and every such client raised TypeError."""
-    path = Path(tempfile.mkdtemp(dir="/tmp")) / "s"  # a socket's path has at most 108 bytes
-    with RedisServer.start(tmp_path, "--unixsocket", str(path)):
-        for database in (Database(f"unix://{path}"), Database(f"unix://{path}", call_deadline=5.0)):
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp") as folder,  # a socket's path has at most 108 bytes
+        RedisServer.start(tmp_path, "--unixsocket", f"{folder}/s"),
+    ):
+        url = f"unix://{folder}/s"
+        for database in (Database(url), Database(url, call_deadline=5.0)):
             assert database.command("PING") == b"PONG"
             database.close()
-        with connect(f"unix://{path}") as tb:
+        with connect(url) as tb:
             assert tb.records("s1") == []
-    shutil.rmtree(path.parent)
 
 
 def test_a_redis_that_cannot_write_is_one_that_is_away(tmp_path: Path) -> None:

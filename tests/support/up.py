@@ -30,6 +30,7 @@ def environment(data_dir: Path, extra: Mapping[str, str] | None = None) -> dict[
     clean = {name: value for name, value in os.environ.items() if not name.startswith("TELLBACK_")}
     # The model takes seconds of every core, and few tests need it.
     own = {"TELLBACK_DATA_DIR": str(data_dir), "TELLBACK_MODEL_PRELOAD": "false", "PYTHONUNBUFFERED": "1"}
+    own["TMPDIR"] = str(data_dir.parent)  # as of `Workers`
     return {**clean, **own, **(extra or {})}
 
 

@@ -54,7 +54,8 @@ class Workers:
         self._settings = settings
         self._folder = folder
         self._options = [f"--pool={pool}", f"--concurrency={concurrency}", *([f"-Q{queues}"] if queues else [])]
-        self._env = environment(settings, env)
+        # billiard keeps a directory for as long as a worker lives; that of a killed one goes with the test's folder.
+        self._env = environment(settings, {"TMPDIR": str(folder), **(env or {})})
         self._app = app
         self._prefix = prefix
         self.processes: list[subprocess.Popen[bytes]] = []
