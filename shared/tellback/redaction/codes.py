@@ -28,8 +28,10 @@ _LINE: Final = lazy_pattern(
     rf"(?:{_CODE}(?:[ \t]{{1,8}}{_CODE}){{0,9}}|[0-9a-f]{{64}})"
     r"[\"'`]?,?[ \t\r]{0,4}"
 )
-_BETWEEN: Final = 4  # lines that may stand between the head and the first code
-_MOST: Final = 40  # codes of one list
+_BETWEEN: Final = 4  # lines that may stand between the head and the first code; one between two codes
+# GitHub gives 16, most services 8 to 10. Without a bound, any column of ids that follows a list in a log would be
+# hidden with it.
+_MOST: Final = 40
 
 
 class CodeList(NamedTuple):

@@ -114,8 +114,9 @@ class Redactor:
     def hidden_lines(self, text: str, blocks: PrivateKeyTracker | None = None) -> dict[int, str]:
         """Return the rule of each line of `text` that must not be shown, by its number from 0.
 
-        `blocks` carries state from one text of a stream to the next: an open private key, and a name on the last line
-        whose value may follow.
+        For a stream that comes in several texts, pass each with the same `blocks`. It carries what a text began and the
+        next may go on with: a private key, a table with a column of secrets, a list of recovery codes, or a name whose
+        value stands in the line below. Without it the text is all there is.
         """
         if blocks is None:
             return self._find_hidden_lines(text, None)

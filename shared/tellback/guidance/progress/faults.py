@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from tellback.guidance.progress.features import CallFeatures
-from tellback.guidance.progress.substance import FAULT_WORDS
+from tellback.guidance.progress.substance import fault_pattern
 from tellback.guidance.progress.trail import mark
 
 # Errors shorter than this don't identify a failure; "AssertionError" has 14 characters.
@@ -36,10 +36,7 @@ def is_refused_edit(features: CallFeatures) -> bool:
 
 
 # Words of a script that shows a fault. A check that finds nothing prints the same after each edit too.
-_SHOWS_FAULT: Final = re.compile(
-    FAULT_WORDS + r"|expected|bug|does(?: not|n't)|did(?: not|n't)|not equal|false)\b",
-    re.IGNORECASE,
-)
+_SHOWS_FAULT: Final = fault_pattern(r"expected|bug|does(?: not|n't)|did(?: not|n't)|not equal|false")
 
 
 def shows_fault(features: CallFeatures) -> bool:

@@ -163,13 +163,18 @@ def is_dead(text: str) -> bool:
     return _DEAD.search(text) is not None
 
 
-# Words for a fault, wherever they stand; not those of "0 errors" or "no failures".
-FAULT_WORDS: Final = r"(?<!\b0 )(?<!\bno )\b(?:fail(?:s|ed|ure|ures)?|errors?|wrong|incorrect|mismatch"
+_FAULT_WORDS: Final = r"fail(?:s|ed|ure|ures)?|errors?|wrong|incorrect|mismatch"
+
+
+def fault_pattern(further: str) -> re.Pattern[str]:
+    """Compile a search for the words of any fault and `further` ones, but not in "0 errors" or "no failures"."""
+    return re.compile(rf"(?<!\b0 )(?<!\bno )\b(?:{_FAULT_WORDS}|{further})\b", re.IGNORECASE)
+
+
 # An answer that refuses what was sent: of a form, a service or a script.
-_FAULT: Final = re.compile(
-    FAULT_WORDS + r"|invalid|alert|denied|rejected|forbidden|must (?:be|contain|have|match|not)|is required"
-    r"|not (?:allowed|valid|found|accepted|available)|unable to|can(?:not|'t))\b",
-    re.IGNORECASE,
+_FAULT: Final = fault_pattern(
+    r"invalid|alert|denied|rejected|forbidden|must (?:be|contain|have|match|not)|is required"
+    r"|not (?:allowed|valid|found|accepted|available)|unable to|can(?:not|'t)"
 )
 _PICTURE: Final = re.compile(
     r"[\W_]*(?:an? )?(?:image|screenshot|picture)(?: omitted| content)?[\W_]*|data:image/.*", re.IGNORECASE
