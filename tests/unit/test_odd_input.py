@@ -83,6 +83,14 @@ def test_a_name_that_is_too_long_is_one_short_line(tmp_path: Path) -> None:
     assert len(done.stderr) < 400
 
 
+@pytest.mark.parametrize("given", ["audit", "dead list", "outbox", "sessions", "turns", "bank show b", "records s"])
+def test_a_number_that_redis_could_not_take_is_refused(given: str) -> None:
+    option = "--last" if given.startswith(("bank", "records")) else "--limit"
+    done = CliRunner().invoke(app, [*given.split(), option, "9" * 23])
+    assert done.exit_code == 2
+    assert "less than or equal" in done.stderr
+
+
 def test_the_path_of_a_signal_file_fits_into_json(tmp_path: Path) -> None:
     path = unicode_path(tmp_path / os.fsdecode(b"s\xff"))
     assert path == f"{tmp_path.resolve()}/s\\xff"

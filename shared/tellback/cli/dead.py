@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_(
-    limit: Annotated[int, typer.Option(help="Maximum number of dead letters.", min=1)] = 100,
+    limit: Annotated[int, typer.Option(help="Maximum number of dead letters.", min=1, max=10_000)] = 100,
     as_json: JsonOption = False,
     redis_url: UrlOption = None,
     team: TeamOption = None,

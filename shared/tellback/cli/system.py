@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import socket
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tellback.cli.common import BEGIN, TeamOption, UrlOption, echo, plain_text, print_json, report_errors
+from tellback.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tellback.doctor.infrastructure import DoctorFinding
@@ -24,8 +24,11 @@ def register(app: typer.Typer) -> None:
 def up(
     *,
     data_dir: Annotated[
-        Path | None,
-        typer.Option(help="Directory for data and logs. Default: TELLBACK_DATA_DIR, or your user data directory."),
+        str | None,  # a Path of an empty text, as of a variable that is not set, would be this directory
+        typer.Option(
+            metavar="<path>",
+            help="Directory for data and logs. Default: TELLBACK_DATA_DIR, or your user data directory.",
+        ),
     ] = None,
     redis_url: Annotated[
         str | None, typer.Option(help="Redis URL to use. Default: TELLBACK_REDIS_URL, or an embedded Redis.")
@@ -50,8 +53,10 @@ def up(
     from tellback.up.system import UpOptions
 
     with report_errors():
+        if data_dir == "":
+            raise InvalidInput("--data-dir is empty: name a directory, or leave the option out")
         options = UpOptions(
-            settings=load(data_dir=None if data_dir is None else str(data_dir)),
+            settings=load(data_dir=data_dir),
             redis_url=redis_url or os.environ.get(f"{PREFIX}REDIS_URL") or None,
             workers=workers,
             redis_port=port,

@@ -60,9 +60,7 @@ RETRYABLE_ERRORS: Final = {
 
 # redis-py has no type for them (the second is that of Redis 7.0); a plain command raises NoPermissionError.
 DENIED_IN_SCRIPT = ("ACL failure in script", "The user executing the script can't")
-
-# Of a database's number that the server lacks, and of any but 0 on a node of a cluster.
-NO_DATABASE = ("DB index is out of range", "SELECT is not allowed")
+NO_DATABASE = ("DB index is out of range", "SELECT is not allowed")  # the latter of any but 0 in a cluster
 
 # Errors of a server that is no longer the primary, or is cut off from it. The address may resolve to another server by
 # now, but an open connection does not move: behind a virtual IP, calls failed for 46 s until it was cut from outside.
@@ -377,9 +375,7 @@ def shorten_lifetime(key: str, length_ms: int) -> Command:
 
 
 MAX_TRIES: Final = 3
-
 BACKOFF: Final = Backoff(0.1)
-
 RETRY_SECONDS: Final = 3.0  # after this long no further try begins
 
 
