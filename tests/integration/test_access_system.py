@@ -200,8 +200,9 @@ def test_all_loops_work_under_these_users(
         for process in (beat, flower):
             process.terminate()
             process.wait(20)
-    # `doctor` asks for statistics of the server, and says that it could not.
-    assert denied(deployment) == [f"{AGENT} command info"], worker.log()[-3000:]
+    # `doctor` asks for statistics of the server, types of keys and lengths of queues, and says that it could not.
+    refusals = {refusal.partition(":")[0] for refusal in denied(deployment)}
+    assert refusals == {f"{AGENT} command info", f"{AGENT} command type", f"{AGENT} key tbq"}, worker.log()[-3000:]
 
 
 def celery_process(
@@ -223,6 +224,10 @@ def command_line(agent: Settings, folder: Path) -> None:
     for line in lines:
         done = tool(agent, *line.split(), cwd=folder)
         assert done.returncode in ({0, 1} if line.startswith("doctor") else {0}), (line, done.stdout, done.stderr)
+        if line.startswith("doctor"):  # an agent's host sees who serves it, though not the server's figures
+            findings = {found["check"]: found["state"] for found in json.loads(done.stdout)["findings"]}
+            assert [findings[name] for name in ("redis", "workers", "versions", "beat")] == ["ok"] * 4
+            assert [findings[name] for name in ("persistence", "keys", "queues")] == ["note"] * 3
 
 
 def watching(deployment: AccessDeployment, port: int, worker: Workers) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
-from redis.exceptions import AuthenticationError
+from redis.exceptions import AuthenticationError, NoPermissionError
 
 from tellback.connection_file import RunningSystem
 from tellback.doctor.vulnerabilities import Server, vulnerabilities_of
@@ -71,6 +71,8 @@ def check_reachable(url: str, source: str) -> DoctorFinding:
     try:
         release = check_redis(url)
     except ConfigurationError as error:
+        if isinstance(error.__cause__, NoPermissionError):  # as to an agent's login; `check_server` says what it misses
+            return ok("redis", f"answers at {without_secrets(url)} ({source}), and keeps its version from this user")
         refused = isinstance(error.__cause__, AuthenticationError)
         advice = CHECK_LOGIN if refused else "start it with `tellback up`, or set TELLBACK_REDIS_URL"
         return wrong("redis", f"{error} ({source})", advice)

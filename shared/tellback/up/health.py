@@ -35,6 +35,8 @@ def check_redis(url: str) -> str:
         with contextlib.closing(connections):
             info: bytes = connections.run(("INFO", "server"))
             role: bytes = connections.run(("INFO", "replication"))
+    except exceptions.NoPermissionError as error:
+        raise ConfigurationError(f"Redis at {shown} refuses a call to this user: {error}") from error
     except exceptions.RedisError as error:
         raise ConfigurationError(f"can't reach Redis at {shown}: {error}") from error
     release = next((line[14:].decode() for line in info.splitlines() if line.startswith(b"redis_version:")), "")
