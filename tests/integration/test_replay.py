@@ -119,9 +119,10 @@ def test_the_history_of_a_conversation_is_that_of_its_session(tb: Tellback, star
     start_workers(queues="events")
     outcome = Replay(tb, RememberingReporter()).run(io.BytesIO(lines(transcript(2))))
     reported = [(entry["kind"], entry.get("event")) for entry in tb.history(f"replay-{outcome.run}/2-0")]
-    assert [event for kind, event in reported if kind == "turn"] == [
-        *("opened", "answered", "opened", "no_reply", "delivered"),
-    ]  # fmt: skip
+    events = [event for kind, event in reported if kind == "turn"]
+    assert events.index("delivered") > events.index("answered"), "when the transport came to it"
+    events.remove("delivered")
+    assert events == ["opened", "answered", "opened", "no_reply"]
     assert [kind for kind, _ in reported].count("tool_call") == 2
 
 
