@@ -21,15 +21,18 @@ def register(app: typer.Typer) -> None:
     app.command(rich_help_panel=BEGIN)(doctor)
 
 
+DataDirOption = Annotated[
+    str | None,  # a Path of an empty text, as of a variable that is not set, would be this directory
+    typer.Option(
+        metavar="<path>",
+        help="Directory for data and logs. Default: TELLBACK_DATA_DIR, or your user data directory.",
+    ),
+]
+
+
 def up(
     *,
-    data_dir: Annotated[
-        str | None,  # a Path of an empty text, as of a variable that is not set, would be this directory
-        typer.Option(
-            metavar="<path>",
-            help="Directory for data and logs. Default: TELLBACK_DATA_DIR, or your user data directory.",
-        ),
-    ] = None,
+    data_dir: DataDirOption = None,
     redis_url: Annotated[
         str | None, typer.Option(help="Redis URL to use. Default: TELLBACK_REDIS_URL, or an embedded Redis.")
     ] = None,
