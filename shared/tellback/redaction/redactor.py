@@ -32,6 +32,8 @@ _PICTURE: Final = lazy_pattern(r"(?i:data:(?:image|font|audio|video)/[\w.+-]{1,4
 # Escapes of HTML, JSON and URLs that would hide the separator between a name and its value.
 _SIGNS: Final = (
     ("&quot;", '"'),
+    ('\\\\\\"', '"'),  # in a text of JSON within another
+    ('\\"', '"'),
     ("\\u0022", '"'),
     ("%3D", "="),
     ("%3d", "="),
