@@ -22,7 +22,7 @@ def _share(samples: list[SampleOfTools]) -> float:
 
 
 # 103,000 samples. Of 560 of those that only a name gives away, chance makes the rate differ by 0.6 %.
-@pytest.mark.rates
+@pytest.mark.bulk
 @pytest.mark.parametrize(("every", "of_names"), [(101, 0.965), pytest.param(7, 0.975, marks=pytest.mark.slow)])
 def test_of_a_set_of_tools_written_apart_nearly_all_are_hidden(every: int, of_names: float) -> None:
     """The set was written before its writer read the rules; each nth sample of 218 kinds in 485 forms is tried."""
@@ -32,7 +32,7 @@ def test_of_a_set_of_tools_written_apart_nearly_all_are_hidden(every: int, of_na
     assert _share(list(passwords())) >= 0.92
 
 
-@pytest.mark.rates
+@pytest.mark.bulk
 def test_look_alikes_of_them_stay() -> None:
     """Of 406, replaced are ids of clients, a key's id, a translation of "secret", and by chance marks of pages."""
     redactor = Redactor()

@@ -199,6 +199,7 @@ def in_chunks(data: bytes, size: int) -> list[bytes]:
     return [data[start : start + size] for start in range(0, len(data), size)]
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("size", [1, 7, 5_000, 1 << 20])
 @pytest.mark.parametrize(
     "head",
@@ -221,6 +222,7 @@ def test_a_table_whose_head_is_dropped_is_hidden(head: bytes, size: int) -> None
     assert kept[-3:] == ["[redacted: named-column]", "", "no rows, 7, q7Zk2mX9vB4tR8wL1nPs"]
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("size", [1, 700, 1 << 16, 1 << 20])
 @pytest.mark.parametrize("row", [b"7,a,q\n", ROW, b"7,a," + b"q" * 300 + b"\n", b"10%\r50%\r7,a,q\n"])
 def test_the_middle_is_held_up_to_its_bounds_in_chunks_of_any_size(row: bytes, size: int) -> None:
