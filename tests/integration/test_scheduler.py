@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 
 import msgspec
 import pytest
+from celery import Celery
 from structlog.testing import capture_logs
 
 from tellback import Tellback, connect
+from tellback.broker import broker_config
 from tellback.doctor.backlog import check_sweep as examined
 from tellback.errors import Unavailable
 from tellback.names import Family
@@ -40,6 +43,7 @@ from tellback_workers.wakeups import NotPublished
 from tests.support.clocks import ServerClock, later
 from tests.support.jobs import Queue
 from tests.support.redis_server import RedisServer, free_port
+from tests.support.scores import build_bank
 from tests.support.team_visits import TEAM, due_at_once, nobody_woken, stand_in, visit
 from tests.support.turns import HELLO, deadline_passes, opened, overdue, state, view
 from tests.support.waiting import wait_until
@@ -305,6 +309,50 @@ def test_a_refused_wakeup_costs_no_duty(tb: Tellback, runtime: Runtime, database
     due_at_once(database)
     visit(runtime, wake=refuse)
     assert refused == [(tb.context.layout.shard(0), Family.EVENTS)]
+    assert state(turn) == "fallback"
+
+
+def test_a_silent_broker_delays_no_fallback(
+    tb: Tellback, runtime: Runtime, database: Database, settings: Settings
+) -> None:
+    """Each team with due timers waited for it, and so did the fallbacks of the teams behind them: for minutes."""
+    turn = opened(tb)
+    deadline_passes(tb, turn)
+    asked: list[str] = []
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                kept.append(listener.accept()[0])
+                asked.append(state(turn))
+
+    kept: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener, Celery("silent", set_as_current=False) as silent:
+        threading.Thread(target=accept, daemon=True).start()
+        silent.conf.update(broker_config(settings), broker_url=f"redis://127.0.0.1:{listener.getsockname()[1]}/0")
+        silent.conf.broker_transport_options |= {"socket_timeout": 0.2, "socket_connect_timeout": 0.2}
+        for shard in [shard for name in "abc" for shard in runtime.layout(name).all]:
+            database.command("ZADD", shard.key("timers"), 1, "s:p:e")
+            database.command("PEXPIRE", shard.key("timers"), 60_000)
+        TeamVisits(database).notice(["a", "b", "c", TEAM])
+        TeamScheduler(silent, runtime, nobody_woken).run()
+        listener.shutdown(socket.SHUT_RDWR)
+        for each in kept:
+            each.close()
+    assert set(asked) == {"fallback"}, "it was written before the broker was asked"
+    assert len(asked) < 12, "not for each shard of each team"
+
+
+def test_a_broker_that_refuses_ends_no_run(tb: Tellback, runtime: Runtime, database: Database) -> None:
+    """The decay of one team had no wake-up, and the duties of the teams behind it waited for another period."""
+    bank = runtime.layout("a").shard(0)
+    build_bank(database, bank, "b", facts=1, clusters=1, each=1, age_ms=30 * 86_400_000)
+    turn = opened(tb)
+    deadline_passes(tb, turn)
+    TeamVisits(database).notice(["a", TEAM])
+    with Celery("away", set_as_current=False) as away:
+        away.conf.update(broker_url=f"redis://127.0.0.1:{free_port()}/0")
+        TeamScheduler(away, runtime, nobody_woken).run()
     assert state(turn) == "fallback"
 
 

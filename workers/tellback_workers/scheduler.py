@@ -147,6 +147,7 @@ class TeamScheduler:
         due = [
             (team, duty) for team, some in duties.items() for duty in self._due(team, some - skipped, team in noticed)
         ]
+        due.sort(key=lambda each: _ORDER[each[1]])  # every team's fallbacks come before what may wait for the broker
         while due:
             unfinished = [(team, duty) for team, duty in due if not self._do(layouts[team], duty)]
             if unfinished and clock.monotonic() >= end:
@@ -214,6 +215,9 @@ class TeamScheduler:
         """Do a duty; return False if more is left."""
         try:
             return _DUTIES[duty](self._app, self._process, layout)
+        except NotPublished as refusal:  # the broker is unavailable; the other duties need Redis alone
+            _log.warning("scheduler.wakeup_failed", team=layout.team, duty=duty, reason=str(refusal))
+            return True
         except Unavailable:
             raise
         except Exception:  # noqa: BLE001 - a duty that fails must cost neither the others nor the other teams
@@ -261,6 +265,7 @@ _DUTIES: Final[Mapping[str, Callable[[Celery, Runtime, Layout], bool]]] = {
     "outbox": _sweep_outbox,
     "banks": _decay,
 }
+_ORDER: Final = {duty: place for place, duty in enumerate(_DUTIES)}
 
 
 class TeamSearch:

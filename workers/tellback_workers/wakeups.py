@@ -14,6 +14,7 @@ from celery import Celery, current_app
 from kombu.exceptions import KombuError
 from redis import exceptions
 
+from tellback import clock
 from tellback.errors import Unavailable
 from tellback.names import Family, Task
 from tellback.state.database import Database
@@ -28,6 +29,12 @@ MAX_QUEUED: Final = 1_000
 
 MAX_STREAMS: Final = 32  # named by one message
 MIN_MESSAGES: Final = 8  # into which a burst is divided, so that several processes take part
+
+# Seconds without a call after one that the broker did not answer, which takes five or more: a run of the scheduler has
+# some for each team, and the fallbacks of the last of them waited for minutes.
+SILENT_SECONDS: Final = 5.0
+
+_silent_until: Final[dict[str, float]] = {}  # by the broker's URL, monotonic
 
 _RETRIES: Final = {"max_retries": 1, "interval_start": 0, "interval_max": 0.1}  # a pooled connection may be dead
 
@@ -44,15 +51,20 @@ def publish(app: Celery, task: Task, arguments: Sequence[Any], queue: str) -> No
     Raises:
         NotPublished: the broker refused it.
     """
-    with _refusals():
+    with _refusals(app):
         app.send_task(task, arguments, queue=queue, ignore_result=True, retry_policy=_RETRIES)
 
 
 @contextmanager
-def _refusals() -> Generator[None]:
+def _refusals(app: Celery) -> Generator[None]:
+    broker = str(app.conf.broker_url)
+    if clock.monotonic() < _silent_until.get(broker, 0.0):
+        raise NotPublished("the broker did not answer a moment ago")
     try:
         yield
     except (KombuError, exceptions.RedisError, OSError) as error:
+        if any(isinstance(each, (TimeoutError, exceptions.TimeoutError)) for each in (error, error.__cause__)):
+            _silent_until[broker] = clock.monotonic() + SILENT_SECONDS
         raise NotPublished(f"can't publish to the broker ({error})") from error
 
 
@@ -136,7 +148,7 @@ def queue_length(app: Celery, queue: str) -> int:
     Raises:
         NotPublished: the broker is unavailable.
     """
-    with _refusals(), app.connection_for_write() as connection:
+    with _refusals(app), app.connection_for_write() as connection:
         channel: Any = connection.channel()  # kombu's stubs know only what all transports share
         # Not a passive declare: kombu looks for that queue without its own key prefix and never finds it.
         return int(channel.queue_declare(queue).message_count)
@@ -148,7 +160,7 @@ def purge(app: Celery, queue: str) -> None:
     Raises:
         NotPublished: the broker is unavailable.
     """
-    with _refusals(), app.connection_for_write() as connection:
+    with _refusals(app), app.connection_for_write() as connection:
         channel: Any = connection.channel()  # as in `queue_length`
         channel.queue_purge(queue)
 
@@ -159,7 +171,7 @@ def has_messages(app: Celery) -> bool:
     Raises:
         NotPublished: the broker is unavailable.
     """
-    with _refusals(), app.pool.acquire(block=True) as held:
+    with _refusals(app), app.pool.acquire(block=True) as held:
         connection: Any = held  # as in `queue_length`
         channel = connection.default_channel
         return any(channel.queue_declare(queue).message_count for queue in app.amqp.queues.consume_from)
