@@ -98,3 +98,15 @@ def test_a_command_that_is_not_cancelled_stays_queued(database: Database, one: L
     with broken(database, one.shard(0), name):
         tried(lambda: jobs.cancel(submission("s", ids[0]), AUTHOR))
     assert sorted([*leased(jobs), *recorded(database, one)]) == sorted(ids)
+
+
+def test_a_queue_whose_order_is_gone_keeps_its_lifetime(database: Database, one: Layout) -> None:
+    """It was renamed, or lost in a failover; the first worker that asked made it again, to stay for ever."""
+    queue, jobs = Queue(database, one), Jobs(database, one)
+    wanted = [queue.put("s") for _ in range(2)]
+    order = one.shard(0).key("joborder", ANY_POOL)
+    database.command("DEL", order)
+    lease = jobs.lease(JobClaimant(ANY_POOL, seconds=60, worker="w@test", host="h"))
+    assert lease is not None
+    assert lease.command_id == wanted[0]
+    assert database.command("PTTL", order) > 0

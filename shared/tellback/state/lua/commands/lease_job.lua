@@ -28,6 +28,7 @@ local function take_turn(score, session)
   if tonumber(redis.call('HGET', keys.order, last) or -1) <= turn then
     redis.call('HDEL', keys.order, last) -- the session has nothing queued: it restarts at the present turn
   end
+  redis.call('PEXPIRE', keys.order, JOBORDER_LIFETIME) -- it may have been lost, and is made again here
 end
 
 for i, member in ipairs(args_members) do
