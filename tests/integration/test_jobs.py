@@ -161,6 +161,7 @@ def test_a_lost_command_has_one_record_and_a_late_one_is_superseded(jobs: Jobs, 
     kept = records.last("s")
     assert [(record.command_id, record.exit_code, record.worker) for record in kept] == [("c1", None, "w@test")]
     assert kept[0].error == "lost: the lease of worker w@test ran out; whether the command ended is not known"
+    assert not jobs.finish(lease, ended(lease)), "a worker that did not hear the answer asks again"
     assert records.superseded("s") == [ended(lease)]
     assert jobs.overdue() == []
 

@@ -20,10 +20,12 @@ if job[3] == arg_token then
   return 'ok' -- a retry of the call that stored the record
 end
 if job[1] and (job[1] ~= 'running' or job[2] ~= arg_token) then
-  redis.call('RPUSH', key_superseded, arg_record)
-  redis.call('LTRIM', key_superseded, -50, -1)
-  redis.call('PEXPIRE', key_superseded, SUPERSEDED_LIFETIME)
-  redis.call('HINCRBY', keys.stats, 'superseded', 1)
+  if not redis.call('LPOS', key_superseded, arg_record) then -- otherwise a retry of the call that stored it
+    redis.call('RPUSH', key_superseded, arg_record)
+    redis.call('LTRIM', key_superseded, -50, -1)
+    redis.call('PEXPIRE', key_superseded, SUPERSEDED_LIFETIME)
+    redis.call('HINCRBY', keys.stats, 'superseded', 1)
+  end
   return 'superseded'
 end
 redis.call('ZREM', key_running, arg_command_id)
