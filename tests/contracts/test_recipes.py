@@ -144,6 +144,12 @@ def test_every_catalog_is_tested_and_complete() -> None:
     assert sorted(path.stem for path in observations) == sorted(LANGUAGES)
 
 
+def test_every_language_of_observations_is_named() -> None:
+    named = f"{', '.join(LANGUAGES[:-1])} or {LANGUAGES[-1]}"
+    assert f"observations of tool calls: {named}." in SOURCES[SHARED / "settings.py"]
+    assert f"`TELLBACK_OBSERVATION_LANGUAGE` to {named}." in PAGES[ROOT / "docs" / "loops" / "observations.md"]
+
+
 def test_every_message_to_users_is_documented() -> None:
     page = PAGES[ROOT / "docs" / "loops" / "turns-pipeline.md"]
     assert not [key for key in KEYS if f"`{key}`" not in page]
