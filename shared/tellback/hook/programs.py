@@ -1,7 +1,7 @@
 """The agent programs whose hooks we install: their files, their events, and the command that each event runs.
 
-The command names `tellback` without a path, so a settings file can be committed: whoever lacks Tellback is told so once
-a session, and their agent works as before. Requirement G-78.
+The command names `tellback` without a path, so a settings file can be committed: a user without Tellback sees one
+message a session, and their agent works as before. Requirement G-78.
 """
 
 from __future__ import annotations

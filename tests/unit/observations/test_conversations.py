@@ -1,4 +1,4 @@
-"""Real tool calls: every error gets an observation that names it rightly, and successes few false alarms."""
+"""Calls of whole conversations, recorded or written for tests: each error is named rightly, and few successes are called one."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 Effect = Literal["none", "plan", "read", "search", "wait", "write", "install", "run", "test", "finish"]
 DeclaredEffect = Literal["reads", "writes"]
 
-# From the weakest to the strongest: a command line that does several is named by the last.
+# From the weakest to the strongest; a command line with several effects has the strongest of them.
 EFFECTS: Final[tuple[Effect, ...]] = (
     "none", "plan", "read", "search", "wait", "write", "install", "run", "test", "finish",
 )  # fmt: skip
@@ -147,6 +147,7 @@ def _effect_of_verb(tool: str) -> Effect:
     return found or "run"
 
 
+# Parts of the names of tools that only coding agents have.
 _FILES: Final = re.compile(r"file|edit|code|test|patch|replace|notebook|build|lint|compile")
 
 
