@@ -91,6 +91,14 @@ def test_a_number_that_redis_could_not_take_is_refused(given: str) -> None:
     assert "less than or equal" in done.stderr
 
 
+@pytest.mark.parametrize("seconds", ["-1", "nan"])
+def test_a_command_is_not_submitted_with_a_time_that_is_none(seconds: str) -> None:
+    """It was submitted, and then reported as without a record."""
+    given = ["submit", "--session", "s", "--wait", seconds, "--redis-url", "redis://127.0.0.1:1/0", "true"]
+    done = CliRunner().invoke(app, given)
+    assert (done.exit_code, done.stderr) == (2, f"tellback: --wait {seconds}: use a number of seconds from 0\n")
+
+
 def test_the_path_of_a_signal_file_fits_into_json(tmp_path: Path) -> None:
     path = unicode_path(tmp_path / os.fsdecode(b"s\xff"))
     assert path == f"{tmp_path.resolve()}/s\\xff"

@@ -198,7 +198,7 @@ def submit(
     It runs in this directory, unless the worker's host forbids that. Exits as the command did; exits 1 if there was no
     exit code. Ctrl-C exits 130, but the command keeps running.
     """
-    _check_follow_detach(follow=follow, detach=detach)
+    _check_waiting(wait, follow=follow, detach=detach)
     with client(redis_url, team) as tb:
         job = tb.submit(
             argv,
@@ -263,8 +263,11 @@ def _check_served(tb: Tellback, job: Job, wait: float | None) -> None:
         )
 
 
-def _check_follow_detach(*, follow: bool, detach: bool) -> None:
+def _check_waiting(wait: float | None, *, follow: bool, detach: bool) -> None:
+    """Check the options before anything is submitted: an error behind it would look as if nothing had been."""
     with report_errors():
+        if wait is not None and not wait >= 0:
+            raise InvalidInput(f"--wait {wait:g}: use a number of seconds from 0")
         if follow and detach:
             raise InvalidInput("use either --follow or --detach, not both")
 
