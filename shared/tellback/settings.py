@@ -346,7 +346,8 @@ def load(environ: Mapping[str, str] | None = None, **overrides: str | None) -> S
     try:
         settings = msgspec.convert(given, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigurationError(f"{PREFIX}{wrong_field(str(error), fields)}: {error}") from error
+        wrong, _, _ = str(error).partition(" - at ")  # the rest is msgspec's path of the field that stands before it
+        raise ConfigurationError(f"{PREFIX}{wrong_field(str(error), fields)}: {wrong}") from error
     check_teams(f"{PREFIX}TEAM", settings.team)
     check_teams(f"{PREFIX}TEAMS", *settings.served_teams)
     if settings.catalogs or settings.channel_languages or "fallback_language" in given:

@@ -349,3 +349,4 @@ def test_a_replay_whose_events_wait_is_not_undone(
     assert (done.exit_code, "no worker of team replay" in done.output) == (1, True)
     waiting = invoke(settings, "--undo", "--own")
     assert (waiting.exit_code, "still wait" in waiting.output) == (1, True)
+    assert "tellback teams remove replay" in waiting.output

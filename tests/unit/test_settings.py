@@ -30,8 +30,9 @@ def test_the_environment_overrides_defaults_and_arguments_override_it() -> None:
     ],
 )
 def test_a_wrong_value_is_an_error_that_names_the_variable(name: str, value: str) -> None:
-    with pytest.raises(ConfigurationError, match=name):
+    with pytest.raises(ConfigurationError, match=name) as wrong:
         load({name: value})
+    assert "$." not in str(wrong.value), "a path of the decoder"
 
 
 def bounds() -> Iterator[tuple[str, float, bool]]:

@@ -65,7 +65,10 @@ def undo(database: Database, layout: Layout) -> int:
             "a replay on a cluster cannot be undone: its keys are on several servers. Most expire in 7 days"
         )
     if any(database.pipeline([("XLEN", stream_of(shard, family)) for shard in layout.all for family in Family])):
-        raise StateConflict("events of the replay still wait; undo it when the workers have applied them")
+        raise StateConflict(
+            "events of the replay still wait; undo it when the workers have applied them, or delete them too: "
+            f"tellback teams remove {layout.team}"
+        )
     return sum(_delete(database, shard) for shard in layout.all)
 
 
