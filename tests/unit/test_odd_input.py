@@ -23,6 +23,7 @@ def shell(line: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[bytes
     return subprocess.run(["sh", "-c", line], cwd=cwd, env={**os.environ, **env}, capture_output=True, check=False)
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(
     "line",
     [
@@ -37,6 +38,7 @@ def test_a_closed_stream_is_as_good_as_dev_null(line: str, tmp_path: Path) -> No
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+@pytest.mark.programs
 def test_a_command_gets_open_streams_where_its_caller_closed_them(tmp_path: Path) -> None:
     """A file that the command opens would otherwise be its own standard output."""
     check = "import os; [os.fstat(number) for number in range(3)]"
@@ -44,6 +46,7 @@ def test_a_command_gets_open_streams_where_its_caller_closed_them(tmp_path: Path
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("encoding", ["latin-1"])
 def test_what_an_encoding_lacks_is_escaped(encoding: str, tmp_path: Path) -> None:
     shell(f"{TELLBACK} run --note '🙂' true", tmp_path)
@@ -52,6 +55,7 @@ def test_what_an_encoding_lacks_is_escaped(encoding: str, tmp_path: Path) -> Non
     assert b"\\U0001f642" in done.stdout
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_json_is_json_in_every_encoding(encoding: str, tmp_path: Path) -> None:
     done = shell(f"{TELLBACK} {' '.join(RUN)} --note 'é א 🙂' true", tmp_path, PYTHONIOENCODING=encoding)
@@ -59,6 +63,7 @@ def test_json_is_json_in_every_encoding(encoding: str, tmp_path: Path) -> None:
     assert json.loads(done.stdout.decode(encoding))["agent_note"] == "é א 🙂"
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("option", ["note", "session", "parent"])
 def test_run_keeps_a_record_of_text_that_is_no_unicode(option: str, tmp_path: Path) -> None:
     done = shell(f"{TELLBACK} run --{option} \"$(printf 'a\\377')\" true", tmp_path)
@@ -75,6 +80,7 @@ def test_an_error_is_one_line_whatever_it_quotes(tmp_path: Path) -> None:
     assert "a\\nb" in done.stderr
 
 
+@pytest.mark.programs
 def test_a_name_that_is_too_long_is_one_short_line(tmp_path: Path) -> None:
     done = shell(f"{TELLBACK} acl --one-redis {'x' * 5000}", tmp_path)
     assert done.returncode == 2
