@@ -91,7 +91,7 @@ def test_an_empty_name_of_a_directory(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["up", "--data-dir", "", "--redis-url", "redis://127.0.0.1:1/0", "--no-flower"])
     assert done.exit_code == 2
-    assert "--data-dir is empty" in one_line(done.stderr)
+    assert "is empty: name a directory" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
