@@ -80,6 +80,9 @@ class SimulatedLock:
     def __exit__(self, *_: object) -> None:
         self.release()
 
+    def _is_owned(self) -> bool:
+        return self._owner is not None and self._owner is _me()
+
     def release_all(self) -> int:
         """Release it however often it is held; return that number."""
         count, self._count = self._count, 1
@@ -129,6 +132,7 @@ class SimulatedCondition:
         self._lock = lock or SimulatedRLock()
         self._waiting: list[SimulatedTask] = []
         self.acquire, self.release = self._lock.acquire, self._lock.release
+        self._is_owned = self._lock._is_owned
 
     def __enter__(self) -> bool:
         return self._lock.acquire()

@@ -61,6 +61,9 @@ class Tellback:
 
         Events that neither Redis nor the spool accepts are lost, and an error is logged. To handle that case yourself,
         call `flush` first.
+
+        You may call this and `flush` in a signal handler. If the signal came while this thread was sending, they write
+        the events to the spool instead, and the client stays open until the interpreter ends.
         """
         self.context.publisher.close()
         self.context.database.close()

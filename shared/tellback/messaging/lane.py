@@ -43,6 +43,7 @@ class Lane:
         self._spool = spool
         self._number = 0
         self._buffer: list[SpooledEvent] = []
+        self._taken: list[SpooledEvent] = []  # by a send that has not ended
         self._bytes = 0
         self._next_try = 0.0
         self._tried_since: float | None = None  # since the first attempt to send what is in memory; by `since_boot`
@@ -93,7 +94,8 @@ class Lane:
 
         They wait here if the disk is full, while Redis forgets the writer's mark.
         """
-        events, self._buffer = self._buffer, []
+        events = self._taken = self._buffer
+        self._buffer = []
         self.total.events -= len(events)
         self.total.bytes -= self._bytes
         self._bytes = 0
@@ -101,12 +103,14 @@ class Lane:
             self._tried_since = clock.since_boot()
         elif events and self._age() > MAX_AGE_SECONDS:
             _log.error("spool.dropped", stream=self._stream, events=len(events), reason="older than six days")
+            self._taken = []
             return []
         return events
 
     def emptied(self) -> None:
         """Note that everything from `take_all` is in Redis or on disk."""
         self.full = self._tried_since = None
+        self._taken = []
 
     def _age(self) -> float:
         return 0.0 if self._tried_since is None else clock.since_boot() - self._tried_since
@@ -115,6 +119,7 @@ class Lane:
         """Put events from `take_all` back in front of those that came since."""
         size = sum(len(event.raw) for event in events)
         self._buffer[:0] = events
+        self._taken = []
         self._bytes += size
         self.total.events += len(events)
         self.total.bytes += size
@@ -154,6 +159,17 @@ class Lane:
             self._spool.append(events, self._age())
             _log.warning("publisher.spooled", stream=self._stream, events=len(events), reason=str(trouble))
 
+    def keep_apart(self) -> None:
+        """Write the events in memory, and those of a send that has not ended, to a spool file of their own.
+
+        The caller interrupted that send, so nothing that it uses may be touched. If it goes on, it sends them too.
+
+        Raises:
+            SpoolFull: there is no room.
+        """
+        if events := [*self._taken, *self._buffer]:
+            self._spool.keep_apart(events, self._age())
+
     def abandon(self) -> None:
         """Close the parent's files in a forked child, without changing or unlocking them.
 
@@ -164,4 +180,4 @@ class Lane:
 
     def close(self) -> None:
         """Close the spool."""
-        self._spool.close()
+        self._spool.close(unsent=bool(self._buffer))

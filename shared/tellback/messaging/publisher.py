@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from redis import exceptions
 
@@ -67,7 +67,7 @@ class Publisher:
         self._flush_soon = False
         self._fresh = 0  # events taken since the last pass
         self._buffer_lock = threading.Condition()
-        self._send_lock = threading.Lock()
+        self._send_lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._lanes: dict[str, Lane] = {}  # by the name of their spool
         self._totals = {family: BufferedTotal(family) for family in Family}
@@ -135,14 +135,33 @@ class Publisher:
         Raises:
             SpoolFull: some are in neither; they stay in memory and are retried.
         """
-        self._flush()
+        if self._interrupts_itself:
+            self._keep_apart()
+        else:
+            self._flush()
         for lane in self._all():
             if lane.full is not None:
                 raise lane.full
 
     def _flush(self) -> None:
+        if self._interrupts_itself:
+            return
         with self._send_lock:
             self._send([lane for lane in self._all() if len(lane) or lane.needs_retry])
+
+    @property
+    def _interrupts_itself(self) -> bool:
+        """True in a signal handler, for example, that interrupted this thread within the publisher.
+
+        Sending would then wait forever for what only the interrupted call can release, or overtake its events.
+        """
+        locks: Any = self._send_lock, self._buffer_lock
+        return any(lock._is_owned() for lock in locks)  # noqa: SLF001 - what `Condition` asks its locks
+
+    def _keep_apart(self) -> None:
+        """Keep on disk what is in memory, also what the interrupted call is sending, for a process that ends now."""
+        for lane in self._all():
+            lane.keep_apart()
 
     def _all(self) -> list[Lane]:
         with self._buffer_lock:
@@ -187,7 +206,7 @@ class Publisher:
 
     def _try_send(self, lane: Lane, database: Database, outcome: AppendOutcome) -> bool:
         """Send the events of one lane if no other thread sends; return True if they are in Redis."""
-        if not self._send_lock.acquire(blocking=False):
+        if self._interrupts_itself or not self._send_lock.acquire(blocking=False):
             return False
         try:
             with self._buffer_lock:  # `_fresh` stays: the thread waits for its delay, and may have other lanes to send
@@ -214,20 +233,29 @@ class Publisher:
         return next((str(lane.trouble) for lane in self._all() if lane.spooled and _refused(lane.trouble)), None)
 
     def close(self) -> None:
-        """Flush, stop the thread and close the spool; safe to call again."""
+        """Flush, stop the thread and close the spool; safe to call again.
+
+        In a signal handler that interrupted this publisher it only flushes, to the spool; the exit handler closes it.
+        """
         if self._closed:
+            return
+        if self._interrupts_itself:
+            self._flush_at_last()
             return
         self._closed = True
         with self._buffer_lock:
             self._buffer_lock.notify()
-        try:
-            self.flush()
-        except SpoolFull:
-            _log.exception("publisher.events_lost", events=sum(map(len, self._all())))
+        self._flush_at_last()
         with self._send_lock:
             for lane in self._all():
                 lane.close()
         atexit.unregister(self.close)
+
+    def _flush_at_last(self) -> None:
+        try:
+            self.flush()
+        except SpoolFull:
+            _log.exception("publisher.events_lost", events=sum(map(len, self._all())))
 
     def _wake(self) -> None:
         """Wake the thread, starting it if necessary, to send what is due. Call it holding the buffer lock."""

@@ -82,6 +82,7 @@ class Spool:
         self._own: SpoolFile | None = None
         self._own_since = 0.0  # the first attempt to send what it holds; by `since_boot`
         self._orphan: SpoolFile | None = None
+        self._apart: SpoolFile | None = None  # locked until this process ends, so that no other sends it too early
 
     @property
     def pending(self) -> bool:
@@ -95,6 +96,33 @@ class Spool:
         Raises:
             SpoolFull: the team's cap is reached, or the disk is full or not writable.
         """
+        block = self._block(events, age)
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            if not (self._shared and self._append_shared(block, LOCK_SECONDS)):
+                self._own = self._own or SpoolFile.create(self._folder)
+                first = clock.since_boot() - age
+                self._own_since = min(self._own_since, first) if self._own.pending else first
+                self._own.append(block)
+        except OSError as error:
+            raise self._not_writable(error) from error
+
+    def keep_apart(self, events: Sequence[SpooledEvent], age: float = 0.0) -> None:
+        """Write events to a file of their own in place of the last such one, for the case that this process ends now.
+
+        Raises:
+            SpoolFull: the team's cap is reached, or the disk is full or not writable.
+        """
+        block = self._block(events, age)
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            last, self._apart = self._apart, SpoolFile.create(self._folder)
+            self._apart.append(block)
+            _drop(last)
+        except OSError as error:
+            raise self._not_writable(error) from error
+
+    def _block(self, events: Sequence[SpooledEvent], age: float) -> bytes:
         stamp = int((clock.wall() - age) * 1000)
         block = b"".join(format_line(event, stamp) for event in events)
         used, most = self.used_bytes(), self._max_bytes
@@ -105,15 +133,10 @@ class Spool:
                 f"Redis is away and the spool {self._place.team} holds {used} of the {most} bytes that {self._family} "
                 "may fill; bring Redis back, or raise TELLBACK_SPOOL_MAX_BYTES"
             )
-        try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            if not (self._shared and self._append_shared(block, LOCK_SECONDS)):
-                self._own = self._own or SpoolFile.create(self._folder)
-                first = clock.since_boot() - age
-                self._own_since = min(self._own_since, first) if self._own.pending else first
-                self._own.append(block)
-        except OSError as error:
-            raise SpoolFull(f"Redis is away and the spool {self._folder} cannot be written: {error}") from error
+        return block
+
+    def _not_writable(self, error: OSError) -> SpoolFull:
+        return SpoolFull(f"Redis is away and the spool {self._folder} cannot be written: {error}")
 
     def _append_shared(self, block: bytes, seconds: float) -> bool:
         """Append to the shared file; return False if its lock was not free in time."""
@@ -243,13 +266,19 @@ class Spool:
 
     def abandon(self) -> None:
         """Close the parent's files in a forked child, without releasing the parent's locks."""
-        for file in (self._own, self._orphan):
+        for file in (self._own, self._orphan, self._apart):
             if file is not None:
                 file.abandon()
-        self._own = self._orphan = None
+        self._own = self._orphan = self._apart = None
 
-    def close(self) -> None:
-        """Close this process's files; move a small rest to the shared file, and delete empty files."""
+    def close(self, *, unsent: bool = False) -> None:
+        """Close this process's files; move a small rest to the shared file, and delete empty files.
+
+        `unsent` keeps what `keep_apart` wrote, since events are in neither Redis nor the other files.
+        """
+        if not unsent:
+            _drop(self._apart)
+            self._apart = None
         files = self._orphan, self._own
         self._orphan = self._own = None  # before they are closed: other threads ask whether anything is pending
         for file in files:
@@ -285,6 +314,12 @@ def _deliver(sound: list[tuple[SpooledEvent, bytes]], send: Send) -> list[tuple[
 def _is_for_good(error: Exception) -> bool:
     """Return whether the stream's key has another type: no retry can succeed, and it would block the file for ever."""
     return "WRONGTYPE" in str(error)
+
+
+def _drop(file: SpoolFile | None) -> None:
+    if file is not None:
+        with file:
+            file.delete()
 
 
 def _spool_files(folder: str) -> Iterator[str]:
