@@ -38,15 +38,6 @@ def register(app: typer.Typer) -> None:
     app.command(rich_help_panel=BEGIN)(doctor)
 
 
-DataDirOption = Annotated[
-    str | None,  # a Path of an empty text, as of a variable that is not set, would be this directory
-    typer.Option(
-        metavar="<path>",
-        help="Directory for data and logs. Default: TELLBACK_DATA_DIR, or your user data directory.",
-    ),
-]
-
-
 def up(
     *,
     data_dir: DataDirOption = None,
