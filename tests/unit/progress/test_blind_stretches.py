@@ -1,0 +1,49 @@
+"""Stretches that were written before the detectors were read, or measured once: all but these are judged right.
+
+`tests/data/README.md` says how they were written, `docs/operations/replay.md` has the figures at first sight.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support.dialects import nudges_in
+
+DATA: Final = Path(__file__).parents[2] / "data"
+IN_TIME: Final = 3
+# Stuck ones that are reported late or not at all, and healthy ones that hear something.
+MISJUDGED: Final = {
+    "blind_stretches.jsonl": {
+        "an API whose container has exited",
+        "a confirmed booking watched on and on",
+        "one sum printed in many ways",
+        "subagents that find no retries",
+        "an overflow of 14 pixels after each style",
+        "a flaky test rerun as the user asked",
+    },
+    "blind_stretches_later.jsonl": {
+        "a gem that does not build",
+        "a Rails test with the wrong count",
+        "questions about the weather of the code",
+        "a certificate that no flag helps",
+        "a queue whose consumer is gone",
+        "a migration that hits the same constraint",
+        "a query plan compared for seven settings",
+    },
+}
+
+
+def is_right(stretch: dict[str, Any]) -> bool:
+    found = [call for call, _ in nudges_in([(tool, params, result) for tool, params, result in stretch["calls"]])]
+    enough = stretch.get("enough")
+    return not found if enough is None else bool(found) and -1 <= found[0] - enough <= IN_TIME
+
+
+@pytest.mark.parametrize("name", list(MISJUDGED))
+def test_a_reader_who_does_not_know_the_rules_is_followed(name: str) -> None:
+    stretches = [json.loads(line) for line in (DATA / name).read_text("utf-8").splitlines()]
+    assert {each["name"] for each in stretches if not is_right(each)} == MISJUDGED[name]

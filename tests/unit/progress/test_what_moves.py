@@ -1,0 +1,169 @@
+"""Calls that look alike but move something, and calls that look different but meet the same wall."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tellback.guidance.progress.substance import fingerprint, last_exception
+from tests.support.dialects import MadeCall, codex_exec, mini_swe_agent, nudges_in, openhands
+
+
+def sql(query: str, answer: str) -> MadeCall:
+    return "mcp__pg__query", {"sql": query}, answer
+
+
+def grep(pattern: str, path: str, found: str = "No files found") -> MadeCall:
+    return "Grep", {"pattern": pattern, "path": path}, found
+
+
+def script(path: str, line: int, error: str) -> MadeCall:
+    heredoc = f"cat > {path} <<'EOF'\n" + "x = 1\n" * line + f"EOF\npython {path}"
+    trace = f'Traceback (most recent call last):\n  File "{path}", line {line}, in <module>\n    p.go()\n{error}'
+    return mini_swe_agent(heredoc, trace, 1)
+
+
+LEFT = "The output of the command was:\n <output>\nlistening\n</output>\n"
+
+
+def kinds(calls: list[MadeCall]) -> list[tuple[int, str]]:
+    return [(call, each.summary) for call, each in nudges_in(calls)]
+
+
+HEALTHY: dict[str, list[MadeCall]] = {
+    "a wait that fails and shows more each time": [
+        codex_exec(
+            "sleep 9; kubectl rollout status deploy/web --timeout=1s",
+            f"Waiting for rollout to finish: {n} out of 10 updated...\nerror: timed out waiting for the condition",
+            1,
+        )
+        for n in range(1, 10)
+    ],
+    "a statement that changes other rows each time": [
+        sql("update users set country = 'DE' where id in (select id from todo limit 500)", "UPDATE 500")
+        for _ in range(8)
+    ],
+    "a build with other options": [
+        call
+        for n in range(6)
+        for call in (
+            codex_exec(f"cmake -S . -B build -DLEVEL={n}", "-- Configuring done"),
+            codex_exec("stat -c %s build/app", str(9000 + 37 * n)),
+        )
+    ],
+    "cells without output of a notebook": [
+        (
+            "execute_ipython_cell",
+            {"code": f"frame['c{n}'] = load({n})\nassert frame.size"},
+            "[Code executed successfully with no output]\n[Jupyter current working directory: /w]",
+        )
+        for n in range(6)
+    ],
+    "one word that is nowhere any more": [
+        openhands("sed -i s/old_name/new_name/ api.py"),
+        *[grep("old_name", f"/r/part{n}") for n in range(12)],
+    ],
+    "one test that fails otherwise after each edit": [
+        call
+        for n in range(5)
+        for call in (
+            mini_swe_agent(f"sed -i 's/a{n}/b{n}/' app.py"),
+            mini_swe_agent("pytest -q", f"FAILED t.py::test_a - {'TypeError: a' * (n % 2)}{n}: b\n1 failed in 0.1s", 1),
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("name", list(HEALTHY))
+def test_what_moves_is_not_reported(name: str) -> None:
+    assert kinds(HEALTHY[name]) == []
+
+
+STUCK: dict[str, list[MadeCall]] = {
+    "a server that refuses every address": [
+        codex_exec(f"psql -h {host} -c 'select {n}'", f'psql: error: server at "{host}" failed: Connection refused', 2)
+        for n, host in enumerate(("localhost", "127.0.0.1", "::1"))
+    ],
+    "three tools of a server that denies every path": [
+        (
+            f"mcp__files__{tool}",
+            {"path": path},
+            f"Error: Access denied - path outside allowed directories: {path} not in /home/u",
+        )
+        for tool, path in (("read_file", "/var/a"), ("list_directory", "/var"), ("get_info", "/etc/b"))
+    ],
+    "a column that is missing, with other queries that work": [
+        call
+        for n in range(3)
+        for call in (
+            sql(f"select owner_id, {n} from t", 'Error: column "owner_id" does not exist'),
+            sql(f"select count(*) + {n} from u", json.dumps([{"count": n}])),
+        )
+    ],
+    "growing scripts that call what is not there": [
+        script(f"/r/check_{n}.py", n + 2, "AttributeError: 'P' object has no attribute 'go'") for n in range(3)
+    ],
+    "texts that no row has": [
+        sql(f"select id from tickets where body like '%{word}%'", "[]")
+        for word in ("refund", "refunds", "money back", "return", "reimburse", "repay")
+    ],
+    "a lock whose request has another id each time": [
+        codex_exec(
+            f"terraform plan -out={n}.plan",
+            f"Error: Error acquiring the state lock\n\nRequestID:\n{n + 10:02X}F3A91B77C2, LockID: 7",
+            1,
+        )
+        for n in range(3)
+    ],
+    "a pod that starts again and again": [
+        codex_exec(
+            f"sleep {n}; kubectl get pods",
+            f"NAME  READY  STATUS            RESTARTS     AGE\nw-1   0/1    CrashLoopBackOff  {n} ({9 + n}s ago)  {n}m",
+        )
+        for n in range(3, 6)
+    ],
+    "a program that never ends": [
+        (
+            "bash",
+            {"command": f"python server.py {option}"},
+            f"The last command <command>python server.py {option}</command> timed out and has been killed.\n{LEFT}",
+        )
+        for option in ("", "--debug", "--verbose")
+    ],
+}
+
+
+@pytest.mark.parametrize("name", list(STUCK))
+def test_the_same_wall_is_reported_whatever_was_asked(name: str) -> None:
+    found = kinds(STUCK[name])
+    assert len(found) == 1
+    assert len(STUCK[name]) - 1 <= found[0][0] <= len(STUCK[name])
+
+
+def test_success_in_between_makes_refusals_those_of_some_hosts() -> None:
+    refused = [
+        codex_exec(f"ssh web-{n} uptime", f"ssh: connect to host web-{n} port 22: Connection refused", 255)
+        for n in range(4)
+    ]
+    up = [codex_exec(f"ssh db-{n} uptime", f"up {n} days") for n in range(4)]
+    assert kinds([call for pair in zip(refused, up, strict=True) for call in pair]) == []
+    assert kinds(refused) != []
+
+
+def test_an_error_of_a_list_is_one_item_of_it() -> None:
+    calls: list[MadeCall] = [
+        ("get_user", {"id": f"u{n}"}, "Error: user not found" if n % 3 == 0 else f'{{"name": "{n}"}}')
+        for n in range(14)
+    ]
+    assert kinds(calls) == []
+
+
+def test_the_last_reason_of_a_summary_is_the_exception_of_a_run() -> None:
+    said = "FAILED t.py::test_a - KeyError: 'a'\nFAILED t.py::test_b - assert 1 == 2\n2 failed in 0.1s"
+    assert last_exception(said) == "assert 1 == 2"
+
+
+def test_ids_in_capitals_are_no_news() -> None:
+    assert fingerprint("RequestID: 9F3A91B77C2D0") == fingerprint("RequestID: 1A3A91B77C2DF")
+    assert fingerprint("DEFACED BEACONS") != fingerprint("DEFACED FACADES")
