@@ -19,6 +19,7 @@ from tellback.guidance.progress.faults import (
     is_refused_edit,
     is_tested_edit,
     shows_fault,
+    shows_progress,
 )
 from tellback.guidance.progress.features import END, PATH_PARTS, CallFeatures, View
 from tellback.guidance.progress.substance import compare_tests
@@ -108,7 +109,7 @@ def _fails_again(features: CallFeatures, at: int, repeats: list[int]) -> bool:
 
 def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find the same final error again, whatever was changed in between."""
-    if not features.failed or not features.error:
+    if not features.failed or not features.error or shows_progress(features):
         return None
     key = error_key(features)
     retry_key = mark(f"{key} {features.purpose}")
@@ -243,9 +244,14 @@ def empty_searches(trail: ProgressTrail, features: CallFeatures, at: int) -> Stu
     """Find searches that return nothing whatever their words."""
     if features.effect != "search":
         return None
-    count, first = trail.empties if trail.fixed <= trail.empties[1] else (0, 0)  # after an edit it checks the edit
-    trail.empties = (count + 1, first or at) if features.empty else (0, 0)
+    # After an edit it checks the edit. One word that is looked for in folder after folder checks that it is nowhere.
+    count, first = trail.empties if trail.fixed <= trail.empties[1] else (0, 0)
+    sought = zlib.crc32(features.sought.encode("utf-8", "replace")) if features.empty else 0
+    again = count > 0 and sought != 0 and sought == trail.sought
+    trail.empties, trail.sought = (count + (not again), first or at) if features.empty else (0, 0), sought
     count, first = trail.empties
+    if again:
+        return None
     return StuckFinding("empty_searches", features.tool, count, first, at) if count >= EMPTY_SEARCHES else None
 
 
@@ -299,7 +305,7 @@ def same_counts(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckF
 
 def failing_tool(trail: ProgressTrail, features: CallFeatures, at: int) -> StuckFinding | None:
     """Find a tool that fails whatever its arguments; an editor's views and edits count as two tools."""
-    counts = features.failed and features.tests is None
+    counts = features.failed and features.tests is None and not shows_progress(features)
     if not counts and not trail.tools:
         return None
     key = mark(features.tool if features.programs else f"{features.tool} {features.effect}")

@@ -92,6 +92,11 @@ _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SQL: Final = re.compile(
     r"\s*(?:(select|with|show|explain|pragma|describe)|insert|update|delete|create|drop|alter|merge)\b", re.IGNORECASE
 )
+# A query that looks for a text; `is null` or `having` checks the data and expects to find nothing.
+_SEEKS: Final = re.compile(
+    r"\bwhere\b[^;]{0,2000}?(?:\b(?:i?like|regexp|rlike|similar\s+to|match|contains)\b|=\s*'|~)",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 @lru_cache(maxsize=1024)  # each call asks twice, and a fleet has few tools
@@ -125,7 +130,9 @@ def _statement_effect(name: str, params: Mapping[str, Any]) -> Effect | None:
     if not isinstance(query, str) or not ("sql" in params or "sql" in name or "query" in name):
         return None
     statement = _SQL.match(query)
-    return None if statement is None else "read" if statement[1] else "write"
+    if statement is None:
+        return None
+    return "write" if not statement[1] else "search" if _SEEKS.search(query) else "read"
 
 
 # Actions of a tool that works a screen; any other one presses, clicks or types.

@@ -44,6 +44,11 @@ def shows_fault(features: CallFeatures) -> bool:
     return features.failed or _SHOWS_FAULT.search(features.last) is not None
 
 
+def shows_progress(features: CallFeatures) -> bool:
+    """Check whether a wait that failed shows a new line: what it waits for moves, though it is not there yet."""
+    return features.failed and features.waits and bool(features.lines) and features.known < 1
+
+
 def error_key(features: CallFeatures) -> str:
     """Return the key of an error, with what was asked where the error alone says too little."""
     if not features.named and features.tests is not None:

@@ -54,6 +54,7 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     swaps: tuple[Edit, ...] = ()  # replacements that a command line makes
     contents: tuple[tuple[str, int], ...] = ()  # files that it writes as a whole, with fingerprints of their texts
     change: str = ""  # the change in full, so that the same one is known when it is made again
+    sought: str = ""  # the words of a search, wherever it looks
     restores: str = ""  # the path that it takes back to an earlier state, "*" for all
     removes: str = ""  # the one file that it deletes, and does nothing else
     unstashes: bool = False  # it brings back what was put aside

@@ -34,6 +34,7 @@ _ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
 _TAGS: Final = re.compile(
     r"</?(?:returncode|exit_code|output|stdout|stderr|error|tool_use_error|output_head|output_tail|warning"
     r"|function_results|result)>(?:-?\d+</(?:returncode|exit_code)>)?"
+    r"|<command>[^<]{0,4000}</command>"  # mini-swe-agent repeats a command that it killed
 )
 # Above an output: Codex's and Claude Code's codes, Gemini's, Cline's and Cursor's headings.
 _ABOVE: Final = re.compile(
@@ -51,6 +52,8 @@ _BELOW: Final = re.compile(
     r"|\[[Ee]xit (?:code|status):? -?\d+\]|\[Current working directory: [^\n]*|\(Open file: [^\n]*"
     r"|\(Current directory: [^\n]*|bash-\$|Shell cwd was reset to [^\n]*|```"
     r"|\S{1,60}@\S{1,60}:[^\n]{1,200}[#$])[ \t]*$"
+    r"|\[Jupyter (?:current working directory|Python interpreter): [^\n]*$"
+    r"|\[Code executed successfully with no output\]$"
     r"|\[Python [Ii]nterpreter: [^\n]*$"  # OpenHands, behind an output that ends without a line end
 )
 _REMINDER: Final = "<system-reminder>"

@@ -69,6 +69,10 @@ _TESTS: Final = words_in(
 _GH_WRITES: Final = words_in("create edit merge close comment review checkout delete ready reopen clone")
 _CONTAINER_READS: Final = words_in("ps logs images inspect get describe top version info diff stats")
 SCRIPT_PROGRAMS: Final = words_in("python python3 python2 node ruby perl php deno bun ipython osascript lua")
+# Searches of texts, whose first word is what they look for.
+GREPS: Final = words_in("grep egrep fgrep rg zgrep ag ack")
+# Test programs whose options say what is made, not only what is shown of it.
+BUILDERS: Final = words_in("cmake gcc g++ clang rustc javac meson bazel buck ninja")
 _CHECKERS: Final = frozenset({"prettier", "black", "gofmt", "isort"})
 _IN_PLACE: Final = re.compile(r"-[0np]*i(?:\.\w+)?e?$")  # `perl -pi -e`, `ruby -i.bak`
 _FLAG_I: Final = re.compile(r"-[a-zA-Z]*i|--in-place")
@@ -116,6 +120,8 @@ _QUERIES: Final = re.compile(r"\bselect\b.*\bwhere\b", re.IGNORECASE | re.DOTALL
 
 
 def _kubectl(words: tuple[str, ...]) -> Effect:
+    if _first(words) == "rollout":
+        return "wait" if "status" in words else "read" if "history" in words else "write"
     is_search = _first(words) == "get" and any(map(_SELECTS.match, words))
     return "search" if is_search else "wait" if {"-w", "--watch"} & set(words) else _container(words)
 

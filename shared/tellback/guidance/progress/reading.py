@@ -72,7 +72,7 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
         features.retry_asked = outcome.retry_after is not None or outcome.retryable
         features.empty = outcome.code == "no_results"
     _read_result(features, said)
-    if features.effect in ("read", "search", "run", "test"):
+    if features.effect in ("read", "search", "run", "test", "wait"):
         if len(text) >= LINE_CHARS:
             features.lines = line_marks(text, " ".join(map(str, event.params.values())))
         features.last = said.last
@@ -116,7 +116,7 @@ def _read_answer(features: CallFeatures, said: _Substance) -> None:
     if features.answers:
         features.faulty = (is_page and not features.programs) or substance.has_fault(text)
     presses_key = not is_page and presses(features.tool, features.effect)
-    features.unseen = not features.failed and (presses_key or said.is_picture)
+    features.unseen = not features.failed and (presses_key or said.is_picture or substance.changed_rows(text))
     if features.fallback and features.effect == "search":
         bare = text.strip()
         features.empty = bare.startswith(features.fallback) and len(bare) < len(features.fallback) + _MORE_CHARS
@@ -147,7 +147,7 @@ def _read_result(features: CallFeatures, said: _Substance) -> None:
     features.named = bool(error or names) or not runs
     if features.tests is not None and not error:
         error = f"{features.tests.bad} failed, {features.tests.passed} passed{f': {names[0]}' if names else ''}"
-    features.error = error or substance.first_line(text)
+    features.error = error or (substance.labelled_error(text) if runs else "") or substance.first_line(text)
     features.error_mark = substance.error_fingerprint(f"{features.error} {' '.join(names)}")
 
 
@@ -166,6 +166,8 @@ def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None
     features = CallFeatures(tool, effect, target, _shown(tool, target, params))
     features.answers = effect in ("write", "run") and not path
     features.form = _form(tool, params)
+    if effect == "search":
+        features.sought = _text(params, _QUERIES) or ""
     if effect == "write":
         _read_writing(features, name, path or "", params)
     elif effect == "read" and path:

@@ -11,6 +11,8 @@ from tellback.guidance.progress.effects import EFFECTS, Effect, words_in
 from tellback.guidance.progress.features import END, ENVIRONMENT, SHOWN, CallFeatures, Edit, View
 from tellback.guidance.progress.patches import read_patch
 from tellback.guidance.progress.programs import (
+    BUILDERS,
+    GREPS,
     PATCHERS,
     SCRIPT_PROGRAMS,
     changes_files,
@@ -45,6 +47,8 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     features.programs = tuple(each.program for each in commands)
     if strongest in ("read", "search"):
         features.asks = _asks(commands)
+    if strongest == "search":
+        features.sought = next((word for each in commands if each.program in GREPS for word in _plain(each)), "")
     _read_changes(features, line, commands, effects)
     features.scripts = tuple(
         (path, files) for each in commands if (files := files_written_by(each.stdin)) for path in each.writes_to
@@ -127,12 +131,18 @@ def _shell_target(commands: tuple[SimpleCommand, ...], effects: list[Effect], st
     for each, effect in zip(commands, effects, strict=True):
         if effect != strongest or _is_filter(each):
             continue
-        # A test run with another seed is another run; other options change what is shown of it.
-        words = [word for word in each.words if effect != "test" or not word.startswith("-") or "seed" in word]
+        # A test run with another seed is another run, and so is a build with other options; the options of other tests
+        # change what is shown of them.
+        keeps = effect != "test" or each.program in BUILDERS
+        words = [word for word in each.words if keeps or not word.startswith("-") or "seed" in word]
         parts.append(" ".join((each.program, *words)))
         if each.stdin:
             parts.append(f"<{zlib.crc32(each.stdin.encode('utf-8', 'replace')):x}")
     return " && ".join(parts)[:400]
+
+
+def _plain(command: SimpleCommand) -> list[str]:
+    return [word for word in command.words if not word.startswith("-")]
 
 
 def _asks(commands: tuple[SimpleCommand, ...]) -> int:

@@ -29,8 +29,9 @@ _TIMES: Final = re.compile(
     r"\d(?:\d{3}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?|\d:\d\d:\d\d(?:[.,]\d+)?"
     r"|[\d.]*+\s?(?:ms|µs|us|ns|s|secs?|seconds?|mins?|minutes?|hours?|days?)\b|x[0-9a-fA-F]{4,})"
 )
-# Ages in a table of `kubectl`, such as 3m12s. For every text these would cost 3 µs of each call.
-_AGES: Final = re.compile(r"\b\d{1,6}[dhm](?:\d{1,3}[hms])?\b")
+# Ages in a table of `kubectl`, such as 3m12s, and restarts, such as 4 (18s ago): a program that
+# crashes again is no news. For every text these would cost 3 µs of each call.
+_AGES: Final = re.compile(r"\b\d{1,6}[dhm](?:\d{1,3}[hms])?\b|\b\d{1,6} \(\d{1,6}[dhms](?:\d{1,3}[hms])? ago\)")
 _AGE_HEADING: Final = "AGE"
 _TEMP: Final = re.compile(r"/(?:private/)?(?:tmp|var/folders|var/tmp)/[\w.+-]*(?:/[\w.+-]+)*/?")
 # Words from their beginning, and `[1] 4711` at that of a line: looked at behind them, for the same reason.
@@ -38,9 +39,9 @@ _PROCESS: Final = re.compile(
     r"pid(?<!\wpid)[ =:#]*\d+|PID(?<!\wPID)[ =:#]*\d+|process(?<!\wprocess)[ =:#]*\d+"
     r"|Process(?<!\wProcess)[ =:#]*\d+|port(?<!\wport)[ =:#]*\d+|\[(?<![^\n]\[)\d+\] \d+"
 )
-_HEX: Final = re.compile(r"\b[0-9a-f]{7,64}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{12})?\b")
+_HEX: Final = re.compile(r"\b(?:[0-9a-f]{7,64}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{12})?|[0-9A-F]{12,64})\b")
 # Five texts of six have nowhere seven such characters in a row. To see that first takes a tenth of the pattern's time.
-_HEX_DIGITS: Final = bytes(0x78 if byte in b"0123456789abcdef" else 0x20 for byte in range(256))
+_HEX_DIGITS: Final = bytes(0x78 if byte in b"0123456789abcdefABCDEF" else 0x20 for byte in range(256))
 _HEX_RUN: Final = b"x" * 7
 _LINES: Final = re.compile(
     r"(?<=[\w)\]\"'>])(?:[:,] ?(?:line )?\d+(?::\d+)?\b|\(\d+,\d+\))|\bline \d+|\b[Ll]\d+\b|^\s*\d+[ \t]", re.MULTILINE
@@ -120,11 +121,18 @@ _EXCEPTION: Final = re.compile(
 )
 
 
+# The reason behind a test's name in pytest's summary.
+_REASON: Final = re.compile(r"^(?:FAILED|ERROR) \S{1,400} - (.{1,300})$", re.MULTILINE)
+
+
 def last_exception(text: str) -> str:
     """Return the last exception that the output of a test run names, "" without one."""
     found = ""
     for match in _EXCEPTION.finditer(text):
         found = match[1]
+    if not found and "FAILED " in text:
+        reasons = _REASON.findall(text)
+        found = reasons[-1] if reasons else ""
     return found[:_ERROR_CHARS]
 
 
@@ -138,6 +146,16 @@ def first_line(text: str) -> str:
     """Return the first line that says something; a heading alone, such as "ERROR:", does not."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if len(line) >= _HEADING_CHARS), lines[0] if lines else "")[:_ERROR_CHARS]
+
+
+# A line that a program itself labels as its error, also behind a margin, such as the box that Terraform draws.
+_LABELLED: Final = re.compile(r"^[^\w\n]{0,6}((?:Error|ERROR|error|Fatal|FATAL|fatal): .{12,300})$", re.MULTILINE)
+
+
+def labelled_error(text: str) -> str:
+    """Return the first line that is labelled as an error, "" without one."""
+    found = _LABELLED.search(text)
+    return found[1] if found else ""
 
 
 def error_fingerprint(error: str) -> int:
@@ -184,6 +202,21 @@ _PICTURE: Final = re.compile(
 def has_fault(text: str) -> bool:
     """Check whether an answer says that something is wrong."""
     return _FAULT.search(text) is not None
+
+
+# What a database counts when a statement changed something; made again it changes other rows.
+_ROWS_CHANGED: Final = re.compile(
+    r"^(?:(?:UPDATE|DELETE|MERGE|COPY|INSERT(?: 0)?) [1-9]\d{0,11}$|Query OK, [1-9]\d{0,11} rows? affected"
+    r"|\(?[1-9]\d{0,11} (?:rows?|records?|documents?) (?:were |was )?"
+    r"(?:affected|updated|changed|deleted|inserted|modified))",
+    re.MULTILINE | re.IGNORECASE,
+)
+_ROWS_CHARS: Final = 300
+
+
+def changed_rows(text: str) -> bool:
+    """Check whether a short result counts the rows that a statement changed."""
+    return len(text) < _ROWS_CHARS and _ROWS_CHANGED.search(text) is not None
 
 
 def is_picture(text: str) -> bool:

@@ -114,6 +114,7 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     tools: dict[str, Failures] = {}
     worked: dict[str, int] = {}
     empties: tuple[int, int] = (0, 0)
+    sought: int = 0
     stale: int = 0
     reread: int = 0
     spoken: int = 0
