@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tellback.guidance.progress.substance import fingerprint, last_exception
@@ -14,6 +16,12 @@ def sql(query: str, answer: str) -> MadeCall:
 
 def grep(pattern: str, path: str, found: str = "No files found") -> MadeCall:
     return "Grep", {"pattern": pattern, "path": path}, found
+
+
+def script(path: str, line: int, error: str) -> MadeCall:
+    heredoc = f"cat > {path} <<'EOF'\n" + "x = 1\n" * line + f"EOF\npython {path}"
+    trace = f'Traceback (most recent call last):\n  File "{path}", line {line}, in <module>\n    p.go()\n{error}'
+    return mini_swe_agent(heredoc, trace, 1)
 
 
 LEFT = "The output of the command was:\n <output>\nlistening\n</output>\n"
@@ -73,6 +81,29 @@ def test_what_moves_is_not_reported(name: str) -> None:
 
 
 STUCK: dict[str, list[MadeCall]] = {
+    "a server that refuses every address": [
+        codex_exec(f"psql -h {host} -c 'select {n}'", f'psql: error: server at "{host}" failed: Connection refused', 2)
+        for n, host in enumerate(("localhost", "127.0.0.1", "::1"))
+    ],
+    "three tools of a server that denies every path": [
+        (
+            f"mcp__files__{tool}",
+            {"path": path},
+            f"Error: Access denied - path outside allowed directories: {path} not in /home/u",
+        )
+        for tool, path in (("read_file", "/var/a"), ("list_directory", "/var"), ("get_info", "/etc/b"))
+    ],
+    "a column that is missing, with other queries that work": [
+        call
+        for n in range(3)
+        for call in (
+            sql(f"select owner_id, {n} from t", 'Error: column "owner_id" does not exist'),
+            sql(f"select count(*) + {n} from u", json.dumps([{"count": n}])),
+        )
+    ],
+    "growing scripts that call what is not there": [
+        script(f"/r/check_{n}.py", n + 2, "AttributeError: 'P' object has no attribute 'go'") for n in range(3)
+    ],
     "texts that no row has": [
         sql(f"select id from tickets where body like '%{word}%'", "[]")
         for word in ("refund", "refunds", "money back", "return", "reimburse", "repay")
@@ -108,6 +139,24 @@ def test_the_same_wall_is_reported_whatever_was_asked(name: str) -> None:
     found = kinds(STUCK[name])
     assert len(found) == 1
     assert len(STUCK[name]) - 1 <= found[0][0] <= len(STUCK[name])
+
+
+def test_success_in_between_makes_refusals_those_of_some_hosts() -> None:
+    refused = [
+        codex_exec(f"ssh web-{n} uptime", f"ssh: connect to host web-{n} port 22: Connection refused", 255)
+        for n in range(4)
+    ]
+    up = [codex_exec(f"ssh db-{n} uptime", f"up {n} days") for n in range(4)]
+    assert kinds([call for pair in zip(refused, up, strict=True) for call in pair]) == []
+    assert kinds(refused) != []
+
+
+def test_an_error_of_a_list_is_one_item_of_it() -> None:
+    calls: list[MadeCall] = [
+        ("get_user", {"id": f"u{n}"}, "Error: user not found" if n % 3 == 0 else f'{{"name": "{n}"}}')
+        for n in range(14)
+    ]
+    assert kinds(calls) == []
 
 
 def test_the_last_reason_of_a_summary_is_the_exception_of_a_run() -> None:

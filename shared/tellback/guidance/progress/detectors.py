@@ -16,6 +16,7 @@ from tellback.guidance.progress.faults import (
     BLOCKS,
     error_key,
     fails_for_certain,
+    is_refused,
     is_refused_edit,
     is_tested_edit,
     shows_fault,
@@ -112,7 +113,7 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     if not features.failed or not features.error or shows_progress(features):
         return None
     key = error_key(features)
-    retry_key = mark(f"{key} {features.purpose}")
+    retry_key = mark(f"{key} {features.purpose or features.form}")
     if _got_better(trail, features):
         trail.failures.pop(key, None)
         trail.failures.pop(retry_key, None)
@@ -120,13 +121,14 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     rejected = features.effect == "write" and features.tests is None
     blocks = rejected or BLOCKS.search(features.error) is not None
     window = BLOCKED_ATTEMPT if blocks else ATTEMPT
-    worked = trail.worked.get(mark(features.form), 0) if features.form else 0  # for other items of a list
+    form = features.form or (features.purpose if is_refused(features) else "")
+    worked = trail.worked.get(mark(form), 0) if form else 0  # for other items of a list
     again = [
         index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= window and index > worked
     ][-11:]
     if len(retries) >= (RETRIES_ASKED_FOR if features.retry_asked else SAME_FAILURE):
         return StuckFinding("same_failure", key, len(retries), retries[0], at, detail=features.error)
-    if again and not blocks and trail.fixed <= again[-1] and not features.fixes:
+    if again and not blocks and trail.fixed <= again[-1] and not (features.fixes or _is_own(trail, features)):
         # Nothing was fixed since: a bug that is examined from several sides fails each time.
         again[-1] = at if len(again) > 1 else again[-1]
         remember(trail.failures, key, again, FAILURES_MAX)
@@ -142,12 +144,20 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     return StuckFinding("same_failure", key, len(again), again[0], at, detail=features.error)
 
 
+def _is_own(trail: ProgressTrail, features: CallFeatures) -> bool:
+    """Check whether code that the agent wrote itself fails, by what it takes for granted and not by what it calls."""
+    if not features.misuse:
+        return False
+    written = features.misuse in ("<stdin>", "<string>") or file_mark(features.misuse) in trail.contents
+    return written or any(file_mark(path) == file_mark(features.misuse) for path, _ in features.contents)
+
+
 def _retries(trail: ProgressTrail, features: CallFeatures, key: str, at: int) -> list[int]:
     """Return the calls for one purpose that failed alike, whatever their options, and record this one.
 
     A call that shows more of the failure than those before it, such as a longer traceback, replaces the newest one.
     """
-    if not features.purpose or features.effect not in ("run", "test", "install", "read"):
+    if not features.cites and (not features.purpose or features.effect not in ("run", "test", "install", "read")):
         return []
     calls = [index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= ATTEMPT][-11:]
     if calls and features.lines and features.known < RETRY_SHARE:

@@ -19,8 +19,14 @@ BLOCKS: Final = re.compile(
     r"ImportError|ModuleNotFound|No module named|command not found|[Pp]ermission denied|cannot import name"
     r"|No such file or directory|not found in|No replacement|not unique|multiple occurrences"
     r"|[Aa]ccess ?[Dd]enied|[Uu]nauthori[sz]ed|not authorized|(?:password|terminal) is required|No space left"
-    r"|Read-only file system|Operation not permitted|Could not resolve host|Network is unreachable"
+    r"|Read-only file system|Operation not permitted|Could not resolve host|Network is unreachable|onnection refused"
 )
+# Who is refused, or finds nobody there, is so whatever is asked for: names, paths and addresses say nothing about it.
+_REFUSED: Final = re.compile(
+    r"[Aa]ccess ?[Dd]enied|[Uu]nauthori[sz]ed|not authorized|onnection refused|Could not resolve host"
+    r"|Network is unreachable"
+)
+_NAMED: Final = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`|[^\s:]*/\S*|\d[\d.:]*")
 
 
 def fails_for_certain(features: CallFeatures) -> bool:
@@ -44,6 +50,11 @@ def shows_fault(features: CallFeatures) -> bool:
     return features.failed or _SHOWS_FAULT.search(features.last) is not None
 
 
+def is_refused(features: CallFeatures) -> bool:
+    """Check whether the other side refused a call as such, or was not there."""
+    return features.tests is None and _REFUSED.search(features.error) is not None
+
+
 def shows_progress(features: CallFeatures) -> bool:
     """Check whether a wait that failed shows a new line: what it waits for moves, though it is not there yet."""
     return features.failed and features.waits and bool(features.lines) and features.known < 1
@@ -51,6 +62,8 @@ def shows_progress(features: CallFeatures) -> bool:
 
 def error_key(features: CallFeatures) -> str:
     """Return the key of an error, with what was asked where the error alone says too little."""
+    if is_refused(features):
+        return mark(f"! {_NAMED.sub('', features.error)}")
     if not features.named and features.tests is not None:
         return mark(f"{features.tests.bad} {features.tests.passed} {features.target}")
     if not features.named:

@@ -25,7 +25,7 @@ from tellback.guidance.progress.trail import (
     PATHS_MAX,
     REPORTED_MAX,
     SCRIPTS_MAX,
-    TOOLS_MAX,
+    WORKED_MAX,
     Asked,
     ProgressTrail,
     StuckFinding,
@@ -144,8 +144,9 @@ def _note_outcome(trail: ProgressTrail, features: CallFeatures, at: int) -> None
         trail.failing_since = trail.failing_since or at
         return
     trail.failing = trail.failing_since = 0
-    if features.form:
-        remember(trail.worked, mark(features.form), at, TOOLS_MAX)
+    form = features.form or features.purpose
+    if form:
+        remember(trail.worked, mark(form), at, WORKED_MAX)
     if features.moves:  # what failed at another revision says nothing of what is here
         trail.failures, trail.tests, trail.restores = {}, {}, []
 

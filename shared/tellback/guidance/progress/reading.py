@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Mapping
 from functools import lru_cache
@@ -72,11 +73,18 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
         features.retry_asked = outcome.retry_after is not None or outcome.retryable
         features.empty = outcome.code == "no_results"
     _read_result(features, said)
+    if features.failed and features.form and features.edit is None:
+        asked = " ".join(map(str, event.params.values()))
+        features.cites = any(word in asked for word in _QUOTED.findall(features.error))
     if features.effect in ("read", "search", "run", "test", "wait"):
         if len(text) >= LINE_CHARS:
             features.lines = line_marks(text, " ".join(map(str, event.params.values())))
         features.last = said.last
     return features
+
+
+# A name, a call or a text that does not fit what it is used on; an assertion may be what a script is about.
+_MISUSE: Final = re.compile(r"(?:AttributeError|NameError|TypeError|SyntaxError|IndentationError)\b")
 
 
 class _Substance(NamedTuple):
@@ -148,6 +156,7 @@ def _read_result(features: CallFeatures, said: _Substance) -> None:
     if features.tests is not None and not error:
         error = f"{features.tests.bad} failed, {features.tests.passed} passed{f': {names[0]}' if names else ''}"
     features.error = error or (substance.labelled_error(text) if runs else "") or substance.first_line(text)
+    features.misuse = substance.fails_in(text) if _MISUSE.match(features.error) else ""
     features.error_mark = substance.error_fingerprint(f"{features.error} {' '.join(names)}")
 
 
@@ -197,6 +206,8 @@ def _read_writing(features: CallFeatures, name: str, path: str, params: Mapping[
         features.restores = path or "*"
 
 
+# What an error quotes. If the call has it too, the error is about that and not about one item of a list.
+_QUOTED: Final = re.compile(r"[\"'`\u2018\u201c]([^\"'`\u2018\u2019\u201c\u201d\n]{3,80})[\"'`\u2019\u201d]")
 # Arguments whose value, not only name, says what a tool is asked to do.
 _METHODS: Final = ("method", "action", "operation", "endpoint", "url")
 _HAS_METHOD: Final = frozenset(_METHODS)

@@ -136,6 +136,15 @@ def last_exception(text: str) -> str:
     return found[:_ERROR_CHARS]
 
 
+_FRAME: Final = re.compile(r'^ {2}File "([^"\n]{1,300})", line \d+', re.MULTILINE)
+
+
+def fails_in(text: str) -> str:
+    """Return the name of the file of the last frame of a traceback, "" without one."""
+    frames = _FRAME.findall(text) if '  File "' in text else None
+    return frames[-1].rpartition("/")[2] if frames else ""
+
+
 def failed_names(text: str) -> tuple[str, ...]:
     """Return the names of the failed tests that the text lists, sorted."""
     names = {found[found.lastindex or 0] for found in _FAILED_NAMES.finditer(text)}

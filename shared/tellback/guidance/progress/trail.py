@@ -33,6 +33,7 @@ SCRIPTS_MAX: Final = 8
 TESTS_MAX: Final = 4
 PROBES_MAX: Final = 6
 TOOLS_MAX: Final = 6
+WORKED_MAX: Final = 12
 REPORTED_MAX: Final = 24
 # Marks of 40 calls, and of those evicted since they were collected.
 _NEAR_MAX: Final = 3 * ASKED_MAX
