@@ -26,12 +26,8 @@ MISJUDGED: Final = {
         "a flaky test rerun as the user asked",
     },
     "blind_stretches_later.jsonl": {
-        "a gem that does not build",
-        "a Rails test with the wrong count",
         "questions about the weather of the code",
-        "a certificate that no flag helps",
         "a queue whose consumer is gone",
-        "a migration that hits the same constraint",
         "a query plan compared for seven settings",
     },
 }

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tellback.guidance.progress.substance import fingerprint, last_exception
+from tellback.guidance.progress.substance import failed_names, fingerprint, last_exception
 from tests.support.dialects import MadeCall, codex_exec, mini_swe_agent, nudges_in, openhands
 
 
@@ -24,6 +24,7 @@ def script(path: str, line: int, error: str) -> MadeCall:
     return mini_swe_agent(heredoc, trace, 1)
 
 
+RAN = "Expected: 3\n  Actual: 2\n\n4 runs, 9 assertions, 1 failures, 0 errors, 0 skips"
 LEFT = "The output of the command was:\n <output>\nlistening\n</output>\n"
 
 
@@ -63,6 +64,14 @@ HEALTHY: dict[str, list[MadeCall]] = {
     "one word that is nowhere any more": [
         openhands("sed -i s/old_name/new_name/ api.py"),
         *[grep("old_name", f"/r/part{n}") for n in range(12)],
+    ],
+    "findings of one kind in other places": [
+        call
+        for n in range(5)
+        for call in (
+            mini_swe_agent(f"sed -i 's/sorry{n}/simp{n}/' P.lean"),
+            mini_swe_agent("lake build", f"error: P.lean:{n + 9}:2: unsolved goals\ncase h{n}", 1),
+        )
     ],
     "one test that fails otherwise after each edit": [
         call
@@ -123,6 +132,28 @@ STUCK: dict[str, list[MadeCall]] = {
         )
         for n in range(3, 6)
     ],
+    "a cluster that is unreachable": [
+        codex_exec(
+            f"helm {words}", f'Error: cluster unreachable: Get "https://10.0.0.{n}:6443": expired on {n}.11.2026', 1
+        )
+        for n, words in enumerate(("list", "upgrade web ./chart", "get all web"))
+    ],
+    "a migration that fails by the label of its error": [
+        call
+        for n in range(3)
+        for call in (
+            mini_swe_agent(f"sed -i 's/a{n}/b{n}/' 7.sql"),
+            mini_swe_agent(f"flyway migrate -X{n}", f"Flyway: ERROR: Migration 7.sql failed\nState: 2\nLine: {n}", 1),
+        )
+    ],
+    "a test of another framework, in other selections": [
+        call
+        for n, words in enumerate(("test/cart_test.rb", "test", "test/cart_test.rb -v"))
+        for call in (
+            mini_swe_agent(f"sed -i 's/a{n}/b{n}/' cart.rb"),
+            mini_swe_agent(f"bin/rails test {words}", f"Seed {n}7\n\nFailure:\nCart#test_n [c.rb:9]:\n{RAN}", 1),
+        )
+    ],
     "a program that never ends": [
         (
             "bash",
@@ -162,6 +193,24 @@ def test_an_error_of_a_list_is_one_item_of_it() -> None:
 def test_the_last_reason_of_a_summary_is_the_exception_of_a_run() -> None:
     said = "FAILED t.py::test_a - KeyError: 'a'\nFAILED t.py::test_b - assert 1 == 2\n2 failed in 0.1s"
     assert last_exception(said) == "assert 1 == 2"
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("  ● cart \u203a keeps the coupon", "cart \u203a keeps the coupon"),
+        (" FAIL  src/a.test.ts > cart > adds", "src/a.test.ts > cart > adds"),
+        ("Error:\nCartTest#test_add:", "CartTest#test_add:"),
+        ("rspec ./spec/cart_spec.rb:14 # Cart adds", "./spec/cart_spec.rb:14"),
+        ("[ERROR]   CartTest.adds:31 expected: <3> but was: <2>", "CartTest.adds"),
+        ("CartTest > adds() FAILED", "CartTest > adds()"),
+        ("  Failed Shop.CartTests.Adds [12 ms]", "Shop.CartTests.Adds"),
+        ("1) CartTest::testAdd", "CartTest::testAdd"),
+        ("  2) test adds (CartTest)", "test adds (CartTest)"),
+    ],
+)
+def test_the_names_of_failed_tests_are_known_in_many_forms(said: str, name: str) -> None:
+    assert failed_names(f"Ran\n{said}\nDone") == (name,)
 
 
 def test_ids_in_capitals_are_no_news() -> None:

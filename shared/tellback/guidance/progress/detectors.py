@@ -119,9 +119,10 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
         trail.failures.pop(retry_key, None)
     retries = _retries(trail, features, retry_key, at)
     rejected = features.effect == "write" and features.tests is None
-    blocks = rejected or BLOCKS.search(features.error) is not None
+    refused = is_refused(features)
+    blocks = rejected or refused or BLOCKS.search(features.error) is not None
     window = BLOCKED_ATTEMPT if blocks else ATTEMPT
-    form = features.form or (features.purpose if is_refused(features) else "")
+    form = features.form or (features.purpose if refused else "")
     worked = trail.worked.get(mark(form), 0) if form else 0  # for other items of a list
     again = [
         index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= window and index > worked
@@ -135,7 +136,7 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
         return None
     again.append(at)
     remember(trail.failures, key, again, FAILURES_MAX)
-    named = features.named or is_tested_edit(features)
+    named = features.named or refused or is_tested_edit(features)
     # With a change before each run, waiting is not what it tries.
     waits = features.retry_asked and trail.fixed <= again[0]
     needed = RETRIES_ASKED_FOR if waits else SAME_FAILURE if named else SAME_COUNTS

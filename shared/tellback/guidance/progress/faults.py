@@ -24,7 +24,7 @@ BLOCKS: Final = re.compile(
 # Who is refused, or finds nobody there, is so whatever is asked for: names, paths and addresses say nothing about it.
 _REFUSED: Final = re.compile(
     r"[Aa]ccess ?[Dd]enied|[Uu]nauthori[sz]ed|not authorized|onnection refused|Could not resolve host"
-    r"|Network is unreachable"
+    r"|\b[Uu]nreachable\b|failed to verify certificate|certificate (?:verify failed|has expired)"
 )
 _NAMED: Final = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`|[^\s:]*/\S*|\d[\d.:]*")
 

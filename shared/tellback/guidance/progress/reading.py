@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from tellback.contracts.guidance import ToolInvoked
 from tellback.guidance.observations.diagnostics import failure_line
 from tellback.guidance.observations.evidence import Verdict
+from tellback.guidance.observations.programs import exit_code_in
 from tellback.guidance.observations.testruns import count_tests
 from tellback.guidance.observations.values import is_dict, is_list
 from tellback.guidance.progress import substance
@@ -72,7 +73,8 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
     if outcome is not None:
         features.retry_asked = outcome.retry_after is not None or outcome.retryable
         features.empty = outcome.code == "no_results"
-    _read_result(features, said)
+    code = exit_code_in(event.result or "") if features.failed else None
+    _read_result(features, said, reported=event.error is not None or code not in (None, 0))
     if features.failed and features.form and features.edit is None:
         asked = " ".join(map(str, event.params.values()))
         features.cites = any(word in asked for word in _QUOTED.findall(features.error))
@@ -85,6 +87,9 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
 
 # A name, a call or a text that does not fit what it is used on; an assertion may be what a script is about.
 _MISUSE: Final = re.compile(r"(?:AttributeError|NameError|TypeError|SyntaxError|IndentationError)\b")
+
+
+_PLACE: Final = re.compile(r":\d")
 
 
 class _Substance(NamedTuple):
@@ -130,7 +135,7 @@ def _read_answer(features: CallFeatures, said: _Substance) -> None:
         features.empty = bare.startswith(features.fallback) and len(bare) < len(features.fallback) + _MORE_CHARS
 
 
-def _read_result(features: CallFeatures, said: _Substance) -> None:
+def _read_result(features: CallFeatures, said: _Substance, *, reported: bool) -> None:
     text = said.text
     _read_answer(features, said)
     features.empty = features.empty or (features.effect in ("search", "read") and said.is_empty)
@@ -152,10 +157,14 @@ def _read_result(features: CallFeatures, said: _Substance) -> None:
     if error.startswith("Traceback "):  # cut off before the exception
         error = ""
     names = substance.failed_names(text) if features.tests is not None else ()
+    labelled = substance.labelled_error(text) if runs and not error else ""
+    # One that names a place is a finding of a compiler, and the rest of the result says which.
+    if reported and features.tests is None and not _PLACE.search(labelled):
+        error = error or labelled
     features.named = bool(error or names) or not runs
     if features.tests is not None and not error:
         error = f"{features.tests.bad} failed, {features.tests.passed} passed{f': {names[0]}' if names else ''}"
-    features.error = error or (substance.labelled_error(text) if runs else "") or substance.first_line(text)
+    features.error = error or labelled or substance.first_line(text)
     features.misuse = substance.fails_in(text) if _MISUSE.match(features.error) else ""
     features.error_mark = substance.error_fingerprint(f"{features.error} {' '.join(names)}")
 

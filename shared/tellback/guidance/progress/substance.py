@@ -110,9 +110,15 @@ def fingerprint(text: str) -> int:
     return zlib.crc32(without_volatile(text).encode("utf-8", "replace"), seed)
 
 
-# Of pytest, go test, unittest and cargo: which tests failed is part of a failure, how long they took is not.
+# Of pytest, go test, unittest and cargo, of Jest, Vitest, minitest, RSpec, Maven, Gradle and dotnet, then of PHPUnit,
+# ExUnit and Mocha, which number them: which tests failed is part of a failure, how long they took is not.
 _FAILED_NAMES: Final = re.compile(
-    r"^(?:FAILED|ERROR) (\S+)|^\s*--- FAIL: (\S+)|^(?:FAIL|ERROR): (\S+ \S*)|^test (\S+) \.\.\. FAILED", re.MULTILINE
+    r"^(?:FAILED|ERROR) (\S+)|^\s*--- FAIL: (\S+)|^(?:FAIL|ERROR): (\S+ \S*)|^test (\S+) \.\.\. FAILED"
+    r"|^ {1,4}\u25cf ([^\n]{3,200})$|^ {1,4}FAIL {1,4}([^\n]{3,200} > [^\n]{1,200})$"
+    r"|^(?:Failure|Error):\n(\S{1,200}#\S{1,200})|^rspec (\S{1,200}:\d+)|^\[ERROR\] {1,4}(\w{1,100}\.\w{1,100})\b"
+    r"|^(\S{1,200} > [^\n]{1,200}) FAILED$"
+    r"|^ {1,4}Failed (\S{1,200}) \[|^ {0,4}\d{1,4}\) ([^\n]{3,200})$",
+    re.MULTILINE,
 )
 # The last line of a Python traceback, also behind the margin `E   ` of pytest.
 _EXCEPTION: Final = re.compile(
@@ -158,7 +164,9 @@ def first_line(text: str) -> str:
 
 
 # A line that a program itself labels as its error, also behind a margin, such as the box that Terraform draws.
-_LABELLED: Final = re.compile(r"^[^\w\n]{0,6}((?:Error|ERROR|error|Fatal|FATAL|fatal): .{12,300})$", re.MULTILINE)
+_LABELLED: Final = re.compile(
+    r"^[^\w\n]{0,6}((?:\S{1,60}: )?(?:Error|ERROR|error|Fatal|FATAL|fatal): .{12,300})$", re.MULTILINE
+)
 
 
 def labelled_error(text: str) -> str:
