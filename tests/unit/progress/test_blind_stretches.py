@@ -30,6 +30,11 @@ MISJUDGED: Final = {
         "a queue whose consumer is gone",
         "a query plan compared for seven settings",
     },
+    "blind_stretches_last.jsonl": {
+        "an index added and dropped",
+        "an event that no log has",
+        "a chat in which a customer answers late",
+    },
 }
 
 
