@@ -33,7 +33,6 @@ MISJUDGED: Final = {
     "blind_stretches_last.jsonl": {
         "an index added and dropped",
         "an event that no log has",
-        "a chat in which a customer answers late",
     },
 }
 

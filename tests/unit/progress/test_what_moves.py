@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tellback.guidance.progress.substance import failed_names, fingerprint, last_exception
-from tests.support.dialects import MadeCall, codex_exec, mini_swe_agent, nudges_in, openhands
+from tests.support.dialects import MadeCall, claude_code, codex_exec, mini_swe_agent, nudges_in, openhands
 
 
 def sql(query: str, answer: str) -> MadeCall:
@@ -82,6 +82,22 @@ HEALTHY: dict[str, list[MadeCall]] = {
         )
     ],
 }
+
+
+IDLING: list[MadeCall] = [
+    claude_code("sleep 60"),
+    mini_swe_agent("sleep 45"),
+    codex_exec("sleep 30"),
+    ("wait", {"seconds": 60}, "waited"),
+]
+
+
+@pytest.mark.parametrize("wait", IDLING)
+def test_a_wait_is_judged_by_what_other_calls_show_after_it(wait: MadeCall) -> None:
+    moving = [mini_swe_agent("tail -2 train.log", f"epoch {n} of 20\nloss {3 / (n + 1):.4f}") for n in range(10)]
+    still = [mini_swe_agent("tail -2 train.log", "epoch 1 of 20\nloss 1.5000") for _ in range(10)]
+    assert kinds([call for each in moving for call in (wait, each)]) == []
+    assert kinds([call for each in still for call in (wait, each)]) != []
 
 
 @pytest.mark.parametrize("name", list(HEALTHY))

@@ -25,6 +25,11 @@ _REMARKS_OF_COMMANDS: Final = _REMARKS | {"description", "timeout", "timeout_ms"
 _COMMENT: Final = re.compile(r"\s+#[^\n'\"`]*$")
 
 
+def only_waits(params: Mapping[str, Any]) -> bool:
+    """Check whether the arguments of a tool that waits say no more than how long."""
+    return all(name.lower() in _LENGTHS for name in params)
+
+
 def asked_by(tool: str, params: Mapping[str, Any]) -> bytes:
     """Return the normal form of a call's arguments without remarks, comments and the length of its waits."""
     runs = plain_name(tool) in SHELLS

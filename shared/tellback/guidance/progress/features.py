@@ -61,6 +61,7 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     moves: bool = False  # it goes to another revision, which has failures of its own
     copies: tuple[tuple[str, str], ...] = ()  # files that it copies, each with its copy
     waits: bool = False
+    idles: bool = False  # it waits and asks for nothing, so that only other calls show what came of it
     failed: bool = False
     neutral: bool = False  # neither success nor failure, such as a call that the user refused
     retry_asked: bool = False  # by the result itself

@@ -110,6 +110,8 @@ def judge(
         trail.ran = at
     repeats = _repeats(trail, features, marks, at, is_near)
     features.known, seen = add_lines(trail.seen, features.lines)
+    if features.lines and features.known < 1 and not features.idles:
+        trail.heard = at
     found = [
         detectors.same_failure(trail, features, at),
         undone_edit(trail, features, at),
@@ -259,6 +261,8 @@ def _last(indexes: list[int]) -> int:
 
 def _changed_at(trail: ProgressTrail, features: CallFeatures, known: Asked | None) -> int:
     """Return the last call that could have changed the answer."""
+    if features.idles:  # what it waited for is seen in other calls
+        return max(trail.anything, trail.heard)
     if features.effect in ("write", "install"):
         # It changes what it asks itself: only made again at once does it repeat.
         return 0 if known is not None and trail.anything <= known.indexes[-1] else trail.anything

@@ -15,6 +15,7 @@ from tellback.guidance.observations.programs import exit_code_in
 from tellback.guidance.observations.testruns import count_tests
 from tellback.guidance.observations.values import is_dict, is_list
 from tellback.guidance.progress import substance
+from tellback.guidance.progress.asked import only_waits
 from tellback.guidance.progress.diagnosed import count_findings
 from tellback.guidance.progress.effects import (
     EDITORS,
@@ -140,7 +141,7 @@ def _read_result(features: CallFeatures, said: _Substance, *, reported: bool) ->
     _read_answer(features, said)
     features.empty = features.empty or (features.effect in ("search", "read") and said.is_empty)
     features.retry_asked = features.retry_asked or (features.failed and substance.asks_to_retry(text))
-    if features.effect == "wait" or features.waits:
+    if (features.effect == "wait" or features.waits) and not said.is_empty:
         features.dead = substance.is_dead(text)
     if features.effect in ("run", "test", "wait", "write"):
         features.tests = count_tests(text)
@@ -184,6 +185,7 @@ def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None
     features = CallFeatures(tool, effect, target, _shown(tool, target, params))
     features.answers = effect in ("write", "run") and not path
     features.form = _form(tool, params)
+    features.idles = effect == "wait" and only_waits(params)
     if effect == "search":
         features.sought = _text(params, _QUERIES) or ""
     if effect == "write":

@@ -66,6 +66,7 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
         params.get("runinbackground"),
         params.get("isbackground"),
     )
+    features.idles = features.waits and {*features.programs} <= {"sleep", "start-sleep"}
     features.fallback = next(
         (" ".join(each.words) for each in commands if each.before == "||" and each.program in ("echo", "printf")), ""
     )
