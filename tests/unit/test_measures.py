@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tellback.contracts.guidance import Offer, Outcome, ToolInvoked
 from tellback.guidance.evaluation import BatchEffects, EvaluationState, apply_event, new_evaluation
 from tellback.guidance.measures import OFFER_LIFETIME_CALLS
-from tellback.guidance.progress.trail import ASKED_MAX
+from tellback.guidance.progress.trail import ASKED_MAX, INDEXES_MAX
 from tellback.guidance.provider import similar_calls
 from tellback.guidance.repeats import attempt_fingerprint, is_near_duplicate
 from tests.unit.test_evaluation import Speaks, begun, spec
@@ -135,9 +135,12 @@ def test_numbers_make_another_call_and_letters_may_not() -> None:
     assert not is_near_duplicate(text * 100, text * 100 + b".")
 
 
-@given(st.lists(st.sampled_from(["a", "A ", "b", "c 1", "c 2"]), min_size=1, max_size=40))
+@given(st.lists(st.sampled_from(["a", "A ", "b", "c 1", "c 2"]), min_size=1, max_size=INDEXES_MAX))
 def test_what_repeats_is_the_same_whether_counted_step_by_step_or_from_the_calls(queries: list[str]) -> None:
-    """The marks that are kept answer as the calls themselves would."""
+    """The marks that are kept answer as the calls themselves would, as long as no provider's calls go out of sight.
+
+    Of more repeats than that, the marks keep the first ones, and the calls the newest.
+    """
     seen: list[tuple[int, ...]] = []
 
     class Invoker(Speaks):
