@@ -1,4 +1,4 @@
-"""Calls of whole conversations, recorded or written for tests: errors are named rightly, few successes are called one."""
+"""Calls of whole conversations, recorded or written for tests: errors are named, and few successes are called one."""
 
 from __future__ import annotations
 
