@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
 
 import msgspec
@@ -232,3 +233,22 @@ def test_asking_for_feedback_sends_what_is_buffered(database: Database, settings
         assert not database.command("XLEN", stream)
         prompt.feedback(wait=0.05)
         wait_until(lambda: database.command("XLEN", stream) == 1, "the beginning was sent", timeout=5)
+
+
+def test_a_system_without_threads_left_costs_neither_the_call_nor_the_event(
+    database: Database, layout: Layout, settings: Settings
+) -> None:
+    with connect(settings=settings) as tb:
+        before = threading.stack_size(1 << 40)  # more than any system gives
+        try:
+            prompt = tb.prompt("s1", "p")
+            prompt.tool_invoked("first")
+            assert prompt.feedback() == []
+        finally:
+            threading.stack_size(before)
+        others = set(threading.enumerate())
+        prompt.tool_invoked("second")
+        assert prompt.feedback() == []
+        assert "tellback-call-deadline" in {thread.name for thread in set(threading.enumerate()) - others}
+        stream = stream_of(layout.of("s1"), Family.EVENTS)
+        wait_until(lambda: database.command("XLEN", stream) == 3, "the thread that starts later sends all", timeout=5)

@@ -263,7 +263,11 @@ class Publisher:
             return
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="tellback-publisher", daemon=True)
-            self._thread.start()
+            try:
+                self._thread.start()
+            except RuntimeError as error:  # the system gives no more; the event must not cost the agent its call
+                _log.warning("publisher.no_thread", reason=str(error))
+                self._fresh = 0  # so the next event tries again
         util = None if self._finalized else sys.modules.get("multiprocessing.util")
         if util is not None:  # children of multiprocessing end by os._exit, which skips atexit handlers
             util.Finalize(None, self.close, exitpriority=0)

@@ -73,10 +73,11 @@ class CallDeadline:
             return False
 
     def _watch(self) -> None:
-        with self._lock:
+        # Without a thread the call goes on, bounded by the timeout of each read, and the next call tries again.
+        with self._lock, suppress(RuntimeError):
             if not self._watched:
-                self._watched = True
                 threading.Thread(target=self._run, name="tellback-call-deadline", daemon=True).start()
+                self._watched = True
 
     def _run(self) -> None:
         idle = 0.0
