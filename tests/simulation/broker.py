@@ -20,11 +20,18 @@ class BrokerMessage(NamedTuple):
     args: tuple[Any, ...]
 
 
+class BrokerConf(NamedTuple):
+    """The part of the app's configuration that wake-ups read."""
+
+    broker_url: str = "simulated://"
+
+
 @dataclass
 class Broker:
     """The queues, with the part of Celery's app that wake-ups use. `away` refuses every message."""
 
     scheduler: Scheduler
+    conf: BrokerConf = field(default_factory=BrokerConf)
     fault: float = 0.0
     away: bool = False
     waiting: list[SimulatedTask] = field(default_factory=list["SimulatedTask"])

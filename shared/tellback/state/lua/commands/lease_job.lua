@@ -14,7 +14,7 @@
 --   *members text: of the queue, one for each job; it ends in the command's id
 -- returns: {submitted message, attempt, now in ms}, or nil if none of them is queued any more.
 -- @include jobs
--- constants: JOB_LIFETIME, RUNNING_LIFETIME
+-- constants: JOB_LIFETIME, JOBORDER_LIFETIME, RUNNING_LIFETIME
 local keys = { jobs = key_jobs, order = key_joborder, pools = key_pools, absent = key_jobabsent }
 check_queue(keys)
 redis.call('ZCARD', key_running)
