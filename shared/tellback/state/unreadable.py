@@ -27,16 +27,20 @@ def unreadable_jobs(database: Database, layout: Layout) -> list[str]:
 
     An older release also cannot read what a newer one runs; such a command is named once its lease has expired.
     """
-    shards = layout.all
-    running = read_each(database, [("ZRANGE", shard.key("running"), 0, CHECKED - 1) for shard in shards])
-    keys = [
-        shard.key("job", name)
-        for shard, names in zip(shards, running, strict=True)
-        if not isinstance(names, Exception)
-        for name in names_of("command", names)
-    ]
+    keys = _indexed_keys(database, layout, "running", "job", "command")
     stored = read_each(database, [("HMGET", key, "state", "spec", "session", "overdue") for key in keys])
     return [key for key, found in zip(keys, stored, strict=True) if _is_stuck(found)]
+
+
+def _indexed_keys(database: Database, layout: Layout, index: str, family: str, what: str) -> list[str]:
+    """Return the keys of `family` that the first members of each shard's `index` name; `what` is for the log."""
+    members = read_each(database, [("ZRANGE", shard.key(index), 0, CHECKED - 1) for shard in layout.all])
+    return [
+        shard.key(family, name)
+        for shard, names in zip(layout.all, members, strict=True)
+        if not isinstance(names, Exception)
+        for name in names_of(what, names)
+    ]
 
 
 def _is_stuck(found: Any) -> bool:
@@ -53,14 +57,7 @@ def _decode_submitted(raw: bytes) -> CommandSubmitted:
 
 def unreadable_turns(database: Database, layout: Layout) -> list[str]:
     """Return the keys of open turns that no sweep can read: their users get no fallback."""
-    shards = layout.all
-    due = read_each(database, [("ZRANGE", shard.key("due"), 0, CHECKED - 1) for shard in shards])
-    keys = [
-        shard.key("turn", name)
-        for shard, names in zip(shards, due, strict=True)
-        if not isinstance(names, Exception)
-        for name in names_of("turn", names)
-    ]
+    keys = _indexed_keys(database, layout, "due", "turn", "turn")
     stored = read_each(database, [("HMGET", key, *_OF_A_TURN) for key in keys])
     return [key for key, found in zip(keys, stored, strict=True) if not _is_readable(found, _decode_turn)]
 
