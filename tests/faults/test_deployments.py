@@ -45,6 +45,7 @@ NOT_ON_A_CLUSTER: Final = {
     "test_notifications.py::test_dispatchers_that_wait_at_once_share_what_comes",
     "test_notifications.py::test_wakeups_of_several_teams_are_published_by_the_one_dispatcher",
     "test_notifications.py::test_a_dispatcher_of_some_teams_leaves_the_others_to_others",
+    "test_notifications.py::test_what_a_stand_in_finds_is_woken_after_the_fallbacks_while_its_dispatcher_waits",
     "test_commands_of_hosts.py::test_wake_ups_for_an_absent_host_do_not_pile_up",
     "test_commands_of_hosts.py::test_many_commands_for_an_absent_host_leave_few_wake_ups",
     "test_commands.py::test_a_secret_reaches_the_command_and_not_the_record",

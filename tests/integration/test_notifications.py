@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -15,14 +16,16 @@ from tellback.messaging.append_call import notification
 from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.fleet import NOTICES, QUIET_SECONDS, TeamVisits
-from tellback.state.intake import mark_pending
+from tellback.state.intake import StreamRef, mark_pending
 from tellback.state.keys import NOTIFICATIONS, Layout, Shard, stream_of
 from tellback.state.notifications import Notifications, Notified
-from tellback_workers.dispatcher import Dispatcher
+from tellback_workers.dispatcher import Dispatcher, Rescue
 from tellback_workers.runtime import Runtime
+from tellback_workers.scheduler import StandIn
 from tests.support.clocks import ServerClock, later
+from tests.support.redis_server import free_port
 from tests.support.tool_calls import publish
-from tests.support.turns import opened
+from tests.support.turns import opened, overdue, state
 from tests.support.waiting import blocked, wait_until
 
 FAMILY = Family.EVENTS
@@ -210,6 +213,41 @@ def test_a_dispatcher_of_some_teams_leaves_the_others_to_others(
         wait_until(lambda: named(database) == {("zoo", other.context.layout.of("s").index)}, "its team is woken")
     some.stop()
     assert {each.team for each in others.wait(10)} == {"default", "zoo"}
+
+
+def test_what_a_stand_in_finds_is_woken_after_the_fallbacks_while_its_dispatcher_waits(
+    tb: Tellback, app: Celery, settings: Settings, database: Database
+) -> None:
+    """A dispatcher that waited for notifications, which the visit had taken, left a burst alone for a second."""
+    turn = overdue(tb)
+    publish(tb, 1)
+    process = Runtime(msgspec.structs.replace(settings, beat_period=0.05))
+    rescue = Rescue(app, process, [])  # its dispatcher's thread waits
+    states: list[str] = []
+
+    def wake(streams: Sequence[StreamRef]) -> None:
+        states.extend(state(turn) for _ in streams)
+        rescue.wake_or_offer(streams)
+
+    worker = StandIn(app, process, wake)
+    worker.start()
+    wait_until(lambda: named(database) == {("default", tb.context.layout.of("s").index)}, "a wake-up is published")
+    worker.stop()
+    process.database.close()
+    assert set(states) == {"fallback"}, "users come before the broker"
+
+
+def test_what_the_broker_refuses_a_stand_in_is_left_to_its_dispatcher(tb: Tellback, settings: Settings) -> None:
+    publish(tb, 1)
+    process = Runtime(settings)
+    with Celery("away", set_as_current=False) as away:
+        away.conf.update(broker_url=f"redis://127.0.0.1:{free_port()}/0")
+        rescue = Rescue(away, process, [FAMILY])
+        rescue.wake_or_offer([(tb.context.layout.of("s"), FAMILY)])
+        assert not rescue, "the thread that asked consumes nothing"
+        rescue.wake_offered()
+        assert rescue, "its own does"
+    process.database.close()
 
 
 def named(database: Database) -> set[tuple[str, int]]:

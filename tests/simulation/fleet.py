@@ -123,7 +123,7 @@ class Fleet:
         made = self._runtime(process)
         listening = dispatcher.Dispatcher(self.broker, made, families)  # type: ignore[arg-type]  # a stand-in of the app
         spawn(process, listening.run, "dispatcher")
-        standing_in = scheduler.StandIn(self.broker, made, listening.rescue.offer)  # type: ignore[arg-type]  # as above
+        standing_in = scheduler.StandIn(self.broker, made, listening.rescue.wake_or_offer)  # type: ignore[arg-type]  # as above
         spawn(process, standing_in.run, "scheduler")
         return process
 

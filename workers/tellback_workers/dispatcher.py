@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import structlog
@@ -47,7 +47,7 @@ def families_of(pool: str, queues: Collection[str]) -> frozenset[Family]:
 
 
 class Rescue:
-    """Publishes wake-ups, and consumes the streams whose wake-up was refused; used by one thread, but for `offer`."""
+    """Publishes wake-ups, and consumes the streams whose wake-up was refused; used by one thread, but for `wake_or_offer`."""
 
     def __init__(self, app: Celery, process: Runtime, families: Collection[Family]) -> None:
         self._app = app
@@ -60,12 +60,19 @@ class Rescue:
     def __bool__(self) -> bool:
         return bool(self._streams)
 
-    def offer(self, streams: Iterable[StreamRef]) -> None:
-        """Offer streams to the thread that owns this, which wakes them at its next round. Any thread may call it."""
-        self._offered.extend(streams)
+    def wake_or_offer(self, streams: Sequence[StreamRef]) -> None:
+        """Publish the wake-ups of streams that a visit found, or leave them to the thread that owns this.
+
+        Any thread may call it. That thread waits for a notification for up to a second, and a burst
+        whose notifications a visit had taken stood still for as long.
+        """
+        try:
+            publish_wakeups(self._app, self._process.database, streams, again=True)
+        except NotPublished:
+            self._offered.extend(streams)
 
     def wake_offered(self) -> None:
-        """Wake the streams offered since the last round."""
+        """Wake the streams that were left to this thread since the last round."""
         found: dict[StreamRef, None] = {}
         while self._offered:
             found[self._offered.popleft()] = None
@@ -169,8 +176,8 @@ class DispatcherStep(bootsteps.StartStopStep):
         # A pool of threads shares this process's runtime, and with it the one copy of the model.
         process = Runtime(load()) if "prefork" in pool else runtime()
         dispatcher = Dispatcher(parent.app, process, families)
-        # Through the dispatcher: while the broker refuses wake-ups, it consumes what the scheduler finds.
-        self._running = [dispatcher, StandIn(parent.app, Runtime(load()), dispatcher.rescue.offer)]
+        # While the broker refuses wake-ups, the dispatcher consumes what the scheduler finds.
+        self._running = [dispatcher, StandIn(parent.app, Runtime(load()), dispatcher.rescue.wake_or_offer)]
         for each in self._running:
             each.start()
 

@@ -338,8 +338,13 @@ class StandIn:
     """A thread of a worker's main process that visits what nobody else does."""
 
     def __init__(self, app: Celery, process: Runtime, wake: Callable[[Sequence[StreamRef]], None]) -> None:
-        """Set up the thread; no other process may share the connections of `process`."""
-        self._scheduler = TeamScheduler(app, process, wake)
+        """Set up the thread; no other process may share the connections of `process`.
+
+        `wake` gets the streams that a run found, after the run: it may wait for a broker, and users for fallbacks.
+        """
+        self._found: list[StreamRef] = []
+        self._wake = wake
+        self._scheduler = TeamScheduler(app, process, self._found.extend)
         self._pause = process.settings.beat_period / 2
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="tellback-scheduler", daemon=True)
@@ -358,7 +363,7 @@ class StandIn:
         while not self._stopping.is_set():
             pause = self._pause
             try:
-                self._scheduler.run(SILENT_PERIODS, self._stopping.is_set)
+                self._run_once()
             except TellbackError as trouble:
                 _log.warning("scheduler.postponed", reason=str(trouble))
                 pause = BACKOFF
@@ -366,3 +371,11 @@ class StandIn:
                 _log.exception("scheduler.postponed")
                 pause = BACKOFF
             self._stopping.wait(pause)
+
+    def _run_once(self) -> None:
+        try:
+            self._scheduler.run(SILENT_PERIODS, self._stopping.is_set)
+        finally:
+            found = self._found[:]
+            self._found.clear()
+            self._wake(found)
