@@ -13,6 +13,7 @@ from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.evaluation_codec import EvaluationId
 from tellback.state.evaluations import Evaluations
+from tellback.state.intake import Intake
 from tellback.state.keys import Layout, Shard, stream_of
 from tests.support.waiting import wait_until
 from tests.support.workers import StartWorkers
@@ -65,3 +66,26 @@ def test_a_backlog_delays_neither_the_other_sessions_of_its_shard_nor_other_team
         wait_until(lambda: not database.command("XLEN", stream), "all of it is applied", timeout=180)
     found = [applied(database, shard, session) for session in ("huge", "small", "late")]
     assert (*found, applied(database, elsewhere, "other")) == (count, FEW, FEW, FEW)
+
+
+def test_a_backlog_in_all_streams_of_a_team_delays_no_other_by_more_than_slices(
+    settings: Settings, database: Database, layout: Layout, start_workers: StartWorkers
+) -> None:
+    """Two processes had two of its four streams for half a lease each, and then the other two."""
+    with connect(settings=msgspec.structs.replace(settings, team="zoo")) as other:
+        for shard in layout.all:
+            append(database, shard, "huge", 12_500)
+        start_workers(queues="events,sweeps")
+        wait_until(
+            lambda: sum(applied(database, shard, "huge") > 0 for shard in layout.all) >= 2,
+            "two processes are busy",
+            timeout=60,
+        )
+        other.prompt("other", "p", evaluation="e").tool_invoked("t")
+        other.flush()
+        elsewhere = other.context.layout.of("other")
+        wait_until(lambda: applied(database, elsewhere, "other") == 1, "the other team is served", timeout=60)
+        intake = Intake(database, layout)
+        assert sum(intake.lengths().values()) > 50_000 * 0.6
+        wait_until(lambda: not any(intake.lengths().values()), "all of it is applied", timeout=180)
+    assert [applied(database, shard, "huge") for shard in layout.all] == [12_500] * 4

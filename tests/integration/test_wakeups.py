@@ -171,8 +171,9 @@ def test_a_big_backlog_of_commands_is_left_after_a_slice(
         assert (waiting(big), waiting("zoo")) == (20, 0)
         wakeups_of_big = queued(in_worker.database, Family.COMMANDS).count([big, shard.index, ANY_POOL])
         assert wakeups_of_big == 10 + 1, "one for each job, and one for what is left"
-        tasks.consume("commands", [(big, shard.index)])
-        assert waiting(big) == 0
+        for left in (10, 0):  # alone too: another team's message may have come meanwhile
+            tasks.consume("commands", [(big, shard.index)])
+            assert waiting(big) == left
 
 
 def test_a_stream_that_cannot_be_consumed_costs_the_others_of_its_message_nothing(

@@ -124,7 +124,10 @@ class Consumer:
         self._tracing = tracing
 
     def consume(self, shard: Shard, family: Family, most: float | None = None) -> bool:
-        """Apply the waiting entries, for `most` seconds or half the lease; return True if another wake-up is due.
+        """Apply the waiting entries, new ones for `most` seconds; return True if another wake-up is due.
+
+        With what a dead consumer left it takes half the lease at most. That has no shorter limit, because a pass over
+        many deferred entries would leave no time for new ones.
 
         Raises:
             Unavailable: Redis, or something that the loop needs, is unavailable; the entries stay in the stream.
@@ -134,13 +137,13 @@ class Consumer:
         if taken is None:
             return False
         lease, raws = taken.lease, taken.entries
-        half = self._lease_seconds / 2  # the other half is for the batch that is running then
-        end = clock.monotonic() + (half if most is None else min(most, half))
+        half = clock.monotonic() + self._lease_seconds / 2  # the other half is for the batch that is running then
         released = False
         shares = FairShares(self._intake, lease, self._batch, READ_BYTES)
         try:
             if taken.pending:
-                self.recover_pending(lease, end)
+                self.recover_pending(lease, half)
+            end = _sooner(half, most)
             if raws:
                 self.apply(lease, raws, end)
                 self._apply_overtaking(shares, lease, raws, end)
@@ -157,17 +160,17 @@ class Consumer:
             self.release([lease], [] if released else [lease])
         return not released and self._intake.has_new(lease)
 
-    def consume_together(self, shards: Sequence[Shard], family: Family) -> list[Shard]:
+    def consume_together(self, shards: Sequence[Shard], family: Family, most: float | None = None) -> list[Shard]:
         """Apply what waits in streams of any teams, in the round trips of one; return those due for another wake-up.
 
         Each stream gives a share of a batch at a time, so one with a backlog delays the others by no more than that.
-        Within a stream, other sessions overtake the backlog of one as in `consume`.
+        Within a stream, other sessions overtake the backlog of one as in `consume`, whose limits of time hold here too.
 
         Raises:
             Unavailable: Redis, or something that the loop needs, is unavailable; the entries stay in their streams.
         """
         self._loop.ready()
-        end = clock.monotonic() + self._lease_seconds / 2
+        half = clock.monotonic() + self._lease_seconds / 2
         share = max(1, self._batch // len(shards))
         taken = self._intake.take_each(shards, family, self._lease_seconds, share)
         held = {one.lease: None for one in taken}
@@ -175,7 +178,8 @@ class Consumer:
         shares = {lease: FairShares(self._intake, lease, share, READ_BYTES // len(held)) for lease in held}
         try:
             for lease in [one.lease for one in taken if one.pending]:
-                self._alone(held, lease, partial(self.recover_pending, lease, end))
+                self._alone(held, lease, partial(self.recover_pending, lease, half))
+            end = _sooner(half, most)
             while held:
                 given = {lease: raws for lease, raws in read.items() if raws and lease in held}
                 self._apply_each(held, given, end)
@@ -383,3 +387,7 @@ class Consumer:
             self._dead.add(lease, raw, reason)
         except ResponseError:  # somebody changed their key by hand: the entry stays pending, and the others continue
             _log.exception("consumer.dead_letter_failed", stream=lease.stream, entry=raw.id)
+
+
+def _sooner(end: float, most: float | None) -> float:
+    return end if most is None else min(end, clock.monotonic() + most)

@@ -21,7 +21,9 @@ from tellback_workers.pool_locks import pool_locks
 from tellback_workers.runtime import Runtime, runtime
 from tellback_workers.wakeups import has_messages, publish_wakeups
 
-SLICE: Final = 0.25  # seconds for each stream of several that are consumed one after the other
+# Seconds after which what is left of a stream, or of several that are applied together, has to queue again. With half a
+# lease, a backlog in the four streams of one team kept two processes from all other teams for five seconds.
+SLICE: Final = 0.25
 
 _log = structlog.get_logger("tellback.tasks")
 
@@ -30,7 +32,7 @@ _log = structlog.get_logger("tellback.tasks")
 def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
     """Apply the entries that wait in some streams of a family; each is a team and the number of a shard.
 
-    Several streams get a share each: what is left has another wake-up, behind those of the others.
+    They get a slice of time: what is left has another wake-up, behind those of the others.
 
     Raises:
         InvalidInput: a team or shard does not exist; the other streams are consumed.
@@ -47,7 +49,7 @@ def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
     together = family is Family.EVENTS and len(shards) > 1 and not process.is_cluster
     for some in [shards] if together else [[shard] for shard in shards]:
         try:
-            left = _consume(process, some, family, None if len(shards) == 1 else SLICE)
+            left = _consume(process, some, family, is_all=len(some) == len(shards))
             publish_wakeups(app, process.database, [(shard, family) for shard in left])
         except Unavailable as away:  # includes a wake-up that the broker refused: the scheduler finds what waits
             _log.warning("consumer.postponed", streams=[f"{one.team}.{one.index}" for one in some], reason=str(away))
@@ -55,15 +57,18 @@ def consume(family_name: str, streams: Sequence[tuple[str, int]]) -> None:
         raise wrong[0]
 
 
-def _consume(process: Runtime, shards: Sequence[Shard], family: Family, most: float | None) -> list[Shard]:
-    """Consume streams, linger if all of them are applied, and return those that need another wake-up."""
+def _consume(process: Runtime, shards: Sequence[Shard], family: Family, *, is_all: bool) -> list[Shard]:
+    """Consume streams, and return those that need another wake-up.
+
+    If these are all of a message's, and all of them are applied, linger.
+    """
     first = shards[0]
     consumer = consumer_of(process, first.team, family)
     if len(shards) > 1:
-        left = consumer.consume_together(shards, family)
+        left = consumer.consume_together(shards, family, SLICE)
     else:
-        left = [first] if consumer.consume(first, family, most) else []
-    if left or (most is not None and len(shards) == 1):
+        left = [first] if consumer.consume(first, family, SLICE) else []
+    if left or not is_all:
         return left
     # Alone, its team's other sessions are expected next; on a cluster one read cannot wait for several slots.
     whole = len(shards) == 1 and not process.is_cluster
