@@ -53,16 +53,17 @@ def broker_config(settings: Settings) -> dict[str, Any]:
 def _celery_url(url: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Return the URL, the transport options and the TLS options by which Celery reaches the Redis of this URL.
 
-    A URL of Sentinel has options that kombu takes only beside it.
+    A URL of Sentinel has options that kombu takes only beside it. Flower takes none for TLS from any URL: with `rediss://`
+    it showed no queue unless a public authority vouched for the broker.
     """
     from redis import connection  # noqa: PLC0415 - as above
 
     servers = servers_of(url)
-    if servers is None:
-        return url, {}, {}
     parse: Any = cast("Any", connection).parse_url
+    if servers is None:
+        return url, {}, _tls(parse(url)) if url.startswith("rediss:") else {}
     primary, sentinel = parse(servers.url_of("localhost", 1)), parse(servers.nodes[0])
-    tls = {name: value for name, value in primary.items() if name.startswith("ssl_")}
+    tls = _tls(primary)
     login = {name: sentinel[name] for name in ("username", "password") if name in sentinel}
     secure = {"ssl": True, **tls} if servers.scheme == "rediss" else {}
     places = (f"{SENTINEL}://{servers.login}{host}:{port}" for host, port in servers.addresses)
@@ -71,5 +72,9 @@ def _celery_url(url: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
         "sentinel_kwargs": {**login, **secure, "socket_timeout": 1.0, "socket_connect_timeout": 1.0},
     }
     celery_url = ";".join(f"{place}/{primary.get('db', 0)}" for place in places)
-    # kombu turns TLS on by these options; an empty dict would leave it off
-    return celery_url, options, (tls or {"ssl_cert_reqs": "required"}) if secure else {}
+    return celery_url, options, tls if secure else {}
+
+
+def _tls(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the TLS options among those of a URL; never an empty dict, with which kombu would leave TLS off."""
+    return {name: value for name, value in options.items() if name.startswith("ssl_")} or {"ssl_cert_reqs": "required"}

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
-from tellback import Settings, connect
+from tellback import Settings, aio, connect
 from tellback.broker import KEY_PREFIX
 from tellback.contracts.turns import OutgoingResponse
 from tellback.errors import Unavailable
 from tellback.state.database import Database
+from tellback.state.presence import Presence
 from tellback.up.health import check_redis
 from tests.support.hooks import run_hook, tool_event, troubles
 from tests.support.redis_server import RedisServer, free_port
 from tests.support.sentinels import NAME
 from tests.support.tls import Certificate, make_certificate, tls_program
 from tests.support.waiting import wait_until
-from tests.support.workers import Workers
+from tests.support.workers import Workers, environment
 
 pytestmark = pytest.mark.faults
 
@@ -94,23 +99,64 @@ def test_a_client_without_a_certificate_is_refused(url: str) -> None:
         database.command("PING")
 
 
-@pytest.mark.slow
-def test_a_worker_takes_its_wakeups_from_a_broker_with_tls(
-    url: str, program: str, certificate: Certificate, tmp_path: Path
-) -> None:
+@pytest.fixture
+def settings(url: str, program: str, certificate: Certificate, tmp_path: Path) -> Iterator[Settings]:
+    """State at the URL; the broker behind the same Sentinel, or on a server of its own."""
     port, folder = free_port(), tmp_path / "broker"
     folder.mkdir()
     with RedisServer.start(folder, *certificate.server(port), program=program):
         own = f"rediss://127.0.0.1:{port}/0?{certificate.options}"
         broker_url = url if url.startswith("sentinel") else own
-        settings = Settings(redis_url=url, broker_url=broker_url, data_dir=str(tmp_path / "host"))
-        workers = Workers(settings, tmp_path)
-        try:
-            workers.start()
-            run_hook(settings, tool_event("toolu_1"), "--wait=2")
-            with connect(settings=settings) as tb:
-                wait_until(lambda: tb.history("s1"), f"applied, see {workers.logs[0]}", timeout=30)
-        finally:
-            workers.kill_all()
-        with closing(Database(broker_url)) as database:
-            assert database.command("KEYS", f"{KEY_PREFIX}_kombu.*"), "the broker's keys are there"
+        yield Settings(redis_url=url, broker_url=broker_url, data_dir=str(tmp_path / "host"), beat_period=0.5)
+
+
+@pytest.mark.slow
+def test_asyncio_beat_flower_and_the_command_line_reach_it(settings: Settings, tmp_path: Path) -> None:
+    """Flower got no certificate for the queues of a broker with `rediss://`."""
+    env, port = environment(settings, {"FLOWER_UNAUTHENTICATED_API": "true"}), free_port()
+    beat = ("tellback_beat.app", "beat", f"--schedule={tmp_path / 'schedule'}")
+    workers = Workers(settings, tmp_path, queues="events,sweeps")
+    with ExitStack() as stack:
+        stack.callback(workers.kill_all)
+        for words in (beat, ("tellback_workers.app", "flower", "--address=127.0.0.1", f"--port={port}")):
+            command = [sys.executable, "-m", "celery", "-A", *words]
+            process = stack.enter_context(subprocess.Popen(command, env=env, cwd=tmp_path, stderr=subprocess.DEVNULL))
+            stack.callback(process.kill)
+        workers.start()
+        with connect(settings=settings) as tb:
+            wait_until(lambda: Presence(tb.context.database, tb.context.layout.team).last_beat(), "beat ticks")
+
+        async def answer() -> bool:
+            async with aio.connect(settings=settings) as client:
+                turn = await client.open_turn(channel="web", conversation="c", message_id="m", text="?")
+                return bool(await turn.respond(OutgoingResponse.text_only("yes")))
+
+        assert asyncio.run(answer())
+        for words in ("doctor", "teams list", "metrics", "alerts"):
+            done = subprocess.run(
+                [sys.executable, "-m", "tellback", *words.split()], env=env, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, (words, done.stdout, done.stderr)
+        wait_until(lambda: "events" in queues_in_flower(port), "Flower shows the broker's queues", timeout=30)
+
+
+def queues_in_flower(port: int) -> str:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/api/queues/length", timeout=10) as response:
+            return str(response.read())
+    except OSError as error:  # it begins, or answers with an error
+        return str(error)
+
+
+@pytest.mark.slow
+def test_a_worker_takes_its_wakeups_from_a_broker_with_tls(settings: Settings, tmp_path: Path) -> None:
+    workers = Workers(settings, tmp_path)
+    try:
+        workers.start()
+        run_hook(settings, tool_event("toolu_1"), "--wait=2")
+        with connect(settings=settings) as tb:
+            wait_until(lambda: tb.history("s1"), f"applied, see {workers.logs[0]}", timeout=30)
+    finally:
+        workers.kill_all()
+    with closing(Database(settings.broker)) as database:
+        assert database.command("KEYS", f"{KEY_PREFIX}_kombu.*"), "the broker's keys are there"

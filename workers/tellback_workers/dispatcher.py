@@ -47,7 +47,7 @@ def families_of(pool: str, queues: Collection[str]) -> frozenset[Family]:
 
 
 class Rescue:
-    """Publishes wake-ups, and consumes the streams whose wake-up was refused; used by one thread, but for `wake_or_offer`."""
+    """Publishes wake-ups, and consumes the streams whose wake-up was refused; `wake_or_offer` is for other threads."""
 
     def __init__(self, app: Celery, process: Runtime, families: Collection[Family]) -> None:
         self._app = app
