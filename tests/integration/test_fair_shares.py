@@ -16,14 +16,15 @@ from tellback.errors import Unavailable
 from tellback.names import Family
 from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
-from tellback.state.intake import Intake
+from tellback.state.intake import READ_BYTES, Intake
 from tellback.state.intake_entry import IntakeEntry, RawEntry
 from tellback.state.intake_lease import Fenced, Lease, committed
 from tellback.state.keys import Layout, Shard, stream_of
 from tellback_workers import fair_shares
 from tellback_workers.consumer import MAX_DELIVERIES, Consumer
-from tellback_workers.fair_shares import FairShares
+from tellback_workers.fair_shares import KEEP_SECONDS, OWN_ENTRIES, FairShares, KeptShares
 from tests.support.acknowledge import acknowledge
+from tests.support.clocks import later
 
 FAMILY = Family.EVENTS
 BATCH = 4
@@ -154,6 +155,40 @@ def test_other_sessions_overtake_a_backlog_in_streams_that_are_consumed_together
     assert recorder.batches[4:6] == [["b0"], ["y0", "y1"]]
     assert [tool for tool in recorder.applied if tool[0] == "a"] == FLOOD
     assert len(recorder.applied) == len({*recorder.applied}) == 2 * len(FLOOD) + 3
+
+
+def test_other_sessions_overtake_a_backlog_that_is_applied_in_slices(
+    database: Database, shard: Shard, consumer: Consumer, recorder: FairRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slice is shorter than it takes to look through a long backlog, and each began again."""
+    monkeypatch.setattr(fair_shares, "PEEK_ENTRIES", 2 * BATCH)
+    monkeypatch.setattr(fair_shares, "AHEAD", 2)
+    append(database, shard, ["b0"])
+    slices = 1
+    while consumer.consume(shard, FAMILY, most=0.0):
+        slices += 1
+    assert slices >= len(FLOOD) / BATCH
+    assert recorder.batches.index(["b0"]) == 8, "when all was looked at, two batches for each that was applied"
+    assert len(recorder.applied) == len({*recorder.applied}) == len(FLOOD) + 1
+
+
+def test_what_is_kept_of_streams_is_bounded_in_number_and_time(
+    layout: Layout, intake: Intake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leases = [lease for shard in layout.all if (lease := intake.take_lease(shard, FAMILY, 60))]
+    kept, shares = KeptShares(), FairShares(intake, leases[0], BATCH)
+
+    def taken() -> list[bool]:
+        return [kept.take(intake, lease, BATCH, READ_BYTES) is shares for lease in leases]
+
+    monkeypatch.setattr(fair_shares, "MAX_NOTED", 3 * OWN_ENTRIES)
+    for lease in leases:
+        kept.keep(lease, shares)
+    assert taken() == [False, True, True, True], "the oldest is gone"
+    assert taken() == [False] * 4, "what is taken is not there"
+    kept.keep(leases[0], shares)
+    later(monkeypatch, KEEP_SECONDS)
+    assert taken() == [False] * 4
 
 
 def test_what_overtook_and_was_not_applied_comes_first_after_a_death(
@@ -313,14 +348,17 @@ def test_each_event_is_applied_once_and_in_the_order_of_its_session_whatever_hap
 
     monkeypatch.setattr(Intake, "claim", lose_some_replies)
     recorder.add(100)
-    for turn in range(40):
-        recorder.calm = turn >= 38
-        consumer = Consumer(intake, dead, recorder, lease_seconds=60, batch=random.choice([2, 4, 6]))
+    processes = KeptShares(), KeptShares()
+    for turn in range(60):
+        recorder.calm = turn >= 58
+        batch, kept = random.choice([2, 4, 6]), random.choice(processes)
+        consumer = Consumer(intake, dead, recorder, lease_seconds=60, batch=batch, kept=kept)
+        most = 0.0 if random.random() < 0.5 and not recorder.calm else None
         with suppress(Died, Unavailable):
             if random.random() < 0.3:
-                consumer.consume_together([shard, layout.shard(1)], FAMILY)
+                consumer.consume_together([shard, layout.shard(1)], FAMILY, most)
             else:
-                consumer.consume(shard, FAMILY)
+                consumer.consume(shard, FAMILY, most)
     for session, count in recorder.sent.items():
         assert [tool for tool in recorder.applied if tool[0] == session] == [
             f"{session}{number}" for number in range(count)

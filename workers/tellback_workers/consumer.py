@@ -34,7 +34,7 @@ from tellback.state.intake_lease import Fenced, Lease
 from tellback.state.keys import Shard
 from tellback.tracing import Tracing
 from tellback_workers.entry_spans import EntrySpans
-from tellback_workers.fair_shares import FairShares
+from tellback_workers.fair_shares import FairShares, KeptShares
 
 
 class Loop(Protocol):
@@ -106,6 +106,7 @@ class Consumer:
         recovery_lock: Lock | None = None,
         model_wait: float = 0.0,
         tracing: Tracing | None = None,
+        kept: KeptShares | None = None,
     ) -> None:
         """Set up a consumer; `model_wait` is the seconds that an entry waits for a worker with its bank's model.
 
@@ -122,6 +123,7 @@ class Consumer:
         self._joint_loop = loop if isinstance(loop, JointLoop) else None
         self._model_wait_ms = model_wait * 1000
         self._tracing = tracing
+        self._kept = kept or KeptShares()
 
     def consume(self, shard: Shard, family: Family, most: float | None = None) -> bool:
         """Apply the waiting entries, new ones for `most` seconds; return True if another wake-up is due.
@@ -139,26 +141,31 @@ class Consumer:
         lease, raws = taken.lease, taken.entries
         half = clock.monotonic() + self._lease_seconds / 2  # the other half is for the batch that is running then
         released = False
-        shares = FairShares(self._intake, lease, self._batch, READ_BYTES)
+        shares = self._kept.take(self._intake, lease, self._batch, READ_BYTES)
         try:
             if taken.pending:
                 self.recover_pending(lease, half)
             end = _sooner(half, most)
             if raws:
                 self.apply(lease, raws, end)
-                self._apply_overtaking(shares, lease, raws, end)
+                self._apply_overtaking(shares, lease, raws, half)
             while not released and clock.monotonic() < end:
                 more = self._intake.read_or_release(lease, self._batch)
                 released = more is None
                 if more:
                     self.apply(lease, more, end)
-                    self._apply_overtaking(shares, lease, more, end)
+                    self._apply_overtaking(shares, lease, more, half)
         except Fenced:
             _log.warning("consumer.fenced", stream=lease.stream, fence=lease.fence)
             return False
         finally:
             self.release([lease], [] if released else [lease])
-        return not released and self._intake.has_new(lease)
+        return not released and self._has_more(lease, shares)
+
+    def _has_more(self, lease: Lease, shares: FairShares) -> bool:
+        if more := self._intake.has_new(lease):
+            self._kept.keep(lease, shares)
+        return more
 
     def consume_together(self, shards: Sequence[Shard], family: Family, most: float | None = None) -> list[Shard]:
         """Apply what waits in streams of any teams, in the round trips of one; return those due for another wake-up.
@@ -175,7 +182,7 @@ class Consumer:
         taken = self._intake.take_each(shards, family, self._lease_seconds, share)
         held = {one.lease: None for one in taken}
         read = {one.lease: one.entries for one in taken if not one.pending}
-        shares = {lease: FairShares(self._intake, lease, share, READ_BYTES // len(held)) for lease in held}
+        shares = {lease: self._kept.take(self._intake, lease, share, READ_BYTES // len(held)) for lease in held}
         try:
             for lease in [one.lease for one in taken if one.pending]:
                 self._alone(held, lease, partial(self.recover_pending, lease, half))
@@ -184,7 +191,7 @@ class Consumer:
                 given = {lease: raws for lease, raws in read.items() if raws and lease in held}
                 self._apply_each(held, given, end)
                 for lease in [lease for lease in given if lease in held]:
-                    overtaking = partial(self._apply_overtaking, shares[lease], lease, given[lease], end)
+                    overtaking = partial(self._apply_overtaking, shares[lease], lease, given[lease], half)
                     self._alone(held, lease, overtaking)
                 if clock.monotonic() >= end:
                     break
@@ -194,7 +201,7 @@ class Consumer:
                 read = more.entries
         finally:
             self.release([one.lease for one in taken], held)
-        return [lease.shard for lease in held if self._intake.has_new(lease)]
+        return [lease.shard for lease in held if self._has_more(lease, shares[lease])]
 
     def _apply_each(self, held: dict[Lease, None], read: Mapping[Lease, Sequence[RawEntry]], end: float) -> None:
         if not read:

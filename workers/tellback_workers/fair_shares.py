@@ -4,6 +4,8 @@ Entries leave a stream in the order in which they came, so the few events of one
 of another: 1.8 s. While one session fills the batches, this peeks ahead, without delivering anything, and notes by
 session what waits. Between two batches the oldest entries of the smaller sessions are then read out of turn. Those of
 one session stay in order: everything up to the point that was looked at is known.
+
+To look through 50,000 entries takes as long as a slice of a stream, so what one slice has seen is kept for the next.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from tellback import clock
 from tellback.names import Family
 from tellback.state.intake import READ_BYTES, Intake
 from tellback.state.intake_entry import RawEntry, id_order
@@ -28,6 +31,8 @@ PEEK_ENTRIES: Final = 2_000
 AHEAD: Final = 40  # entries of the peeks between two batches, for each one of a batch
 AHEAD_BYTES: Final = 4 * READ_BYTES  # of the same: to look through large entries costs less than to apply them
 MAX_NOTED: Final = 200_000  # entries, above which it peeks no further: bounds the memory of what is noted
+OWN_ENTRIES: Final = 1_000  # which what is kept of a stream counts as besides its entries: bounds their number
+KEEP_SECONDS: Final = 10.0  # for which a process keeps what a slice has seen; by then another may have applied it
 
 Position = tuple[int, int]
 
@@ -47,13 +52,17 @@ class FairShares:
     def __init__(self, intake: Intake, lease: Lease, batch: int, max_bytes: int = READ_BYTES) -> None:
         """Set up the shares of a stream that is read in batches of at most `batch` entries and `max_bytes`."""
         self._intake = intake
+        self.renew(lease, batch, max_bytes)
+        self._full = 0
+        self._waiting: dict[str, deque[Position]] = {}
+        self.noted = 0
+        self._seen_to = ""
+
+    def renew(self, lease: Lease, batch: int, max_bytes: int) -> None:
+        """Go on under another lease: what others applied meanwhile is gone, and is not read again."""
         self._lease = lease
         self._batch = batch
         self._max_bytes = max_bytes
-        self._full = 0
-        self._waiting: dict[str, deque[Position]] = {}
-        self._noted = 0
-        self._seen_to = ""
 
     def overtaking(self, applied: Sequence[RawEntry]) -> list[RawEntry]:
         """Read what may overtake the entries behind this batch, which was just read in order and applied.
@@ -81,15 +90,15 @@ class FairShares:
             waiting = self._waiting[session]
             while waiting and waiting[0] <= read:
                 waiting.popleft()
-                self._noted -= 1
+                self.noted -= 1
             if not waiting:
                 del self._waiting[session]
 
     def _peek_ahead(self, last: RawEntry) -> None:
-        if not self._noted:  # read up to here, or beyond what was looked at
+        if not self.noted:  # read up to here, or beyond what was looked at
             self._seen_to = last.id
         peeked = size = 0
-        while peeked < AHEAD * self._batch and size < AHEAD_BYTES and self._noted < MAX_NOTED:
+        while peeked < AHEAD * self._batch and size < AHEAD_BYTES and self.noted < MAX_NOTED:
             entries, more = self._intake.peek(self._lease, self._seen_to, PEEK_ENTRIES, PEEK_BYTES)
             self._note(entries)
             if not more:
@@ -101,7 +110,7 @@ class FairShares:
         for entry in entries:
             if session := _session_of(entry):
                 self._waiting.setdefault(session, deque()).append(id_order(entry.id.encode()))
-                self._noted += 1
+                self.noted += 1
         if entries:
             self._seen_to = entries[-1].id
 
@@ -111,8 +120,36 @@ class FairShares:
         smaller = [waiting for waiting in self._waiting.values() if len(waiting) <= most][: self._batch]
         share = self._batch // max(1, len(smaller))
         taken = [waiting.popleft() for waiting in smaller for _ in range(min(share, len(waiting)))]
-        self._noted -= len(taken)
+        self.noted -= len(taken)
         return sorted(taken)
+
+
+class KeptShares:
+    """What a process has seen of streams that wait for their next slice: as many entries as of one stream at most."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[FairShares, float]] = {}  # by stream, the newest last, with the time until it goes
+
+    def take(self, intake: Intake, lease: Lease, batch: int, max_bytes: int) -> FairShares:
+        """Return the shares of a stream, with what this process has seen of it."""
+        self._drop_old()
+        found, _ = self._kept.pop(lease.stream, (None, 0.0))
+        if found is None:
+            return FairShares(intake, lease, batch, max_bytes)
+        found.renew(lease, batch, max_bytes)
+        return found
+
+    def keep(self, lease: Lease, shares: FairShares) -> None:
+        """Keep the shares of a stream that has another wake-up."""
+        self._kept[lease.stream] = shares, clock.monotonic() + KEEP_SECONDS
+        self._drop_old()
+
+    def _drop_old(self) -> None:
+        now, room = clock.monotonic(), MAX_NOTED
+        for stream, (shares, end) in reversed(list(self._kept.items())):  # a copy: threads share it
+            room -= shares.noted + OWN_ENTRIES
+            if room < 0 or end <= now:
+                self._kept.pop(stream, None)
 
 
 def _fills(entries: Sequence[RawEntry]) -> bool:

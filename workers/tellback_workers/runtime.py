@@ -24,6 +24,7 @@ from tellback.state.notifications import Notified
 from tellback.state.team import existing_layouts, open_layout
 from tellback.tracing import WORKER, Tracing, tracing_of
 from tellback.wording import count_phrase
+from tellback_workers.fair_shares import KeptShares
 
 TEAMS: Final = 64  # of which a process keeps stores and loops; more are made again when they are needed
 
@@ -40,6 +41,7 @@ class Runtime:
         self.settings = settings
         self.database = Database(settings.redis_url, confirmation=Confirmation.of(settings))
         self.short_database = Database(settings.redis_url, call_deadline=SHORT_DEADLINE)
+        self.kept_shares = KeptShares()
         self._layouts: LRUCache[str, Layout] = LRUCache(20_000)
         self._former: LRUCache[str, Layout] = LRUCache(20_000)  # of teams that were removed, or that Redis lost
         self.intake = lru_cache(TEAMS)(self._intake)

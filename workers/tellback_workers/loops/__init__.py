@@ -65,4 +65,5 @@ def consumer_of(process: Runtime, team: str, family: Family) -> Consumer:
         recovery_lock=_recovery_lock if embeds else None,
         model_wait=settings.model_wait,
         tracing=process.tracing,
+        kept=process.kept_shares,
     )
