@@ -122,7 +122,11 @@ class ClusterConnections:
             self._attempt(call)
             refused = self._keep_waiting(call)
             if not call.waiting or clock.monotonic() + pause >= call.end:
-                return call.replies
+                # Of a slot that is moving the one node may name the other until the end, which refuses with TRYAGAIN.
+                return [
+                    exceptions.TryAgainError("a slot is moving") if isinstance(reply, exceptions.AskError) else reply
+                    for reply in call.replies
+                ]
             if refused or attempt > AT_ONCE:
                 clock.sleep(pause)
         raise AssertionError("pauses have no end")
