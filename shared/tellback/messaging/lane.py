@@ -156,7 +156,10 @@ class Lane:
         self._next_try = clock.monotonic() + RETRY_SECONDS
         self.trouble = trouble
         if events:
-            self._spool.append(events, self._age())
+            try:
+                self._spool.append(events, self._age())
+            except SpoolFull as full:
+                raise SpoolFull(f"events can neither be sent ({trouble}) nor kept on disk: {full}") from full
             _log.warning("publisher.spooled", stream=self._stream, events=len(events), reason=str(trouble))
 
     def keep_apart(self) -> None:

@@ -130,13 +130,13 @@ class Spool:
             most -= most // RESERVE
         if used + len(block) > most:
             raise SpoolFull(
-                f"Redis is away and the spool {self._place.team} holds {used} of the {most} bytes that {self._family} "
-                "may fill; bring Redis back, or raise TELLBACK_SPOOL_MAX_BYTES"
+                f"the spool {self._place.team} holds {used} of the {most} bytes that {self._family} may fill; raise "
+                "TELLBACK_SPOOL_MAX_BYTES"
             )
         return block
 
     def _not_writable(self, error: OSError) -> SpoolFull:
-        return SpoolFull(f"Redis is away and the spool {self._folder} cannot be written: {error}")
+        return SpoolFull(f"the spool {self._folder} cannot be written: {error}")
 
     def _append_shared(self, block: bytes, seconds: float) -> bool:
         """Append to the shared file; return False if its lock was not free in time."""
