@@ -5,6 +5,7 @@ No pattern can count columns, so this reads lines, in texts with a line that `HE
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Sequence
 from typing import Final, NamedTuple
@@ -23,6 +24,7 @@ _WORDS: Final = ("pass", "secret", "token", "cred", "key", "pwd", "psk", "pw", "
 # The rest of the cell, then what ends it. A comma of a sentence has a space after it, a comma of CSV has none.
 _CELL_ENDS: Final = (
     r"[\w.-]{0,40}+(?:[ ][\w-]{1,20}+){0,3}+[\"'`*]{0,3}+(?:\t|[ ]{2}|[,;](?=[\w\"'])|[ ]?(?:[|│┃]|\r?$))"
+    r"[^\n]{0,2000}+"  # one match says enough of a line
 )
 HEADS: Final = tuple(AnchoredRule(HEAD, word, _CELL_ENDS) for word in _WORDS)
 _RULED: Final = lazy_pattern(r"[\s|+:=─━═┼╪╋├┤┡┩╇┌┬┐┏┳┓╞╡└┴┘│┃-]{2,}")
@@ -32,6 +34,23 @@ _ALIGNED: Final = "  "
 _ALIGNED_NAME: Final = lazy_pattern(r"\S(?:[ ]?\S){0,80}")
 _BARS: Final = lazy_pattern("[|│┃]")
 _STRIPPED: Final = " \t\r\"'`*"
+
+
+def _of_names(signs: str) -> re.Pattern[str]:
+    """Return the pattern of a line in which no cell begins as no name does; most lines of data fail at the first."""
+    around = "".join(character for character in _STRIPPED if character not in signs)
+    cell = rf"[{around}]*+(?:[A-Za-z_#][^{signs}]*+)?+"
+    return lazy_pattern(rf"{cell}(?:[{signs}]{cell})++")
+
+
+# By the sign between the cells, in the order in which they are tried.
+_HEAD_LINES: Final = {
+    "\t": _of_names("\t"),
+    "|": _of_names("|│┃"),
+    ",": _of_names(","),
+    ";": _of_names(";"),
+    _ALIGNED: lazy_pattern(r"[\s\"'`*]*+(?:[A-Za-z_#][^,;:|=<>(){}]*+)?+"),
+}
 # Heads of tables with a setting in each row.
 _OF_NAMES: Final = frozenset({"name", "key", "variable", "variable_name", "field", "setting", "parameter", "env"})
 _OF_VALUES: Final = frozenset({"value", "val", "data"})
@@ -92,10 +111,11 @@ def _is_random(cell: str) -> bool:
 
 def _table_of(line: str, names_secret: Callable[[str], bool]) -> Table | None:
     """Return the table that a line is the head of, if a column of it can hold secrets."""
-    folded = line.lower()
-    if len(line) > _LONGEST or not any(word in folded for word in _WORDS):
+    if len(line) > _LONGEST:
         return None
-    for sign in ("\t", "|", ",", ";", _ALIGNED):
+    for sign, of_names in _HEAD_LINES.items():
+        if not of_names.fullmatch(line):
+            continue
         cells = _split(sign, line)
         if sign in ",;" and any(cell.startswith(" ") for cell in cells):
             continue  # a list in a sentence or a call
