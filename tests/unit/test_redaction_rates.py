@@ -14,8 +14,9 @@ import pytest
 
 from benchmarks.almost_secrets import ALMOST
 from tellback.redaction import SOURCE_RULES, Redactor, find_secret, redact_text
-from tellback.redaction.rules import SHORT, Scan, ScanSet, TokenRuns, all_scans, fold_ascii, scans_for_text
+from tellback.redaction.rules import SHORT, Scan, ScanSet, all_scans, fold_ascii, scans_for_text
 from tellback.redaction.stream import StreamRedactor
+from tellback.redaction.token_runs import TokenRuns
 from tests.support.clean_lines import resembling
 from tests.support.conversations import Conversations
 from tests.support.keys_apart import keys

@@ -16,91 +16,16 @@ from typing import Final, NamedTuple
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.redaction import assignments, codes, columns, command_lines, forms, layouts, printed, tokens
+from tellback.redaction.token_runs import TOKEN, TokenRuns, Window, add_window
 from tellback.redaction.values import AT_END, DOUBT, AnchoredRule, looks_random
 
 SHORT: Final = 4_000  # characters; in a shorter text, to look for an anchor costs less than to search by a pattern
 
-RUN: Final = 12
-"""Length of the shortest run that holds a token, or an issuer's value without a format of its own."""
-
-_DECIMAL: Final = b"0123456789"  # not from `string`, whose import costs every hook process 0.7 ms
-_LETTERS: Final = b"abcdefghijklmnopqrstuvwxyz"
-_TOKEN: Final = frozenset(_LETTERS + _LETTERS.upper() + _DECIMAL + b"_+/=%.~!$|:@-?")  # "?" is what is not Latin
-_CLASSES: Final = bytes(ord("w") if byte in _TOKEN or byte >= 0x80 else ord(" ") for byte in range(256))
-_RUN_PATTERN: Final = b"w" * RUN
-# Before a token with a prefix. The shortest has RUN characters; most words are shorter, and `re` need not try prefixes.
-_BEFORE_PREFIX: Final = rf"[^0-9A-Za-z](?=[0-9A-Za-z$][0-9A-Za-z_+/=%.~!$|:@-]{{{RUN - 1}}})"
+# Before a token with a prefix. Most words are shorter than any, and `re` need not try prefixes.
+_BEFORE_PREFIX: Final = rf"[^0-9A-Za-z](?=[0-9A-Za-z$][\w0-9A-Za-z_+/=%.~!$|:@-]{{{TOKEN - 1}}})"
 _LONGEST_HEAD: Final = 1_000  # characters of a line that heads a table
 
-Window = tuple[int, int]
 _Row = tuple[str, str, str]  # of a scan: the name of a rule, its pattern, its guard
-
-
-def _marking(those: bytes) -> bytes:
-    """Return a table for `translate` that marks these bytes with "d" and makes all others spaces."""
-    return bytes(ord("d") if byte in those else ord(" ") for byte in range(256))
-
-
-# A token without a digit has capitals: of 20 random small letters and digits, one in 700 has no digit.
-_DISTINCT: Final = _DECIMAL + _LETTERS.upper()
-_TABLES: Final = _marking(_DISTINCT), _marking(_DECIMAL)
-_TABLES_WITH_OTHERS: Final = _marking(_DISTINCT + b"?"), _marking(_DECIMAL + b"?")
-# Parameters of URLs whose value may have no digit.
-_QUERY: Final = lazy_pattern(r"[?&](?:[Cc]ode|[Ss]ig)=")
-_MANY_RUNS: Final = 50  # characters for each piece of a run: with more runs, the whole text is searched at once
-_BEFORE_VALUE: Final = 120  # characters that a name and the words or the separator after it may take
-_AFTER_VALUE: Final = 80  # the same after a value: "use … as the key"
-
-
-class TokenRuns:
-    """The parts of a text that can hold a token: `runs` of token characters, and `named` ones after a name."""
-
-    __slots__ = ("named", "runs")
-
-    def __init__(self, text: str) -> None:
-        # Bytes, for `translate`: one table maps every character to a class in C. What is not Latin-1 becomes "?".
-        latin = text.encode("latin-1", "replace")
-        classes = latin.translate(_CLASSES)
-        of_distinct, of_digits = _TABLES_WITH_OTHERS if _may_count_others(text) else _TABLES
-        self.runs: list[Window] = []
-        self.named: list[Window] = []
-        if classes.count(_RUN_PATTERN) > len(text) // _MANY_RUNS + 1:
-            if b"d" in latin.translate(of_distinct):
-                self.runs = [(0, len(text))]
-                self.named = self.runs if b"d" in latin.translate(of_digits) else []
-            return
-        start = classes.find(_RUN_PATTERN)
-        distinct = latin.translate(of_distinct) if start >= 0 else b""
-        while start >= 0:
-            end = classes.find(b" ", start + RUN)
-            end = len(classes) if end < 0 else end
-            if distinct.find(b"d", start, end) >= 0:
-                self.runs.append((start, end))
-            start = classes.find(_RUN_PATTERN, end)
-        if self.runs:
-            self._add_named(latin.translate(of_digits))
-
-    def _add_named(self, digits: bytes) -> None:
-        """Collect the runs that have a digit, with the text before them that contains their name."""
-        for start, end in self.runs:
-            if digits.find(b"d", start, end) >= 0:
-                _add_window(self.named, start, min(len(digits), end + _AFTER_VALUE))
-
-
-def _may_count_others(text: str) -> bool:
-    """Return whether a "?" may count as a digit: for a character that is not Latin, or in the query of a URL.
-
-    Elsewhere in ASCII it makes no value, and minified code (`a?b.c:d`) is full of it.
-    """
-    return not text.isascii() or ("?" in text and _QUERY.search(text) is not None)
-
-
-def _add_window(windows: list[Window], start: int, end: int) -> None:
-    """Append the value with the text before it, joined to the last window if they touch."""
-    begin = max(0, start - _BEFORE_VALUE)
-    if windows and begin <= windows[-1][1]:
-        begin, _ = windows.pop()
-    windows.append((begin, end))
 
 
 # The five fixed patterns, always in force. Requirement A-56.
@@ -235,8 +160,9 @@ Anchored = dict[str, Scan]  # by the text with which each match begins
 
 
 class ScanSet(NamedTuple):
-    """All scans: `tokens` of runs and `plain` for the text itself, the others for it in lower case."""
+    """All scans: of `short` tokens, of `tokens` in runs and `plain` for the text itself, the others in lower case."""
 
+    short: Anchored
     tokens: tuple[Scan, ...]
     plain: Anchored
     sentences: Anchored
@@ -247,6 +173,8 @@ class ScanSet(NamedTuple):
     def find_all(self, text: str) -> Generator[tuple[int, str]]:
         """Yield the position and rule of each match in `text`."""
         spaced = unescaped(text)
+        for scan in _present(self.short, spaced):
+            yield from scan.find_all(spaced, text)
         runs = TokenRuns(spaced)
         if runs.runs:
             for scan in self.tokens:
@@ -311,7 +239,7 @@ def _issued_windows(folded: str) -> list[Window]:
     """Return the parts of a text in which an issuer's name may come before a value."""
     windows: list[Window] = []
     for match in _ISSUED_VALUE.finditer(folded):
-        _add_window(windows, match.start(), min(len(folded), match.end() + 100))
+        add_window(windows, match.start(), min(len(folded), match.end() + 100))
     return windows
 
 
@@ -368,6 +296,7 @@ def _scans(occurs: Callable[[str], bool], occurs_folded: Callable[[str], bool]) 
     issuers = [name for name in assignments.ISSUERS if occurs_folded(name)]
     issued = (("issuer-assignment", assignments.issued(issuers), ""),)
     return ScanSet(
+        short=_anchored(tokens.SHORT, occurs),
         tokens=(*prefixed, *anywhere),
         plain=_anchored((*tokens.PLAIN, *forms.CAMEL), occurs),
         sentences=_anchored((*forms.SENTENCES, *layouts.RULES, *printed.NEAR_VALUES), occurs_folded),

@@ -34,7 +34,6 @@ PREFIXED: Final = (
         f"{_WORD}{{18}}",
         "glpat- gldt- glffct- glft- glimt- glagent- gloas- glptt- glrt- glrtr- glsoat- glcbt- glwt-",
     ),
-    ("neon-password", rf"{_DIGIT}{_ALNUM}{{12}}", "npg_"),
     ("npm-token", f"{_ALNUM}{{30}}", "npm_"),
     ("pypi-token", f"AgE{_WORD}{{40}}", "pypi-"),
     ("rubygems-token", f"{_HEX}{{40}}", "rubygems_"),
@@ -88,7 +87,7 @@ PREFIXED: Final = (
     ("swarm-token", r"[\w+/]{30}", "SWMKEY-1-"),
     (
         "ngrok-token",
-        rf"(?=[0-9A-Za-z]{{0,26}}[A-Z])(?=[0-9A-Za-z]{{0,26}}[0-9])[0-9A-Za-z]{{24,26}}_{_ALNUM}{{20,24}}(?![\\w-])",
+        rf"(?=[0-9A-Za-z]{{24}})(?=[0-9A-Za-z]{{0,26}}[A-Z])(?=[0-9A-Za-z]{{0,26}}[0-9])[0-9A-Za-z]{{24,26}}_{_ALNUM}{{20,24}}(?![\\w-])",
         "1 2 3",
     ),
     ("netlify-token", f"{_HEX}{{24}}", "api.netlify.com/build_hooks/"),
@@ -108,7 +107,6 @@ PREFIXED: Final = (
     ("doppler-token", rf"[\w-]{{2,35}}\.{_ALNUM}{{36}}", "dp.st."),
     ("1password-key", "[A-Z0-9]{6}-[A-Z0-9]{5,6}-?[A-Z0-9]{5}", "A3-"),
     ("1password-token", r"eyJ[\w+/-]{60}", "ops_"),
-    ("django-key", r"[\w!@%$=+]", "django-insecure-"),  # its other signs end a run
     ("age-key", "1[A-Z0-9]{50}", "AGE-SECRET-KEY-"),
     ("dynatrace-token", r"[0-9A-Za-z]{24}\.[0-9A-Za-z]{50}", "dt0c01. dt0s01. dt0s16."),
     ("new-relic-key", r"[\w-]{18}", "NRAK- NRII- NRJS- NRIQ- NRRA- NRAA-"),
@@ -138,7 +136,6 @@ PREFIXED: Final = (
     ("google-oauth-code", r"[\w-]{40}", "4/0A"),
     ("canada-notify-key", rf"[\\w-]{{1,40}}-{_UUID}", "gcntfy-"),
     ("canva-secret", r"[\w-]{36}", "cnvca"),
-    ("canva-id", f"{_ALNUM}{{11}}(?![0-9A-Za-z])", "OC-A"),
     ("cartesia-key", f"{_ALNUM}{{16}}", "sk_car_"),
     ("devin-token", "[0-9a-z]{40}", "cog_"),
     ("databento-key", f"{_ALNUM}{{29}}(?![0-9A-Za-z])", "db-"),
@@ -183,7 +180,6 @@ PREFIXED: Final = (
     ("braintree-token", r"[0-9a-z]{16}\$[0-9a-f]{32}", "access_token$production$ access_token$sandbox$"),
     ("amazon-mws-token", _UUID, "amzn.mws."),
     # chat, mail, work
-    ("slack-token", r"[\w.-]{10}", "xoxc- xoxd- xoxe- xoxo- xapp-1- xapp-2- xapp-3- xapp-4- xoxe."),
     ("discord-token", f"{_WORD}{{60}}", "mfa."),
     ("discord-token", r"[\w-]{23,25}\.[\w-]{6}\.[\w-]{27}", "M N O"),
     ("airtable-token", r"[0-9A-Za-z]{14}\.[0-9a-f]{40}", "pat"),
@@ -304,6 +300,15 @@ ANYWHERE: Final = (
     ("private-key", "MUNSVWRKVGl", "TFMwdExT"),
     ("json-web-token", "[0-9A-Za-z+/]{50}", "ZXlK"),
     ("openai-key", r"[\w-]{16}", "T3BlbkFJ"),
+)
+
+# Tokens that may be shorter than `token_runs.TOKEN`. They are searched for in the whole text, and so by a fixed text.
+SHORT: Final = (
+    AnchoredRule("neon-password", "npg_", rf"(?<![0-9A-Za-z]npg_){_DIGIT}{_ALNUM}{{12}}"),
+    AnchoredRule("django-key", "django-insecure-", r"[\w!@%$=+]"),
+    AnchoredRule("canva-id", "OC-A", f"(?<![0-9A-Za-z]OC-A){_ALNUM}{{11}}(?![0-9A-Za-z])"),
+    AnchoredRule("slack-token", "xox", r"(?<![0-9A-Za-z]xox)(?:[cdeo]-|e\.)(?=[\w.-]{0,200}?[0-9A-Z])[\w.-]{10}"),
+    AnchoredRule("slack-token", "xapp-", r"(?<![0-9A-Za-z]xapp-)[1-4]-[\w.-]{10}"),
 )
 
 # Recognised by a text with which it begins, in the text as it stands. Case-sensitive, and two headers ask for a digit:
