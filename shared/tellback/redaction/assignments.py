@@ -25,6 +25,7 @@ from tellback.redaction.values import (
     LETTERS,
     MIXED,
     NAME_GOES_ON,
+    NEXT_IN_BLOCK,
     NEXT_LINE,
     NO_VALUE,
     NOT_NAMED,
@@ -223,7 +224,8 @@ def names_after(anchor: str) -> str:
 _TOKENS: Final = ("auth_token", "authtoken", "access_token", "accesstoken", "api_token", "apitoken", "api-token")
 _BEFORE_TOKEN: Final = "".join(sorted({name.removesuffix("token")[-1] for name in _TOKENS}))
 _HEADER: Final = r"""[\\"']{0,2}+[ \t]{0,8}+[:=,][ \t]{0,8}+[\\"']{0,2}+"""
-_FLAG: Final = r"[a-z0-9-]{3,40}+(?=[ =][\"']?[^\s\"'<>$-][^\s\"'<>]{3})"
+_FLAG: Final = r"[a-z0-9-]{3,40}+"
+_AHEAD_FLAG: Final = rf"(?={_FLAG}[ =][\"']?[^\s\"'<>$-][^\s\"'<>]{{3}})"
 _VARIABLE: Final = (
     r"[ \t]{1,8}+[a-z0-9_-]{0,30}(?:passw|passphrase|_pass(?![a-z])|token|secret|key|_pat(?![a-z]))"
     r"[a-z0-9_-]{0,40}+[ \t]{1,8}"
@@ -236,12 +238,12 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "pass",
-        f"(?:{AHEAD_PASSWORD}(?>word|wd|w|phrase|code){_PASSWORD}|{NEXT_LINE}(?>w|phrase|code|(?<=[_-]pass)(?![a-z])){_ALONE_IN_BLOCK}"
+        f"(?:{AHEAD_PASSWORD}(?>word|wd|w|phrase|code){_PASSWORD}|{NEXT_IN_BLOCK}(?>w|phrase|code|(?<=[_-]pass)(?![a-z])){_ALONE_IN_BLOCK}"
         f"|{AHEAD_PASSWORD}(?!w|phrase|code){_PASS_ALONE}{_PASSWORD})",
         AFTER_PASSWORD,
     ),
     AnchoredRule("password", "pwd", _PASSWORD, AHEAD_PASSWORD),
-    AnchoredRule("password", "pwd", _ALONE_IN_BLOCK, NEXT_LINE),
+    AnchoredRule("password", "pwd", _ALONE_IN_BLOCK, NEXT_IN_BLOCK),
     AnchoredRule(
         "password", "psk", f"(?:(?<![a-z]psk)|(?<=wpapsk)|(?<=wifipsk)){_PASSWORD}", AHEAD_PASSWORD
     ),  # not `topSkill`
@@ -266,7 +268,12 @@ RULES: Final = (
         f"{preceded_by(_TOKENS)}{_SIGNED}",
         f"(?<=[{_BEFORE_TOKEN}]token){AHEAD}",  # most words `token` end here
     ),
-    AnchoredRule("secret-assignment", "key", rf"{preceded_by(('api_key', 'api-key', 'apikey'))}{_SIGNED}", AHEAD),
+    AnchoredRule(
+        "secret-assignment",
+        "key",
+        rf"{preceded_by(('api_key', 'api-key', 'apikey'))}{_SIGNED}",
+        f"(?<=[i_-]key){AHEAD}",
+    ),
     *_secrets(),
     # A session's cookie, which opens it. `session_id` and `sessionId` name it in logs and calls, and stay.
     AnchoredRule("secret-assignment", "sess", rf"ion=(?<=_session=){MIXED}{long_value(16)}"),
@@ -282,14 +289,16 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "--",
-        rf"{_FLAG}(?:(?<=password)|(?<=passwd)|(?<=passphrase)|(?<=-pass)|(?<=-pwd)|(?<=-pw))[ =][\"']?{NO_VALUE}"
-        rf"(?:(?=\S{{0,60}}?[0-9!@#%^&*+?~_\"'])\S|{DOUBT}{LETTERS})",
+        f"{_FLAG}{preceded_by(('password', 'passwd', 'passphrase', '-pass', '-pwd', '-pw'))}"
+        rf"[ =][\"']?{NO_VALUE}(?:(?=\S{{0,60}}?[0-9!@#%^&*+?~_\"'])\S|{DOUBT}{LETTERS})",
+        _AHEAD_FLAG,
     ),
     AnchoredRule(
         "secret-flag",
         "--",
-        rf"{_FLAG}(?:(?<=token)|(?<=secret)|(?<=key)|(?<=credential)|(?<=credentials)|(?<=key-id)|(?<=-pat)"
-        rf"|(?<=key-base))[ =][\"']?{NO_VALUE}{PATH}(?:{MIXED}{long_value(8)}|{SIGNS}[^\s\"'`|;<>()]{{12}})",
+        f"{_FLAG}{preceded_by(('token', 'secret', 'key', 'credential', 'credentials', 'key-id', '-pat', 'key-base'))}"
+        rf"[ =][\"']?{NO_VALUE}{PATH}(?:{MIXED}{long_value(8)}|{SIGNS}[^\s\"'`|;<>()]{{12}})",
+        _AHEAD_FLAG,
     ),
     *(
         AnchoredRule(

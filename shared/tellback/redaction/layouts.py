@@ -54,15 +54,18 @@ _CONNECTED: Final = rf"(?![/?%.;-]|\[[0-9a-f-]{{36}}\])(?:{_SIGNS}{{1,60}}+(?:{t
 # What else stands between a name and its value.
 _BETWEEN: Final = (
     _CONNECTED,
-    r"[ \t]{2,80}+reg_[a-z]{2,9}[ \t]{1,8}+",  # values of a registry
-    r"(?:</[a-z]{1,8}>[ \t:\r\n]{0,40}+){1,2}+<[a-z]{1,8}[^<>\n]{0,60}+>[ \t\r\n]{0,40}+",  # cells of HTML
+    r"[ \t][ \t]{1,79}+reg_[a-z]{2,9}[ \t]{1,8}+",  # values of a registry
+    (  # cells of HTML
+        r"</[a-z]{1,8}>[ \t:\r\n]{0,40}+(?:</[a-z]{1,8}>[ \t:\r\n]{0,40}+)?+"
+        r"<[a-z]{1,8}[^<>\n]{0,60}+>[ \t\r\n]{0,40}+"
+    ),
     r"[\"']?[ ]?[:=][ ]?some\([ \t\r\n]{0,40}+",  # Rust's options
     r"[\"'](?::[\w\"]{1,30})?\]=>[ \t\r\n]{0,20}+string\([0-9]{1,5}\)[ ]",  # PHP's var_dump
     r"[ ]\{[ ]get;[^{}\n]{0,30}+\}[ ]=[ ]",  # properties of C#
     r":[ ]&\w{1,20}[ ]",  # anchors of YAML
     r"[ \t]{0,4}[:=][ \t]{0,40}+[a-z]{2,10}\.[a-z]{3,20}\(",  # `aws.String("…")`
     r"[ ](?:was[ ])?changed[ ]from[ ]\S{1,40}[ ]to[ ]",
-    r"[^()\n]{0,100}+\)[ \n]{1,4}values[ ]\([^\n]{0,100}?(?<=')",  # columns of an INSERT
+    r"(?=[^)]{0,100}+\)[ \n]{1,4}v)[^()\n]{0,100}+\)[ \n]{1,4}values[ ]\([^\n]{0,100}?(?<=')",  # columns of an INSERT
     # Outputs of terraform and fields that describe themselves, in JSON.
     (
         r"\"[ ]?:[ ]?\{[ \t\r\n]{0,40}+(?:\"[a-z_]{1,20}\"[ ]?:[ ]?[^,{}\n]{1,60}+,[ \t\r\n]{0,40}+){0,3}"
@@ -70,7 +73,7 @@ _BETWEEN: Final = (
     ),
     r"[\"']?[ ](?:--[a-z-]{1,20}[ =][a-z]{1,20}[ ]){0,2}--(?:secret-)?(?:value|string|data)[ =]",  # stores of clouds
     r"=%s(?:\\n)?[\"'][ ]",  # printf
-    r"[ ][\w.-]{1,30}[ ]=[ ]",  # `PASSWORD elastic = …`
+    r"[ ][\w.-]{1,30}+[ ]=[ ]",  # `PASSWORD elastic = …`
     r"[ ]\[[\w*]{0,20}\]:[ ]",  # a prompt with its default
     r"[ ]?:[ ]!{1,2}[\w.-]{1,20}[ ]",  # tags of YAML
     (
@@ -92,7 +95,7 @@ _BETWEEN: Final = (
 _BEFORE: Final = f"(?:{'|'.join(_BETWEEN)})"
 # `| token.py | 9fceb02… |` lists a file.
 _NO_FILE: Final = r"(?<!\.[chr])(?<!\.(?:py|js|ts|go|rs|md|rb|sh))(?<!\.(?:tsx|yml|txt))(?<!\.(?:java|json|yaml|toml))"
-_NAMED: Final = f"{NAME_GOES_ON}{_NO_FILE}"
+_NAMED: Final = f"{NAME_GOES_ON[:-1]}{_NO_FILE})"
 _CHECKED: Final = rf"[\"'`]{{0,2}}+{NO_VALUE}{PATH}{MIXED_WORD}{DOUBT}"
 _OF_PASS: Final = ("db", "smtp", "ssh", "ftp", "user", "admin", "root", "default")
 # Words that only end in "pass".
@@ -113,8 +116,8 @@ _ALONE: Final = (
 _SECRET: Final = f"{_NAMED}(?:{_VALUE}{long_value(16)}|{_ALONE}){AT_END}"
 # In quotes a password needs less to be told from words.
 _PASSWORD: Final = (
-    rf"{_NAMED}(?:{_VALUE}[\w+/.~=%:!@#^*&$-]{{8,200}}+"
-    rf"|{_BEFORE}[\"'`]{NO_VALUE}{PATH}{MIXED_WORD}[^\s\"'`<>$]{{8,200}}+[\"'`]|{_ALONE}){AT_END}"
+    rf"{_NAMED}(?:{_BEFORE}(?:{_CHECKED}[\w+/.~=%:!@#^*&$-]{{8,200}}+"
+    rf"|[\"'`]{NO_VALUE}{PATH}{MIXED_WORD}[^\s\"'`<>$]{{8,200}}+[\"'`])|{_ALONE}){AT_END}"
 )
 _NAMES: Final = (
     r"(?:passw|passphrase|secret|token|credential|api[_ -]?key|[_ -](?:key|pwd|psk|pw\b|pass\b|seed)|sshpass)"

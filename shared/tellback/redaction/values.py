@@ -55,9 +55,10 @@ _NOT_THE_VALUE: Final = (
 )
 # `:` `=` and `=>` in all their forms: `?=`, `+=`, `:=`, `::=` of make, `??=` of scripts, `.=` of PHP, `:**` of
 # Markdown, `= "old" -> "new"` of a terraform plan.
+# Each alternative but the last begins with a character, so `re` skips it without entering it.
 SEPARATOR: Final = (
-    r"(?:={1,2}+[ ]\"[^\"\n]{0,60}+\"[ ]->|[?+:|.]{0,2}={1,3}+>?|->|:\*\*|:{1,2}+|(?<=[\w\"'])>|\|\||\{(?=[\"'])"
-    r"|(?<=[ \t])(?=[\"'])|(?<=\][ ])|(?<=[\"']),(?=[ \t]?[\"'][^\"']{0,60}?[0-9!@#$%^&*]))"
+    r"(?:=(?:=?+[ ]\"[^\"\n]{0,60}+\"[ ]->|={0,2}+>?)|[?+:|.][?+:|.]?=={0,2}+>?|->|:\*\*|::?+|>(?<=[\w\"']>)|\|\|"
+    r"|\{(?=[\"'])|,(?<=[\"'],)(?=[ \t]?[\"'][^\"']{0,60}?[0-9!@#$%^&*])|(?<=[ \t])(?:(?=[\"'])|(?<=\][ ])))"
     r"[ \t]{0,40}+(?:[fbrun@$]{1,2}(?=[\"']))?+"
 )
 # The end of a name, then spaces: `terraform plan` and many listings align their values.
@@ -70,33 +71,39 @@ OPEN: Final = r"""(?:\[[ ]?(?=[\\"']))?+[\\"'`=]{0,4}+"""
 # `\w` together with what it means in ASCII, which `re` then looks up in a table, in place of asking Unicode.
 _WORD: Final = r"\wa-z0-9_"
 _NAME: Final = rf"(?=[{_WORD}.-]{{0,40}}+"
-AHEAD: Final = _NAME + r"""[\\"'`\])}]{0,4}+[ \t]{0,80}+(?:[:=>,|?+.{-]|value=|string[ \t]{0,40}+=))"""
+_SIGN: Final = r"""[:=>,]|[?+.|][?+:|.]?=|\|\||->|\{(?=["'])"""
+AHEAD: Final = _NAME + rf"""[\\"'`\])}}]{{0,4}}+[ \t]{{0,80}}+(?:{_SIGN}|value=|string[ \t]{{0,40}}+=))"""
 # Hostile text reaches them at every name, so each part that may be missing is an alternative that begins with a
 # character: `re` skips such without entering it, while a lookbehind costs 20 ns there and `(?:...)?+` 50.
 _MAYBE_TYPE: Final = rf"(?:[ \t]{_TYPES}[ \t]{{0,40}}+=|[&fs](?:tr|tring|str|inal)[ \t]{{0,40}}+=|)"
 _MAYBE_QUOTED: Final = rf"""{_MAYBE_TYPE}[\\"'`=:>|?+*\[ \t-]{{0,40}}+(?:[fbrun@$][fbru@$]?["']|)"""
 AHEAD_LONG: Final = (
-    AHEAD.replace(
-        "(?:[:=>,|?+.{-]|value=|",
-        '(?:(?:[:=>,|?+.{-]|value=|["\'](?<=[ \t].)|=[ ]"[^"\n]{0,60}+"[ ]->|',
-    )[:-1]
+    AHEAD.replace(f"(?:{_SIGN}|", rf"""(?:(?:{_SIGN}|["'](?<=[ \t].)|=[ ]"[^"\n]{{0,60}}+"[ ]->|""")[:-1]
     + _MAYBE_QUOTED
     + r"""(?:[abdt](?:asic|earer|oken|pikey|igest)[ \t]|)"""
     r"""(?:[a-z_+/.~%:=-]{0,24}+[0-9][\w+/.~%:=-]{4}|[\wa-z0-9_+/-]{12,100}+(?![\w.(:\[]))"""
     r"""|[\w+/~%\[`\\$@](?<=\][ ].)))"""
 )
 # The same before a password, which may be a short word in quotes.
-AHEAD_PASSWORD: Final = AHEAD[:-1] + r"""[:=>,|?+ \t-]{0,84}+(?:[^\s:,;]{6}|["'`\\]|&?str(?:ing)?[ ]{1,4}=))"""
+_BEGINS: Final = (
+    r"[a-z_]{0,60}+(?:[0-9!@#%^&*+?~-]|(?<=[a-z]{8})(?![\w(.:=\[])|(?<=[a-z]{6})[ \t]{0,40}+$)|[a-z0-9+/]{12}"
+)
+AHEAD_PASSWORD: Final = AHEAD[:-1] + (
+    r"""[:=>,|?+ \t-]{0,84}+(?:\[?[ ]?["'`\\]|[fbrun@$]{1,2}["']|&?str(?:ing)?[ \t]{0,40}+=|final|&'static"""
+    rf"|(?=[^\s:,;]{{6}})(?:{_BEGINS})))"
+)
 # What may follow a name: its value on the next line, or a bar, as in a table. A check for any of these fails nearly as
 # fast as one of them, and then no other is tried.
-NEXT_LINE: Final = _NAME + r"[\"']{0,2}+(?:[:>][^\n]{0,8}+\n|</key>))"
+_BELOW_NAME: Final = r"[+-]?[1-9]?[ \t]{0,4}+\r?\n[ \t]{0,60}+(?:-[ ])?+|</key>[^<]{0,66}+<string>)[^\s\"'<>{}]{4})"
+NEXT_LINE: Final = _NAME + r"[\"']{0,2}+(?:[:>][ \t]{0,4}+[|>]?" + _BELOW_NAME
+NEXT_IN_BLOCK: Final = _NAME + r"[\"']{0,2}+(?:(?::[ \t]{0,4}+[|>]|>)" + _BELOW_NAME
 _BAR: Final = r"[ \t]{1,40}+\|"
 TABLE: Final = rf"(?=[{_WORD}-]{{0,40}}+{_BAR})"
 AFTER_NAME: Final = f"{_NAME}(?:{_BAR}|{AHEAD_LONG.removeprefix(_NAME)[:-1]}|{NEXT_LINE.removeprefix(_NAME)[:-1]}))"
 # Most words `key` are no secret's, and to compare what is before them with 130 names costs more than all else.
 AFTER_KEY: Final = f"(?<=[a-z_. -]key){AFTER_NAME}"
 AFTER_PASSWORD: Final = (
-    f"{_NAME}(?:{_BAR}|{AHEAD_PASSWORD.removeprefix(_NAME)[:-1]}|{NEXT_LINE.removeprefix(_NAME)[:-1]}))"
+    f"{_NAME}(?:{_BAR}|{AHEAD_PASSWORD.removeprefix(_NAME)[:-1]}|{NEXT_IN_BLOCK.removeprefix(_NAME)[:-1]}))"
 )
 # Not a value: references (`$DB_PASSWORD`), placeholders, calls, masks (`***`), versions, type names (`password: str`).
 # Two digits and a letter near the start: words of a language or of a program rarely have both.
@@ -121,12 +128,22 @@ def long_value(least: int) -> str:
 DOUBTFUL: Final = DOUBT + r"[\w+/-](?:[\w+/-]{100}|[\w+/-]{11,100}+={0,2}(?![\w.(:=\[]|[ ]\|[ ]))"
 
 
+_MANY_CHECKS: Final = 3
+
+
 def preceded_by(words: Iterable[str], *, unless: bool = False) -> str:
     """Return a check that one of the words ends here, or with `unless` that none does."""
-    # A lookbehind has one width, so the words go into one for each length.
+    # A lookbehind has one width, so the words go into one for each length. Before many, one for the last characters
+    # of all words decides nearly every place.
     ordered = sorted(set(words), key=lambda word: (len(word), word))
     checks = [f"(?<{'!' if unless else '='}{trie(same)})" for _, same in groupby(ordered, key=len)]
-    return "".join(checks) if unless else f"(?:{'|'.join(checks)})"
+    if len(checks) < _MANY_CHECKS:
+        return "".join(checks) if unless else f"(?:{'|'.join(checks)})"
+    common = next(
+        size for size in range(len(ordered[0]) + 1) if len({word[len(word) - size - 1 :] for word in ordered}) > 1
+    )
+    ends = trie({word[-min(len(ordered[0]), common + 3) :] for word in ordered})
+    return f"(?>(?<!{ends})|{''.join(checks)})" if unless else f"(?<={ends})(?>{'|'.join(checks)})"
 
 
 def trie(words: Iterable[str]) -> str:
