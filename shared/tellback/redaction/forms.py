@@ -87,8 +87,8 @@ _FILLERS: Final = (
 _FILLER: Final = rf"(?:[ \t:=]{{1,3}}+(?:[\w.-]{{1,40}}+@[\w.-]{{1,40}}+|{trie(_FILLERS)})\b){{0,5}}+"
 _CALL_ID: Final = r"\[[0-9a-f-]{36}\]"  # Celery names a task and its id: `app.tasks.rotate_token[…]`
 _IN_SENTENCE: Final = (
-    rf"{_FILLER}(?!{_CALL_ID})[ \t:=\[\](]{{1,6}}+[\"'`]{{0,2}}+{NO_VALUE}{PATH}(?=[\w!@#%^&*+~?$/=.:-]{{8}})"
-    rf"(?=[^\s\"'`0-9]{{0,60}}+[0-9])(?=[^\s\"'`a-z]{{0,60}}+[a-z]){DOUBT}[\w!@#%^&*+~?$/=.:-]{{8,200}}+(?![(\[])"
+    rf"{_FILLER}(?!{_CALL_ID})[ \t:=\[\](]{{1,6}}+[\"'`]{{0,2}}+(?=[^\s\"'`0-9]{{0,60}}+[0-9])(?=[\w!@#%^&*+~?$/=.:-]{{8}})"
+    rf"(?=[^\s\"'`a-z]{{0,60}}+[a-z]){NO_VALUE}{PATH}{DOUBT}[\w!@#%^&*+~?$/=.:-]{{8,200}}+(?![(\[])"
 )
 _LONG_IN_SENTENCE: Final = _IN_SENTENCE.replace("{8", "{12")
 # What is printed of a certificate or of a key of PGP is its fingerprint.

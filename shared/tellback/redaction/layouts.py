@@ -47,10 +47,13 @@ _FILLERS: Final = (
     *("byte", "bytes", "securestring", "for you"),
 )
 # A bracket or a comma without a quote after it belongs to a call or to the bases of a class.
+_COMMA: Final = r",(?=[ ]?(?:[\"'<\[]|[a-z]{2,20}[=: ]|[^\s,()]{8,200}$))"
+_BRACKET: Final = r"\((?=[\"'b\n]|default=|value=)"
+_SIGN: Final = r"[^\w\n/#@&+$(,]"
 _SIGNS: Final = (
-    r"(?:[^\w\n/#@&+$(,]|,(?=[ ]?(?:[\"'<\[]|[a-z]{2,20}[=: ]|[^\s,()]{8,200}$))|\((?=[\"'b\n]|default=|value=))"
+    rf"(?:{_SIGN}|{_COMMA}|{_BRACKET}){_SIGN}{{0,60}}+(?:[,(](?:(?<=,){_COMMA[1:]}|(?<=\(){_BRACKET[2:]}){_SIGN}{{0,60}}+){{0,9}}+"
 )
-_CONNECTED: Final = rf"(?![/?%.;-]|\[[0-9a-f-]{{36}}\])(?:{_SIGNS}{{1,60}}+(?:{trie(_FILLERS)}\b)?+){{1,9}}+"
+_CONNECTED: Final = rf"(?![/?%.;-]|\[[0-9a-f-]{{36}}\]){_SIGNS}(?:{trie(_FILLERS)}\b(?:{_SIGNS})?+){{0,8}}+"
 # What else stands between a name and its value.
 _BETWEEN: Final = (
     _CONNECTED,
@@ -88,7 +91,7 @@ _BETWEEN: Final = (
     r"</name>[ \t\r\n]{0,40}<value>",
     # The same item of a list, a block or a request, lines below: `name: X`, perhaps others, `value: …`.
     (
-        r"[\"'`]{0,2}+[ ]?[,:{]?[ \t]{0,4}+\r?\n(?:[ \t]{0,60}+[\"'\w]{1,24}+[ \t]{0,8}+[:=][^\n]{0,80}+\n){0,3}?"
+        r"(?=[\"'` ,:{\t]{0,9}+\r?\n)[\"'`]{0,2}+[ ]?[,:{]?[ \t]{0,4}+\r?\n(?:[ \t]{0,60}+[\"'\w]{1,24}+[ \t]{0,8}+[:=][^\n]{0,80}+\n){0,3}?"
         r"[ \t]{0,60}+[\"']?(?:parameter)?(?:value|default|val|content|data|string)[\"']?[ \t]{0,8}+[:=]>?[ \t]{0,8}+"
     ),
 )
@@ -96,7 +99,7 @@ _BEFORE: Final = f"(?:{'|'.join(_BETWEEN)})"
 # `| token.py | 9fceb02… |` lists a file.
 _NO_FILE: Final = r"(?<!\.[chr])(?<!\.(?:py|js|ts|go|rs|md|rb|sh))(?<!\.(?:tsx|yml|txt))(?<!\.(?:java|json|yaml|toml))"
 _NAMED: Final = f"{NAME_GOES_ON[:-1]}{_NO_FILE})"
-_CHECKED: Final = rf"[\"'`]{{0,2}}+{NO_VALUE}{PATH}{MIXED_WORD}{DOUBT}"
+_CHECKED: Final = rf"[\"'`]{{0,2}}+{MIXED_WORD}{NO_VALUE}{PATH}{DOUBT}"
 _OF_PASS: Final = ("db", "smtp", "ssh", "ftp", "user", "admin", "root", "default")
 # Words that only end in "pass".
 _ENDS_IN_PASS: Final = (

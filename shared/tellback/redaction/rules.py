@@ -9,7 +9,7 @@ only the runs are searched.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Container, Generator, Iterable
 from functools import cache, cached_property
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -119,8 +119,16 @@ class Scan:
             return
         shift = 1 if self._after else 0  # of what is searched, for a match where the text begins
         searched = f"\n{folded}" if shift else folded
+        compiled = self._compiled
+        search = compiled.search
         for start, end in windows if windows is not None else ((0, len(folded)),):
-            yield from self._find_within(searched, text, (start, end), shift)
+            while match := search(searched, start, end + shift):
+                index = match.lastindex or 0
+                doubts = compiled.doubts.get(index)
+                if doubts is None or _all_random(text, match, doubts, shift):
+                    # One with `after` begins with the character before it, and so at its own place in the text.
+                    yield match.end() - 1 - shift if index in compiled.at_end else match.start(), compiled.names[index]
+                start = max(match.end() - shift, match.start() + 1)  # noqa: PLW2901 - the window is used up
 
     def _has_anchor(self, folded: str) -> bool:
         """Return whether the anchor is in the text, and so whether to compile the rules."""
@@ -133,19 +141,6 @@ class Scan:
     @cached_property
     def _find_anchor(self) -> Callable[[str], object]:
         return re.compile(re.escape(self.anchor)).search  # in long texts twice as fast as `in`
-
-    def _find_within(self, searched: str, text: str, window: Window, shift: int) -> Generator[tuple[int, str]]:
-        """Yield the matches of one part; `searched` has `shift` characters before the text."""
-        compiled = self._compiled
-        search = compiled.search
-        start, end = window
-        while match := search(searched, start, end + shift):
-            index = match.lastindex or 0
-            doubts = compiled.doubts.get(index)
-            if doubts is None or _all_random(text, match, doubts, shift):
-                # One with `after` begins with the character before it, and so at its own place in the text.
-                yield match.end() - 1 - shift if index in compiled.at_end else match.start(), compiled.names[index]
-            start = max(match.end() - shift, match.start() + 1)
 
 
 def _all_random(text: str, match: re.Match[str], doubts: range, shift: int) -> bool:
@@ -182,22 +177,26 @@ class ScanSet(NamedTuple):
         for scan in _present(self.plain, spaced):
             yield from scan.find_all(spaced, text)
         folded = fold_ascii(text)
+        absent = set(self.folded)
         for scan in _with_anchor(self.folded, folded):
+            absent.discard(scan.anchor)
             yield from scan.find_all(folded, text)
         if runs.named:
-            yield from self._find_near(folded, text, runs.named)
+            yield from self._find_near(folded, text, runs.named, absent)
         # Without a row and such a value, only a table that goes on in the next piece of a stream matters.
         start = 0 if runs.named and "\n" in folded else max(0, len(folded) - _LONGEST_HEAD)
         end = folded[start:]
-        for scan in _present(self.heads, end):
+        for scan in _present(self.heads, end, absent):
             for place, rule in scan.find_all(end, text[start:]):
                 yield start + place, rule
 
-    def _find_near(self, folded: str, text: str, values: Iterable[Window]) -> Generator[tuple[int, str]]:
+    def _find_near(
+        self, folded: str, text: str, values: Iterable[Window], absent: Container[str]
+    ) -> Generator[tuple[int, str]]:
         """Yield the matches near long values with a digit, of rules that need one."""
         # Most anchors are in no window: to search all windows at once costs less than a call for each.
         near = "\n".join(folded[start:end] for start, end in values)
-        for scan in _present(self.sentences, near):
+        for scan in _present(self.sentences, near, absent):
             yield from scan.find_all(folded, text, values)
         if self.issued and _may_name_issuer(folded):
             windows = _issued_windows(folded)
@@ -206,20 +205,22 @@ class ScanSet(NamedTuple):
 
 
 def _with_anchor(scans: Anchored, text: str) -> Iterable[Scan]:
-    """Return the scans whose anchor is in a short text; those of a long one find out by themselves."""
-    # Each event has such texts, and few of them have any anchor: a call for each scan took half of a host's time.
-    return scans.values() if len(text) >= SHORT else [scans[anchor] for anchor in scans if anchor in text]
+    """Return the scans whose anchor is in the text."""
+    # Each event has short texts, and few of them have any anchor: a call for each scan took half of a host's time.
+    if len(text) < SHORT:
+        return [scans[anchor] for anchor in scans if anchor in text]
+    return [scan for scan in scans.values() if scan.occurs_in(text)]
 
 
-def _present(scans: Anchored, text: str) -> Generator[Scan]:
-    """Yield the scans whose anchor is in the text, for groups of which a text has few."""
+def _present(scans: Anchored, text: str, absent: Container[str] = ()) -> Generator[Scan]:
+    """Yield the scans whose anchor is in the text, for groups of which a text has few; `absent` are not in it."""
     if len(text) < SHORT:
         yield from (scans[anchor] for anchor in scans if anchor in text)
         return
     # One character is found ten times as fast as an anchor, and most anchors have one that a text lacks.
-    absent = {character for character in set("".join(scans)) if character not in text}
+    lacking = {character for character in set("".join(scans)) if character not in text}
     for anchor, scan in scans.items():
-        if absent.isdisjoint(anchor) and scan.occurs_in(text):
+        if anchor not in absent and lacking.isdisjoint(anchor) and scan.occurs_in(text):
             yield scan
 
 

@@ -33,7 +33,8 @@ _TABLES: Final = _marking(_DISTINCT), _marking(_DECIMAL)
 _TABLES_WITH_OTHERS: Final = _marking(_DISTINCT + b"?"), _marking(_DECIMAL + b"?")
 # Parameters of URLs whose value may have no digit.
 _QUERY: Final = lazy_pattern(r"[?&](?:[Cc]ode|[Ss]ig)=")
-_MANY_RUNS: Final = 50  # characters for each piece of a run: with more runs, the whole text is searched at once
+_MANY_RUNS: Final = 50  # characters for each piece of a run: with more, the windows would cover the whole text
+_MOST_RUNS: Final = 40  # the same for tokens, of which each window costs half a microsecond
 _BEFORE_VALUE: Final = 120  # characters that a name and the words or the separator after it may take
 _AFTER_VALUE: Final = 80  # the same after a value: "use … as the key"
 
@@ -49,18 +50,24 @@ class TokenRuns:
         classes = latin.translate(_CLASSES)
         self.runs: list[Window] = []
         self.named: list[Window] = []
-        if b"w" * VALUE not in classes:
+        found = classes.count(b"w" * VALUE)
+        if not found:
             return
         of_distinct, of_digits = _TABLES_WITH_OTHERS if _may_count_others(text) else _TABLES
         self.runs = _marked_runs(classes, latin.translate(of_distinct), TOKEN)
-        for start, end in _marked_runs(classes, latin.translate(of_digits), VALUE):
-            add_window(self.named, start, min(len(classes), end + _AFTER_VALUE))
+        digits = latin.translate(of_digits)
+        if found <= len(text) // _MANY_RUNS + 1:
+            for start, end in _marked_runs(classes, digits, VALUE):
+                add_window(self.named, start, min(len(text), end + _AFTER_VALUE))
+        elif b"d" in digits:
+            self.named = [(0, len(text))]
 
 
 def _marked_runs(classes: bytes, marks: bytes, least: int) -> list[Window]:
-    """Return the runs of at least `least` characters that have a mark, or the whole text if it has many runs."""
+    """Return the runs of at least `least` characters that have a mark, or with very many the whole text."""
     run = b"w" * least
-    if classes.count(run) > len(classes) // _MANY_RUNS + 1:
+    most = len(classes) // _MOST_RUNS + 1
+    if classes.count(run) > most:
         return [(0, len(classes))] if b"d" in marks else []
     runs: list[Window] = []
     start = classes.find(run)

@@ -249,7 +249,6 @@ ANYWHERE: Final = (
     ),
     ("password-hash", r"(?:rounds=\d{1,9}\$)?[\w./]{1,22}\$[\w./]{20}", "$apr1$ $1$ $5$ $6$ $y$ $7$"),
     ("password-hash", r"\d\d\$[\w./]{50}", "$2a$ $2b$ $2x$ $2y$"),
-    ("password-hash", r"(?:id|i|d)\$[\w=,$+/]{30}", "$argon2"),
     ("firebase-key", r"[\w-]{60}", ":APA91b"),
     ("facebook-token", r"(?<=\d{15}\|)[\w-]{27}", "|"),
     ("facebook-token", r"(?<=\d{15}%)(?:7C)?[\w-]{27}", "%"),
@@ -302,12 +301,13 @@ ANYWHERE: Final = (
     ("openai-key", r"[\w-]{16}", "T3BlbkFJ"),
 )
 
-# Tokens that may be shorter than `token_runs.TOKEN`. They are searched for in the whole text, and so by a fixed text.
+# Tokens that may be shorter than a run (`token_runs.TOKEN`), or have signs that end one: found by a fixed text.
 SHORT: Final = (
     AnchoredRule("neon-password", "npg_", rf"(?<![0-9A-Za-z]npg_){_DIGIT}{_ALNUM}{{12}}"),
     AnchoredRule("django-key", "django-insecure-", r"[\w!@%$=+]"),
     AnchoredRule("canva-id", "OC-A", f"(?<![0-9A-Za-z]OC-A){_ALNUM}{{11}}(?![0-9A-Za-z])"),
     AnchoredRule("slack-token", "xox", r"(?<![0-9A-Za-z]xox)(?:[cdeo]-|e\.)(?=[\w.-]{0,200}?[0-9A-Z])[\w.-]{10}"),
+    AnchoredRule("password-hash", "$argon2", r"(?:id|i|d)\$[\w=,$+/]{30}"),
     AnchoredRule("slack-token", "xapp-", r"(?<![0-9A-Za-z]xapp-)[1-4]-[\w.-]{10}"),
 )
 

@@ -86,17 +86,21 @@ AHEAD_LONG: Final = (
 )
 # The same before a password, which may be a short word in quotes.
 _BEGINS: Final = (
-    r"[a-z_]{0,60}+(?:[0-9!@#%^&*+?~-]|(?<=[a-z]{8})(?![\w(.:=\[])|(?<=[a-z]{6})[ \t]{0,40}+$)|[a-z0-9+/]{12}"
+    r"[a-z_]{0,60}+(?:[0-9!@#%^&*+?~-]|(?<=[a-z]{8})(?![\w(.:=\[])|(?<=[a-z]{6})[ \t]{0,40}+$)"
+    r"|(?!/[a-z_.-]{1,20}/)[a-z0-9+/]{12}"
 )
 AHEAD_PASSWORD: Final = AHEAD[:-1] + (
-    r"""[:=>,|?+ \t-]{0,84}+(?:\[?[ ]?["'`\\]|[fbrun@$]{1,2}["']|&?str(?:ing)?[ \t]{0,40}+=|final|&'static"""
+    r"""[:=>,|?+ \t-]{0,84}+(?:["'`\\]|\[[ ]?["'\\]|[fbrun@$][fbrun@$]?["']|[&s][st](?:r|tr)(?:ing)?[ \t]{0,40}+=|final|&'static"""
     rf"|(?=[^\s:,;]{{6}})(?:{_BEGINS})))"
 )
 # What may follow a name: its value on the next line, or a bar, as in a table. A check for any of these fails nearly as
 # fast as one of them, and then no other is tried.
-_BELOW_NAME: Final = r"[+-]?[1-9]?[ \t]{0,4}+\r?\n[ \t]{0,60}+(?:-[ ])?+|</key>[^<]{0,66}+<string>)[^\s\"'<>{}]{4})"
-NEXT_LINE: Final = _NAME + r"[\"']{0,2}+(?:[:>][ \t]{0,4}+[|>]?" + _BELOW_NAME
-NEXT_IN_BLOCK: Final = _NAME + r"[\"']{0,2}+(?:(?::[ \t]{0,4}+[|>]|>)" + _BELOW_NAME
+_BELOW_NAME: Final = r"[+-]?[1-9]?[ \t]{0,4}+\r?\n[ \t]{0,60}+(?:-[ ])?+|</key>[^<]{0,66}+<string>)"
+NEXT_LINE: Final = (
+    _NAME + r"[\"']{0,2}+(?:[:>][ \t]{0,4}+[|>]?" + _BELOW_NAME + r"[\"']{0,2}+"
+    rf"(?:[a-z_+/.~%:=-]{{0,60}}+[0-9]|[{_WORD}+/-]{{12}}))"
+)
+NEXT_IN_BLOCK: Final = _NAME + r"[\"']{0,2}+(?:(?::[ \t]{0,4}+[|>]|>)" + _BELOW_NAME + r"[^\s\"'<>{}]{4})"
 _BAR: Final = r"[ \t]{1,40}+\|"
 TABLE: Final = rf"(?=[{_WORD}-]{{0,40}}+{_BAR})"
 AFTER_NAME: Final = f"{_NAME}(?:{_BAR}|{AHEAD_LONG.removeprefix(_NAME)[:-1]}|{NEXT_LINE.removeprefix(_NAME)[:-1]}))"
