@@ -42,17 +42,18 @@ _PAIR_NAME: Final = rf"[\\\"']{{0,2}}+{_BETWEEN}[\\\"']{{0,2}}+"
 _PAIR_VALUE: Final = (
     r"[\w.-]{1,80}+[\\\"']{0,2}+[ \t]{0,4}+[,{]?[ \t]{0,4}+\r?\n?[ \t]{0,60}+[\\\"']{0,2}+(?:value|default|--body)"
 )
-_PAIR: Final = (
-    rf"{_PAIR_NAME}(?=[\w.-]{{0,60}}?{_NAMES})(?=[\w.-]{{1,80}}+{_NO_VALUE_OF}){_PAIR_VALUE}[\\\"']{{0,2}}+{_BETWEEN}"
+_PAIR_REST: Final = (
+    rf"{_PAIR_VALUE}[\\\"']{{0,2}}+{_BETWEEN}"
     rf"(?:[\\\"']{{1,2}}+|(?![a-z_.]{{1,60}}+[,)]))"  # `value=new_spend,` passes a variable
-    rf"{NO_VALUE}{PATH}(?![0-9.]{{1,20}}+\b)[^\s\"'<>{{}}]{{4}}{AT_END}"
+    rf"{NO_VALUE}{PATH}(?![0-9.]{{1,20}}+\b)[^\s\"'<>{{}}]{{4}}"
 )
-_PAIR_AHEAD: Final = f"(?={_PAIR_NAME}{_PAIR_VALUE})"
+_PAIR: Final = rf"{_PAIR_NAME}(?=[\w.-]{{0,60}}?{_NAMES})(?=[\w.-]{{1,80}}+{_NO_VALUE_OF}){_PAIR_REST}{AT_END}"
+_PAIR_AHEAD: Final = f"(?={_PAIR_NAME}{_PAIR_REST})"  # before a search for all names at each character of the name
 # `key` and `pat` alone are too common to be telling. They count only before a long, random-looking value, and not
 # before a hash: cache keys, object ids and checksums are hex of 32 to 128 digits; deliveries of ours have keys too.
 _HASH: Final = (
     r"(?!(?:sha\d{1,3}[:-])?[0-9a-f-]{32,128}+(?![\w+/])|t[0-9]{1,3}-[0-9a-f]{24}:"
-    r"|[\w.-]{0,200}?-[0-9a-f]{32,128}+(?![\w+/]))"
+    r"|(?=[\w.-]{33})[\w.-]{0,200}?-[0-9a-f]{32,128}+(?![\w+/]))"
 )
 # "cache_key", "partition_key" and the like name lookup keys, which are not secret.
 _INDEX: Final = (
@@ -96,12 +97,13 @@ _NO_FINGERPRINT: Final = preceded_by(
     ("rsa key", "dsa key", "kernel key", "pgp key", "gpg key", "gpg: key"), unless=True
 )
 _KEY_IN_SENTENCE: Final = _LONG_IN_SENTENCE.replace(
-    DOUBT, rf"(?![\w.-]{{0,200}}?-[0-9a-f]{{32,128}}+(?![\w+/])){DOUBT}"
+    DOUBT, rf"(?!(?=[\w.-]{{33}})[\w.-]{{0,200}}?-[0-9a-f]{{32,128}}+(?![\w+/])){DOUBT}"
 )
 # A name, up to eight words, what says that a value follows, and the end of the line: "The password for the key is …".
+_STATES: Final = r"[ ](?:(?:is|to)(?:[ ]{0,2}:)?|[-–])"
 _STATED: Final = (
-    r"(?:[ \t][\w\[\]@.'\"()%/-]{1,30}+){0,8}?[ \t]{0,2}"
-    rf"(?:[ ](?:is|to)(?:[ ]{{0,2}}:)?|(?<!key):|=|[ ][-–])[ \t]{{1,8}}+[\"'`]?{NO_VALUE}{PATH}(?![0-9.:]{{1,30}}+\b)"
+    r"(?:[ \t][\w\[\]@.'\"()%/-]{1,30}+){0,8}?"
+    rf"(?::(?<!key:)|=|{_STATES}|[ \t](?:[:=]|{_STATES}|[ \t](?:[:=]|{_STATES})))[ \t]{{1,8}}+[\"'`]?{NO_VALUE}{PATH}(?![0-9.:]{{1,30}}+\b)"
 )
 _STATED_END: Final = r"[\"'`]?[.;]?[ \t\r]{0,4}$"
 _STATED_PASSWORD: Final = (

@@ -50,9 +50,7 @@ _FILLERS: Final = (
 _COMMA: Final = r",(?=[ ]?(?:[\"'<\[]|[a-z]{2,20}[=: ]|[^\s,()]{8,200}$))"
 _BRACKET: Final = r"\((?=[\"'b\n]|default=|value=)"
 _SIGN: Final = r"[^\w\n/#@&+$(,]"
-_SIGNS: Final = (
-    rf"(?:{_SIGN}|{_COMMA}|{_BRACKET}){_SIGN}{{0,60}}+(?:[,(](?:(?<=,){_COMMA[1:]}|(?<=\(){_BRACKET[2:]}){_SIGN}{{0,60}}+){{0,9}}+"
-)
+_SIGNS: Final = rf"(?:{_SIGN}|{_COMMA}|{_BRACKET}){_SIGN}{{0,60}}+(?:[,(](?:(?<=,){_COMMA[1:]}|(?<=\(){_BRACKET[2:]}){_SIGN}{{0,60}}+){{0,9}}+"
 _CONNECTED: Final = rf"(?![/?%.;-]|\[[0-9a-f-]{{36}}\]){_SIGNS}(?:{trie(_FILLERS)}\b(?:{_SIGNS})?+){{0,8}}+"
 # What else stands between a name and its value.
 _BETWEEN: Final = (

@@ -33,8 +33,8 @@ _TABLES: Final = _marking(_DISTINCT), _marking(_DECIMAL)
 _TABLES_WITH_OTHERS: Final = _marking(_DISTINCT + b"?"), _marking(_DECIMAL + b"?")
 # Parameters of URLs whose value may have no digit.
 _QUERY: Final = lazy_pattern(r"[?&](?:[Cc]ode|[Ss]ig)=")
-_MANY_RUNS: Final = 50  # characters for each piece of a run: with more, the windows would cover the whole text
-_MOST_RUNS: Final = 40  # the same for tokens, of which each window costs half a microsecond
+_MANY_RUNS: Final = 50  # characters for each piece of a run: with more, the whole text is searched for names
+_WINDOW: Final = 25  # characters that are searched in the time that it takes to begin with another window
 _BEFORE_VALUE: Final = 120  # characters that a name and the words or the separator after it may take
 _AFTER_VALUE: Final = 80  # the same after a value: "use … as the key"
 
@@ -56,26 +56,27 @@ class TokenRuns:
         of_distinct, of_digits = _TABLES_WITH_OTHERS if _may_count_others(text) else _TABLES
         self.runs = _marked_runs(classes, latin.translate(of_distinct), TOKEN)
         digits = latin.translate(of_digits)
-        if found <= len(text) // _MANY_RUNS + 1:
-            for start, end in _marked_runs(classes, digits, VALUE):
-                add_window(self.named, start, min(len(text), end + _AFTER_VALUE))
-        elif b"d" in digits:
-            self.named = [(0, len(text))]
+        if found > len(text) // _MANY_RUNS + 1:
+            self.named = [(0, len(text))] if b"d" in digits else []
+            return
+        for start, end in _marked_runs(classes, digits, VALUE):
+            add_window(self.named, start, min(len(text), end + _AFTER_VALUE))
 
 
 def _marked_runs(classes: bytes, marks: bytes, least: int) -> list[Window]:
-    """Return the runs of at least `least` characters that have a mark, or with very many the whole text."""
+    """Return the runs of at least `least` characters that have a mark; the whole text if that is searched faster."""
     run = b"w" * least
-    most = len(classes) // _MOST_RUNS + 1
-    if classes.count(run) > most:
-        return [(0, len(classes))] if b"d" in marks else []
     runs: list[Window] = []
+    cost = -_WINDOW * _WINDOW
     start = classes.find(run)
     while start >= 0:
         end = classes.find(b" ", start + least)
         end = len(classes) if end < 0 else end
         if marks.find(b"d", start, end) >= 0:
             runs.append((start, end))
+            cost += end - start + _WINDOW
+            if cost > end:
+                return [(0, len(classes))]
         start = classes.find(run, end)
     return runs
 
@@ -85,7 +86,7 @@ def _may_count_others(text: str) -> bool:
 
     Elsewhere in ASCII it makes no value, and minified code (`a?b.c:d`) is full of it.
     """
-    return not text.isascii() or ("?" in text and _QUERY.search(text) is not None)
+    return not text.isascii() or ("?" in text and ("ode=" in text or "ig=" in text) and _QUERY.search(text) is not None)
 
 
 def add_window(windows: list[Window], start: int, end: int) -> None:
