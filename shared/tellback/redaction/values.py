@@ -72,7 +72,8 @@ OPEN: Final = r"""(?:\[[ ]?(?=[\\"']))?+[\\"'`=]{0,4}+"""
 _WORD: Final = r"\wa-z0-9_"
 _NAME: Final = rf"(?=[{_WORD}.-]{{0,40}}+"
 _SIGN: Final = r"""[:=>,]|[?+.|][?+:|.]?=|\|\||->|\{(?=["'])"""
-AHEAD: Final = _NAME + rf"""[\\"'`\])}}]{{0,4}}+[ \t]{{0,80}}+(?:{_SIGN}|value=|string[ \t]{{0,40}}+=))"""
+_NAME_CLOSED: Final = _NAME + r"""[\\"'`\])}]{0,4}+[ \t]{0,80}+"""
+AHEAD: Final = rf"{_NAME_CLOSED}(?:{_SIGN}|value=|string[ \t]{{0,40}}+=))"
 # Hostile text reaches them at every name, so each part that may be missing is an alternative that begins with a
 # character: `re` skips such without entering it, while a lookbehind costs 20 ns there and `(?:...)?+` 50.
 _MAYBE_TYPE: Final = rf"(?:[ \t]{_TYPES}[ \t]{{0,40}}+=|[&fs](?:tr|tring|str|inal)[ \t]{{0,40}}+=|)"
@@ -95,20 +96,24 @@ AHEAD_PASSWORD: Final = AHEAD[:-1] + (
 )
 # What may follow a name: its value on the next line, or a bar, as in a table. A check for any of these fails nearly as
 # fast as one of them, and then no other is tried.
-_BELOW_NAME: Final = r"[+-]?[1-9]?[ \t]{0,4}+\r?\n[ \t]{0,60}+(?:-[ ])?+|</key>[^<]{0,66}+<string>)"
-NEXT_LINE: Final = (
-    _NAME + r"[\"']{0,2}+(?:[:>][ \t]{0,4}+[|>]?" + _BELOW_NAME + r"[\"']{0,2}+"
-    rf"(?:[a-z_+/.~%:=-]{{0,60}}+[0-9]|[{_WORD}+/-]{{12}}))"
+_LINE_BELOW: Final = r"[+-]?[1-9]?[ \t]{0,4}+\r?\n[ \t]{0,60}+(?:-[ ])?+|</key>[^<]{0,66}+<string>)"
+_VALUE_BELOW: Final = (
+    rf"(?:[:>][ \t]{{0,4}}+[|>]?{_LINE_BELOW}[\"']{{0,2}}+(?:[a-z_+/.~%:=-]{{0,60}}+[0-9]|[{_WORD}+/-]{{12}})"
 )
-NEXT_IN_BLOCK: Final = _NAME + r"[\"']{0,2}+(?:(?::[ \t]{0,4}+[|>]|>)" + _BELOW_NAME + r"[^\s\"'<>{}]{4})"
-_BAR: Final = r"[ \t]{1,40}+\|"
-TABLE: Final = rf"(?=[{_WORD}-]{{0,40}}+{_BAR})"
-AFTER_NAME: Final = f"{_NAME}(?:{_BAR}|{AHEAD_LONG.removeprefix(_NAME)[:-1]}|{NEXT_LINE.removeprefix(_NAME)[:-1]}))"
+_BLOCK_BELOW: Final = rf"(?:(?::[ \t]{{0,4}}+[|>]|>){_LINE_BELOW}[^\s\"'<>{{}}]{{4}}"
+NEXT_LINE: Final = _NAME + r"[\"']{0,2}+" + _VALUE_BELOW + ")"
+NEXT_IN_BLOCK: Final = _NAME + r"[\"']{0,2}+" + _BLOCK_BELOW + ")"
+TABLE: Final = rf"(?=[{_WORD}-]{{0,40}}+[ \t]{{1,40}}+\|)"
+
+
+def _after(ahead: str, below: str) -> str:
+    return rf"{ahead[:-1].replace(_NAME_CLOSED, f'{_NAME_CLOSED}(?:')}|\||{below}))"
+
+
+AFTER_NAME: Final = _after(AHEAD_LONG, _VALUE_BELOW)
 # Most words `key` are no secret's, and to compare what is before them with 130 names costs more than all else.
 AFTER_KEY: Final = f"(?<=[a-z_. -]key){AFTER_NAME}"
-AFTER_PASSWORD: Final = (
-    f"{_NAME}(?:{_BAR}|{AHEAD_PASSWORD.removeprefix(_NAME)[:-1]}|{NEXT_IN_BLOCK.removeprefix(_NAME)[:-1]}))"
-)
+AFTER_PASSWORD: Final = _after(AHEAD_PASSWORD, _BLOCK_BELOW)
 # Not a value: references (`$DB_PASSWORD`), placeholders, calls, masks (`***`), versions, type names (`password: str`).
 # Two digits and a letter near the start: words of a language or of a program rarely have both.
 MIXED: Final = r"(?=[a-z_+/.~=%:-]{0,60}+[0-9][a-z_+/.~=%:-]{0,60}+[0-9])(?=[0-9_+/.~=%:-]{0,60}+[a-z])"
