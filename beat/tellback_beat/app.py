@@ -10,7 +10,7 @@ from typing import Any
 
 from celery import Celery, signals
 
-from tellback.broker import broker_config
+from tellback.broker import broker_config, exiting_on_wrong_settings
 from tellback.names import SWEEPS_QUEUE, Task
 from tellback.process_privacy import forbid_dumps
 from tellback.settings import Settings, load
@@ -37,8 +37,8 @@ def schedule(settings: Settings) -> dict[str, dict[str, Any]]:
     }
 
 
-_settings = load()
-
 app = Celery("tellback")
 
-app.conf.update(broker_config(_settings), beat_schedule=schedule(_settings))
+with exiting_on_wrong_settings():
+    _settings = load()
+    app.conf.update(broker_config(_settings), beat_schedule=schedule(_settings))

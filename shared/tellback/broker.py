@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
+from tellback.errors import ConfigurationError
 from tellback.keepalive import keepalive_options
 from tellback.names import SWEEPS_QUEUE
 from tellback.settings import Settings
-from tellback.urls import SENTINEL, servers_of
+from tellback.urls import SENTINEL, servers_of, socket_url_of_celery
 
 KEY_PREFIX: Final = "tbq:"  # broker and state may share one Redis, so the broker's keys have a prefix of their own
+
+
+@contextmanager
+def exiting_on_wrong_settings() -> Generator[None]:
+    """End this process with one line if a setting is wrong; Celery would print the traceback of an import."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise SystemExit(f"tellback: {error}") from None
 
 
 def broker_config(settings: Settings) -> dict[str, Any]:
@@ -53,15 +65,16 @@ def broker_config(settings: Settings) -> dict[str, Any]:
 def _celery_url(url: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Return the URL, the transport options and the TLS options by which Celery reaches the Redis of this URL.
 
-    A URL of Sentinel has options that kombu takes only beside it. Flower takes none for TLS from any URL: with `rediss://`
-    it showed no queue unless a public authority vouched for the broker.
+    A URL of Sentinel has options that kombu takes only beside it, and kombu has its own form for a socket file. Flower
+    takes none for TLS from any URL: with `rediss://` it showed no queue unless a public authority vouched for the broker.
     """
     from redis import connection  # noqa: PLC0415 - as above
 
     servers = servers_of(url)
     parse: Any = cast("Any", connection).parse_url
     if servers is None:
-        return url, {}, _tls(parse(url)) if url.startswith("rediss:") else {}
+        plain = socket_url_of_celery(url) if url.startswith("unix://") else url
+        return plain, {}, _tls(parse(url)) if url.startswith("rediss:") else {}
     primary, sentinel = parse(servers.url_of("localhost", 1)), parse(servers.nodes[0])
     tls = _tls(primary)
     login = {name: sentinel[name] for name in ("username", "password") if name in sentinel}

@@ -301,7 +301,7 @@ class SentinelChannel(_TaskGuard, redis.SentinelChannel):  # type: ignore[misc] 
 
 
 class BrokerTransport(redis.Transport):
-    """The transport of `redis://`, `rediss://` and `redis+socket://`."""
+    """The transport of `redis://`, `rediss://` and, by Celery's form of it, `unix://`."""
 
     Channel = Channel
     connection_errors = _ERRORS

@@ -19,7 +19,7 @@ from tellback.errors import ConfigurationError
 from tellback.names import RECORD_FILE
 from tellback.own_passwords import remember_passwords
 from tellback.settings_checks import add_rules_of, check_teams, wrong_field
-from tellback.urls import refuse_cluster
+from tellback.urls import check_broker
 
 if TYPE_CHECKING:
     from tellback.turns.fallback_text import Words
@@ -305,8 +305,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def broker(self) -> str:
-        """The broker's URL. Raises `ConfigurationError` if it is that of a cluster, which Celery cannot use."""
-        return refuse_cluster(self.broker_url or self.redis_url, f"{PREFIX}BROKER_URL")
+        """The broker's URL. Raises `ConfigurationError` if Celery cannot use it."""
+        return check_broker(self.broker_url or self.redis_url, f"{PREFIX}BROKER_URL")
 
     @property
     def host_name(self) -> str:

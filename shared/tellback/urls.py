@@ -14,6 +14,9 @@ _USUAL: Final = re.compile(
 )
 
 
+_LAST_PORT: Final = 65_535
+
+
 class Address:
     """The decoded parts of a URL; missing parts are empty."""
 
@@ -30,6 +33,8 @@ class Address:
             scheme, user, password, self.host, port, self.path = usual.groups("")
             self.scheme, self.user, self.password = scheme, user, password
             self.port = int(port or 0)
+            if self.port > _LAST_PORT:
+                raise ValueError("the port is out of range")
             return
         from urllib.parse import parse_qsl, unquote, urlsplit  # noqa: PLC0415 - see above
 
@@ -141,18 +146,73 @@ def with_login(url: str, user: str, password: str) -> str:
     return f"{scheme}{separator}{user}:{password}@{rest}"
 
 
-def refuse_cluster(url: str, variable: str) -> str:
+_BROKER_SCHEMES: Final = ("redis", "rediss", "unix", SENTINEL)
+
+_CERTIFICATE_CHECKS: Final = ("none", "optional", "required")
+
+_NOT_A_BROKER: Final = (
+    "use redis://[user:password@]host:port/number, rediss://..., unix://path or "
+    "sentinel://host:port;sentinel://host:port/number?master_name=NAME, with special characters of a password "
+    "percent-encoded"
+)
+
+
+def check_broker(url: str, variable: str) -> str:
     """Return the URL of a broker; `variable` is the setting that an error names.
 
+    Celery would retry some malformed URLs for ever, and print the traceback of others, with a part of the password.
+
     Raises:
-        ConfigurationError: it is the URL of a Redis Cluster.
+        ConfigurationError: Celery cannot use it, such as that of a Redis Cluster.
     """
-    if url.partition("://")[0] not in CLUSTER_SCHEMES:
-        return url
-    raise ConfigurationError(
-        f"{variable}: Celery cannot use a Redis Cluster as its broker; set it to the URL of a plain Redis, or of one "
-        "behind Sentinel"
+    if url.partition("://")[0] in CLUSTER_SCHEMES:
+        raise ConfigurationError(
+            f"{variable}: Celery cannot use a Redis Cluster as its broker; set it to the URL of a plain Redis, or of "
+            "one behind Sentinel"
+        )
+    try:
+        _check_form_of_broker(url)
+    except _Fault as fault:
+        raise ConfigurationError(f"{variable}: {fault}: {_NOT_A_BROKER}") from None
+    except ValueError:  # its message may contain part of the password
+        raise ConfigurationError(f"{variable}: not the URL of a Redis: {_NOT_A_BROKER}") from None
+    return url
+
+
+class _Fault(ValueError):
+    """A fault of a URL, in words that show no part of it that may be a password."""
+
+
+def _check_form_of_broker(url: str) -> None:
+    if url.partition("://")[0] not in _BROKER_SCHEMES or "#" in url:
+        raise _Fault("not the URL of a Redis")
+    if servers_of(url) is not None:
+        return
+    address = Address(url)
+    is_file = address.scheme == "unix"
+    if is_file and not address.path:
+        raise _Fault("no path of a socket file")
+    number = address.query.get("db", "") if is_file else address.path.strip("/")
+    if not (number or "0").isdecimal():
+        raise _Fault("the database is not a number")
+    known = ("db", "username", "password") if is_file else ("ssl_",)
+    if unknown := next((name for name in address.query if not name.startswith(known)), ""):
+        raise _Fault(f"Celery does not know the option {unknown[:40]}")
+    if address.query.get("ssl_cert_reqs", "none") not in _CERTIFICATE_CHECKS:
+        raise _Fault(f"ssl_cert_reqs is not one of {', '.join(_CERTIFICATE_CHECKS)}")
+
+
+def socket_url_of_celery(url: str) -> str:
+    """Return Celery's form of `unix://[user:password@]path?db=number`."""
+    from urllib.parse import quote  # noqa: PLC0415 - see above
+
+    address = Address(url)
+    user, password = (
+        quote(address.query.get(name, own), safe="")
+        for name, own in (("username", address.user), ("password", address.password))
     )
+    login = f"{user}:{password}@" if user or password else ""
+    return f"redis+socket://{login}{quote(address.path)}?virtual_host={address.query.get('db') or 0}"
 
 
 def without_secrets(url: str) -> str:

@@ -43,7 +43,16 @@ def test_the_team_given_to_connect_counts(settings: Settings, database: Database
         connect(settings.redis_url, team="No Team")
 
 
-@pytest.mark.parametrize("url", ["localhost:6379", "http://localhost", "redis://:pass/word@localhost:6379"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost:6379",
+        "http://localhost",
+        "redis://:pass/word@localhost:6379",
+        "redis://h:99999",
+        "redis://h/0?pass=1",
+    ],
+)
 def test_what_is_no_url_of_a_redis_is_said_so_without_the_password(url: str) -> None:
     with pytest.raises(ConfigurationError, match="not the URL of a Redis") as refused:
         connect(url)

@@ -9,7 +9,7 @@ from msgspec.inspect import FloatType, IntType, Metadata, StructType, type_info
 
 from tellback.errors import ConfigurationError
 from tellback.settings import Settings, load
-from tellback.urls import servers_of, without_secrets
+from tellback.urls import servers_of, socket_url_of_celery, without_secrets
 
 
 def test_the_environment_overrides_defaults_and_arguments_override_it() -> None:
@@ -119,3 +119,56 @@ def test_a_url_of_a_cluster_names_its_nodes() -> None:
 def test_a_url_of_several_servers_that_lacks_a_part_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"missing|database 0"):
         servers_of(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("localhost:6379", "not the URL"),
+        ("amqp://guest@h//", "not the URL"),
+        ("redis://h:port/0", "not the URL"),
+        ("redis://h:99999/0", "not the URL"),
+        ("redis://:s3cr#et@h:6379/0", "not the URL"),
+        ("redis://:123#s3cr@h:6379/0", "not the URL"),
+        ("sentinel://h:26379", "not the URL"),
+        ("redis://h/zero", "not a number"),
+        ("unix://", "no path"),
+        ("redis://h/0?socket_timeout=1", "option socket_timeout"),
+        ("rediss://h/0?ssl_cert_reqs=some", "ssl_cert_reqs"),
+        ("redis+cluster://h:6379", "Cluster"),
+    ],
+)
+def test_a_broker_that_celery_cannot_use_is_an_error_that_names_the_variable_and_no_password(
+    url: str, said: str
+) -> None:
+    """Celery retried some for ever, and printed the traceback of others, with a part of the password."""
+    for given in ({"TELLBACK_BROKER_URL": url}, {"TELLBACK_REDIS_URL": url}):
+        with pytest.raises(ConfigurationError, match=f"^TELLBACK_BROKER_URL: .*{said}") as wrong:
+            _ = load(given).broker
+        assert "s3cr" not in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://h",
+        "redis://u:p%40%23@h:6379/15",
+        "rediss://[::1]:6379/0?ssl_cert_reqs=none&ssl_ca_certs=/ca",
+        "unix:///run/r.sock?db=2",
+        "sentinel://a:1;sentinel://b:2/0?master_name=m",
+    ],
+)
+def test_a_broker_that_celery_can_use_stays_as_it_is(url: str) -> None:
+    assert load({"TELLBACK_BROKER_URL": url}).broker == url
+
+
+@pytest.mark.parametrize(
+    ("url", "celery"),
+    [
+        ("unix:///run/r%20s", "redis+socket:///run/r%20s?virtual_host=0"),
+        ("unix://u:p%40%2F@/run/r?db=2", "redis+socket://u:p%40%2F@/run/r?virtual_host=2"),
+        ("unix:///run/r?password=p%40", "redis+socket://:p%40@/run/r?virtual_host=0"),
+    ],
+)
+def test_a_socket_file_has_another_url_for_celery(url: str, celery: str) -> None:
+    assert socket_url_of_celery(url) == celery

@@ -7,7 +7,7 @@ from typing import Any, Final
 from celery import Celery, signals
 from kombu import Queue
 
-from tellback.broker import broker_config
+from tellback.broker import broker_config, exiting_on_wrong_settings
 from tellback.names import SWEEPS_QUEUE, Family, Task, host_queue
 from tellback.settings import Settings, load
 from tellback_workers import celery_signals, cgroup_parent, policy_file, pool_rescue, presence
@@ -63,7 +63,8 @@ app = Celery(
     ],
 )
 
-app.conf.update(config(load()))
+with exiting_on_wrong_settings():
+    app.conf.update(config(load()))
 
 app.steps["worker"].add(DispatcherStep)
 

@@ -21,12 +21,14 @@ import structlog
 from billiard.process import current_process
 from celery import signals
 
+from tellback.broker import exiting_on_wrong_settings
 from tellback.broker_transport import on_rejected
 from tellback.errors import ConfigurationError, InvalidInput
 from tellback.guidance.registry import load_registry
 from tellback.names import Family
 from tellback.process_privacy import forbid_dumps
-from tellback.settings import load
+from tellback.settings import PREFIX, Settings, load
+from tellback.state.database import Database
 from tellback.state.presence import MODEL_ADVICE, MODEL_MB
 from tellback.tracing import WORKER, tracing_of
 from tellback.up.launch import die_with_parent
@@ -102,15 +104,21 @@ def _ready(sender: Any, **_: object) -> None:
         )
 
 
+def _check_url(settings: Settings) -> None:
+    try:
+        Database(settings.redis_url).close()
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{PREFIX}REDIS_URL: {error}") from None
+
+
 @signals.celeryd_init.connect
 def _check(**_: object) -> None:
-    try:
+    with exiting_on_wrong_settings():
         settings = load()
+        _check_url(settings)
         tracing_of(settings, WORKER)
         load_registry(settings.providers)  # also fails when two packages register a provider under one name
         pipeline_of(settings, custom=True)
-    except ConfigurationError as error:
-        raise SystemExit(f"tellback: {error}") from error
 
 
 _file: Final[list[IO[bytes]]] = []

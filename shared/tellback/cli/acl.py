@@ -57,7 +57,7 @@ def acl(
     """
     from tellback.access.files import Deployment, files_of, write_files
     from tellback.settings import load
-    from tellback.urls import refuse_cluster
+    from tellback.urls import check_broker
 
     with report_errors():
         settings = load(redis_url=redis_url, broker_url=broker_url)
@@ -65,9 +65,10 @@ def acl(
             raise InvalidInput(
                 "name the broker's Redis with --broker-url, or pass --one-redis if it is that of the state"
             )
-        broker = "" if one_redis else refuse_cluster(settings.broker_url, "--broker-url")
+        broker = "" if one_redis else settings.broker_url
         for url in (settings.redis_url, broker):
             _check_address(url)
+        check_broker(broker or settings.redis_url, "--broker-url" if broker else "--redis-url")
         teams = tuple(team or settings.served_teams or [settings.team])
         deployment = Deployment(teams, settings.redis_url, broker, release=release)
         written = write_files(directory, files_of(deployment), replace=replace)

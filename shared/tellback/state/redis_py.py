@@ -65,6 +65,14 @@ _hiredis = cast("Any", hiredis)  # its stub allows only commands of one word
 _pack_text: Callable[[tuple[Arg, ...]], bytes] = _hiredis.pack_command
 
 
+def _check_options(pool: Any) -> None:
+    """Make a connection without connecting: redis-py raises TypeError for an option of the URL that it doesn't know."""
+    try:
+        pool.connection_class(**pool.connection_kwargs)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+
+
 class RedisConnections:
     """The pooled connections to one server, or to the primary that Sentinel names. Safe across threads.
 
@@ -99,6 +107,7 @@ class RedisConnections:
         if servers is None:
             connect = cast("Any", redis.Redis.from_url)  # pyright: ignore[reportUnknownMemberType]  # its kwargs are untyped
             self._redis: Any = connect(url, **options)
+            _check_options(self._redis.connection_pool)
         else:
             self._redis = _primary_of(servers, options)
         self._reply_timeout = call_deadline or SOCKET_TIMEOUT

@@ -1,0 +1,80 @@
+"""Workers and beat with each form of their broker's URL: they serve, or end with one line of error."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tellback import connect
+from tellback.settings import Settings
+from tests.support.redis_server import RedisServer
+from tests.support.workers import Workers, environment
+
+WORKER = ("tellback_workers.app", "worker", "--pool=solo")
+BEAT = ("tellback_beat.app", "beat", "--pidfile=")
+
+
+@pytest.mark.parametrize("program", [WORKER, BEAT], ids=["worker", "beat"])
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"TELLBACK_BROKER_URL": "redis://:s3cr#et@h:6379/0"}, "TELLBACK_BROKER_URL"),
+        ({"TELLBACK_SHARDS": "many"}, "TELLBACK_SHARDS"),
+    ],
+    ids=["broker", "setting"],
+)
+def test_a_wrong_setting_ends_a_process_with_one_line(
+    program: tuple[str, ...], given: dict[str, str], named: str, tmp_path: Path
+) -> None:
+    app, *rest = program
+    ended = subprocess.run(
+        [sys.executable, "-m", "celery", "-A", app, *rest],
+        env=environment(Settings(data_dir=str(tmp_path)), given),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"tellback: {named}: "), ended.stderr
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert "s3cr" not in ended.stdout + ended.stderr
+
+
+def test_a_worker_whose_state_is_no_redis_ends_with_one_line(tmp_path: Path) -> None:
+    """The broker is fine, so the error came from a thread of the running worker and named no variable."""
+    settings = Settings(
+        redis_url="redis://:s3cr#et@h:6379/0", broker_url="redis://127.0.0.1:1/0", data_dir=str(tmp_path)
+    )
+    app, *rest = WORKER
+    ended = subprocess.run(
+        [sys.executable, "-m", "celery", "-A", app, *rest],
+        env=environment(settings),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("tellback: TELLBACK_REDIS_URL: not the URL of a Redis"), ended.stderr
+    assert "s3cr" not in ended.stdout + ended.stderr
+
+
+def test_state_and_broker_may_be_behind_a_socket_file(tmp_path: Path) -> None:
+    """Celery calls such a URL `redis+socket://`, and a worker with ours ended with "No such transport: unix"."""
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp") as folder,  # a socket's path has at most 108 bytes
+        RedisServer.start(tmp_path, "--unixsocket", f"{folder}/s"),
+    ):
+        settings = Settings(redis_url=f"unix://{folder}/s?db=2", data_dir=str(tmp_path / "data"))
+        workers = Workers(settings, tmp_path)
+        try:
+            workers.start()
+            with connect(settings=settings) as tb:
+                assert tb.submit([sys.executable, "-c", "pass"], session="s1").wait(timeout=30).exit_code == 0
+        finally:
+            workers.kill_all()
