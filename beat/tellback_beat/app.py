@@ -14,6 +14,12 @@ from tellback.broker import broker_config, exiting_on_wrong_settings
 from tellback.names import SWEEPS_QUEUE, Task
 from tellback.process_privacy import forbid_dumps
 from tellback.settings import Settings, load
+from tellback.unknown_variables import log_unknown_variables
+
+
+@signals.beat_init.connect
+def _name_unknown_variables(**_: object) -> None:
+    log_unknown_variables()
 
 
 @signals.beat_init.connect

@@ -31,6 +31,7 @@ from tellback.settings import PREFIX, Settings, load
 from tellback.state.database import Database
 from tellback.state.presence import MODEL_ADVICE, MODEL_MB
 from tellback.tracing import WORKER, tracing_of
+from tellback.unknown_variables import log_unknown_variables
 from tellback.up.launch import die_with_parent
 from tellback_workers.isolation import pipeline_of
 
@@ -94,6 +95,7 @@ def copies_of(consumer: Any) -> int:
 
 @signals.worker_ready.connect
 def _ready(sender: Any, **_: object) -> None:
+    log_unknown_variables()  # not earlier, since Celery sets up the log after it has checked the settings
     expected = copies_of(sender)
     if expected > 1:  # rarely intended: each copy takes MODEL_MB of memory
         _log.warning(

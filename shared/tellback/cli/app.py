@@ -137,12 +137,18 @@ def _show_version(asked: bool) -> None:
 
 @app.callback()
 def tellback(
+    context: typer.Context,
     *,
-    version: Annotated[
+    _version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """List the options that come before a command."""
+    from tellback.unknown_variables import mistyped_variables
+
+    if context.invoked_subcommand != "doctor":  # which lists them among its findings
+        for variable in mistyped_variables():
+            echo(f"tellback: {variable}", err=True)
 
 
 def main() -> None:

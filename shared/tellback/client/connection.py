@@ -33,6 +33,7 @@ from tellback.state.database import Database
 from tellback.state.dead_letters import DeadLetters
 from tellback.state.keys import Layout
 from tellback.state.records import read_history
+from tellback.unknown_variables import log_mistyped_variables
 
 
 class Tellback:
@@ -353,7 +354,10 @@ def connect(url: str | None = None, *, team: str | None = None, settings: Settin
     Raises:
         ConfigurationError: a setting is wrong, or the team's name is not allowed.
     """
-    return _open(settings or load(redis_url=url, team=team), locate_team)
+    if settings is None:
+        log_mistyped_variables()
+        settings = load(redis_url=url, team=team)
+    return _open(settings, locate_team)
 
 
 def connect_existing(url: str | None = None, *, team: str | None = None, required: bool = True) -> Tellback:

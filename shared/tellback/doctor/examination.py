@@ -45,6 +45,7 @@ def run_checks(settings: Settings, *, url_given: bool) -> list[DoctorFinding]:
         infrastructure.check_model(settings),
         infrastructure.check_spool(settings),
         infrastructure.check_data_dir(settings),
+        infrastructure.check_variables(),
     ]
 
 

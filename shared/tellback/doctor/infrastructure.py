@@ -29,6 +29,7 @@ from tellback.state.embeddings import EncoderState
 from tellback.state.keys import Layout
 from tellback.state.presence import MODEL_ADVICE, MODEL_MB, Presence, Worker
 from tellback.state.unavailable import CHECK_LOGIN
+from tellback.unknown_variables import unknown_variables
 from tellback.up.health import check_redis, flower_is_healthy
 from tellback.up.redis_server import parse_version
 from tellback.urls import without_secrets
@@ -211,6 +212,14 @@ def check_spool(settings: Settings) -> DoctorFinding:
 def _lines(path: Path) -> int:
     with path.open("rb") as file:
         return sum(1 for _ in file)
+
+
+def check_variables() -> DoctorFinding:
+    """Check for variables of this process that look like settings and that nothing reads."""
+    unknown = unknown_variables()
+    if not unknown:
+        return ok("variables", "no unknown TELLBACK_ variable is set")
+    return note("variables", "; ".join(map(str, unknown)), "correct the name, or unset it: it has no effect")
 
 
 def check_data_dir(settings: Settings) -> DoctorFinding:

@@ -1,4 +1,4 @@
-"""Workers and beat with each form of their broker's URL: they serve, or end with one line of error."""
+"""Workers and beat say what is wrong with their settings, and serve with each form of URL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import pytest
 
 from tellback import connect
 from tellback.settings import Settings
+from tellback.state.database import Database
+from tellback.unknown_variables import log_mistyped_variables
 from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
 from tests.support.workers import Workers, environment
 
 WORKER = ("tellback_workers.app", "worker", "--pool=solo")
@@ -78,3 +81,39 @@ def test_state_and_broker_may_be_behind_a_socket_file(tmp_path: Path) -> None:
                 assert tb.submit([sys.executable, "-c", "pass"], session="s1").wait(timeout=30).exit_code == 0
         finally:
             workers.kill_all()
+
+
+@pytest.mark.parametrize("program", [WORKER, BEAT], ids=["worker", "beat"])
+def test_a_process_logs_unknown_variables_at_its_start(program: tuple[str, ...], tmp_path: Path) -> None:
+    settings = Settings(redis_url="redis://127.0.0.1:1/0", data_dir=str(tmp_path))
+    app, *rest = program
+    log = tmp_path / "log"
+    with RedisServer.start(tmp_path) as server, log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "celery", "-A", app, *rest],
+            env=environment(settings, {"TELLBACK_REDIS_URL": server.url, "TELLBACK_TAEM": "acme", "TELLBACK_OWN": "x"}),
+            cwd=tmp_path,
+            stdout=out,
+            stderr=out,
+        )
+        try:
+            wait_until(lambda: "TELLBACK_TAEM" in log.read_text(), f"both are logged in {log}", timeout=60)
+        finally:
+            process.kill()
+            process.wait()
+    lines = [line for line in log.read_text().splitlines() if "setting.unknown" in line]
+    assert len(lines) == 2
+    assert "TELLBACK_TAEM" in lines[1]
+    assert "TELLBACK_TEAM" in lines[1]
+
+
+def test_a_host_logs_once_what_resembles_a_setting(
+    database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TELLBACK_TAEM", "acme")
+    monkeypatch.setenv("TELLBACK_OWN", "x")
+    log_mistyped_variables.cache_clear()
+    for _ in range(2):
+        connect(database.url).close()
+    lines = [record.message for record in caplog.records if "setting.unknown" in record.message]
+    assert lines == ["setting.unknown nearest='TELLBACK_TEAM' variable='TELLBACK_TAEM'"]
