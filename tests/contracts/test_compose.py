@@ -138,6 +138,7 @@ def test_one_service_builds_the_image(services: Mapping[str, Any]) -> None:
 def test_an_index_for_torch_reaches_the_build() -> None:
     read = compose("config", "--format", "json", PIP_EXTRA_INDEX_URL="https://index.example")
     assert json.loads(read.stdout)["services"]["loops"]["build"]["args"] == {
+        "PYTHON_IMAGE": "python:3.13-slim",
         "PIP_EXTRA_INDEX_URL": "https://index.example",
         "TORCH_SHA256": "",
     }
@@ -219,7 +220,7 @@ def test_nothing_runs_as_root_but_the_login_or_with_capabilities(services: Mappi
     text = (ROOT / "ops" / "Dockerfile").read_text()
     stages = text.split("\nFROM ")[1:]
     of_root = [stage.splitlines()[0] for stage in stages if "\nUSER tellback\n" not in stage]
-    assert of_root == ["python:3.13-slim AS base", "python:3.13-slim AS build"], "the two that no one runs"
+    assert of_root == ["$PYTHON_IMAGE AS base", "$PYTHON_IMAGE AS build"], "the two that no one runs"
     lines = text[text.rindex("\nFROM ") :].splitlines()
     users = [line.split()[1] for line in lines if line.startswith("USER ")]
     assert users == ["tellback"]
