@@ -40,7 +40,7 @@ class UnknownVariable(NamedTuple):
 
     def __str__(self) -> str:
         hint = f"; did you mean {self.nearest}?" if self.nearest else ""
-        return f"{self.name} is no setting of Tellback{hint}"
+        return f"{self.name} is not a setting of Tellback{hint}"
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> list[UnknownVariable]:

@@ -172,34 +172,34 @@ def check_broker(url: str, variable: str) -> str:
         )
     try:
         _check_form_of_broker(url)
-    except _Fault as fault:
+    except _UnusableBroker as fault:
         raise ConfigurationError(f"{variable}: {fault}: {_NOT_A_BROKER}") from None
     except ValueError:  # its message may contain part of the password
         raise ConfigurationError(f"{variable}: not the URL of a Redis: {_NOT_A_BROKER}") from None
     return url
 
 
-class _Fault(ValueError):
+class _UnusableBroker(ValueError):
     """A fault of a URL, in words that show no part of it that may be a password."""
 
 
 def _check_form_of_broker(url: str) -> None:
     if url.partition("://")[0] not in _BROKER_SCHEMES or "#" in url:
-        raise _Fault("not the URL of a Redis")
+        raise _UnusableBroker("not the URL of a Redis")
     if servers_of(url) is not None:
         return
     address = Address(url)
     is_file = address.scheme == "unix"
     if is_file and not address.path:
-        raise _Fault("no path of a socket file")
+        raise _UnusableBroker("no path of a socket file")
     number = address.query.get("db", "") if is_file else address.path.strip("/")
     if not (number or "0").isdecimal():
-        raise _Fault("the database is not a number")
+        raise _UnusableBroker("the database is not a number")
     known = ("db", "username", "password") if is_file else ("ssl_",)
     if unknown := next((name for name in address.query if not name.startswith(known)), ""):
-        raise _Fault(f"Celery does not know the option {unknown[:40]}")
+        raise _UnusableBroker(f"Celery does not know the option {unknown[:40]}")
     if address.query.get("ssl_cert_reqs", "none") not in _CERTIFICATE_CHECKS:
-        raise _Fault(f"ssl_cert_reqs is not one of {', '.join(_CERTIFICATE_CHECKS)}")
+        raise _UnusableBroker(f"ssl_cert_reqs is not one of {', '.join(_CERTIFICATE_CHECKS)}")
 
 
 def socket_url_of_celery(url: str) -> str:
@@ -216,20 +216,28 @@ def socket_url_of_celery(url: str) -> str:
 
 
 def without_secrets(url: str) -> str:
-    """Return the URL with its password masked, for logs and terminals."""
+    """Return the URL with its password masked, for logs and terminals; of what is no URL, mask too much."""
     if "password=" in url:
         url = re.sub(r"(?<=[?&])((?:sentinel_)?password=)[^&]*", r"\1***", url)
     if "@" not in url:
         return url
     if names_several(url):
-        return re.sub(r"(?P<user>[^:@/;,?]*):[^@/;,?]*@", r"\g<user>:***@", url)
+        masked = re.sub(r"(?P<user>[^:@/;,?]*):[^@/;,?]*@", r"\g<user>:***@", url)
+        return _mask_to_the_last_login(url) if re.search(r"(?<!:\*{3})@", masked) else masked
     if usual := _USUAL.fullmatch(url):
         start, end = usual.span("password")
         return f"{url[:start]}***{url[end:]}" if start >= 0 else url
     from urllib.parse import urlsplit, urlunsplit  # noqa: PLC0415 - see above
 
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return _mask_to_the_last_login(url)
+    if parts.password is None:  # or it has a character that ends this part of a URL
+        return _mask_to_the_last_login(url)
     place = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{place}"))
+
+
+def _mask_to_the_last_login(url: str) -> str:
+    return re.sub(r"^((?:[^:/]*://)?[^:@]*):.*@", r"\1:***@", url, flags=re.DOTALL)

@@ -121,7 +121,7 @@ def test_the_environment_s_redis_is_taken_without_an_option(tmp_path: Path) -> N
 def test_an_address_that_is_none(tmp_path: Path) -> None:
     code, said = refused(tmp_path, "--redis-url", "localhost:6379")
     assert code == 2
-    assert one_line(said).startswith("tellback: localhost:6379 is not a Redis URL: ")
+    assert one_line(said).startswith("tellback: localhost:6379 is not the URL of a Redis: ")
 
 
 def test_only_an_old_redis_on_path_and_none_packaged(tmp_path: Path) -> None:

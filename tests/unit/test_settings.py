@@ -100,6 +100,19 @@ def test_a_shown_url_carries_no_password(url: str, shown: str) -> None:
     assert without_secrets(url) == shown
 
 
+@pytest.mark.parametrize(
+    "password", ["s3cr#et", "s3cr/et", "s3cr?et", "s3cr@et", "12/s3cr", "12#s3cr", "s3cr[et]", "s3cr;et"]
+)
+@pytest.mark.parametrize(
+    "form", ["redis://:{}@h:6379/0", "unix://u:{}@/s", "redis+cluster://:{}@a,b", "sentinel://:{}@a", "h:{}@x"]
+)
+def test_a_password_that_was_not_encoded_is_not_shown_either(form: str, password: str) -> None:
+    """It was, since it ends where the host would begin; some ended in a traceback."""
+    shown = without_secrets(form.format(password))
+    assert "s3cr" not in shown
+    assert "***@" in shown
+
+
 def test_a_url_of_sentinels_names_each_of_them_and_the_primary_behind() -> None:
     servers = servers_of("sentinel://u:w@a:1;sentinel://u:w@b/3?master_name=m&sentinel_password=s&ssl_ca_certs=f")
     assert servers is not None

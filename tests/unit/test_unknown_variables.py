@@ -65,7 +65,9 @@ def test_every_variable_that_something_reads_is_known() -> None:
 
 def test_a_command_names_on_standard_error_what_resembles_a_setting() -> None:
     said = CliRunner().invoke(app, ["acl"])
-    assert said.stderr.startswith(f"tellback: {MISTYPED} is no setting of Tellback; did you mean TELLBACK_REDIS_URL?\n")
+    assert said.stderr.startswith(
+        f"tellback: {MISTYPED} is not a setting of Tellback; did you mean TELLBACK_REDIS_URL?\n"
+    )
     assert OWN not in said.stderr
 
 

@@ -84,6 +84,7 @@ def connect_to(url: str, *, call_deadline: float | None = None) -> Connections:
 
     Raises:
         ValueError: the URL is not that of a Redis; the message may contain part of the password.
+        TypeError: redis-py does not know an option of the URL.
     """
     servers = servers_of(url)
     if servers is not None and servers.kind == "cluster":
@@ -111,7 +112,7 @@ class Database:
         """
         try:
             self._connections = connect_to(url, call_deadline=call_deadline)
-        except ValueError:  # its message may contain part of the password
+        except (ValueError, TypeError):  # its message may contain part of the password
             raise ConfigurationError(NOT_A_URL) from None
         self.url = url
         self._confirmation = confirmation

@@ -65,14 +65,6 @@ _hiredis = cast("Any", hiredis)  # its stub allows only commands of one word
 _pack_text: Callable[[tuple[Arg, ...]], bytes] = _hiredis.pack_command
 
 
-def _check_options(pool: Any) -> None:
-    """Make a connection without connecting: redis-py raises TypeError for an option of the URL that it doesn't know."""
-    try:
-        pool.connection_class(**pool.connection_kwargs)
-    except TypeError as error:
-        raise ValueError(str(error)) from None
-
-
 class RedisConnections:
     """The pooled connections to one server, or to the primary that Sentinel names. Safe across threads.
 
@@ -84,6 +76,7 @@ class RedisConnections:
 
         Raises:
             ValueError: the URL is not that of a Redis; the message may contain part of the password.
+            TypeError: redis-py does not know an option of the URL.
         """
         retry = Retry(  # redis-py retries 10 times, after timeouts too: a Redis that hangs would block for minutes
             ExponentialBackoff(cap=0.2, base=0.02), retries=2, supported_errors=(exceptions.ConnectionError,)
@@ -107,7 +100,8 @@ class RedisConnections:
         if servers is None:
             connect = cast("Any", redis.Redis.from_url)  # pyright: ignore[reportUnknownMemberType]  # its kwargs are untyped
             self._redis: Any = connect(url, **options)
-            _check_options(self._redis.connection_pool)
+            pool = self._redis.connection_pool
+            pool.connection_class(**pool.connection_kwargs)  # without connecting, to raise now what a call would raise
         else:
             self._redis = _primary_of(servers, options)
         self._reply_timeout = call_deadline or SOCKET_TIMEOUT

@@ -10,7 +10,7 @@ from redis import exceptions
 
 from tellback.errors import ConfigurationError, Unavailable
 from tellback.settings import Settings
-from tellback.state.database import Database, connect_to
+from tellback.state.database import NOT_A_URL, Database, connect_to
 from tellback.state.presence import Presence, Worker
 from tellback.up.redis_server import MIN_VERSION, parse_version
 from tellback.urls import without_secrets
@@ -29,8 +29,8 @@ def check_redis(url: str) -> str:
     shown = without_secrets(url)
     try:
         connections = connect_to(url, call_deadline=CONNECT_SECONDS)
-    except ValueError as error:
-        raise ConfigurationError(f"{shown} is not a Redis URL: {error}") from error
+    except (ValueError, TypeError):  # its message may contain part of the password
+        raise ConfigurationError(f"{shown} is {NOT_A_URL}") from None
     try:
         with contextlib.closing(connections):
             info: bytes = connections.run(("INFO", "server"))
