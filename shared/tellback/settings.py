@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "TELLBACK_"
 
+NO_HOME: Final = f"this user has no home directory: set {PREFIX}DATA_DIR"
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one process. Durations are in seconds unless the description says otherwise."""
@@ -315,10 +317,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def data_path(self) -> Path:
-        """The directory of this user's local files on this host."""
+        """The directory of this user's local files on this host.
+
+        Raises:
+            ConfigurationError: no variable names it, and the user has no home directory.
+        """
         if self.data_dir:
             return Path(self.data_dir)
-        return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "tellback"
+        try:
+            share = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+        except RuntimeError:  # no HOME, and no such user in the system's list, as in a container with a user of its own
+            raise ConfigurationError(NO_HOME) from None
+        return Path(share) / "tellback"
 
     def record_path(self, team: str) -> Path | None:
         """Return the file for a team's records, or None for no file; teams other than `team` have a folder each."""

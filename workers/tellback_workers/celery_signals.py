@@ -118,6 +118,7 @@ def _check(**_: object) -> None:
     with exiting_on_wrong_settings():
         settings = load()
         _check_url(settings)
+        _ = settings.data_path  # raises for a user without a home directory
         tracing_of(settings, WORKER)
         load_registry(settings.providers)  # also fails when two packages register a provider under one name
         pipeline_of(settings, custom=True)

@@ -203,9 +203,14 @@ def status(
         path = _settings_file(program_named(program), settings, shared=shared, user=user)
         commands = commands_in(path)
         data = load().data_path
-    log = data / NAME
-    lines = log.read_text("utf-8", "replace").splitlines()[-5:] if log.exists() else []
-    waiting = sum(1 for _ in (data / "spool").rglob("*.spool"))
+    waiting, lines = 0, list[str]()
+    try:
+        waiting = sum(1 for _ in (data / "spool").rglob("*.spool"))
+        lines = (data / NAME).read_text("utf-8", "replace").splitlines()[-5:]
+    except FileNotFoundError:
+        pass
+    except OSError as error:  # such as that of another user
+        lines = [f"can't read {error.filename}: {error.strerror}"]
     if as_json:
         print_json({"settings": str(path), "commands": commands, "troubles": lines, "spool_files": waiting})
         return

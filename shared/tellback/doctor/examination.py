@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from redis.exceptions import ResponseError
 
-from tellback.connection_file import RunningSystem, find_running
+from tellback.connection_file import NAME, RunningSystem, find_running
 from tellback.doctor import backlog, infrastructure
 from tellback.doctor.infrastructure import DoctorFinding, wrong
 from tellback.errors import Unavailable
@@ -56,6 +56,10 @@ def _url_source(settings: Settings, running: RunningSystem | None, *, url_given:
         return f"from {PREFIX}REDIS_URL"
     if running is not None and running.redis_url == settings.redis_url:
         return f"from the running `tellback up`, process id {running.pid}"
+    with contextlib.suppress(OSError):
+        file = settings.data_path / NAME
+        if file.stat().st_uid != os.geteuid():
+            return f"the default address, since {file} is another user's"
     return "the default address; you have no `tellback up` running on this host"
 
 

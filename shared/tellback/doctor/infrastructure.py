@@ -191,6 +191,8 @@ def _check_packaged_model() -> DoctorFinding:
 def check_spool(settings: Settings) -> DoctorFinding:
     """Check the spool for events not sent yet, and for those that can't be sent."""
     folder, most = settings.data_path / "spool" / settings.team, settings.spool_max_bytes
+    if _unreadable(settings.data_path):
+        return note("spool", "not checked", "see `data directory` below")
     used = sum(path.stat().st_size for path in folder.rglob("*.spool"))
     found = f"{used} of {most} bytes in {folder}"
     if used > most * _NEARLY_FULL:
@@ -222,9 +224,29 @@ def check_variables() -> DoctorFinding:
     return note("variables", "; ".join(map(str, unknown)), "correct the name, or unset it: it has no effect")
 
 
+def _unreadable(folder: Path) -> str:
+    """Return the data directory, or one of its spool, if it belongs to another user and this one may not use it."""
+    try:
+        places = [str(folder), *(place for place, _, _ in os.walk(folder / "spool", onerror=_raise))]
+        foreign = [place for place in places if os.stat(place).st_uid != os.geteuid()]  # noqa: PTH116 - of a string
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except PermissionError as error:
+        return str(error.filename)
+    return next((place for place in foreign if not os.access(place, os.R_OK | os.W_OK | os.X_OK)), "")
+
+
+def _raise(error: OSError) -> None:
+    if isinstance(error, PermissionError):
+        raise error
+
+
 def check_data_dir(settings: Settings) -> DoctorFinding:
     """Check that this user can write the spool's directory."""
     folder = settings.data_path
+    if path := _unreadable(folder):
+        advice = "give each user a data directory, by TELLBACK_DATA_DIR, or events of this user can't be spooled"
+        return wrong("data directory", f"{path} is another user's", advice)
     existing = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         return wrong("data directory", f"{folder} is not writable", "set TELLBACK_DATA_DIR, or events can't be spooled")
