@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from typer.main import get_command
 
 from tellback import Tellback
+from tellback.alerts.settings import AlertSettings
 from tellback.cli.app import app
 from tellback.cli.metrics_collector import DELIVERY_EVENTS, TURN_EVENTS, render_metrics
 from tests.support.turns import HELLO, delivered_now, opened
@@ -87,3 +88,12 @@ def test_the_scrape_configuration_names_the_rules_and_the_port() -> None:
     [job] = read["scrape_configs"]
     assert job["static_configs"][0]["targets"] == ["127.0.0.1:9464"]
     assert "tellback metrics --serve 9464" in (FOLDER / "prometheus.yml").read_text("utf-8")
+
+
+def test_a_link_to_a_runbook_is_the_address_of_its_page() -> None:
+    """A test notice named the list of runbooks by an address that the site does not have."""
+    published, local = AlertSettings(docs_url="https://docs.example.com/"), AlertSettings()
+    for page in RUNBOOKS.glob("*.md"):
+        folder = "" if page.stem == "index" else f"{page.stem}/"
+        assert published.runbook(page.stem) == f"https://docs.example.com/operations/runbooks/{folder}"
+        assert local.runbook(page.stem) == f"docs/operations/runbooks/{page.name}"

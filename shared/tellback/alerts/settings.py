@@ -51,7 +51,8 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
     def runbook(self, name: str) -> str:
         """Return the address of a runbook, or its path in the repository if the documentation has no address."""
         if self.docs_url:
-            return f"{self.docs_url.rstrip('/')}/{RUNBOOKS}/{name}/"
+            page = "" if name == "index" else f"{name}/"
+            return f"{self.docs_url.rstrip('/')}/{RUNBOOKS}/{page}"
         return f"docs/{RUNBOOKS}/{name}.md"
 
 
