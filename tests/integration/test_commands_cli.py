@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -52,6 +53,18 @@ def test_the_command_line(settings: Settings, tb: Tellback, tmp_path: Path) -> N
     outside = tool(settings, "submit", "--session", "s3", "pwd", cwd=Path("/"))
     assert outside.returncode == 1
     assert f"rule directories: / is outside of {tmp_path}, which TELLBACK_COMMAND_ROOTS allows" in outside.stderr
+
+
+def test_a_command_that_a_message_suggests_is_for_the_same_team(settings: Settings) -> None:
+    """Pasted as it was printed, `tellback cancel ID` looked into the default team."""
+    alone = msgspec.structs.replace(settings, host_wait=0.5)
+    done = tool(alone, "submit", "--session", "s1", "--team", "other", "true")
+    suggested = re.search(r"`tellback (cancel [^`]+)` takes it back", done.stderr)
+    assert suggested
+    assert suggested[1].endswith(" --team other")
+    assert tool(alone, *suggested[1].split()).returncode == 0
+    refused = tool(alone, "gate", "s1", "--team", "other")
+    assert "tellback waive ID --why TEXT --team other." in refused.stderr
 
 
 def test_a_team_that_nobody_serves_is_named_in_time(settings: Settings, tb: Tellback) -> None:

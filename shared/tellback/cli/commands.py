@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TextIO
 
 import typer
 
-from tellback.cli.common import COMMANDS, JsonOption, TeamOption, UrlOption, client, echo, print_json, report_errors
+from tellback.cli.common import (
+    COMMANDS,
+    JsonOption,
+    TeamOption,
+    UrlOption,
+    client,
+    echo,
+    print_json,
+    report_errors,
+    team_option,
+)
 from tellback.errors import InvalidInput, Unavailable
 from tellback.names import RECORD_FILE, Family
 from tellback.sanitize import terminal_line, terminal_output
@@ -26,7 +36,7 @@ if TYPE_CHECKING:
 SERVED_POLL: Final = 0.2  # seconds between two looks for a worker
 
 
-def print_job_output(job: Job, seconds: float | None, *, as_json: bool) -> CommandRecord:
+def print_job_output(job: Job, team: str, seconds: float | None, *, as_json: bool) -> CommandRecord:
     """Print a job's output as it arrives, and return its record."""
     import math
 
@@ -39,15 +49,15 @@ def print_job_output(job: Job, seconds: float | None, *, as_json: bool) -> Comma
             printing.print_piece(piece)
         return job.wait(timeout=None if seconds is None else max(0.0, end - clock.monotonic()))
     except KeyboardInterrupt:
-        raise interrupt_exit(job, "following") from None
+        raise interrupt_exit(job, team, "following") from None
 
 
-def interrupt_exit(job: Job, what: str) -> typer.Exit:
+def interrupt_exit(job: Job, team: str, what: str) -> typer.Exit:
     """Tell the user that the command keeps running, and return the exception that exits with 130."""
     submitted = job.submitted
     echo(
         f"tellback: stopped {what}. Command {job.command_id} keeps running for up to {submitted.timeout:g} s; "
-        f"see its record with `tellback records {submitted.session}`",
+        f"see its record with `tellback records {submitted.session}{team_option(team)}`",
         err=True,
     )
     return typer.Exit(130)
@@ -220,7 +230,8 @@ def submit(
             _print_id(job.command_id, as_json=as_json)
             return
         _check_served(tb, job, wait)
-        record = print_job_output(job, wait, as_json=as_json) if follow else _wait_for_record(job, wait)
+        name = tb.context.layout.team
+        record = print_job_output(job, name, wait, as_json=as_json) if follow else _wait_for_record(job, name, wait)
     _print_and_exit(record, as_json=as_json, output_shown=follow)
 
 
@@ -259,7 +270,7 @@ def _check_served(tb: Tellback, job: Job, wait: float | None) -> None:
         name = tb.context.layout.team
         raise Unavailable(
             f"no worker has served commands of team {name} for {longest:g} s. Command {job.command_id} stays in Redis "
-            f"and runs when one starts; `tellback cancel {job.command_id}` takes it back"
+            f"and runs when one starts; `tellback cancel {job.command_id}{team_option(name)}` takes it back"
         )
 
 
@@ -295,7 +306,7 @@ def _append_record(record: CommandRecord, path: Path) -> None:
         echo(f"tellback: can't append the record to {path}: {error.strerror or error}", err=True)
 
 
-def _wait_for_record(job: Job, seconds: float | None) -> CommandRecord:
+def _wait_for_record(job: Job, team: str, seconds: float | None) -> CommandRecord:
     """Return the record; show a spinner meanwhile if standard error is a terminal."""
     from rich.console import Console
 
@@ -306,7 +317,7 @@ def _wait_for_record(job: Job, seconds: float | None) -> CommandRecord:
         with console.status(f"waiting for command {job.command_id}"):
             return job.wait(timeout=seconds)
     except KeyboardInterrupt:
-        raise interrupt_exit(job, "waiting") from None
+        raise interrupt_exit(job, team, "waiting") from None
 
 
 def _print_and_exit(record: CommandRecord, *, as_json: bool, output_shown: bool = False) -> None:

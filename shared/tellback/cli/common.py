@@ -95,6 +95,13 @@ def _is_named(team: str | None) -> bool:
     return bool(team or os.environ.get(f"{PREFIX}TEAM"))
 
 
+def team_option(team: str) -> str:
+    """Return ` --team NAME` for a command in a message, or "" if the environment names the team anyway."""
+    from tellback.settings import PREFIX, Settings
+
+    return "" if team == (os.environ.get(f"{PREFIX}TEAM") or Settings().team) else f" --team {team}"
+
+
 def _exists(url: str | None, team: str | None) -> bool:
     """Return False if Redis has no such team; True too if it does not answer."""
     from tellback.errors import Unavailable

@@ -16,6 +16,7 @@ from tellback.cli.common import (
     existing_team,
     print_json,
     report_errors,
+    team_option,
 )
 from tellback.cli.records import OR_FILE, print_line, readable_file, require_session
 from tellback.errors import InvalidInput
@@ -62,11 +63,11 @@ def gate(
     else:
         with existing_team(redis_url, team) as tb:
             verdict = tb.gate(require_session(session, OR_FILE), required)
-    _print_verdict(verdict, as_json=as_json)
+    _print_verdict(verdict, team, as_json=as_json)
     raise typer.Exit(0 if verdict.passed else 1)
 
 
-def _print_verdict(verdict: Verdict, *, as_json: bool) -> None:
+def _print_verdict(verdict: Verdict, team: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json({"passed": verdict.passed, "reasons": verdict.reasons})
         return
@@ -75,7 +76,7 @@ def _print_verdict(verdict: Verdict, *, as_json: bool) -> None:
     if any("no linked retry" in reason for reason in verdict.reasons):
         echo(
             "To clear a failure, fix its cause and run the same command again with --parent ID, "
-            "or say why it does not count: tellback waive ID --why TEXT.",
+            f"or say why it does not count: tellback waive ID --why TEXT{team_option(team) if team else ''}.",
             err=True,
         )
 
