@@ -192,7 +192,7 @@ def _check_form_of_broker(url: str) -> None:
     is_file = address.scheme == "unix"
     if is_file and not address.path:
         raise _UnusableBroker("no path of a socket file")
-    number = address.query.get("db", "") if is_file else address.path.strip("/")
+    number = address.query.get("db", "") if is_file else address.path.removeprefix("/")
     if not (number or "0").isdecimal():
         raise _UnusableBroker("the database is not a number")
     known = ("db", "username", "password") if is_file else ("ssl_",)

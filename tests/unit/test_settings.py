@@ -145,6 +145,7 @@ def test_a_url_of_several_servers_that_lacks_a_part_is_refused(url: str) -> None
         ("redis://:123#s3cr@h:6379/0", "not the URL"),
         ("sentinel://h:26379", "not the URL"),
         ("redis://h/zero", "not a number"),
+        ("redis://h/0/", "not a number"),
         ("unix://", "no path"),
         ("redis://h/0?socket_timeout=1", "option socket_timeout"),
         ("rediss://h/0?ssl_cert_reqs=some", "ssl_cert_reqs"),
