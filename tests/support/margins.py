@@ -4,7 +4,7 @@ import json
 import random
 from collections.abc import Callable
 
-_EACH_LINE: dict[str, Callable[[int], str]] = {
+EACH_LINE: dict[str, Callable[[int], str]] = {
     "compose": lambda _: "web-1  | ",
     "journald": lambda _: "Mar 02 10:11:12 host1 app[812]: ",
     "rfc 3339": lambda number: f"2026-03-02T10:11:12.{345 + number}Z ",
@@ -30,8 +30,8 @@ _WHOLE: dict[str, Callable[[str], str]] = {
 
 def wrapped(text: str, rng: random.Random) -> str:
     """Return the text behind some margin, or within another text."""
-    wrapping = rng.choice((*_EACH_LINE, *_WHOLE))
+    wrapping = rng.choice((*EACH_LINE, *_WHOLE))
     if wrapping in _WHOLE:
         return _WHOLE[wrapping](text)
-    margin = _EACH_LINE[wrapping]
+    margin = EACH_LINE[wrapping]
     return "\n".join(margin(number) + line for number, line in enumerate(text.split("\n")))

@@ -150,6 +150,7 @@ def _split(sign: str, line: str) -> list[str]:
         return _WIDE.split(line.strip())
     if sign == "|":
         return _BARS.split(line)
+    line = line.lstrip(" ")
     if sign in ",;" and '"' in line:
         import csv  # noqa: PLC0415 - few processes ever see such a line
 

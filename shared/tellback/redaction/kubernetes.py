@@ -11,8 +11,7 @@ from typing import Final
 from tellback.lazy_pattern import lazy_pattern
 
 RULE: Final = "kubernetes-secret"
-WORD: Final = "Secret"
-"""A text without it contains no Secret, which `in` decides much faster than a pattern."""
+_WORD: Final = "Secret"  # a text without it contains no Secret, which `in` decides much faster than a pattern
 
 _KIND: Final = lazy_pattern(r"""(?im)^[\s>|"'{,+-]{0,40}"?kind"?:[ ]?"?Secret"?[ ]?,?\r?$""")
 _IN_JSON: Final = lazy_pattern(r'"kind":[ ]?"Secret"')
@@ -23,7 +22,7 @@ _BOUNDARY: Final = lazy_pattern(r"[\s>|+]{0,20}---[ ]?\r?")
 
 def may_hold(text: str) -> bool:
     """Return whether the text can show a Secret."""
-    return _KIND.search(text) is not None or _IN_JSON.search(text) is not None
+    return _WORD in text and (_KIND.search(text) is not None or _IN_JSON.search(text) is not None)
 
 
 def value_lines(lines: Sequence[str]) -> Generator[int]:

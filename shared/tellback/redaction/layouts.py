@@ -112,7 +112,7 @@ _ALONE: Final = (
     r"(?<!---)(?:[\"']\]?\)?;|[\"']\]|[\"'`:*=\\(\[{}) \t]{0,8}+)\r?\n"
     r"(?:[ \t]{0,8}+(?:[-=~`_]{3,80}+\w{0,10})?[ \t]{0,4}+\r?\n){0,2}"
     rf"[ \t]{{0,40}}+(?:[0-9]{{1,3}}\)[ ]|{_PROMPTS})?[\"'`-]{{0,3}}+[ ]?{_CHECKED}[^\s\"'`<>{{}}$,]{{8,400}}+"
-    r"[\"'`,;)\]}]{0,3}+[ \t\r]{0,4}$"
+    r"[\"'`,;)\]}]{0,6}+[ \t\r]{0,4}$"
 )
 _SECRET: Final = f"{_NAMED}(?:{_VALUE}{long_value(16)}|{_ALONE}){AT_END}"
 # In quotes a password needs less to be told from words.
@@ -146,8 +146,8 @@ RULES: Final = (
     AnchoredRule(
         "secret-assignment",
         "$ ",
-        rf"(?=[^\n]{{0,160}}?{_OF_COMMANDS})[^\n]{{3,200}}+\n{_CHECKED}[^\s\"'`<>{{}}$]{{12,400}}+[ \t\r]{{0,4}}$"
-        + AT_END,
+        rf"(?=[^\n]{{0,160}}?{_OF_COMMANDS})[^\n]{{3,200}}+\n[ \t]{{0,40}}+{_CHECKED}"
+        rf"[^\s\"'`<>{{}}$]{{12,400}}+[\"'}}\]]{{0,6}}+[ \t\r]{{0,4}}$" + AT_END,
     ),
     # The value first: lists of parameters and tags, as clouds have them; what is piped into a store of secrets.
     *(

@@ -50,7 +50,7 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "pass",
-        rf"[ ](?<=[ '\n]pass[ ])(?=[^\s/.]{{6,80}}?['\\rn]{{0,6}}$){MIXED_WORD}{DOUBT}[^\s/.'\\]{{6}}",
+        rf"[ ](?<![^ '\n]pass[ ])(?=[^\s/.]{{6,80}}?['\\rn]{{0,6}}$){MIXED_WORD}{DOUBT}[^\s/.'\\]{{6}}",
         r"(?=[ ]\S{6,88}$)",
     ),
     AnchoredRule(
@@ -64,7 +64,8 @@ RULES: Final = (
     AnchoredRule(
         "password",
         "auth",
-        rf"[ ](?<=[>\n][ ]auth[ ])(?:[\w-]{{1,32}}[ ])?{MIXED_WORD}{DOUBT}[\w+/=-]{{8,200}}+[ \t\r]{{0,4}}$",
+        rf"[ ](?:(?<=[>\n][ ]auth[ ])|(?<=\nauth[ ]))(?:[\w-]{{1,32}}[ ])?"
+        rf"{MIXED_WORD}{DOUBT}[\w+/=-]{{8,200}}+[ \t\r]{{0,4}}$",
     ),
     AnchoredRule("password", "auth", r"[ ]default[ ](?<=auth default )(?!\$|<)[^\s\"']{6,100}+[ \t\r]{0,4}$"),
     AnchoredRule("basic-auth", "authorization", r":[ ][a-z]{3,12}[ ](?:token=)?(?=\S{0,60}?[0-9])[\w.~+/=-]{20}"),

@@ -73,7 +73,7 @@ _LAST: Final = lazy_pattern(rf"""[\s>|"'+-]{{0,40}}+[0-9A-Za-z+/]{{2,100}}+{_RES
 class PrivateKeyTracker:
     """Tracks private keys through the lines of one stream."""
 
-    __slots__ = ("_counted", "_lines", "_margin", "_width", "codes", "named", "table")
+    __slots__ = ("_counted", "_lines", "_margin", "_width", "codes", "named", "table", "within")
 
     def __init__(self) -> None:
         self._lines = 0
@@ -86,6 +86,8 @@ class PrivateKeyTracker:
         """The table with a column of secrets that the last line belongs to."""
         self.codes: CodeList | None = None
         """The list of recovery codes that the next line may continue."""
+        self.within: PrivateKeyTracker | None = None
+        """What lines without their margins began."""
 
     @property
     def inside(self) -> bool:

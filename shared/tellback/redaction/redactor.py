@@ -14,7 +14,7 @@ from typing import Any, Final, TypeGuard
 
 from tellback.lazy_pattern import lazy_pattern
 from tellback.own_passwords import own_passwords
-from tellback.redaction import codes, columns, kubernetes
+from tellback.redaction import codes, columns, kubernetes, margins
 from tellback.redaction.private_keys import RULE as PRIVATE_KEY
 from tellback.redaction.private_keys import PrivateKeyTracker, key_start_before, marks_key
 from tellback.redaction.rules import Rule, ScanSet, all_scans, scans_for_text
@@ -87,7 +87,7 @@ class Redactor:
     def rule_of(self, line: str, before: str = "") -> str | None:
         """Return the first rule that matches this line, also by a name in the line `before` it; None if clean."""
         line = _strip_colours(line)
-        found = () if self._is_clean(line) else self._find_matches(line)
+        found = () if self._is_clean(line) else (*self._find_given(line), *self._find_matches(margins.read(line).text))
         rule = next((rule for _, rule in found if rule not in _HEADS), None)
         return rule or self._hidden_by_name(_naming_lines(before), line).get(0)
 
@@ -128,17 +128,10 @@ class Redactor:
         return self._hidden_by_name(before, text) | hidden
 
     def _find_hidden_lines(self, text: str, blocks: PrivateKeyTracker | None) -> dict[int, str]:
-        text = _strip_colours(text)
-        keys = marks_key(text) or (blocks is not None and blocks.inside)
-        found = list(self._find_matches(text))
-        secrets = _may_hold_secret(text)
-        goes_on = blocks is not None and (blocks.table is not None or blocks.codes is not None)
-        if not (keys or found or secrets or goes_on):
-            return {}
-        lines = text.split(_NEWLINE)
-        hidden = self._hidden_but_for_keys(lines, found, blocks or PrivateKeyTracker(), secrets=secrets)
-        if keys:
-            hidden |= dict.fromkeys(_key_lines(lines, blocks or PrivateKeyTracker()), PRIVATE_KEY)
+        text, blocks = _strip_colours(text), blocks or PrivateKeyTracker()
+        hidden = self._hidden_but_for_keys(text, blocks)
+        if marks_key(text) or blocks.inside:
+            hidden |= dict.fromkeys(_key_lines(text.split(_NEWLINE), blocks), PRIVATE_KEY)
         return hidden
 
     def hidden_together(self, lines: Sequence[str]) -> dict[int, str]:
@@ -146,27 +139,37 @@ class Redactor:
 
         For lines that are searched one by one otherwise, which shows no name in a line above.
         """
-        text = _strip_colours(_NEWLINE.join(lines))
-        found, secrets = self._find_matches(text), _may_hold_secret(text)
-        return self._hidden_but_for_keys(text.split(_NEWLINE), found, PrivateKeyTracker(), secrets=secrets)
+        return self._hidden_but_for_keys(_strip_colours(_NEWLINE.join(lines)), PrivateKeyTracker())
 
-    def _hidden_but_for_keys(
-        self, lines: Sequence[str], found: Iterable[tuple[int, str]], blocks: PrivateKeyTracker, *, secrets: bool
-    ) -> dict[int, str]:
-        numbered = _numbered(lines, found)
+    def _hidden_but_for_keys(self, text: str, blocks: PrivateKeyTracker) -> dict[int, str]:
+        given, read = list(self._find_given(text)), margins.read(text)
+        found = list(self._find_matches(read.text))
+        secrets = kubernetes.may_hold(read.text)
+        within = blocks.within or PrivateKeyTracker()
+        goes_on = (blocks.table, blocks.codes, within.table, within.codes) != (None, None, None, None)
+        if not (given or found or secrets or goes_on):
+            return {}
+        lines, searched = text.split(_NEWLINE), read.text.split(_NEWLINE)
+        numbered = _numbered(searched, found)
+        held = read.held(numbered)
         hidden: dict[int, str] = {}
-        for number, rule in numbered:
+        for number, rule in (*_numbered(lines, given), *held):
             if rule not in _HEADS:
                 hidden.setdefault(number, rule)
-        if secrets:
-            hidden |= dict.fromkeys(kubernetes.value_lines(lines), kubernetes.RULE)
-        return hidden | self._hidden_below(lines, numbered, blocks)
+        hidden |= self._hidden_below(lines, held, blocks, secrets=secrets)
+        if searched != lines or goes_on:
+            blocks.within = within
+            hidden = dict(read.held(self._hidden_below(searched, numbered, within, secrets=secrets).items())) | hidden
+        return hidden
 
     def _hidden_below(
-        self, lines: Sequence[str], found: Iterable[tuple[int, str]], blocks: PrivateKeyTracker
+        self, lines: Sequence[str], found: Iterable[tuple[int, str]], blocks: PrivateKeyTracker, *, secrets: bool
     ) -> dict[int, str]:
+        """Return the rules of lines that others name: of a Secret of Kubernetes, a table, a list of codes."""
         heads = {head: sorted({number for number, rule in found if rule == head}) for head in _HEADS}
         hidden: dict[int, str] = {}
+        if secrets:
+            hidden |= dict.fromkeys(kubernetes.value_lines(lines), kubernetes.RULE)
         if heads[columns.HEAD] or blocks.table is not None:
             rows, blocks.table = columns.value_lines(lines, heads[columns.HEAD], blocks.table, self._marks_secret)
             hidden |= dict.fromkeys(rows, columns.RULE)
@@ -205,20 +208,23 @@ class Redactor:
         for password in own_passwords():
             if password in text:
                 return False
-        return not _may_hold_secret(text) and _matches_nothing(text, self._scans)
+        read = margins.read(text).text
+        return not kubernetes.may_hold(read) and _matches_nothing(read, self._scans)
 
-    def _find_matches(self, text: str) -> Generator[tuple[int, str]]:
-        """Yield the position and rule of each match, in order within each scan."""
+    def _find_given(self, text: str) -> Generator[tuple[int, str]]:
+        """Yield the position and rule of each exact value and of each match of a user's rule."""
         for name, value in self._exact_values():
             place = text.find(value)
             while place >= 0:
                 yield place, name
                 place = text.find(value, place + len(value))
-        if len(text) >= _SHORTEST:
-            yield from self._scans().find_all(text)
         for rule in _added:
             for match in rule.pattern.finditer(text):
                 yield match.start(), rule.name
+
+    def _find_matches(self, text: str) -> Iterable[tuple[int, str]]:
+        """Return the position and rule of each match, in order within each scan."""
+        return self._scans().find_all(text) if len(text) >= _SHORTEST else ()
 
     def _redact_value(self, value: Any, key: str, depth: int) -> Any:
         if isinstance(value, str):
@@ -275,10 +281,6 @@ def _strip_colours(text: str) -> str:
         if escape[0] in text and escape in text:  # one character is found thirty times as fast
             text = text.replace(escape, sign)
     return text
-
-
-def _may_hold_secret(text: str) -> bool:
-    return kubernetes.WORD in text and kubernetes.may_hold(text)
 
 
 def _scans_within(text: str) -> Callable[[], ScanSet]:

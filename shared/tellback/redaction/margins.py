@@ -1,0 +1,99 @@
+r"""Texts as they are searched: without what logs, listings and diffs put before each line, and with their own lines.
+
+A name and the value below it are found whatever stands between them: `web-1  | `, a time, a number, a mark of a
+comment. A text within a text of JSON (`"…password:\n\nabc"`) is read line by line too. No margin may hold a name, nor a
+cell of a table, of which only the rows would lose it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from tellback.lazy_pattern import lazy_pattern
+
+_DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]"
+_CLOCK: Final = r":[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?+(?:Z|[ ]?[+-][0-9]{2}:?[0-9]{2})?+\]?[ ]{1,4}+"  # after hours
+_LEVEL: Final = r"(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|TRACE)"
+_NAMES: Final = r"(?i:pass|pw|psk|secret|token|key|cred|auth|code|seed|phrase|salt|cookie|community)"
+# A level and the name of a logger, which no secret's may be taken for.
+_LOGGER: Final = (
+    rf"(?:\[?{_LEVEL}\]?[ ]{{1,4}}+"
+    rf"(?:(?!\S{{0,60}}?{_NAMES})\[?[A-Za-z][\w./-]{{0,60}}+\]?(?::[ ]|[ ]-[ ]|(?<=\])[ ]))?+)?+"
+)
+_HASH: Final = "[bcdf-hj-np-tv-xz2-9]"  # of Kubernetes: without vowels, so that no words are taken for names of pods
+_POD: Final = "|".join(rf"(?<=-{_HASH}{{{length}}}-{_HASH}{{5}})" for length in (8, 9, 10))
+_BAR: Final = r"[ ]{0,40}+\|[ ]?"
+_NUMBER: Final = r":[0-9]{1,6}:(?![^\s:]{1,63}:[^\s:]{1,63}:[^\s:]{1,100}$)"  # of a line; no port, as in `.pgpass`
+# Each begins with a line break, for which `re` searches fast.
+_SIGNS: Final = lazy_pattern(
+    r"\n(?=[0-9\[#>;/*+-]|[ ]{1,8}+[0-9*])(?:"
+    r"[ ]{1,8}+(?:[0-9]{1,6}(?:[\t→]|:[ ]?)|\*[ ])"  # cat -n, grep -n, readers of agents; comments
+    rf"|[0-9](?:[0-9](?:[0-9]{{2}}-[0-9]{{2}}-[0-9]{{2}}[T ][0-9]{{2}})?{_CLOCK}{_LOGGER}"
+    r"|[0-9]{0,5}(?:→|:[ ]?(?![0-9])))"
+    rf"|\[(?:pod/[^\]\s]{{1,120}}+\][ ]|{_LEVEL}\][ ]|(?:{_DATE})?[0-9]{{2}}{_CLOCK}{_LOGGER})"
+    r"|#[ ]|#[0-9]{1,3}[ ][0-9]{1,5}\.[0-9]{1,3}[ ]|>[ ]?|;[ ]|//[ ]?|\*[ ]|--[ ]"  # docker build, comments, mail
+    r"|\+{1,3}+|-(?![\w-])|-(?=[\w.-]{2,60}+[:=])"  # diffs
+    "){1,3}+"  # a comment within a diff within a log
+)
+# Tried only in texts with what ends them: they look at each first word, which takes prose a twentieth of all time.
+_WORDS: Final = lazy_pattern(
+    rf"\n(?:{_LEVEL}[ ]{{1,4}}\[[\w.-]{{1,40}}+\][ ]"
+    r"|[A-Z][a-z]{2}[ ]{1,2}[0-9]{1,2}[ ][0-9:]{8}[ ]"  # syslog
+    r"[\w.-]{1,64}+[ ][\w./@-]{1,64}+(?:\[[0-9]{1,7}\])?:[ ]"
+    rf"|[A-Za-z_./][\w/@+-]{{0,80}}+(?:(?<=-[0-9]){_BAR}|(?<=-[0-9][0-9]){_BAR}"  # docker compose
+    rf"|(?:\.[\w/@+]{{0,40}}){{0,3}}\.(?!xox)[a-z]\w{{0,5}}(?:{_NUMBER}|-[0-9]{{1,6}}-)|{_NUMBER}"  # grep; no token of Slack
+    rf"|(?:{_POD})[ ][a-z0-9-]{{1,40}}+[ ](?:\u203a[ ])?))",  # stern
+    re.MULTILINE,
+)
+_ENDS_OF_WORDS: Final = (
+    lazy_pattern(":[0-9]{1,6}:"),
+    lazy_pattern(rf"-(?:[0-9]{{1,6}}(?:-|[ ]{{0,40}}\|)|{_HASH}{{5}}[ ][a-z])"),
+    lazy_pattern("INFO"),
+)
+_OPENINGS: Final = ('": "', '":"', "': '")
+_LONGEST_NAME: Final = 300  # characters of a line up to the text in it
+
+
+class Readable(NamedTuple):
+    """A text as it is searched; for each of its lines the number of that which holds it, unless they are the same."""
+
+    text: str
+    holders: list[int] | None = None
+
+    def held(self, numbered: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
+        """Return the rules with the numbers of lines of the text as it was given."""
+        if self.holders is None:
+            return list(numbered)
+        return [(self.holders[number], rule) for number, rule in numbered]
+
+
+def read(text: str) -> Readable:
+    """Return the text without its margins, and with the line breaks that another text holds escaped."""
+    holders: list[int] | None = None
+    if "\\n" in text:
+        lines = [_opened(line) for line in text.replace("\\\\n", "\\n").split("\n")]
+        holders = [number for number, line in enumerate(lines) for _ in range(line.count("\\n") + 1)]
+        text = "\n".join(lines).replace("\\n", "\n").replace("\\t", "\t").replace("\\r", "")
+    return Readable(_without_margins(text), holders)
+
+
+def _opened(line: str) -> str:
+    """Return the line with the first line of the text that it holds once more, without the name before it.
+
+    The head of a table is no head otherwise.
+    """
+    end = line.find("\\n")
+    first = line[: max(0, end)]
+    start = max(first.rfind(sign, 0, _LONGEST_NAME) + len(sign) for sign in _OPENINGS)
+    return f"{first}\\n{first[start:]}{line[end:]}" if start > len(_OPENINGS[0]) else line
+
+
+def _without_margins(text: str) -> str:
+    text = f"\n{text}"
+    if any(end.search(text) for end in _ENDS_OF_WORDS):
+        for _ in range(2):  # a log may hold a diff of a log
+            text = _SIGNS.sub("\n", _WORDS.sub("\n", text))
+        return text[1:]
+    return _SIGNS.sub("\n", text)[1:]
