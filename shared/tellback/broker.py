@@ -66,7 +66,8 @@ def _celery_url(url: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Return the URL, the transport options and the TLS options by which Celery reaches the Redis of this URL.
 
     A URL of Sentinel has options that kombu takes only beside it, and kombu has its own form for a socket file. Flower
-    takes none for TLS from any URL: with `rediss://` it showed no queue unless a public authority vouched for the broker.
+    takes none for TLS from any URL: with `rediss://` it showed no queue unless a public authority vouched for the
+    broker.
     """
     from redis import connection  # noqa: PLC0415 - as above
 
