@@ -19,6 +19,7 @@ from tellback.state.fleet import NOTICES, QUIET_SECONDS, TeamVisits
 from tellback.state.intake import StreamRef, mark_pending
 from tellback.state.keys import NOTIFICATIONS, Layout, Shard, stream_of
 from tellback.state.notifications import Notifications, Notified
+from tellback_workers import dispatcher
 from tellback_workers.dispatcher import Dispatcher, Rescue
 from tellback_workers.runtime import Runtime
 from tellback_workers.scheduler import StandIn
@@ -248,6 +249,26 @@ def test_what_the_broker_refuses_a_stand_in_is_left_to_its_dispatcher(tb: Tellba
         rescue.wake_offered()
         assert rescue, "its own does"
     process.database.close()
+
+
+def test_while_the_broker_refuses_a_backlog_is_left_after_a_slice(
+    tb: Tellback, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a lease for each of several backlogs made the streams behind them wait for many seconds (A-120)."""
+    monkeypatch.setattr(dispatcher, "SLICE", 0.0)
+    publish(tb, 25)
+    stream = tb.context.layout.of("s"), FAMILY
+    process = Runtime(msgspec.structs.replace(settings, consume_batch=10))
+    with Celery("away", set_as_current=False) as away:
+        away.conf.update(broker_url=f"redis://127.0.0.1:{free_port()}/0")
+        rescue = Rescue(away, process, [FAMILY])
+        rescue.wake([stream])
+        left = list[int]()
+        while rescue:
+            rescue.consume_next()
+            left.append(process.database.command("XLEN", stream_of(*stream)))
+    process.database.close()
+    assert left == [15, 5, 0]
 
 
 def named(database: Database) -> set[tuple[str, int]]:

@@ -27,7 +27,7 @@ from tellback.state.keys import Layout, stream_of
 from tellback.state.notifications import Notifications
 from tellback_workers import tasks, wakeups
 from tellback_workers.app import config
-from tellback_workers.consumer import Deferred
+from tellback_workers.loop import Deferred
 from tellback_workers.loops.guidance import GuidanceLoop
 from tellback_workers.runtime import Runtime
 from tests.support.clocks import later

@@ -5,18 +5,15 @@ worker. Then it applies new entries in batches, and with a long backlog of one s
 (`fair_shares`). An entry that keeps failing becomes a dead letter.
 
 lease ── pending, one by one ── new, in batches ──▶ release ── new entries meanwhile? ──▶ publish a wake-up
-
-A `Loop` applies the entries of one family.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
 import structlog
 from redis.exceptions import ResponseError
@@ -35,56 +32,13 @@ from tellback.state.keys import Shard
 from tellback.tracing import Tracing
 from tellback_workers.entry_spans import EntrySpans
 from tellback_workers.fair_shares import FairShares, KeptShares
-
-
-class Loop(Protocol):
-    """Applies the events of one family for one team."""
-
-    def ready(self) -> None:
-        """Return if entries can be processed now.
-
-        Raises:
-            Unavailable: something is missing, such as a model; no entry is read, they all stay in their stream.
-        """
-        ...
-
-    def apply(self, lease: Lease, entries: Sequence[IntakeEntry]) -> None:
-        """Apply and acknowledge every entry, in order, in scripts that check the fence.
-
-        If it raises, the consumer delivers the unacknowledged entries again, one by one, with `deliveries` above 1.
-
-        Raises:
-            Fenced: another consumer has the lease.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Deferred:
-    """The rest after applying several streams together: fenced leases, and batches to apply alone."""
-
-    fenced: set[Lease] = field(default_factory=set[Lease])
-    separate: dict[Lease, Sequence[IntakeEntry]] = field(default_factory=dict[Lease, Sequence[IntakeEntry]])
-
-
-@runtime_checkable
-class JointLoop(Loop, Protocol):
-    """A loop that applies entries of several streams in the round trips of one."""
-
-    def apply_together(self, batches: Mapping[Lease, Sequence[IntakeEntry]]) -> Deferred:
-        """Apply and acknowledge new entries of several streams, each stream in order; return the rest.
-
-        A batch that could delay the others is returned, for you to apply alone. On a cluster all streams must share a
-        slot.
-        """
-        ...
-
-    def forget(self, leases: Iterable[Lease]) -> None:
-        """Forget what was remembered of streams whose leases end."""
-        ...
-
+from tellback_workers.loop import Deferred, JointLoop, Loop
 
 MAX_DELIVERIES: Final = 5  # a worker's death is not yet the entry's fault; five in a row are
+
+# Seconds after which what is left of a stream, or of several that are applied together, has to queue again. With half a
+# lease, a backlog in the four streams of one team kept two processes from all other teams for five seconds.
+SLICE: Final = 0.25
 
 # Each pass over a stream reads its deferred entries again, one by one, so their number is bounded.
 MAX_DEFERRED: Final = 500

@@ -27,6 +27,7 @@ from tellback.names import Family
 from tellback.settings import load
 from tellback.state.intake import StreamRef
 from tellback.state.notifications import Notifications
+from tellback_workers.consumer import SLICE
 from tellback_workers.loops import consumer_of
 from tellback_workers.pool_rescue import MODEL, ask_pool
 from tellback_workers.runtime import Runtime, runtime
@@ -95,7 +96,7 @@ class Rescue:
                 ask_pool()
 
     def consume_next(self) -> None:
-        """Consume one stream for at most half a lease; the next call consumes the next stream.
+        """Consume one stream for a slice; the next call consumes the next stream.
 
         Raises:
             Unavailable: Redis is unavailable; the entries stay in their streams.
@@ -103,7 +104,7 @@ class Rescue:
         stream = next(iter(self._streams))
         del self._streams[stream]
         shard, family = stream
-        if consumer_of(self._process, shard.team, family).consume(shard, family):
+        if consumer_of(self._process, shard.team, family).consume(shard, family, SLICE):
             self.wake([stream])
 
 

@@ -6,7 +6,6 @@ Its arguments name a stream and never carry an entry, so neither Flower nor a lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import structlog
 from celery import shared_task
@@ -15,15 +14,12 @@ from tellback.errors import InvalidInput, Unavailable
 from tellback.names import Family, Task
 from tellback.state.keys import Shard
 from tellback_workers.app import app
+from tellback_workers.consumer import SLICE
 from tellback_workers.linger import Lingerer, NewStreams, QueuePressure
 from tellback_workers.loops import consumer_of
 from tellback_workers.pool_locks import pool_locks
 from tellback_workers.runtime import Runtime, runtime
 from tellback_workers.wakeups import has_messages, publish_wakeups
-
-# Seconds after which what is left of a stream, or of several that are applied together, has to queue again. With half a
-# lease, a backlog in the four streams of one team kept two processes from all other teams for five seconds.
-SLICE: Final = 0.25
 
 _log = structlog.get_logger("tellback.tasks")
 

@@ -32,8 +32,8 @@ from tellback.state.intake_entry import IntakeEntry
 from tellback.state.intake_lease import Fenced, Lease
 from tellback.state.shared_changes import SharedChange, SharedChanges
 from tellback.state.tool_health import FleetHealth, ToolHealth, ToolSighting
-from tellback_workers.consumer import Deferred
 from tellback_workers.isolation import IsolatedInvoker, ProviderCallMarker
+from tellback_workers.loop import Deferred
 from tellback_workers.runtime import TEAMS, Runtime
 
 REFUSAL_CODES: Final = frozenset({"rate_limited", "unavailable"})
