@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 SERVED_POLL: Final = 0.2  # seconds between two looks for a worker
 
 
-def print_job_output(job: Job, team: str, seconds: float | None, *, as_json: bool) -> CommandRecord:
+def print_job_output(job: Job, tb: Tellback, seconds: float | None, *, as_json: bool) -> CommandRecord:
     """Print a job's output as it arrives, and return its record."""
     import math
 
@@ -49,15 +49,15 @@ def print_job_output(job: Job, team: str, seconds: float | None, *, as_json: boo
             printing.print_piece(piece)
         return job.wait(timeout=None if seconds is None else max(0.0, end - clock.monotonic()))
     except KeyboardInterrupt:
-        raise interrupt_exit(job, team, "following") from None
+        raise interrupt_exit(job, tb, "following") from None
 
 
-def interrupt_exit(job: Job, team: str, what: str) -> typer.Exit:
+def interrupt_exit(job: Job, tb: Tellback, what: str) -> typer.Exit:
     """Tell the user that the command keeps running, and return the exception that exits with 130."""
     submitted = job.submitted
     echo(
         f"tellback: stopped {what}. Command {job.command_id} keeps running for up to {submitted.timeout:g} s; "
-        f"see its record with `tellback records {submitted.session}{team_option(team)}`",
+        f"see its record with `tellback records {submitted.session}{team_option(tb.context.layout.team)}`",
         err=True,
     )
     return typer.Exit(130)
@@ -230,8 +230,7 @@ def submit(
             _print_id(job.command_id, as_json=as_json)
             return
         _check_served(tb, job, wait)
-        name = tb.context.layout.team
-        record = print_job_output(job, name, wait, as_json=as_json) if follow else _wait_for_record(job, name, wait)
+        record = print_job_output(job, tb, wait, as_json=as_json) if follow else _wait_for_record(job, tb, wait)
     _print_and_exit(record, as_json=as_json, output_shown=follow)
 
 
@@ -306,7 +305,7 @@ def _append_record(record: CommandRecord, path: Path) -> None:
         echo(f"tellback: can't append the record to {path}: {error.strerror or error}", err=True)
 
 
-def _wait_for_record(job: Job, team: str, seconds: float | None) -> CommandRecord:
+def _wait_for_record(job: Job, tb: Tellback, seconds: float | None) -> CommandRecord:
     """Return the record; show a spinner meanwhile if standard error is a terminal."""
     from rich.console import Console
 
@@ -317,7 +316,7 @@ def _wait_for_record(job: Job, team: str, seconds: float | None) -> CommandRecor
         with console.status(f"waiting for command {job.command_id}"):
             return job.wait(timeout=seconds)
     except KeyboardInterrupt:
-        raise interrupt_exit(job, team, "waiting") from None
+        raise interrupt_exit(job, tb, "waiting") from None
 
 
 def _print_and_exit(record: CommandRecord, *, as_json: bool, output_shown: bool = False) -> None:
