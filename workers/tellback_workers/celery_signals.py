@@ -106,7 +106,8 @@ def _ready(sender: Any, **_: object) -> None:
         )
 
 
-def _check_url(settings: Settings) -> None:
+def _check_places(settings: Settings) -> None:
+    _ = settings.data_path  # raises for a user without a home directory
     try:
         Database(settings.redis_url).close()
     except ConfigurationError as error:
@@ -117,8 +118,7 @@ def _check_url(settings: Settings) -> None:
 def _check(**_: object) -> None:
     with exiting_on_wrong_settings():
         settings = load()
-        _check_url(settings)
-        _ = settings.data_path  # raises for a user without a home directory
+        _check_places(settings)
         tracing_of(settings, WORKER)
         load_registry(settings.providers)  # also fails when two packages register a provider under one name
         pipeline_of(settings, custom=True)
