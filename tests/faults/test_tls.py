@@ -132,11 +132,11 @@ def test_asyncio_beat_flower_and_the_command_line_reach_it(settings: Settings, t
                 return bool(await turn.respond(OutgoingResponse.text_only("yes")))
 
         assert asyncio.run(answer())
-        for words in ("doctor", "teams list", "metrics", "alerts"):
+        for line in ("doctor", "teams list", "metrics", "alerts"):
             done = subprocess.run(
-                [sys.executable, "-m", "tellback", *words.split()], env=env, capture_output=True, text=True, check=False
+                [sys.executable, "-m", "tellback", *line.split()], env=env, capture_output=True, text=True, check=False
             )
-            assert done.returncode == 0, (words, done.stdout, done.stderr)
+            assert done.returncode == 0, (line, done.stdout, done.stderr)
         wait_until(lambda: "events" in queues_in_flower(port), "Flower shows the broker's queues", timeout=30)
 
 

@@ -14,7 +14,11 @@ from tellback.names import Family
 from tellback.state.keys import stream_of
 from tellback.state.limits import LimitStore
 
-LIMITS = {"fast": {"events_per_second": 0.1}, "large": {"intake_bytes": 5_000}, "still": {"suspended": True}}
+LIMITS: dict[str, dict[str, float]] = {
+    "fast": {"events_per_second": 0.1},
+    "large": {"intake_bytes": 5_000},
+    "still": {"suspended": True},
+}
 
 
 def limit(tb: Tellback, **values: float) -> None:
