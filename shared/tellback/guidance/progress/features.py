@@ -49,6 +49,7 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     shown: str  # the call in a few words, for feedback
     purpose: str = ""  # of a command line: its program, without options; "" where that says too little
     writes: tuple[str, ...] = ()  # paths that it may have changed; "" means any
+    folder: str = ""  # that a command line goes to before it runs or tests something
     views: tuple[View, ...] = ()
     edit: Edit | None = None
     swaps: tuple[Edit, ...] = ()  # replacements that a command line makes

@@ -73,6 +73,8 @@ def judge_call(  # noqa: PLR0917 - all that a judgement depends on
     """
     features = call_features(event, outcome, declared)
     text = asked_by(event.tool, event.params)
+    if features.folder:
+        _note_folder(trail, features)
     if features.effect == "test" and features.target and not features.failed:  # whatever its options
         text = f"{event.tool} {features.target}".encode("utf-8", "replace")
 
@@ -90,6 +92,15 @@ def judge_call(  # noqa: PLR0917 - all that a judgement depends on
 
 
 def judge(
+def _note_folder(trail: ProgressTrail, features: CallFeatures) -> None:
+    """Tell runs in several packages of one repository apart; the first folder is the one that agents leave out."""
+    where = file_mark(features.folder)
+    trail.home = trail.home or where
+    if where != trail.home:
+        features.target = f"{features.target} in {features.folder}"
+        features.purpose = features.purpose and f"{features.purpose} {where}"
+
+
     trail: ProgressTrail,
     features: CallFeatures,
     marks: AttemptMarks,

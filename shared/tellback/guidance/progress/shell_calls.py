@@ -45,6 +45,8 @@ def shell_features(tool: str, line: str, params: Mapping[str, Any]) -> CallFeatu
     )
     features.purpose = _purpose(commands, effects, strongest)
     features.programs = tuple(each.program for each in commands)
+    if strongest in ("run", "test", "install"):
+        features.folder = _folder_of(commands)
     if strongest in ("read", "search"):
         features.asks = _asks(commands)
     if strongest == "search":

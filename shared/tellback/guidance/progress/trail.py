@@ -97,6 +97,7 @@ class ProgressTrail(msgspec.Struct, omit_defaults=True, dict=True):  # with a di
     anything: int = 0
     fixed: int = 0
     ran: int = 0
+    home: str = ""
     heard: int = 0
     scripts: dict[str, list[str]] = {}
     failing: int = 0
