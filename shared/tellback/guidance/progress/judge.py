@@ -48,6 +48,7 @@ FIRMER = (1, 3)
 # two reports more were right and none was false, and four of five folds choose it; with 0 to 2, two more again.
 QUIET = 25
 QUIET_WHILE_FAILING = 4
+LONG_ANSWER: Final = 4  # lines, which no two questions share by chance; by judgement
 FAILING = ("same_output", "same_failure", "undone_edit", "failing_tool", "worse_tests", "same_edit", "empty_searches")
 
 
@@ -258,9 +259,17 @@ def _near_repeats(
 def _asked_otherwise(trail: ProgressTrail, features: CallFeatures) -> list[int]:
     """Return the calls of the newest command line that asked for the same in other words, and got the same answer.
 
-    A short answer says too little: "0" may answer anything.
+    A short answer says too little: "0" may answer anything. A long one is the same whatever asked for it, but once more
+    may be a last look at the work.
     """
-    if not features.asks or not features.lines:
+    if not features.lines or features.failed:
+        return []
+    same = [each for each in trail.asked.values() if each.news == features.news]
+    if len(features.lines) >= LONG_ANSWER:
+        indexes = sorted({index for each in same for index in each.indexes})
+        if len(indexes) >= detectors.SAME_CALL - 1:
+            return indexes[1 - INDEXES_MAX :]
+    if not features.asks:
         return []
     same = (each.indexes for each in trail.asked.values() if each.news == features.news and each.low == features.asks)
     return max(same, key=_last, default=list[int]())

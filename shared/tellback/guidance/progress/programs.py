@@ -163,6 +163,8 @@ def _find(words: tuple[str, ...]) -> Effect:
 
 
 def _gh(words: tuple[str, ...]) -> Effect:
+    if _first(words) == "search":
+        return "search"
     return "wait" if {"watch", "--watch"} & set(words) else "write" if _GH_WRITES & set(words) else "read"
 
 

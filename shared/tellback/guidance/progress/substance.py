@@ -271,6 +271,8 @@ def line_marks(text: str, asked: str) -> tuple[int, ...]:
 
     What a script prints because the agent wrote it there is not news, nor is it known from before.
     """
+    r"|(?:[^\n]{0,80}\n{1,3})?None of the [\w ]{0,40}(?:results|matches|hits)\b.*"
+    r"|[^\n]{0,200}\n{1,2}No [\w -]{0,40}found\.?|\{[^{}\[\]]*\"\w{1,40}\": ?\[\][^{}\[\]]*\}"
     marks: dict[int, None] = {}
     for line in without_times(text).splitlines():
         said = line.strip()
