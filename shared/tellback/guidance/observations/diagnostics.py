@@ -68,12 +68,13 @@ _CRASHES: Final = re.compile(
 _PLACE: Final = r"[^\s:()]{1,300}"  # a file; names with spaces are rare in diagnostics and common in prose
 
 _COMPILERS: Final = re.compile(
-    rf"^(?:{_PLACE}:\d+(?::\d+)?: (?:fatal )?error: [^\n]{{1,300}}"  # gcc, clang, javac, mypy
+    rf"^(?:{_PLACE}:\d+(?::\d+)?: error: \[GHC-\d{{1,9}}\]\n[^\n]{{1,300}}"  # the message stands below the code
+    rf"|{_PLACE}:\d+(?::\d+)?: (?:fatal )?error: [^\n]{{1,300}}"  # gcc, clang, javac, mypy
     rf"|{_PLACE}:\d+(?::\d+)?: ?(?:{ERROR_WORDS}) ?[:\uff1a][^\n]{{1,300}}"
     rf"|{_PLACE}\(\d+(?:,\d+){{1,3}}\): (?:fatal )?error [A-Z]{{1,6}}\d{{1,6}}: [^\n]{{1,300}}"  # MSBuild
     rf"|e: (?:file:)?{_PLACE}:\d+:\d+[: ][^\n]{{1,300}}|e: file://[^\n]{{1,300}}"  # kotlinc
     rf"|{_PLACE}\.proto:\d+:\d+: (?!warning)[^\n]{{1,300}}|\[error\] {_PLACE}\.(?:scala|java|kt):\d+[^\n]{{1,300}}"
-    r"|ERROR in (?:\./)?\S[^\n]{0,300}|Failed to compile\.?$|CMake Error[^\n]{0,200}"
+    r"|ERROR in (?:\./)?\S[^\n]{0,300}(?:\n[^\n]{1,300})?|Failed to compile\.?$|CMake Error[^\n]{0,200}"
     r"|! (?:LaTeX Error|Undefined)[^\n]{1,200}"
     r"|\u2718 \[ERROR\] [^\n]{1,300}|\[ERROR\] COMPILATION ERROR[^\n]{0,80}|Errors parsing \S{1,300}"
     rf"|{_PLACE}(?:\(\d+,\d+\):|:\d+:\d+ -) error TS\d+: [^\n]{{1,300}}"
@@ -100,7 +101,7 @@ _TOTALS: Final = re.compile(
     r"|\d{1,9} files? inspected, [1-9]\d{0,8} offenses?[^\n]{0,100}|No tests found, exiting with code [^\n]{1,20}"
     r"|-- Configuring incomplete, errors occurred!?|[^\n]{3,80}\.{3}Failed$(?=\n- hook id)"
     r"|\S{1,100} {1,60}: ok=\d[^\n]{0,80}(?:unreachable|failed)=[1-9][^\n]{0,80}"
-    r"|Executed \d{1,9} out of \d{1,9} tests?: (?:[^\n]{0,80}, )?[1-9]\d{0,8} fails?\b[^\n]{0,60}"  # Bazel
+    r"|Executed \d{1,9} out of \d{1,9} tests?: (?:[^\n]{0,80}(?:, | and ))?[1-9]\d{0,8} fails?\b[^\n]{0,60}"  # Bazel
     r"|webpack \S{1,40} compiled with [1-9]\d{0,5} errors?[^\n]{0,60}"
     r"|\[ERROR\] Failed to execute goal [^\n]{1,200}|FAILURE: Build failed[^\n]{0,80}|error during build:?$"
     r"|\w{0,20} ?[Tt]ask failed[^\n]{0,80}$|pre-commit[^\n]{0,40} failed$|exit status [1-9]\d{0,3}$)",
@@ -202,7 +203,8 @@ def crash_line(text: str) -> str | None:
 
 def build_line(text: str) -> str | None:
     """Return the first error of a compiler or linter, otherwise the total that a linter or build tool prints."""
-    return _found(_COMPILERS, text) or _found(_TOTALS, text)
+    found = _found(_COMPILERS, text)
+    return " ".join(found.split("\n")) if found else _found(_TOTALS, text)
 
 
 def total_line(text: str) -> str | None:

@@ -117,16 +117,15 @@ def same_failure(trail: ProgressTrail, features: CallFeatures, at: int) -> Stuck
     if _got_better(trail, features):
         trail.failures.pop(key, None)
         trail.failures.pop(retry_key, None)
-    retries = _retries(trail, features, retry_key, at)
     rejected = features.effect == "write" and features.tests is None
     refused = is_refused(features)
     blocks = rejected or refused or BLOCKS.search(features.error) is not None
     window = BLOCKED_ATTEMPT if blocks else ATTEMPT
     form = features.form or (features.purpose if refused else "")
     worked = trail.worked.get(mark(form), 0) if form else 0  # for other items of a list
-    again = [
-        index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= window and index > worked
-    ][-11:]
+    retries = _retries(trail, features, retry_key, at, worked if refused else 0)
+    known = trail.failures.get(key, ())
+    again = [index for index in known if actions_since(trail, index) <= window and index > worked][-11:]
     if len(retries) >= (RETRIES_ASKED_FOR if features.retry_asked else SAME_FAILURE):
         return StuckFinding("same_failure", key, len(retries), retries[0], at, detail=features.error)
     if again and not blocks and trail.fixed <= again[-1] and not (features.fixes or _is_own(trail, features)):
@@ -153,14 +152,15 @@ def _is_own(trail: ProgressTrail, features: CallFeatures) -> bool:
     return written or any(file_mark(path) == file_mark(features.misuse) for path, _ in features.contents)
 
 
-def _retries(trail: ProgressTrail, features: CallFeatures, key: str, at: int) -> list[int]:
-    """Return the calls for one purpose that failed alike, whatever their options, and record this one.
+def _retries(trail: ProgressTrail, features: CallFeatures, key: str, at: int, worked: int) -> list[int]:
+    """Return the calls for one purpose that failed alike after call `worked`, and record this one.
 
     A call that shows more of the failure than those before it, such as a longer traceback, replaces the newest one.
     """
     if not features.cites and (not features.purpose or features.effect not in ("run", "test", "install", "read")):
         return []
-    calls = [index for index in trail.failures.get(key, ()) if actions_since(trail, index) <= ATTEMPT][-11:]
+    known = trail.failures.get(key, ())
+    calls = [index for index in known if index > worked and actions_since(trail, index) <= ATTEMPT][-11:]
     if calls and features.lines and features.known < RETRY_SHARE:
         calls[-1] = at
     else:

@@ -8,25 +8,31 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tellback.guidance.progress.features import CallFeatures
+from tellback.guidance.progress.features import DISTINCT_CHARS, CallFeatures
 from tellback.guidance.progress.substance import fault_pattern
 from tellback.guidance.progress.trail import mark
 
-# Errors shorter than this don't identify a failure; "AssertionError" has 14 characters.
-_DISTINCT_CHARS: Final = 16
 # Errors of the surroundings rather than of the code that is worked on: as long as they stand, nothing can be tried.
 BLOCKS: Final = re.compile(
-    r"ImportError|ModuleNotFound|No module named|command not found|[Pp]ermission denied|cannot import name"
+    r"Import ?Error|Module ?Not ?Found|No module named|command not found|cannot import name|can't resolve"
     r"|No such file or directory|not found in|No replacement|not unique|multiple occurrences"
-    r"|[Aa]ccess ?[Dd]enied|[Uu]nauthori[sz]ed|not authorized|(?:password|terminal) is required|No space left"
-    r"|Read-only file system|Operation not permitted|Could not resolve host|Network is unreachable|onnection refused"
+    r"|(?:permission|access) ?denied|unauthori[sz]ed|not (?:authorized|permitted)|(?:password|terminal) is required"
+    r"|\b(?:has|is) expired|no space left|read-only file system|sandbox policy"
+    r"|Could not resolve host|network (?:is unreachable|access)|connection refused",
+    re.IGNORECASE,
 )
 # Who is refused, or finds nobody there, is so whatever is asked for: names, paths and addresses say nothing about it.
 _REFUSED: Final = re.compile(
-    r"[Aa]ccess ?[Dd]enied|[Uu]nauthori[sz]ed|not authorized|onnection refused|Could not resolve host"
-    r"|\b[Uu]nreachable\b|failed to verify certificate|certificate (?:verify failed|has expired)"
+    r"access ?denied|unauthori[sz]ed|not authorized|forbidden|connection refused|\bunreachable\b"
+    r"|failed to verify certificate|certificate verify failed|\b(?:has|is) expired",
+    re.IGNORECASE,
 )
-_NAMED: Final = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`|[^\s:]*/\S*|\d[\d.:]*")
+# The machine itself lets nothing through, whichever program asks.
+_CUT_OFF: Final = re.compile(
+    r"Could not resolve host|network (?:is unreachable|access)|sandbox policy|no space left|read-only file system",
+    re.IGNORECASE,
+)
+_NAMED: Final = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`|[^\s:]*/\S*|\d[\d.:]*|[\w-]+(?:\.[\w-]+)+(?::\d+)?")
 
 
 def fails_for_certain(features: CallFeatures) -> bool:
@@ -52,7 +58,8 @@ def shows_fault(features: CallFeatures) -> bool:
 
 def is_refused(features: CallFeatures) -> bool:
     """Check whether the other side refused a call as such, or was not there."""
-    return features.tests is None and _REFUSED.search(features.error) is not None
+    error = features.error
+    return features.tests is None and (_CUT_OFF.search(error) or _REFUSED.search(error)) is not None
 
 
 def shows_progress(features: CallFeatures) -> bool:
@@ -62,13 +69,16 @@ def shows_progress(features: CallFeatures) -> bool:
 
 def error_key(features: CallFeatures) -> str:
     """Return the key of an error, with what was asked where the error alone says too little."""
-    if is_refused(features):
-        return mark(f"! {_NAMED.sub('', features.error)}")
+    if features.tests is None and (found := _CUT_OFF.search(features.error)):
+        return mark(f"! {found.group().casefold()}")
+    if features.tests is None and (found := _REFUSED.search(features.error)):
+        who = features.purpose or _NAMED.sub("", features.error)
+        return mark(f"! {found.group().casefold()} {who}")
     if not features.named and features.tests is not None:
         return mark(f"{features.tests.bad} {features.tests.passed} {features.target}")
     if not features.named:
-        return mark(f"{features.news} {features.purpose or features.target}")
-    if len(features.error) < _DISTINCT_CHARS:
+        return mark(f"{features.error_mark} {features.purpose or features.target}")
+    if len(features.error) < DISTINCT_CHARS:
         return mark(f"{features.error_mark} {features.news} {features.target}")
     return f"{features.error_mark:x}"
 

@@ -15,6 +15,8 @@ ENVIRONMENT: Final = "*environment"
 END: Final = 1 << 30
 # The last parts of a path that tell files apart, whichever folder a command names it from.
 PATH_PARTS: Final = 3
+# Errors shorter than this don't identify a failure; "AssertionError" has 14 characters.
+DISTINCT_CHARS: Final = 16
 # Characters of a call in feedback.
 SHOWN: Final = 90
 
@@ -47,9 +49,9 @@ class CallFeatures(msgspec.Struct, gc=False):  # no dataclass: a worker makes on
     effect: Effect
     target: str  # what a run or search asks for, without what is only cosmetic
     shown: str  # the call in a few words, for feedback
+    folder: str = ""  # that a command line goes to before it runs or tests something
     purpose: str = ""  # of a command line: its program, without options; "" where that says too little
     writes: tuple[str, ...] = ()  # paths that it may have changed; "" means any
-    folder: str = ""  # that a command line goes to before it runs or tests something
     views: tuple[View, ...] = ()
     edit: Edit | None = None
     swaps: tuple[Edit, ...] = ()  # replacements that a command line makes

@@ -73,9 +73,9 @@ def judge_call(  # noqa: PLR0917 - all that a judgement depends on
     host says of the tool.
     """
     features = call_features(event, outcome, declared)
-    text = asked_by(event.tool, event.params)
     if features.folder:
         _note_folder(trail, features)
+    text = asked_by(event.tool, event.params)
     if features.effect == "test" and features.target and not features.failed:  # whatever its options
         text = f"{event.tool} {features.target}".encode("utf-8", "replace")
 
@@ -92,7 +92,6 @@ def judge_call(  # noqa: PLR0917 - all that a judgement depends on
     return judge(trail, features, marks, at, is_near)
 
 
-def judge(
 def _note_folder(trail: ProgressTrail, features: CallFeatures) -> None:
     """Tell runs in several packages of one repository apart; the first folder is the one that agents leave out."""
     where = file_mark(features.folder)
@@ -102,6 +101,7 @@ def _note_folder(trail: ProgressTrail, features: CallFeatures) -> None:
         features.purpose = features.purpose and f"{features.purpose} {where}"
 
 
+def judge(
     trail: ProgressTrail,
     features: CallFeatures,
     marks: AttemptMarks,
@@ -257,7 +257,7 @@ def _near_repeats(
 
 
 def _asked_otherwise(trail: ProgressTrail, features: CallFeatures) -> list[int]:
-    """Return the calls of the newest command line that asked for the same in other words, and got the same answer.
+    """Return the calls that asked for the same in other words, and got the same answer.
 
     A short answer says too little: "0" may answer anything. A long one is the same whatever asked for it, but once more
     may be a last look at the work.
@@ -271,8 +271,7 @@ def _asked_otherwise(trail: ProgressTrail, features: CallFeatures) -> list[int]:
             return indexes[1 - INDEXES_MAX :]
     if not features.asks:
         return []
-    same = (each.indexes for each in trail.asked.values() if each.news == features.news and each.low == features.asks)
-    return max(same, key=_last, default=list[int]())
+    return max((each.indexes for each in same if each.low == features.asks), key=_last, default=list[int]())
 
 
 def _last(indexes: list[int]) -> int:

@@ -12,7 +12,7 @@ from tellback.contracts.guidance import ToolInvoked
 from tellback.guidance.observations.diagnostics import failure_line
 from tellback.guidance.observations.evidence import Verdict
 from tellback.guidance.observations.programs import exit_code_in
-from tellback.guidance.observations.testruns import count_tests
+from tellback.guidance.observations.testruns import TestCounts, count_tests
 from tellback.guidance.observations.values import is_dict, is_list
 from tellback.guidance.progress import substance
 from tellback.guidance.progress.asked import only_waits
@@ -27,7 +27,7 @@ from tellback.guidance.progress.effects import (
     presses,
     tool_effect,
 )
-from tellback.guidance.progress.features import END, SHOWN, CallFeatures, Edit, View
+from tellback.guidance.progress.features import DISTINCT_CHARS, END, SHOWN, CallFeatures, Edit, View
 from tellback.guidance.progress.output import printed_by
 from tellback.guidance.progress.patches import read_patch
 from tellback.guidance.progress.programs import files_written_by
@@ -76,12 +76,15 @@ def call_features(event: ToolInvoked, verdict: Verdict, declared: DeclaredEffect
         features.empty = outcome.code == "no_results"
     code = exit_code_in(event.result or "") if features.failed else None
     _read_result(features, said, reported=event.error is not None or code not in (None, 0))
+    if features.failed and not features.error and code is not None and code > 1:  # an exit of 1 may be an answer
+        features.error = f"exit code {code}, without output"
     if features.failed and features.form and features.edit is None:
         asked = " ".join(map(str, event.params.values()))
         features.cites = any(word in asked for word in _QUOTED.findall(features.error))
     if features.effect in ("read", "search", "run", "test", "wait"):
         if len(text) >= LINE_CHARS:
-            features.lines = line_marks(text, " ".join(map(str, event.params.values())))
+            shown = substance.without_places(text) if features.failed else text  # an edit above a fault moves it
+            features.lines = line_marks(shown, " ".join(map(str, event.params.values())))
         features.last = said.last
     return features
 
@@ -91,6 +94,8 @@ _MISUSE: Final = re.compile(r"(?:AttributeError|NameError|TypeError|SyntaxError|
 
 
 _PLACE: Final = re.compile(r":\d")
+# It says how much is wrong and not what, which the rest of the result does.
+_TOTAL: Final = re.compile(r"^\W{0,3}(?:Executed |Found )?\d{1,9} (?:errors?|problems?|issues?|files?|out of)\b")
 
 
 class _Substance(NamedTuple):
@@ -148,8 +153,11 @@ def _read_result(features: CallFeatures, said: _Substance, *, reported: bool) ->
     runs = features.effect in ("run", "test", "install") or features.tests is not None
     if features.tests is not None:
         features.failed = features.tests.bad > 0
-    if not features.failed:
-        return
+    if features.failed:
+        _read_failure(features, text, runs=runs, reported=reported)
+
+
+def _read_failure(features: CallFeatures, text: str, *, runs: bool, reported: bool) -> None:
     if features.tests is None and features.effect == "test":
         features.findings = count_findings(text, whole=len(text) < substance.HEAD_CHARS + substance.TAIL_CHARS)
     error = failure_line(text)[:_ERROR_CHARS] if runs or features.effect == "wait" else ""
@@ -162,12 +170,22 @@ def _read_result(features: CallFeatures, said: _Substance, *, reported: bool) ->
     # One that names a place is a finding of a compiler, and the rest of the result says which.
     if reported and features.tests is None and not _PLACE.search(labelled):
         error = error or labelled
-    features.named = bool(error or names) or not runs
-    if features.tests is not None and not error:
-        error = f"{features.tests.bad} failed, {features.tests.passed} passed{f': {names[0]}' if names else ''}"
+    features.named = bool(names) or not runs or bool(error and _TOTAL.search(error) is None)
+    if features.tests is not None:
+        error = _with_test(error, features.tests, names)
     features.error = error or labelled or substance.first_line(text)
     features.misuse = substance.fails_in(text) if _MISUSE.match(features.error) else ""
-    features.error_mark = substance.error_fingerprint(f"{features.error} {' '.join(names)}")
+    if features.named:
+        features.error_mark = substance.error_fingerprint(f"{features.error} {' '.join(names)}")
+    else:
+        features.error_mark = substance.fingerprint(substance.without_places(text))
+
+
+def _with_test(error: str, tests: TestCounts, names: tuple[str, ...]) -> str:
+    """Return what says too little alone together with the first test that failed."""
+    if not error:
+        return f"{tests.bad} failed, {tests.passed} passed{f': {names[0]}' if names else ''}"
+    return f"{error} in {names[0]}" if names and len(error) < DISTINCT_CHARS else error
 
 
 def _asked(tool: str, params: Mapping[str, Any], declared: DeclaredEffect | None) -> CallFeatures:

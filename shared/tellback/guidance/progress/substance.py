@@ -26,8 +26,8 @@ _NAMES_MAX: Final = 40
 
 # Each pattern begins with one kind of character, which lets `re` skip ahead: one pattern of all took 20 times as long.
 _TIMES: Final = re.compile(
-    r"\d(?:\d{3}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?|\d:\d\d:\d\d(?:[.,]\d+)?"
-    r"|[\d.]*+\s?(?:ms|µs|us|ns|s|secs?|seconds?|mins?|minutes?|hours?|days?)\b|x[0-9a-fA-F]{4,})"
+    r"\d(?:\d{3}[-/]\d\d[-/]\d\d(?:[T ]\d\d[:_]\d\d(?:[:_]\d\d)?(?:[.,_]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?"
+    r"|\d:\d\d:\d\d(?:[.,]\d+)?|[\d.]*+\s?(?:ms|µs|us|ns|s|secs?|seconds?|mins?|minutes?|hours?|days?)\b|x[0-9a-fA-F]{4,})"
 )
 # Ages in a table of `kubectl`, such as 3m12s, and restarts, such as 4 (18s ago): a program that
 # crashes again is no news. For every text these would cost 3 µs of each call.
@@ -44,7 +44,9 @@ _HEX: Final = re.compile(r"\b(?:[0-9a-f]{7,64}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]{
 _HEX_DIGITS: Final = bytes(0x78 if byte in b"0123456789abcdefABCDEF" else 0x20 for byte in range(256))
 _HEX_RUN: Final = b"x" * 7
 _LINES: Final = re.compile(
-    r"(?<=[\w)\]\"'>])(?:[:,] ?(?:line )?\d+(?::\d+)?\b|\(\d+,\d+\))|\bline \d+|\b[Ll]\d+\b|^\s*\d+[ \t]", re.MULTILINE
+    r"(?<=[\w)\]\"'>])(?:[:,] ?(?:line )?\d+(?::\d+)?\b|\(\d+,\d+\))|\bline \d+(?:,? col(?:umn)? \d+)?|\b[Ll]\d+\b"
+    r"|^\s*\d+[ \t]| \d+:\d+-\d+\b",
+    re.MULTILINE,
 )
 # The results of about six searches or reads of 100 lines; with 400 a run that read in circles was not seen to.
 SEEN_MAX: Final = 600
@@ -111,13 +113,16 @@ def fingerprint(text: str) -> int:
 
 
 # Of pytest, go test, unittest and cargo, of Jest, Vitest, minitest, RSpec, Maven, Gradle and dotnet, then of PHPUnit,
-# ExUnit and Mocha, which number them: which tests failed is part of a failure, how long they took is not.
+# ExUnit and Mocha, which number them, of TAP, CTest and Bazel: which tests failed is part of a failure, how long they
+# took is not.
 _FAILED_NAMES: Final = re.compile(
     r"^(?:FAILED|ERROR) (\S+)|^\s*--- FAIL: (\S+)|^(?:FAIL|ERROR): (\S+ \S*)|^test (\S+) \.\.\. FAILED"
     r"|^ {1,4}\u25cf ([^\n]{3,200})$|^ {1,4}FAIL {1,4}([^\n]{3,200} > [^\n]{1,200})$"
     r"|^(?:Failure|Error):\n(\S{1,200}#\S{1,200})|^rspec (\S{1,200}:\d+)|^\[ERROR\] {1,4}(\w{1,100}\.\w{1,100})\b"
     r"|^(\S{1,200} > [^\n]{1,200}) FAILED$"
-    r"|^ {1,4}Failed (\S{1,200}) \[|^ {0,4}\d{1,4}\) ([^\n]{3,200})$",
+    r"|^ {1,4}Failed (\S{1,200}) \[|^ {0,4}\d{1,4}\) ([^\n]{3,200})$"
+    r"|^\s*not ok \d{1,6} (?:- )?([^\n#]{3,200})|^\s*\d{1,6} - (\S{1,200}) \((?:Failed|Timeout)\)$"
+    r"|^(//\S{1,200}) +FAILED\b",
     re.MULTILINE,
 )
 # The last line of a Python traceback, also behind the margin `E   ` of pytest.
@@ -165,7 +170,7 @@ def first_line(text: str) -> str:
 
 # A line that a program itself labels as its error, also behind a margin, such as the box that Terraform draws.
 _LABELLED: Final = re.compile(
-    r"^[^\w\n]{0,6}((?:\S{1,60}: )?(?:Error|ERROR|error|Fatal|FATAL|fatal): .{12,300})$", re.MULTILINE
+    r"^[^\w\n]{0,6}((?:\S{1,60}: )?(?:FATAL |Fatal )?(?:Error|ERROR|error|Fatal|FATAL|fatal): .{12,300})$", re.MULTILINE
 )
 
 
@@ -173,6 +178,20 @@ def labelled_error(text: str) -> str:
     """Return the first line that is labelled as an error, "" without one."""
     found = _LABELLED.search(text)
     return found[1] if found else ""
+
+
+# The same in a whole result, where "finish: 3 of 10" counts something: a place follows a name without a gap, stands in
+# front of a finding or of an excerpt, or says that it is a line.
+_PLACES: Final = re.compile(
+    r"(?<=[\w)\]\"'>])(?::\d+(?::\d+)?\b|\(\d+,\d+\))|\b(?:line|LINE) \d+(?:,? col(?:umn)? \d+)?:?"
+    r"|^\s*\d+(?::\d+[ \t]| \|)| \d+:\d+(?:-\d+\b|$)",
+    re.MULTILINE,
+)
+
+
+def without_places(text: str) -> str:
+    """Return a result without the numbers of lines and columns that it names."""
+    return _PLACES.sub("", text)
 
 
 def error_fingerprint(error: str) -> int:
@@ -252,6 +271,8 @@ _NOTHING: Final = re.compile(
     r"|(?:files|results?|hits|occurrences|code|search results|output|rows|items|records)\b).*"
     r"|Nothing (?:was |has been )?found.*|.{0,80}(?:returned|found|yielded) (?:no|0|zero) \w+.*|\(?0 rows\)?.*"
     r"|[^\n]{0,200}\n[-+ ]{1,200}\n\(0 rows\)|Empty set.*"
+    r"|(?:[^\n]{0,80}\n{1,3})?None of the [\w ]{0,40}(?:results|matches|hits)\b.*"
+    r"|[^\n]{0,200}\n{1,2}No [\w -]{0,40}found\.?|\{[^{}\[\]]*\"\w{1,40}\": ?\[\][^{}\[\]]*\}"
     r"|(?:We )?(?:could|did|can) ?n(?:o|')t find (?:any|a match).*|.{0,120}\bdid not match any\b.*"
     r"|\(no output\)|\[\]|\{\}|null|None|Found 0 .*|Could ?n[o']t find any.*|Tool ran without output.*"
     r"|\(Bash completed with no output\))?$",
@@ -271,8 +292,6 @@ def line_marks(text: str, asked: str) -> tuple[int, ...]:
 
     What a script prints because the agent wrote it there is not news, nor is it known from before.
     """
-    r"|(?:[^\n]{0,80}\n{1,3})?None of the [\w ]{0,40}(?:results|matches|hits)\b.*"
-    r"|[^\n]{0,200}\n{1,2}No [\w -]{0,40}found\.?|\{[^{}\[\]]*\"\w{1,40}\": ?\[\][^{}\[\]]*\}"
     marks: dict[int, None] = {}
     for line in without_times(text).splitlines():
         said = line.strip()
